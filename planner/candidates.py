@@ -1,0 +1,227 @@
+"""Candidates: every deployment that could serve a workload, and a reason for each one that cannot.
+
+A deployment is (model, quantization, offer, GPUs per replica). What it can do depends on the GPU, not on who
+rents it out, so throughput is estimated once per GPU and shared by its offers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from planner.case import Case, ModelChoice, Workload
+from planner.catalog import Offer
+from planner.lengths import must_hold
+from planner.loading import z_of
+from planner.performance.latency import Machine
+from planner.performance.memory import kv_room_bytes, weight_bytes
+from planner.performance.throughput import Lengths, Limits, Throughput, throughput
+from problems.staffing import Staffing
+
+REPLICA_SIZES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why something on the menu cannot serve a workload."""
+
+    workload: str
+    candidate: str
+    reason: str
+    limit: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.candidate}: {self.reason} ({self.value} against {self.limit})"
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A deployment that can serve a workload inside its SLO."""
+
+    workload: Workload
+    offer_key: str
+    offer: Offer
+    machine: Machine
+    model_key: str
+    quantization_key: str
+    quality_loss_frac: float
+    throughput: Throughput
+    min_replicas: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.model_key}/{self.quantization_key}/{self.machine.gpus}x/{self.offer_key}"
+
+    @property
+    def seconds_per_request(self) -> np.ndarray:
+        return 1 / self.throughput.requests_per_s
+
+    @cached_property
+    def load_shares(self) -> np.ndarray:
+        """Share of a replica's time that each bucket takes, at the workload's mix."""
+        load = np.array([b.share_frac for b in self.workload.buckets]) * self.seconds_per_request
+        return load / load.sum()
+
+    @property
+    def staffing(self) -> Staffing:
+        w = self.workload
+        return Staffing(
+            z=z_of(w.ttft.percentile),
+            arrival_scv=w.arrival_scv,
+            rate_cv=w.rate_cv,
+            batch=float(self.load_shares @ self.throughput.in_flight),
+            min_replicas=self.min_replicas,
+        )
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What may and what may not serve each workload."""
+
+    accepted: dict[str, tuple[Candidate, ...]]
+    rejected: tuple[Rejection, ...]
+
+
+def enumerate_candidates(case: Case) -> Candidates:
+    """Every combination on the menu, judged."""
+    accepted: dict[str, tuple[Candidate, ...]] = {}
+    rejected: list[Rejection] = []
+    for workload in case.workloads:
+        found: list[Candidate] = []
+        for choice in workload.models:
+            for q in case.quantizations:
+                judge = _Judge(case, workload, choice, q)
+                for gpu in case.gpus:
+                    judge.judge_gpu(gpu, found, rejected)
+        accepted[workload.name] = tuple(found)
+    return Candidates(accepted, tuple(rejected))
+
+
+class _Judge:
+    """Judges the replica sizes and GPUs for one model variant of one workload."""
+
+    def __init__(self, case: Case, workload: Workload, choice: ModelChoice, quantization: str) -> None:
+        self.case, self.workload, self.choice, self.quantization = case, workload, choice, quantization
+        self.model = case.models[choice.model]
+        self.scheme = case.quantizations[quantization]
+        loss = self.scheme.loss_for(self.model, quantization)
+        native = self.model.native_quantization
+        self.loss_frac = choice.quality_loss_frac + loss.loss_frac
+        self.below_native = native != "fp16" and self.scheme.weight_bits > case_bits(case, native)
+        self.lengths = lengths_of(workload)
+        self.limits = Limits(tpot_s=workload.tpot.seconds, z=z_of(workload.tpot.percentile))
+
+    def judge_gpu(self, gpu: str, found: list[Candidate], rejected: list[Rejection]) -> None:
+        offers = [(k, o) for k, o in self.case.offers.items() if o.gpu == gpu and sellable(self.case, o)]
+        sizes = sorted({n for n in REPLICA_SIZES for _, o in offers if self._fits_box(n, o)})
+        name = f"{self.choice.model} {self.quantization} on {gpu}"
+        why = self._against_the_variant(gpu, name)
+        if why is not None:
+            rejected.append(why)
+            return
+        reasons: list[Rejection] = []
+        for n in sizes:
+            result = self._throughput(gpu, n, f"{n} x {gpu}", reasons)
+            if result is None:
+                continue
+            machine, estimate = result
+            for key, offer in offers:
+                if self._fits_box(n, offer):
+                    found.append(self._candidate(key, offer, machine, estimate))
+        if not any(c.machine.gpu is self.case.gpus[gpu] and self._mine(c) for c in found) and reasons:
+            rejected.append(reasons[-1])
+
+    def _mine(self, c: Candidate) -> bool:
+        return c.model_key == self.choice.model and c.quantization_key == self.quantization
+
+    def _fits_box(self, n: int, offer: Offer) -> bool:
+        return n <= self.case.limits.max_gpus_per_replica and offer.gpus % n == 0
+
+    def _reject(self, candidate: str, reason: str, limit: str, value: str) -> Rejection:
+        return Rejection(self.workload.name, candidate, reason, limit, value)
+
+    def _against_the_variant(self, gpu: str, name: str) -> Rejection | None:
+        accepted = self.workload.max_quality_loss_frac
+        if self.loss_frac > accepted + 1e-12:
+            limit, value = f"{accepted:.1%}", f"{self.loss_frac:.1%} on {self.scheme.benchmark}"
+            return self._reject(name, "quality loss", limit, value)
+        if self.below_native:
+            native = self.model.native_quantization
+            return self._reject(name, "published in a smaller format", native, self.quantization)
+        needs = self.scheme.needs
+        if needs != "none" and needs not in self.case.gpus[gpu].dense_tflops:
+            return self._reject(name, f"the GPU has no native {needs}", needs, "none")
+        longest = max(b.input_tokens + b.output_tokens for b in self.workload.buckets)
+        if longest > self.model.max_context_tokens:
+            return self._reject(name, "context too short", f"{self.model.max_context_tokens} tokens",
+                                f"{longest:.0f} tokens")  # fmt: skip
+        return None
+
+    def _throughput(
+        self, gpu: str, n: int, label: str, reasons: list[Rejection]
+    ) -> tuple[Machine, Throughput] | None:
+        name = f"{self.choice.model} {self.quantization} on {label}"
+        machine = Machine(self.model, self.scheme, self.case.gpus[gpu], n, self.case.efficiency[gpu])
+        if self.model.query_heads % n:
+            reasons.append(self._reject(name, "attention heads do not split", f"{self.model.query_heads}", str(n)))
+            return None
+        if kv_room_bytes(self.model, machine.gpu, n, self.scheme) <= 0:
+            need = weight_bytes(self.model, self.scheme) / 1e9
+            have = machine.gpu.vram_gb * n
+            reasons.append(self._reject(name, "weights do not fit", f"{have:.0f} GB", f"{need:.0f} GB"))
+            return None
+        estimate = throughput(machine, self.lengths, self.limits)
+        if not estimate.requests_per_s.all():
+            worst = int(np.argmin(estimate.requests_per_s))
+            reasons.append(self._too_slow(name, estimate, worst))
+            return None
+        late = np.array(must_hold(self.workload.buckets, self.workload.ttft.percentile))
+        late &= estimate.ttft_s > self.workload.ttft.seconds
+        if late.any():
+            worst_s = float(estimate.ttft_s[late].max())
+            limit = f"{self.workload.ttft.seconds * 1e3:.0f} ms"
+            reasons.append(self._reject(name, "TTFT", limit, f"{worst_s * 1e3:.0f} ms"))
+            return None
+        return machine, estimate
+
+    def _too_slow(self, name: str, estimate: Throughput, bucket: int) -> Rejection:
+        if estimate.bound_by[bucket] == "KV memory":
+            tokens = self.workload.buckets[bucket].input_tokens + self.workload.buckets[bucket].output_tokens
+            return self._reject(name, "no room for the KV cache", "one request", f"{tokens:.0f} tokens of context")
+        limit = f"{self.workload.tpot.seconds * 1e3:.0f} ms"
+        return self._reject(name, "TPOT", limit, f"{estimate.tpot_s[bucket] * 1e3:.0f} ms with one request")
+
+    def _candidate(self, key: str, offer: Offer, machine: Machine, estimate: Throughput) -> Candidate:
+        return Candidate(
+            workload=self.workload, offer_key=key, offer=offer, machine=machine, model_key=self.choice.model,
+            quantization_key=self.quantization, quality_loss_frac=self.loss_frac, throughput=estimate,
+            min_replicas=self.case.limits.min_replicas,
+        )  # fmt: skip
+
+
+def lengths_of(workload: Workload) -> Lengths:
+    b = workload.buckets
+    return Lengths(
+        input_tokens=np.array([x.input_tokens for x in b]),
+        output_tokens=np.array([x.output_tokens for x in b]),
+        cached_tokens=np.array([workload.cached_tokens(x.input_tokens) for x in b]),
+        shared_prefix_tokens=workload.shared_prefix_tokens,
+    )
+
+
+def case_bits(case: Case, quantization: str) -> float:
+    scheme = case.quantizations.get(quantization)
+    return scheme.weight_bits if scheme else 16.0
+
+
+def sellable(case: Case, offer: Offer) -> bool:
+    """Whether the menu's purchase options can rent this instance firmly or as spot."""
+    prices = offer.prices
+    return (
+        ("on-demand" in case.purchase and prices.on_demand is not None)
+        or ("spot" in case.purchase and prices.spot is not None)
+        or any(term in case.purchase for term in prices.reserved())
+    )

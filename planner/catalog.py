@@ -1,0 +1,251 @@
+"""The catalog: facts about GPUs, instance offers, models, quantizations and APIs, each with source and date.
+
+Shipped facts live in planner/data/*.yaml. A user's file may add entries or override parts of one; what it
+overrides then names that file as its source.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field
+
+from planner.validation import Strict
+
+OWN_FIGURE = "your own figure"
+
+
+class Sourced(Strict):
+    """Something whose numbers come from somewhere."""
+
+    source: str = OWN_FIGURE
+    """Where the numbers come from."""
+    date: str | None = None
+    """When they were true, as YYYY-MM-DD."""
+    assumption: str | None = None
+    """Why a number that is not a published fact was assumed."""
+    notes: str | None = None
+
+
+class Named(Sourced):
+    name: str | None = None
+    aliases: tuple[str, ...] = ()
+
+
+class Interconnect(Strict):
+    kind: Literal["nvlink", "pcie", "infinity-fabric"]
+    gb_per_s: float = Field(gt=0)
+    """Per GPU, both directions added, as vendors quote it."""
+
+
+class Gpu(Named):
+    """An accelerator."""
+
+    vendor: str = "unknown"
+    architecture: str = "unknown"
+    vram_gb: float = Field(gt=0)
+    bandwidth_gb_per_s: float = Field(gt=0)
+    dense_tflops: dict[Literal["fp16", "fp8", "int8", "fp4"], float]
+    """Dense rates of the precisions that the hardware has natively."""
+    interconnect: Interconnect
+
+
+class HourlyPrice(Sourced):
+    usd_per_h: float = Field(gt=0)
+    """For the whole instance."""
+
+
+class SpotPrice(Sourced):
+    p50_usd_per_h: float = Field(gt=0)
+    p95_usd_per_h: float = Field(gt=0)
+
+
+class OfferPrices(Strict):
+    on_demand: HourlyPrice | None = None
+    spot: SpotPrice | None = None
+    reserved_1y: HourlyPrice | None = None
+    reserved_3y: HourlyPrice | None = None
+
+    def reserved(self) -> dict[str, HourlyPrice]:
+        terms = {"reserved-1y": self.reserved_1y, "reserved-3y": self.reserved_3y}
+        return {term: price for term, price in terms.items() if price is not None}
+
+
+class Offer(Sourced):
+    """A whole instance that can be rented in a region."""
+
+    provider: str
+    instance: str
+    region: str
+    gpu: str
+    gpus: int = Field(gt=0)
+    prices: OfferPrices
+
+
+class Moe(Strict):
+    experts: int = Field(gt=0)
+    experts_per_token: int = Field(gt=0)
+    expert_ffn: int = Field(gt=0)
+    shared_experts: int = 0
+    dense_layers: int = 0
+
+
+class Sliding(Strict):
+    window_tokens: int = Field(gt=0)
+    full_attention_layers: int = Field(ge=0)
+
+
+class Mla(Strict):
+    kv_lora_rank: int = Field(gt=0)
+    rope_dim: int = Field(gt=0)
+
+
+class Model(Named):
+    """An open-weight model: the figures that give weights, KV cache and arithmetic."""
+
+    family: str = "unknown"
+    parameters_b: float = Field(gt=0)
+    active_parameters_b: float = Field(gt=0)
+    layers: int = Field(gt=0)
+    hidden: int = Field(gt=0)
+    query_heads: int = Field(gt=0)
+    kv_heads: int = Field(gt=0)
+    head_dim: int = Field(gt=0)
+    ffn: int = Field(gt=0)
+    vocab: int = Field(gt=0)
+    max_context_tokens: int = Field(gt=0)
+    attention: Literal["mha", "gqa", "mla"] = "gqa"
+    moe: Moe | None = None
+    sliding: Sliding | None = None
+    mla: Mla | None = None
+    native_quantization: str = "fp16"
+
+
+class QualityLoss(Sourced):
+    min_parameters_b: float = Field(ge=0)
+    loss_frac: float = Field(ge=0, le=1)
+    measured_on: str = "unknown"
+    benchmark: str | None = None
+
+
+class Quantization(Named):
+    """A way to store weights and to compute."""
+
+    weight_bits: float = Field(gt=0)
+    compute: Literal["fp16", "fp8", "int8", "fp4"]
+    needs: Literal["fp16", "fp8", "int8", "fp4", "none"]
+    kv_bits: float = Field(gt=0)
+    benchmark: str = "none"
+    quality_loss: tuple[QualityLoss, ...] = Field(min_length=1)
+
+    def loss_for(self, model: Model, name: str) -> QualityLoss:
+        """The loss that applies to a model of this size; its native format loses nothing."""
+        if model.native_quantization == name:
+            return QualityLoss(min_parameters_b=0, loss_frac=0, source="the model is published in this format")
+        levels = [q for q in self.quality_loss if q.min_parameters_b <= model.parameters_b]
+        return max(levels or self.quality_loss, key=lambda q: q.min_parameters_b if levels else -q.loss_frac)
+
+
+class Efficiency(Sourced):
+    """What serving engines reach of a GPU's datasheet."""
+
+    compute_frac: float = Field(gt=0, le=1)
+    weight_read_frac: float = Field(gt=0, le=1)
+    kv_read_frac: float = Field(gt=0, le=1)
+    link_frac: float = Field(gt=0, le=1)
+    all_reduce_latency_us: float = Field(ge=0)
+    layer_overhead_us: float = Field(ge=0)
+    sequence_overhead_us: float = Field(ge=0)
+    prefill_overhead_ms: float = Field(ge=0)
+    basis: Literal["measured", "calibrated", "estimated"] = "estimated"
+
+
+class ApiTier(Strict):
+    """Prices of a request whose input exceeds a length."""
+
+    above_input_tokens: int = 0
+    input_usd_per_1m: float = Field(ge=0)
+    cached_input_usd_per_1m: float | None = Field(default=None, ge=0)
+    """None: cached input costs as much as any input."""
+    output_usd_per_1m: float = Field(ge=0)
+
+
+class ApiModel(Named):
+    """A model sold by the token."""
+
+    provider: str
+    model: str
+    tiers: tuple[ApiTier, ...] = Field(min_length=1)
+
+    def request_usd(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float:
+        """One request; its length decides the tier of all of its tokens."""
+        reached = [t for t in self.tiers if input_tokens > t.above_input_tokens or t.above_input_tokens == 0]
+        tier = max(reached, key=lambda t: t.above_input_tokens)
+        cached_price = tier.cached_input_usd_per_1m
+        cached_price = tier.input_usd_per_1m if cached_price is None else cached_price
+        fresh = (input_tokens - cached_tokens) * tier.input_usd_per_1m
+        return (fresh + cached_tokens * cached_price + output_tokens * tier.output_usd_per_1m) / 1e6
+
+
+class Shape(Sourced):
+    """Relative rates by hour of a weekday and of a weekend day."""
+
+    weekday: tuple[float, ...] = Field(min_length=24, max_length=24)
+    weekend: tuple[float, ...] = Field(min_length=24, max_length=24)
+
+
+class Catalog(Strict):
+    """All entries by name."""
+
+    gpus: dict[str, Gpu] = {}
+    offers: dict[str, Offer] = {}
+    models: dict[str, Model] = {}
+    quantizations: dict[str, Quantization] = {}
+    apis: dict[str, ApiModel] = {}
+    efficiency: dict[str, Efficiency] = {}
+    shapes: dict[str, Shape] = {}
+
+    def efficiency_of(self, gpu: str) -> Efficiency:
+        return self.efficiency.get(gpu, self.efficiency["default"])
+
+
+KINDS = tuple(Catalog.model_fields)
+
+
+@cache
+def shipped_data() -> dict[str, dict[str, Any]]:
+    """The shipped YAML as plain data, one mapping of entries per kind."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    data: dict[str, dict[str, Any]] = {}
+    for kind in KINDS:
+        file = resources.files("planner.data") / f"{kind}.yaml"
+        if file.is_file():
+            data[kind] = yaml.load(file.read_text(encoding="utf-8"), Loader=loader)[kind]
+    return data
+
+
+@cache
+def shipped_catalog() -> Catalog:
+    return Catalog.model_validate_json(json.dumps(shipped_data()))
+
+
+def find(name: str, entries: Mapping[str, Any]) -> str | None:
+    """The key of an entry by its key or one of its aliases, whatever the case."""
+    wanted = name.strip().lower()
+    if name in entries:
+        return name
+    for key, entry in entries.items():
+        if wanted == key.lower() or wanted in (alias.lower() for alias in getattr(entry, "aliases", ())):
+            return key
+    return None
+
+
+def names_of(entries: Mapping[str, Any]) -> Iterable[str]:
+    for key, entry in entries.items():
+        yield key
+        yield from getattr(entry, "aliases", ())

@@ -1,0 +1,258 @@
+"""The demand file as people write it: workloads, menu, prices, baseline and policy.
+
+Docstrings of fields are what editors show (JSON schema) and what the error messages quote. Reading it into a
+Case, with every default said, is planner/loading.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from planner.units import (
+    AnyFraction,
+    Count,
+    Duration,
+    Fraction,
+    PositiveCount,
+    PositiveWhole,
+    PriceChange,
+    SignedFraction,
+    UsdBare,
+    WholeNumber,
+)
+from planner.validation import FieldProblem, Strict
+
+PurchaseName = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
+
+
+class ModelSpec(Strict):
+    """A model that may serve the workload."""
+
+    name: str
+    """A model of the catalog, or one of your own under `catalog: models:`."""
+    quality_loss: Fraction = 0.0
+    """What this model loses against the first one, on the benchmark you care about."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class Forecast(Strict):
+    """How many requests come, and when."""
+
+    requests_per_day: PositiveCount | None = None
+    """Requests per day in the first month, as a mean over the week. Give this or `hourly`."""
+    shape: str | None = None
+    """Daily shape of the rate: flat, business-hours or consumer."""
+    hourly: tuple[Count, ...] | None = None
+    """Requests per hour: 24 numbers (every day), 48 (a weekday, then a weekend day) or 168 (a week from Monday)."""
+    growth_per_month: SignedFraction = 0.0
+    """Growth of the rate from one month of the quarter to the next."""
+    variation: AnyFraction | None = None
+    """Standard deviation of the rate around its hourly mean, day to day and within the hour."""
+    burstiness: PositiveCount | None = None
+    """Squared coefficient of variation of the gaps between arrivals: 1 is Poisson, real traces show 1.1 to 6."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Forecast:
+        if (self.requests_per_day is None) == (self.hourly is None):
+            raise FieldProblem((), "needs one of 'requests_per_day' and 'hourly'", "Write requests_per_day: 400k")
+        if self.hourly is not None:
+            if len(self.hourly) not in (24, 48, 168):
+                raise FieldProblem(
+                    ("hourly",), f"has {len(self.hourly)} numbers", "Give 24, 48 (weekday, weekend) or 168 (a week)"
+                )
+            if self.shape is not None:
+                raise FieldProblem(("shape",), "is of no use beside 'hourly'", "Remove one of them")
+            if not any(self.hourly):
+                raise FieldProblem(("hourly",), "is zero at every hour", "Remove the workload, or give its requests")
+        if self.growth_per_month <= -1:
+            raise FieldProblem(("growth_per_month",), "leaves nothing", "Write a change above -100%")
+        return self
+
+
+class Spread(Strict):
+    """Lengths by two percentiles (a log-normal is put through them), or one number for all requests."""
+
+    p50: PositiveCount
+    p95: PositiveCount
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_number(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | list | None) else {"p50": value, "p95": value}
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Spread:
+        if self.p95 < self.p50:
+            raise FieldProblem(("p95",), "is below p50", "Write the larger number at p95")
+        if self.p95 > 200 * self.p50:
+            raise FieldProblem(("p95",), "is over 200 times p50", "Split such a workload into two")
+        return self
+
+
+class BucketSpec(Strict):
+    input: PositiveCount
+    """Tokens of the prompt."""
+    output: PositiveCount
+    """Tokens generated."""
+    share: Fraction
+    """Share of the requests."""
+
+
+class Tokens(Strict):
+    """How long requests are, in tokens."""
+
+    input: Spread | None = None
+    """Prompt tokens: {p50: 900, p95: 4000}, or one number."""
+    output: Spread | None = None
+    """Generated tokens: {p50: 180, p95: 600}, or one number."""
+    buckets: tuple[BucketSpec, ...] | None = Field(default=None, min_length=1, max_length=64)
+    """Instead of the two: your own length buckets, whose shares add up to 100%."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Tokens:
+        if self.buckets is None:
+            return self
+        if self.input or self.output:
+            raise FieldProblem(("buckets",), "cannot stand beside 'input' and 'output'", "Keep one of the two")
+        total = sum(b.share for b in self.buckets)
+        if abs(total - 1) > 1e-6:
+            raise FieldProblem(("buckets",), f"has shares that add up to {total:.4%}", "Make them add up to 100%")
+        return self
+
+
+class Slo(Strict):
+    """Latency objectives: time to the first token and time per output token, each at one percentile."""
+
+    ttft_p50: Duration | None = None
+    ttft_p90: Duration | None = None
+    ttft_p95: Duration | None = None
+    ttft_p99: Duration | None = None
+    tpot_p50: Duration | None = None
+    tpot_p90: Duration | None = None
+    tpot_p95: Duration | None = None
+    tpot_p99: Duration | None = None
+
+    def given(self, kind: str) -> tuple[float, float] | None:
+        """(seconds, percentile) of ttft or tpot, if it is given."""
+        for percent in (50, 90, 95, 99):
+            seconds = getattr(self, f"{kind}_p{percent}")
+            if seconds is not None:
+                return seconds, percent / 100
+        return None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Slo:
+        for kind in ("ttft", "tpot"):
+            names = [k for k in type(self).model_fields if k.startswith(kind) and getattr(self, k) is not None]
+            if len(names) > 1:
+                raise FieldProblem((names[1],), f"is a second objective beside '{names[0]}'", "Keep one of them")
+            for name in names:
+                if getattr(self, name) <= 0:
+                    raise FieldProblem((name,), "must be above zero", 'Write a duration such as "1.5s"')
+        return self
+
+
+class Quality(Strict):
+    max_loss: Fraction
+    """Largest loss accepted for a smaller model and a quantization together."""
+
+
+class Caching(Strict):
+    """What requests have in common."""
+
+    shared_prefix_tokens: WholeNumber = 0
+    """Tokens at the start of the prompt that many requests share (a system prompt)."""
+    prefix_hit_rate: Fraction = 0.0
+    """Share of requests that find this prefix in the cache."""
+
+    @model_validator(mode="after")
+    def _both(self) -> Caching:
+        if bool(self.shared_prefix_tokens) != bool(self.prefix_hit_rate):
+            raise FieldProblem((), "needs both 'shared_prefix_tokens' and 'prefix_hit_rate'", "Give both or none")
+        return self
+
+
+class Spot(Strict):
+    critical_share: Fraction
+    """Share of the load that must stay served, inside its SLO, when spot instances are taken away."""
+
+
+class WorkloadSpec(Strict):
+    """One stream of requests with one set of objectives."""
+
+    name: str = Field(min_length=1, max_length=80, pattern=r"^\S(.*\S)?$")
+    models: tuple[ModelSpec, ...] = Field(min_length=1, examples=["[llama-3.1-8b]"])
+    """Models that may serve it; the optimizer picks one."""
+    forecast: Forecast = Field(examples=["{requests_per_day: 400k}"])
+    tokens: Tokens = Tokens()
+    slo: Slo = Slo()
+    quality: Quality | None = None
+    caching: Caching = Caching()
+    spot: Spot | None = None
+    api: Literal["allowed", "forbidden"] = "allowed"
+    """Whether its requests may go to an API provider."""
+
+
+class MenuSpec(Strict):
+    """What the optimizer may choose from."""
+
+    gpus: tuple[str, ...] | None = Field(default=None, min_length=1)
+    quantizations: tuple[str, ...] | None = Field(default=None, min_length=1)
+    purchase: tuple[PurchaseName, ...] | None = Field(default=None, min_length=1)
+    """Ways to buy. A commitment (reserved-1y, reserved-3y) outlives the quarter, so it must be listed."""
+    providers: tuple[str, ...] | None = Field(default=None, min_length=1)
+    regions: tuple[str, ...] | None = Field(default=None, min_length=1)
+    apis: tuple[str, ...] | None = None
+    """API models that may serve requests, as provider/model. By default the baseline; [] for none."""
+    max_gpus_per_replica: PositiveWhole = 8
+
+
+class PriceSpec(Strict):
+    """Your own prices of an instance: per hour for the whole instance, or a change in percent.
+
+    A change of on_demand is on the catalog's price; of spot and reserved, on the on-demand price.
+    """
+
+    on_demand: PriceChange | None = None
+    spot: PriceChange | None = None
+    reserved_1y: PriceChange | None = None
+    reserved_3y: PriceChange | None = None
+
+
+class Engineers(Strict):
+    count: PositiveCount
+    usd_per_year: UsdBare
+
+
+class PolicySpec(Strict):
+    """Limits and costs of running it."""
+
+    budget_usd_per_month: UsdBare | None = None
+    max_gpus: dict[str, WholeNumber] = {}
+    """Most GPUs of a type at any time."""
+    max_instances: dict[str, WholeNumber] = {}
+    """Most instances of an offer at any time."""
+    min_replicas: PositiveWhole | None = None
+    """Fewest replicas of a workload while it runs on GPUs."""
+    engineers: Engineers | None = None
+    """The team that self-hosting needs; nothing if all is bought from an API."""
+
+
+class DemandFile(Strict):
+    """A demand file."""
+
+    name: str | None = None
+    workloads: tuple[WorkloadSpec, ...] = Field(min_length=1, max_length=500, examples=["- name: support-chat"])
+    menu: MenuSpec = MenuSpec()
+    prices: dict[str, PriceSpec] = {}
+    catalog: dict[str, dict[str, Any]] | str | None = None
+    """Your own entries (gpus, offers, models, quantizations, apis, efficiency, shapes), or the file that has them."""
+    baseline: str = Field(examples=["openai/gpt-4o-mini"])
+    """The API model to compare with, as provider/model."""
+    policy: PolicySpec = PolicySpec()

@@ -1,0 +1,405 @@
+"""From a demand file to a Case: names resolved, defaults filled in and said, everything wrong at once."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from planner import api_prices
+from planner.case import Assumption, Case, Limits, ModelChoice, Objective, Workload
+from planner.catalog import (
+    KINDS,
+    ApiModel,
+    Catalog,
+    HourlyPrice,
+    Offer,
+    OfferPrices,
+    SpotPrice,
+    find,
+    names_of,
+    shipped_catalog,
+    shipped_data,
+)
+from planner.complaints import Complaint, InputError, did_you_mean
+from planner.demand import DemandFile, Forecast, PriceSpec, WorkloadSpec
+from planner.lengths import buckets_from, slices
+from planner.strict_yaml import Document, parse_yaml, read_yaml
+from planner.validation import validate
+
+DEFAULT_PROVIDERS = ("aws",)
+DEFAULT_REGIONS = ("us-east-1",)
+DEFAULT_PURCHASE = ("on-demand", "spot")
+DEFAULT_SHAPE = "business-hours"
+DEFAULT_VARIATION = 0.20
+WITHIN_HOUR_VARIATION = 0.12
+DEFAULT_BURSTINESS = 2.0
+DEFAULT_TTFT_S, DEFAULT_TPOT_S, DEFAULT_PERCENTILE = 2.0, 0.05, 0.95
+DEFAULT_MAX_LOSS = 0.01
+DEFAULT_MIN_REPLICAS = 2
+DEFAULT_INPUT = (1020.0, 4083.0)
+DEFAULT_OUTPUT = (129.0, 451.0)
+
+
+def load_case(path: Path | str) -> Case:
+    """Read a demand file; raises InputError with everything that is wrong with it."""
+    return _Loader(read_yaml(path), Path(path).parent, Path(path).stem).case()
+
+
+def case_from_text(text: str, file: str = "<text>") -> Case:
+    """The same from YAML text."""
+    return _Loader(parse_yaml(text, file), Path(), "case").case()
+
+
+class _Loader:
+    def __init__(self, document: Document, folder: Path, default_name: str) -> None:
+        self.document = document
+        self.folder = folder
+        self.default_name = default_name
+        self.complaints: list[Complaint] = []
+        self.assumptions: list[Assumption] = []
+
+    def case(self) -> Case:
+        spec = validate(DemandFile, self.document)
+        catalog = self._catalog(spec)
+        self._unique_names(spec)
+        gpus = self._names(spec.menu.gpus, catalog.gpus, "GPU", ("menu", "gpus")) or tuple(catalog.gpus)
+        quantizations = self._quantizations(spec, catalog)
+        purchase = spec.menu.purchase or DEFAULT_PURCHASE
+        offers = self._offers(spec, catalog, gpus)
+        workloads = tuple(self._workload(w, k, catalog) for k, w in enumerate(spec.workloads))
+        apis = self._apis(spec, catalog)
+        limits = self._limits(spec, catalog, offers)
+        engineers = self._engineers(spec)
+        self._menu_assumptions(spec, purchase)
+        if self.complaints:
+            raise InputError(self.complaints)
+        gpus_used = sorted({offer.gpu for offer in offers.values()})
+        baseline = next(iter(apis))
+        return Case(
+            name=spec.name or self.default_name,
+            workloads=workloads,
+            purchase=purchase,
+            gpus={g: catalog.gpus[g] for g in gpus_used},
+            offers=offers,
+            models={c.model: catalog.models[c.model] for w in workloads for c in w.models},
+            quantizations={q: catalog.quantizations[q] for q in quantizations},
+            efficiency={g: catalog.efficiency_of(g) for g in gpus_used},
+            apis=apis,
+            menu_apis=tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,),
+            baseline=baseline,
+            limits=limits,
+            engineers_usd_per_month=engineers,
+            assumptions=tuple(self.assumptions),
+        )
+
+    # -- what the user did not say ------------------------------------------------------------------------
+
+    def assume(self, key: str, value: str, why: str) -> None:
+        self.assumptions.append(Assumption(key=key, value=value, why=why))
+
+    def _menu_assumptions(self, spec: DemandFile, purchase: tuple[str, ...]) -> None:
+        menu = spec.menu
+        if menu.providers is None and menu.regions is None:
+            self.assume("menu.regions", "aws us-east-1", "no provider or region was named")
+        if menu.purchase is None:
+            self.assume("menu.purchase", ", ".join(purchase), "commitments outlive the quarter, so list them to use them")
+        if menu.gpus is None:
+            self.assume("menu.gpus", "every GPU of the catalog", "no GPUs were named")
+        self.assume("horizon", "one quarter", "a representative weekday and weekend day of each month; a month is 730 h")
+
+    def complain(self, path: tuple[str | int, ...], message: str, remedy: str = "") -> None:
+        self.complaints.append(self.document.complaint(path, message, remedy))
+
+    def unknown(self, path: tuple[str | int, ...], what: str, name: str, known: Any) -> None:
+        self.complain(path, f"there is no {what} '{name}' in the catalog", did_you_mean(name, known))
+
+    # -- catalog and prices -------------------------------------------------------------------------------
+
+    def _catalog(self, spec: DemandFile) -> Catalog:
+        own = spec.catalog
+        document, path = self.document, ("catalog",)
+        if isinstance(own, str):
+            document, path = read_yaml(self.folder / own), ()
+            own = document.data
+            if not isinstance(own, dict):
+                raise InputError([document.complaint((), "expected a mapping of catalog entries", "Write gpus: ...")])
+        if not own:
+            return shipped_catalog()
+        unknown = [kind for kind in own if kind not in KINDS]
+        if unknown:
+            raise InputError(
+                document.complaint((*path, k), f"unknown key '{k}'", did_you_mean(k, KINDS), at_key=True) for k in unknown
+            )
+        merged = {kind: _merged_entries(kind, entries, document.file) for kind, entries in own.items()}
+        moved = _moved(document, path, merged)
+        mine = validate(Catalog, moved)
+        base = shipped_catalog()
+        return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
+
+    def _offers(self, spec: DemandFile, catalog: Catalog, gpus: tuple[str, ...]) -> dict[str, Offer]:
+        providers, regions = spec.menu.providers, spec.menu.regions
+        if providers is None and regions is None:
+            providers, regions = DEFAULT_PROVIDERS, DEFAULT_REGIONS
+        for name, given in (("provider", providers), ("region", regions)):
+            known = sorted({getattr(o, name) for o in catalog.offers.values()})
+            for k, value in enumerate(given or ()):
+                if value not in known:
+                    self.complain(("menu", f"{name}s", k), f"no offer has the {name} '{value}'", did_you_mean(value, known))
+        chosen = {
+            key: offer
+            for key, offer in sorted(catalog.offers.items())
+            if offer.gpu in gpus
+            and (providers is None or offer.provider in providers)
+            and (regions is None or offer.region in regions)
+        }
+        matched_prices = {name: _matching(name, chosen) for name in spec.prices}
+        for name, keys in matched_prices.items():
+            if not keys:
+                on_menu = sorted({key.split("@")[0] for key in chosen})
+                self.complain(("prices", name), f"no instance on the menu is called '{name}'", did_you_mean(name, on_menu))
+        for key, offer in chosen.items():
+            if offer.gpu not in catalog.gpus:
+                self.complain(("catalog",), f"offer '{key}' names the GPU '{offer.gpu}', which is unknown")
+            for name, keys in matched_prices.items():
+                if key in keys:
+                    chosen[key] = _repriced(chosen[key], spec.prices[name], self.document.file)
+        if not chosen and not self.complaints:
+            self.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
+        return chosen
+
+    # -- names --------------------------------------------------------------------------------------------
+
+    def _unique_names(self, spec: DemandFile) -> None:
+        seen: dict[str, int] = {}
+        for k, w in enumerate(spec.workloads):
+            if w.name in seen:
+                self.complain(("workloads", k, "name"), f"'{w.name}' is the name of workload {seen[w.name] + 1} too",
+                              "Give each workload its own name")  # fmt: skip
+            seen.setdefault(w.name, k)
+
+    def _names(self, given: Any, entries: Any, what: str, path: tuple[str | int, ...]) -> tuple[str, ...]:
+        found = []
+        for k, name in enumerate(given or ()):
+            key = find(name, entries)
+            if key is None:
+                self.unknown((*path, k), what, name, list(names_of(entries)))
+            elif key not in found:
+                found.append(key)
+        return tuple(found)
+
+    def _quantizations(self, spec: DemandFile, catalog: Catalog) -> tuple[str, ...]:
+        given = self._names(spec.menu.quantizations, catalog.quantizations, "quantization", ("menu", "quantizations"))
+        if spec.menu.quantizations is None:
+            given = tuple(catalog.quantizations)
+            self.assume("menu.quantizations", ", ".join(given), "none were named; the quality limit decides")
+        return given
+
+    def _apis(self, spec: DemandFile, catalog: Catalog) -> dict[str, ApiModel]:
+        apis: dict[str, ApiModel] = {}
+        wanted: list[tuple[tuple[str | int, ...], str]] = [(("baseline",), spec.baseline)]
+        wanted += [(("menu", "apis", k), name) for k, name in enumerate(spec.menu.apis or ())]
+        for path, name in wanted:
+            entry = catalog.apis.get(name) or api_prices.api_model(name)
+            if entry is None:
+                known = [*catalog.apis, *api_prices.known_api_models()]
+                self.complain(path, f"there is no API model '{name}' with a price per token",
+                              did_you_mean(name, known) or "Write provider/model, such as openai/gpt-4o-mini")  # fmt: skip
+            else:
+                apis[name] = entry
+        return apis
+
+    def _limits(self, spec: DemandFile, catalog: Catalog, offers: dict[str, Offer]) -> Limits:
+        policy = spec.policy
+        max_gpus: dict[str, int] = {}
+        for name, most in policy.max_gpus.items():
+            key = find(name, catalog.gpus)
+            if key is None:
+                self.unknown(("policy", "max_gpus", name), "GPU", name, list(names_of(catalog.gpus)))
+            else:
+                max_gpus[key] = most
+        max_instances: dict[str, int] = {}
+        for name, most in policy.max_instances.items():
+            keys = _matching(name, offers)
+            if not keys:
+                self.complain(("policy", "max_instances", name), f"no instance on the menu is called '{name}'",
+                              did_you_mean(name, list(offers)))  # fmt: skip
+            max_instances |= dict.fromkeys(keys, most)
+        if policy.min_replicas is None:
+            self.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails")
+        return Limits(
+            budget_usd_per_month=policy.budget_usd_per_month,
+            max_gpus=max_gpus,
+            max_instances=max_instances,
+            min_replicas=policy.min_replicas or DEFAULT_MIN_REPLICAS,
+            max_gpus_per_replica=spec.menu.max_gpus_per_replica,
+        )
+
+    def _engineers(self, spec: DemandFile) -> float:
+        team = spec.policy.engineers
+        if team is None:
+            self.assume("policy.engineers", "none", "no cost of the people who run it is counted")
+            return 0.0
+        return team.count * team.usd_per_year / 12
+
+    # -- workloads ----------------------------------------------------------------------------------------
+
+    def _workload(self, w: WorkloadSpec, k: int, catalog: Catalog) -> Workload:
+        path, key = ("workloads", k), f"workloads.{w.name}"
+        models = []
+        for m, choice in enumerate(w.models):
+            name = find(choice.name, catalog.models)
+            if name is None:
+                self.unknown((*path, "models", m), "model", choice.name, list(names_of(catalog.models)))
+            else:
+                models.append(ModelChoice(model=name, quality_loss_frac=choice.quality_loss))
+        weekday, weekend, measured_cv = self._hours(w.forecast, path, key, catalog)
+        if w.quality is None:
+            self.assume(f"{key}.quality.max_loss", f"{DEFAULT_MAX_LOSS:.0%}", "no quality limit was given")
+        if w.spot is None:
+            self.assume(f"{key}.spot.critical_share", "100%", "all requests are taken to be critical, so no spot")
+        rate_cv = w.forecast.variation
+        if rate_cv is None:
+            rate_cv = measured_cv if measured_cv is not None else DEFAULT_VARIATION
+            why = (
+                "day to day from the hours given, 12% within the hour (ServeGen traces)"
+                if measured_cv is not None
+                else "public ServeGen traces vary by 20% to 35% around their hourly means"
+            )
+            self.assume(f"{key}.forecast.variation", f"{rate_cv:.0%}", why)
+        if w.forecast.burstiness is None:
+            why = "squared CV of arrival gaps; public traces show 1.1 to 6"
+            self.assume(f"{key}.forecast.burstiness", f"{DEFAULT_BURSTINESS:g}", why)
+        return Workload(
+            name=w.name,
+            models=tuple(models),
+            weekday_rps=weekday,
+            weekend_rps=weekend,
+            growth_per_month_frac=w.forecast.growth_per_month,
+            rate_cv=rate_cv,
+            arrival_scv=w.forecast.burstiness or DEFAULT_BURSTINESS,
+            buckets=self._buckets(w, key),
+            shared_prefix_tokens=float(w.caching.shared_prefix_tokens),
+            prefix_hit_frac=w.caching.prefix_hit_rate,
+            ttft=self._objective(w, "ttft", DEFAULT_TTFT_S, key),
+            tpot=self._objective(w, "tpot", DEFAULT_TPOT_S, key),
+            max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
+            critical_share_frac=w.spot.critical_share if w.spot else 1.0,
+            api_allowed=w.api == "allowed",
+        )
+
+    def _hours(
+        self, f: Forecast, path: tuple[str | int, ...], key: str, catalog: Catalog
+    ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+        """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
+        if f.hourly is not None:
+            return _from_hourly(np.array(f.hourly) / 3600)
+        name = f.shape or DEFAULT_SHAPE
+        if f.shape is None:
+            self.assume(f"{key}.forecast.shape", DEFAULT_SHAPE, "no hourly figures and no shape were given")
+        if name not in catalog.shapes:
+            self.unknown((*path, "forecast", "shape"), "shape", name, list(catalog.shapes))
+            name = DEFAULT_SHAPE
+        shape = catalog.shapes[name]
+        weekday, weekend = np.array(shape.weekday), np.array(shape.weekend)
+        per_day = (5 * weekday.sum() + 2 * weekend.sum()) / 7
+        scale = (f.requests_per_day or 0.0) / per_day / 3600
+        return tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()), None
+
+    def _buckets(self, w: WorkloadSpec, key: str) -> Any:
+        from planner.case import Bucket
+
+        if w.tokens.buckets is not None:
+            return tuple(
+                Bucket(share_frac=b.share, input_tokens=b.input, output_tokens=b.output)
+                for b in w.tokens.buckets
+                if b.share > 0
+            )
+        trace = "the conversation trace of Azure's 2023 LLM inference traces"
+        spreads = []
+        for name, given, default in (
+            ("input", w.tokens.input, DEFAULT_INPUT),
+            ("output", w.tokens.output, DEFAULT_OUTPUT),
+        ):
+            if given is None:
+                self.assume(f"{key}.tokens.{name}", f"p50 {default[0]:.0f}, p95 {default[1]:.0f}", trace)
+            spreads.append(slices(*(default if given is None else (given.p50, given.p95))))
+        return buckets_from(*spreads)
+
+    def _objective(self, w: WorkloadSpec, kind: str, default_s: float, key: str) -> Objective:
+        given = w.slo.given(kind)
+        if given is None:
+            self.assume(f"{key}.slo.{kind}_p95", f"{default_s * 1000:g} ms", "no objective was given")
+            return Objective(seconds=default_s, percentile=DEFAULT_PERCENTILE)
+        return Objective(seconds=given[0], percentile=given[1])
+
+
+def z_of(percentile: float) -> float:
+    """Standard deviations that a percentile of a normal distribution covers, at least none."""
+    return max(0.0, NormalDist().inv_cdf(percentile))
+
+
+def _from_hourly(rps: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+    days = rps.reshape(-1, 24)
+    if len(days) == 7:
+        weekday, weekend = days[:5].mean(axis=0), days[5:].mean(axis=0)
+        residual = np.concatenate([days[:5] - weekday, days[5:] - weekend])
+        day_to_day = float(np.sqrt((residual**2).mean()) / rps.mean())
+        return tuple(weekday.tolist()), tuple(weekend.tolist()), float(np.hypot(day_to_day, WITHIN_HOUR_VARIATION))
+    return tuple(days[0].tolist()), tuple(days[-1].tolist()), None
+
+
+def _matching(name: str, offers: dict[str, Offer]) -> list[str]:
+    """Offers by their key, or by provider/instance in every region of the menu."""
+    return [key for key in offers if name in (key, key.split("@")[0])]
+
+
+def _repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
+    """An offer at the user's prices; changes in percent are taken from the list price."""
+    prices = offer.prices
+    listed = prices.on_demand.usd_per_h if prices.on_demand else None
+    base = own.on_demand.applied_to(listed or 0.0) if own.on_demand else listed
+    changed: dict[str, HourlyPrice | SpotPrice] = {}
+    if own.on_demand and base:
+        changed["on_demand"] = HourlyPrice(usd_per_h=base, source=f"your own price in {file}")
+    if own.spot and base:
+        usd = own.spot.applied_to(base)
+        changed["spot"] = SpotPrice(p50_usd_per_h=usd, p95_usd_per_h=usd, source=f"your own price in {file}")
+    for term in ("reserved_1y", "reserved_3y"):
+        change = getattr(own, term)
+        if change and base:
+            changed[term] = HourlyPrice(usd_per_h=change.applied_to(base), source=f"your own price in {file}")
+    return offer.model_copy(update={"prices": OfferPrices(**(dict(prices) | changed))})
+
+
+def _merged_entries(kind: str, entries: Any, file: str) -> Any:
+    """The user's entries laid over shipped ones of the same name; what they touch names their file."""
+    if not isinstance(entries, dict):
+        return entries
+    shipped = shipped_data().get(kind, {})
+    merged = {}
+    for name, own in entries.items():
+        if isinstance(own, dict) and name in shipped:
+            base = copy.deepcopy(shipped[name])
+            merged[name] = _laid_over(base, own) | {"source": own.get("source", f"partly overridden in {file}")}
+        else:
+            merged[name] = own
+    return merged
+
+
+def _laid_over(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    for key, value in own.items():
+        old = base.get(key)
+        base[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return base
+
+
+def _moved(document: Document, path: tuple[str | int, ...], data: Any) -> Document:
+    """A part of a document as a document of its own, with the same positions."""
+    n = len(path)
+    marks = {p[n:]: mark for p, mark in document.marks.items() if p[:n] == path}
+    keys = {p[n:]: mark for p, mark in document.key_marks.items() if p[:n] == path}
+    return Document(document.file, data, marks, keys)

@@ -1,0 +1,110 @@
+"""Requests a second that one replica carries inside its SLO, and which limit stops it.
+
+Continuous batching at steady state, with B requests in flight:
+
+    requests/s   mu(B)   = 1 / (prefill + output x step(B) / B)
+    mean TPOT            = step(B) + (B - 1) x prefill / output      (running requests wait for others' prefills)
+    TPOT percentile      = mean + z x sqrt((B - 1) (1 + cv2)) x prefill / output   (their number is Poisson)
+
+The answer is the largest mu over all B whose TPOT and KV memory hold. TTFT here is prefill and one step: the
+waiting that fluctuating arrivals cause is paid once, in the staffing margin (problems/staffing.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.memory import largest_batch
+
+PROMPT_CV2 = 1.0
+"""squared coefficient of variation of the prompts whose prefills interrupt a request"""
+MOST_IN_FLIGHT = 512
+"""requests in flight that an engine is allowed per replica"""
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """Requests by length: one entry per bucket."""
+
+    input_tokens: np.ndarray
+    output_tokens: np.ndarray
+    cached_tokens: np.ndarray
+    """prompt tokens found in the prefix cache, on average"""
+    shared_prefix_tokens: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What must hold, and for which share of the requests (z standard deviations)."""
+
+    tpot_s: float
+    z: float
+
+
+@dataclass(frozen=True, eq=False)
+class Throughput:
+    """What one replica does for each bucket."""
+
+    requests_per_s: np.ndarray
+    """0 where not even one request at a time holds the limits"""
+    in_flight: np.ndarray
+    tpot_s: np.ndarray
+    """at the SLO's percentile"""
+    ttft_s: np.ndarray
+    """prefill plus one step, without waiting"""
+    bound_by: tuple[str, ...]
+    """TPOT, KV memory, engine (requests in flight) or compute (more in flight would not carry more)"""
+
+
+@lru_cache(maxsize=1)
+def _batches() -> np.ndarray:
+    fine = np.arange(1, 33)
+    coarse = np.unique(np.round(np.geomspace(33, MOST_IN_FLIGHT, 60)))
+    return np.concatenate([fine, coarse]).astype(float)
+
+
+def throughput(machine: Machine, lengths: Lengths, limits: Limits) -> Throughput:
+    """The best batch size for each bucket, all buckets and batch sizes at once."""
+    batch = _batches()[None, :]
+    out = lengths.output_tokens[:, None]
+    context = (lengths.input_tokens + lengths.output_tokens / 2)[:, None]
+    new_tokens = np.maximum(lengths.input_tokens - lengths.cached_tokens, 1.0)
+    prefill = prefill_s(machine, new_tokens, lengths.input_tokens)[:, None]
+    step = decode_step_s(machine, batch, context)
+    rate = 1 / (prefill + out * step / batch)
+    interruption = prefill / out
+    spread = np.sqrt((batch - 1) * (1 + PROMPT_CV2)) * interruption
+    tpot = step + (batch - 1) * interruption + limits.z * spread
+    fits = largest_batch(
+        machine.model, machine.gpu, machine.gpus, machine.quantization, context, lengths.shared_prefix_tokens
+    )
+    in_memory, in_time = batch <= fits, tpot <= limits.tpot_s
+    allowed = in_memory & in_time
+    best = np.argmax(np.where(allowed, rate, -1.0), axis=1)
+    rows = np.arange(len(best))
+    feasible = allowed[rows, best]
+    following = np.minimum(best + 1, batch.shape[1] - 1)
+    reasons = []
+    for i, b, nxt in zip(rows, best, following, strict=True):
+        first_bad = nxt if feasible[i] else 0
+        reasons.append(_reason(in_memory[i, first_bad], in_time[i, first_bad], b == nxt))
+    pick = (rows, best)
+    return Throughput(
+        requests_per_s=np.where(feasible, rate[pick], 0.0),
+        in_flight=np.where(feasible, batch[0, best], 0.0),
+        tpot_s=tpot[pick],
+        ttft_s=prefill[:, 0] + step[pick],
+        bound_by=tuple(reasons),
+    )
+
+
+def _reason(in_memory: bool, in_time: bool, at_the_end: bool) -> str:
+    if not in_memory:
+        return "KV memory"
+    if not in_time:
+        return "TPOT"
+    return "engine" if at_the_end else "compute"

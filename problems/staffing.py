@@ -1,0 +1,62 @@
+"""How many replicas a load needs: the one place where queueing risk is paid for.
+
+The load R of a pool is counted in replicas kept busy (rate x seconds of a replica per request). What varies
+around it, within the hour that a slot stands for:
+
+* arrivals: with B requests in flight per replica and arrivals whose gaps have a squared coefficient of
+  variation c2, the requests in flight of an infinite-server system have variance R B (1 + c2) / 2
+  (peakedness), that is R (1 + c2) / (2 B) in replicas;
+* the rate itself: days differ from the representative day and minutes from their hour, with a coefficient of
+  variation v, that is (v R)^2.
+
+Replicas cover the mean plus z standard deviations, z taken from the percentile of the SLO.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Staffing:
+    """The staffing rule of one pool on one deployment."""
+
+    z: float
+    """standard deviations covered [-]"""
+    arrival_scv: float
+    """squared coefficient of variation of the gaps between arrivals, c2 [-]"""
+    rate_cv: float
+    """coefficient of variation of the rate around the slot's mean, v [-]"""
+    batch: float
+    """requests in flight per replica, B [-]"""
+    min_replicas: int
+    """replicas below which the pool is never run, when it is run at all"""
+
+    def margin(self, load: np.ndarray) -> np.ndarray:
+        """Replicas on top of the mean load: z sqrt(R (1 + c2) / (2 B) + (v R)^2)."""
+        variance = load * (1 + self.arrival_scv) / (2 * self.batch) + (self.rate_cv * load) ** 2
+        return self.z * np.sqrt(variance)
+
+    def replicas(self, load: np.ndarray) -> np.ndarray:
+        """Whole replicas for a load: max(minimum, ceil(R + margin)), and none for no load."""
+        load = np.asarray(load, dtype=float)
+        needed = np.ceil(load + self.margin(load) - 1e-9).astype(int)
+        return np.where(load > 0, np.maximum(needed, self.min_replicas), 0)
+
+    def carried_load(self, replicas: np.ndarray) -> np.ndarray:
+        """The largest load that so many replicas may carry: the inverse of R + margin(R).
+
+        R + z sqrt(k R + v^2 R^2) = n. With s = n - R: s^2 = z^2 (k R + v^2 R^2), a quadratic in R whose
+        smaller root is the answer.
+        """
+        n = np.asarray(replicas, dtype=float)
+        k = self.z**2 * (1 + self.arrival_scv) / (2 * self.batch)
+        a = 1 - (self.z * self.rate_cv) ** 2
+        half_b = n + k / 2
+        if abs(a) < 1e-12:
+            load = n**2 / (2 * half_b)
+        else:
+            load = (half_b - np.sqrt(np.maximum(half_b**2 - a * n**2, 0.0))) / a
+        return np.where(n >= self.min_replicas, load, 0.0)

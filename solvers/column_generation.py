@@ -1,0 +1,179 @@
+"""The master LP by column generation: which prices, which lower bound, which servings are worth a look.
+
+The LP holds paths (recipes narrowed to one serving per slot). Its duals price every serving of every recipe;
+paths that would pay at those prices join; when none does, the LP over all recipes is solved.
+
+Duals of offers that the LP does not use yet are arbitrary, so each round also prices at a blend with the duals
+of the best bound so far (dual smoothing): a few rounds instead of a hundred. Every bound is computed from the
+prices alone by weak duality, so it holds whatever the LP solver's tolerances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from problems.fleet import Fleet, master
+from problems.model import Model
+from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
+from problems.recipes import Recipe
+from solvers.result import Status
+from solvers.solve import dual_bound, solve_lp
+
+Duals = dict[tuple, float]
+
+MAX_ROUNDS = 200
+PATHS_PER_WORKLOAD_AND_ROUND = 6
+SMOOTHING = 0.7
+"""weight of the best prices so far in the blend"""
+CONVERGED_FRAC = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """What column generation leaves behind."""
+
+    feasible: bool
+    bound: float
+    """lower bound on the cost of any plan [USD/month]"""
+    priced: tuple[Priced, ...]
+    """every recipe at the prices that gave the bound"""
+    paths: tuple[Recipe, ...]
+    weights: np.ndarray
+    """how much of each path the last LP picked [path]"""
+    rounds: int
+
+
+def generate(fleet: Fleet, on_round: Callable[[int, float], None] = lambda n, bound: None) -> Generated:
+    """Solve the master LP over all servings of all recipes."""
+    return _Generation(fleet, on_round).run()
+
+
+def list_prices(fleet: Fleet) -> Prices:
+    """Prices before any LP: a GPU at its cheapest list price, a firm one at that of firm capacity.
+
+    They are feasible duals of the purchases, so they give a first valid bound.
+    """
+    gpu, firm = {}, {}
+    for g in fleet.recipes_on:
+        offer = fleet.offers[g]
+        held = [p for p in (offer.on_demand_usd_per_h, *offer.reserved_usd_per_h.values()) if p is not None]
+        spot = [offer.spot_usd_per_h] if offer.spot_usd_per_h is not None else []
+        cheapest = min([*held, *spot])
+        gpu[g] = fleet.weight * cheapest / offer.box
+        firm[g] = fleet.weight * (min(held, default=cheapest) - cheapest) / offer.box
+    return Prices(gpu, firm, np.ones(len(fleet.slot_hours)), dict.fromkeys(fleet.workloads, 0.0))
+
+
+class _Generation:
+    def __init__(self, fleet: Fleet, on_round: Callable[[int, float], None]) -> None:
+        self.fleet, self.on_round = fleet, on_round
+        at_list = [price_recipe(fleet, recipe, list_prices(fleet)) for recipe in fleet.recipes]
+        self.paths = [priced.path() for priced in at_list]
+        self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
+        self.bound = -np.inf
+        self.priced: tuple[Priced, ...] = ()
+        self.best_duals: Duals = {}
+        for g, prices in list_prices(fleet).gpu_usd.items():
+            self.best_duals |= {("in-use", g, t): float(p) for t, p in enumerate(prices)}
+        for g, prices in list_prices(fleet).firm_usd.items():
+            self.best_duals |= {("firm", g, t): float(p) for t, p in enumerate(prices)}
+
+    def run(self) -> Generated:
+        feasible = False
+        weights = np.zeros(0)
+        n = 0
+        for n in range(1, MAX_ROUNDS + 1):
+            model, v = master(replace(self.fleet, recipes=(*self.paths, *self.unserved)))
+            slack = [v.pick[len(self.paths) + k] for k in range(len(self.unserved))]
+            if not feasible:
+                phase_one = _cost_of_only(model, slack)
+                short = solve_lp(phase_one)
+                if short.objective is not None and short.objective > 1e-7:
+                    duals = _by_key(phase_one, short.row_duals)
+                    new = self._worth_adding(duals, self._price(duals, False), in_dollars=False)
+                    if not new:
+                        break
+                    self.paths += new
+                    continue
+                feasible = True
+            model = _without(model, slack)
+            lp = solve_lp(model)
+            if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
+                raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
+            weights = np.array([lp.x[v.pick[r]] for r in range(len(self.paths))])
+            duals = _by_key(model, lp.row_duals)
+            new = self._round(model, duals)
+            self.on_round(n, self.bound)
+            if not new or lp.objective - self.bound <= CONVERGED_FRAC * abs(lp.objective):
+                break
+            self.paths += new
+        weights = np.r_[weights, np.zeros(len(self.paths) - len(weights))]
+        return Generated(feasible, self.bound, self.priced, tuple(self.paths), weights, n)
+
+    def _round(self, model: Model, duals: Duals) -> list[Recipe]:
+        """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""
+        anchor = self.best_duals
+        blend = {k: SMOOTHING * anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in duals.items()}
+        found: dict[tuple, Recipe] = {}
+        for at in (blend, duals):
+            priced = self._price(at)
+            bound = self._bound(model, at, priced)
+            if bound > self.bound:
+                self.bound, self.priced, self.best_duals = bound, priced, at
+            for path in self._worth_adding(duals, priced):
+                found.setdefault((path.key, path.replicas.tobytes()), path)
+        return list(found.values())
+
+    def _price(self, duals: Duals, in_dollars: bool = True) -> tuple[Priced, ...]:
+        prices = prices_from_duals(self.fleet, duals, in_dollars)
+        return tuple(price_recipe(self.fleet, recipe, prices) for recipe in self.fleet.recipes)
+
+    def _bound(self, model: Model, duals: Duals, priced: tuple[Priced, ...]) -> float:
+        """The Lagrangian at these duals: each workload at its cheapest recipe, plus what the limits add."""
+        y = {k: d for k, d in duals.items() if k[0] != "served"}
+        for w, recipes in self.fleet.recipes_of.items():
+            y["served", w] = min(priced[r].value for r in recipes)
+        return dual_bound(model, np.array([y.get(key, 0.0) for key in model.row_keys]))
+
+    def _worth_adding(self, duals: Duals, priced: tuple[Priced, ...], in_dollars: bool = True) -> list[Recipe]:
+        """Of each workload, the best paths whose cost at the LP's duals is below what the LP pays for it."""
+        prices = prices_from_duals(self.fleet, duals, in_dollars)
+        tolerance = 1e-7 * max(1.0, *(abs(duals["served", w]) for w in self.fleet.workloads))
+        new: list[Recipe] = []
+        for w, recipes in self.fleet.recipes_of.items():
+            worth = []
+            for r in recipes:
+                path = priced[r].path()
+                value = price_recipe(self.fleet, path, prices).value - duals["served", w]
+                if value < -tolerance:
+                    worth.append((value, r, path))
+            worth.sort(key=lambda item: item[:2])
+            new += [path for _, _, path in worth[:PATHS_PER_WORKLOAD_AND_ROUND]]
+        return new
+
+
+def _by_key(model: Model, row_duals: np.ndarray) -> Duals:
+    return dict(zip(model.row_keys, row_duals.tolist(), strict=True))
+
+
+def _unserved(fleet: Fleet, workload: str) -> Recipe:
+    """A stand-in that serves nothing: it exists only to see whether the limits can be met at all."""
+    slots = len(fleet.slot_hours)
+    none = np.zeros(slots, dtype=int)
+    return Recipe(workload, (workload,), None, None, None, 0, np.arange(slots), none, none,
+                  np.zeros((slots, 1)), np.zeros(slots))  # fmt: skip
+
+
+def _cost_of_only(model: Model, columns: list[int]) -> Model:
+    cost = np.zeros_like(model.cost)
+    cost[columns] = 1.0
+    return replace(model, cost=cost)
+
+
+def _without(model: Model, columns: list[int]) -> Model:
+    upper = model.upper.copy()
+    upper[columns] = 0.0
+    return replace(model, upper=upper)

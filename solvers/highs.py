@@ -1,0 +1,141 @@
+"""HiGHS: linear programs in this process, mixed-integer ones in a child that can be killed."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from math import inf, isinf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from problems.model import Model
+from solvers import highs_child
+from solvers.check import verify
+from solvers.child import run_child
+from solvers.result import Claim, LpSolution, Request, SolverMissing, Status, StoppedBy, cost_scale
+
+_LIMITS = {
+    "kTimeLimit": StoppedBy.TIME,
+    "kSolutionLimit": StoppedBy.NODES,
+    "kIterationLimit": StoppedBy.NODES,
+}
+
+
+def solve_lp(model: Model) -> LpSolution:
+    """The linear program (integrality is ignored) with its duals; x is checked before it is returned."""
+    _require_highspy()
+    started = time.perf_counter()
+    model = model.relaxed()
+    highs = highs_child.load_model(_arrays(model))
+    name = highs_child.run_resolved(highs, _run_interruptibly).name
+    seconds = time.perf_counter() - started
+    if name in ("kInfeasible", "kUnbounded"):
+        status = Status.INFEASIBLE if name == "kInfeasible" else Status.UNBOUNDED
+        return LpSolution(status, None, None, None, None, seconds)
+    found = highs.getSolution()
+    x = np.clip(np.array(found.col_value, dtype=float), model.lower, model.upper)
+    # An empty model is solved by its bounds, and HiGHS says so with a status of its own.
+    if name not in ("kOptimal", "kModelEmpty") or verify(model, x):
+        return LpSolution(Status.FAILED, None, None, None, None, seconds)
+    row_duals = np.array(found.row_dual, dtype=float)
+    return LpSolution(
+        status=Status.OPTIMAL,
+        x=x,
+        objective=model.objective(x),
+        row_duals=row_duals,
+        reduced_costs=model.cost - model.priced(row_duals),
+        seconds=seconds,
+    )
+
+
+def _run_interruptibly(highs: Any) -> None:
+    """Run in a thread: inside HiGHS itself a Ctrl-C would wait until the solve is over."""
+    highs.HandleUserInterrupt = True
+    highs.startSolve()
+    try:
+        while not highs.wait(0.1)[0]:
+            pass
+    except BaseException:
+        highs.cancelSolve()
+        highs.wait(1.0)
+        raise
+
+
+def run_highs(request: Request) -> Claim:
+    """One run of HiGHS on a mixed-integer model; what it says, unchecked."""
+    _require_highspy()
+    scale = cost_scale(request.model)
+    last_bound = -inf
+    last_lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        nonlocal last_bound
+        words = line.split()
+        if len(words) == 3 and words[0] == "progress":
+            incumbent, last_bound = float(words[1]), float(words[2])
+            if request.on_progress is not None:
+                request.on_progress(None if isinf(incumbent) else incumbent / scale, last_bound / scale)
+        else:
+            last_lines[:] = [*last_lines[-4:], line]
+
+    with tempfile.TemporaryDirectory(prefix="fleetplan-highs-") as folder:
+        np.savez(Path(folder) / "model.npz", **_arrays(request.model, scale), **_asked(request))
+        # -P keeps this package's folder off the child's import path.
+        argv = [sys.executable, "-P", str(Path(highs_child.__file__)), folder]
+        returncode, killed = run_child(argv, request.time_limit_s, on_line)
+        if killed:
+            note = "HiGHS ignored its time limit and was killed"
+            return Claim(Status.NO_SOLUTION, None, last_bound / scale, StoppedBy.TIME, (note,))
+        result_file = Path(folder) / "result.npz"
+        if returncode != 0 or not result_file.exists():
+            note = f"HiGHS ended with code {returncode}: {' | '.join(last_lines)}"
+            return Claim(Status.FAILED, notes=(note,))
+        with np.load(result_file) as stored:
+            name, x, bound = str(stored["status"]), stored["x"], float(stored["bound"]) / scale
+    return _claim(name, x if x.size == request.model.n_columns else None, bound)
+
+
+def _claim(name: str, x: Any, bound: float) -> Claim:
+    if name in ("kInfeasible", "kUnbounded"):
+        return Claim(Status.INFEASIBLE if name == "kInfeasible" else Status.UNBOUNDED)
+    bound = bound if bound < inf else -inf
+    if name in ("kOptimal", "kModelEmpty") and x is not None:
+        return Claim(Status.OPTIMAL, x, bound)
+    if name in _LIMITS:
+        return Claim(Status.NO_SOLUTION if x is None else Status.FEASIBLE, x, bound, _LIMITS[name])
+    return Claim(Status.FAILED, notes=(f"HiGHS ended with status {name}",))
+
+
+def _arrays(model: Model, scale: float = 1.0) -> dict[str, Any]:
+    return {
+        "cost": model.cost * scale,
+        "lower": model.lower,
+        "upper": model.upper,
+        "integer": model.integer,
+        "starts": model.starts,
+        "indices": model.indices,
+        "values": model.values,
+        "row_lower": model.row_lower,
+        "row_upper": model.row_upper,
+    }
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    asked = {
+        "gap_frac": request.gap_frac,
+        "presolve": request.presolve,
+        "time_limit_s": request.time_limit_s,
+        "node_limit": request.node_limit,
+        "warm_start": request.warm_start,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _require_highspy() -> None:
+    try:
+        import highspy  # noqa: F401
+    except ImportError as error:
+        raise SolverMissing("HiGHS needs highspy: pip install highspy") from error
