@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from planner.case import Case, ModelChoice, Workload
-from planner.catalog import Offer
+from planner.catalog import Offer, shipped_catalog
 from planner.lengths import must_hold
 from planner.loading import z_of
 from planner.performance.latency import Machine
@@ -110,7 +110,7 @@ class _Judge:
         loss = self.scheme.loss_for(self.model, quantization)
         native = self.model.native_quantization
         self.loss_frac = choice.quality_loss_frac + loss.loss_frac
-        self.below_native = native != "fp16" and self.scheme.weight_bits > case_bits(case, native)
+        self.not_native = native not in ("fp16", quantization) and self.scheme.weight_bits > 0.9 * case_bits(native)
         self.lengths = lengths_of(workload)
         self.limits = Limits(tpot_s=workload.tpot.seconds, z=z_of(workload.tpot.percentile))
 
@@ -148,9 +148,9 @@ class _Judge:
         if self.loss_frac > accepted + 1e-12:
             limit, value = f"{accepted:.1%}", f"{self.loss_frac:.1%} on {self.scheme.benchmark}"
             return self._reject(name, "quality loss", limit, value)
-        if self.below_native:
+        if self.not_native:
             native = self.model.native_quantization
-            return self._reject(name, "published in a smaller format", native, self.quantization)
+            return self._reject(name, f"the model is published in {native}, which is no larger", native, self.quantization)
         needs = self.scheme.needs
         if needs != "none" and needs not in self.case.gpus[gpu].dense_tflops:
             return self._reject(name, f"the GPU has no native {needs}", needs, "none")
@@ -212,9 +212,8 @@ def lengths_of(workload: Workload) -> Lengths:
     )
 
 
-def case_bits(case: Case, quantization: str) -> float:
-    scheme = case.quantizations.get(quantization)
-    return scheme.weight_bits if scheme else 16.0
+def case_bits(quantization: str) -> float:
+    return shipped_catalog().quantizations[quantization].weight_bits
 
 
 def sellable(case: Case, offer: Offer) -> bool:

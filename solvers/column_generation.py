@@ -3,9 +3,10 @@
 The LP holds paths (recipes narrowed to one serving per slot). Its duals price every serving of every recipe;
 paths that would pay at those prices join; when none does, the LP over all recipes is solved.
 
-Duals of offers that the LP does not use yet are arbitrary, so each round also prices at a blend with the duals
-of the best bound so far (dual smoothing): a few rounds instead of a hundred. Every bound is computed from the
-prices alone by weak duality, so it holds whatever the LP solver's tolerances.
+Two things keep the rounds few. Duals of offers that the LP does not use are arbitrary, often zero; the bound
+never falls when a price rises, so prices are first lifted to what the offer charges (`_lifted`). And each round
+also prices at a blend with the duals of the best bound so far (dual smoothing). Every bound is computed from
+the prices alone by weak duality, so it holds whatever the LP solver's tolerances.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.fleet import Fleet, master
+from problems.fleet import Fleet, Variables, master
 from problems.model import Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes import Recipe
@@ -24,7 +25,7 @@ from solvers.solve import dual_bound, solve_lp
 
 Duals = dict[tuple, float]
 
-MAX_ROUNDS = 200
+MAX_ROUNDS = 100
 PATHS_PER_WORKLOAD_AND_ROUND = 6
 SMOOTHING = 0.7
 """weight of the best prices so far in the blend"""
@@ -105,7 +106,7 @@ class _Generation:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
             weights = np.array([lp.x[v.pick[r]] for r in range(len(self.paths))])
             duals = _by_key(model, lp.row_duals)
-            new = self._round(model, duals)
+            new = self._round(model, v, duals)
             self.on_round(n, self.bound)
             if not new or lp.objective - self.bound <= CONVERGED_FRAC * abs(lp.objective):
                 break
@@ -113,12 +114,12 @@ class _Generation:
         weights = np.r_[weights, np.zeros(len(self.paths) - len(weights))]
         return Generated(feasible, self.bound, self.priced, tuple(self.paths), weights, n)
 
-    def _round(self, model: Model, duals: Duals) -> list[Recipe]:
+    def _round(self, model: Model, v: Variables, duals: Duals) -> list[Recipe]:
         """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""
-        anchor = self.best_duals
-        blend = {k: SMOOTHING * anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in duals.items()}
+        lifted, anchor = self._lifted(model, v, duals), self.best_duals
+        blend = {k: SMOOTHING * anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in lifted.items()}
         found: dict[tuple, Recipe] = {}
-        for at in (blend, duals):
+        for at in (self._lifted(model, v, blend), lifted):
             priced = self._price(at)
             bound = self._bound(model, at, priced)
             if bound > self.bound:
@@ -126,6 +127,35 @@ class _Generation:
             for path in self._worth_adding(duals, priced):
                 found.setdefault((path.key, path.replicas.tobytes()), path)
         return list(found.values())
+
+    def _lifted(self, model: Model, v: Variables, duals: Duals) -> Duals:
+        """The same duals with each GPU's price raised as far as the purchases of its offer allow.
+
+        A GPU in a slot may cost no more than on demand; all slots together no more than a commitment; the part
+        that need not be firm no more than spot.
+        """
+        reduced = model.cost - model.priced(np.array([duals.get(key, 0.0) for key in model.row_keys]))
+        lifted = dict(duals)
+        for g in self.fleet.recipes_on:
+            offer = self.fleet.offers[g]
+            slots = range(len(self.fleet.slot_hours))
+            terms = [reduced[v.reserved[g, k]] / offer.box for k in offer.reserved_usd_per_h]
+            if offer.on_demand_usd_per_h is not None:
+                room = np.array([reduced[v.on_demand[g, t]] for t in slots]) / offer.box
+            else:
+                room = self.fleet.weight * (min(terms) / self.fleet.weight.sum() if terms else 0.0)
+            room = np.maximum(room, 0.0)
+            if terms:
+                room = room * min(1.0, max(0.0, min(terms)) / max(room.sum(), 1e-300))
+            spot = room
+            if offer.spot_usd_per_h is not None:
+                spot = np.maximum([reduced[v.spot[g, t]] / offer.box for t in slots], 0.0)
+            for t in slots:
+                whole = min(room[t], spot[t]) if offer.spot_usd_per_h is not None else room[t]
+                lifted["in-use", g, t] = lifted.get(("in-use", g, t), 0.0) + whole
+                if ("firm", g, t) in lifted:
+                    lifted["firm", g, t] += room[t] - whole
+        return lifted
 
     def _price(self, duals: Duals, in_dollars: bool = True) -> tuple[Priced, ...]:
         prices = prices_from_duals(self.fleet, duals, in_dollars)
