@@ -1,0 +1,32 @@
+"""fleetplan: the cheapest fleet that meets demand and SLOs, proved, against an API baseline.
+
+    import planner
+    plan = planner.plan_fleet(planner.load_case("demand.yaml"))
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "load_case": "planner.loading",
+    "case_from_text": "planner.loading",
+    "plan_fleet": "planner.pipeline",
+    "check_plan": "planner.checker",
+    "read_plan": "planner.plan",
+    "Plan": "planner.plan",
+    "Case": "planner.case",
+    "InputError": "planner.complaints",
+    "Infeasible": "planner.infeasible",
+    "Options": "solvers.fleet_solver",
+}
+
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that `fleetplan --help` stays fast."""
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'planner' has no attribute {name!r}")

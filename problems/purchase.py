@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.fleet import HOURS_PER_MONTH, Offer
+from problems.recipes import Recipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,23 +25,58 @@ class Purchase:
 
 def cheapest_purchase(offer: Offer, gpus: np.ndarray, firm_gpus: np.ndarray, weight: np.ndarray) -> Purchase | None:
     """The cheapest purchase that holds these GPUs [slot], or None where the offer cannot sell them."""
-    slots = len(weight)
-    term = min(offer.reserved_usd_per_h, key=lambda k: (offer.reserved_usd_per_h[k], k), default=None)
-    on_demand_price, spot_price = offer.on_demand_usd_per_h, offer.spot_usd_per_h
-    most = -(-int(gpus.max(initial=0)) // offer.box)
-    owned = np.arange(most + 1 if term is not None else 1)[:, None]
-    missing_firm = np.ceil(np.maximum(firm_gpus - owned * offer.box, 0) / offer.box)
-    missing = np.ceil(np.maximum(gpus - (owned + missing_firm) * offer.box, 0) / offer.box)
-    extra_on_spot = spot_price is not None and (on_demand_price is None or spot_price < on_demand_price)
-    on_demand = missing_firm if extra_on_spot else missing_firm + missing
-    spot = missing if extra_on_spot else np.zeros((len(owned), slots))
-    cost = (on_demand * (on_demand_price or 0.0) + spot * (spot_price or 0.0)) @ weight
-    if term is not None:
-        cost = cost + owned[:, 0] * offer.reserved_usd_per_h[term] * HOURS_PER_MONTH
-    if on_demand_price is None:
-        cost = np.where(on_demand.any(axis=1), np.inf, cost)
+    owned = _counts_to_try(offer, gpus)
+    on_demand, spot, usd_per_h = _hourly(offer, owned, gpus, firm_gpus)
+    cost = usd_per_h @ weight + _commitment_usd(offer, owned)
     best = int(np.argmin(cost))
     if not np.isfinite(cost[best]):
         return None
-    reserved = {term: best} if term is not None and best else {}
-    return Purchase(reserved, on_demand[best].astype(int), spot[best].astype(int))
+    return Purchase(_held(offer, owned[best]), on_demand[best].astype(int), spot[best].astype(int))
+
+
+def cheapest_alone(offer: Offer, recipe: Recipe, weight: np.ndarray) -> Recipe | None:
+    """The best servings of a recipe that has its offer to itself: for each r, the cheapest serving of each slot."""
+    owned = _counts_to_try(offer, recipe.gpus)
+    _, _, usd_per_h = _hourly(offer, owned, recipe.gpus, recipe.firm_gpus)
+    cost = (usd_per_h + recipe.api_usd_per_h) * weight[recipe.slot]
+    starts = np.flatnonzero(np.r_[True, np.diff(recipe.slot) != 0])
+    total = np.minimum.reduceat(cost, starts, axis=1).sum(axis=1) + _commitment_usd(offer, owned)
+    best = int(np.argmin(total))
+    return recipe.only(recipe.first_of_each_slot(cost[best])) if np.isfinite(total[best]) else None
+
+
+def _cheapest_term(offer: Offer) -> str | None:
+    return min(offer.reserved_usd_per_h, key=lambda k: (offer.reserved_usd_per_h[k], k), default=None)
+
+
+def _counts_to_try(offer: Offer, gpus: np.ndarray) -> np.ndarray:
+    most = -(-int(gpus.max(initial=0)) // offer.box)
+    return np.arange(most + 1 if offer.reserved_usd_per_h else 1)
+
+
+def _commitment_usd(offer: Offer, owned: np.ndarray) -> np.ndarray:
+    term = _cheapest_term(offer)
+    return owned * (offer.reserved_usd_per_h[term] * HOURS_PER_MONTH if term else 0.0)
+
+
+def _held(offer: Offer, instances: int) -> dict[str, int]:
+    term = _cheapest_term(offer)
+    return {term: int(instances)} if term and instances else {}
+
+
+def _hourly(
+    offer: Offer, owned: np.ndarray, gpus: np.ndarray, firm_gpus: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """On-demand and spot instances on top of those owned, and their cost an hour [owned, usage]."""
+    on_demand_price, spot_price, box = offer.on_demand_usd_per_h, offer.spot_usd_per_h, offer.box
+    have = owned[:, None]
+    firm = np.ceil(np.maximum(firm_gpus - have * box, 0) / box)
+    rest = np.ceil(np.maximum(gpus - (have + firm) * box, 0) / box)
+    if spot_price is not None and (on_demand_price is None or spot_price < on_demand_price):
+        on_demand, spot = firm, rest
+    else:
+        on_demand, spot = firm + rest, np.zeros_like(rest)
+    usd_per_h = on_demand * (on_demand_price or 0.0) + spot * (spot_price or 0.0)
+    if on_demand_price is None:
+        usd_per_h = np.where(on_demand > 0, np.inf, usd_per_h)
+    return on_demand, spot, usd_per_h

@@ -1,6 +1,6 @@
 """Solve a fleet: bound by column generation, then a mixed-integer program over what can still matter.
 
-1. Closed-form plans at list prices give a first incumbent U.
+1. The best plan of each workload by itself, in closed form, gives a first incumbent U.
 2. Column generation gives a lower bound L and, for every serving, a bound on any plan that uses it.
 3. Servings whose bound exceeds U cannot be in a better plan. Those left, nearest first, go into the master MIP
    with whole boxes and commitments.
@@ -21,9 +21,9 @@ import numpy as np
 
 from problems.dominance import without_beaten_recipes
 from problems.fleet import HOURS_PER_MONTH, Fleet, Variables, master
-from problems.purchase import Purchase, cheapest_purchase
+from problems.purchase import Purchase, cheapest_alone, cheapest_purchase
 from problems.recipes import Recipe
-from solvers.column_generation import Generated, generate, list_prices
+from solvers.column_generation import Generated, generate
 from solvers.result import Status
 from solvers.solve import solve_mip
 
@@ -115,7 +115,7 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
         solution.outcome = Outcome.INFEASIBLE
         return
     fleet = without_beaten_recipes(fleet)
-    _offer(solution, _at_list_prices(fleet))
+    _offer(solution, _each_by_itself(fleet))
     tell("pricing")
     generated = generate(fleet, lambda n, bound: tell(f"pricing, round {n}", bound))
     solution.rounds, solution.columns = generated.rounds, len(generated.paths)
@@ -215,18 +215,22 @@ def limits_are_kept(fleet: Fleet, plan: Incumbent) -> bool:
     return budget is None or _cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)
 
 
-def _at_list_prices(fleet: Fleet) -> Incumbent | None:
-    """Each workload by itself with the recipe that is cheapest for it alone."""
-    from problems.pricing import price_recipe
+def alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
+    """The cheapest plan for one recipe that has its offer to itself; None where a limit forbids it."""
+    path: Recipe | None = recipe
+    if recipe.offer is not None:
+        path = cheapest_alone(fleet.offers[recipe.offer], recipe, fleet.weight)
+    return complete(fleet, (path,)) if path is not None else None
 
-    prices = list_prices(fleet)
+
+def _each_by_itself(fleet: Fleet) -> Incumbent | None:
+    """Each workload with the recipe that is cheapest for it alone."""
     chosen: list[Recipe] = []
     for w in fleet.workloads:
-        paths = [price_recipe(fleet, fleet.recipes[r], prices).path() for r in fleet.recipes_of[w]]
-        alone = [(plan.cost_usd_per_month, k) for k, p in enumerate(paths) if (plan := complete(fleet, (p,)))]
-        if not alone:
+        plans = [plan for r in fleet.recipes_of[w] if (plan := alone(fleet, fleet.recipes[r]))]
+        if not plans:
             return None
-        chosen.append(paths[min(alone)[1]])
+        chosen += min(plans, key=lambda plan: plan.cost_usd_per_month).paths
     return complete(fleet, tuple(chosen))
 
 

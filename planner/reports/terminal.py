@@ -1,0 +1,174 @@
+"""The plan as text: the answer first, then the fleet, the workloads, the options and the assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.complaints import escaped
+from planner.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
+from planner.reports.text import columns, percent, span, sparkline, tokens, usd, usd_small
+
+OPTIONS_SHOWN = 5
+REASONS_SHOWN = 8
+PROVED = {
+    "optimal": "proved optimal",
+    "within-gap": "proved within {gap}",
+    "feasible": "a verified plan, proved only within {gap}",
+    "interrupted": "INTERRUPTED: a verified plan, not proved; the optimum may be {gap} lower",
+}
+
+
+def render(plan: Plan, seconds: float | None = None, verbose: bool = False) -> str:
+    """The whole report; `seconds` is how long the planning took, where that is known."""
+    sections = [
+        _headline(plan, seconds),
+        _fleet(plan),
+        _workloads(plan),
+        _hours(plan),
+        _options(plan, verbose),
+        _not_possible(plan, verbose),
+        _assumptions(plan, verbose),
+    ]
+    return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section))) + "\n"
+
+
+def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
+    dates = sorted({line.price_date for line in plan.fleet if line.price_date})
+    said = [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}", f"{len(plan.slots)} slots"]
+    said += [f"prices of {dates[0]}"] if dates else []
+    proof = PROVED[plan.status].format(gap=percent(plan.gap_frac, 2))
+    took = f" in {seconds:.1f} s" if seconds is not None else ""
+    yield f"{escaped(plan.name)}   {', '.join(said)}   {proof}{took}"
+    b = plan.baseline
+    saves = b.savings_usd_per_month
+    verdict = f"saves {percent(b.savings_frac)}" if saves >= 0 else f"costs {percent(-b.savings_frac)} more"
+    yield from columns(
+        [
+            (
+                f"{usd(plan.cost_usd_per_month)} / month",
+                f"{b.provider} {b.model} {usd(b.cost_usd_per_month)} / month",
+                f"{verdict} ({usd(abs(saves))} / month)",
+            ),
+            (
+                f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens",
+                f"{usd_small(b.usd_per_1m_tokens)} / 1M tokens",
+                f"{tokens(plan.tokens_per_month)} tokens / month",
+            ),
+        ]
+    )
+
+
+def _fleet(plan: Plan) -> Iterator[str]:
+    rows = [("fleet", "gpu", "buy", "instances", "$/h each", "$/month", "% of cost")]
+    for line in plan.fleet:
+        rows.append(
+            (line.offer, f"{line.gpus_per_instance} x {line.gpu}", line.purchase, span(line.instances_by_slot),
+             f"{line.usd_per_h:.2f}", f"{line.cost_usd_per_month:,.0f}",
+             percent(line.cost_usd_per_month / plan.cost_usd_per_month))
+        )  # fmt: skip
+    for w in plan.workloads:
+        if w.api:
+            rows.append(
+                (w.api, "-", f"api, {percent(w.api_share_frac)} of {w.name}", "-", "-",
+                 f"{w.api_cost_usd_per_month:,.0f}", percent(w.api_cost_usd_per_month / plan.cost_usd_per_month))
+            )  # fmt: skip
+    engineers = plan.costs.engineers_usd_per_month
+    if engineers:
+        rows.append(("engineers", "-", "-", "-", "-", f"{engineers:,.0f}", percent(engineers / plan.cost_usd_per_month)))
+    yield from columns(rows, right="defg")
+    for c in plan.commitments:
+        yield f"  {c.instances} x {c.offer} {c.term}: {usd(c.beyond_horizon_usd)} more is owed after this quarter"
+    if plan.costs.spot_usd_per_month:
+        more = plan.spot_at_p95_usd_per_month - plan.cost_usd_per_month
+        yield f"  if spot stays at the 95th percentile of its price, the plan costs {usd(more)} / month more"
+    guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
+    if guesses:
+        yield f"  assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"
+
+
+def _workloads(plan: Plan) -> Iterator[str]:
+    rows = [("workload", "deployment", "replicas", "spot", "api", "load", "TTFT", "TPOT", "$/month", "$/1M", "basis")]
+    rows += [_workload_row(plan, w) for w in plan.workloads]
+    yield from columns(rows, right="cdefghij")
+
+
+def _workload_row(plan: Plan, w: WorkloadPlan) -> tuple[str, ...]:
+    d, api = w.deployment, percent(w.api_share_frac) if w.api_share_frac else "-"
+    money = (f"{w.cost_usd_per_month:,.0f}", f"{w.usd_per_1m_tokens:.3f}")
+    if d is None:
+        return (w.name, w.api or "-", "-", "-", api, "-", "-", "-", *money, "list price")
+    objectives = next(x for x in plan.case.workloads if x.name == w.name)
+    spot = max(a - b for a, b in zip(w.replicas_by_slot, w.firm_replicas_by_slot, strict=True))
+    return (
+        w.name,
+        f"{d.model} {d.quantization}  {d.gpus_per_replica} x {d.gpu}",
+        span(w.replicas_by_slot),
+        f"0-{spot}" if spot else "-",
+        api,
+        percent(w.utilization_frac or 0.0),
+        f"{d.ttft_ms / 1e3:.2f} of {objectives.ttft.seconds:g} s",
+        f"{d.tpot_ms:.0f} of {objectives.tpot.seconds * 1e3:.0f} ms",
+        *money,
+        d.basis,
+    )
+
+
+def _hours(plan: Plan) -> Iterator[str]:
+    """Replicas by hour, for the first month."""
+    hosted = [w for w in plan.workloads if w.deployment]
+    if not hosted:
+        return
+    rows = [("replicas by hour", "weekday 0h-23h", "", "weekend 0h-23h", "")]
+    for w in hosted:
+        cells = [w.name]
+        for day in ("weekday", "weekend"):
+            at = [k for k, s in enumerate(plan.slots) if s.day == day and s.month == 0]
+            counts = [w.replicas_by_slot[k] for k in at]
+            cells += [sparkline([*counts]), f"peak {max(counts)}"]
+        rows.append(tuple(cells))  # type: ignore[arg-type]
+    yield from columns(rows)
+
+
+def _options(plan: Plan, verbose: bool) -> Iterator[str]:
+    for w in plan.workloads:
+        mine = [o for o in plan.options if o.workload == w.name]
+        shown = [o for k, o in enumerate(mine) if verbose or k < OPTIONS_SHOWN or o.chosen or o.offer is None]
+        rows = [(f"options for {w.name}, alone", "gpu", "peak replicas", "$/month", "")]
+        rows += [_option_row(o) for o in shown]
+        yield from columns(rows, right="cd")
+        if len(mine) > len(shown):
+            yield f"  ... and {len(mine) - len(shown)} dearer ones (--verbose, or 'options' in the JSON)"
+
+
+def _option_row(o: OptionRecord) -> tuple[str, ...]:
+    money = f"{o.cost_usd_per_month:,.0f}" if o.cost_usd_per_month is not None else "not possible"
+    tick = "✓" if o.chosen else " "
+    if o.offer is None:
+        return (f"{tick} {o.option}", "-", "-", money, "")
+    return (f"{tick} {o.model} {o.quantization}", f"{o.gpus_per_replica} x {o.gpu}", str(o.peak_replicas), money, o.offer)
+
+
+def _not_possible(plan: Plan, verbose: bool) -> Iterator[str]:
+    if not plan.rejected:
+        return
+    yield "  not possible"
+    for w in plan.workloads:
+        grouped: dict[str, list[RejectionRecord]] = {}
+        for r in plan.rejected:
+            if r.workload == w.name:
+                grouped.setdefault(f"{r.reason} (limit {r.limit})", []).append(r)
+        for k, (reason, members) in enumerate(grouped.items()):
+            if not verbose and k >= REASONS_SHOWN:
+                yield f"    {escaped(w.name)}: ... and {len(grouped) - k} more reasons (--verbose)"
+                break
+            shown = members if verbose else members[:2]
+            names = ", ".join(f"{r.candidate} ({r.value})" for r in shown)
+            more = f" and {len(members) - len(shown)} more" if len(members) > len(shown) else ""
+            yield f"    {escaped(w.name)}: {escaped(reason)}: {escaped(names)}{more}"
+
+
+def _assumptions(plan: Plan, verbose: bool) -> Iterator[str]:
+    rows = [("assumed, since the demand file does not say", "", "")]
+    rows += [(a.key, a.value, a.why) for a in plan.assumptions]
+    yield from columns(rows)
+    yield f"  proved: {plan.proof.covers}"

@@ -1,0 +1,77 @@
+"""What a new user starts from: a commented demand file that runs, its schema, and the report of `validate`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from planner.case import Case
+from planner.complaints import Complaint, InputError
+from planner.files import write_whole
+from planner.slots import requests_per_month, slots_of
+
+SCHEMA_FILE = "fleetplan.schema.json"
+
+
+def starter_text() -> str:
+    return (resources.files("planner.data") / "starter.yaml").read_text(encoding="utf-8")
+
+
+def demand_schema_text() -> str:
+    """The shipped JSON schema of demand files."""
+    return (resources.files("planner.data") / "demand.schema.json").read_text(encoding="utf-8")
+
+
+def make_demand_schema() -> str:
+    """The same, made anew from the classes (a test compares the two; `python -m planner.starter` refreshes it)."""
+    from planner.demand import DemandFile
+
+    schema = DemandFile.model_json_schema()
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "fleetplan demand file"}
+    return json.dumps(schema, indent=1) + "\n"
+
+
+def write_starter(path: Path, force: bool) -> list[Path]:
+    """Write the demand file and, beside it, the schema that its first line names."""
+    if path.exists() and not force:
+        raise InputError([Complaint(str(path), None, None, "", "exists already", "Choose another name, or add --force")])
+    schema = path.parent / SCHEMA_FILE
+    write_whole(path, starter_text())
+    write_whole(schema, demand_schema_text())
+    return [path, schema]
+
+
+@dataclass(frozen=True)
+class Report:
+    """One result, as text and as data."""
+
+    text: str
+    data: dict[str, Any]
+
+
+def validation_report(case: Case) -> Report:
+    """What a valid file says, so that a reader can see whether it was understood."""
+    slots = slots_of(case)
+    lines = [f"{case.name}: valid. {len(case.workloads)} workloads, {len(case.offers)} instance offers, baseline {case.baseline}"]
+    lines += [
+        f"  {w.name}: {requests_per_month(w, slots):,.0f} requests a month, "
+        f"models {', '.join(m.model for m in w.models)}, {len(w.buckets)} length buckets"
+        for w in case.workloads
+    ]
+    lines += [f"  assumed {a.key}: {a.value} ({a.why})" for a in case.assumptions]
+    data = {
+        "ok": True,
+        "name": case.name,
+        "workloads": [{"name": w.name, "requests_per_month": requests_per_month(w, slots)} for w in case.workloads],
+        "offers": list(case.offers),
+        "assumptions": [a.model_dump() for a in case.assumptions],
+        "case_hash": case.hash(),
+    }
+    return Report("\n".join(lines) + "\n", data)
+
+
+if __name__ == "__main__":
+    write_whole(Path(__file__).parent / "data" / "demand.schema.json", make_demand_schema())
