@@ -29,7 +29,8 @@ MAX_ROUNDS = 100
 PATHS_PER_WORKLOAD_AND_ROUND = 6
 SMOOTHING = 0.7
 """weight of the best prices so far in the blend"""
-CONVERGED_FRAC = 1e-7
+CONVERGED_FRAC = 3e-4
+"""the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,136 @@
+"""The staffing rule: the formula, its inverse, and a simulation of the system it describes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from problems.staffing import Staffing
+
+loads = st.floats(0.001, 2000)
+staffings = st.builds(
+    Staffing,
+    z=st.floats(0, 4),
+    arrival_scv=st.floats(0, 20),
+    rate_cv=st.floats(0, 1.5),
+    batch=st.floats(1, 512),
+    min_replicas=st.integers(1, 4),
+)
+seeded = settings(derandomize=True, deadline=None, max_examples=200)
+
+
+def replicas(staffing: Staffing, load: float) -> int:
+    return int(staffing.replicas(np.array([load]))[0])
+
+
+def carried(staffing: Staffing, n: int) -> float:
+    return float(staffing.carried_load(np.array([n]))[0])
+
+
+def test_margin_by_hand() -> None:
+    # R = 5, B = 64, c2 = 4: arrivals give 5 x 5 / 128; a rate that varies by 10% gives 0.5 squared.
+    staffing = Staffing(z=2.0, arrival_scv=4.0, rate_cv=0.1, batch=64.0, min_replicas=1)
+    assert staffing.margin(np.array([5.0]))[0] == pytest.approx(2 * math.sqrt(25 / 128 + 0.25))
+
+
+def test_replicas_by_hand() -> None:
+    staffing = Staffing(z=1.0, arrival_scv=1.0, rate_cv=0.0, batch=1.0, min_replicas=3)
+    # 4 + sqrt(4) = 6 exactly; 9 + 3 = 12 and a little more is 13; 0.25 + 0.5 is below the minimum.
+    assert staffing.replicas(np.array([4.0, 9.0, 9.001, 0.25, 0.0])).tolist() == [6, 12, 13, 3, 0]
+
+
+@seeded
+@given(staffings)
+def test_no_load_needs_no_replicas(staffing: Staffing) -> None:
+    assert replicas(staffing, 0.0) == 0
+    assert carried(staffing, 0) == 0.0
+
+
+@seeded
+@given(staffings, st.integers(1, 2000))
+def test_carried_load_is_the_inverse(staffing: Staffing, n: int) -> None:
+    if n < staffing.min_replicas:
+        assert carried(staffing, n) == 0.0
+        return
+    load = carried(staffing, n)
+    assert 0 < load <= n
+    assert replicas(staffing, load * (1 - 1e-9)) <= n
+    assert replicas(staffing, load + 1e-6 * n) > n
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-13, 1e-12, -1e-12, 1e-11, -1e-11, 1e-9, -1e-9, 1e-7, 1e-5, -1e-3])
+def test_carried_load_where_the_quadratic_degenerates(off: float) -> None:
+    """At z v = 1 the quadratic becomes linear; next to that nothing may be lost to cancellation."""
+    staffing = Staffing(z=2.0, arrival_scv=1.0, rate_cv=0.5 * (1 + off), batch=32.0, min_replicas=1)
+    for n in (1, 7, 100, 1000):
+        load = carried(staffing, n)
+        assert load + float(staffing.margin(np.array([load]))[0]) == pytest.approx(n, rel=1e-8)
+
+
+@seeded
+@given(staffings, loads, loads)
+def test_more_load_needs_no_fewer_replicas(staffing: Staffing, one: float, other: float) -> None:
+    assert replicas(staffing, min(one, other)) <= replicas(staffing, max(one, other))
+
+
+@pytest.mark.parametrize("field", ["z", "arrival_scv", "rate_cv", "batch"])
+@seeded
+@given(staffing=staffings, load=loads, factor=st.floats(1.0, 3.0))
+def test_more_risk_needs_no_fewer_replicas(field: str, staffing: Staffing, load: float, factor: float) -> None:
+    """A higher z, c2 or v and a smaller batch: never fewer replicas, never more load carried."""
+    value = getattr(staffing, field)
+    riskier = replace(staffing, **{field: value / factor if field == "batch" else value * factor})
+    assert replicas(riskier, load) >= replicas(staffing, load)
+    assert float(riskier.margin(np.array([load]))[0]) >= float(staffing.margin(np.array([load]))[0]) * (1 - 1e-12)
+    n = staffing.min_replicas + 3
+    assert carried(riskier, n) <= carried(staffing, n) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("field", ["z", "arrival_scv", "rate_cv", "batch"])
+def test_each_risk_counts(field: str) -> None:
+    staffing = Staffing(z=1.0, arrival_scv=1.0, rate_cv=0.2, batch=16.0, min_replicas=1)
+    doubled = replace(staffing, **{field: 2 * getattr(staffing, field)})
+    before, after = (float(s.margin(np.array([10.0]))[0]) for s in (staffing, doubled))
+    assert (after < before * 0.98) if field == "batch" else (after > before * 1.02)
+
+
+def exponential_gaps(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.exponential(1.0, n)
+
+
+def gaps_with_scv_4(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Two-phase hyperexponential with balanced means: mean 1, squared coefficient of variation 4."""
+    p = (1 + math.sqrt(3 / 5)) / 2
+    means = np.where(rng.random(n) < p, 1 / (2 * p), 1 / (2 * (1 - p)))
+    return rng.exponential(1.0, n) * means
+
+
+@pytest.mark.parametrize(
+    ("gaps", "scv", "low", "high"),
+    [(exponential_gaps, 1.0, 0.272, 0.288), (gaps_with_scv_4, 4.0, 0.418, 0.446)],
+)
+def test_simulation_confirms_the_standard_deviation(
+    gaps: object, scv: float, low: float, high: float
+) -> None:
+    """Requests in flight of an infinite-server system that keeps 5 replicas of batch 64 busy on average."""
+    assert callable(gaps)
+    rng = np.random.default_rng(5)
+    load, batch, horizon = 5.0, 64.0, 8000.0
+    rate = load * batch
+    drawn = gaps(rng, int(rate * horizon * 1.05)) / rate
+    assert np.var(drawn) / np.mean(drawn) ** 2 == pytest.approx(scv, rel=0.02)
+    arrivals = np.cumsum(drawn)
+    departures = np.sort(arrivals + rng.exponential(1.0, len(arrivals)))
+    times = np.arange(20.0, horizon, 0.25)
+    in_flight = np.searchsorted(arrivals, times) - np.searchsorted(departures, times)
+    assert arrivals[-1] > horizon
+    assert in_flight.mean() / batch == pytest.approx(load, rel=0.02)
+    simulated = float(in_flight.std() / batch)
+    assert low < simulated < high
+    staffing = Staffing(z=1.0, arrival_scv=scv, rate_cv=0.0, batch=batch, min_replicas=1)
+    assert float(staffing.margin(np.array([load]))[0]) == pytest.approx(simulated, rel=0.05)
