@@ -1,7 +1,7 @@
 """fleetplan: the cheapest fleet that meets demand and SLOs, proved, against an API baseline.
 
-    import planner
-    plan = planner.plan_fleet(planner.load_case("demand.yaml"))
+import planner
+plan = planner.plan_fleet(planner.load_case("demand.yaml"))
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import numpy as np
 from planner.baseline import api_usd_per_month, baseline_usd_per_month, tokens_per_request
 from planner.candidates import Candidate, Candidates
 from planner.case import Case, Workload
+from planner.catalog import HourlyPrice, SpotPrice
 from planner.lengths import must_hold
 from planner.plan import (
     ApiFlow,
@@ -27,7 +28,8 @@ from planner.plan import (
 from planner.slots import MONTHS_OF_A_QUARTER, Slot, rates_rps, requests_per_month
 from problems.fleet import HOURS_PER_MONTH, Fleet
 from problems.recipes import Recipe
-from solvers.fleet_solver import FleetSolution, Incumbent, Options, alone
+from solvers.fleet_solver import FleetSolution, Options
+from solvers.incumbent import Incumbent, alone
 
 COVERS = (
     "the cheapest among fleets with one deployment per workload and API overflow, each workload by itself, "
@@ -83,12 +85,14 @@ def _fleet_lines(case: Case, fleet: Fleet, best: Incumbent) -> list[FleetLine]:
     lines = []
     for key, bought in sorted(best.purchases.items()):
         prices = case.offers[key].prices
-        ways = [(term, np.full(len(fleet.slot_hours), n), prices.reserved()[term]) for term, n in bought.reserved.items()]
+        ways: list[tuple[str, np.ndarray, HourlyPrice | SpotPrice | None]] = [
+            (term, np.full(len(fleet.slot_hours), n), prices.reserved()[term]) for term, n in bought.reserved.items()
+        ]
         ways += [("on-demand", bought.on_demand, prices.on_demand), ("spot", bought.spot, prices.spot)]
         for purchase, instances, price in ways:
             if not instances.any() or price is None:
                 continue
-            usd_per_h = price.p50_usd_per_h if purchase == "spot" else price.usd_per_h
+            usd_per_h = price.p50_usd_per_h if isinstance(price, SpotPrice) else price.usd_per_h
             lines.append(
                 FleetLine(
                     offer=key,
@@ -107,7 +111,12 @@ def _fleet_lines(case: Case, fleet: Fleet, best: Incumbent) -> list[FleetLine]:
 
 
 def _workload_plans(
-    case: Case, candidates: Candidates, fleet: Fleet, best: Incumbent, lines: tuple[FleetLine, ...], slots: tuple[Slot, ...]
+    case: Case,
+    candidates: Candidates,
+    fleet: Fleet,
+    best: Incumbent,
+    lines: tuple[FleetLine, ...],
+    slots: tuple[Slot, ...],
 ) -> list[WorkloadPlan]:
     gpu_hours = {p.workloads[0]: float(fleet.weight @ p.gpus) for p in best.paths}
     hours_on: dict[str, float] = {}
@@ -262,4 +271,3 @@ def _options(
             )  # fmt: skip
         records += sorted(entries, key=lambda o: (o.cost_usd_per_month is None, o.cost_usd_per_month or 0.0, o.option))
     return records
-

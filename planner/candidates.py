@@ -150,7 +150,7 @@ class _Judge:
             return self._reject(name, "quality loss", limit, value)
         if self.not_native:
             native = self.model.native_quantization
-            return self._reject(name, f"the model is published in {native}, which is no larger", native, self.quantization)
+            return self._reject(name, f"published in {native}, which is no larger", native, self.quantization)
         needs = self.scheme.needs
         if needs != "none" and needs not in self.case.gpus[gpu].dense_tflops:
             return self._reject(name, f"the GPU has no native {needs}", needs, "none")
@@ -160,9 +160,7 @@ class _Judge:
                                 f"{longest:.0f} tokens")  # fmt: skip
         return None
 
-    def _throughput(
-        self, gpu: str, n: int, label: str, reasons: list[Rejection]
-    ) -> tuple[Machine, Throughput] | None:
+    def _throughput(self, gpu: str, n: int, label: str, reasons: list[Rejection]) -> tuple[Machine, Throughput] | None:
         name = f"{self.choice.model} {self.quantization} on {label}"
         machine = Machine(self.model, self.scheme, self.case.gpus[gpu], n, self.case.efficiency[gpu])
         if self.model.query_heads % n:

@@ -64,9 +64,7 @@ class _Check:
     def slots_are_the_quarter(self) -> Iterator[str]:
         grows = any(w.growth_per_month_frac for w in self.case.workloads)
         seen = [(s["month"], s["day"], s["hour"]) for s in self.slots]
-        expected = [
-            (m, d, h) for m in range(3 if grows else 1) for d in ("weekday", "weekend") for h in range(24)
-        ]
+        expected = [(m, d, h) for m in range(3 if grows else 1) for d in ("weekday", "weekend") for h in range(24)]
         if seen != expected:
             yield "the slots are not a weekday and a weekend day of each month"
         for s in self.slots:
@@ -248,9 +246,7 @@ class _Check:
         baseline, tokens = 0.0, 0.0
         api = self.case.apis[self.case.baseline]
         for w in self.case.workloads:
-            seconds = sum(
-                3600 * s["hours_per_month"] * self.rate_rps(w, t) for t, s in enumerate(self.slots)
-            )
+            seconds = sum(3600 * s["hours_per_month"] * self.rate_rps(w, t) for t, s in enumerate(self.slots))
             requests = seconds / self.months
             for b in w.buckets:
                 usd = api.request_usd(b.input_tokens, w.cached_tokens(b.input_tokens), b.output_tokens)

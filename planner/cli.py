@@ -119,7 +119,9 @@ def schema() -> None:
     typer.echo(demand_schema_text(), nl=False)
 
 
-@app.command(epilog="Examples:  fleetplan catalog    fleetplan catalog offers h100    fleetplan catalog models llama-3.1-70b")
+@app.command(
+    epilog="Examples:  fleetplan catalog    fleetplan catalog offers h100    fleetplan catalog models llama-3.1-8b"
+)
 def catalog(
     kind: Annotated[str | None, typer.Argument(help="gpus, offers, models, quantizations, apis, ...")] = None,
     name: Annotated[str | None, typer.Argument(help="An entry, or a part of names to list.")] = None,
@@ -143,7 +145,7 @@ def _echo_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
 
 
-def _options(solver: str, gap: str, time_limit: str | None) -> Options:
+def _options(solver: Any, gap: str, time_limit: str | None) -> Options:
     from planner.units import parse_duration
     from solvers.fleet_solver import Options
 

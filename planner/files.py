@@ -30,4 +30,6 @@ def write_whole(path: Path | str, text: str) -> None:
             raise
     except OSError as error:
         remedy = "Choose a folder that exists and that you may write to"
-        raise InputError([Complaint(str(path), None, None, "", f"cannot be written: {error.strerror}", remedy)]) from None
+        raise InputError(
+            [Complaint(str(path), None, None, "", f"cannot be written: {error.strerror}", remedy)]
+        ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from statistics import NormalDist
 
 from planner.case import Bucket
@@ -27,8 +28,7 @@ def slices(p50: float, p95: float) -> list[tuple[float, float]]:
             return quantile
         return normal.cdf(normal.inv_cdf(quantile) - sigma)
 
-    pairs = zip(CUTS[:-1], CUTS[1:], strict=True)
-    return [(high - low, mean * (below(high) - below(low)) / (high - low)) for low, high in pairs]
+    return [(high - low, mean * (below(high) - below(low)) / (high - low)) for low, high in pairwise(CUTS)]
 
 
 def buckets_from(inputs: list[tuple[float, float]], outputs: list[tuple[float, float]]) -> tuple[Bucket, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -10,23 +9,12 @@ from typing import Any
 import numpy as np
 
 from planner import api_prices
-from planner.case import Assumption, Case, Limits, ModelChoice, Objective, Workload
-from planner.catalog import (
-    KINDS,
-    ApiModel,
-    Catalog,
-    HourlyPrice,
-    Offer,
-    OfferPrices,
-    SpotPrice,
-    find,
-    names_of,
-    shipped_catalog,
-    shipped_data,
-)
+from planner.case import Assumption, Bucket, Case, Limits, ModelChoice, Objective, Workload
+from planner.catalog import ApiModel, Catalog, Offer, find, names_of
 from planner.complaints import Complaint, InputError, did_you_mean
-from planner.demand import DemandFile, Forecast, PriceSpec, WorkloadSpec
+from planner.demand import DemandFile, Forecast, WorkloadSpec
 from planner.lengths import buckets_from, slices
+from planner.overrides import offers_called, own_catalog, repriced
 from planner.strict_yaml import Document, parse_yaml, read_yaml
 from planner.validation import validate
 
@@ -64,7 +52,7 @@ class _Loader:
 
     def case(self) -> Case:
         spec = validate(DemandFile, self.document)
-        catalog = self._catalog(spec)
+        catalog = own_catalog(spec.catalog, self.document, self.folder)
         self._unique_names(spec)
         gpus = self._names(spec.menu.gpus, catalog.gpus, "GPU", ("menu", "gpus")) or tuple(catalog.gpus)
         quantizations = self._quantizations(spec, catalog)
@@ -106,10 +94,14 @@ class _Loader:
         if menu.providers is None and menu.regions is None:
             self.assume("menu.regions", "aws us-east-1", "no provider or region was named")
         if menu.purchase is None:
-            self.assume("menu.purchase", ", ".join(purchase), "commitments outlive the quarter, so list them to use them")
+            self.assume(
+                "menu.purchase", ", ".join(purchase), "commitments outlive the quarter, so list them to use them"
+            )
         if menu.gpus is None:
             self.assume("menu.gpus", "every GPU of the catalog", "no GPUs were named")
-        self.assume("horizon", "one quarter", "a representative weekday and weekend day of each month; a month is 730 h")
+        self.assume(
+            "horizon", "one quarter", "a representative weekday and weekend day of each month; a month is 730 h"
+        )
 
     def complain(self, path: tuple[str | int, ...], message: str, remedy: str = "") -> None:
         self.complaints.append(self.document.complaint(path, message, remedy))
@@ -119,27 +111,6 @@ class _Loader:
 
     # -- catalog and prices -------------------------------------------------------------------------------
 
-    def _catalog(self, spec: DemandFile) -> Catalog:
-        own = spec.catalog
-        document, path = self.document, ("catalog",)
-        if isinstance(own, str):
-            document, path = read_yaml(self.folder / own), ()
-            own = document.data
-            if not isinstance(own, dict):
-                raise InputError([document.complaint((), "expected a mapping of catalog entries", "Write gpus: ...")])
-        if not own:
-            return shipped_catalog()
-        unknown = [kind for kind in own if kind not in KINDS]
-        if unknown:
-            raise InputError(
-                document.complaint((*path, k), f"unknown key '{k}'", did_you_mean(k, KINDS), at_key=True) for k in unknown
-            )
-        merged = {kind: _merged_entries(kind, entries, document.file) for kind, entries in own.items()}
-        moved = _moved(document, path, merged)
-        mine = validate(Catalog, moved)
-        base = shipped_catalog()
-        return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
-
     def _offers(self, spec: DemandFile, catalog: Catalog, gpus: tuple[str, ...]) -> dict[str, Offer]:
         providers, regions = spec.menu.providers, spec.menu.regions
         if providers is None and regions is None:
@@ -148,7 +119,9 @@ class _Loader:
             known = sorted({getattr(o, name) for o in catalog.offers.values()})
             for k, value in enumerate(given or ()):
                 if value not in known:
-                    self.complain(("menu", f"{name}s", k), f"no offer has the {name} '{value}'", did_you_mean(value, known))
+                    self.complain(
+                        ("menu", f"{name}s", k), f"no offer has the {name} '{value}'", did_you_mean(value, known)
+                    )
         chosen = {
             key: offer
             for key, offer in sorted(catalog.offers.items())
@@ -156,17 +129,19 @@ class _Loader:
             and (providers is None or offer.provider in providers)
             and (regions is None or offer.region in regions)
         }
-        matched_prices = {name: _matching(name, chosen) for name in spec.prices}
+        matched_prices = {name: offers_called(name, chosen) for name in spec.prices}
         for name, keys in matched_prices.items():
             if not keys:
                 on_menu = sorted({key.split("@")[0] for key in chosen})
-                self.complain(("prices", name), f"no instance on the menu is called '{name}'", did_you_mean(name, on_menu))
+                self.complain(
+                    ("prices", name), f"no instance on the menu is called '{name}'", did_you_mean(name, on_menu)
+                )
         for key, offer in chosen.items():
             if offer.gpu not in catalog.gpus:
                 self.complain(("catalog",), f"offer '{key}' names the GPU '{offer.gpu}', which is unknown")
             for name, keys in matched_prices.items():
                 if key in keys:
-                    chosen[key] = _repriced(chosen[key], spec.prices[name], self.document.file)
+                    chosen[key] = repriced(chosen[key], spec.prices[name], self.document.file)
         if not chosen and not self.complaints:
             self.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
         return chosen
@@ -207,7 +182,7 @@ class _Loader:
             if entry is None:
                 known = [*catalog.apis, *api_prices.known_api_models()]
                 self.complain(path, f"there is no API model '{name}' with a price per token",
-                              did_you_mean(name, known) or "Write provider/model, such as openai/gpt-4o-mini")  # fmt: skip
+                              did_you_mean(name, known) or "Write provider/model: openai/gpt-4o-mini")  # fmt: skip
             else:
                 apis[name] = entry
         return apis
@@ -223,13 +198,15 @@ class _Loader:
                 max_gpus[key] = most
         max_instances: dict[str, int] = {}
         for name, most in policy.max_instances.items():
-            keys = _matching(name, offers)
+            keys = offers_called(name, offers)
             if not keys:
                 self.complain(("policy", "max_instances", name), f"no instance on the menu is called '{name}'",
                               did_you_mean(name, list(offers)))  # fmt: skip
             max_instances |= dict.fromkeys(keys, most)
         if policy.min_replicas is None:
-            self.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails")
+            self.assume(
+                "policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails"
+            )
         return Limits(
             budget_usd_per_month=policy.budget_usd_per_month,
             max_gpus=max_gpus,
@@ -309,9 +286,7 @@ class _Loader:
         scale = (f.requests_per_day or 0.0) / per_day / 3600
         return tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()), None
 
-    def _buckets(self, w: WorkloadSpec, key: str) -> Any:
-        from planner.case import Bucket
-
+    def _buckets(self, w: WorkloadSpec, key: str) -> tuple[Bucket, ...]:
         if w.tokens.buckets is not None:
             return tuple(
                 Bucket(share_frac=b.share, input_tokens=b.input, output_tokens=b.output)
@@ -350,56 +325,3 @@ def _from_hourly(rps: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...],
         day_to_day = float(np.sqrt((residual**2).mean()) / rps.mean())
         return tuple(weekday.tolist()), tuple(weekend.tolist()), float(np.hypot(day_to_day, WITHIN_HOUR_VARIATION))
     return tuple(days[0].tolist()), tuple(days[-1].tolist()), None
-
-
-def _matching(name: str, offers: dict[str, Offer]) -> list[str]:
-    """Offers by their key, or by provider/instance in every region of the menu."""
-    return [key for key in offers if name in (key, key.split("@")[0])]
-
-
-def _repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
-    """An offer at the user's prices; changes in percent are taken from the list price."""
-    prices = offer.prices
-    listed = prices.on_demand.usd_per_h if prices.on_demand else None
-    base = own.on_demand.applied_to(listed or 0.0) if own.on_demand else listed
-    changed: dict[str, HourlyPrice | SpotPrice] = {}
-    if own.on_demand and base:
-        changed["on_demand"] = HourlyPrice(usd_per_h=base, source=f"your own price in {file}")
-    if own.spot and base:
-        usd = own.spot.applied_to(base)
-        changed["spot"] = SpotPrice(p50_usd_per_h=usd, p95_usd_per_h=usd, source=f"your own price in {file}")
-    for term in ("reserved_1y", "reserved_3y"):
-        change = getattr(own, term)
-        if change and base:
-            changed[term] = HourlyPrice(usd_per_h=change.applied_to(base), source=f"your own price in {file}")
-    return offer.model_copy(update={"prices": OfferPrices(**(dict(prices) | changed))})
-
-
-def _merged_entries(kind: str, entries: Any, file: str) -> Any:
-    """The user's entries laid over shipped ones of the same name; what they touch names their file."""
-    if not isinstance(entries, dict):
-        return entries
-    shipped = shipped_data().get(kind, {})
-    merged = {}
-    for name, own in entries.items():
-        if isinstance(own, dict) and name in shipped:
-            base = copy.deepcopy(shipped[name])
-            merged[name] = _laid_over(base, own) | {"source": own.get("source", f"partly overridden in {file}")}
-        else:
-            merged[name] = own
-    return merged
-
-
-def _laid_over(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    for key, value in own.items():
-        old = base.get(key)
-        base[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return base
-
-
-def _moved(document: Document, path: tuple[str | int, ...], data: Any) -> Document:
-    """A part of a document as a document of its own, with the same positions."""
-    n = len(path)
-    marks = {p[n:]: mark for p, mark in document.marks.items() if p[:n] == path}
-    keys = {p[n:]: mark for p, mark in document.key_marks.items() if p[:n] == path}
-    return Document(document.file, data, marks, keys)

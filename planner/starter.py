@@ -37,7 +37,9 @@ def make_demand_schema() -> str:
 def write_starter(path: Path, force: bool) -> list[Path]:
     """Write the demand file and, beside it, the schema that its first line names."""
     if path.exists() and not force:
-        raise InputError([Complaint(str(path), None, None, "", "exists already", "Choose another name, or add --force")])
+        raise InputError(
+            [Complaint(str(path), None, None, "", "exists already", "Choose another name, or add --force")]
+        )
     schema = path.parent / SCHEMA_FILE
     write_whole(path, starter_text())
     write_whole(schema, demand_schema_text())
@@ -55,7 +57,8 @@ class Report:
 def validation_report(case: Case) -> Report:
     """What a valid file says, so that a reader can see whether it was understood."""
     slots = slots_of(case)
-    lines = [f"{case.name}: valid. {len(case.workloads)} workloads, {len(case.offers)} instance offers, baseline {case.baseline}"]
+    size = f"{len(case.workloads)} workloads, {len(case.offers)} instance offers, baseline {case.baseline}"
+    lines = [f"{case.name}: valid. {size}"]
     lines += [
         f"  {w.name}: {requests_per_month(w, slots):,.0f} requests a month, "
         f"models {', '.join(m.model for m in w.models)}, {len(w.buckets)} length buckets"

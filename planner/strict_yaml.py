@@ -113,9 +113,7 @@ def parse_yaml(text: str, file: str = "<text>") -> Document:
     return Document(file, _laid_out(root, (), document), document.marks, document.key_marks)
 
 
-def _refuse(
-    file: str, message: str, remedy: str = "", line: int | None = None, column: int | None = None
-) -> NoReturn:
+def _refuse(file: str, message: str, remedy: str = "", line: int | None = None, column: int | None = None) -> NoReturn:
     raise InputError([Complaint(file, line, column, "", message, remedy)])
 
 

@@ -189,9 +189,7 @@ class _Explainer:
         complaint = self.document.complaint((*path, key), f"unknown key {shown(key)}", remedy, at_key=True)
         return replace(complaint, where=self.document.complaint(path, "").where)
 
-    def explain_union(
-        self, schema: Schema, groups: list[list[Trail]], path: Path, data: Any
-    ) -> Iterator[Complaint]:
+    def explain_union(self, schema: Schema, groups: list[list[Trail]], path: Path, data: Any) -> Iterator[Complaint]:
         """One complaint for what was most likely meant, not one for each member."""
         members = [member[0] if isinstance(member, tuple) else member for member in schema["choices"]]
         if len(members) != len(groups):

@@ -89,12 +89,12 @@ class Model:
     def activity(self, x: ArrayLike) -> Floats:
         """A @ x."""
         products = self.values * np.asarray(x, dtype=float)[self.indices]
-        return np.bincount(self.entry_rows, weights=products, minlength=self.n_rows)
+        return np.asarray(np.bincount(self.entry_rows, weights=products, minlength=self.n_rows), dtype=float)
 
     def priced(self, row_prices: ArrayLike) -> Floats:
         """A.T @ row_prices."""
         products = self.values * np.asarray(row_prices, dtype=float)[self.entry_rows]
-        return np.bincount(self.indices, weights=products, minlength=self.n_columns)
+        return np.asarray(np.bincount(self.indices, weights=products, minlength=self.n_columns), dtype=float)
 
     def objective(self, x: ArrayLike) -> float:
         return float(self.cost @ np.asarray(x, dtype=float))
@@ -197,8 +197,7 @@ def _check_entries(model: Model) -> None:
     bad = _first((columns < 0) | (columns >= model.n_columns))
     if bad is not None:
         raise ModelError(
-            f"row {model.row_keys[rows[bad]]!r} uses column index {columns[bad]}; "
-            f"there are {model.n_columns} columns"
+            f"row {model.row_keys[rows[bad]]!r} uses column index {columns[bad]}; there are {model.n_columns} columns"
         )
     bad = _first(~np.isfinite(model.values))
     if bad is not None:
@@ -211,9 +210,7 @@ def _check_entries(model: Model) -> None:
     bad = _first(same_cell)
     if bad is not None:
         cell = order[bad]
-        raise ModelError(
-            f"row {model.row_keys[rows[cell]]!r} repeats column {model.column_keys[columns[cell]]!r}"
-        )
+        raise ModelError(f"row {model.row_keys[rows[cell]]!r} repeats column {model.column_keys[columns[cell]]!r}")
 
 
 def _first(mask: NDArray[Any]) -> int | None:

@@ -35,9 +35,7 @@ def run_cbc(request: Request) -> Claim:
             request.on_progress(incumbent, log.open_bound / scale)
 
     with tempfile.TemporaryDirectory(prefix="fleetplan-cbc-") as folder:
-        model_file, start_file, solution_file = (
-            Path(folder) / name for name in ("model.mps", "start.sol", "out.sol")
-        )
+        model_file, start_file, solution_file = (Path(folder) / name for name in ("model.mps", "start.sol", "out.sol"))
         write_mps(request.model, model_file, scale)
         options = _options(request)
         if request.warm_start is not None:
@@ -56,9 +54,7 @@ def run_cbc(request: Request) -> Claim:
     return dataclasses.replace(claim, bound=claim.bound / scale)
 
 
-def _claim(
-    log: CbcLog, x: Floats | None, request: Request, seconds: float, returncode: int, killed: bool
-) -> Claim:
+def _claim(log: CbcLog, x: Floats | None, request: Request, seconds: float, returncode: int, killed: bool) -> Claim:
     if killed:
         note = "CBC ignored its time limit and was killed"
         return Claim(Status.NO_SOLUTION, None, log.open_bound, StoppedBy.TIME, (note,))

@@ -39,9 +39,7 @@ def verify(model: Model, x: Floats, tolerance: float = FEASIBILITY_TOLERANCE) ->
     below, above = model.lower - x, x - model.upper
     off_whole = np.where(model.integer, np.abs(x - np.round(x)), 0.0)
     activity = model.activity(x)
-    row_size = np.bincount(
-        model.entry_rows, weights=np.abs(model.values * x[model.indices]), minlength=model.n_rows
-    )
+    row_size = np.bincount(model.entry_rows, weights=np.abs(model.values * x[model.indices]), minlength=model.n_rows)
     broken = np.maximum(model.row_lower - activity, activity - model.row_upper)
     return [
         *_violations("lower bound", model.column_keys, below, below > room),
@@ -81,7 +79,7 @@ def dual_bound(model: Model, row_duals: Floats) -> float:
 
 def _absolute_prices(model: Model, y: Floats) -> Floats:
     weights = np.abs(model.values * y[model.entry_rows])
-    return np.bincount(model.indices, weights=weights, minlength=model.n_columns)
+    return np.asarray(np.bincount(model.indices, weights=weights, minlength=model.n_columns), dtype=float)
 
 
 def _product(factor: Floats, other: Floats) -> Floats:

@@ -15,9 +15,7 @@ def grace_s(time_limit_s: float) -> float:
     return max(2.0, 0.1 * time_limit_s)
 
 
-def run_child(
-    argv: Sequence[str], time_limit_s: float | None, on_line: Callable[[str], None]
-) -> tuple[int, bool]:
+def run_child(argv: Sequence[str], time_limit_s: float | None, on_line: Callable[[str], None]) -> tuple[int, bool]:
     """Feed each output line to `on_line`; return the exit code and whether the watchdog had to kill it."""
     process = subprocess.Popen(
         argv,

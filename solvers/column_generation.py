@@ -186,7 +186,9 @@ class _Generation:
         return new
 
 
-def _by_key(model: Model, row_duals: np.ndarray) -> Duals:
+def _by_key(model: Model, row_duals: np.ndarray | None) -> Duals:
+    if row_duals is None:
+        raise RuntimeError("the master LP came back without duals; please report this case")
     return dict(zip(model.row_keys, row_duals.tolist(), strict=True))
 
 

@@ -122,9 +122,7 @@ class _Search:
 
         objective = self.model.objective(self.best)
         if objective < claim.bound - objective_slack(objective):
-            self.notes.append(
-                f"{solver} claims a bound of {claim.bound} above a checked point of {objective}"
-            )
+            self.notes.append(f"{solver} claims a bound of {claim.bound} above a checked point of {objective}")
             return None
         bound = min(claim.bound, objective)
         if claim.status is Status.OPTIMAL:

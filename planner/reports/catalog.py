@@ -92,8 +92,12 @@ def _overview(catalog: Catalog, judge: _Staleness) -> Report:
             stale = len(entries) if judge.stale(dates) else 0
         rows.append((kind, str(len(entries)), str(stale) if dates else "-", min(dates, default="-")))
         data[kind] = {"entries": len(entries), "stale": stale, "oldest_price": min(dates, default=None)}
-    lines = columns(rows, right="bc", indent="")
-    return Report("\n".join([*lines, "", "fleetplan catalog KIND lists, fleetplan catalog KIND NAME shows one."]) + "\n", data)
+    lines = [
+        *columns(rows, right="bc", indent=""),
+        "",
+        "fleetplan catalog KIND lists, fleetplan catalog KIND NAME shows one.",
+    ]
+    return Report("\n".join(lines) + "\n", data)
 
 
 def _listing(kind: str, entries: dict[str, Any], judge: _Staleness) -> Report:

@@ -74,7 +74,9 @@ def _fleet(plan: Plan) -> Iterator[str]:
             )  # fmt: skip
     engineers = plan.costs.engineers_usd_per_month
     if engineers:
-        rows.append(("engineers", "-", "-", "-", "-", f"{engineers:,.0f}", percent(engineers / plan.cost_usd_per_month)))
+        rows.append(
+            ("engineers", "-", "-", "-", "-", f"{engineers:,.0f}", percent(engineers / plan.cost_usd_per_month))
+        )
     yield from columns(rows, right="defg")
     for c in plan.commitments:
         yield f"  {c.instances} x {c.offer} {c.term}: {usd(c.beyond_horizon_usd)} more is owed after this quarter"
@@ -87,7 +89,9 @@ def _fleet(plan: Plan) -> Iterator[str]:
 
 
 def _workloads(plan: Plan) -> Iterator[str]:
-    rows = [("workload", "deployment", "replicas", "spot", "api", "load", "TTFT", "TPOT", "$/month", "$/1M", "basis")]
+    rows: list[tuple[str, ...]] = [
+        ("workload", "deployment", "replicas", "spot", "api", "load", "TTFT", "TPOT", "$/month", "$/1M", "basis")
+    ]
     rows += [_workload_row(plan, w) for w in plan.workloads]
     yield from columns(rows, right="cdefghij")
 
@@ -118,14 +122,14 @@ def _hours(plan: Plan) -> Iterator[str]:
     hosted = [w for w in plan.workloads if w.deployment]
     if not hosted:
         return
-    rows = [("replicas by hour", "weekday 0h-23h", "", "weekend 0h-23h", "")]
+    rows: list[tuple[str, ...]] = [("replicas by hour", "weekday 0h-23h", "", "weekend 0h-23h", "")]
     for w in hosted:
         cells = [w.name]
         for day in ("weekday", "weekend"):
             at = [k for k, s in enumerate(plan.slots) if s.day == day and s.month == 0]
             counts = [w.replicas_by_slot[k] for k in at]
             cells += [sparkline([*counts]), f"peak {max(counts)}"]
-        rows.append(tuple(cells))  # type: ignore[arg-type]
+        rows.append(tuple(cells))
     yield from columns(rows)
 
 
@@ -133,7 +137,7 @@ def _options(plan: Plan, verbose: bool) -> Iterator[str]:
     for w in plan.workloads:
         mine = [o for o in plan.options if o.workload == w.name]
         shown = [o for k, o in enumerate(mine) if verbose or k < OPTIONS_SHOWN or o.chosen or o.offer is None]
-        rows = [(f"options for {w.name}, alone", "gpu", "peak replicas", "$/month", "")]
+        rows: list[tuple[str, ...]] = [(f"options for {w.name}, alone", "gpu", "peak replicas", "$/month", "")]
         rows += [_option_row(o) for o in shown]
         yield from columns(rows, right="cd")
         if len(mine) > len(shown):
@@ -145,7 +149,13 @@ def _option_row(o: OptionRecord) -> tuple[str, ...]:
     tick = "✓" if o.chosen else " "
     if o.offer is None:
         return (f"{tick} {o.option}", "-", "-", money, "")
-    return (f"{tick} {o.model} {o.quantization}", f"{o.gpus_per_replica} x {o.gpu}", str(o.peak_replicas), money, o.offer)
+    return (
+        f"{tick} {o.model} {o.quantization}",
+        f"{o.gpus_per_replica} x {o.gpu}",
+        str(o.peak_replicas),
+        money,
+        o.offer,
+    )
 
 
 def _not_possible(plan: Plan, verbose: bool) -> Iterator[str]:

@@ -1,0 +1,104 @@
+"""What a user's file changes in the catalog: own entries, parts of shipped ones, and negotiated prices."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+from planner.catalog import (
+    KINDS,
+    Catalog,
+    HourlyPrice,
+    Offer,
+    OfferPrices,
+    SpotPrice,
+    shipped_catalog,
+    shipped_data,
+)
+from planner.complaints import InputError, did_you_mean
+from planner.demand import PriceSpec
+from planner.strict_yaml import Document, read_yaml
+from planner.units import Price, Relative
+from planner.validation import validate
+
+
+def own_catalog(own: Any, document: Document, folder: Path) -> Catalog:
+    """The shipped catalog with the user's entries, written in the demand file or in a file that it names."""
+    path: tuple[str | int, ...] = ("catalog",)
+    if isinstance(own, str):
+        document, path = read_yaml(folder / own), ()
+        own = document.data
+        if not isinstance(own, dict):
+            raise InputError([document.complaint((), "expected a mapping of catalog entries", "Write gpus: ...")])
+    if not own:
+        return shipped_catalog()
+    unknown = [kind for kind in own if kind not in KINDS]
+    if unknown:
+        raise InputError(
+            document.complaint((*path, k), f"unknown key '{k}'", did_you_mean(k, KINDS), at_key=True) for k in unknown
+        )
+    merged = {kind: _merged_entries(kind, entries, document.file) for kind, entries in own.items()}
+    mine = validate(Catalog, _moved(document, path, merged))
+    base = shipped_catalog()
+    return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
+
+
+def offers_called(name: str, offers: dict[str, Offer]) -> list[str]:
+    """Offers by their key, or by provider/instance in every region of the menu."""
+    return [key for key in offers if name in (key, key.split("@")[0])]
+
+
+def repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
+    """An offer at the user's prices: on-demand changes are on the list price, the others on the on-demand price."""
+    source = f"your own price in {file}"
+    listed = offer.prices.on_demand.usd_per_h if offer.prices.on_demand else None
+    on_demand = _price(own.on_demand, listed)
+    base = on_demand if on_demand is not None else listed
+    changed: dict[str, HourlyPrice | SpotPrice] = {}
+    if on_demand is not None:
+        changed["on_demand"] = HourlyPrice(usd_per_h=on_demand, source=source)
+    spot = _price(own.spot, base)
+    if spot is not None:
+        changed["spot"] = SpotPrice(p50_usd_per_h=spot, p95_usd_per_h=spot, source=source)
+    for term in ("reserved_1y", "reserved_3y"):
+        usd_per_h = _price(getattr(own, term), base)
+        if usd_per_h is not None:
+            changed[term] = HourlyPrice(usd_per_h=usd_per_h, source=source)
+    return offer.model_copy(update={"prices": OfferPrices(**(dict(offer.prices) | changed))})
+
+
+def _price(change: Price | Relative | None, base: float | None) -> float | None:
+    if change is None or (isinstance(change, Relative) and base is None):
+        return None
+    return change.applied_to(base or 0.0)
+
+
+def _merged_entries(kind: str, entries: Any, file: str) -> Any:
+    """The user's entries laid over shipped ones of the same name; what they touch names their file."""
+    if not isinstance(entries, dict):
+        return entries
+    shipped = shipped_data().get(kind, {})
+    merged = {}
+    for name, own in entries.items():
+        if isinstance(own, dict) and name in shipped:
+            base = copy.deepcopy(shipped[name])
+            merged[name] = _laid_over(base, own) | {"source": own.get("source", f"partly overridden in {file}")}
+        else:
+            merged[name] = own
+    return merged
+
+
+def _laid_over(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    for key, value in own.items():
+        old = base.get(key)
+        base[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return base
+
+
+def _moved(document: Document, path: tuple[str | int, ...], data: Any) -> Document:
+    """A part of a document as a document of its own, with the same positions."""
+    n = len(path)
+    marks = {p[n:]: mark for p, mark in document.marks.items() if p[:n] == path}
+    keys = {p[n:]: mark for p, mark in document.key_marks.items() if p[:n] == path}
+    return Document(document.file, data, marks, keys)
