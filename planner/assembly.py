@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -245,9 +246,13 @@ def _options(
     case: Case, candidates: Candidates, fleet: Fleet, best: Incumbent, slots: tuple[Slot, ...]
 ) -> list[OptionRecord]:
     """Every accepted way to serve each workload by itself, cheapest first; the chosen one is marked."""
+    bare = replace(fleet, team_usd_per_month=0.0, budget_usd_per_month=None)
     by_itself: dict[tuple[str, str | None], tuple[float, int]] = {}
     for recipe in fleet.recipes:
-        done = alone(fleet, recipe)
+        done = alone(bare, recipe)
+        if done and recipe.self_hosted and not done.paths[0].replicas.any():
+            # The API alone would be cheaper; what this deployment costs is seen when it carries everything.
+            done = alone(bare, recipe.only(recipe.api_usd_per_h == 0))
         if done and done.cost_usd_per_month < by_itself.get(recipe.key[:2], (np.inf, 0))[0]:
             by_itself[recipe.key[:2]] = (done.cost_usd_per_month, int(done.paths[0].replicas.max()))
     chosen = {(p.pool, p.deployment if p.gpus.any() else None) for p in best.paths}

@@ -130,7 +130,7 @@ class OptionRecord(Strict):
     gpus_per_replica: int = 0
     offer: str | None = None
     cost_usd_per_month: float | None = None
-    """alone, at the prices of the menu; None where its limits forbid it"""
+    """alone, without engineers, at the prices of the menu; None where a limit forbids it"""
     peak_replicas: int = 0
     chosen: bool
 

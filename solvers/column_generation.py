@@ -48,9 +48,13 @@ class Generated:
     rounds: int
 
 
-def generate(fleet: Fleet, on_round: Callable[[int, float], None] = lambda n, bound: None) -> Generated:
-    """Solve the master LP over all servings of all recipes."""
-    return _Generation(fleet, on_round).run()
+def generate(
+    fleet: Fleet,
+    on_round: Callable[[int, float], None] = lambda n, bound: None,
+    enough: Callable[[float, tuple[Priced, ...]], bool] = lambda bound, priced: False,
+) -> Generated:
+    """Solve the master LP over all servings of all recipes, or until `enough` is known."""
+    return _Generation(fleet, on_round, enough).run()
 
 
 def list_prices(fleet: Fleet) -> Prices:
@@ -70,8 +74,13 @@ def list_prices(fleet: Fleet) -> Prices:
 
 
 class _Generation:
-    def __init__(self, fleet: Fleet, on_round: Callable[[int, float], None]) -> None:
-        self.fleet, self.on_round = fleet, on_round
+    def __init__(
+        self,
+        fleet: Fleet,
+        on_round: Callable[[int, float], None],
+        enough: Callable[[float, tuple[Priced, ...]], bool],
+    ) -> None:
+        self.fleet, self.on_round, self.enough = fleet, on_round, enough
         at_list = [price_recipe(fleet, recipe, list_prices(fleet)) for recipe in fleet.recipes]
         self.paths = [priced.path() for priced in at_list]
         self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
@@ -110,6 +119,8 @@ class _Generation:
             new = self._round(model, v, duals)
             self.on_round(n, self.bound)
             if not new or lp.objective - self.bound <= CONVERGED_FRAC * abs(lp.objective):
+                break
+            if self.enough(self.bound, self.priced):
                 break
             self.paths += new
         weights = np.r_[weights, np.zeros(len(self.paths) - len(weights))]

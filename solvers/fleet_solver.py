@@ -21,6 +21,7 @@ import numpy as np
 
 from problems.dominance import without_beaten_recipes
 from problems.fleet import Fleet, master
+from problems.pricing import Priced
 from problems.recipes import Recipe
 from solvers.column_generation import Generated, generate
 from solvers.incumbent import Incumbent, as_start, each_by_itself, from_solution, heaviest_paths
@@ -28,6 +29,9 @@ from solvers.result import Status
 from solvers.solve import SolverName, solve_mip
 
 MOST_SERVINGS = 12_000
+"""servings that the mixed-integer program is given at most"""
+FEW_SERVINGS = 1_500
+"""servings so few that the mixed-integer program is faster than another round of pricing"""
 
 
 class Outcome(StrEnum):
@@ -114,7 +118,9 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
     fleet = without_beaten_recipes(fleet)
     _offer(solution, each_by_itself(fleet))
     tell("pricing")
-    generated = generate(fleet, priced)
+    generated = generate(
+        fleet, priced, lambda bound, recipes: _count_possible(fleet, bound, recipes, solution) <= FEW_SERVINGS
+    )
     solution.rounds, solution.columns = generated.rounds, len(generated.paths)
     solution.seconds["pricing"] = time.monotonic() - started
     if not generated.feasible:
@@ -162,10 +168,20 @@ def _offer(solution: FleetSolution, candidate: Incumbent | None) -> None:
         solution.best = candidate
 
 
+def _serving_bounds(fleet: Fleet, bound: float, priced: tuple[Priced, ...]) -> list[np.ndarray]:
+    """For each serving of each recipe, a lower bound on any plan that uses it."""
+    cheapest = {w: min(priced[r].value for r in fleet.recipes_of[w]) for w in fleet.workloads}
+    return [bound + p.with_serving - cheapest[p.recipe.workloads[0]] for p in priced]
+
+
+def _count_possible(fleet: Fleet, bound: float, priced: tuple[Priced, ...], solution: FleetSolution) -> int:
+    bounds = _serving_bounds(fleet, bound, priced)
+    return int(sum((b <= solution.cost_usd_per_month).sum() for b in bounds))
+
+
 def _still_possible(fleet: Fleet, generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
     """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
-    cheapest = {w: min(generated.priced[r].value for r in fleet.recipes_of[w]) for w in fleet.workloads}
-    bounds = [generated.bound + p.with_serving - cheapest[p.recipe.workloads[0]] for p in generated.priced]
+    bounds = _serving_bounds(fleet, generated.bound, generated.priced)
     threshold = best_cost + 1e-9 * abs(best_cost)
     every = np.sort(np.concatenate(bounds))
     possible = every[every <= threshold]

@@ -68,9 +68,9 @@ def rows_as_data(family: Family, fleet: Fleet) -> list[dict[str, Any]]:
     return [
         {
             "row": _name(row.key),
-            "terms": {_name(v.columns[c].key): coefficient for c, coefficient in row.terms},
+            "terms": {_name(v.columns[c].key): round(coefficient, 6) for c, coefficient in row.terms},
             "sense": row.sense,
-            "rhs": row.rhs,
+            "rhs": round(row.rhs, 6),
         }
         for row in family(fleet, v)
     ]
@@ -78,7 +78,7 @@ def rows_as_data(family: Family, fleet: Fleet) -> list[dict[str, Any]]:
 
 def columns_as_data(fleet: Fleet) -> list[dict[str, Any]]:
     return [
-        {"column": _name(c.key), "cost": c.cost, "lower": c.lower, "upper": c.upper, "whole": c.integer}
+        {"column": _name(c.key), "cost": round(c.cost, 6), "lower": c.lower, "upper": c.upper, "whole": c.integer}
         for c in define_variables(fleet).columns
     ]
 

@@ -15,16 +15,19 @@ from functools import cache
 
 import numpy as np
 import pytest
-
-from problems.fleet import Offer
-from problems.recipes import Api, Deployment, Pool
-from problems.staffing import Staffing
-from solvers.column_generation import generate
-from solvers.fleet_solver import Options, Outcome, _still_possible, solve_fleet
-from solvers.solve import solve_lp
 from fleets import Case, random_case
 
-CASES = 66
+from problems.fleet import Offer, master
+from problems.recipes import Api, Deployment, Pool, Recipe
+from problems.staffing import Staffing
+from solvers import fleet_solver
+from solvers.column_generation import generate
+from solvers.fleet_solver import Incumbent, Options, Outcome, _still_possible, solve_fleet
+from solvers.result import Status
+from solvers.solve import solve_lp
+
+SEEDS = [*range(60), 139]
+"""the rest: cases that have gone wrong before"""
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,8 @@ class Enumeration:
                 sum(max(w.gpus for w in menu[t][k]) for k, host in enumerate(hosts) if host == g)
                 for t in self.slots
             )
-            holdings.append(list(self._commitments(self.case.offers[g], math.ceil(peak / self.case.offers[g].box))))
+            offer = self.case.offers[g]
+            holdings.append(self._commitments(offer, math.ceil(peak / offer.box)).items())
         for held in itertools.product(*holdings):
             owned = {g: n for g, (n, _) in zip(used, held, strict=True)}
             fixed = 730 * sum(usd for _, usd in held)
@@ -159,12 +163,15 @@ class Enumeration:
             by_slot = [self._slot(menu[t], hosts, owned) for t in self.slots]
             self._keep(chosen, menu, by_slot, fixed)
 
-    def _commitments(self, offer: Offer, most: int) -> Iterator[tuple[int, float]]:
-        """(instances, USD/h) of every mix of terms."""
+    def _commitments(self, offer: Offer, most: int) -> dict[int, float]:
+        """Instances held -> the least they cost per hour, over every mix of terms."""
         terms = list(offer.reserved_usd_per_h.values())
+        cheapest: dict[int, float] = {}
         for counts in itertools.product(range(most + 1), repeat=len(terms)):
+            usd = sum(n * price for n, price in zip(counts, terms, strict=True))
             if sum(counts) <= most:
-                yield sum(counts), sum(n * usd for n, usd in zip(counts, terms, strict=True))
+                cheapest[sum(counts)] = min(usd, cheapest.get(sum(counts), math.inf))
+        return cheapest
 
     def _slot(
         self, menu: list[list[Way]], hosts: list[str | None], owned: dict[str, int]
@@ -249,3 +256,185 @@ def limited_case(seed: int) -> Case:
             factor = np.random.default_rng([seed, 1]).uniform(0.93, 1.25)
             return replace(case, budget_usd_per_month=float(free * factor))
     return case
+
+
+@cache
+def solved(seed: int) -> tuple[Case, Enumeration]:
+    case = limited_case(seed)
+    return case, Enumeration(case)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("solver", ["cbc", "highs"])
+def test_the_optimum_is_that_of_brute_force(seed: int, solver: str) -> None:
+    case, truth = solved(seed)
+    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
+    if truth.best == math.inf:
+        assert solution.outcome is Outcome.INFEASIBLE
+        assert solution.best is None
+        return
+    assert solution.cost_usd_per_month == pytest.approx(truth.best, rel=1e-6)
+    assert solution.bound_usd_per_month <= solution.cost_usd_per_month * (1 + 1e-12)
+    assert solution.bound_usd_per_month <= truth.best * (1 + 1e-9)
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.best is not None
+    check_plan(case, solution.best)
+
+
+def check_plan(case: Case, plan: Incumbent) -> None:
+    """The plan itself holds: everyone is served in every slot, all GPUs are bought, every limit is kept."""
+    slots = range(len(case.slot_hours))
+    assert [path.pool for path in plan.paths] == [pool.key for pool in case.pools]
+    served = []
+    for pool, path in zip(case.pools, plan.paths, strict=True):
+        deployment = next((d for d in pool.deployments if d.key == path.deployment), None)
+        api = next((a for a in pool.apis if a.key == path.api), None)
+        assert path.slot.tolist() == list(slots)
+        found = [
+            next(w for w in ways(pool, (deployment, api), t) if w.replicas == path.replicas[t]) for t in slots
+        ]
+        assert path.firm_gpus.tolist() == [w.firm_gpus for w in found]
+        served.append((path.offer, found))
+    months = [case.team_usd_per_month if any(p.offer for p in plan.paths) else 0.0] * (
+        int(case.slot_month.max()) + 1
+    )
+    for t in slots:
+        by_gpu: dict[str, int] = {}
+        usd_per_h = sum(found[t].api_usd_per_h for _, found in served)
+        for g in {offer for offer, _ in served if offer is not None}:
+            offer, bought = case.offers[g], plan.purchases[g]
+            firm = sum(bought.reserved.values()) + int(bought.on_demand[t])
+            every = firm + int(bought.spot[t])
+            assert offer.box * every >= sum(found[t].gpus for host, found in served if host == g)
+            assert offer.box * firm >= sum(found[t].firm_gpus for host, found in served if host == g)
+            assert offer.max_instances is None or every <= offer.max_instances
+            by_gpu[offer.gpu] = by_gpu.get(offer.gpu, 0) + offer.box * every
+            usd_per_h += int(bought.on_demand[t]) * (offer.on_demand_usd_per_h or 0.0)
+            usd_per_h += int(bought.spot[t]) * (offer.spot_usd_per_h or 0.0)
+        assert all(by_gpu.get(gpu, 0) <= limit for gpu, limit in case.max_gpus.items())
+        months[int(case.slot_month[t])] += usd_per_h * float(case.slot_hours[t])
+    for g, bought in plan.purchases.items():
+        held = sum(n * case.offers[g].reserved_usd_per_h[k] for k, n in bought.reserved.items())
+        months = [usd + 730 * held for usd in months]
+    assert plan.cost_usd_per_month == pytest.approx(sum(months) / len(months), rel=1e-9)
+    assert case.budget_usd_per_month is None or max(months) <= case.budget_usd_per_month * (1 + 1e-9)
+
+
+def test_the_cases_cover_the_rules() -> None:
+    """Otherwise agreement would say little: each rule decides the optimum of some case."""
+    cases = [solved(seed) for seed in SEEDS]
+    feasible = [(case, truth) for case, truth in cases if truth.best < math.inf]
+    assert len(feasible) >= 40
+    assert len(cases) - len(feasible) >= 5
+    assert sum(case.budget_usd_per_month is not None for case, _ in feasible) >= 8
+    free = [Enumeration(case.without_limits()).best for case, _ in feasible]
+    assert sum(truth.best > best * 1.001 for (_, truth), best in zip(feasible, free, strict=True)) >= 8
+    assert {offer.box for case, _ in feasible for offer in case.offers.values()} == {1, 2, 4}
+    for option in ("on_demand_usd_per_h", "spot_usd_per_h", "reserved_usd_per_h"):
+        stripped = [Enumeration(_without_option(case, option)).best for case, _ in feasible]
+        assert sum(best > truth.best * 1.001 for (_, truth), best in zip(feasible, stripped, strict=True)) >= 4
+    without_api = [Enumeration(_without_apis(case)).best for case, _ in feasible]
+    assert sum(best > truth.best * 1.001 for (_, truth), best in zip(feasible, without_api, strict=True)) >= 8
+
+
+def _without_option(case: Case, option: str) -> Case:
+    nothing: object = {} if option.startswith("reserved") else None
+    offers = {k: replace(offer, **{option: nothing}) for k, offer in case.offers.items()}
+    return replace(case, offers=offers)
+
+
+def _without_apis(case: Case) -> Case:
+    return replace(case, pools=tuple(replace(pool, apis=()) for pool in case.pools))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_bound_of_column_generation_holds(seed: int) -> None:
+    """It never exceeds the optimum, and is that of the linear program over all servings."""
+    case, truth = solved(seed)
+    fleet = case.fleet
+    generated = generate(fleet)
+    relaxation = solve_lp(master(fleet)[0])
+    assert generated.feasible == (relaxation.status is Status.OPTIMAL)
+    if not generated.feasible:
+        assert truth.best == math.inf
+        return
+    assert generated.bound <= truth.best * (1 + 1e-9)
+    assert generated.bound == pytest.approx(relaxation.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_servings_are_left_out_only_when_no_cheaper_plan_uses_them(seed: int) -> None:
+    """For every serving: its bound is below the best plan that uses it, and what is dropped stays dropped."""
+    case, truth = solved(seed)
+    fleet = case.fleet
+    generated = generate(fleet)
+    if truth.best == math.inf or not generated.feasible:
+        return
+    cheapest = {w: min(generated.priced[r].value for r in rs) for w, rs in fleet.recipes_of.items()}
+    for priced in generated.priced:
+        bounds = generated.bound + priced.with_serving - cheapest[priced.recipe.pool]
+        for key, bound in zip(servings(priced.recipe), bounds.tolist(), strict=True):
+            assert bound <= truth.forced.get(key, math.inf) * (1 + 1e-9), key
+    every = {key for recipe in fleet.recipes for key in servings(recipe)}
+    for allowance in (1.0, 1.03, 1.1, 1.3):
+        best_cost = truth.best * allowance
+        kept, cut_for_size, _ = _still_possible(fleet, generated, best_cost)
+        assert cut_for_size == 0
+        left_out = every - {key for recipe in kept for key in servings(recipe)}
+        cheaper = [key for key in left_out if truth.forced.get(key, math.inf) < best_cost * (1 - 1e-9)]
+        assert not cheaper
+
+
+def servings(recipe: Recipe) -> list[Forced]:
+    pairs = zip(recipe.slot.tolist(), recipe.replicas.tolist(), strict=True)
+    return [(recipe.pool, recipe.deployment, recipe.api, t, n) for t, n in pairs]
+
+
+def test_servings_cut_for_size_are_covered_by_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for a handful of servings the plan may be dearer, but never the bound."""
+    gaps = []
+    for seed in SEEDS[:40]:
+        case, truth = solved(seed)
+        for room in (2, 5, 9):
+            monkeypatch.setattr(fleet_solver, "MOST_SERVINGS", room)
+            solution = solve_fleet(case.fleet, Options(solver="highs", gap_frac=0.0))
+            if truth.best == math.inf:
+                assert solution.best is None
+                continue
+            assert solution.cost_usd_per_month >= truth.best * (1 - 1e-9)
+            assert solution.bound_usd_per_month <= truth.best * (1 + 1e-9)
+            if solution.outcome is Outcome.OPTIMAL:
+                assert solution.cost_usd_per_month == pytest.approx(truth.best, rel=1e-5)
+            gaps.append(solution.cost_usd_per_month / truth.best - 1)
+    assert max(gaps) > 0.0
+
+
+@pytest.mark.parametrize("short_frac", [1e-9, 1e-8, 9e-8, 1e-6])
+def test_a_budget_just_too_small_is_infeasible(short_frac: float) -> None:
+    """A few cents under a bill of millions must be an answer, not an error."""
+    api = Api("api", np.array([1.0]))
+    pool = Pool("w", ("w",), np.ones((2, 1)), 1.0, False, (), (api,))
+    case = Case((pool,), {}, np.full(2, 730.0), np.arange(2), budget_usd_per_month=730 * 3600 * (1 - short_frac))
+    solution = solve_fleet(case.fleet, Options(gap_frac=0.0))
+    assert solution.outcome is Outcome.INFEASIBLE or short_frac <= 1e-8
+    assert solution.best is None or short_frac <= 1e-8
+
+
+def test_an_offer_that_sells_nothing_is_not_used() -> None:
+    """Two workloads, one of which could only run there: infeasible, or without it when the other can."""
+    staffing = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
+    offers = {"none": Offer("none", "h", 1), "some": Offer("some", "h", 1, on_demand_usd_per_h=2.0)}
+    deployments = tuple(Deployment(g, g, 1, np.ones(1), staffing) for g in offers)
+    pool = Pool("w", ("w",), np.ones((2, 1)), 1.0, False, deployments, ())
+    slow = replace(deployments[1], seconds_per_request=np.array([1.5]))
+    case = Case((replace(pool, deployments=(deployments[0], slow)),), offers, np.full(2, 365.0), np.zeros(2, dtype=int))
+    assert Enumeration(case).best == pytest.approx(2 * 2.0 * 730)
+    assert solve_fleet(case.fleet, Options(gap_frac=0.0)).cost_usd_per_month == pytest.approx(2 * 2.0 * 730)
+    stuck = replace(case, pools=(replace(pool, deployments=deployments[:1]),))
+    assert solve_fleet(stuck.fleet, Options(gap_frac=0.0)).outcome is Outcome.INFEASIBLE
+
+
+def test_a_workload_that_nobody_may_serve_is_infeasible() -> None:
+    pool = Pool("w", ("w",), np.ones((2, 1)), 1.0, False, (), ())
+    case = Case((pool,), {}, np.full(2, 365.0), np.zeros(2, dtype=int))
+    assert solve_fleet(case.fleet).outcome is Outcome.INFEASIBLE

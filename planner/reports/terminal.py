@@ -137,7 +137,7 @@ def _options(plan: Plan, verbose: bool) -> Iterator[str]:
     for w in plan.workloads:
         mine = [o for o in plan.options if o.workload == w.name]
         shown = [o for k, o in enumerate(mine) if verbose or k < OPTIONS_SHOWN or o.chosen or o.offer is None]
-        rows: list[tuple[str, ...]] = [(f"options for {w.name}, alone", "gpu", "peak replicas", "$/month", "")]
+        rows: list[tuple[str, ...]] = [(f"options for {w.name}", "gpu", "peak replicas", "$/month", "")]
         rows += [_option_row(o) for o in shown]
         yield from columns(rows, right="cd")
         if len(mine) > len(shown):
