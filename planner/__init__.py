@@ -18,7 +18,7 @@ _WHERE = {
     "Plan": "planner.plan",
     "Case": "planner.case",
     "InputError": "planner.complaints",
-    "Infeasible": "planner.infeasible",
+    "Infeasible": "planner.complaints",
     "Options": "solvers.fleet_solver",
 }
 

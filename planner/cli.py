@@ -210,8 +210,7 @@ def main() -> None:
 
 
 def _failed(error: Exception) -> int:
-    from planner.complaints import InputError
-    from planner.infeasible import Infeasible
+    from planner.complaints import Infeasible, InputError
 
     if isinstance(error, InputError):
         return _say(str(error), 2)

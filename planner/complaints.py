@@ -112,6 +112,14 @@ class InputError(Exception):
         return (type(self), (self.complaints,))
 
 
+class Infeasible(Exception):
+    """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move."""
+
+    def __init__(self, name: str, reasons: tuple[str, ...], proved: bool = True) -> None:
+        self.name, self.reasons, self.proved = name, reasons, proved
+        super().__init__("\n".join(reasons))
+
+
 class Problem(ValueError):
     """A value is wrong; raised where the position in the file is not known."""
 

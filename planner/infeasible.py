@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from planner.candidates import Candidates
 from planner.case import Case
+from planner.complaints import Infeasible
 from problems.fleet import Fleet
 from solvers.column_generation import generate
-
-
-class Infeasible(Exception):
-    """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move."""
-
-    def __init__(self, name: str, reasons: tuple[str, ...], proved: bool = True) -> None:
-        self.name, self.reasons, self.proved = name, reasons, proved
-        super().__init__("\n".join(reasons))
+from solvers.fleet_solver import solve_fleet
+from solvers.incumbent import cost_by_month
 
 
 def explain_infeasibility(case: Case, candidates: Candidates, fleet: Fleet) -> Infeasible:
@@ -26,22 +22,35 @@ def explain_infeasibility(case: Case, candidates: Candidates, fleet: Fleet) -> I
     if alone:
         return Infeasible(case.name, alone)
     relaxed = {
-        "the budget (policy.budget_usd_per_month)": replace(fleet, budget_usd_per_month=None),
         "the GPU limits (policy.max_gpus)": replace(fleet, max_gpus={}),
         "the instance limits (policy.max_instances)": replace(
             fleet, offers={k: replace(o, max_instances=None) for k, o in fleet.offers.items()}
         ),
     }
     helps = [name for name, changed in relaxed.items() if _has_a_limit(name, fleet) and generate(changed).feasible]
-    if helps:
-        return Infeasible(case.name, tuple(f"Without {name} there is a plan: raise it." for name in helps))
+    remedies = [f"Without {name} there is a plan: raise them." for name in helps]
+    remedies = _budget_that_would_do(fleet) + remedies
+    if remedies:
+        return Infeasible(case.name, tuple(remedies))
     why = "No single limit is to blame: relax several of budget, GPU and instance limits, purchase options or SLOs."
     return Infeasible(case.name, (why,))
 
 
+def _budget_that_would_do(fleet: Fleet) -> list[str]:
+    """What the dearest month of the cheapest plan costs, where the budget is the only thing in its way."""
+    if fleet.budget_usd_per_month is None:
+        return []
+    free = solve_fleet(replace(fleet, budget_usd_per_month=None)).best
+    if free is None:
+        return []
+    needed = float(cost_by_month(fleet, free.paths, free.purchases).max())
+    return [
+        f"Raise the budget (policy.budget_usd_per_month) from ${fleet.budget_usd_per_month:,.0f} "
+        f"to ${math.ceil(needed):,} a month."
+    ]
+
+
 def _has_a_limit(name: str, fleet: Fleet) -> bool:
-    if "budget" in name:
-        return fleet.budget_usd_per_month is not None
     if "max_gpus" in name:
         return bool(fleet.max_gpus)
     return any(o.max_instances is not None for o in fleet.offers.values())

@@ -13,8 +13,9 @@ from planner.assembly import assemble_plan
 from planner.candidates import Candidates, enumerate_candidates
 from planner.case import Case
 from planner.checker import check_plan
+from planner.complaints import Infeasible
 from planner.formulation import formulate
-from planner.infeasible import Infeasible, explain_infeasibility
+from planner.infeasible import explain_infeasibility
 from planner.plan import Plan
 from planner.slots import slots_of
 from solvers.fleet_solver import Options, Outcome, Progress, solve_fleet

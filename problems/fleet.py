@@ -239,7 +239,9 @@ def the_budget_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
         terms += _api_cost_of_month(fleet, v, month)
         if v.team is not None:
             terms.append((v.team, fleet.team_usd_per_month))
-        yield Row(("budget", month), [t for t in terms if t[1]], "<=", fleet.budget_usd_per_month)
+        terms = [(c, usd) for c, usd in terms if usd]
+        if terms:
+            yield Row(("budget", month), terms, "<=", fleet.budget_usd_per_month)
 
 
 def one_team_if_anything_is_self_hosted(fleet: Fleet, v: Variables) -> Iterator[Row]:

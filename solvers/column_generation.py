@@ -26,6 +26,7 @@ from solvers.solve import dual_bound, solve_lp
 Duals = dict[tuple, float]
 
 MAX_ROUNDS = 100
+NOTHING_UNSERVED = 1e-7
 PATHS_PER_WORKLOAD_AND_ROUND = 6
 SMOOTHING = 0.7
 """weight of the best prices so far in the blend"""
@@ -37,7 +38,8 @@ CONVERGED_FRAC = 3e-4
 class Generated:
     """What column generation leaves behind."""
 
-    feasible: bool
+    feasible: bool | None
+    """False only where it is proved that no plan exists; None where that was not settled"""
     bound: float
     """lower bound on the cost of any plan [USD/month]"""
     priced: tuple[Priced, ...]
@@ -52,9 +54,13 @@ def generate(
     fleet: Fleet,
     on_round: Callable[[int, float], None] = lambda n, bound: None,
     enough: Callable[[float, tuple[Priced, ...]], bool] = lambda bound, priced: False,
+    known: tuple[Recipe, ...] = (),
 ) -> Generated:
-    """Solve the master LP over all servings of all recipes, or until `enough` is known."""
-    return _Generation(fleet, on_round, enough).run()
+    """Solve the master LP over all servings of all recipes, or until `enough` is known.
+
+    `known` are paths of a plan at hand, to start from.
+    """
+    return _Generation(fleet, on_round, enough, known).run()
 
 
 def list_prices(fleet: Fleet) -> Prices:
@@ -79,10 +85,11 @@ class _Generation:
         fleet: Fleet,
         on_round: Callable[[int, float], None],
         enough: Callable[[float, tuple[Priced, ...]], bool],
+        known: tuple[Recipe, ...],
     ) -> None:
         self.fleet, self.on_round, self.enough = fleet, on_round, enough
         at_list = [price_recipe(fleet, recipe, list_prices(fleet)) for recipe in fleet.recipes]
-        self.paths = [priced.path() for priced in at_list]
+        self.paths = [*(priced.path() for priced in at_list), *known]
         self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
         self.bound = -np.inf
         self.priced: tuple[Priced, ...] = ()
@@ -93,30 +100,25 @@ class _Generation:
             self.best_duals |= {("firm", g, t): float(p) for t, p in enumerate(prices)}
 
     def run(self) -> Generated:
-        feasible = False
+        feasible: bool | None = None
         weights = np.zeros(0)
         n = 0
         for n in range(1, MAX_ROUNDS + 1):
             model, v = master(replace(self.fleet, recipes=(*self.paths, *self.unserved)))
             slack = [v.pick[len(self.paths) + k] for k in range(len(self.unserved))]
-            if not feasible:
-                phase_one = _cost_of_only(model, slack)
-                short = solve_lp(phase_one)
-                if short.objective is not None and short.objective > 1e-7:
-                    duals = _by_key(phase_one, short.row_duals)
-                    new = self._worth_adding(duals, self._price(duals, False), in_dollars=False)
-                    if not new:
-                        break
+            if feasible is None:
+                new, feasible = self._look_for_a_plan(_cost_of_only(model, slack), v)
+                if feasible is False:
+                    break
+                if feasible is None:
                     self.paths += new
                     continue
-                feasible = True
             model = _without(model, slack)
             lp = solve_lp(model)
             if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
             weights = np.array([lp.x[v.pick[r]] for r in range(len(self.paths))])
-            duals = _by_key(model, lp.row_duals)
-            new = self._round(model, v, duals)
+            new = self._round(model, v, _by_key(model, lp.row_duals))
             self.on_round(n, self.bound)
             if not new or lp.objective - self.bound <= CONVERGED_FRAC * abs(lp.objective):
                 break
@@ -125,6 +127,22 @@ class _Generation:
             self.paths += new
         weights = np.r_[weights, np.zeros(len(self.paths) - len(weights))]
         return Generated(feasible, self.bound, self.priced, tuple(self.paths), weights, n)
+
+    def _look_for_a_plan(self, model: Model, v: Variables) -> tuple[list[Recipe], bool | None]:
+        """Serve as much as the limits allow: paths that help, and whether all can (None: not known yet).
+
+        A positive lower bound on what stays unserved proves that no plan exists.
+        """
+        short = solve_lp(model)
+        if short.objective is not None and short.objective <= NOTHING_UNSERVED:
+            return [], True
+        duals = _by_key(model, short.row_duals)
+        lifted = self._lifted(model, v, duals)
+        priced = self._price(lifted, in_dollars=False)
+        if self._bound(model, lifted, priced) > NOTHING_UNSERVED:
+            return [], False
+        new = self._worth_adding(duals, priced, in_dollars=False)
+        return new, None if new else False
 
     def _round(self, model: Model, v: Variables, duals: Duals) -> list[Recipe]:
         """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""

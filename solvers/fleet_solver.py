@@ -24,7 +24,7 @@ from problems.fleet import Fleet, master
 from problems.pricing import Priced
 from problems.recipes import Recipe
 from solvers.column_generation import Generated, generate
-from solvers.incumbent import Incumbent, as_start, each_by_itself, from_solution, heaviest_paths
+from solvers.incumbent import Incumbent, as_start, each_by_itself, from_solution, heaviest_paths, limits_are_kept
 from solvers.result import Status
 from solvers.solve import SolverName, solve_mip
 
@@ -92,12 +92,29 @@ def solve_fleet(
     """The cheapest fleet, as far as the limits of the search allow. Ctrl-C keeps the best plan."""
     solution = FleetSolution()
     try:
-        _search(fleet, options or Options(), solution, on_progress)
+        _within_budget(fleet, options or Options(), solution, on_progress)
     except KeyboardInterrupt:
         if solution.best is None:
             raise
         solution.outcome = Outcome.INTERRUPTED
     return solution
+
+
+def _within_budget(
+    fleet: Fleet, options: Options, solution: FleetSolution, on_progress: Callable[[Progress], None]
+) -> None:
+    """Search without the budget first: its plan may keep the budget anyway, or its bound may rule every plan out."""
+    budget = fleet.budget_usd_per_month
+    if budget is not None:
+        free = FleetSolution()
+        _search(replace(fleet, budget_usd_per_month=None), options, free, on_progress)
+        if free.best is None or limits_are_kept(fleet, free.best):
+            vars(solution).update(vars(free))
+            return
+        if free.bound_usd_per_month > budget * (1 + 1e-9):
+            solution.outcome = Outcome.INFEASIBLE
+            return
+    _search(fleet, options, solution, on_progress)
 
 
 def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress: Callable[[Progress], None]) -> None:
@@ -119,12 +136,16 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
     _offer(solution, each_by_itself(fleet))
     tell("pricing")
     generated = generate(
-        fleet, priced, lambda bound, recipes: _count_possible(fleet, bound, recipes, solution) <= FEW_SERVINGS
+        fleet,
+        priced,
+        enough=lambda bound, recipes: _count_possible(fleet, bound, recipes, solution) <= FEW_SERVINGS,
+        known=solution.best.paths if solution.best else (),
     )
     solution.rounds, solution.columns = generated.rounds, len(generated.paths)
     solution.seconds["pricing"] = time.monotonic() - started
     if not generated.feasible:
-        solution.outcome, solution.best = Outcome.INFEASIBLE, None
+        ruled_out = generated.feasible is False and solution.best is None
+        solution.outcome = Outcome.INFEASIBLE if ruled_out else Outcome.FEASIBLE
         return
     solution.bound_usd_per_month = generated.bound
     _offer(solution, heaviest_paths(fleet, generated))

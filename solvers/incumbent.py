@@ -41,10 +41,10 @@ def complete(fleet: Fleet, paths: tuple[Recipe, ...]) -> Incumbent | None:
 
 def cost_of(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> float:
     """USD per month, averaged over the months."""
-    return float(np.mean(_cost_by_month(fleet, paths, purchases)))
+    return float(np.mean(cost_by_month(fleet, paths, purchases)))
 
 
-def _cost_by_month(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
+def cost_by_month(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
     by_slot = np.zeros(len(fleet.slot_hours))
     fixed = fleet.team_usd_per_month if any(p.self_hosted for p in paths) else 0.0
     for path in paths:
@@ -68,7 +68,7 @@ def limits_are_kept(fleet: Fleet, plan: Incumbent) -> bool:
     if any(gpus.max() > fleet.max_gpus.get(gpu, np.inf) for gpu, gpus in total.items()):
         return False
     budget = fleet.budget_usd_per_month
-    return budget is None or _cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)
+    return budget is None or cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)
 
 
 def alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:

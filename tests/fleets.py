@@ -58,7 +58,7 @@ def random_case(seed: int, *, limits: bool = True, most_load: float = 3.0) -> Ca
     pools = tuple(
         random_pool(rng, f"w{k}", slots, offers, most_load) for k in range(int(rng.integers(1, 3)))
     )
-    max_gpus = {"h": int(rng.integers(1, 9))} if limits and rng.random() < 0.25 else {}
+    max_gpus = {"h": int(rng.integers(1, 6))} if limits and rng.random() < 0.4 else {}
     return Case(
         pools=pools,
         offers=offers,
@@ -92,7 +92,7 @@ def random_offer(rng: np.random.Generator, key: str, limits: bool = True) -> Off
         on_demand_usd_per_h=list_price if sold[0] else None,
         spot_usd_per_h=float(list_price * rng.uniform(0.25, 1.1)) if sold[1] else None,
         reserved_usd_per_h=reserved,
-        max_instances=int(rng.integers(0, 5)) if limits and rng.random() < 0.3 else None,
+        max_instances=int(rng.integers(0, 4)) if limits and rng.random() < 0.45 else None,
     )
 
 
@@ -140,7 +140,7 @@ def random_pool(
             if elsewhere.box % deployments[0].gpus_per_replica == 0:
                 deployments[-1] = replace(deployments[0], key=f"d{k}", offer=elsewhere.key)
     apis = [
-        Api(f"api{k}", seconds * rng.uniform(1.0, 9.0, buckets) / 3600)
+        Api(f"api{k}", seconds * rng.uniform(2.0, 14.0, buckets) / 3600)
         for k in range(int(rng.choice([0, 1, 1, 2])))
     ]
     return Pool(

@@ -40,26 +40,16 @@ def case_of(pools: tuple[Pool, ...], offers: tuple[Offer, ...], slots: int) -> C
     return Case(pools, {offer.key: offer for offer in offers}, hours, np.zeros(slots, dtype=int))
 
 
-def cases_with_a_beaten_recipe() -> list[int]:
-    """Seeds where something is left out and no limit hides the difference."""
-    seeds = []
-    for seed in range(400):
-        fleet = random_case(seed, limits=False).fleet
-        if all(fleet.recipes_of.values()) and len(without_beaten_recipes(fleet).recipes) < len(fleet.recipes):
-            seeds.append(seed)
-    return seeds[:40]
-
-
 @pytest.mark.parametrize("limits", [False, True])
 def test_same_optimum_on_random_fleets(limits: bool) -> None:
     compared = 0
-    for seed in cases_with_a_beaten_recipe():
+    for seed in range(150):
         fleet = random_case(seed, limits=limits).fleet
         narrowed = without_beaten_recipes(fleet)
-        if len(narrowed.recipes) < len(fleet.recipes):
+        if all(fleet.recipes_of.values()) and len(narrowed.recipes) < len(fleet.recipes):
             compared += 1
             assert optimum(narrowed) == pytest.approx(optimum(fleet), rel=1e-6), seed
-    assert compared >= 15
+    assert compared >= 10
 
 
 def test_a_box_shared_with_a_workload_that_cannot_move() -> None:

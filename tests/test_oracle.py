@@ -21,12 +21,13 @@ from problems.fleet import Offer, master
 from problems.recipes import Api, Deployment, Pool, Recipe
 from problems.staffing import Staffing
 from solvers import fleet_solver
-from solvers.column_generation import generate
-from solvers.fleet_solver import Incumbent, Options, Outcome, _still_possible, solve_fleet
+from solvers.column_generation import CONVERGED_FRAC, generate
+from solvers.fleet_solver import Options, Outcome, _still_possible, solve_fleet
+from solvers.incumbent import Incumbent
 from solvers.result import Status
 from solvers.solve import solve_lp
 
-SEEDS = [*range(60), 139]
+SEEDS = [*range(66), 146]
 """the rest: cases that have gone wrong before"""
 
 
@@ -248,13 +249,16 @@ def choices_of(pool: Pool) -> list[Choice]:
 
 
 def limited_case(seed: int) -> Case:
-    """A random case, every third with a budget near what it costs without one."""
-    case = random_case(seed)
+    """A random case; every third has a budget near what it costs without one, every third tight quotas."""
+    case, rng = random_case(seed), np.random.default_rng([seed, 1])
     if seed % 3 == 0:
         free = Enumeration(case).best
         if free < math.inf:
-            factor = np.random.default_rng([seed, 1]).uniform(0.93, 1.25)
-            return replace(case, budget_usd_per_month=float(free * factor))
+            return replace(case, budget_usd_per_month=float(free * rng.uniform(0.98, 1.5)))
+    if seed % 3 == 1:
+        quotas = {k: int(rng.integers(1, 4)) for k in case.offers}
+        offers = {k: replace(offer, max_instances=quotas[k]) for k, offer in case.offers.items()}
+        return replace(case, offers=offers)
     return case
 
 
@@ -328,7 +332,7 @@ def test_the_cases_cover_the_rules() -> None:
     assert len(cases) - len(feasible) >= 5
     assert sum(case.budget_usd_per_month is not None for case, _ in feasible) >= 8
     free = [Enumeration(case.without_limits()).best for case, _ in feasible]
-    assert sum(truth.best > best * 1.001 for (_, truth), best in zip(feasible, free, strict=True)) >= 8
+    assert sum(truth.best > best * 1.001 for (_, truth), best in zip(feasible, free, strict=True)) >= 6
     assert {offer.box for case, _ in feasible for offer in case.offers.values()} == {1, 2, 4}
     for option in ("on_demand_usd_per_h", "spot_usd_per_h", "reserved_usd_per_h"):
         stripped = [Enumeration(_without_option(case, option)).best for case, _ in feasible]
@@ -349,7 +353,7 @@ def _without_apis(case: Case) -> Case:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_bound_of_column_generation_holds(seed: int) -> None:
-    """It never exceeds the optimum, and is that of the linear program over all servings."""
+    """It never exceeds the optimum, and comes as near to the linear program over all servings as it says."""
     case, truth = solved(seed)
     fleet = case.fleet
     generated = generate(fleet)
@@ -359,7 +363,9 @@ def test_the_bound_of_column_generation_holds(seed: int) -> None:
         assert truth.best == math.inf
         return
     assert generated.bound <= truth.best * (1 + 1e-9)
-    assert generated.bound == pytest.approx(relaxation.objective, rel=1e-6)
+    assert relaxation.objective is not None
+    assert generated.bound <= relaxation.objective * (1 + 1e-9)
+    assert generated.bound >= relaxation.objective * (1 - 1.01 * CONVERGED_FRAC)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

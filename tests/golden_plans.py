@@ -1,0 +1,46 @@
+"""What is kept of an example's plan: the decisions and the money, not every number in the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from planner.plan import Plan
+from planner.reports.text import span
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+FOLDER = Path(__file__).parent / "golden" / "plans"
+
+
+def digest(plan: Plan) -> dict[str, Any]:
+    return {
+        "status": plan.status,
+        "cost_usd_per_month": round(plan.cost_usd_per_month, 2),
+        "baseline_usd_per_month": round(plan.baseline.cost_usd_per_month, 2),
+        "fleet": [
+            [f.offer, f.purchase, span(f.instances_by_slot), round(f.cost_usd_per_month, 2)] for f in plan.fleet
+        ],
+        "workloads": [
+            {
+                "name": w.name,
+                "deployment": w.deployment.key if w.deployment else None,
+                "replicas": span(w.replicas_by_slot),
+                "api_share": round(w.api_share_frac, 4),
+                "usd_per_1m_tokens": round(w.usd_per_1m_tokens, 4),
+            }
+            for w in plan.workloads
+        ],
+        "rejected": len(plan.rejected),
+        "options": len(plan.options),
+        "assumptions": [a.key for a in plan.assumptions],
+    }
+
+
+def golden_file(example: Path) -> Path:
+    return FOLDER / f"{example.stem}.json"
+
+
+def as_text(data: dict[str, Any]) -> str:
+    return json.dumps(data, indent=1) + "\n"

@@ -1,0 +1,118 @@
+"""Plans of the examples: golden decisions, both solvers, and what the mission says must come out of a plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from golden_plans import EXAMPLES, as_text, digest, golden_file
+
+import planner
+from planner.case import Case
+from planner.plan import Plan, plan_from_json
+from solvers.fleet_solver import Options
+
+
+@pytest.fixture(scope="module")
+def plans() -> dict[str, Plan]:
+    return {e.stem: planner.plan_fleet(planner.load_case(e)) for e in EXAMPLES}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
+def test_golden_plans(example: Path, plans: dict[str, Plan]) -> None:
+    """Decisions do not change unnoticed. After a wanted change: python tests/refresh.py, and read the diff."""
+    assert json.loads(golden_file(example).read_text()) == json.loads(as_text(digest(plans[example.stem])))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
+def test_cbc_and_highs_agree_within_their_gaps(example: Path, plans: dict[str, Plan]) -> None:
+    cbc, highs = plans[example.stem], planner.plan_fleet(planner.load_case(example), Options(solver="highs"))
+    assert cbc.bound_usd_per_month <= highs.cost_usd_per_month * (1 + 1e-6)
+    assert highs.bound_usd_per_month <= cbc.cost_usd_per_month * (1 + 1e-6)
+    assert abs(cbc.cost_usd_per_month - highs.cost_usd_per_month) <= 1e-3 * cbc.cost_usd_per_month
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
+def test_examples_are_proved_and_round_trip(example: Path, plans: dict[str, Plan]) -> None:
+    plan = plans[example.stem]
+    assert plan.status in ("optimal", "within-gap")
+    assert plan.gap_frac <= 1e-3
+    assert plan_from_json(plan.to_json()) == plan
+    assert planner.check_plan(plan.as_json()) == []
+
+
+def test_the_same_case_gives_the_same_bytes(plans: dict[str, Plan]) -> None:
+    again = planner.plan_fleet(planner.load_case(EXAMPLES[0]))
+    assert again.to_json() == plans[EXAMPLES[0].stem].to_json()
+
+
+def test_the_quickstart_is_a_real_decision(plans: dict[str, Plan]) -> None:
+    """It hosts something, buys in at least two ways, and the API is an option that nearly everything beats or loses to."""
+    plan = plans["quickstart"]
+    assert any(w.deployment for w in plan.workloads)
+    ways = {f.purchase for f in plan.fleet} | ({"api"} if plan.costs.api_usd_per_month else set())
+    assert len(ways & {"reserved-1y", "on-demand", "spot"}) >= 2
+    api = next(o for o in plan.options if o.offer is None)
+    hosted = [o.cost_usd_per_month for o in plan.options if o.offer and o.cost_usd_per_month is not None]
+    assert api.cost_usd_per_month is not None
+    assert min(hosted) < api.cost_usd_per_month < max(hosted)
+    assert plan.cost_usd_per_month < plan.baseline.cost_usd_per_month
+
+
+def test_costs_add_up(plans: dict[str, Plan]) -> None:
+    for plan in plans.values():
+        parts = sum(f.cost_usd_per_month for f in plan.fleet) + plan.costs.api_usd_per_month
+        assert parts + plan.costs.engineers_usd_per_month == pytest.approx(plan.cost_usd_per_month)
+        assert sum(o.chosen for o in plan.options) == len(plan.workloads)
+
+
+def held_case(hourly: list[float]) -> Case:
+    """One workload without any margin, on capacity that is held all the time."""
+    return planner.case_from_text(
+        f"""
+workloads:
+  - name: w
+    models: [llama-3.1-8b]
+    forecast: {{hourly: {hourly}, variation: 0%, burstiness: 1}}
+    tokens: {{input: 1000, output: 200}}
+    slo: {{ttft_p50: 2s, tpot_p50: 50ms}}
+    api: forbidden
+menu: {{gpus: [l40s], quantizations: [fp16], purchase: [reserved-1y]}}
+baseline: openai/gpt-4o-mini
+policy: {{min_replicas: 1}}
+"""
+    )
+
+
+def test_a_steady_70_percent_is_cheaper_than_bursts_of_99() -> None:
+    """Cost follows the hours paid for, not how busy the busy hours are: two plans for the same tokens."""
+    deployment = planner.plan_fleet(held_case([3600.0] * 24)).workloads[0].deployment
+    assert deployment is not None
+    per_hour = 3600 / deployment.seconds_per_request[0]
+    steady_load = 1.4
+    bursts = [0.01] * 18 + [steady_load * 24 / 6 * per_hour] * 6
+    steady = planner.plan_fleet(held_case([steady_load * per_hour] * 24))
+    bursty = planner.plan_fleet(held_case(bursts))
+    assert bursty.tokens_per_month == pytest.approx(steady.tokens_per_month, rel=1e-3)
+    assert steady.workloads[0].utilization_frac == pytest.approx(0.70, abs=0.01)
+    busy_hour = max(bursts) / per_hour / max(bursty.workloads[0].replicas_by_slot)
+    assert busy_hour > 0.93
+    assert steady.usd_per_1m_tokens < 0.5 * bursty.usd_per_1m_tokens
+
+
+def test_a_quarter_that_grows_has_three_months(plans: dict[str, Plan]) -> None:
+    plan = plans["two-models"]
+    assert [s.month for s in plan.slots] == [0] * 48 + [1] * 48 + [2] * 48
+    assistant = plan.workloads[0]
+    assert max(assistant.replicas_by_slot[96:]) >= max(assistant.replicas_by_slot[:48])
+
+
+def test_a_budget_between_the_plan_and_the_next_best_still_gives_the_plan(plans: dict[str, Plan]) -> None:
+    plan = plans["quickstart"]
+    limits = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month * 1.001})
+    again = planner.plan_fleet(plan.case.model_copy(update={"limits": limits}))
+    assert again.cost_usd_per_month == pytest.approx(plan.cost_usd_per_month)
+    too_small = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month * 0.98})
+    with pytest.raises(planner.Infeasible, match="budget"):
+        planner.plan_fleet(plan.case.model_copy(update={"limits": too_small}))
