@@ -149,7 +149,9 @@ def listed(words: Sequence[str], last: str = "or") -> str:
 
 def close_match(word: str, known: Iterable[str]) -> str | None:
     """The known word that was most likely meant."""
-    by_folded = {name.casefold(): name for name in known}
+    by_folded: dict[str, str] = {}
+    for name in known:
+        by_folded.setdefault(name.casefold(), name)
     matches = get_close_matches(word[:100].casefold(), by_folded, n=1, cutoff=0.6)
     return by_folded[matches[0]] if matches else None
 

@@ -24,6 +24,10 @@ from planner.units import (
 )
 from planner.validation import FieldProblem, Strict
 
+MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
+MOST_GROWTH, MOST_VARIATION, MOST_BURSTINESS = 9.0, 10.0, 1000.0
+"""beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
+
 PurchaseName = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
 
 
@@ -50,6 +54,8 @@ class Forecast(Strict):
     """Daily shape of the rate: flat, business-hours or consumer."""
     hourly: tuple[Count, ...] | None = None
     """Requests per hour: 24 numbers (every day), 48 (a weekday, then a weekend day) or 168 (a week from Monday)."""
+    csv: str | None = Field(default=None, min_length=1)
+    """A usage log beside this file: a CSV with columns time and requests (and workload, where it holds several)."""
     growth_per_month: SignedFraction = 0.0
     """Growth of the rate from one month of the quarter to the next."""
     variation: AnyFraction | None = None
@@ -59,8 +65,13 @@ class Forecast(Strict):
 
     @model_validator(mode="after")
     def _one_way(self) -> Forecast:
-        if (self.requests_per_day is None) == (self.hourly is None):
-            raise FieldProblem((), "needs one of 'requests_per_day' and 'hourly'", "Write requests_per_day: 400k")
+        given = [name for name in ("requests_per_day", "hourly", "csv") if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = f", got {' and '.join(given)}" if given else ""
+            message = f"needs one of 'requests_per_day', 'hourly' and 'csv'{found}"
+            raise FieldProblem((), message, "Write requests_per_day: 400k")
+        if self.csv is not None and self.shape is not None:
+            raise FieldProblem(("shape",), "is of no use beside 'csv'", "Remove one of them")
         if self.hourly is not None:
             if len(self.hourly) not in (24, 48, 168):
                 raise FieldProblem(
@@ -72,6 +83,15 @@ class Forecast(Strict):
                 raise FieldProblem(("hourly",), "is zero at every hour", "Remove the workload, or give its requests")
         if self.growth_per_month <= -1:
             raise FieldProblem(("growth_per_month",), "leaves nothing", "Write a change above -100%")
+        if max(self.requests_per_day or 0.0, 24 * max(self.hourly or (0.0,))) > MOST_REQUESTS_PER_DAY:
+            where = "hourly" if self.hourly else "requests_per_day"
+            raise FieldProblem((where,), "is above 10 billion requests a day", "Check the number and its suffix")
+        for name, most in (
+            ("growth_per_month", MOST_GROWTH), ("variation", MOST_VARIATION), ("burstiness", MOST_BURSTINESS)
+        ):  # fmt: skip
+            if (getattr(self, name) or 0.0) > most:
+                limit = f"{most:g}" if name == "burstiness" else f"{most:.0%}"
+                raise FieldProblem((name,), f"is above {limit}", "Check the number")
         return self
 
 
@@ -90,6 +110,8 @@ class Spread(Strict):
     def _in_order(self) -> Spread:
         if self.p95 < self.p50:
             raise FieldProblem(("p95",), "is below p50", "Write the larger number at p95")
+        if self.p95 > MOST_TOKENS:
+            raise FieldProblem(("p95",), "is above 100 million tokens", "Check the number and its suffix")
         if self.p95 > 200 * self.p50:
             raise FieldProblem(("p95",), "is over 200 times p50", "Split such a workload into two")
         return self
@@ -102,6 +124,13 @@ class BucketSpec(Strict):
     """Tokens generated."""
     share: Fraction
     """Share of the requests."""
+
+    @model_validator(mode="after")
+    def _not_too_long(self) -> BucketSpec:
+        for name in ("input", "output"):
+            if getattr(self, name) > MOST_TOKENS:
+                raise FieldProblem((name,), "is above 100 million tokens", "Check the number and its suffix")
+        return self
 
 
 class Tokens(Strict):
@@ -223,6 +252,14 @@ class PriceSpec(Strict):
     spot: PriceChange | None = None
     reserved_1y: PriceChange | None = None
     reserved_3y: PriceChange | None = None
+
+    @model_validator(mode="after")
+    def _above_zero(self) -> PriceSpec:
+        for name in type(self).model_fields:
+            price = getattr(self, name)
+            if price is not None and price.applied_to(1.0) <= 0:
+                raise FieldProblem((name,), "must be above $0 per hour", 'Write a price such as "$0.01/h"')
+        return self
 
 
 class Engineers(Strict):

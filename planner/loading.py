@@ -16,6 +16,7 @@ from planner.demand import DemandFile, Forecast, WorkloadSpec
 from planner.lengths import buckets_from, slices
 from planner.overrides import offers_called, own_catalog, repriced
 from planner.strict_yaml import Document, parse_yaml, read_yaml
+from planner.usage import WITHIN_HOUR_VARIATION, read_usage
 from planner.validation import validate
 
 DEFAULT_PROVIDERS = ("aws",)
@@ -23,7 +24,6 @@ DEFAULT_REGIONS = ("us-east-1",)
 DEFAULT_PURCHASE = ("on-demand", "spot")
 DEFAULT_SHAPE = "business-hours"
 DEFAULT_VARIATION = 0.20
-WITHIN_HOUR_VARIATION = 0.12
 DEFAULT_BURSTINESS = 2.0
 DEFAULT_TTFT_S, DEFAULT_TPOT_S, DEFAULT_PERCENTILE = 2.0, 0.05, 0.95
 DEFAULT_MAX_LOSS = 0.01
@@ -272,6 +272,8 @@ class _Loader:
         self, f: Forecast, path: tuple[str | int, ...], key: str, catalog: Catalog
     ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
         """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
+        if f.csv is not None:
+            return self._from_csv(f.csv, path, key)
         if f.hourly is not None:
             return _from_hourly(np.array(f.hourly) / 3600)
         name = f.shape or DEFAULT_SHAPE
@@ -285,6 +287,19 @@ class _Loader:
         per_day = (5 * weekday.sum() + 2 * weekend.sum()) / 7
         scale = (f.requests_per_day or 0.0) / per_day / 3600
         return tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()), None
+
+    def _from_csv(
+        self, csv: str, path: tuple[str | int, ...], key: str
+    ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+        name = str(self.document.data["workloads"][path[1]]["name"])
+        try:
+            hours = read_usage(self.folder / csv, name)
+        except InputError as error:
+            self.complaints += error.complaints
+            return (1.0,) * 24, (1.0,) * 24, None
+        for note in hours.notes:
+            self.assume(f"{key}.forecast.csv", note, "the log has gaps; a gap is never taken for no demand")
+        return hours.weekday_rps, hours.weekend_rps, hours.variation
 
     def _buckets(self, w: WorkloadSpec, key: str) -> tuple[Bucket, ...]:
         if w.tokens.buckets is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.case import Case
-from planner.complaints import Complaint, InputError
+from planner.complaints import Complaint, InputError, escaped
 from planner.files import write_whole
 from planner.slots import requests_per_month, slots_of
 
@@ -57,7 +57,8 @@ class Report:
 def validation_report(case: Case) -> Report:
     """What a valid file says, so that a reader can see whether it was understood."""
     slots = slots_of(case)
-    size = f"{len(case.workloads)} workloads, {len(case.offers)} instance offers, baseline {case.baseline}"
+    count = len(case.workloads)
+    size = f"{count} workload{'s' * (count != 1)}, {len(case.offers)} instance offers, baseline {case.baseline}"
     lines = [f"{case.name}: valid. {size}"]
     lines += [
         f"  {w.name}: {requests_per_month(w, slots):,.0f} requests a month, "
@@ -73,7 +74,7 @@ def validation_report(case: Case) -> Report:
         "assumptions": [a.model_dump() for a in case.assumptions],
         "case_hash": case.hash(),
     }
-    return Report("\n".join(lines) + "\n", data)
+    return Report("".join(f"{escaped(line)}\n" for line in lines), data)
 
 
 if __name__ == "__main__":

@@ -99,8 +99,8 @@ def parse_yaml(text: str, file: str = "<text>") -> Document:
         code = f"U+{ord(strange.group()):04X}"
         line, column = _position(text, strange.start())
         _refuse(file, f"holds a character that YAML does not allow ({code})", "Delete it", line, column)
-    if _DIRECTIVE_FIRST.match(text):
-        line, column = _position(text, text.index("%"))
+    if directive := _DIRECTIVE_FIRST.match(text):
+        line, column = _position(text, directive.end() - 1)
         _refuse(file, "YAML directives (%) are not supported", "Delete this line", line, column)
     reader = _Reader(text, file)
     try:

@@ -273,7 +273,8 @@ class _Explainer:
         if kind == "string_too_short" and not value:
             return "cannot be empty", example
         if kind in _LIMITS:
-            return f"{_LIMITS[kind].format(**context)}, got {shown(value)}", example
+            bounds = {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in context.items()}
+            return f"{_LIMITS[kind].format(**bounds)}, got {shown(value)}", example
         noun = self.noun(error, schema)
         if noun is None:
             return error["msg"].replace("Input should be", "must be") + f", got {shown(value)}", example

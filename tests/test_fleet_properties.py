@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -39,15 +40,14 @@ def original(seed: int) -> tuple[Case, float]:
     return case, optimum(case.fleet)
 
 
-def check_never_cheaper(case: Case, changed: list[Case], before: float) -> None:
+def check_never_cheaper(changed: list[Case], before: float) -> None:
     for other in changed:
         assert optimum(other.fleet) >= before * (1 - ROUNDING)
 
 
 def check_never_dearer(changed: list[Case], before: float) -> None:
     for other in changed:
-        after = optimum(other.fleet)
-        assert after <= before * (1 + ROUNDING)
+        assert optimum(other.fleet) <= before * (1 + ROUNDING)
 
 
 def with_pools(case: Case, change: Callable[[Pool], Pool]) -> Case:
@@ -75,7 +75,7 @@ def dearer(case: Case) -> Iterator[Case]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_higher_price_never_costs_less(seed: int) -> None:
     case, before = original(seed)
-    check_never_cheaper(case, list(dearer(case)), before)
+    check_never_cheaper(list(dearer(case)), before)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -95,7 +95,7 @@ def test_more_demand_never_costs_less(seed: int) -> None:
         return replace(pool, rate_rps=rates)
 
     grown = [with_pools(case, lambda pool: replace(pool, rate_rps=pool.rate_rps * 1.2))]
-    check_never_cheaper(case, [*grown, with_pools(case, in_one_slot), with_pools(case, in_one_bucket)], before)
+    check_never_cheaper([*grown, with_pools(case, in_one_slot), with_pools(case, in_one_bucket)], before)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -103,7 +103,7 @@ def test_more_critical_load_never_costs_less(seed: int) -> None:
     case, before = original(seed)
     stricter = with_pools(case, lambda p: replace(p, critical_share=min(1.0, p.critical_share + 0.3)))
     no_spot = with_pools(case, lambda p: replace(p, spot_allowed=False))
-    check_never_cheaper(case, [stricter, no_spot], before)
+    check_never_cheaper([stricter, no_spot], before)
 
 
 def wider(case: Case, rng: np.random.Generator) -> Iterator[Case]:
@@ -150,7 +150,7 @@ def test_higher_quotas_never_cost_more(seed: int) -> None:
         offers = {k: replace(offer, max_instances=quota) for k, offer in case.offers.items()}
         limit = {} if quota is None else {"h": 3 * quota, "a": 2 * quota}
         costs.append(optimum(replace(case, offers=offers, max_gpus=limit).fleet))
-    assert all(after <= before * (1 + ROUNDING) for before, after in zip(costs, costs[1:], strict=False))
+    assert all(after <= before * (1 + ROUNDING) for before, after in pairwise(costs))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -166,7 +166,7 @@ def test_higher_budgets_never_cost_more(seed: int) -> None:
     costs = [optimum(replace(case, budget_usd_per_month=free * f).fleet) for f in factors]
     assert np.isinf(costs[0])
     assert costs[-1] == pytest.approx(free, rel=ROUNDING)
-    assert all(after <= before * (1 + ROUNDING) for before, after in zip(costs, costs[1:], strict=False))
+    assert all(after <= before * (1 + ROUNDING) for before, after in pairwise(costs))
     assert all(np.isinf(cost) or cost <= free * f * (1 + ROUNDING) for cost, f in zip(costs, factors, strict=True))
 
 

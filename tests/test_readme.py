@@ -1,0 +1,66 @@
+"""The README keeps its word: what it prints is what one gets, and what it names exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from refresh import README_BLOCK, readme_output
+
+from planner.cli import app
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_first_two_bash_blocks_are_the_two_commands() -> None:
+    blocks = re.findall(r"^```bash\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert "fleetplan plan examples/quickstart.yaml" in blocks[0]
+    assert "pytest" in blocks[1]
+    assert all(block.startswith("python3 -m venv .venv") and block.count("\n") == 1 for block in blocks[:2])
+
+
+def test_the_output_shown_is_the_output() -> None:
+    shown = README_BLOCK.findall(README)
+    assert shown
+    for _, example, text, _ in shown:
+        assert text == readme_output(example)
+
+
+def test_the_quickstart_shown_is_the_file() -> None:
+    yaml_block = re.search(r"^```yaml\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert yaml_block is not None
+    assert yaml_block[1] == (ROOT / "examples" / "quickstart.yaml").read_text(encoding="utf-8")
+
+
+def test_the_python_shown_runs() -> None:
+    code = re.search(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert code is not None
+    done = subprocess.run([sys.executable, "-c", code[1]], cwd=ROOT, capture_output=True, text=True, check=True)
+    cost, gap, saving = (float(x) for x in done.stdout.split())
+    assert cost > 0
+    assert 0 <= gap <= 0.001
+    assert saving > 0
+
+
+def test_every_command_named_exists_and_every_command_is_named() -> None:
+    commands = {c.name or (c.callback.__name__ if c.callback else "") for c in app.registered_commands}
+    assert set(re.findall(r"^\| `fleetplan (\w+)[ `]", README, re.MULTILINE)) == {str(c) for c in commands}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_docs_list_every_constraint_family() -> None:
+    from problems.fleet import FAMILIES
+
+    text = (ROOT / "docs" / "formulation.md").read_text(encoding="utf-8")
+    assert [f.__name__ for f in FAMILIES if f"`{f.__name__}`" not in text] == []
