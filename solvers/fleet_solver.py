@@ -138,7 +138,10 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
     generated = generate(
         fleet,
         priced,
-        enough=lambda bound, recipes: _count_possible(fleet, bound, recipes, solution) <= FEW_SERVINGS,
+        enough=lambda bound, recipes: (
+            (deadline is not None and time.monotonic() > deadline)
+            or _count_possible(fleet, bound, recipes, solution) <= FEW_SERVINGS
+        ),
         known=solution.best.paths if solution.best else (),
     )
     solution.rounds, solution.columns = generated.rounds, len(generated.paths)
@@ -167,6 +170,8 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
     )
     solution.seconds["solving"] = time.monotonic() - started - solution.seconds["pricing"]
     solution.notes += result.notes
+    if result.stopped_by is not None:
+        solution.notes.append(f"the search stopped at its {result.stopped_by.value} limit")
     if result.x is not None:
         _offer(solution, from_solution(narrowed, v, result.x))
     if solution.best is None:

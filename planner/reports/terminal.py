@@ -182,3 +182,4 @@ def _assumptions(plan: Plan, verbose: bool) -> Iterator[str]:
     rows += [(a.key, a.value, a.why) for a in plan.assumptions]
     yield from columns(rows)
     yield f"  proved: {plan.proof.covers}"
+    yield from (f"  note: {escaped(note)}" for note in plan.proof.notes)
