@@ -42,7 +42,7 @@ def test_the_answer_comes_first(plan: Plan) -> None:
 def test_one_option_is_ticked_and_every_default_is_listed(plan: Plan) -> None:
     text = render(plan, verbose=True)
     assert text.count("✓") == 1
-    assert all(a.key in text for a in plan.assumptions)
+    assert all(f"{a.key.removeprefix('workloads.chat.')} " in text and a.why in text for a in plan.assumptions)
     assert all(o.offer in text for o in plan.options if o.offer)
 
 

@@ -179,7 +179,24 @@ def _not_possible(plan: Plan, verbose: bool) -> Iterator[str]:
 
 def _assumptions(plan: Plan, verbose: bool) -> Iterator[str]:
     rows = [("assumed, since the demand file does not say", "", "")]
-    rows += [(a.key, a.value, a.why) for a in plan.assumptions]
+    rows += [(key, value, why) for (key, value, why) in _grouped_assumptions(plan)]
     yield from columns(rows)
     yield f"  proved: {plan.proof.covers}"
     yield from (f"  note: {escaped(note)}" for note in plan.proof.notes)
+
+
+def _grouped_assumptions(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """What is assumed alike for several workloads is said once."""
+    names = [w.name for w in plan.workloads]
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for a in plan.assumptions:
+        owner = next((n for n in names if a.key.startswith(f"workloads.{n}.")), None)
+        key = a.key.removeprefix(f"workloads.{owner}.") if owner else a.key
+        grouped.setdefault((key, a.value, a.why), []).extend([owner] if owner else [])
+    for (key, value, why), owners in grouped.items():
+        if not owners:
+            yield key, value, why
+        elif len(owners) == len(names) > 1:
+            yield f"{key} (all workloads)", value, why
+        else:
+            yield f"{key} ({', '.join(owners)})", value, why
