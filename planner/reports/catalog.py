@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
 from planner import api_prices
 from planner.catalog import KINDS, Catalog, find, shipped_catalog
-from planner.complaints import Complaint, InputError, did_you_mean
+from planner.complaints import Complaint, InputError, did_you_mean, shown
 from planner.reports.text import columns
 from planner.starter import Report
 from planner.units import parse_duration
@@ -36,7 +36,7 @@ def catalog_report(kind: str | None, name: str | None, stale_after: str, as_of: 
     key = find(name, entries) if name else None
     if key is not None:
         return _one(kind, key, _whole(kind, key, entries), judge)
-    chosen = {k: e for k, e in entries.items() if name is None or name.lower() in k.lower() or _gpu(e) == name}
+    chosen = {k: e for k, e in entries.items() if name is None or name.lower() in k.lower() or _gpu(e) == name.lower()}
     if not chosen:
         _refuse(f"no entry of {kind} is called or contains '{name}'", did_you_mean(name or "", list(entries)))
     return _listing(kind, chosen, judge)
@@ -46,16 +46,19 @@ class _Staleness:
     def __init__(self, stale_after: str, as_of: str | None) -> None:
         try:
             self.days = parse_duration(stale_after) / 86400
-            self.today = date.fromisoformat(as_of) if as_of else date.today()
         except ValueError as error:
-            _refuse(str(error), "Write --stale-after 180d and --as-of 2027-01-31")
+            _refuse(str(error).rstrip("."), "", "--stale-after")
+        try:
+            self.today = date.fromisoformat(as_of) if as_of else date.today()
+        except ValueError:
+            _refuse(f"expected a date, got {shown(as_of)}", "Write one such as 2027-01-31", "--as-of")
 
     def stale(self, dates: list[str]) -> bool:
         return any((self.today - date.fromisoformat(d)).days > self.days for d in dates)
 
 
-def _refuse(message: str, remedy: str) -> None:
-    raise InputError([Complaint("catalog", None, None, "", message, remedy)])
+def _refuse(message: str, remedy: str, place: str = "catalog") -> NoReturn:
+    raise InputError([Complaint(place, None, None, "", message, remedy)])
 
 
 def _entries(catalog: Catalog, kind: str) -> dict[str, Any]:
