@@ -252,7 +252,7 @@ class DemandFile(Strict):
     menu: MenuSpec = MenuSpec()
     prices: dict[str, PriceSpec] = {}
     catalog: dict[str, dict[str, Any]] | str | None = None
-    """Your own entries (gpus, offers, models, quantizations, apis, efficiency, shapes), or the file that has them."""
+    """Your own entries (gpus, offers, models, quantizations, apis, efficiency, engines, shapes), or the file that has them."""
     baseline: str = Field(examples=["openai/gpt-4o-mini"])
     """The API model to compare with, as provider/model."""
     policy: PolicySpec = PolicySpec()
