@@ -10,26 +10,30 @@ weigh with the square root of their number of points. --leave-out refits without
 from __future__ import annotations
 
 import argparse
+import json
 from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-from performance_constants import GPUS, Prior, efficiency, engine, link_of, priors, touched_by
+from performance_constants import GPUS, Prior, efficiency, engine, facts, link_of, priors, touched_by
 from scipy.optimize import least_squares
 
-from planner.catalog import Catalog, shipped_catalog
-from planner.performance.accuracy import Errors, errors_of, predict
+from planner.catalog import Catalog
+from planner.performance.accuracy import Errors, Group, errors_of, grouped
 from planner.performance.machine import Machine
 from planner.performance.measurements import MachineKey, Point, Resolver, Unscorable, read_rows
 
 LOW_BATCH = 8
 LOSS_SCALE = 0.15
 """log errors beyond this count linearly"""
+PULL = 3.0
+"""how many independent points a prior is worth: rows of one table share their errors"""
 
 
 def training_points(path: str) -> tuple[list[Point], dict[MachineKey, Machine]]:
     """Scorable points; an undeclared precision whose checkpoint is known counts as the native one here."""
-    resolver = Resolver(shipped_catalog())
+    resolver = Resolver(facts())
     points = []
     for number, row in enumerate(read_rows(path)):
         if row["dtype_weights"] == "unknown" and "DTYPE INFERRED" in row.get("notes", ""):
@@ -44,12 +48,16 @@ def training_points(path: str) -> tuple[list[Point], dict[MachineKey, Machine]]:
 
 class Fit:
     def __init__(self, points: list[Point], machines: dict[MachineKey, Machine], prior: dict[str, Prior]) -> None:
-        self.catalog: Catalog = shipped_catalog()
+        self.catalog: Catalog = facts()
         self.points, self.machines, self.prior = points, machines, prior
-        self.members: dict[MachineKey, list[int]] = defaultdict(list)
-        for i, p in enumerate(points):
-            self.members[p.machine_key].append(i)
-        self.free = [n for n, p in prior.items() if p.sigma > 0 and any(self._touches(n, k) for k in self.members)]
+        self.groups = grouped(points)
+        keys = {g.key for g in self.groups}
+        self.touched = {
+            n: [g for g in self.groups if self._touches(n, g.key)]
+            for n, p in prior.items()
+            if p.sigma > 0 and any(self._touches(n, k) for k in keys)
+        }
+        self.free = list(self.touched)
         self.measured = np.log([p.value for p in points])
         count = defaultdict(int)
         for p in points:
@@ -66,15 +74,16 @@ class Fit:
         out.update({n: self.prior[n].value * float(np.exp(v)) for n, v in zip(self.free, x, strict=True)})
         return out
 
-    def log_predictions(self, x: np.ndarray, keys: list[MachineKey] | None = None) -> np.ndarray:
+    def log_predictions(self, x: np.ndarray, groups: list[Group] | None = None) -> np.ndarray:
         values = self.values(x)
-        wanted = list(self.members) if keys is None else keys
-        effs = {g: efficiency(values, g, self.catalog) for g in {k[3] for k in wanted}}
-        engines = {e: engine(values, e) for e in {k[5] for k in wanted}}
-        machines = {k: replace(self.machines[k], efficiency=effs[k[3]], engine=engines[k[5]]) for k in wanted}
-        index = [i for k in wanted for i in self.members[k]]
+        wanted = self.groups if groups is None else groups
+        keys = {g.key for g in wanted}
+        effs = {g: efficiency(values, g, self.catalog) for g in {k[3] for k in keys}}
+        engines = {e: engine(values, e) for e in {k[5] for k in keys}}
+        machines = {k: replace(self.machines[k], efficiency=effs[k[3]], engine=engines[k[5]]) for k in keys}
         out = np.full(len(self.points), np.nan)
-        out[index] = np.log(np.maximum(predict([self.points[i] for i in index], machines), 1e-9))
+        for group in wanted:
+            out[group.members] = np.log(np.maximum(group.predicted(machines[group.key]), 1e-9))
         return out
 
     def residuals(self, x: np.ndarray) -> np.ndarray:
@@ -83,18 +92,17 @@ class Fit:
     def _pull(self, x: np.ndarray) -> np.ndarray:
         """Distance from the priors, scaled so that it meets the loss in its quadratic part."""
         sigma = np.array([self.prior[n].sigma for n in self.free])
-        return LOSS_SCALE * x / sigma
+        return PULL * LOSS_SCALE * x / sigma
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
         base = self.log_predictions(x)
         jac = np.zeros((len(self.points) + len(x), len(x)))
         for j, name in enumerate(self.free):
-            keys = [k for k in self.members if self._touches(name, k)]
             moved = x.copy()
             moved[j] += 1e-4
-            index = [i for k in keys for i in self.members[k]]
-            jac[index, j] = (self.weight * (self.log_predictions(moved, keys) - base))[index] / 1e-4
-            jac[len(self.points) + j, j] = LOSS_SCALE / self.prior[name].sigma
+            change = self.weight * (self.log_predictions(moved, self.touched[name]) - base)
+            jac[: len(self.points), j] = np.nan_to_num(change) / 1e-4
+            jac[len(self.points) + j, j] = PULL * LOSS_SCALE / self.prior[name].sigma
         return jac
 
     def solve(self, start: np.ndarray | None = None) -> np.ndarray:
@@ -158,6 +166,7 @@ def main() -> None:
     parser.add_argument("points")
     parser.add_argument("--leave-out", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
     points, machines = training_points(args.points)
     values = fitted(points, machines)
@@ -169,6 +178,7 @@ def main() -> None:
         from write_constants import write
 
         write(values, points, errs)
+    (Path(__file__).parent / "last_fit.json").write_text(json.dumps(values, indent=1)) if args.keep else None
     prior = priors()
     for n, v in values.items():
         if prior[n].sigma and abs(np.log(v / prior[n].value)) > 1.5 * prior[n].sigma:

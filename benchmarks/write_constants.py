@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from performance_constants import ENGINES, GPUS, PRECISIONS, efficiency, engine
+from performance_constants import ENGINES, GPUS, PRECISIONS, efficiency, engine, facts
 
-from planner.catalog import shipped_catalog
 from planner.performance.measurements import Point
 
 DATA = Path(__file__).resolve().parents[1] / "planner" / "data"
@@ -46,7 +45,7 @@ def _stated(sources: set[str], n: int, error: float | None) -> dict[str, Any]:
 
 
 def write(values: dict[str, float], points: list[Point], errs: np.ndarray) -> None:
-    catalog = shipped_catalog()
+    catalog = facts()
     of_gpu: dict[tuple[str, str], list[int]] = defaultdict(list)
     of_engine: dict[str, list[int]] = defaultdict(list)
     for i, p in enumerate(points):

@@ -193,6 +193,8 @@ class Efficiency(Sourced):
     """Between two GPUs; it grows with the logarithm of their number."""
     layer_overhead_us: float = Field(ge=0)
     """Latency of a layer's kernels that no bandwidth or arithmetic explains."""
+    host_factor: float = Field(default=1.0, gt=0)
+    """Time that the CPUs of such servers take, against those of the A100's day: engines without CUDA graphs wait for it."""
 
     def rates_for(self, quantization: Quantization) -> Rates:
         """The rates of a precision; without any, those of 16 bit, as an estimate."""
@@ -228,6 +230,9 @@ class Engine(Named):
     """Most prompt tokens in a step; longer prompts are prefilled in chunks."""
     mixes_prefill: bool
     """Whether a step computes prompt chunks and running requests together."""
+    interruption_frac: float = Field(gt=0, le=1)
+    """Share of the others' prefills that running requests wait for. The rest falls into their own TTFT: engines that
+    prefill first make requests start and end in waves."""
     max_in_flight: int = Field(gt=0)
     usable_memory_frac: float = Field(gt=0, le=1)
     reserved_output_frac: float = Field(ge=0, le=1)

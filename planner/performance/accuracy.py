@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -100,33 +100,52 @@ def score(path: str | Path, catalog: Catalog | None = None) -> Accuracy:
     return Accuracy(len(rows), scored, dict(Counter(reasons.values()).most_common()), reasons)
 
 
-def predict(points: list[Point], machines: dict[MachineKey, Machine]) -> np.ndarray:
-    """What the model says about each point, all points of a machine and metric at once."""
-    groups: dict[tuple[MachineKey, str], list[int]] = defaultdict(list)
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Points of one machine and metric, as arrays."""
+
+    key: MachineKey
+    metric: str
+    members: np.ndarray
+    input_tokens: np.ndarray
+    output_tokens: np.ndarray
+    concurrency: np.ndarray
+    replicas: np.ndarray
+
+    def predicted(self, machine: Machine) -> np.ndarray:
+        context = self.input_tokens + self.output_tokens / 2
+        if self.metric == "decode_step_ms":
+            return 1e3 * decode_step_s(machine, self.concurrency, context)
+        if self.metric == "prefill_ms":
+            return 1e3 * prefill_s(machine, self.input_tokens, None, self.concurrency)
+        if self.metric == "median_tpot_ms":
+            most = largest_in_flight(machine, self.input_tokens, self.output_tokens)
+            return 1e3 * decode_step_s(machine, np.minimum(self.concurrency, most), context)
+        run = closed_loop(machine, self.concurrency, self.input_tokens, self.output_tokens)
+        if self.metric == "ttft_ms":
+            return 1e3 * run.ttft_s
+        if self.metric == "tpot_ms":
+            return 1e3 * run.tpot_s
+        requests = run.requests_per_s * self.replicas
+        return requests if self.metric == "req_s" else requests * self.output_tokens
+
+
+def grouped(points: Sequence[Point]) -> list[Group]:
+    members: dict[tuple[MachineKey, str], list[int]] = defaultdict(list)
     for i, p in enumerate(points):
-        groups[p.machine_key, "median_tpot_ms" if p.median and p.metric == "tpot_ms" else p.metric].append(i)
+        members[p.machine_key, "median_tpot_ms" if p.median and p.metric == "tpot_ms" else p.metric].append(i)
+    return [_group(key, metric, points, index) for (key, metric), index in members.items()]
+
+
+def _group(key: MachineKey, metric: str, points: Sequence[Point], index: list[int]) -> Group:
+    fields = ("input_tokens", "output_tokens", "concurrency", "replicas")
+    arrays = {name: np.array([getattr(points[i], name) for i in index]) for name in fields}
+    return Group(key, metric, np.array(index), **arrays)
+
+
+def predict(points: Sequence[Point], machines: Mapping[MachineKey, Machine]) -> np.ndarray:
+    """What the model says about each point, all points of a machine and metric at once."""
     values = np.empty(len(points))
-    for (key, metric), members in groups.items():
-        values[members] = _predicted(machines[key], metric, [points[i] for i in members])
+    for group in grouped(points):
+        values[group.members] = group.predicted(machines[group.key])
     return values
-
-
-def _predicted(machine: Machine, metric: str, points: list[Point]) -> np.ndarray:
-    prompt = np.array([p.input_tokens for p in points])
-    output = np.array([p.output_tokens for p in points])
-    concurrency = np.array([p.concurrency for p in points])
-    if metric == "decode_step_ms":
-        return 1e3 * decode_step_s(machine, concurrency, prompt + output / 2)
-    if metric == "median_tpot_ms":
-        inside = np.minimum(concurrency, largest_in_flight(machine, prompt, output))
-        return 1e3 * decode_step_s(machine, inside, prompt + output / 2)
-    if metric == "prefill_ms":
-        return 1e3 * prefill_s(machine, prompt, None, concurrency)
-    run = closed_loop(machine, concurrency, prompt, output)
-    if metric == "ttft_ms":
-        return 1e3 * run.ttft_s
-    if metric == "tpot_ms":
-        return 1e3 * run.tpot_s
-    replicas = np.array([p.replicas for p in points])
-    requests = run.requests_per_s * replicas
-    return requests if metric == "req_s" else requests * output

@@ -3,8 +3,9 @@
 With b of them inside the engine and the rest waiting,
 
     requests/s  = b / (b x prefill + output x step(b))
-    mean TPOT   = step(b) + (b - 1) x prefill / output       (running requests wait for the others' prefills)
-    mean TTFT   = own prefill + half a step + waiting for a place [Little's law] + the burst at the start
+    mean TPOT   = step(b) + c x (b - 1) x prefill / output        (waiting for a share c of the others' prefills)
+    mean TTFT   = own prefill + half a step + (1 - c) x (b - 1) x prefill
+                  + waiting for a place [Little's law] + the burst at the start
 """
 
 from __future__ import annotations
@@ -65,11 +66,12 @@ def closed_loop(
     added = np.where(b > 1, prefill_added_s(machine, new, prompt, b), alone)
     rate = b / (b * added + output * step)
     waiting = np.where(np.isfinite(wanted), (np.minimum(wanted, 1e9) - b) / rate, 0.0)
-    burst = BURST_SHARE * (b - 1) / 2 * added
-    ttft = alone + np.where(b > 1, step / 2, 0.0) + np.maximum(waiting, 0.0) + burst
+    others, share = (b - 1) * added, machine.engine.interruption_frac
+    queue = others * np.maximum(1 - share, BURST_SHARE / 2)
+    ttft = alone + np.where(b > 1, step / 2, 0.0) + np.maximum(waiting, 0.0) + queue
     return ClosedLoop(
         in_flight=in_flight,
         requests_per_s=np.where(in_flight >= 1, rate, 0.0),
-        tpot_s=step + (b - 1) * added / output,
+        tpot_s=step + share * others / output,
         ttft_s=ttft,
     )

@@ -81,7 +81,7 @@ def _larger(a: Array | float, b: Array | float) -> Array:
 
 def _host_bound(machine: Machine, busy: Array, passes: Array | float) -> Array:
     """A pass over the layers takes at least the time the host needs to launch them."""
-    host = machine.engine.host_layer_us
+    host = machine.engine.host_layer_us * machine.efficiency.host_factor
     return _larger(busy, passes * machine.model.layers * host / 1e6) if host else busy
 
 
