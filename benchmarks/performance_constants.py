@@ -36,9 +36,9 @@ ENGINES: dict[str, dict[str, Any]] = {
     "sglang": {"aliases": ["sgl"], "mixes_prefill": False, "chunk_tokens": 8192,
                "max_in_flight": 1024, "usable_memory_frac": 0.88, "reserved_output_frac": 0.5},
     "tensorrt-llm": {"aliases": ["trtllm", "trt-llm", "tensorrt_llm"], "mixes_prefill": True, "chunk_tokens": 8192,
-                     "max_in_flight": 2048, "usable_memory_frac": 0.9, "reserved_output_frac": 1.0},
+                     "max_in_flight": 2048, "usable_memory_frac": 0.97, "reserved_output_frac": 1.0, "fp8_kv": True},
     "tensorrt-llm-2024": {"aliases": ["trtllm 0.", "tensorrt-llm 0."], "mixes_prefill": True, "chunk_tokens": 8192,
-                          "max_in_flight": 2048, "usable_memory_frac": 0.95, "reserved_output_frac": 1.0},
+                          "max_in_flight": 2048, "usable_memory_frac": 0.97, "reserved_output_frac": 1.0, "fp8_kv": True},
     "tgi": {"aliases": ["text-generation-inference"], "mixes_prefill": False, "chunk_tokens": 4096,
             "max_in_flight": 256, "usable_memory_frac": 0.9, "reserved_output_frac": 1.0},
     "transformers": {"aliases": ["autoawq", "huggingface", "hf", "deepspeed"], "mixes_prefill": False,
@@ -85,6 +85,8 @@ def priors() -> dict[str, Prior]:
         for name, prior in ENGINE_PRIORS.items():
             if name == "host_layer_us":
                 prior = Prior(EAGER.get(engine, 0.0), 0.4 if engine in EAGER else 0.0)
+            if name == "sequence_overhead_us" and engine == "vllm-2023":
+                prior = Prior(150.0, prior.sigma)
             if name == "interruption_frac" and not ENGINES[engine]["mixes_prefill"]:
                 prior = Prior(0.5, prior.sigma)
             out[f"engine:{engine}/{name}"] = prior

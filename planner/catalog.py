@@ -50,6 +50,8 @@ class Gpu(Named):
     vendor: str = "unknown"
     architecture: str = "unknown"
     vram_gb: float = Field(gt=0)
+    memory: Literal["hbm", "gddr"] = "gddr"
+    """Vendors count HBM in units of 2^30 bytes; what error correction leaves of GDDR comes to about 10^9."""
     bandwidth_gb_per_s: float = Field(gt=0)
     dense_tflops: dict[Literal["fp16", "fp8", "int8", "fp4"], float]
     """Dense rates of the precisions that the hardware has natively."""
@@ -235,6 +237,8 @@ class Engine(Named):
     prefill first make requests start and end in waves."""
     max_in_flight: int = Field(gt=0)
     usable_memory_frac: float = Field(gt=0, le=1)
+    fp8_kv: bool = False
+    """Whether FP8 checkpoints keep their KV cache in 8 bits unless told otherwise."""
     reserved_output_frac: float = Field(ge=0, le=1)
     """Share of the output whose KV memory a request holds on average: 0.5 if it grows, 1 if kept from the start."""
     basis: Basis = "estimated"

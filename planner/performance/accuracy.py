@@ -113,14 +113,12 @@ class Group:
     replicas: np.ndarray
 
     def predicted(self, machine: Machine) -> np.ndarray:
-        context = self.input_tokens + self.output_tokens / 2
-        if self.metric == "decode_step_ms":
-            return 1e3 * decode_step_s(machine, self.concurrency, context)
+        most = largest_in_flight(machine, self.input_tokens, self.output_tokens)
+        inside = np.maximum(np.minimum(self.concurrency, most), 1.0)
+        if self.metric in ("decode_step_ms", "median_tpot_ms"):
+            return 1e3 * decode_step_s(machine, inside, self.input_tokens + self.output_tokens / 2)
         if self.metric == "prefill_ms":
-            return 1e3 * prefill_s(machine, self.input_tokens, None, self.concurrency)
-        if self.metric == "median_tpot_ms":
-            most = largest_in_flight(machine, self.input_tokens, self.output_tokens)
-            return 1e3 * decode_step_s(machine, np.minimum(self.concurrency, most), context)
+            return 1e3 * prefill_s(machine, self.input_tokens, None, inside)
         run = closed_loop(machine, self.concurrency, self.input_tokens, self.output_tokens)
         if self.metric == "ttft_ms":
             return 1e3 * run.ttft_s

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from planner.performance.machine import Lora, Machine
-from planner.performance.memory import attended_layers, kv_bytes
+from planner.performance.memory import attended_layers, dense_bits, kv_bytes
 
-__all__ = ["Lora", "Machine", "decode_step_s", "prefill_added_s", "prefill_s"]
+__all__ = ["Lora", "Machine", "decode_step_s", "fastest_step_s", "prefill_added_s", "prefill_s"]
 
 ATTENTION_HALF_TOKENS = 1000.0
 """context at which prefill attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
@@ -59,8 +59,18 @@ def prefill_added_s(
     chunks = np.maximum(1.0, tokens / machine.engine.chunk_tokens)
     mixed = _products_s(machine, tokens / chunks + batch, batch + 1.0)
     products = chunks * (mixed - _products_s(machine, batch, batch))
-    added = products + _prompt_attention_s(machine, tokens, context) + _all_reduce_s(machine, tokens, 0.0)
-    return np.minimum(added + machine.engine.prefill_overhead_ms / 1e3, alone)
+    added = products + _prompt_attention_s(machine, tokens, context) + _all_reduce_s(machine, tokens, chunks - 1.0)
+    return np.minimum(added, alone)
+
+
+def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:
+    """Seconds below which no engine can go: weights and KV cache read once at the bandwidth of the datasheet."""
+    batch = np.asarray(batch, dtype=float)
+    p, quantization, model = machine.parameters, machine.quantization, machine.model
+    touched = 1 - (1 - p.chosen_frac) ** np.maximum(batch, 1.0)
+    weights = p.dense * dense_bits(model, quantization) + p.routed * touched * quantization.weight_bits
+    read = weights / 8 + batch * kv_bytes(model, quantization, np.asarray(context_tokens, dtype=float))
+    return read / machine.bandwidth
 
 
 def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.catalog import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
+from planner.performance.closed_loop import largest_in_flight
+from planner.performance.latency import fastest_step_s
 from planner.performance.machine import Machine
 from planner.performance.memory import kv_room_bytes
 
@@ -22,6 +24,8 @@ METRICS = ("decode_step_ms", "prefill_ms", "ttft_ms", "tpot_ms", "output_tok_s",
 COLUMNS = ("source", "model", "gpu", "tp", "dtype_weights", "input_len", "output_len", "batch_or_concurrency",
            "metric", "value")  # fmt: skip
 KV_BITS = {"fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}
+BELIEVABLE_FRAC = 0.9
+"""of the shortest possible step: routers that favour some experts and rounded figures get that much"""
 MachineKey = tuple[str, str, float, str, int, str]
 
 
@@ -84,11 +88,24 @@ class Resolver:
         key = self._machine(model, gpu, row, int(gpus))
         if row["metric"] == "tpot_ms" and output < 2:
             raise Unscorable("no second token")
-        return Point(
+        point = Point(
             row=number, source=row["source"], gpu=gpu, precision=row["dtype_weights"], machine_key=key,
             replicas=max(in_all / gpus, 1.0), input_tokens=prompt, output_tokens=output, concurrency=concurrency,
             metric=row["metric"], value=value, median="p50 per-token" in row.get("notes", ""),
         )  # fmt: skip
+        if self._too_fast(point):
+            raise Unscorable("faster than the GPUs can read weights and KV cache at this batch")
+        return point
+
+    def _too_fast(self, p: Point) -> bool:
+        """Faster than the datasheet: no model of these GPUs can agree, so the row describes something else."""
+        machine = self.machines[p.machine_key]
+        inside = min(p.concurrency, float(largest_in_flight(machine, p.input_tokens, p.output_tokens)))
+        bound_s = float(fastest_step_s(machine, max(inside, 1.0), p.input_tokens + p.output_tokens / 2))
+        step_s = {"tpot_ms": p.value / 1e3, "decode_step_ms": p.value / 1e3}.get(p.metric)
+        if p.metric == "output_tok_s":
+            step_s = inside * p.replicas / p.value
+        return step_s is not None and step_s < BELIEVABLE_FRAC * bound_s
 
     def _entry(self, what: str, name: str, entries: Mapping[str, Model] | Mapping[str, Gpu]) -> str:
         key = find(name, entries)
@@ -99,8 +116,9 @@ class Resolver:
     def _machine(self, model: str, gpu: str, row: Mapping[str, str], gpus: int) -> MachineKey:
         quantization = self._quantization(row["dtype_weights"], model, gpu)
         scheme = self.catalog.quantizations[quantization]
-        kv_bits = KV_BITS.get(row.get("dtype_kv", "").lower(), scheme.kv_bits)
         engine = engine_named(row.get("engine", ""), self.catalog.engines)
+        usual = 8 if scheme.compute == "fp8" and self.catalog.engines[engine].fp8_kv else scheme.kv_bits
+        kv_bits = KV_BITS.get(row.get("dtype_kv", "").lower(), usual)
         key = (model, quantization, float(kv_bits), gpu, gpus, engine)
         if key not in self.machines:
             self.machines[key] = self._built(key, scheme)

@@ -9,6 +9,8 @@ import numpy as np
 from planner.catalog import Gpu, Model, Quantization
 
 GB = 1e9
+HBM_GB = 0.995 * 2**30
+"""what a GB of HBM comes to: binary units less what the driver keeps"""
 USABLE_FRAC = 0.90
 """share of the memory that engines allocate (vLLM's gpu_memory_utilization default)"""
 ACTIVATION_GB = 2.0
@@ -84,11 +86,15 @@ def kv_copies(model: Model, gpus_per_replica: int) -> float:
     return max(1.0, gpus_per_replica / model.kv_heads)
 
 
+def memory_bytes(gpu: Gpu) -> float:
+    return gpu.vram_gb * (HBM_GB if gpu.memory == "hbm" else GB)
+
+
 def kv_room_bytes(
     model: Model, gpu: Gpu, gpus_per_replica: int, quantization: Quantization, usable_frac: float = USABLE_FRAC
 ) -> float:
     """Memory left for KV cache on a whole replica; negative if the weights do not fit."""
-    usable = (gpu.vram_gb * usable_frac - ACTIVATION_GB) * GB * gpus_per_replica
+    usable = (memory_bytes(gpu) * usable_frac - ACTIVATION_GB * GB) * gpus_per_replica
     room = usable - weight_bytes(model, quantization)
     return room / kv_copies(model, gpus_per_replica)
 
