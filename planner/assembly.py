@@ -186,7 +186,7 @@ def _deployment(workload: Workload, c: Candidate) -> DeploymentRecord:
         tpot_ms=1e3 * float(c.throughput.tpot_s.max()),
         bound_by=c.throughput.bound_by[heaviest],
         quality_loss_frac=c.quality_loss_frac,
-        basis=c.machine.efficiency.basis,
+        basis=c.machine.basis,
     )
 
 

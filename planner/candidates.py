@@ -162,7 +162,7 @@ class _Judge:
 
     def _throughput(self, gpu: str, n: int, label: str, reasons: list[Rejection]) -> tuple[Machine, Throughput] | None:
         name = f"{self.choice.model} {self.quantization} on {label}"
-        machine = Machine(self.model, self.scheme, self.case.gpus[gpu], n, self.case.efficiency[gpu])
+        machine = Machine(self.model, self.scheme, self.case.gpus[gpu], n, self.case.efficiency[gpu], self.case.engine)
         if self.model.query_heads % n:
             reasons.append(self._reject(name, "attention heads do not split", f"{self.model.query_heads}", str(n)))
             return None

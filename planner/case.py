@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from planner.catalog import ApiModel, Efficiency, Gpu, Model, Offer, Quantization
+from planner.catalog import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
 from planner.validation import Strict
 
 CASE_FORMAT = "fleetplan-case/1"
@@ -86,6 +86,8 @@ class Case(Strict):
     models: dict[str, Model]
     quantizations: dict[str, Quantization]
     efficiency: dict[str, Efficiency]
+    engine_name: str
+    engine: Engine
     apis: dict[str, ApiModel]
     menu_apis: tuple[str, ...]
     baseline: str

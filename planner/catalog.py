@@ -18,6 +18,7 @@ from pydantic import Field
 from planner.validation import Strict
 
 OWN_FIGURE = "your own figure"
+DEFAULT_ENGINE = "vllm"
 
 
 class Sourced(Strict):
@@ -49,6 +50,8 @@ class Gpu(Named):
     vendor: str = "unknown"
     architecture: str = "unknown"
     vram_gb: float = Field(gt=0)
+    memory: Literal["hbm", "gddr"] = "gddr"
+    """Vendors count HBM in units of 2^30 bytes; what error correction leaves of GDDR comes to about 10^9."""
     bandwidth_gb_per_s: float = Field(gt=0)
     dense_tflops: dict[Literal["fp16", "fp8", "int8", "fp4"], float]
     """Dense rates of the precisions that the hardware has natively."""
@@ -123,6 +126,10 @@ class Model(Named):
     moe: Moe | None = None
     sliding: Sliding | None = None
     mla: Mla | None = None
+    tied_embeddings: bool = False
+    """The output layer shares its weights with the embedding."""
+    ffn_matrices: int = 3
+    """Matrices of a feed-forward block: three with a gate, two without."""
     native_quantization: str = "fp16"
 
 
@@ -140,8 +147,17 @@ class Quantization(Named):
     compute: Literal["fp16", "fp8", "int8", "fp4"]
     needs: Literal["fp16", "fp8", "int8", "fp4", "none"]
     kv_bits: float = Field(gt=0)
+    experts_only: bool = False
+    """In a mixture of experts, the other weights stay in 16 bit."""
     benchmark: str = "none"
     quality_loss: tuple[QualityLoss, ...] = Field(min_length=1)
+
+    @property
+    def precision(self) -> Precision:
+        """Which kernels run: those of the arithmetic, or weight-only ones that unpack to 16 bit."""
+        if self.compute == "fp16" and self.weight_bits < 12:
+            return "w8a16" if self.weight_bits > 6 else "w4a16"
+        return self.compute
 
     def loss_for(self, model: Model, name: str) -> QualityLoss:
         """The loss that applies to a model of this size; its native format loses nothing."""
@@ -151,18 +167,83 @@ class Quantization(Named):
         return max(levels or self.quality_loss, key=lambda q: q.min_parameters_b if levels else -q.loss_frac)
 
 
-class Efficiency(Sourced):
-    """What serving engines reach of a GPU's datasheet."""
+Precision = Literal["fp16", "fp8", "int8", "fp4", "w8a16", "w4a16"]
+Basis = Literal["measured", "calibrated", "estimated"]
+
+
+class Rates(Sourced):
+    """What kernels of one precision reach of a GPU's datasheet."""
 
     compute_frac: float = Field(gt=0, le=1)
     weight_read_frac: float = Field(gt=0, le=1)
+    basis: Basis = "estimated"
+    points: int = Field(default=0, ge=0)
+    """Measurements on this GPU in this precision that the constants were fitted to."""
+    error_frac: float | None = Field(default=None, ge=0)
+    """Mean absolute error on them; None without measurements."""
+
+
+class Efficiency(Sourced):
+    """What kernels reach of a GPU's datasheet, whatever the engine."""
+
+    rates: dict[Precision, Rates]
+    attention_frac: float = Field(gt=0, le=1)
+    """Of the dense 16-bit rate, in the attention of a long prompt."""
     kv_read_frac: float = Field(gt=0, le=1)
     link_frac: float = Field(gt=0, le=1)
     all_reduce_latency_us: float = Field(ge=0)
+    """Between two GPUs; it grows with the logarithm of their number."""
     layer_overhead_us: float = Field(ge=0)
+    """Latency of a layer's kernels that no bandwidth or arithmetic explains."""
+    host_factor: float = Field(default=1.0, gt=0)
+    """Time that the CPUs of such servers take, against those of the A100's day, where engines wait for them."""
+
+    def rates_for(self, quantization: Quantization) -> Rates:
+        """The rates of a precision; without any, those of 16 bit, as an estimate."""
+        found = self.rates.get(quantization.precision)
+        return found or self.rates["fp16"].model_copy(update={"basis": "estimated", "points": 0, "error_frac": None})
+
+
+class Engine(Named):
+    """A serving engine as a set of constants."""
+
+    step_overhead_ms: float = Field(ge=0)
+    """Scheduling and sampling, once a step."""
+    layer_overhead_factor: float = Field(gt=0)
+    """Times the GPU's layer_overhead_us: fused kernels and CUDA graphs lower it."""
+    host_layer_us: float = Field(ge=0)
+    """Launching a layer from the host: it hides behind the GPU's work unless it takes longer."""
     sequence_overhead_us: float = Field(ge=0)
+    """Bookkeeping of each request in flight, every step."""
     prefill_overhead_ms: float = Field(ge=0)
-    basis: Literal["measured", "calibrated", "estimated"] = "estimated"
+    """Once for each prompt."""
+    compute_factor: float = Field(gt=0)
+    """Times the GPU's compute_frac."""
+    weight_read_factor: float = Field(gt=0)
+    """Times the GPU's weight_read_frac."""
+    kv_read_factor: float = Field(gt=0)
+    """Times the GPU's kv_read_frac."""
+    moe_read_factor: float = Field(gt=0)
+    """Expert weights against dense ones."""
+    moe_compute_factor: float = Field(gt=0)
+    moe_layer_us: float = Field(ge=0)
+    """Routing, sorting and gathering, once a layer of experts."""
+    chunk_tokens: int = Field(gt=0)
+    """Most prompt tokens in a step; longer prompts are prefilled in chunks."""
+    mixes_prefill: bool
+    """Whether a step computes prompt chunks and running requests together."""
+    interruption_frac: float = Field(gt=0, le=1)
+    """Share of the others' prefills that running requests wait for. The rest falls into their own TTFT: engines that
+    prefill first make requests start and end in waves."""
+    max_in_flight: int = Field(gt=0)
+    usable_memory_frac: float = Field(gt=0, le=1)
+    fp8_kv: bool = False
+    """Whether FP8 checkpoints keep their KV cache in 8 bits unless told otherwise."""
+    reserved_output_frac: float = Field(ge=0, le=1)
+    """Share of the output whose KV memory a request holds on average: 0.5 if it grows, 1 if kept from the start."""
+    basis: Basis = "estimated"
+    points: int = Field(default=0, ge=0)
+    error_frac: float | None = Field(default=None, ge=0)
 
 
 class ApiTier(Strict):
@@ -208,10 +289,13 @@ class Catalog(Strict):
     quantizations: dict[str, Quantization] = {}
     apis: dict[str, ApiModel] = {}
     efficiency: dict[str, Efficiency] = {}
+    engines: dict[str, Engine] = {}
     shapes: dict[str, Shape] = {}
 
     def efficiency_of(self, gpu: str) -> Efficiency:
-        return self.efficiency.get(gpu, self.efficiency["default"])
+        """The constants of a GPU, else those of its family, else the general ones."""
+        family = self.gpus[gpu].architecture if gpu in self.gpus else "default"
+        return self.efficiency.get(gpu) or self.efficiency.get(family) or self.efficiency["default"]
 
 
 KINDS = tuple(Catalog.model_fields)

@@ -125,7 +125,7 @@ class _Check:
             yield f"{offer.gpu} has no native {scheme.needs}"
         if offer.gpus % d["gpus_per_replica"]:
             yield f"replicas of {d['gpus_per_replica']} GPUs do not pack into boxes of {offer.gpus}"
-        machine = Machine(model, scheme, gpu, d["gpus_per_replica"], case.efficiency[offer.gpu])
+        machine = Machine(model, scheme, gpu, d["gpus_per_replica"], case.efficiency[offer.gpu], case.engine)
         z = max(0.0, NormalDist().inv_cdf(w.tpot.percentile))
         estimate = throughput(machine, lengths_of(w), Limits(tpot_s=w.tpot.seconds, z=z))
         if not estimate.requests_per_s.all():

@@ -239,6 +239,8 @@ class MenuSpec(Strict):
     regions: tuple[str, ...] | None = Field(default=None, min_length=1)
     apis: tuple[str, ...] | None = None
     """API models that may serve requests, as provider/model. By default the baseline; [] for none."""
+    engine: str = "vllm"
+    """The serving engine: vllm, sglang, tensorrt-llm or tgi."""
     max_gpus_per_replica: PositiveWhole = 8
 
 
@@ -289,7 +291,7 @@ class DemandFile(Strict):
     menu: MenuSpec = MenuSpec()
     prices: dict[str, PriceSpec] = {}
     catalog: dict[str, dict[str, Any]] | str | None = None
-    """Your own entries (gpus, offers, models, quantizations, apis, efficiency, shapes), or the file that has them."""
+    """Your own entries (gpus, offers, models, quantizations, apis, efficiency, engines, shapes), or their file."""
     baseline: str = Field(examples=["openai/gpt-4o-mini"])
     """The API model to compare with, as provider/model."""
     policy: PolicySpec = PolicySpec()

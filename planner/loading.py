@@ -10,7 +10,7 @@ import numpy as np
 
 from planner import api_prices
 from planner.case import Assumption, Bucket, Case, Limits, ModelChoice, Objective, Workload
-from planner.catalog import ApiModel, Catalog, Offer, find, names_of
+from planner.catalog import DEFAULT_ENGINE, ApiModel, Catalog, Offer, find, names_of
 from planner.complaints import Complaint, InputError, did_you_mean
 from planner.demand import DemandFile, Forecast, WorkloadSpec
 from planner.lengths import buckets_from, slices
@@ -61,6 +61,7 @@ class _Loader:
         workloads = tuple(self._workload(w, k, catalog) for k, w in enumerate(spec.workloads))
         apis = self._apis(spec, catalog)
         limits = self._limits(spec, catalog, offers)
+        engine = self._engine(spec, catalog)
         engineers = self._engineers(spec)
         self._menu_assumptions(spec, purchase)
         if self.complaints:
@@ -76,6 +77,8 @@ class _Loader:
             models={c.model: catalog.models[c.model] for w in workloads for c in w.models},
             quantizations={q: catalog.quantizations[q] for q in quantizations},
             efficiency={g: catalog.efficiency_of(g) for g in gpus_used},
+            engine_name=engine,
+            engine=catalog.engines[engine],
             apis=apis,
             menu_apis=tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,),
             baseline=baseline,
@@ -214,6 +217,12 @@ class _Loader:
             min_replicas=policy.min_replicas or DEFAULT_MIN_REPLICAS,
             max_gpus_per_replica=spec.menu.max_gpus_per_replica,
         )
+
+    def _engine(self, spec: DemandFile, catalog: Catalog) -> str:
+        key = find(spec.menu.engine, catalog.engines)
+        if key is None:
+            self.unknown(("menu", "engine"), "engine", spec.menu.engine, list(names_of(catalog.engines)))
+        return key or DEFAULT_ENGINE
 
     def _engineers(self, spec: DemandFile) -> float:
         team = spec.policy.engineers

@@ -36,8 +36,6 @@ REQUIRED = {
 
 PRECISIONS = {"fp16", "fp8", "int8", "fp4"}
 
-# Not in the catalog, since only the count of weights depends on it: output layer shared with the embedding.
-TIED_EMBEDDINGS = {"qwen3-0.6b", "qwen3-1.7b", "qwen3-4b"}
 # DeepSeek-V3 and Kimi-K2 compress queries to this rank; heads are 128 wide plus rope_dim, values 128.
 MLA_QUERY_RANK, MLA_VALUE_DIM = 1536, 128
 
@@ -270,7 +268,7 @@ def parameters(key: str, active: bool = False) -> float:
         )
     else:
         attention = 2 * hidden * head_dim * (heads + model["kv_heads"])
-    dense = 3 * hidden * model["ffn"]
+    dense = model.get("ffn_matrices", 3) * hidden * model["ffn"]
     layers = model["layers"]
     if "moe" in model:
         moe = model["moe"]
@@ -279,8 +277,7 @@ def parameters(key: str, active: bool = False) -> float:
         feed_forward = moe["dense_layers"] * dense + (layers - moe["dense_layers"]) * sparse
     else:
         feed_forward = layers * dense
-    tied = model["family"] == "gemma" or key in TIED_EMBEDDINGS
-    embeddings = model["vocab"] * hidden * (1 if tied else 2)
+    embeddings = model["vocab"] * hidden * (1 if model.get("tied_embeddings") else 2)
     return float(layers * attention + feed_forward + embeddings)
 
 

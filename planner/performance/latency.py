@@ -1,100 +1,154 @@
 """Time of the two things a replica does: prefill a prompt, and one decode step of a batch.
 
-A roofline with an efficiency for each resource (planner/data/efficiency.yaml): arithmetic against the dense
-rate of the precision, weights and KV cache against memory bandwidth, all-reduces against the interconnect,
-and launch overheads per layer and per sequence. Everything broadcasts over numpy arrays.
+    step    = weights + attention + all-reduces + layers x overhead + requests x overhead     [s]
+    weights = max(reading them, arithmetic)    for dense layers, experts and head each
+
+A smooth maximum stands for the overlap of reading and arithmetic; latency per layer and per request is what makes
+small shapes and small batches slower than the datasheet. The constants are in planner/data/efficiency.yaml (GPU)
+and engines.yaml (engine). Everything broadcasts over numpy arrays.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from planner.catalog import Efficiency, Gpu, Model, Quantization
-from planner.performance.memory import kv_bytes, kv_copies, weight_bytes
+from planner.performance.machine import Lora, Machine
+from planner.performance.memory import attended_layers, dense_bits, kv_bytes
+
+__all__ = ["Lora", "Machine", "decode_step_s", "fastest_step_s", "prefill_added_s", "prefill_s"]
+
+ATTENTION_HALF_TOKENS = 1000.0
+"""context at which prefill attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
+EXPERT_TILE_TOKENS = 16.0
+"""grouped products pad the tokens of each expert to whole tiles: on average by half of this"""
+Array = np.ndarray
 
 
-@dataclass(frozen=True)
-class Machine:
-    """One replica: a model variant on some GPUs."""
-
-    model: Model
-    quantization: Quantization
-    gpu: Gpu
-    gpus: int
-    efficiency: Efficiency
-
-    @property
-    def flops(self) -> float:
-        """arithmetic that the GPUs reach together in the precision of the quantization [FLOP/s]"""
-        tflops = self.gpu.dense_tflops
-        peak = tflops.get(self.quantization.compute, tflops["fp16"])
-        return peak * 1e12 * self.efficiency.compute_frac * self.gpus
-
-    @property
-    def attention_flops(self) -> float:
-        """arithmetic of attention, which stays in 16 bit [FLOP/s]"""
-        return self.gpu.dense_tflops["fp16"] * 1e12 * self.efficiency.compute_frac * self.gpus
-
-    @property
-    def bandwidth(self) -> float:
-        return self.gpu.bandwidth_gb_per_s * 1e9 * self.gpus
-
-
-def prefill_s(machine: Machine, tokens: np.ndarray | float, context_tokens: np.ndarray | float | None = None) -> np.ndarray:
-    """Seconds to prefill so many new tokens whose attention spans the context (by default, themselves)."""
+def prefill_s(
+    machine: Machine,
+    tokens: Array | float,
+    context_tokens: Array | float | None = None,
+    prompts: Array | float = 1.0,
+) -> Array:
+    """Seconds to prefill prompts of so many new tokens whose attention spans the context (by default, themselves)."""
     tokens = np.asarray(tokens, dtype=float)
+    prompts = np.asarray(prompts, dtype=float)
     context = tokens if context_tokens is None else np.asarray(context_tokens, dtype=float)
-    model = machine.model
-    gemm = 2 * model.active_parameters_b * 1e9 * tokens / machine.flops
-    attended = _attended_tokens(model, tokens, context)
-    attention = 4 * model.query_heads * model.head_dim * attended / machine.attention_flops
-    weights = weight_bytes(model, machine.quantization) * _expert_share(model, tokens)
-    reading = weights / (machine.bandwidth * machine.efficiency.weight_read_frac)
-    compute = np.maximum(gemm, reading) + attention
-    return compute + _all_reduce_s(machine, tokens) + machine.efficiency.prefill_overhead_ms / 1e3
+    in_all = tokens * prompts
+    chunks = np.maximum(1.0, in_all / machine.engine.chunk_tokens)
+    chunk = in_all / chunks
+    products = chunks * _products_s(machine, chunk, prompts / chunks)
+    fixed = chunks * _latency_s(machine) + machine.engine.prefill_overhead_ms / 1e3
+    busy = products + prompts * _prompt_attention_s(machine, tokens, context) + _all_reduce_s(machine, in_all, chunks)
+    return _host_bound(machine, busy + fixed, chunks)
 
 
-def decode_step_s(machine: Machine, batch: np.ndarray | float, context_tokens: np.ndarray | float) -> np.ndarray:
+def prefill_added_s(
+    machine: Machine, tokens: Array | float, context_tokens: Array | float, batch: Array | float
+) -> Array:
+    """Seconds that one more prompt adds to the steps of so many running requests.
+
+    Engines that mix prompt chunks into decode steps read the weights once for both.
+    """
+    tokens = np.asarray(tokens, dtype=float)
+    context = np.asarray(context_tokens, dtype=float)
+    batch = np.asarray(batch, dtype=float)
+    alone = prefill_s(machine, tokens, context)
+    if not machine.engine.mixes_prefill:
+        return np.broadcast_to(alone, np.broadcast_shapes(alone.shape, batch.shape))
+    chunks = np.maximum(1.0, tokens / machine.engine.chunk_tokens)
+    mixed = _products_s(machine, tokens / chunks + batch, batch + 1.0)
+    products = chunks * (mixed - _products_s(machine, batch, batch))
+    added = products + _prompt_attention_s(machine, tokens, context) + _all_reduce_s(machine, tokens, chunks - 1.0)
+    return np.minimum(added, alone)
+
+
+def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:
+    """Seconds below which no engine can go: weights and KV cache read once at the bandwidth of the datasheet."""
+    batch = np.asarray(batch, dtype=float)
+    p, quantization, model = machine.parameters, machine.quantization, machine.model
+    touched = 1 - (1 - p.chosen_frac) ** np.maximum(batch, 1.0)
+    weights = p.dense * dense_bits(model, quantization) + p.routed * touched * quantization.weight_bits
+    read = weights / 8 + batch * kv_bytes(model, quantization, np.asarray(context_tokens, dtype=float))
+    return read / machine.bandwidth
+
+
+def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:
     """Seconds of one decode step: one more token for each of the requests in flight."""
     batch = np.asarray(batch, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
-    model, eff = machine.model, machine.efficiency
-    weights = weight_bytes(model, machine.quantization) * _expert_share(model, batch)
-    reading = weights / (machine.bandwidth * eff.weight_read_frac)
-    gemm = 2 * model.active_parameters_b * 1e9 * batch / machine.flops
-    copies = kv_copies(model, machine.gpus)
-    kv = batch * kv_bytes(model, machine.quantization, context) * copies / (machine.bandwidth * eff.kv_read_frac)
-    overhead = model.layers * eff.layer_overhead_us / 1e6 + batch * eff.sequence_overhead_us / 1e6
-    return np.maximum(reading, gemm) + kv + _all_reduce_s(machine, batch) + overhead
+    busy = _products_s(machine, batch, batch) + _decode_attention_s(machine, batch, context)
+    busy = busy + _all_reduce_s(machine, batch, 1.0) + _lora_s(machine, batch) + _latency_s(machine)
+    fixed = machine.engine.step_overhead_ms / 1e3 + batch * machine.engine.sequence_overhead_us / 1e6
+    return _host_bound(machine, busy, 1.0) + fixed
 
 
-def _attended_tokens(model: Model, tokens: np.ndarray, context: np.ndarray) -> np.ndarray:
-    """Query-key pairs of a causal prefill, summed over layers; sliding layers see their window only."""
-    full = model.layers * tokens * (context - tokens / 2)
-    if model.sliding is None:
-        return full
-    window = np.minimum(context, model.sliding.window_tokens)
-    share = model.sliding.full_attention_layers / model.layers
-    return share * full + (1 - share) * model.layers * tokens * np.minimum(context - tokens / 2, window)
+def _larger(a: Array | float, b: Array | float) -> Array:
+    """Smooth maximum: the 4-norm, as reading and arithmetic overlap almost fully."""
+    a2, b2 = np.square(a), np.square(b)
+    return np.sqrt(np.sqrt(a2 * a2 + b2 * b2))
 
 
-def _expert_share(model: Model, tokens: np.ndarray) -> np.ndarray:
-    """Share of the weights that a step over so many tokens reads: experts nobody chose stay unread."""
-    if model.moe is None:
-        return np.ones_like(tokens)
-    chosen = model.moe.experts_per_token / model.moe.experts
-    touched = 1 - (1 - chosen) ** np.maximum(tokens, 1.0)
-    routed = (model.parameters_b - model.active_parameters_b) / (model.parameters_b * (1 - chosen))
-    return 1 - routed + routed * touched
+def _host_bound(machine: Machine, busy: Array, passes: Array | float) -> Array:
+    """A pass over the layers takes at least the time the host needs to launch them."""
+    host = machine.engine.host_layer_us * machine.efficiency.host_factor
+    return _larger(busy, passes * machine.model.layers * host / 1e6) if host else busy
 
 
-def _all_reduce_s(machine: Machine, tokens: np.ndarray) -> np.ndarray:
-    """Two all-reduces per layer over the activations of the tokens."""
+def _products_s(machine: Machine, tokens: Array, sampled: Array | float) -> Array:
+    """Matrix products of a pass over so many tokens, of which some are sampled from."""
+    dense = _larger(machine.dense_read_s, machine.dense_token_s * tokens)
+    head = _larger(machine.head_read_s, machine.head_token_s * sampled)
+    if machine.model.moe is None:
+        return dense + head
+    moe = machine.model.moe
+    touched = 1 - (1 - machine.parameters.chosen_frac) ** np.maximum(tokens, 1.0)
+    padding = touched * moe.experts / moe.experts_per_token * EXPERT_TILE_TOKENS / 2
+    experts = _larger(machine.experts_read_s * touched, machine.experts_token_s * (tokens + padding))
+    return dense + head + experts
+
+
+def _latency_s(machine: Machine) -> float:
+    """Kernel latencies of one pass over all layers."""
+    model, engine = machine.model, machine.engine
+    per_layer = machine.efficiency.layer_overhead_us * engine.layer_overhead_factor
+    sparse_layers = model.layers - model.moe.dense_layers if model.moe else 0
+    lora = machine.lora.layer_overhead_us if machine.lora else 0.0
+    return (model.layers * (per_layer + lora) + sparse_layers * engine.moe_layer_us) / 1e6
+
+
+def _prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:
+    """Causal attention of the new tokens of one prompt: slower per pair in short prompts."""
+    model = machine.model
+    seen = attended_layers(model, np.maximum(context - tokens / 2, 0.0))
+    value_dim = model.head_dim - model.mla.rope_dim if model.mla else model.head_dim
+    flops = 2 * model.query_heads * (model.head_dim + value_dim) * tokens * seen
+    return flops / machine.attention_flops * (1 + ATTENTION_HALF_TOKENS / np.maximum(context, 1.0))
+
+
+def _decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:
+    """Reading the KV cache, or the arithmetic where many heads share it (MLA)."""
+    model = machine.model
+    read = batch * kv_bytes(model, machine.quantization, context) * machine.kv_copies / machine.kv_bandwidth
+    per_pair = 2 * model.head_dim if model.mla is None else 2 * model.mla.kv_lora_rank + model.mla.rope_dim
+    flops = 2 * model.query_heads * per_pair * batch * attended_layers(model, context)
+    return _larger(read, flops / machine.attention_flops)
+
+
+def _lora_s(machine: Machine, batch: Array) -> Array | float:
+    """Reading the adapters that the batch uses, requests spread evenly over them."""
+    if machine.lora is None:
+        return 0.0
+    used = 1 - (1 - 1 / machine.lora.adapters) ** batch
+    return machine.lora.bytes * used / (machine.bandwidth * machine.efficiency.rates["fp16"].weight_read_frac)
+
+
+def _all_reduce_s(machine: Machine, tokens: Array, passes: Array | float) -> Array:
+    """Two all-reduces per layer over the activations of the tokens, each pass paying their latency."""
     if machine.gpus == 1:
         return np.zeros_like(tokens)
     eff = machine.efficiency
     bytes_moved = 2 * (machine.gpus - 1) / machine.gpus * tokens * machine.model.hidden * 2
     rate = machine.gpu.interconnect.gb_per_s / 2 * 1e9 * eff.link_frac
-    return 2 * machine.model.layers * (eff.all_reduce_latency_us / 1e6 + bytes_moved / rate)
+    latency = eff.all_reduce_latency_us / 1e6 * (1 + np.log2(machine.gpus)) / 2
+    return 2 * machine.model.layers * (passes * latency + bytes_moved / rate)

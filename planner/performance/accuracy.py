@@ -1,0 +1,149 @@
+"""How far the performance model is from measurements: a table of errors for any CSV of points."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from planner.catalog import Catalog, shipped_catalog
+from planner.performance.closed_loop import closed_loop, largest_in_flight
+from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.measurements import MachineKey, Point, Resolver, Unscorable, read_rows
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors as fractions of what was measured."""
+
+    n: int
+    mape: float
+    median_ape: float
+    bias: float
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One measurement beside its prediction, in the unit of the metric."""
+
+    point: Point
+    predicted: float
+
+    @property
+    def error_frac(self) -> float:
+        return self.predicted / self.point.value - 1
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    rows: int
+    scored: tuple[Scored, ...]
+    skipped: dict[str, int]
+    """rows left out, by reason"""
+    reasons: dict[int, str]
+    """the reason of each of them, by row number from 0"""
+
+    def by(self, group: Callable[[Scored], str]) -> dict[str, Errors]:
+        groups: dict[str, list[float]] = defaultdict(list)
+        for s in self.scored:
+            groups[group(s)].append(s.error_frac)
+        return {name: errors_of(groups[name]) for name in sorted(groups)}
+
+    @property
+    def by_metric(self) -> dict[str, Errors]:
+        return self.by(lambda s: s.point.metric)
+
+    @property
+    def by_gpu(self) -> dict[str, Errors]:
+        return self.by(lambda s: s.point.gpu)
+
+    @property
+    def by_source(self) -> dict[str, Errors]:
+        return self.by(lambda s: s.point.source)
+
+    @property
+    def by_precision(self) -> dict[str, Errors]:
+        return self.by(lambda s: s.point.precision)
+
+    @property
+    def by_source_and_metric(self) -> dict[str, Errors]:
+        return self.by(lambda s: f"{s.point.source} {s.point.metric}")
+
+    def as_json(self) -> dict[str, Any]:
+        groups = ("by_metric", "by_gpu", "by_source", "by_precision", "by_source_and_metric")
+        tables = {name: {key: asdict(e) for key, e in getattr(self, name).items()} for name in groups}
+        return {"rows": self.rows, "scored": len(self.scored), "skipped": self.skipped, **tables}
+
+
+def errors_of(error_fracs: Iterable[float]) -> Errors:
+    errors = np.array(list(error_fracs))
+    size = np.abs(errors)
+    return Errors(len(errors), float(size.mean()), float(np.median(size)), float(errors.mean()))
+
+
+def score(path: str | Path, catalog: Catalog | None = None) -> Accuracy:
+    """Predict every row of a CSV (plain or gzipped) that the model can be asked about."""
+    rows = read_rows(path)
+    resolver = Resolver(catalog or shipped_catalog())
+    points, reasons = [], {}
+    for number, row in enumerate(rows):
+        try:
+            points.append(resolver.point(number, row))
+        except Unscorable as why:
+            reasons[number] = str(why)
+    predictions = predict(points, resolver.machines)
+    scored = tuple(Scored(p, float(v)) for p, v in zip(points, predictions, strict=True))
+    return Accuracy(len(rows), scored, dict(Counter(reasons.values()).most_common()), reasons)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Points of one machine and metric, as arrays."""
+
+    key: MachineKey
+    metric: str
+    members: np.ndarray
+    input_tokens: np.ndarray
+    output_tokens: np.ndarray
+    concurrency: np.ndarray
+    replicas: np.ndarray
+
+    def predicted(self, machine: Machine) -> np.ndarray:
+        most = largest_in_flight(machine, self.input_tokens, self.output_tokens)
+        inside = np.maximum(np.minimum(self.concurrency, most), 1.0)
+        if self.metric in ("decode_step_ms", "median_tpot_ms"):
+            return 1e3 * decode_step_s(machine, inside, self.input_tokens + self.output_tokens / 2)
+        if self.metric == "prefill_ms":
+            return 1e3 * prefill_s(machine, self.input_tokens, None, inside)
+        run = closed_loop(machine, self.concurrency, self.input_tokens, self.output_tokens)
+        if self.metric == "ttft_ms":
+            return 1e3 * run.ttft_s
+        if self.metric == "tpot_ms":
+            return 1e3 * run.tpot_s
+        requests = run.requests_per_s * self.replicas
+        return requests if self.metric == "req_s" else requests * self.output_tokens
+
+
+def grouped(points: Sequence[Point]) -> list[Group]:
+    members: dict[tuple[MachineKey, str], list[int]] = defaultdict(list)
+    for i, p in enumerate(points):
+        members[p.machine_key, "median_tpot_ms" if p.median and p.metric == "tpot_ms" else p.metric].append(i)
+    return [_group(key, metric, points, index) for (key, metric), index in members.items()]
+
+
+def _group(key: MachineKey, metric: str, points: Sequence[Point], index: list[int]) -> Group:
+    fields = ("input_tokens", "output_tokens", "concurrency", "replicas")
+    arrays = {name: np.array([getattr(points[i], name) for i in index]) for name in fields}
+    return Group(key, metric, np.array(index), **arrays)
+
+
+def predict(points: Sequence[Point], machines: Mapping[MachineKey, Machine]) -> np.ndarray:
+    """What the model says about each point, all points of a machine and metric at once."""
+    values = np.empty(len(points))
+    for group in grouped(points):
+        values[group.members] = group.predicted(machines[group.key])
+    return values

@@ -1,0 +1,77 @@
+"""A replica with a fixed number of requests in flight, as benchmarks run it: each answer starts the next request.
+
+With b of them inside the engine and the rest waiting,
+
+    requests/s  = b / (b x prefill + output x step(b))
+    mean TPOT   = step(b) + c x (b - 1) x prefill / output        (waiting for a share c of the others' prefills)
+    mean TTFT   = own prefill + half a step + (1 - c) x (b - 1) x prefill
+                  + waiting for a place [Little's law] + the burst at the start
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.memory import largest_batch
+
+BURST_SHARE = 0.1
+"""share of a benchmark's requests that start together: a client that sends ten rounds; an assumption"""
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedLoop:
+    in_flight: np.ndarray
+    """requests inside the engine; 0 where not even one fits"""
+    requests_per_s: np.ndarray
+    tpot_s: np.ndarray
+    ttft_s: np.ndarray
+
+
+def largest_in_flight(
+    machine: Machine,
+    input_tokens: np.ndarray | float,
+    output_tokens: np.ndarray | float,
+    shared_prefix_tokens: float = 0.0,
+) -> np.ndarray:
+    """Requests that KV memory and the engine admit at once."""
+    engine = machine.engine
+    held = np.asarray(input_tokens, dtype=float) + np.asarray(output_tokens, dtype=float) * engine.reserved_output_frac
+    fits = largest_batch(
+        machine.model, machine.gpu, machine.gpus, machine.quantization, held, shared_prefix_tokens,
+        engine.usable_memory_frac, machine.lora.bytes * machine.gpus if machine.lora else 0.0,
+    )  # fmt: skip
+    return np.minimum(fits, engine.max_in_flight)
+
+
+def closed_loop(
+    machine: Machine,
+    concurrency: np.ndarray | float,
+    input_tokens: np.ndarray | float,
+    output_tokens: np.ndarray | float,
+    cached_tokens: np.ndarray | float = 0.0,
+    shared_prefix_tokens: float = 0.0,
+) -> ClosedLoop:
+    """Rates and mean latencies; a concurrency of infinity keeps the engine full."""
+    wanted = np.asarray(concurrency, dtype=float)
+    prompt = np.asarray(input_tokens, dtype=float)
+    output = np.maximum(np.asarray(output_tokens, dtype=float), 1.0)
+    new = np.maximum(prompt - np.asarray(cached_tokens, dtype=float), 1.0)
+    in_flight = np.minimum(wanted, largest_in_flight(machine, prompt, output, shared_prefix_tokens))
+    b = np.maximum(in_flight, 1.0)
+    step = decode_step_s(machine, b, prompt + output / 2)
+    alone = prefill_s(machine, new, prompt)
+    added = np.where(b > 1, prefill_added_s(machine, new, prompt, b), alone)
+    rate = b / (b * added + output * step)
+    waiting = np.where(np.isfinite(wanted), (np.minimum(wanted, 1e9) - b) / rate, 0.0)
+    others, share = (b - 1) * added, machine.engine.interruption_frac
+    queue = others * np.maximum(1 - share, BURST_SHARE / 2)
+    ttft = alone + np.where(b > 1, step / 2, 0.0) + np.maximum(waiting, 0.0) + queue
+    return ClosedLoop(
+        in_flight=in_flight,
+        requests_per_s=np.where(in_flight >= 1, rate, 0.0),
+        tpot_s=step + share * others / output,
+        ttft_s=ttft,
+    )

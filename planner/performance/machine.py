@@ -1,0 +1,121 @@
+"""One replica as rates: what the datasheet, the efficiency and the engine leave of arithmetic and bandwidth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from planner.catalog import DEFAULT_ENGINE, Basis, Efficiency, Engine, Gpu, Model, Quantization, shipped_catalog
+from planner.performance.memory import EMBEDDING_BITS, Parameters, dense_bits, kv_copies, parameters
+
+
+def default_engine() -> Engine:
+    return shipped_catalog().engines[DEFAULT_ENGINE]
+
+
+@dataclass(frozen=True)
+class Lora:
+    """Adapters on one base model, requests spread evenly over them."""
+
+    adapters: int
+    adapter_gb: float = 0.1
+    layer_overhead_us: float = 4.0
+    """extra kernels of a layer; an estimate"""
+
+    @property
+    def bytes(self) -> float:
+        return self.adapters * self.adapter_gb * 1e9
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One replica: a model variant on some GPUs, served by an engine."""
+
+    model: Model
+    quantization: Quantization
+    gpu: Gpu
+    gpus: int
+    efficiency: Efficiency
+    engine: Engine = field(default_factory=default_engine)
+    lora: Lora | None = None
+
+    @property
+    def basis(self) -> Basis:
+        """Where its rates come from."""
+        return self.efficiency.rates_for(self.quantization).basis
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return parameters(self.model)
+
+    @cached_property
+    def flops(self) -> float:
+        """arithmetic that the GPUs reach together in the precision of the quantization [FLOP/s]"""
+        tflops = self.gpu.dense_tflops
+        peak = tflops.get(self.quantization.compute, tflops["fp16"])
+        frac = self.efficiency.rates_for(self.quantization).compute_frac * self.engine.compute_factor
+        return peak * 1e12 * min(frac, 1.0) * self.gpus
+
+    @cached_property
+    def flops_16bit(self) -> float:
+        """arithmetic in 16 bit: the output head, and everything outside quantized experts [FLOP/s]"""
+        frac = self.efficiency.rates["fp16"].compute_frac * self.engine.compute_factor
+        return self.gpu.dense_tflops["fp16"] * 1e12 * min(frac, 1.0) * self.gpus
+
+    @cached_property
+    def attention_flops(self) -> float:
+        """arithmetic of attention over long prompts, which stays in 16 bit [FLOP/s]"""
+        return self.gpu.dense_tflops["fp16"] * 1e12 * self.efficiency.attention_frac * self.gpus
+
+    @cached_property
+    def bandwidth(self) -> float:
+        return self.gpu.bandwidth_gb_per_s * 1e9 * self.gpus
+
+    @cached_property
+    def kv_bandwidth(self) -> float:
+        return self.bandwidth * min(self.efficiency.kv_read_frac * self.engine.kv_read_factor, 1.0)
+
+    @cached_property
+    def kv_copies(self) -> float:
+        return kv_copies(self.model, self.gpus)
+
+    def _read_s(self, bytes_read: float, frac: float) -> float:
+        return bytes_read / (self.bandwidth * min(frac * self.engine.weight_read_factor, 1.0))
+
+    @cached_property
+    def _dense_is_16bit(self) -> bool:
+        return dense_bits(self.model, self.quantization) > self.quantization.weight_bits
+
+    @cached_property
+    def dense_read_s(self) -> float:
+        """reading all weights outside the experts and the head, once"""
+        frac16 = self.efficiency.rates["fp16"].weight_read_frac
+        frac = frac16 if self._dense_is_16bit else self.efficiency.rates_for(self.quantization).weight_read_frac
+        return self._read_s(self.parameters.dense * dense_bits(self.model, self.quantization) / 8, frac)
+
+    @cached_property
+    def dense_token_s(self) -> float:
+        """arithmetic of one token in them"""
+        rate = self.flops_16bit if self._dense_is_16bit else self.flops
+        return 2 * self.parameters.dense / rate
+
+    @cached_property
+    def head_read_s(self) -> float:
+        frac = self.efficiency.rates["fp16"].weight_read_frac
+        return self._read_s(self.parameters.head * EMBEDDING_BITS / 8, frac)
+
+    @cached_property
+    def head_token_s(self) -> float:
+        return 2 * self.parameters.head / self.flops_16bit
+
+    @cached_property
+    def experts_read_s(self) -> float:
+        """reading every expert once"""
+        frac = self.efficiency.rates_for(self.quantization).weight_read_frac * self.engine.moe_read_factor
+        return self._read_s(self.parameters.routed * self.quantization.weight_bits / 8, frac)
+
+    @cached_property
+    def experts_token_s(self) -> float:
+        """arithmetic of one token in the experts it chose"""
+        p = self.parameters
+        return 2 * p.routed * p.chosen_frac / (self.flops * self.engine.moe_compute_factor)

@@ -1,0 +1,179 @@
+"""Measured points from a CSV, each resolved to a machine of the catalog or left out with the reason.
+
+Columns: source, model, gpu, n_gpus, tp, dtype_weights, dtype_kv, engine, input_len, output_len,
+batch_or_concurrency, metric, value, notes.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.catalog import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
+from planner.performance.closed_loop import largest_in_flight
+from planner.performance.latency import fastest_step_s
+from planner.performance.machine import Machine
+from planner.performance.memory import kv_room_bytes
+
+METRICS = ("decode_step_ms", "prefill_ms", "ttft_ms", "tpot_ms", "output_tok_s", "req_s")
+COLUMNS = ("source", "model", "gpu", "tp", "dtype_weights", "input_len", "output_len", "batch_or_concurrency",
+           "metric", "value")  # fmt: skip
+KV_BITS = {"fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}
+BELIEVABLE_FRAC = 0.9
+"""of the shortest possible step: routers that favour some experts and rounded figures get that much"""
+MachineKey = tuple[str, str, float, str, int, str]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measurement that the model can be asked about."""
+
+    row: int
+    source: str
+    gpu: str
+    precision: str
+    machine_key: MachineKey
+    replicas: float
+    input_tokens: float
+    output_tokens: float
+    concurrency: float
+    """infinity: as many as the engine admits"""
+    metric: str
+    value: float
+    median: bool = False
+    """a median over tokens, which no prefill of another request interrupts, instead of a mean"""
+
+
+class Unscorable(Exception):
+    """Why a row is left out."""
+
+
+def read_rows(path: str | Path) -> list[dict[str, str]]:
+    raw = Path(path).read_bytes()
+    text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
+    reader = csv.DictReader(io.StringIO(text))
+    missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    if missing:
+        raise ValueError(f"{path}: columns missing: {', '.join(missing)}")
+    return [{name: (value or "").strip() for name, value in row.items() if name} for row in reader]
+
+
+class Resolver:
+    """Rows to points; every machine that occurs is built once."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.machines: dict[MachineKey, Machine] = {}
+
+    def point(self, number: int, row: Mapping[str, str]) -> Point:
+        if "SUSPECT" in row.get("notes", "").upper():
+            raise Unscorable("marked SUSPECT")
+        if row["metric"] not in METRICS:
+            raise Unscorable("unknown metric")
+        value = _number(row["value"], "no value")
+        if value <= 0:
+            raise Unscorable("no value")
+        model = self._entry("model", row["model"], self.catalog.models)
+        gpu = self._entry("GPU", row["gpu"], self.catalog.gpus)
+        prompt = _number(row["input_len"], "no lengths")
+        output = _number(row["output_len"], "no lengths")
+        concurrency = _concurrency(row["batch_or_concurrency"])
+        gpus = _number(row["tp"] or row.get("n_gpus", ""), "no tensor-parallel degree")
+        in_all = _number(row.get("n_gpus", "") or row["tp"], "no tensor-parallel degree")
+        key = self._machine(model, gpu, row, int(gpus))
+        if row["metric"] == "tpot_ms" and output < 2:
+            raise Unscorable("no second token")
+        point = Point(
+            row=number, source=row["source"], gpu=gpu, precision=row["dtype_weights"], machine_key=key,
+            replicas=max(in_all / gpus, 1.0), input_tokens=prompt, output_tokens=output, concurrency=concurrency,
+            metric=row["metric"], value=value, median="p50 per-token" in row.get("notes", ""),
+        )  # fmt: skip
+        if self._too_fast(point):
+            raise Unscorable("faster than the GPUs can read weights and KV cache at this batch")
+        return point
+
+    def _too_fast(self, p: Point) -> bool:
+        """Faster than the datasheet: no model of these GPUs can agree, so the row describes something else."""
+        machine = self.machines[p.machine_key]
+        inside = min(p.concurrency, float(largest_in_flight(machine, p.input_tokens, p.output_tokens)))
+        bound_s = float(fastest_step_s(machine, max(inside, 1.0), p.input_tokens + p.output_tokens / 2))
+        step_s = {"tpot_ms": p.value / 1e3, "decode_step_ms": p.value / 1e3}.get(p.metric)
+        if p.metric == "output_tok_s":
+            step_s = inside * p.replicas / p.value
+        return step_s is not None and step_s < BELIEVABLE_FRAC * bound_s
+
+    def _entry(self, what: str, name: str, entries: Mapping[str, Model] | Mapping[str, Gpu]) -> str:
+        key = find(name, entries)
+        if key is None:
+            raise Unscorable(f"unknown {what}")
+        return key
+
+    def _machine(self, model: str, gpu: str, row: Mapping[str, str], gpus: int) -> MachineKey:
+        quantization = self._quantization(row["dtype_weights"], model, gpu)
+        scheme = self.catalog.quantizations[quantization]
+        engine = engine_named(row.get("engine", ""), self.catalog.engines)
+        usual = 8 if scheme.compute == "fp8" and self.catalog.engines[engine].fp8_kv else scheme.kv_bits
+        kv_bits = KV_BITS.get(row.get("dtype_kv", "").lower(), usual)
+        key = (model, quantization, float(kv_bits), gpu, gpus, engine)
+        if key not in self.machines:
+            self.machines[key] = self._built(key, scheme)
+        machine = self.machines[key]
+        room = kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, machine.engine.usable_memory_frac)
+        if room <= 0:
+            raise Unscorable("weights exceed the memory of the GPUs stated")
+        return key
+
+    def _built(self, key: MachineKey, scheme: Quantization) -> Machine:
+        model, _, kv_bits, gpu, gpus, engine = key
+        catalog = self.catalog
+        return Machine(
+            catalog.models[model], scheme.model_copy(update={"kv_bits": kv_bits}), catalog.gpus[gpu], gpus,
+            catalog.efficiency_of(gpu), catalog.engines[engine],
+        )  # fmt: skip
+
+    def _quantization(self, dtype: str, model: str, gpu: str) -> str:
+        rates = self.catalog.gpus[gpu].dense_tflops
+        if dtype.lower() == "fp4":
+            native = self.catalog.models[model].native_quantization
+            if self.catalog.quantizations[native].weight_bits < 5:
+                return native
+            return "nvfp4" if "fp4" in rates else "mxfp4"
+        key = find(dtype, self.catalog.quantizations) if dtype else None
+        if key is None:
+            raise Unscorable("unknown precision")
+        needs = self.catalog.quantizations[key].needs
+        if needs != "none" and needs not in rates:
+            raise Unscorable(f"the GPU has no native {needs}")
+        return key
+
+
+def engine_named(text: str, engines: Mapping[str, Engine]) -> str:
+    """The profile whose name or alias is the longest beginning of the text; the default one for strangers."""
+    lowered = text.lower()
+    names = [(name.lower(), key) for key, e in engines.items() for name in (key, *e.aliases)]
+    fitting = [(len(name), key) for name, key in names if lowered.startswith(name)]
+    return max(fitting)[1] if fitting else DEFAULT_ENGINE
+
+
+def _number(text: str, reason: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise Unscorable(reason) from None
+    if not math.isfinite(value):
+        raise Unscorable(reason)
+    return value
+
+
+def _concurrency(text: str) -> float:
+    if text.lower() == "max":
+        return math.inf
+    value = _number(text, "no batch or concurrency")
+    if value < 1:
+        raise Unscorable("no batch or concurrency")
+    return value
