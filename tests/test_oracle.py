@@ -432,16 +432,17 @@ def test_more_workloads_than_the_program_has_room_for() -> None:
     assert solution.cost_usd_per_month == pytest.approx(len(names) * 3.6 * 730)
 
 
-@pytest.mark.parametrize("short_frac", [1e-9, 1e-8, 9e-8, 1e-6])
-def test_a_budget_just_too_small_is_infeasible(short_frac: float) -> None:
-    """A few cents under a bill of millions must be an answer, not an error."""
+@pytest.mark.parametrize("quiet_rps", [0.2, 1.0])
+@pytest.mark.parametrize("short_frac", [1e-9, 1e-8, 5e-8, 2e-7, 1e-6])
+def test_a_budget_just_too_small_is_infeasible(short_frac: float, quiet_rps: float) -> None:
+    """A few cents under a bill of millions, in one month or in both, must be an answer, not an error."""
     api = Api("api", np.array([1.0]))
-    pool = Pool("w", ("w",), np.ones((2, 1)), 1.0, False, (), (api,))
+    pool = Pool("w", ("w",), np.array([[1.0], [quiet_rps]]), 1.0, False, (), (api,))
     case = Case((pool,), {}, np.full(2, 730.0), np.arange(2), budget_usd_per_month=730 * 3600 * (1 - short_frac))
     solution = solve_fleet(case.fleet, Options(gap_frac=0.0))
     if solution.outcome is not Outcome.INFEASIBLE:
         assert short_frac < 2e-9, "beyond what counts as rounding"
-        assert solution.cost_usd_per_month == pytest.approx(730 * 3600)
+        assert solution.cost_usd_per_month == pytest.approx(730 * 3600 * (1 + quiet_rps) / 2)
 
 
 def test_an_offer_that_sells_nothing_is_not_used() -> None:

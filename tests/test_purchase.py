@@ -7,10 +7,11 @@ import math
 
 import numpy as np
 import pytest
-from fleets import hours_of, random_offer
+from fleets import hours_of, random_case, random_offer
 
 from problems.fleet import HOURS_PER_MONTH, Offer
-from problems.purchase import Purchase, cheapest_purchase
+from problems.purchase import Purchase, cheapest_alone, cheapest_purchase
+from problems.recipes import Recipe
 
 
 def enumerated(offer: Offer, gpus: list[int], firm: list[int], weight: list[float]) -> float:
@@ -102,3 +103,35 @@ def test_a_part_filled_firm_box_holds_what_may_be_spot() -> None:
     assert bought is not None
     assert bought.on_demand.tolist() == [1, 1]
     assert bought.spot.tolist() == [1, 0]
+
+
+def enumerated_alone(offer: Offer, recipe: Recipe, weight: np.ndarray) -> float:
+    """The least cost over every choice of one serving per slot, each bought by enumeration."""
+    by_slot = [np.flatnonzero(recipe.slot == t).tolist() for t in range(len(weight))]
+    best = math.inf
+    for chosen in itertools.product(*by_slot):
+        picked = recipe.only(np.array(chosen))
+        bought = enumerated(offer, picked.gpus.tolist(), picked.firm_gpus.tolist(), weight.tolist())
+        best = min(best, bought + float(picked.api_usd_per_h @ weight))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_recipe_that_has_its_offer_to_itself(seed: int) -> None:
+    case = random_case(seed, limits=False, most_load=2.0)
+    fleet = case.fleet
+    for recipe in fleet.recipes:
+        if recipe.offer is None:
+            continue
+        offer = fleet.offers[recipe.offer]
+        best = enumerated_alone(offer, recipe, fleet.weight)
+        path = cheapest_alone(offer, recipe, fleet.weight)
+        if math.isinf(best):
+            assert path is None
+            continue
+        assert path is not None
+        assert path.slot.tolist() == list(range(len(fleet.weight)))
+        bought = cheapest_purchase(offer, path.gpus, path.firm_gpus, fleet.weight)
+        assert bought is not None
+        cost = cost_of(offer, bought, fleet.weight) + float(path.api_usd_per_h @ fleet.weight)
+        assert cost == pytest.approx(best, rel=1e-9, abs=1e-9)

@@ -1,0 +1,185 @@
+"""What one deployment does: memory, latency and throughput at a concurrency or inside an SLO, with its sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from planner.catalog import DEFAULT_ENGINE, Catalog, find, names_of, shipped_catalog
+from planner.complaints import Complaint, InputError, did_you_mean
+from planner.loading import z_of
+from planner.performance.closed_loop import closed_loop, largest_in_flight
+from planner.performance.latency import Machine
+from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
+from planner.performance.open_loop import open_loop
+from planner.performance.throughput import Lengths, Limits, throughput
+
+SWEEP = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One replica with so many requests in flight; latencies are means."""
+
+    concurrency: float
+    ttft_ms: float
+    tpot_ms: float
+    e2e_ms: float
+    output_tok_s: float
+    requests_per_s: float
+
+
+@dataclass(frozen=True)
+class InsideSlo:
+    """The most that one replica carries inside its objectives."""
+
+    requests_per_s: float
+    output_tok_s: float
+    in_flight: float
+    tpot_ms: float
+    """at the objective's percentile"""
+    ttft_ms: float
+    """at the objective's percentile, with queueing of a replica by itself"""
+    bound_by: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    model: str
+    gpu: str
+    gpus_per_replica: int
+    quantization: str
+    engine: str
+    input_tokens: float
+    output_tokens: float
+    basis: str
+    """measured, calibrated or estimated"""
+    error_frac: float | None
+    """mean absolute error of the model on measurements of this GPU and precision"""
+    source: str
+    weights_gb: float
+    kv_room_gb: float
+    kv_gb_per_request: float
+    largest_batch: int
+    at: Point | None
+    slo: InsideSlo | None
+    sweep: tuple[Point, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def machine_for(catalog: Catalog, model: str, gpu: str, gpus: int, quantization: str, engine: str) -> Machine:
+    """A replica by names; raises InputError for names and combinations that cannot be."""
+    found = {}
+    complaints = []
+    wanted: dict[str, tuple[str, Mapping[str, Any]]] = {
+        "model": (model, catalog.models), "gpu": (gpu, catalog.gpus),
+        "quantization": (quantization, catalog.quantizations), "engine": (engine, catalog.engines),
+    }  # fmt: skip
+    for what, (name, entries) in wanted.items():
+        key = find(name, entries)
+        if key is None:
+            remedy = did_you_mean(name, list(names_of(entries)))
+            complaints.append(Complaint(f"--{what}", None, None, "", f"there is no {what} '{name}'", remedy))
+        else:
+            found[what] = entries[key]
+    if complaints:
+        raise InputError(complaints)
+    machine = Machine(found["model"], found["quantization"], found["gpu"], gpus,
+                      catalog.efficiency_of(find(gpu, catalog.gpus) or gpu), found["engine"])  # fmt: skip
+    needs = machine.quantization.needs
+    if needs != "none" and needs not in machine.gpu.dense_tflops:
+        _refuse("--quantization", f"{gpu} has no native {needs}, which {quantization} needs", "Choose another one")
+    if machine.model.query_heads % gpus:
+        _refuse("--gpus-per-replica", f"{machine.model.query_heads} attention heads do not split over {gpus} GPUs",
+                "Use 1, 2, 4 or 8")  # fmt: skip
+    if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization) <= 0:
+        need = weight_bytes(machine.model, machine.quantization) / 1e9
+        _refuse("--gpus-per-replica", f"{need:.0f} GB of weights do not fit into {gpus} x {machine.gpu.vram_gb:g} GB",
+                "Use more GPUs per replica or a smaller quantization")  # fmt: skip
+    return machine
+
+
+def estimate(
+    model: str,
+    gpu: str,
+    input_tokens: float,
+    output_tokens: float,
+    *,
+    gpus_per_replica: int = 1,
+    quantization: str = "fp16",
+    engine: str = DEFAULT_ENGINE,
+    concurrency: float | None = None,
+    ttft: tuple[float, float] | None = None,
+    tpot: tuple[float, float] | None = None,
+    arrival_scv: float = 1.0,
+    catalog: Catalog | None = None,
+) -> Estimate:
+    """One deployment; objectives are (seconds, percentile)."""
+    catalog = catalog or shipped_catalog()
+    machine = machine_for(catalog, model, gpu, gpus_per_replica, quantization, engine)
+    most = int(largest_in_flight(machine, input_tokens, output_tokens))
+    rates = machine.efficiency.rates_for(machine.quantization)
+    asked = _points(machine, [concurrency], input_tokens, output_tokens)[0] if concurrency else None
+    slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, arrival_scv) if ttft or tpot else None
+    sweep = _points(machine, sorted({*(b for b in SWEEP if b <= most), max(most, 1)}), input_tokens, output_tokens)
+    return Estimate(
+        model=find(model, catalog.models) or model, gpu=find(gpu, catalog.gpus) or gpu,
+        gpus_per_replica=gpus_per_replica, quantization=find(quantization, catalog.quantizations) or quantization,
+        engine=find(engine, catalog.engines) or engine, input_tokens=input_tokens, output_tokens=output_tokens,
+        basis=machine.basis, error_frac=rates.error_frac, source=rates.source,
+        weights_gb=weight_bytes(machine.model, machine.quantization) / 1e9,
+        kv_room_gb=kv_room_bytes(machine.model, machine.gpu, gpus_per_replica, machine.quantization) / 1e9,
+        kv_gb_per_request=float(kv_bytes(machine.model, machine.quantization, input_tokens + output_tokens)) / 1e9,
+        largest_batch=most, at=asked, slo=slo, sweep=tuple(sweep) if most else (),
+    )  # fmt: skip
+
+
+def _refuse(option: str, message: str, remedy: str) -> None:
+    raise InputError([Complaint(option, None, None, "", message, remedy)])
+
+
+def _points(machine: Machine, concurrency: list[Any], input_tokens: float, output_tokens: float) -> list[Point]:
+    many = np.array(concurrency, dtype=float)
+    done = closed_loop(machine, many, input_tokens, output_tokens)
+    return [
+        Point(
+            concurrency=float(c), ttft_ms=1e3 * float(ttft), tpot_ms=1e3 * float(tpot),
+            e2e_ms=1e3 * float(ttft + (output_tokens - 1) * tpot), output_tok_s=float(rate * output_tokens),
+            requests_per_s=float(rate),
+        )
+        for c, ttft, tpot, rate in zip(many, done.ttft_s, done.tpot_s, done.requests_per_s, strict=True)
+    ]  # fmt: skip
+
+
+def _inside(
+    machine: Machine,
+    input_tokens: float,
+    output_tokens: float,
+    ttft: tuple[float, float] | None,
+    tpot: tuple[float, float] | None,
+    arrival_scv: float,
+) -> InsideSlo:
+    """The largest rate whose TPOT, KV memory and, with queueing, TTFT hold."""
+    tpot_s, tpot_percentile = tpot or (np.inf, 0.5)
+    lengths = Lengths(np.array([input_tokens]), np.array([output_tokens]), np.zeros(1))
+    best = throughput(machine, lengths, Limits(tpot_s=tpot_s, z=z_of(tpot_percentile)))
+    rate, bound_by = float(best.requests_per_s[0]), best.bound_by[0]
+    ttft_s, percentile = ttft or (np.inf, 0.95)
+
+    def ttft_at(requests_per_s: float) -> float:
+        return open_loop(machine, requests_per_s, input_tokens, output_tokens, arrival_scv, percentile).ttft_s
+
+    if rate and ttft_at(rate) > ttft_s:
+        bound_by = "TTFT"
+        low, high = 0.0, rate
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if ttft_at(middle) <= ttft_s else (low, middle)
+        rate = low if low > 1e-6 * high else 0.0
+    at = open_loop(machine, rate, input_tokens, output_tokens, arrival_scv, percentile)
+    return InsideSlo(rate, rate * output_tokens, at.in_flight, 1e3 * float(best.tpot_s[0]), 1e3 * at.ttft_s, bound_by)
