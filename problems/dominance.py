@@ -1,8 +1,11 @@
-"""Leave out recipes that another one beats everywhere: same plans, a smaller problem.
+"""Leave out recipes that another one beats everywhere: same optimum, a smaller problem.
 
 A recipe is beaten when, for each of its servings, another recipe of its pool has a serving in that slot with
 no more GPUs, no more firm GPUs and no more API cost, on the same offer, or on one whose GPUs are no dearer in
 any way of buying them, come in boxes that fit into those of the first, and are not limited in number.
+
+Pools may share a box or a commitment. So a recipe gives way to one on another offer only where its own offer
+has nothing to share (bought GPU by GPU, hour by hour), or together with all other recipes on its offer.
 """
 
 from __future__ import annotations
@@ -17,20 +20,32 @@ from problems.recipes import Recipe
 
 def without_beaten_recipes(fleet: Fleet) -> Fleet:
     """The same fleet problem with the same optimum. Of two equal recipes the first stays."""
-    groups: dict[tuple[str, str | None], list[int]] = {}
+    alive = set(range(len(fleet.recipes)))
+    rivals: dict[tuple[str, str | None, str | None], list[int]] = {}
     for r, recipe in enumerate(fleet.recipes):
-        groups.setdefault((recipe.pool, recipe.api), []).append(r)
-    beaten: set[int] = set()
-    for members in groups.values():
-        hosted = [r for r in members if fleet.recipes[r].self_hosted]
-        for b in hosted:
-            for a in hosted:
-                if a == b or a in beaten:
-                    continue
-                if _beats(fleet, fleet.recipes[a], fleet.recipes[b]):
-                    beaten.add(b)
-                    break
-    return replace(fleet, recipes=tuple(r for k, r in enumerate(fleet.recipes) if k not in beaten))
+        rivals.setdefault((recipe.pool, recipe.api, recipe.offer), []).append(r)
+
+    def beaten_on(b: int, offer: str) -> bool:
+        recipe = fleet.recipes[b]
+        others = rivals.get((recipe.pool, recipe.api, offer), [])
+        return any(a != b and a in alive and _beats(fleet.recipes[a], recipe) for a in others)
+
+    offers = sorted(fleet.recipes_on)
+    no_dearer_than = {
+        b: [a for a in offers if a != b and no_dearer(fleet.offers[a], fleet.offers[b], fleet.max_gpus)] for b in offers
+    }
+    for b, recipe in enumerate(fleet.recipes):
+        if recipe.offer is not None:
+            own = fleet.offers[recipe.offer]
+            nothing_shared = own.box == 1 and not own.reserved_usd_per_h
+            elsewhere = no_dearer_than[recipe.offer] if nothing_shared else []
+            if any(beaten_on(b, a) for a in (recipe.offer, *elsewhere)):
+                alive.discard(b)
+    for offer in offers:
+        together = [r for r in fleet.recipes_on[offer] if r in alive]
+        if any(all(beaten_on(b, a) for b in together) for a in no_dearer_than[offer]):
+            alive.difference_update(together)
+    return replace(fleet, recipes=tuple(fleet.recipes[r] for r in sorted(alive)))
 
 
 def no_dearer(a: Offer, b: Offer, max_gpus: dict[str, int]) -> bool:
@@ -49,10 +64,8 @@ def no_dearer(a: Offer, b: Offer, max_gpus: dict[str, int]) -> bool:
     return all(per_gpu(x, a.box) <= per_gpu(y, b.box) * (1 + 1e-12) for x, y in ways)
 
 
-def _beats(fleet: Fleet, a: Recipe, b: Recipe) -> bool:
-    assert a.offer is not None and b.offer is not None
-    if not no_dearer(fleet.offers[a.offer], fleet.offers[b.offer], fleet.max_gpus):
-        return False
+def _beats(a: Recipe, b: Recipe) -> bool:
+    """Whether each serving of b has one of a in its slot that needs no more of anything."""
     most = int(max(a.gpus.max(initial=0), b.gpus.max(initial=0))) + 1
     order = np.argsort(a.slot * most + a.gpus, kind="stable")
     keys = (a.slot * most + a.gpus)[order]

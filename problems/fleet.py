@@ -35,6 +35,11 @@ class Offer:
     """price of a committed instance by term, paid every hour"""
     max_instances: int | None = None
 
+    @property
+    def for_sale(self) -> bool:
+        prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
+        return any(price is not None for price in prices)
+
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
@@ -52,6 +57,12 @@ class Fleet:
     budget_usd_per_month: float | None = None
     team_usd_per_month: float = 0.0
     """fixed cost of the engineers who run anything self-hosted"""
+
+    @property
+    def limited(self) -> bool:
+        """Whether anything but demand decides how much is bought."""
+        quotas = self.max_gpus or any(o.max_instances is not None for o in self.offers.values())
+        return bool(quotas) or self.budget_usd_per_month is not None
 
     @property
     def months(self) -> int:
@@ -120,7 +131,7 @@ class Variables:
 
 
 def define_variables(fleet: Fleet) -> Variables:
-    """Columns with their costs. Boxes of several GPUs are whole; of one GPU, whole by themselves."""
+    """Columns with their costs. Boxes of one GPU come out whole by themselves where nothing limits them."""
     v = Variables()
     for r, recipe in enumerate(fleet.recipes):
         cost = fleet.weight[recipe.slot] * recipe.api_usd_per_h
@@ -134,7 +145,7 @@ def define_variables(fleet: Fleet) -> Variables:
             column = Column(("reserved", g, term), usd_per_h * HOURS_PER_MONTH, upper=most, integer=True)
             v.reserved[g, term] = v.add(column)
         for t, hours in enumerate(fleet.weight.tolist()):
-            whole = offer.box > 1
+            whole = offer.box > 1 or fleet.limited
             if offer.on_demand_usd_per_h is not None:
                 cost_od = hours * offer.on_demand_usd_per_h
                 v.on_demand[g, t] = v.add(Column(("on-demand", g, t), cost_od, upper=most, integer=whole))

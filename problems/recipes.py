@@ -151,20 +151,23 @@ def _deployment_alone(pool: Pool, d: Deployment) -> Recipe:
 
 
 def _deployment_with_api(pool: Pool, d: Deployment, api: Api) -> Recipe:
-    """For every count of replicas, the buckets dearest at the API per unit of load stay on the GPUs.
+    """The buckets dearest at the API per unit of load stay on the GPUs, up to a load; the API takes the rest.
 
-    Exact for linear prices: it is a continuous knapsack whose size is the load that the replicas may carry.
-    Counts from none to one short of what the whole demand needs, plus the whole demand itself.
+    Exact for linear prices: it is a continuous knapsack whose size is the load kept. Of all loads only those matter
+    beyond which one more replica, or one more firm replica, would be needed; plus none, plus the whole demand.
     """
     whole = _deployment_alone(pool, d)
     most = int(whole.replicas.max(initial=0))
-    counts = np.r_[0, np.arange(d.staffing.min_replicas, most + 1)]
-    slot, choice = np.nonzero(counts[None, :] < whole.replicas[:, None])
-    replicas = counts[choice]
+    steps = d.staffing.carried_load(np.arange(d.staffing.min_replicas, most + 1))
+    if pool.spot_allowed and 0 < pool.critical_share < 1:
+        steps = np.concatenate([steps, steps / pool.critical_share])
+    loads = np.unique(np.r_[0.0, steps])
+    slot, choice = np.nonzero(loads[None, :] < load_by_slot(pool, d)[:, None] * (1 - 1e-12))
+    room = loads[choice]
+    replicas = d.staffing.replicas(room)
     by_value = np.argsort(-api.usd_per_request / d.seconds_per_request, kind="stable")
     bucket_load = (pool.rate_rps * d.seconds_per_request)[slot][:, by_value]
     before = np.cumsum(bucket_load, axis=1) - bucket_load
-    room = np.where(replicas > 0, d.staffing.carried_load(replicas), 0.0)
     kept = np.clip(room[:, None] - before, 0.0, bucket_load)
     share_kept = np.divide(kept, bucket_load, out=np.zeros_like(kept), where=bucket_load > 0)
     api_rps = np.empty_like(kept)

@@ -48,15 +48,11 @@ class Staffing:
     def carried_load(self, replicas: np.ndarray) -> np.ndarray:
         """The largest load that so many replicas may carry: the inverse of R + margin(R).
 
-        R + z sqrt(k R + v^2 R^2) = n. With s = n - R: s^2 = z^2 (k R + v^2 R^2), a quadratic in R whose
-        smaller root is the answer.
+        R + z sqrt(k' R + v^2 R^2) = n with k' = (1 + c2) / (2 B) is a quadratic in R. With k = z^2 k', its root in
+        the form that loses no digits is n^2 / (n + k/2 + sqrt(k n + k^2/4 + (z v n)^2)).
         """
         n = np.asarray(replicas, dtype=float)
         k = self.z**2 * (1 + self.arrival_scv) / (2 * self.batch)
-        a = 1 - (self.z * self.rate_cv) ** 2
-        half_b = n + k / 2
-        if abs(a) < 1e-12:
-            load = n**2 / (2 * half_b)
-        else:
-            load = (half_b - np.sqrt(np.maximum(half_b**2 - a * n**2, 0.0))) / a
+        below = n + k / 2 + np.sqrt(k * n + k**2 / 4 + (self.z * self.rate_cv * n) ** 2)
+        load = np.divide(n**2, below, out=np.zeros_like(n), where=below > 0)
         return np.where(n >= self.min_replicas, load, 0.0)

@@ -115,6 +115,9 @@ class _Generation:
                     continue
             model = _without(model, slack)
             lp = solve_lp(model)
+            if lp.status is Status.INFEASIBLE:
+                feasible = False  # a limit is missed by less than the tolerance of the search for a plan
+                break
             if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
             weights = np.array([lp.x[v.pick[r]] for r in range(len(self.paths))])

@@ -43,6 +43,9 @@ class Outcome(StrEnum):
     """a plan that holds, with the gap that was reached when a limit stopped the search"""
     INTERRUPTED = "interrupted"
     INFEASIBLE = "infeasible"
+    """proved: no plan meets the limits"""
+    NOT_FOUND = "not-found"
+    """no plan was found within the limits of the search, nor proved impossible"""
 
 
 @dataclass(frozen=True)
@@ -106,14 +109,21 @@ def _within_budget(
     """Search without the budget first: its plan may keep the budget anyway, or its bound may rule every plan out."""
     budget = fleet.budget_usd_per_month
     if budget is not None:
+        started = time.monotonic()
         free = FleetSolution()
-        _search(replace(fleet, budget_usd_per_month=None), options, free, on_progress)
-        if free.best is None or limits_are_kept(fleet, free.best):
-            vars(solution).update(vars(free))
+        try:
+            _search(replace(fleet, budget_usd_per_month=None), options, free, on_progress)
+        finally:
+            if free.best is None or limits_are_kept(fleet, free.best):
+                vars(solution).update(vars(free))
+        if solution.best is not None or free.best is None:
             return
         if free.bound_usd_per_month > budget * (1 + 1e-9):
             solution.outcome = Outcome.INFEASIBLE
             return
+        if options.time_limit_s is not None:
+            left = options.time_limit_s - (time.monotonic() - started)
+            options = replace(options, time_limit_s=max(0.5, left))
     _search(fleet, options, solution, on_progress)
 
 
@@ -129,6 +139,7 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
         solution.bound_usd_per_month = max(solution.bound_usd_per_month, bound)
         tell(f"pricing, round {n}")
 
+    fleet = replace(fleet, recipes=tuple(r for r in fleet.recipes if r.offer is None or fleet.offers[r.offer].for_sale))
     if not all(fleet.recipes_of[w] for w in fleet.workloads):
         solution.outcome = Outcome.INFEASIBLE
         return
@@ -148,7 +159,9 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
     solution.seconds["pricing"] = time.monotonic() - started
     if not generated.feasible:
         ruled_out = generated.feasible is False and solution.best is None
-        solution.outcome = Outcome.INFEASIBLE if ruled_out else Outcome.FEASIBLE
+        solution.outcome = Outcome.INFEASIBLE if ruled_out else Outcome.NOT_FOUND
+        if solution.best is not None:
+            solution.outcome = Outcome.FEASIBLE
         return
     solution.bound_usd_per_month = generated.bound
     _offer(solution, heaviest_paths(fleet, generated))
@@ -176,7 +189,7 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
         _offer(solution, from_solution(narrowed, v, result.x))
     if solution.best is None:
         infeasible = result.status is Status.INFEASIBLE and not left_out
-        solution.outcome = Outcome.INFEASIBLE if infeasible else Outcome.FEASIBLE
+        solution.outcome = Outcome.INFEASIBLE if infeasible else Outcome.NOT_FOUND
         return
     proved = min(result.bound, smallest_left_out, solution.cost_usd_per_month)
     solution.bound_usd_per_month = max(generated.bound, proved)
@@ -208,6 +221,7 @@ def _count_possible(fleet: Fleet, bound: float, priced: tuple[Priced, ...], solu
 def _still_possible(fleet: Fleet, generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
     """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
     bounds = _serving_bounds(fleet, generated.bound, generated.priced)
+    cheapest = {w: min(generated.priced[r].value for r in fleet.recipes_of[w]) for w in fleet.workloads}
     threshold = best_cost + 1e-9 * abs(best_cost)
     every = np.sort(np.concatenate(bounds))
     possible = every[every <= threshold]
@@ -218,6 +232,8 @@ def _still_possible(fleet: Fleet, generated: Generated, best_cost: float) -> tup
     kept = []
     for priced, bound in zip(generated.priced, bounds, strict=True):
         mask = bound <= threshold
+        if priced.value <= cheapest[priced.recipe.workloads[0]]:
+            mask[priced.best] = True  # there is always one way to serve a workload, however many were cut
         if len(np.unique(priced.recipe.slot[mask])) == len(fleet.slot_hours):
             kept.append(priced.recipe.only(mask))
     return tuple(kept), int((possible > threshold).sum()), smallest_left_out

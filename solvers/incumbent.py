@@ -111,8 +111,10 @@ def as_start(fleet: Fleet, v: Variables, plan: Incumbent | None, n_columns: int)
             return None
         x[v.pick[r]] = 1
         recipe = fleet.recipes[r]
-        for t, replicas in zip(path.slot, path.replicas, strict=True):
-            same = np.flatnonzero((recipe.slot == t) & (recipe.replicas == replicas))
+        for t, replicas, firm in zip(path.slot, path.replicas, path.firm_replicas, strict=True):
+            same = np.flatnonzero(
+                (recipe.slot == t) & (recipe.replicas == replicas) & (recipe.firm_replicas == firm)
+            )
             if not len(same):
                 return None
             if (r, int(same[0])) in v.serve:

@@ -42,7 +42,7 @@ class Way:
 
 
 Choice = tuple[Deployment | None, Api | None]
-Forced = tuple[str, str | None, str | None, int, int]
+Forced = tuple[str, str | None, str | None, int, int, int]
 """workload, deployment, API, slot, replicas"""
 
 
@@ -83,12 +83,14 @@ def ways(pool: Pool, choice: Choice, slot: int) -> list[Way]:
     found = [_way(pool, deployment, whole, sum(loads), 0.0)]
     if api is not None:
         usd = api.usd_per_request.tolist()
-        for n in range(whole):
-            if n and n < deployment.staffing.min_replicas:
-                continue
-            room = most_load(deployment.staffing, n) if n else 0.0
+        counts = [n for n in range(whole) if not n or n >= deployment.staffing.min_replicas]
+        rooms = [most_load(deployment.staffing, n) if n else 0.0 for n in counts]
+        if pool.spot_allowed and pool.critical_share > 0:
+            # Sending a little more to the API can save a firm replica.
+            rooms += [room / pool.critical_share for room in rooms if 0 < room / pool.critical_share < sum(loads)]
+        for room in rooms:
             bill = min(_overflow_bill(rates, loads, usd, room, order) for order in _orders(len(rates)))
-            found.append(_way(pool, deployment, n, room, bill))
+            found.append(_way(pool, deployment, replicas_for(deployment.staffing, room), room, bill))
     return found
 
 
@@ -227,7 +229,7 @@ class Enumeration:
                     d, api = chosen[k]
                     key = (
                         self.case.pools[k].key, d.key if d else None, api.key if api else None,
-                        t, menu[t][k][i].replicas,
+                        t, menu[t][k][i].gpus, menu[t][k][i].firm_gpus,
                     )  # fmt: skip
                     self.forced[key] = min(cost, self.forced.get(key, math.inf))
 
@@ -397,8 +399,8 @@ def test_servings_are_left_out_only_when_no_cheaper_plan_uses_them(seed: int) ->
 
 
 def servings(recipe: Recipe) -> list[Forced]:
-    pairs = zip(recipe.slot.tolist(), recipe.replicas.tolist(), strict=True)
-    return [(recipe.pool, recipe.deployment, recipe.api, t, n) for t, n in pairs]
+    each = zip(recipe.slot.tolist(), recipe.gpus.tolist(), recipe.firm_gpus.tolist(), strict=True)
+    return [(recipe.pool, recipe.deployment, recipe.api, t, gpus, firm) for t, gpus, firm in each]
 
 
 def test_servings_cut_for_size_are_covered_by_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,10 +155,13 @@ def test_greedy_routing_is_the_best_of_every_order(seed: int) -> None:
     for i, t in enumerate(mixed.slot.tolist()):
         n = int(mixed.replicas[i])
         loads = (pool.rate_rps[t] * d.seconds_per_request).tolist()
-        if n == staffed(d.staffing, sum(loads)):
-            assert mixed.api_usd_per_h[i] == 0.0
+        if mixed.api_usd_per_h[i] == 0.0:
+            assert n == staffed(d.staffing, sum(loads))
             continue
         room = float(d.staffing.carried_load(np.array([n]))[0]) if n else 0.0
+        firm = int(mixed.firm_replicas[i])
+        if n and pool.spot_allowed and pool.critical_share > 0:
+            room = min(room, float(d.staffing.carried_load(np.array([firm]))[0]) / pool.critical_share)
         partial += n > 0
         best = min(
             _bill(loads, pool.rate_rps[t].tolist(), api.usd_per_request.tolist(), room, order)

@@ -12,7 +12,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from planner.complaints import Complaint, did_you_mean, listed, shown
+from planner.complaints import Complaint, did_you_mean, shown
 from planner.results.points import BenchPoint, Record, Spread, iso_date
 
 LONG_COLUMNS = ("model", "gpu", "input_len", "output_len", "batch_or_concurrency", "metric", "value")

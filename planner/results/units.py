@@ -109,6 +109,6 @@ def _in_flight_contradiction(point: BenchPoint, e2e_ms: float | None) -> str:
 
 def _note(before: BenchPoint, after: BenchPoint, why: str) -> str:
     changed = [name for name in LATENCIES if getattr(before, name) != getattr(after, name)]
-    longer = sum(getattr(after, n).typical or 0 for n in changed) > sum(getattr(before, n).typical or 0 for n in changed)
+    longer = any((getattr(after, n).typical or 0) > (getattr(before, n).typical or 0) for n in changed)
     names = listed([name.removesuffix("_ms").upper() for name in changed], "and")
     return f"{names} taken as {'seconds' if longer else 'microseconds'} and converted to ms: {why}"
