@@ -6,11 +6,14 @@
 
 Prefill gets one ratio, from the TTFT of requests that met no others. The decode step gets a ratio for each
 number in flight that was measured; between them it is interpolated in logarithms, beyond them it stays.
+
+Under load a point gives the sum of both. Where nothing else tells them apart, or where a measured prefill leaves
+no time for decode steps that the hardware needs, the split is the one that makes the decode ratios most alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +28,12 @@ ALONE = 2.0
 QUEUED_FRAC = 0.85
 """Below this share of the concurrency, requests queued inside the engine; above, it is the run's start and end."""
 
-PrefillBasis = Literal["measured", "bounded", "predicted"]
+DECODE_SPREAD, PREFILL_SPREAD = 0.15, 0.3
+"""how far apart decode ratios are expected to be, and prefill from its prediction; in logarithms"""
+MOST_PREFILL_RATIO = 3.0
+"""a prefill slower than this against its prediction is not believed without a TTFT that shows it"""
+
+PrefillBasis = Literal["measured", "fitted", "predicted"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +44,11 @@ class Correction:
     """ascending; empty where no decode step was measured"""
     decode_ratios: np.ndarray
     prefill_ratio: float
+    """of the time that a prefill keeps the replica from other work, which sets rates and TPOT"""
+    ttft_ratio: float
+    """of the time that a lone request waits for its first token; overlap with decode steps does not shorten it"""
     prefill_basis: PrefillBasis
-    """measured: TTFT of lone requests. bounded: lowered to what rates and TTFT under load allow. predicted: 1"""
+    """measured: TTFT of lone requests; fitted: what rates and TPOT under load leave for it; predicted: 1"""
 
     def decode_ratio(self, batch: np.ndarray | float) -> np.ndarray:
         batch = np.asarray(batch, dtype=float)
@@ -46,7 +57,7 @@ class Correction:
         return np.exp(np.interp(np.log(np.maximum(batch, 1.0)), np.log(self.in_flight), np.log(self.decode_ratios)))
 
 
-UNCORRECTED = Correction(np.array([]), np.array([]), 1.0, "predicted")
+UNCORRECTED = Correction(np.array([]), np.array([]), 1.0, 1.0, "predicted")
 
 
 @dataclass(frozen=True)
@@ -63,17 +74,16 @@ def correction_of(profile: Profile, machine: Machine) -> Correction:
 
 
 def correction_from(points: Sequence[MeasuredPoint], machine: Machine) -> Correction:
-    ratio, basis = _prefill_ratio(points, machine)
-    measured: dict[float, list[float]] = {}
-    for point in points:
-        step = _step_s(point, machine, ratio)
-        if step is not None:
-            in_flight = in_flight_of(point)
-            predicted_s = float(decode_step_s(machine, in_flight, _context(point)))
-            measured.setdefault(in_flight, []).append(float(np.log(step / predicted_s)))
-    batches = sorted(measured)
-    ratios = np.exp([np.mean(measured[batch]) for batch in batches])
-    return Correction(np.array(batches), np.array(ratios), ratio, basis)
+    if not points:
+        return UNCORRECTED
+    steps = _Steps.of(points, machine)
+    alone = _lone_ttft_ratio(points, machine)
+    ratio, basis = _prefill_ratio(points, machine, steps, alone)
+    logs = np.log(steps.ratios(ratio))
+    batches = np.unique(steps.in_flight)
+    means = [float(np.mean(logs[steps.in_flight == batch])) for batch in batches]
+    ttft_ratio = alone if alone is not None else max(1.0, ratio)
+    return Correction(batches, np.exp(means), ratio, ttft_ratio, basis)
 
 
 def predicted(
@@ -81,10 +91,11 @@ def predicted(
 ) -> Prediction:
     """One run as the corrected roofline has it; TTFT without any waiting."""
     step = decode_step_s(machine, in_flight, input_tokens + output_tokens / 2) * correction.decode_ratio(in_flight)
-    prefill = float(prefill_s(machine, input_tokens)) * correction.prefill_ratio
+    alone = float(prefill_s(machine, input_tokens))
+    prefill = alone * correction.prefill_ratio
     return Prediction(
         tpot_ms=float(step + (in_flight - 1) * prefill / output_tokens) * 1e3,
-        ttft_ms=prefill * 1e3,
+        ttft_ms=alone * correction.ttft_ratio * 1e3,
         requests_per_s=float(1 / (prefill + output_tokens * step / in_flight)),
         decode_step_ms=float(step) * 1e3,
     )
@@ -92,65 +103,87 @@ def predicted(
 
 def in_flight_of(point: MeasuredPoint) -> float:
     """The requests that shared the replica: what the run allowed, unless many of them waited in a queue."""
-    if point.tpot_ms is None or point.requests_per_s is None:
-        return max(1.0, point.concurrency)
-    # Prefills come one after another, so they hold one request at most.
-    prefilling = min(1.0, point.requests_per_s * (point.ttft_ms or 0.0) / 1e3)
+    # Prefills come one after another, so they hold at most one request beside those that are being decoded.
+    known = point.requests_per_s is not None and point.ttft_ms is not None
+    prefilling = min(1.0, (point.requests_per_s or 0.0) * (point.ttft_ms or 0.0) / 1e3) if known else 1.0
     busy = running(point) + prefilling
     return max(1.0, point.concurrency if busy >= QUEUED_FRAC * point.concurrency else busy)
 
 
-def _context(point: MeasuredPoint) -> float:
-    return point.input_tokens + point.output_tokens / 2
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """The decode steps that points imply: `measured_s - prefill ratio x prefill_s`, one entry per point."""
+
+    in_flight: np.ndarray
+    measured_s: np.ndarray
+    prefill_s: np.ndarray
+    """the part of what was measured that is prefill, if prefill is as predicted"""
+    predicted_s: np.ndarray
+    least_s: np.ndarray
+
+    @classmethod
+    def of(cls, points: Sequence[MeasuredPoint], machine: Machine) -> _Steps:
+        rows = []
+        for point in points:
+            parts = _parts(point, in_flight_of(point), float(prefill_s(machine, point.input_tokens)))
+            if parts is not None:
+                context = point.input_tokens + point.output_tokens / 2
+                predicted_s = float(decode_step_s(machine, in_flight_of(point), context))
+                rows.append((in_flight_of(point), *parts, predicted_s, _least(machine).step_s(running(point), context)))
+        return cls(*np.array(rows, dtype=float).reshape(-1, 5).T)
+
+    def ratios(self, prefill_ratio: float) -> np.ndarray:
+        return np.maximum(self.measured_s - prefill_ratio * self.prefill_s, self.least_s) / self.predicted_s
+
+    def leave_too_little(self, prefill_ratio: float) -> bool:
+        return bool(np.any(self.measured_s - prefill_ratio * self.prefill_s < self.least_s))
 
 
-def _prefill_ratio(points: Sequence[MeasuredPoint], machine: Machine) -> tuple[float, PrefillBasis]:
-    alone = [_ttft_ratio(p, machine) for p in points if p.ttft_ms is not None and p.concurrency <= ALONE]
-    ratio = float(np.exp(np.mean(np.log(alone)))) if alone else 1.0
-    bounds = list(_bounds(points, machine))
-    if not alone:
-        bounds += [_ttft_ratio(p, machine) for p in points if p.ttft_ms is not None]
-    lowest = min(bounds, default=ratio)
-    if lowest >= ratio:
-        return ratio, "measured" if alone else "predicted"
-    replica = _replica(machine)
-    floor = max(replica.prefill_s(p.input_tokens) / float(prefill_s(machine, p.input_tokens)) for p in points)
-    return max(lowest, min(floor, ratio)), "bounded"
+def _parts(point: MeasuredPoint, in_flight: float, prefill: float) -> tuple[float, float] | None:
+    """What a point measures per step, and how much of that is prefill; None if it measures prefill alone."""
+    if point.decode_step_ms is not None:
+        return point.decode_step_ms / 1e3, 0.0
+    if point.tpot_ms is not None:
+        return point.tpot_ms / 1e3, (in_flight - 1) * prefill / point.output_tokens
+    if point.requests_per_s is not None:
+        per_step = in_flight / point.output_tokens
+        return per_step / point.requests_per_s, per_step * prefill
+    return None
 
 
 def _ttft_ratio(point: MeasuredPoint, machine: Machine) -> float:
     return (point.ttft_ms or 0.0) / 1e3 / float(prefill_s(machine, point.input_tokens))
 
 
-def _bounds(points: Iterable[MeasuredPoint], machine: Machine) -> Iterable[float]:
-    """What prefill may take at most: a rate or TPOT leaves only so much beside the fastest decode step."""
-    for point in points:
-        in_flight, prefill = in_flight_of(point), float(prefill_s(machine, point.input_tokens))
-        step = _least_step_s(point, machine)
-        if point.tpot_ms is not None and in_flight > 1:
-            yield max(0.0, point.tpot_ms / 1e3 - step) * point.output_tokens / ((in_flight - 1) * prefill)
-        elif point.tpot_ms is None and point.requests_per_s is not None:
-            yield max(0.0, 1 / point.requests_per_s - point.output_tokens * step / in_flight) / prefill
+def _lone_ttft_ratio(points: Sequence[MeasuredPoint], machine: Machine) -> float | None:
+    alone = [p for p in points if p.ttft_ms is not None and p.concurrency <= ALONE]
+    return float(np.exp(np.mean([np.log(_ttft_ratio(p, machine)) for p in alone]))) if alone else None
 
 
-def _step_s(point: MeasuredPoint, machine: Machine, prefill_ratio: float) -> float | None:
-    """The decode step that a point implies; None if it measures none."""
-    in_flight = in_flight_of(point)
-    prefill = float(prefill_s(machine, point.input_tokens)) * prefill_ratio
-    if point.decode_step_ms is not None:
-        step = point.decode_step_ms / 1e3
-    elif point.tpot_ms is not None:
-        step = point.tpot_ms / 1e3 - (in_flight - 1) * prefill / point.output_tokens
-    elif point.requests_per_s is not None:
-        step = in_flight * (1 / point.requests_per_s - prefill) / point.output_tokens
+def _prefill_ratio(
+    points: Sequence[MeasuredPoint], machine: Machine, steps: _Steps, alone: float | None
+) -> tuple[float, PrefillBasis]:
+    if alone is not None:
+        if not steps.leave_too_little(alone):
+            return alone, "measured"
+        expected = most = alone
+    elif steps.prefill_s.any():
+        # Under load TTFT is prefill and waiting, so it bounds prefill from above only.
+        expected = 1.0
+        most = min([MOST_PREFILL_RATIO, *(_ttft_ratio(p, machine) for p in points if p.ttft_ms is not None)])
     else:
-        return None
-    return max(step, _least_step_s(point, machine))
+        return 1.0, "predicted"
+    least = max(_least(machine).prefill_s(p.input_tokens) / float(prefill_s(machine, p.input_tokens)) for p in points)
+    return _most_even(steps, expected, min(least, most), most), "fitted"
 
 
-def _least_step_s(point: MeasuredPoint, machine: Machine) -> float:
-    return _replica(machine).step_s(running(point), _context(point))
+def _most_even(steps: _Steps, expected: float, least: float, most: float) -> float:
+    """The prefill ratio that makes the decode ratios most alike without straying far from what is expected."""
+    tried = np.geomspace(least, most, 80)
+    logs = np.log([steps.ratios(ratio) for ratio in tried])
+    spread = np.sum((logs - logs.mean(axis=1, keepdims=True)) ** 2, axis=1) / DECODE_SPREAD**2
+    return float(tried[np.argmin(spread + np.log(tried / expected) ** 2 / PREFILL_SPREAD**2)])
 
 
-def _replica(machine: Machine) -> Replica:
+def _least(machine: Machine) -> Replica:
     return Replica(machine.model, machine.quantization, machine.gpu, machine.gpus)

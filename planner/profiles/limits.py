@@ -5,8 +5,8 @@
     prefill      >= 2 x active parameters x input tokens / arithmetic                             [s]
 
 Each is a true lower bound, so that a good measurement is never refused: the table of input embeddings is not
-read as a whole, a mixture reads at least its active experts, the KV cache may be kept in 8 bit, and arithmetic
-may run in any precision down to that of the weights.
+read as a whole, the requests of a mixture may choose among half of its experts only, the KV cache may be kept in
+8 bit, and arithmetic may run in any precision down to that of the weights.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from planner.profiles.schema import MaxRate, MeasuredPoint, Profile
 ROUNDING = 0.98
 """datasheets round, by a percent or two"""
 LEAST_KV_BITS = 8.0
+USED_EXPERTS_FRAC = 0.5
 PRECISION_BITS = {"fp16": 16, "fp8": 8, "int8": 8, "fp4": 4}
 
 Broken = tuple[str, str]
@@ -53,12 +54,17 @@ class Replica:
         """Parameters that every token is multiplied with; looking up an embedding multiplies nothing."""
         return self.model.active_parameters_b * 1e9 - self._embedding_parameters
 
-    @property
-    def weight_bytes_read(self) -> float:
-        embedding = self._embedding_parameters
-        resident = self.model.parameters_b * 1e9 - embedding
-        whole = weight_bytes(self.model, self.quantization) - 2 * embedding
-        return whole * self.working_parameters / resident
+    def weight_bytes_read(self, in_flight: float) -> float:
+        """of a decode step: everything but the table of embeddings, and the experts that someone chose"""
+        whole = weight_bytes(self.model, self.quantization) - 2 * self._embedding_parameters
+        if self.model.moe is None:
+            return whole
+        chosen = self.model.moe.experts_per_token / self.model.moe.experts
+        unread_by_one = self.model.parameters_b - self.model.active_parameters_b
+        routed_frac = unread_by_one / (1 - chosen) / self.model.parameters_b
+        used = max(chosen, USED_EXPERTS_FRAC)
+        touched = used * (1 - (1 - chosen / used) ** max(in_flight, 1.0))
+        return whole * (1 - routed_frac * (1 - touched))
 
     @property
     def _embedding_parameters(self) -> float:
@@ -69,7 +75,7 @@ class Replica:
         return float(kv_bytes(self.model, self.quantization, context_tokens)) * min(bits, LEAST_KV_BITS) / bits
 
     def step_bytes(self, in_flight: float, context_tokens: float) -> float:
-        return self.weight_bytes_read + in_flight * self.kv_bytes_read(context_tokens)
+        return self.weight_bytes_read(in_flight) + in_flight * self.kv_bytes_read(context_tokens)
 
     def step_s(self, in_flight: float, context_tokens: float) -> float:
         """the least that one decode step can take"""
@@ -83,7 +89,7 @@ class Replica:
         return 2 * per_token * tokens / self.flops
 
     def most_in_flight(self, context_tokens: float) -> float:
-        room = self.gpu.vram_gb * 1e9 * self.gpus - self.weight_bytes_read
+        room = self.gpu.vram_gb * 1e9 * self.gpus - weight_bytes(self.model, self.quantization)
         return max(1.0, room / self.kv_bytes_read(context_tokens))
 
 
