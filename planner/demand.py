@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from planner.units import (
     AnyFraction,
@@ -43,6 +45,10 @@ class ModelSpec(Strict):
     @classmethod
     def _name_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(core_schema)]}
 
 
 class Forecast(Strict):
@@ -105,6 +111,10 @@ class Spread(Strict):
     @classmethod
     def _one_number(cls, value: Any) -> Any:
         return value if isinstance(value, dict | list | None) else {"p50": value, "p95": value}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [TypeAdapter(PositiveCount).json_schema(), handler(core_schema)]}
 
     @model_validator(mode="after")
     def _in_order(self) -> Spread:

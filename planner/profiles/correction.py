@@ -28,8 +28,8 @@ ALONE = 2.0
 QUEUED_FRAC = 0.85
 """Below this share of the concurrency, requests queued inside the engine; above, it is the run's start and end."""
 
-DECODE_SPREAD, PREFILL_SPREAD = 0.15, 0.3
-"""how far apart decode ratios are expected to be, and prefill from its prediction; in logarithms"""
+DECODE_SPREAD, PREFILL_SPREAD, MISSED_SPREAD = 0.15, 0.3, 0.05
+"""how far apart decode ratios may be, prefill from what is expected, and sums from their points; in logarithms"""
 MOST_PREFILL_RATIO = 3.0
 """a prefill slower than this against its prediction is not believed without a TTFT that shows it"""
 
@@ -102,7 +102,7 @@ def predicted(
 
 
 def in_flight_of(point: MeasuredPoint) -> float:
-    """The requests that shared the replica: what the run allowed, unless many of them waited in a queue."""
+    """The requests inside the replica: those that the run allowed, unless many of them waited in a queue."""
     # Prefills come one after another, so they hold at most one request beside those that are being decoded.
     known = point.requests_per_s is not None and point.ttft_ms is not None
     prefilling = min(1.0, (point.requests_per_s or 0.0) * (point.ttft_ms or 0.0) / 1e3) if known else 1.0
@@ -134,6 +134,11 @@ class _Steps:
 
     def ratios(self, prefill_ratio: float) -> np.ndarray:
         return np.maximum(self.measured_s - prefill_ratio * self.prefill_s, self.least_s) / self.predicted_s
+
+    def missed(self, prefill_ratio: float) -> np.ndarray:
+        """How far, in logarithms, the steps and prefills then lie above what was measured."""
+        prefill = prefill_ratio * self.prefill_s
+        return np.log((self.ratios(prefill_ratio) * self.predicted_s + prefill) / self.measured_s)
 
     def leave_too_little(self, prefill_ratio: float) -> bool:
         return bool(np.any(self.measured_s - prefill_ratio * self.prefill_s < self.least_s))
@@ -182,7 +187,9 @@ def _most_even(steps: _Steps, expected: float, least: float, most: float) -> flo
     tried = np.geomspace(least, most, 80)
     logs = np.log([steps.ratios(ratio) for ratio in tried])
     spread = np.sum((logs - logs.mean(axis=1, keepdims=True)) ** 2, axis=1) / DECODE_SPREAD**2
-    return float(tried[np.argmin(spread + np.log(tried / expected) ** 2 / PREFILL_SPREAD**2)])
+    missed = np.sum([steps.missed(ratio) ** 2 for ratio in tried], axis=1) / MISSED_SPREAD**2
+    strayed = np.log(tried / expected) ** 2 / PREFILL_SPREAD**2
+    return float(tried[np.argmin(spread + missed + strayed)])
 
 
 def _least(machine: Machine) -> Replica:

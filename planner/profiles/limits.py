@@ -6,7 +6,8 @@
 
 Each is a true lower bound, so that a good measurement is never refused: the table of input embeddings is not
 read as a whole, the requests of a mixture may choose among half of its experts only, the KV cache may be kept in
-8 bit, and arithmetic may run in any precision down to that of the weights.
+8 bit, and arithmetic may run in any precision down to that of the weights. Speculative decoding and a prefix cache
+that hits do break them; what was measured with these does not tell how fast the replica is without.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Replica:
             return whole
         chosen = self.model.moe.experts_per_token / self.model.moe.experts
         unread_by_one = self.model.parameters_b - self.model.active_parameters_b
-        routed_frac = unread_by_one / (1 - chosen) / self.model.parameters_b
+        routed_frac = unread_by_one / max(1 - chosen, 1e-9) / self.model.parameters_b
         used = max(chosen, USED_EXPERTS_FRAC)
         touched = used * (1 - (1 - chosen / used) ** max(in_flight, 1.0))
         return whole * (1 - routed_frac * (1 - touched))
@@ -124,9 +125,11 @@ def too_large(replica: Replica) -> str:
 def beyond_limits(replica: Replica, point: MeasuredPoint) -> Iterator[Broken]:
     """Every measurement of a point that is faster than the datasheet allows."""
     context = point.input_tokens + point.output_tokens / 2
+    broken = False
     for field, in_flight in (("tpot_ms", running(point)), ("decode_step_ms", point.concurrency)):
         measured = getattr(point, field)
         if measured is not None and measured < ROUNDING * 1e3 * replica.step_s(in_flight, context):
+            broken = True
             yield field, f"{_step_words(replica, in_flight, context)}; the file says {measured:.3g} ms"
     if point.ttft_ms is not None and point.ttft_ms < ROUNDING * 1e3 * replica.prefill_s(point.input_tokens):
         least = replica.prefill_s(point.input_tokens)
@@ -137,7 +140,7 @@ def beyond_limits(replica: Replica, point: MeasuredPoint) -> Iterator[Broken]:
                 f"at {_rate(replica)} that is {least * 1e3:.3g} ms; the file says {point.ttft_ms:.3g} ms"
             ),
         )
-    if point.requests_per_s is not None:
+    if point.requests_per_s is not None and not broken:
         rate = MaxRate(
             input_tokens=point.input_tokens,
             output_tokens=point.output_tokens,
@@ -165,16 +168,14 @@ def rate_beyond_limits(replica: Replica, rate: MaxRate, in_flight: float | None 
 
 
 def _step_words(replica: Replica, in_flight: float, context: float) -> str:
-    gigabytes = replica.step_bytes(in_flight, context) / 1e9
-    reading_s = gigabytes * 1e9 / replica.bandwidth
-    least_s = replica.step_s(in_flight, context)
+    bytes_read, least_s = replica.step_bytes(in_flight, context), replica.step_s(in_flight, context)
     many = f" for {in_flight:.3g} requests" if in_flight > 1 else ""
-    if least_s > reading_s:
+    if least_s > bytes_read / replica.bandwidth:
         tflop = least_s * replica.flops / 1e12
         return f"a decode step{many} takes {tflop:.3g} TFLOP; at {_rate(replica)} that is {least_s * 1e3:.2g} ms"
     speed = f"{replica.gpu.bandwidth_gb_per_s / 1e3:.3g} TB/s"
     speed = speed if replica.gpus == 1 else f"{replica.gpus} x {speed}"
-    return f"a decode step{many} must read {gigabytes:.3g} GB; at {speed} that is {least_s * 1e3:.2g} ms"
+    return f"a decode step{many} must read {bytes_read / 1e9:.3g} GB; at {speed} that is {least_s * 1e3:.2g} ms"
 
 
 def _rate(replica: Replica) -> str:

@@ -14,7 +14,7 @@ from planner.profiles.schema import MaxRate, MeasuredPoint, Profile
 from planner.results.points import BenchPoint
 
 MOST_FAILED_FRAC = 0.1
-CHECK_DEPLOYMENT = "Check GPU, GPUs per replica and quantization; no speculative decoding, no prefix cache"
+CHECK_DEPLOYMENT = "Check GPUs and quantization"
 Deployment = tuple[str, str, str, int]
 
 

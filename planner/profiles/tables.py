@@ -41,15 +41,15 @@ def max_rate(profile: Profile, input_tokens: float, output_tokens: float) -> flo
         return None
     lower_in, upper_in, share_in = _between(inputs, input_tokens)
     lower_out, upper_out, share_out = _between(outputs, output_tokens)
-    corners = {
-        (lower_in, lower_out): (1 - share_in) * (1 - share_out),
-        (upper_in, lower_out): share_in * (1 - share_out),
-        (lower_in, upper_out): (1 - share_in) * share_out,
-        (upper_in, upper_out): share_in * share_out,
-    }
-    needed = {corner: share for corner, share in corners.items() if share > 0}
-    if all(corner in table for corner in needed):
-        return 1 / sum(share * table[corner] for corner, share in needed.items())
+    corners = (
+        ((lower_in, lower_out), (1 - share_in) * (1 - share_out)),
+        ((upper_in, lower_out), share_in * (1 - share_out)),
+        ((lower_in, upper_out), (1 - share_in) * share_out),
+        ((upper_in, upper_out), share_in * share_out),
+    )
+    needed = [(corner, share) for corner, share in corners if share > 0]
+    if all(corner in table for corner, _ in needed):
+        return 1 / sum(share * table[corner] for corner, share in needed)
     longer = [seconds for (a, b), seconds in table.items() if a >= input_tokens and b >= output_tokens]
     return 1 / min(longer) if longer else None
 

@@ -94,8 +94,8 @@ def line_chart(title: str, lines: Sequence[Line], x: Axis, y: Axis, limit: tuple
         at = py(limit[0])
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}" stroke="#dc2626" '
                      f'stroke-dasharray="6 4"/>')  # fmt: skip
-        place = f'x="{WIDTH - RIGHT}" y="{at - 6:.1f}"'
-        parts.append(f'<text {place} text-anchor="end" fill="#dc2626">{escape(limit[1])}</text>')
+        place = f'x="{LEFT + 8}" y="{at - 6:.1f}"'
+        parts.append(f'<text {place} fill="#dc2626">{escape(limit[1])}</text>')
     for k, line in enumerate(lines):
         points = [(px(a), py(b)) for a, b in zip(line.x, line.y, strict=True)]
         parts += _drawn(line, PALETTE[k % len(PALETTE)], k, points)

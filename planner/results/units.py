@@ -41,9 +41,10 @@ def settled(point: BenchPoint) -> Settled:
     if not wrong:
         return Settled(point)
     for readings in _readings():
-        fitting = [other for other in (_read_as(point, reading) for reading in readings) if not _contradiction(other)]
+        fitting = {other for other in (_read_as(point, reading) for reading in readings) if not _contradiction(other)}
         if len(fitting) == 1:
-            return Settled(replace(fitting[0], notes=(*point.notes, _note(point, fitting[0], wrong))))
+            meant = fitting.pop()
+            return Settled(replace(meant, notes=(*point.notes, _note(point, meant, wrong))))
     return Settled(point, wrong, "Check the units; TTFT, TPOT and E2E are read in ms")
 
 

@@ -1,0 +1,424 @@
+"""From a demand file to a case: defaults are said, own figures win, means are kept, and the hash is stable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from genai_prices import Usage, calc_price
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import planner
+from planner import api_prices
+from planner.baseline import tokens_per_request
+from planner.case import Case, Workload, case_from_json
+from planner.catalog import Offer, shipped_catalog
+from planner.slots import rates_rps, requests_per_month, slots_of
+from planner.starter import starter_text
+
+FIVE_LINES = """\
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 400k}
+baseline: openai/gpt-4o-mini
+"""
+L40S = "aws/g6e.xlarge@us-east-1"
+
+
+def case_of(text: str = FIVE_LINES) -> Case:
+    return planner.case_from_text(text)
+
+
+def workload_of(below: str = "", forecast: str = "{requests_per_day: 400k}") -> Workload:
+    text = FIVE_LINES.replace("{requests_per_day: 400k}", forecast)
+    return case_of(text.replace("baseline:", f"    {below}\nbaseline:" if below else "baseline:")).workloads[0]
+
+
+def offer_of(prices: str, key: str = L40S) -> Offer:
+    return case_of(FIVE_LINES + f"prices:\n  {prices}\n").offers[key]
+
+
+# -- defaults -------------------------------------------------------------------------------------------------------
+
+
+DEFAULTS = (
+    "forecast.shape", "forecast.variation", "forecast.burstiness", "tokens.input", "tokens.output", "slo.ttft_p95",
+    "slo.tpot_p95", "quality.max_loss", "spot.critical_share", "menu.regions", "menu.gpus", "menu.quantizations",
+    "menu.purchase", "policy.min_replicas", "policy.engineers", "horizon",
+)  # fmt: skip
+
+
+def test_five_lines_are_enough_and_every_default_is_said() -> None:
+    case = case_of()
+    said = [assumption.key for assumption in case.assumptions]
+    for name in DEFAULTS:
+        assert len([key for key in said if name in key]) == 1, name
+    assert all(assumption.value and assumption.why for assumption in case.assumptions)
+
+
+def test_five_lines_plan() -> None:
+    plan = planner.plan_fleet(case_of())
+    assert plan.cost_usd_per_month <= plan.baseline.cost_usd_per_month * (1 + 1e-9)
+    assert plan.assumptions == case_of().assumptions
+
+
+def test_what_is_given_is_not_said_to_be_assumed() -> None:
+    said = [assumption.key for assumption in case_of(starter_text()).assumptions]
+    given = [name for name in DEFAULTS if not any(name in key for key in said)]
+    assert set(given) >= set(DEFAULTS) - {"forecast.variation", "forecast.burstiness", "policy.engineers", "horizon"}
+
+
+def test_the_default_menu_is_one_region_without_commitments() -> None:
+    case = case_of()
+    assert {(offer.provider, offer.region) for offer in case.offers.values()} == {("aws", "us-east-1")}
+    assert not any(way.startswith("reserved") for way in case.purchase)
+    assert case.menu_apis == (case.baseline,) == ("openai/gpt-4o-mini",)
+    assert case_of(FIVE_LINES + "menu: {apis: []}\n").menu_apis == ()
+
+
+def test_a_file_is_named_after_itself_unless_it_has_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "q1-2027.yaml"
+    file.write_text(FIVE_LINES, encoding="utf-8")
+    assert planner.load_case(file).name == "q1-2027"
+    file.write_text("name: next quarter\n" + FIVE_LINES, encoding="utf-8")
+    assert planner.load_case(str(file)).name == "next quarter"
+
+
+def test_names_are_found_by_alias_and_in_any_case() -> None:
+    text = FIVE_LINES.replace("llama-3.1-8b", "LLAMA-3.1-8B") + "menu: {gpus: [L40S], quantizations: [BF16]}\n"
+    case = case_of(text)
+    assert case.workloads[0].models[0].model == "llama-3.1-8b"
+    assert list(case.quantizations) == ["fp16"]
+    assert {offer.gpu for offer in case.offers.values()} == {"l40s"}
+
+
+# -- demand ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_day_of_hours_holds_every_day() -> None:
+    hours = list(range(100, 124))
+    workload = workload_of(forecast=f"{{hourly: {hours}}}")
+    assert workload.weekday_rps == pytest.approx([h / 3600 for h in hours])
+    assert workload.weekend_rps == workload.weekday_rps
+
+
+def test_two_days_are_a_weekday_and_a_weekend_day() -> None:
+    hours = list(range(100, 148))
+    workload = workload_of(forecast=f"{{hourly: {hours}}}")
+    assert workload.weekday_rps == pytest.approx([h / 3600 for h in hours[:24]])
+    assert workload.weekend_rps == pytest.approx([h / 3600 for h in hours[24:]])
+
+
+def test_a_week_of_hours_keeps_its_total_and_shows_its_variation() -> None:
+    rng = np.random.default_rng(7)
+    week = (1000 + 400 * rng.random(168)).round().tolist()
+    text = FIVE_LINES.replace("{requests_per_day: 400k}", f"{{hourly: {week}}}")
+    case = case_of(text)
+    workload, slots = case.workloads[0], slots_of(case)
+    assert requests_per_month(workload, slots) == pytest.approx(sum(week) * 730 / 168)
+    steady = case_of(FIVE_LINES.replace("{requests_per_day: 400k}", f"{{hourly: {[1000] * 168}}}")).workloads[0]
+    assert 0 < steady.rate_cv < workload.rate_cv < 0.5
+
+
+@pytest.mark.parametrize("shape", ["flat", "business-hours", "consumer"])
+def test_requests_per_day_is_the_mean_over_the_week(shape: str) -> None:
+    case = case_of(FIVE_LINES.replace("400k}", f"400k, shape: {shape}}}"))
+    assert requests_per_month(case.workloads[0], slots_of(case)) == pytest.approx(400_000 * 730 / 24)
+
+
+def test_without_growth_there_is_one_pair_of_days_and_with_it_three() -> None:
+    flat, grown = slots_of(case_of()), slots_of(case_of(FIVE_LINES.replace("400k}", "400k, growth_per_month: 10%}")))
+    assert (len(flat), len(grown)) == (48, 3 * 48)
+    for slots, months in ((flat, 1), (grown, 3)):
+        assert sum(slot.hours_per_month for slot in slots) == pytest.approx(730 * months)
+
+
+def test_growth_compounds_from_month_to_month() -> None:
+    case = case_of(FIVE_LINES.replace("400k}", "400k, growth_per_month: 10%}"))
+    rates = rates_rps(case.workloads[0], slots_of(case)).reshape(3, 48)
+    assert rates[1] == pytest.approx(rates[0] * 1.1)
+    assert rates[2] == pytest.approx(rates[0] * 1.21)
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(
+    st.floats(min_value=10, max_value=50_000),
+    st.floats(min_value=1, max_value=20),
+    st.floats(min_value=10, max_value=5_000),
+    st.floats(min_value=1, max_value=20),
+)
+def test_slicing_keeps_the_means_of_the_log_normals(
+    input_p50: float, input_ratio: float, output_p50: float, output_ratio: float
+) -> None:
+    spreads = ((input_p50, input_p50 * input_ratio), (output_p50, output_p50 * output_ratio))
+    inputs, outputs = (f"{{p50: {p50!r}, p95: {p95!r}}}" for p50, p95 in spreads)
+    workload = workload_of(f"tokens: {{input: {inputs}, output: {outputs}}}")
+    assert sum(b.share_frac for b in workload.buckets) == pytest.approx(1)
+    expected = [p50 * np.exp((np.log(p95 / p50) / 1.6448536269514722) ** 2 / 2) for p50, p95 in spreads]
+    assert sum(b.share_frac * b.input_tokens for b in workload.buckets) == pytest.approx(expected[0], rel=1e-6)
+    assert sum(b.share_frac * b.output_tokens for b in workload.buckets) == pytest.approx(expected[1], rel=1e-6)
+
+
+def test_one_number_is_one_length() -> None:
+    (bucket,) = workload_of("tokens: {input: 900, output: 1.2k}").buckets
+    assert (bucket.share_frac, bucket.input_tokens, bucket.output_tokens) == (1.0, 900, 1200)
+
+
+def test_own_buckets_are_taken_as_they_are() -> None:
+    shares = "{input: 100, output: 10, share: 75%}, {input: 4k, output: 300, share: 25%}"
+    workload = workload_of(f"tokens: {{buckets: [{shares}, {{input: 9, output: 9, share: 0%}}]}}")
+    assert [(b.share_frac, b.input_tokens, b.output_tokens) for b in workload.buckets] == [
+        (0.75, 100, 10),
+        (0.25, 4000, 300),
+    ]
+    assert tokens_per_request(workload) == pytest.approx(0.75 * 110 + 0.25 * 4300)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds", "percentile"), [("ttft_p99: 250ms", 0.25, 0.99), ("ttft_p50: 2 min", 120.0, 0.5)]
+)
+def test_objectives_keep_their_percentile(written: str, seconds: float, percentile: float) -> None:
+    ttft = workload_of(f"slo: {{{written}}}").ttft
+    assert (ttft.seconds, ttft.percentile) == (pytest.approx(seconds), percentile)
+
+
+# -- own prices -----------------------------------------------------------------------------------------------------
+
+
+def test_an_own_price_wins_and_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "case.yaml"
+    file.write_text(FIVE_LINES + "prices: {aws/g6e.xlarge: {on_demand: $1.70/h}}\n", encoding="utf-8")
+    price = planner.load_case(file).offers[L40S].prices.on_demand
+    assert price is not None
+    assert price.usd_per_h == 1.70
+    assert "case.yaml" in price.source
+
+
+def test_changes_are_on_the_list_price_and_on_the_own_on_demand_price() -> None:
+    listed = shipped_catalog().offers[L40S].prices
+    assert listed.on_demand and listed.spot
+    prices = offer_of("aws/g6e.xlarge: {reserved_1y: -40%}").prices
+    assert prices.reserved_1y and prices.reserved_1y.usd_per_h == pytest.approx(0.6 * listed.on_demand.usd_per_h)
+    assert prices.on_demand == listed.on_demand and prices.spot == listed.spot
+    prices = offer_of("aws/g6e.xlarge: {on_demand: -10%}").prices
+    assert prices.on_demand and prices.on_demand.usd_per_h == pytest.approx(0.9 * listed.on_demand.usd_per_h)
+    prices = offer_of("aws/g6e.xlarge: {on_demand: $1.70/h, reserved_1y: -40%, reserved_3y: -60%, spot: $0.5/h}").prices
+    assert prices.reserved_1y and prices.reserved_1y.usd_per_h == pytest.approx(0.6 * 1.70)
+    assert prices.reserved_3y and prices.reserved_3y.usd_per_h == pytest.approx(0.4 * 1.70)
+    assert prices.spot and prices.spot.p50_usd_per_h == 0.5
+
+
+def test_a_price_for_one_region_leaves_the_other_alone() -> None:
+    text = FIVE_LINES + "menu: {providers: [aws], regions: [us-east-1, us-west-2]}\n"
+    west = L40S.replace("east-1", "west-2")
+    one, both = case_of(text + f"prices: {{'{L40S}': {{on_demand: $1/h}}}}\n"), case_of(
+        text + "prices: {aws/g6e.xlarge: {on_demand: $1/h}}\n"
+    )
+    assert one.offers[west] == shipped_catalog().offers[west]
+    for case, keys in ((one, [L40S]), (both, [L40S, west])):
+        for key in keys:
+            price = case.offers[key].prices.on_demand
+            assert price is not None and price.usd_per_h == 1
+
+
+def test_an_own_price_counts_where_the_offer_has_no_list_price() -> None:
+    own = """\
+menu: {regions: [z], purchase: [reserved-1y]}
+prices: {own/box: {reserved_1y: $2/h}}
+catalog:
+  offers:
+    own/box@z: {provider: own, instance: box, region: z, gpu: l40s, gpus: 8, prices: {}}
+"""
+    price = case_of(FIVE_LINES + own).offers["own/box@z"].prices.reserved_1y
+    assert price is not None and price.usd_per_h == 2
+
+
+def test_cheaper_prices_never_make_a_dearer_plan() -> None:
+    menu = "menu: {gpus: [l40s], quantizations: [fp16]}\n"
+    listed = planner.plan_fleet(case_of(FIVE_LINES + menu))
+    own = planner.plan_fleet(case_of(FIVE_LINES + menu + "prices: {aws/g6e.xlarge: {on_demand: -50%}}\n"))
+    assert own.cost_usd_per_month < listed.cost_usd_per_month
+    assert all("your own price" in line.price_source for line in own.fleet if line.offer == L40S)
+
+
+# -- own catalog ------------------------------------------------------------------------------------------------------
+
+
+OWN = {
+    "gpus": {
+        "my-gpu": {
+            "vram_gb": 96,
+            "bandwidth_gb_per_s": 1792,
+            "dense_tflops": {"fp16": 460, "fp8": 930},
+            "interconnect": {"kind": "pcie", "gb_per_s": 128},
+        }
+    },
+    "offers": {
+        "own/box@basement": {
+            "provider": "own",
+            "instance": "box",
+            "region": "basement",
+            "gpu": "my-gpu",
+            "gpus": 4,
+            "prices": {"on_demand": {"usd_per_h": 4}},
+        }
+    },
+    "models": {
+        "my-model": {
+            "parameters_b": 8,
+            "active_parameters_b": 8,
+            "layers": 32,
+            "hidden": 4096,
+            "query_heads": 32,
+            "kv_heads": 8,
+            "head_dim": 128,
+            "ffn": 14336,
+            "vocab": 128256,
+            "max_context_tokens": 131072,
+        }
+    },
+    "apis": {
+        "own/api": {"provider": "own", "model": "api", "tiers": [{"input_usd_per_1m": 9, "output_usd_per_1m": 90}]}
+    },
+    "shapes": {"night": {"weekday": [10] + [1] * 23, "weekend": [1] * 24}},
+}
+OWN_DEMAND = """\
+workloads:
+  - name: chat
+    models: [my-model]
+    forecast: {requests_per_day: 400k, shape: night}
+menu: {gpus: [my-gpu], regions: [basement]}
+baseline: own/api
+"""
+
+
+def test_own_entries_in_the_file_and_beside_it_make_the_same_plan(tmp_path: Path) -> None:
+    inline, beside = tmp_path / "inline" / "case.yaml", tmp_path / "beside" / "case.yaml"
+    for file in (inline, beside):
+        file.parent.mkdir()
+    inline.write_text(OWN_DEMAND + yaml.safe_dump({"catalog": OWN}), encoding="utf-8")
+    beside.write_text(OWN_DEMAND + "catalog: own.yaml\n", encoding="utf-8")
+    (beside.parent / "own.yaml").write_text(yaml.safe_dump(OWN), encoding="utf-8")
+    cases = [planner.load_case(file) for file in (inline, beside)]
+    assert cases[0].hash() == cases[1].hash()
+    plan = planner.plan_fleet(cases[0])
+    assert {line.offer for line in plan.fleet} == {"own/box@basement"}
+    assert plan.workloads[0].deployment is not None
+    assert plan.workloads[0].deployment.model == "my-model"
+    assert plan.case.gpus["my-gpu"].source == "your own figure"
+    assert plan.baseline.provider == "own"
+    rates = cases[0].workloads[0].weekday_rps
+    assert rates[0] == pytest.approx(10 * rates[1])
+
+
+def test_a_part_of_an_entry_can_be_overridden_and_then_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "case.yaml"
+    text = FIVE_LINES + "catalog:\n  gpus:\n    l40s: {vram_gb: 40}\n"
+    file.write_text(text, encoding="utf-8")
+    case, shipped = planner.load_case(file), shipped_catalog().gpus["l40s"]
+    gpu = case.gpus["l40s"]
+    assert gpu.vram_gb == 40 != shipped.vram_gb
+    assert gpu.bandwidth_gb_per_s == shipped.bandwidth_gb_per_s
+    assert "case.yaml" in gpu.source
+    assert case.gpus["l4"] == shipped_catalog().gpus["l4"]
+    file.write_text(text.replace("40}", "40, source: our own measurement}"), encoding="utf-8")
+    assert planner.load_case(file).gpus["l40s"].source == "our own measurement"
+    assert shipped_catalog().gpus["l40s"] == shipped
+
+
+def test_a_mistake_in_an_own_catalog_file_is_placed_there(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("gpus:\n  my-gpu: {vram_gb: -1}\n", encoding="utf-8")
+    file = tmp_path / "case.yaml"
+    file.write_text(FIVE_LINES + "catalog: own.yaml\n", encoding="utf-8")
+    with pytest.raises(planner.InputError) as refused:
+        planner.load_case(file)
+    assert {Path(complaint.file).name for complaint in refused.value.complaints} == {"own.yaml"}
+    negative = next(c for c in refused.value.complaints if "must be more than 0" in c.message)
+    assert (negative.line, negative.column) == (2, 21)
+
+
+# -- API prices -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [(1_000, 0, 200), (5_000, 3_000, 500), (200_000, 0, 10), (200_001, 9, 10), (350_000, 200_000, 900)],
+    ids="{0[0]} in, {0[1]} cached, {0[2]} out".format,
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "openai/gpt-4o-mini",
+        "openai/gpt-4o",
+        "anthropic/claude-sonnet-4-5",
+        "google/gemini-2.5-pro",
+        "google/gemini-2.5-flash",
+        "deepseek/deepseek-chat",
+        "groq/llama-3.1-8b-instant",
+    ],
+)
+def test_a_request_costs_what_genai_prices_says(name: str, tokens: tuple[int, int, int]) -> None:
+    model = api_prices.api_model(name)
+    assert model is not None
+    provider, _, ref = name.partition("/")
+    usage = Usage(input_tokens=tokens[0], cache_read_tokens=tokens[1] or None, output_tokens=tokens[2])
+    price = calc_price(usage, model_ref=ref, provider_id=provider, genai_request_timestamp=api_prices.AS_OF)
+    assert model.request_usd(*tokens) == pytest.approx(float(price.total_price), rel=1e-12)
+
+
+def test_long_prompts_reach_the_dearer_tier() -> None:
+    model = api_prices.api_model("google/gemini-2.5-pro")
+    assert model is not None and len(model.tiers) == 2
+    assert model.request_usd(200_001, 0, 0) > 1.5 * model.request_usd(200_000, 0, 0)
+
+
+def test_the_baseline_is_the_price_of_a_request_times_the_requests() -> None:
+    text = FIVE_LINES.replace("baseline:", "    tokens: {input: 300k, output: 500}\nbaseline:")
+    text = text.replace("baseline:", "    caching: {shared_prefix_tokens: 1000, prefix_hit_rate: 50%}\nbaseline:")
+    plan = planner.plan_fleet(case_of(text.replace("openai/gpt-4o-mini", "google/gemini-2.5-pro")))
+    model = api_prices.api_model("google/gemini-2.5-pro")
+    assert model is not None
+    expected = 400_000 * 730 / 24 * model.request_usd(300_000, 500, 500)
+    assert plan.baseline.cost_usd_per_month == pytest.approx(expected)
+
+
+# -- the case as JSON -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [FIVE_LINES, starter_text(), OWN_DEMAND + yaml.safe_dump({"catalog": OWN})])
+def test_a_case_survives_json(text: str) -> None:
+    case = case_of(text)
+    again = case_from_json(json.loads(json.dumps(case.as_json())))
+    assert again == case
+    assert again.hash() == case.hash() == case_of(text).hash()
+
+
+def test_the_order_of_keys_and_comments_do_not_change_the_hash() -> None:
+    data = yaml.safe_load(starter_text())
+
+    def reversed_keys(node: object) -> object:
+        if isinstance(node, dict):
+            return {key: reversed_keys(node[key]) for key in reversed(node)}
+        return [reversed_keys(item) for item in node] if isinstance(node, list) else node
+
+    turned = yaml.safe_dump(reversed_keys(data), sort_keys=False)
+    assert turned.index("baseline") < turned.index("workloads")
+    assert case_of(turned).hash() == case_of(starter_text()).hash()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("400k", "400_001"), ("gpt-4o-mini", "gpt-4o"), ("chat", "talk"), ("llama-3.1-8b", "qwen2.5-7b")],
+)
+def test_any_change_of_the_input_changes_the_hash(old: str, new: str) -> None:
+    assert case_of(FIVE_LINES.replace(old, new)).hash() != case_of().hash()
+
+
+def test_numbers_may_be_written_in_many_ways() -> None:
+    for written in ("400000", "400_000", '"400,000"', "0.4M", "4e5"):
+        assert case_of(FIVE_LINES.replace("400k", written)).hash() == case_of().hash()
