@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from performance_constants import GPUS, Prior, efficiency, engine, facts, link_of, priors, touched_by
+from performance_constants import ENGINES, GPUS, Prior, efficiency, engine, facts, link_of, priors, touched_by
 from scipy.optimize import least_squares
 
 from planner.catalog import Catalog
@@ -42,8 +42,7 @@ def training_points(path: str) -> tuple[list[Point], dict[MachineKey, Machine]]:
             points.append(resolver.point(number, row))
         except Unscorable:
             continue
-    keep = [p for p in points if not (p.metric == "ttft_ms" and p.concurrency > 1)]
-    return keep, resolver.machines
+    return points, resolver.machines
 
 
 class Fit:
@@ -116,8 +115,12 @@ def _trust(p: Point) -> float:
     return 0.3 if p.metric == "prefill_ms" and p.concurrency > 1 else 1.0
 
 
+PER_PROMPT = tuple(f"engine:{name}/prefill_overhead_ms" for name in ENGINES if ENGINES[name]["mixes_prefill"])
+"""where prompts are mixed into decode steps, only TTFT shows what a prompt costs besides its tokens"""
+
+
 def fitted(points: list[Point], machines: dict[MachineKey, Machine]) -> dict[str, float]:
-    """All constants: latencies first, then everything, starting from and held near the first fit."""
+    """All constants: latencies first, then everything, held near the first fit; last what only queues show."""
     prior = priors()
     low = [p for p in points if p.metric in ("tpot_ms", "decode_step_ms") and p.concurrency <= LOW_BATCH]
     first = Fit(low, machines, prior)
@@ -125,8 +128,18 @@ def fitted(points: list[Point], machines: dict[MachineKey, Machine]) -> dict[str
     held = {
         n: Prior(values[n], p.sigma * 0.7) if n in first.free and "_us" in n else p for n, p in prior.items()
     }
-    second = Fit(points, machines, held)
-    return second.values(second.solve())
+    second = Fit([p for p in points if not _queued(p)], machines, held)
+    values = second.values(second.solve())
+    queueing = {
+        n: prior[n] if n.endswith(("queue_frac", "queued_prompts")) else Prior(v, p.sigma * n.endswith(PER_PROMPT))
+        for (n, p), v in zip(prior.items(), values.values(), strict=True)
+    }
+    third = Fit([p for p in points if p.metric == "ttft_ms"], machines, queueing)
+    return third.values(third.solve())
+
+
+def _queued(p: Point) -> bool:
+    return p.metric == "ttft_ms" and p.concurrency > 1
 
 
 def errors(points: list[Point], machines: dict[MachineKey, Machine], values: dict[str, float]) -> np.ndarray:

@@ -55,6 +55,7 @@ ENGINE_PRIORS = {
     "sequence_overhead_us": Prior(10.0, 0.7), "prefill_overhead_ms": Prior(3.0, 0.7),
     "compute_factor": Prior(1.0, 0.12), "weight_read_factor": Prior(1.0, 0.05), "kv_read_factor": Prior(1.0, 0.15),
     "moe_read_factor": Prior(0.75, 0.25), "moe_compute_factor": Prior(0.7, 0.3), "moe_layer_us": Prior(25.0, 0.5), "interruption_frac": Prior(0.9, 0.3),
+    "queue_frac": Prior(0.05, 0.7), "queued_prompts": Prior(1.0, 0.7),
 }  # fmt: skip
 EAGER = {"vllm-2023": 500.0, "transformers": 600.0, "exllamav2": 150.0}
 COMPUTE = {"fp16": 0.65, "fp8": 0.60, "int8": 0.45, "w4a16": 0.55}
@@ -89,6 +90,8 @@ def priors() -> dict[str, Prior]:
                 prior = Prior(150.0, prior.sigma)
             if name == "interruption_frac" and not ENGINES[engine]["mixes_prefill"]:
                 prior = Prior(0.5, prior.sigma)
+            if name == "queue_frac" and not ENGINES[engine]["mixes_prefill"]:
+                prior = Prior(0.4, prior.sigma)
             out[f"engine:{engine}/{name}"] = prior
     return out
 
@@ -121,7 +124,8 @@ def efficiency(values: dict[str, float], gpu: str, catalog: Catalog) -> Efficien
 
 def engine(values: dict[str, float], name: str) -> Engine:
     fitted = {key: values[f"engine:{name}/{key}"] for key in ENGINE_PRIORS}
-    fitted["interruption_frac"] = min(fitted["interruption_frac"], 1.0)
+    for share in ("interruption_frac", "queue_frac"):
+        fitted[share] = min(fitted[share], 1.0)
     fixed = {**ENGINES[name], "aliases": tuple(ENGINES[name]["aliases"])}
     return Engine(**fixed, **fitted)
 

@@ -233,8 +233,12 @@ class Engine(Named):
     mixes_prefill: bool
     """Whether a step computes prompt chunks and running requests together."""
     interruption_frac: float = Field(gt=0, le=1)
-    """Share of the others' prefills that running requests wait for. The rest falls into their own TTFT: engines that
-    prefill first make requests start and end in waves."""
+    """Share of the others' prefills that running requests wait for; engines that prefill first spare them the rest."""
+    queue_frac: float = Field(ge=0, le=1)
+    """Share of the others' prefills that a request waits for before its own, at a fixed concurrency: as answers of
+    equal length end together, requests come in waves."""
+    queued_prompts: float = Field(ge=0)
+    """Prompts ahead of a request besides those, once many are in flight."""
     max_in_flight: int = Field(gt=0)
     usable_memory_frac: float = Field(gt=0, le=1)
     fp8_kv: bool = False

@@ -15,7 +15,7 @@ import numpy as np
 from planner.performance.machine import Lora, Machine
 from planner.performance.memory import attended_layers, dense_bits, kv_bytes
 
-__all__ = ["Lora", "Machine", "decode_step_s", "fastest_step_s", "prefill_added_s", "prefill_s"]
+__all__ = ["Lora", "Machine", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "prefill_added_s", "prefill_s"]
 
 ATTENTION_HALF_TOKENS = 1000.0
 """context at which prefill attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
@@ -71,6 +71,13 @@ def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array
     weights = p.dense * dense_bits(model, quantization) + p.routed * touched * quantization.weight_bits
     read = weights / 8 + batch * kv_bytes(model, quantization, np.asarray(context_tokens, dtype=float))
     return read / machine.bandwidth
+
+
+def fastest_prefill_s(machine: Machine, tokens: Array | float) -> Array:
+    """Seconds below which no engine can prefill so many tokens: their matrix products at the datasheet's rate."""
+    p, rates = machine.parameters, machine.gpu.dense_tflops
+    peak = rates.get(machine.quantization.compute, rates["fp16"]) * 1e12 * machine.gpus
+    return 2 * (p.dense + p.routed * p.chosen_frac) * np.asarray(tokens, dtype=float) / peak
 
 
 def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:
