@@ -59,7 +59,7 @@ ENGINE_PRIORS = {
 }  # fmt: skip
 EAGER = {"vllm-2023": 500.0, "transformers": 600.0, "exllamav2": 150.0}
 COMPUTE = {"fp16": 0.65, "fp8": 0.60, "int8": 0.45, "w4a16": 0.55}
-READ = {"fp16": 0.85, "fp8": 0.80, "int8": 0.80, "w4a16": 0.70}
+READ = {"fp16": 0.85, "fp8": 0.80, "int8": 0.80, "w4a16": 0.85}
 LAYER_US = {"hopper": 40.0, "ampere": 50.0, "ada": 45.0, "turing": 80.0}
 HOST = {"ampere": 1.0, "ada": 0.8, "hopper": 0.67, "turing": 1.2}
 LINK = {"nvlink.ampere": (0.55, 15.0), "nvlink.hopper": (0.55, 10.0), "pcie": (0.5, 30.0)}
@@ -73,7 +73,9 @@ def priors() -> dict[str, Prior]:
         out[f"{family}/host_factor"] = Prior(HOST[family], 0.15)
         out[f"{family}/attention_frac"] = Prior(0.5, 0.3)
         for precision in PRECISIONS[family]:
-            out[f"{family}/{precision}/compute_frac"] = Prior(COMPUTE[precision], 0.15)
+            unpacked_slowly = family == "turing" and precision == "w4a16"
+            compute = 0.25 if unpacked_slowly else COMPUTE[precision]
+            out[f"{family}/{precision}/compute_frac"] = Prior(compute, 0.15)
             out[f"{family}/{precision}/weight_read_frac"] = Prior(READ[precision], 0.1)
     for link in LINKS:
         out[f"{link}/link_frac"] = Prior(LINK[link][0], 0.3)
@@ -86,8 +88,8 @@ def priors() -> dict[str, Prior]:
         for name, prior in ENGINE_PRIORS.items():
             if name == "host_layer_us":
                 prior = Prior(EAGER.get(engine, 0.0), 0.4 if engine in EAGER else 0.0)
-            if name == "sequence_overhead_us" and engine == "vllm-2023":
-                prior = Prior(150.0, prior.sigma)
+            if engine == "vllm-2023":
+                prior = {"sequence_overhead_us": Prior(150.0, 0.7), "compute_factor": Prior(0.85, 0.12)}.get(name, prior)
             if name == "interruption_frac" and not ENGINES[engine]["mixes_prefill"]:
                 prior = Prior(0.5, prior.sigma)
             if name == "queue_frac" and not ENGINES[engine]["mixes_prefill"]:

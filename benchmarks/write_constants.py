@@ -29,6 +29,10 @@ FITTED = "benchmarks/fit_performance.py on public measurements: {sources}"
 PRIORS = "benchmarks/performance_constants.py: kernel times on an H200, datasheets, and other GPUs of the family"
 
 
+A10G_FP16 = {"compute_frac": 0.8, "weight_read_frac": 0.9, "source": "an earlier roofline fit to public A10G "
+             "measurements, not refitted here; links as on other PCIe cards, the rest from a100-80gb"}  # fmt: skip
+
+
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.4g}")
@@ -66,6 +70,11 @@ def write(values: dict[str, float], points: list[Point], errs: np.ndarray) -> No
         entries[gpu] = {**data, **{k: v for k, v in stated(all_of_gpu).items() if k in ("source", "date")}}
     for family in PRECISIONS:
         entries[family] = _of_family(entries, family)
+    entries["a10g"] = _of_family(entries, "ampere")
+    entries["a10g"]["rates"]["fp16"].update(A10G_FP16)
+    entries["a10g"].update(
+        {k: entries["l4"][k] for k in ("link_frac", "all_reduce_latency_us")}, kv_read_frac=0.8, source=A10G_FP16["source"]
+    )
     entries["default"] = _of_family(entries, "hopper")
     engines = {}
     for name in ENGINES:

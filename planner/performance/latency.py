@@ -18,7 +18,7 @@ from planner.performance.memory import attended_layers, dense_bits, kv_bytes
 __all__ = ["Lora", "Machine", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "prefill_added_s", "prefill_s"]
 
 ATTENTION_HALF_TOKENS = 1000.0
-"""context at which prefill attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
+"""prompt at which prefill attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
 EXPERT_TILE_TOKENS = 16.0
 """grouped products pad the tokens of each expert to whole tiles: on average by half of this"""
 Array = np.ndarray
@@ -129,8 +129,8 @@ def _prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Arra
     model = machine.model
     seen = attended_layers(model, np.maximum(context - tokens / 2, 0.0))
     value_dim = model.head_dim - model.mla.rope_dim if model.mla else model.head_dim
-    flops = 2 * model.query_heads * (model.head_dim + value_dim) * tokens * seen
-    return flops / machine.attention_flops * (1 + ATTENTION_HALF_TOKENS / np.maximum(context, 1.0))
+    pairs = tokens * (seen + model.layers * ATTENTION_HALF_TOKENS / 2)
+    return 2 * model.query_heads * (model.head_dim + value_dim) * pairs / machine.attention_flops
 
 
 def _decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:
