@@ -1,6 +1,6 @@
 """How long ten thousand (deployment, bucket) estimates take on one core, beside a plain Python loop.
 
-    python benchmarks/estimate_speed.py
+python benchmarks/estimate_speed.py
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ BUCKETS = 100
 def machines() -> list[Machine]:
     catalog = shipped_catalog()
     return [
-        Machine(catalog.models[m], catalog.quantizations["fp16"], catalog.gpus[g], n, catalog.efficiency_of(g))
+        Machine(
+            catalog.models[m], catalog.quantizations["fp16"], catalog.gpus[g], n, catalog.efficiency_of(g)
+        )
         for m in MODELS
         for g in GPUS
         for n in (4, 8)

@@ -1,6 +1,8 @@
-"""The performance model obeys physics, whatever its constants; with the shipped ones it meets known figures."""
+"""The performance model obeys physics, whatever its constants; with the shipped ones it meets known
+figures."""
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,13 @@ from planner.performance.latency import (
     prefill_added_s,
     prefill_s,
 )
-from planner.performance.memory import kv_bytes, kv_bytes_per_token, kv_room_bytes, largest_batch, weight_bytes
+from planner.performance.memory import (
+    kv_bytes,
+    kv_bytes_per_token,
+    kv_room_bytes,
+    largest_batch,
+    weight_bytes,
+)
 from planner.performance.queueing import under_load
 from planner.performance.throughput import Lengths, Limits, throughput
 
@@ -36,7 +44,9 @@ DEPLOYMENTS = [
 LONG_SLO = Limits(tpot_s=1.0, z=1.645)
 
 
-def machine(model: str, quantization: str, gpu: str, gpus: int, engine: str = "vllm", **gpu_changes: Any) -> Machine:
+def machine(
+    model: str, quantization: str, gpu: str, gpus: int, engine: str = "vllm", **gpu_changes: Any
+) -> Machine:
     card: Gpu = CATALOG.gpus[gpu].model_copy(update=gpu_changes)
     return Machine(
         CATALOG.models[model], CATALOG.quantizations[quantization], card, gpus, CATALOG.efficiency_of(gpu),
@@ -49,7 +59,9 @@ def lengths(*pairs: tuple[float, float], cached: float = 0.0, shared: float = 0.
     return Lengths(inputs, outputs, np.full(len(pairs), cached), shared)
 
 
-every_deployment = pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: f"{d[0]}-{d[1]}-{d[2]}x{d[3]}")
+every_deployment = pytest.mark.parametrize(
+    "deployment", DEPLOYMENTS, ids=lambda d: f"{d[0]}-{d[1]}-{d[2]}x{d[3]}"
+)
 every_engine = pytest.mark.parametrize("engine", sorted(CATALOG.engines))
 
 
@@ -127,7 +139,10 @@ def test_memory_binds_when_it_should() -> None:
     room = kv_room_bytes(small.model, small.gpu, 1, small.quantization)
     assert found.in_flight[0] * kv_bytes(small.model, small.quantization, 3500.0) <= room
     assert found.in_flight[0] < throughput(large, long, LONG_SLO).in_flight[0]
-    assert throughput(machine("llama-2-7b", "fp16", "l4", 1), lengths((30_000, 100)), LONG_SLO).requests_per_s == 0
+    assert (
+        throughput(machine("llama-2-7b", "fp16", "l4", 1), lengths((30_000, 100)), LONG_SLO).requests_per_s
+        == 0
+    )
     assert throughput(large, lengths((100, 100)), LONG_SLO).bound_by != ("KV memory",)
 
 
@@ -171,7 +186,11 @@ def test_experts_are_read_as_the_batch_chooses_them() -> None:
 def test_sliding_windows_and_latent_attention_read_less() -> None:
     sliding = machine("gpt-oss-120b", "mxfp4", "h200", 1)
     everywhere = Machine(
-        sliding.model.model_copy(update={"sliding": None}), sliding.quantization, sliding.gpu, 1, sliding.efficiency
+        sliding.model.model_copy(update={"sliding": None}),
+        sliding.quantization,
+        sliding.gpu,
+        1,
+        sliding.efficiency,
     )
     assert decode_step_s(sliding, 64.0, 8000.0) < decode_step_s(everywhere, 64.0, 8000.0)
     assert decode_step_s(sliding, 64.0, 100.0) == pytest.approx(decode_step_s(everywhere, 64.0, 100.0))
@@ -222,7 +241,7 @@ def test_a_burst_waits_longer_and_an_overload_forever() -> None:
     m = machine("llama-3.1-8b", "fp16", "h100", 1)
     calm = [under_load(m, 1000, 200, rate) for rate in (1, 5, 10, 20)]
     bursts = [under_load(m, 1000, 200, rate, arrival_cv2=6.0) for rate in (1, 5, 10, 20)]
-    assert all(a.ttft_s < b.ttft_s for a, b in zip(calm, calm[1:], strict=False))
+    assert all(a.ttft_s < b.ttft_s for a, b in pairwise(calm))
     assert all(a.ttft_s < b.ttft_s and a.tpot_s == b.tpot_s for a, b in zip(calm, bursts, strict=True))
     assert all(x.ttft_percentile_s >= x.ttft_s and x.e2e_percentile_s >= x.e2e_s for x in calm + bursts)
     assert under_load(m, 1000, 200, 500).ttft_s == np.inf
@@ -287,7 +306,9 @@ def test_engines_are_constants_only() -> None:
     slower: Engine = base.engine.model_copy(update={"step_overhead_ms": base.engine.step_overhead_ms + 5.0})
     changed = Machine(base.model, base.quantization, base.gpu, 1, base.efficiency, slower)
     assert decode_step_s(changed, 8.0, 500.0) - decode_step_s(base, 8.0, 500.0) == pytest.approx(5e-3)
-    assert Machine(base.model, base.quantization, base.gpu, 1, base.efficiency).engine is CATALOG.engines["vllm"]
+    assert (
+        Machine(base.model, base.quantization, base.gpu, 1, base.efficiency).engine is CATALOG.engines["vllm"]
+    )
 
 
 # Arrays

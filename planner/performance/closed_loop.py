@@ -1,9 +1,9 @@
-"""A replica with a fixed number of requests in flight, as benchmarks run it: each answer starts the next request.
+"""A replica with a fixed number of requests in flight, as benchmarks run it: an answer starts a request.
 
 With b of them inside the engine and the rest waiting,
 
     requests/s  = b / (b x prefill + output x step(b))
-    mean TPOT   = step(b) + c x (b - 1) x prefill / output        (waiting for a share c of the others' prefills)
+    mean TPOT   = step(b) + c x (b - 1) x prefill / output     (waiting for a share c of others' prefills)
     mean TTFT   = own prefill + half a step + prompts ahead x prefill + waiting for a place [Little's law]
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.memory import largest_batch
+
 
 @dataclass(frozen=True, eq=False)
 class ClosedLoop:
@@ -33,7 +34,8 @@ def largest_in_flight(
 ) -> np.ndarray:
     """Requests that KV memory and the engine admit at once."""
     engine = machine.engine
-    held = np.asarray(input_tokens, dtype=float) + np.asarray(output_tokens, dtype=float) * engine.reserved_output_frac
+    prompt, output = np.asarray(input_tokens, dtype=float), np.asarray(output_tokens, dtype=float)
+    held = prompt + output * engine.reserved_output_frac
     fits = largest_batch(
         machine.model, machine.gpu, machine.gpus, machine.quantization, held, shared_prefix_tokens,
         engine.usable_memory_frac, machine.lora.bytes * machine.gpus if machine.lora else 0.0,

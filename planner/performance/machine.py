@@ -1,11 +1,20 @@
-"""One replica as rates: what the datasheet, the efficiency and the engine leave of arithmetic and bandwidth."""
+"""One replica as rates: what the datasheet, the efficiency and the engine leave of each resource."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from planner.catalog import DEFAULT_ENGINE, Basis, Efficiency, Engine, Gpu, Model, Quantization, shipped_catalog
+from planner.catalog import (
+    DEFAULT_ENGINE,
+    Basis,
+    Efficiency,
+    Engine,
+    Gpu,
+    Model,
+    Quantization,
+    shipped_catalog,
+)
 from planner.performance.memory import EMBEDDING_BITS, Parameters, dense_bits, kv_copies, parameters
 
 
@@ -89,9 +98,10 @@ class Machine:
     @cached_property
     def dense_read_s(self) -> float:
         """reading all weights outside the experts and the head, once"""
-        frac16 = self.efficiency.rates["fp16"].weight_read_frac
-        frac = frac16 if self._dense_is_16bit else self.efficiency.rates_for(self.quantization).weight_read_frac
-        return self._read_s(self.parameters.dense * dense_bits(self.model, self.quantization) / 8, frac)
+        usual = self.efficiency.rates_for(self.quantization)
+        rates = self.efficiency.rates["fp16"] if self._dense_is_16bit else usual
+        bits = dense_bits(self.model, self.quantization)
+        return self._read_s(self.parameters.dense * bits / 8, rates.weight_read_frac)
 
     @cached_property
     def dense_token_s(self) -> float:

@@ -90,20 +90,22 @@ class Resolver:
             raise Unscorable("no second token")
         point = Point(
             row=number, source=row["source"], gpu=gpu, precision=row["dtype_weights"], machine_key=key,
-            replicas=max(in_all / gpus, 1.0), input_tokens=prompt, output_tokens=output, concurrency=concurrency,
-            metric=row["metric"], value=value, median="p50 per-token" in row.get("notes", ""),
+            replicas=max(in_all / gpus, 1.0), input_tokens=prompt, output_tokens=output,
+            concurrency=concurrency, metric=row["metric"], value=value,
+            median="p50 per-token" in row.get("notes", ""),
         )  # fmt: skip
         if self._too_fast(point):
             raise Unscorable("faster than the datasheet of the GPUs allows")
         return point
 
     def _too_fast(self, p: Point) -> bool:
-        """Faster than the datasheet: no model of these GPUs can agree, so the row describes something else."""
+        """Faster than the datasheet: no model of these GPUs can agree, so the row is about something else."""
         machine = self.machines[p.machine_key]
-        inside = max(min(p.concurrency, float(largest_in_flight(machine, p.input_tokens, p.output_tokens))), 1.0)
+        most = float(largest_in_flight(machine, p.input_tokens, p.output_tokens))
+        inside = max(min(p.concurrency, most), 1.0)
         if p.metric in ("prefill_ms", "ttft_ms"):
-            prompts = inside if p.metric == "prefill_ms" else 1.0
-            return p.value / 1e3 < BELIEVABLE_FRAC * float(fastest_prefill_s(machine, p.input_tokens * prompts))
+            tokens = p.input_tokens * (inside if p.metric == "prefill_ms" else 1.0)
+            return p.value / 1e3 < BELIEVABLE_FRAC * float(fastest_prefill_s(machine, tokens))
         per_step_s = p.value / 1e3
         if p.metric in ("output_tok_s", "req_s"):
             tokens_per_s = p.value * (p.output_tokens if p.metric == "req_s" else 1.0)
@@ -127,8 +129,8 @@ class Resolver:
         if key not in self.machines:
             self.machines[key] = self._built(key, scheme)
         machine = self.machines[key]
-        room = kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, machine.engine.usable_memory_frac)
-        if room <= 0:
+        usable = machine.engine.usable_memory_frac
+        if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, usable) <= 0:
             raise Unscorable("weights exceed the memory of the GPUs stated")
         return key
 

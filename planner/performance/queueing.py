@@ -2,14 +2,14 @@
 
 A request waits twice. For a place in the engine, as in a queue of b servers (Sakasegawa's G/G/m):
 
-    W_place  = (ca2 + 1) / 2 x rho^(sqrt(2 (b + 1)) - 1) / (b (1 - rho)) x time in the engine,   rho = rate / mu(b)
+    W_place  = (ca2 + 1) / 2 x rho^(sqrt(2 (b + 1)) - 1) / (b (1 - rho)) x time inside,    rho = rate / mu(b)
 
 and for the prompts ahead of it, as in a queue of one server (Kingman) whose service is a prefill and a step:
 
-    W_prompt = (ca2 + cs2) / 2 x u / (1 - u) x service,                                           u = rate x service
+    W_prompt = (ca2 + cs2) / 2 x u / (1 - u) x service,                                    u = rate x service
 
-ca2 is the squared coefficient of variation of the times between arrivals: 1 if they are Poisson, 1.1 to 6 and more
-in real traces. Waiting is taken as exponential beyond the share of requests that do not wait.
+ca2 is the squared coefficient of variation of the times between arrivals: 1 if they are Poisson, 1.1 to 6 and
+more in real traces. Waiting is taken as exponential beyond the share of requests that do not wait.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def under_load(
 
 
 def _tail(mean_wait: float, waiting_share: float, percentile: float) -> float:
-    """The percentile of a wait that is zero for some and exponential for the others; never below the mean wait."""
+    """The percentile of a wait that is zero for some, exponential for others; never below its mean."""
     if waiting_share <= 0 or mean_wait <= 0:
         return 0.0
     beyond = max(waiting_share / (1 - percentile), 1.0)

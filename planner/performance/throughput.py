@@ -3,12 +3,13 @@
 Continuous batching at steady state, with B requests in flight:
 
     requests/s   mu(B)   = 1 / (prefill + output x step(B) / B)
-    mean TPOT            = step(B) + c x (B - 1) x prefill / output     (running requests wait for others' prefills)
+    mean TPOT            = step(B) + c x (B - 1) x prefill / output       (waiting for others' prefills)
     TPOT percentile      = mean + z x sqrt((B - 1) (1 + cv2)) x prefill / output   (their number is Poisson)
 
-prefill is what a prompt adds to steps that run anyway, and c the engine's share of prefills that running requests
-wait for. The answer is the largest mu over all B whose TPOT and KV memory hold. TTFT here is prefill and one step:
-the waiting that fluctuating arrivals cause is paid once, in the staffing margin (problems/staffing.py).
+prefill is what a prompt adds to steps that run anyway, and c the engine's share of prefills that running
+requests wait for. The answer is the largest mu over all B whose TPOT and KV memory hold. TTFT here is prefill
+and one step: the waiting that fluctuating arrivals cause is paid once, in the staffing margin
+(problems/staffing.py).
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits) -> Throughput
     interruption = machine.engine.interruption_frac * prefill / out
     spread = np.sqrt((batch - 1) * (1 + PROMPT_CV2)) * interruption
     tpot = step + (batch - 1) * interruption + limits.z * spread
-    fits = largest_in_flight(machine, lengths.input_tokens, lengths.output_tokens, lengths.shared_prefix_tokens)
+    shared = lengths.shared_prefix_tokens
+    fits = largest_in_flight(machine, lengths.input_tokens, lengths.output_tokens, shared)
     in_memory, in_time = batch <= fits[:, None], tpot <= limits.tpot_s
     allowed = in_memory & in_time
     best = np.argmax(np.where(allowed, rate, -1.0), axis=1)
