@@ -24,6 +24,8 @@ ENGINE_HEAD = """\
 # Serving engines as sets of constants. Written by benchmarks/fit_performance.py. The GPU's own constants are
 # in efficiency.yaml; factors multiply them. An engine is found by a key or alias that its name begins with.
 """
+FEWEST_POINTS = 8
+"""below this many measurements the constants are the priors still"""
 FITTED = "benchmarks/fit_performance.py on public measurements: {sources}"
 PRIORS = "benchmarks/performance_constants.py: kernel times on an H200, datasheets, other GPUs of the family"
 
@@ -49,7 +51,8 @@ def _stated(sources: set[str], n: int, error: float | None) -> dict[str, Any]:
     if not n:
         return {"basis": "estimated", "points": 0, "source": PRIORS, "date": today}
     source = FITTED.format(sources=", ".join(sorted(sources)))
-    return {"basis": "calibrated", "points": n, "error_frac": error, "source": source, "date": today}
+    basis = "calibrated" if n >= FEWEST_POINTS else "estimated"
+    return {"basis": basis, "points": n, "error_frac": error, "source": source, "date": today}
 
 
 def write(values: dict[str, float], points: list[Point], errs: np.ndarray) -> None:
@@ -57,6 +60,8 @@ def write(values: dict[str, float], points: list[Point], errs: np.ndarray) -> No
     of_gpu: dict[tuple[str, str], list[int]] = defaultdict(list)
     of_engine: dict[str, list[int]] = defaultdict(list)
     for i, p in enumerate(points):
+        if p.metric == "ttft_ms" and p.concurrency > 1:
+            continue
         of_gpu[p.gpu, catalog.quantizations[p.machine_key[1]].precision].append(i)
         of_engine[p.machine_key[5]].append(i)
 
@@ -101,5 +106,5 @@ def _of_family(entries: dict[str, Any], family: str) -> dict[str, Any]:
 
 def _dump(kind: str, head: str, entries: dict[str, Any]) -> None:
     ordered = {key: _rounded(entries[key]) for key in sorted(entries)}
-    text = yaml.safe_dump({kind: ordered}, sort_keys=False, width=110, default_flow_style=None)
+    text = yaml.safe_dump({kind: ordered}, sort_keys=False, width=110)
     (DATA / f"{kind}.yaml").write_text(head + text, encoding="utf-8")

@@ -18,6 +18,10 @@ from planner.catalog import (
 from planner.performance.memory import EMBEDDING_BITS, Parameters, dense_bits, kv_copies, parameters
 
 
+ESTIMATED_ERROR_FRAC = 0.25
+"""of GPUs and precisions without measurements: above the mean error on sources left out of the fit"""
+
+
 def default_engine() -> Engine:
     return shipped_catalog().engines[DEFAULT_ENGINE]
 
@@ -52,6 +56,12 @@ class Machine:
     def basis(self) -> Basis:
         """Where its rates come from."""
         return self.efficiency.rates_for(self.quantization).basis
+
+    @property
+    def error_frac(self) -> float:
+        """How far its rates are from measurements, on average."""
+        error = self.efficiency.rates_for(self.quantization).error_frac
+        return ESTIMATED_ERROR_FRAC if error is None else error
 
     @cached_property
     def parameters(self) -> Parameters:
