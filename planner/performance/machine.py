@@ -17,7 +17,6 @@ from planner.catalog import (
 )
 from planner.performance.memory import EMBEDDING_BITS, Parameters, dense_bits, kv_copies, parameters
 
-
 ESTIMATED_ERROR_FRAC = 0.25
 """of GPUs and precisions without measurements: above the mean error on sources left out of the fit"""
 
