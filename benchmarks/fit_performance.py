@@ -3,20 +3,18 @@
     python benchmarks/fit_performance.py POINTS.csv[.gz] [--leave-out] [--write]
 
 Robust least squares on log(predicted / measured), every constant held to a prior (performance_constants.py).
-Low-batch decode is fitted first: it alone shows latencies, which tables of saturated throughput cannot. Sources
-weigh with the square root of their number of points. --leave-out refits without each source in turn.
+Low-batch decode is fitted first: it alone shows latencies, which tables of saturated throughput cannot.
+Sources weigh with the square root of their number of points. --leave-out refits without each source in turn.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-from performance_constants import GPUS, Prior, efficiency, engine, facts, link_of, priors, touched_by
+from performance_constants import ENGINES, GPUS, Prior, efficiency, engine, facts, link_of, priors, touched_by
 from scipy.optimize import least_squares
 
 from planner.catalog import Catalog
@@ -42,12 +40,13 @@ def training_points(path: str) -> tuple[list[Point], dict[MachineKey, Machine]]:
             points.append(resolver.point(number, row))
         except Unscorable:
             continue
-    keep = [p for p in points if not (p.metric == "ttft_ms" and p.concurrency > 1)]
-    return keep, resolver.machines
+    return points, resolver.machines
 
 
 class Fit:
-    def __init__(self, points: list[Point], machines: dict[MachineKey, Machine], prior: dict[str, Prior]) -> None:
+    def __init__(
+        self, points: list[Point], machines: dict[MachineKey, Machine], prior: dict[str, Prior]
+    ) -> None:
         self.catalog: Catalog = facts()
         self.points, self.machines, self.prior = points, machines, prior
         self.groups = grouped(points)
@@ -107,7 +106,9 @@ class Fit:
 
     def solve(self, start: np.ndarray | None = None) -> np.ndarray:
         x0 = np.zeros(len(self.free)) if start is None else start
-        found = least_squares(self.residuals, x0, self.jacobian, loss="soft_l1", f_scale=LOSS_SCALE, max_nfev=25)
+        found = least_squares(
+            self.residuals, x0, self.jacobian, loss="soft_l1", f_scale=LOSS_SCALE, max_nfev=25
+        )
         return found.x
 
 
@@ -116,8 +117,12 @@ def _trust(p: Point) -> float:
     return 0.3 if p.metric == "prefill_ms" and p.concurrency > 1 else 1.0
 
 
+PER_PROMPT = tuple(f"engine:{name}/prefill_overhead_ms" for name in ENGINES if ENGINES[name]["mixes_prefill"])
+"""where prompts are mixed into decode steps, only TTFT shows what a prompt costs besides its tokens"""
+
+
 def fitted(points: list[Point], machines: dict[MachineKey, Machine]) -> dict[str, float]:
-    """All constants: latencies first, then everything, starting from and held near the first fit."""
+    """Latencies first, then all constants, held near the first fit; last what only queues show."""
     prior = priors()
     low = [p for p in points if p.metric in ("tpot_ms", "decode_step_ms") and p.concurrency <= LOW_BATCH]
     first = Fit(low, machines, prior)
@@ -125,8 +130,20 @@ def fitted(points: list[Point], machines: dict[MachineKey, Machine]) -> dict[str
     held = {
         n: Prior(values[n], p.sigma * 0.7) if n in first.free and "_us" in n else p for n, p in prior.items()
     }
-    second = Fit(points, machines, held)
-    return second.values(second.solve())
+    second = Fit([p for p in points if not _queued(p)], machines, held)
+    values = second.values(second.solve())
+    queueing = {
+        n: prior[n]
+        if n.endswith(("queue_frac", "queued_prompts"))
+        else Prior(v, p.sigma * n.endswith(PER_PROMPT))
+        for (n, p), v in zip(prior.items(), values.values(), strict=True)
+    }
+    third = Fit([p for p in points if p.metric == "ttft_ms"], machines, queueing)
+    return third.values(third.solve())
+
+
+def _queued(p: Point) -> bool:
+    return p.metric == "ttft_ms" and p.concurrency > 1
 
 
 def errors(points: list[Point], machines: dict[MachineKey, Machine], values: dict[str, float]) -> np.ndarray:
@@ -162,11 +179,12 @@ def left_out_errors(points: list[Point], machines: dict[MachineKey, Machine]) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("points")
     parser.add_argument("--leave-out", action="store_true")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--keep", action="store_true")
     args = parser.parse_args()
     points, machines = training_points(args.points)
     values = fitted(points, machines)
@@ -178,7 +196,6 @@ def main() -> None:
         from write_constants import write
 
         write(values, points, errs)
-    (Path(__file__).parent / "last_fit.json").write_text(json.dumps(values, indent=1)) if args.keep else None
     prior = priors()
     for n, v in values.items():
         if prior[n].sigma and abs(np.log(v / prior[n].value)) > 1.5 * prior[n].sigma:

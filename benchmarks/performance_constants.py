@@ -1,7 +1,7 @@
-"""The constants of the performance model as a flat list of parameters with priors, and back to catalog entries.
+"""The constants of the performance model as a flat list of parameters with priors, and back to entries.
 
-A prior is a value and how far (as a logarithm) a fit may reasonably move it. Values come from kernel times on an
-H200, from datasheets and from how the engines are built; see the sources written beside the constants.
+A prior is a value and how far (as a logarithm) a fit may reasonably move it. Values come from kernel times on
+an H200, from datasheets and from how the engines are built; see the sources written beside the constants.
 """
 
 from __future__ import annotations
@@ -28,37 +28,57 @@ class Prior:
     """standard deviation of the logarithm"""
 
 
+def _profile(
+    aliases: list[str],
+    mixes: bool,
+    chunk: int,
+    most: int,
+    usable: float,
+    reserved: float,
+    fp8_kv: bool = False,
+) -> dict[str, Any]:
+    """What an engine's documentation says, not fitted."""
+    return {
+        "aliases": aliases, "mixes_prefill": mixes, "chunk_tokens": chunk, "max_in_flight": most,
+        "usable_memory_frac": usable, "reserved_output_frac": reserved, "fp8_kv": fp8_kv,
+    }  # fmt: skip
+
+
 ENGINES: dict[str, dict[str, Any]] = {
-    "exllamav2": {"aliases": ["llama.cpp", "ctranslate"], "mixes_prefill": False, "chunk_tokens": 2048,
-                  "max_in_flight": 8, "usable_memory_frac": 0.9, "reserved_output_frac": 1.0},
-    "lmdeploy": {"aliases": ["turbomind"], "mixes_prefill": False, "chunk_tokens": 8192,
-                 "max_in_flight": 128, "usable_memory_frac": 0.9, "reserved_output_frac": 0.5},
-    "sglang": {"aliases": ["sgl"], "mixes_prefill": False, "chunk_tokens": 8192,
-               "max_in_flight": 1024, "usable_memory_frac": 0.88, "reserved_output_frac": 0.5},
-    "tensorrt-llm": {"aliases": ["trtllm", "trt-llm", "tensorrt_llm"], "mixes_prefill": True, "chunk_tokens": 8192,
-                     "max_in_flight": 2048, "usable_memory_frac": 0.97, "reserved_output_frac": 1.0, "fp8_kv": True},
-    "tensorrt-llm-2024": {"aliases": ["trtllm 0.", "tensorrt-llm 0."], "mixes_prefill": True, "chunk_tokens": 8192,
-                          "max_in_flight": 2048, "usable_memory_frac": 0.97, "reserved_output_frac": 1.0, "fp8_kv": True},
-    "tgi": {"aliases": ["text-generation-inference"], "mixes_prefill": False, "chunk_tokens": 4096,
-            "max_in_flight": 256, "usable_memory_frac": 0.9, "reserved_output_frac": 1.0},
-    "transformers": {"aliases": ["autoawq", "huggingface", "hf", "deepspeed"], "mixes_prefill": False,
-                     "chunk_tokens": 8192, "max_in_flight": 64, "usable_memory_frac": 0.9,
-                     "reserved_output_frac": 1.0},
-    "vllm": {"aliases": ["vllm v1"], "mixes_prefill": True, "chunk_tokens": 8192,
-             "max_in_flight": 1024, "usable_memory_frac": 0.9, "reserved_output_frac": 0.5},
-    "vllm-2023": {"aliases": ["vllm 0.1.", "vllm 0.2.", "vllm 0.3."], "mixes_prefill": False, "chunk_tokens": 32768,
-                  "max_in_flight": 256, "usable_memory_frac": 0.9, "reserved_output_frac": 0.5},
-}  # fmt: skip
+    "exllamav2": _profile(["llama.cpp", "ctranslate"], False, 2048, 8, 0.9, 1.0),
+    "lmdeploy": _profile(["turbomind"], False, 8192, 128, 0.9, 0.5),
+    "sglang": _profile(["sgl"], False, 8192, 1024, 0.88, 0.5),
+    "tensorrt-llm": _profile(["trtllm", "trt-llm", "tensorrt_llm"], True, 8192, 2048, 0.97, 1.0, True),
+    "tensorrt-llm-2024": _profile(["trtllm 0.", "tensorrt-llm 0."], True, 8192, 2048, 0.97, 1.0, True),
+    "tgi": _profile(["text-generation-inference"], False, 4096, 256, 0.9, 1.0),
+    "transformers": _profile(["autoawq", "huggingface", "hf", "deepspeed"], False, 8192, 64, 0.9, 1.0),
+    "vllm": _profile(["vllm v1"], True, 8192, 1024, 0.9, 0.5),
+    "vllm-2023": _profile(["vllm 0.1.", "vllm 0.2.", "vllm 0.3."], False, 32768, 256, 0.9, 0.5),
+}
 
 ENGINE_PRIORS = {
-    "step_overhead_ms": Prior(1.0, 0.6), "layer_overhead_factor": Prior(1.0, 0.2), "host_layer_us": Prior(0.0, 0.0),
-    "sequence_overhead_us": Prior(10.0, 0.7), "prefill_overhead_ms": Prior(3.0, 0.7),
-    "compute_factor": Prior(1.0, 0.12), "weight_read_factor": Prior(1.0, 0.05), "kv_read_factor": Prior(1.0, 0.15),
-    "moe_read_factor": Prior(0.75, 0.25), "moe_compute_factor": Prior(0.7, 0.3), "moe_layer_us": Prior(25.0, 0.5), "interruption_frac": Prior(0.9, 0.3),
-}  # fmt: skip
+    "step_overhead_ms": Prior(1.0, 0.6),
+    "layer_overhead_factor": Prior(1.0, 0.2),
+    "host_layer_us": Prior(0.0, 0.0),
+    "sequence_overhead_us": Prior(10.0, 0.7),
+    "prefill_overhead_ms": Prior(3.0, 0.7),
+    "compute_factor": Prior(1.0, 0.12),
+    "weight_read_factor": Prior(1.0, 0.05),
+    "kv_read_factor": Prior(1.0, 0.15),
+    "moe_read_factor": Prior(0.75, 0.25),
+    "moe_compute_factor": Prior(0.7, 0.3),
+    "moe_layer_us": Prior(25.0, 0.5),
+    "interruption_frac": Prior(0.9, 0.3),
+    "queue_frac": Prior(0.05, 0.7),
+    "queued_prompts": Prior(1.0, 0.7),
+}
+BATCHED_PROMPTS = {"interruption_frac": Prior(0.5, 0.3), "queue_frac": Prior(0.4, 0.7)}
+"""for engines that prefill first"""
+OF_2023 = {"sequence_overhead_us": Prior(150.0, 0.7), "compute_factor": Prior(0.85, 0.12)}
+"""scheduling in Python and unfused kernels"""
 EAGER = {"vllm-2023": 500.0, "transformers": 600.0, "exllamav2": 150.0}
 COMPUTE = {"fp16": 0.65, "fp8": 0.60, "int8": 0.45, "w4a16": 0.55}
-READ = {"fp16": 0.85, "fp8": 0.80, "int8": 0.80, "w4a16": 0.70}
+READ = {"fp16": 0.85, "fp8": 0.80, "int8": 0.80, "w4a16": 0.85}
 LAYER_US = {"hopper": 40.0, "ampere": 50.0, "ada": 45.0, "turing": 80.0}
 HOST = {"ampere": 1.0, "ada": 0.8, "hopper": 0.67, "turing": 1.2}
 LINK = {"nvlink.ampere": (0.55, 15.0), "nvlink.hopper": (0.55, 10.0), "pcie": (0.5, 30.0)}
@@ -72,7 +92,9 @@ def priors() -> dict[str, Prior]:
         out[f"{family}/host_factor"] = Prior(HOST[family], 0.15)
         out[f"{family}/attention_frac"] = Prior(0.5, 0.3)
         for precision in PRECISIONS[family]:
-            out[f"{family}/{precision}/compute_frac"] = Prior(COMPUTE[precision], 0.15)
+            unpacked_slowly = family == "turing" and precision == "w4a16"
+            compute = 0.25 if unpacked_slowly else COMPUTE[precision]
+            out[f"{family}/{precision}/compute_frac"] = Prior(compute, 0.15)
             out[f"{family}/{precision}/weight_read_frac"] = Prior(READ[precision], 0.1)
     for link in LINKS:
         out[f"{link}/link_frac"] = Prior(LINK[link][0], 0.3)
@@ -85,24 +107,27 @@ def priors() -> dict[str, Prior]:
         for name, prior in ENGINE_PRIORS.items():
             if name == "host_layer_us":
                 prior = Prior(EAGER.get(engine, 0.0), 0.4 if engine in EAGER else 0.0)
-            if name == "sequence_overhead_us" and engine == "vllm-2023":
-                prior = Prior(150.0, prior.sigma)
-            if name == "interruption_frac" and not ENGINES[engine]["mixes_prefill"]:
-                prior = Prior(0.5, prior.sigma)
+            if engine == "vllm-2023":
+                prior = OF_2023.get(name, prior)
+            if not ENGINES[engine]["mixes_prefill"]:
+                prior = BATCHED_PROMPTS.get(name, prior)
             out[f"engine:{engine}/{name}"] = prior
     return out
 
 
 def link_of(gpu: str, catalog: Catalog) -> str:
-    kind = catalog.gpus[gpu].interconnect.kind
-    return "pcie" if kind == "pcie" else f"nvlink.{'ampere' if catalog.gpus[gpu].architecture == 'ampere' else 'hopper'}"
+    card = catalog.gpus[gpu]
+    if card.interconnect.kind == "pcie":
+        return "pcie"
+    return "nvlink.ampere" if card.architecture == "ampere" else "nvlink.hopper"
 
 
 def efficiency(values: dict[str, float], gpu: str, catalog: Catalog) -> Efficiency:
     family, link = GPUS[gpu], link_of(gpu, catalog)
 
     def frac(precision: str, name: str) -> float:
-        return float(min(values[f"{family}/{precision}/{name}"] * values[f"{gpu}/{precision}/{name}"], MOST_FRAC))
+        of_family, of_gpu = values[f"{family}/{precision}/{name}"], values[f"{gpu}/{precision}/{name}"]
+        return float(min(of_family * of_gpu, MOST_FRAC))
 
     rates = {
         p: Rates(compute_frac=frac(p, "compute_frac"), weight_read_frac=frac(p, "weight_read_frac"))
@@ -121,14 +146,15 @@ def efficiency(values: dict[str, float], gpu: str, catalog: Catalog) -> Efficien
 
 def engine(values: dict[str, float], name: str) -> Engine:
     fitted = {key: values[f"engine:{name}/{key}"] for key in ENGINE_PRIORS}
-    fitted["interruption_frac"] = min(fitted["interruption_frac"], 1.0)
+    for share in ("interruption_frac", "queue_frac"):
+        fitted[share] = min(fitted[share], 1.0)
     fixed = {**ENGINES[name], "aliases": tuple(ENGINES[name]["aliases"])}
     return Engine(**fixed, **fitted)
 
 
 def facts() -> Catalog:
     """The shipped catalog with the constants at their priors, whatever was fitted before."""
-    data = {kind: entries for kind, entries in shipped_data().items() if kind in ("gpus", "models", "quantizations")}
+    data = {kind: shipped_data()[kind] for kind in ("gpus", "models", "quantizations")}
     catalog = Catalog.model_validate_json(json.dumps(data))
     values = {name: prior.value for name, prior in priors().items()}
     return catalog.model_copy(

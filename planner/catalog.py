@@ -162,7 +162,8 @@ class Quantization(Named):
     def loss_for(self, model: Model, name: str) -> QualityLoss:
         """The loss that applies to a model of this size; its native format loses nothing."""
         if model.native_quantization == name:
-            return QualityLoss(min_parameters_b=0, loss_frac=0, source="the model is published in this format")
+            published = "the model is published in this format"
+            return QualityLoss(min_parameters_b=0, loss_frac=0, source=published)
         levels = [q for q in self.quality_loss if q.min_parameters_b <= model.parameters_b]
         return max(levels or self.quality_loss, key=lambda q: q.min_parameters_b if levels else -q.loss_frac)
 
@@ -196,12 +197,13 @@ class Efficiency(Sourced):
     layer_overhead_us: float = Field(ge=0)
     """Latency of a layer's kernels that no bandwidth or arithmetic explains."""
     host_factor: float = Field(default=1.0, gt=0)
-    """Time that the CPUs of such servers take, against those of the A100's day, where engines wait for them."""
+    """Time that the CPUs of such servers take to launch work, against those beside an A100."""
 
     def rates_for(self, quantization: Quantization) -> Rates:
         """The rates of a precision; without any, those of 16 bit, as an estimate."""
         found = self.rates.get(quantization.precision)
-        return found or self.rates["fp16"].model_copy(update={"basis": "estimated", "points": 0, "error_frac": None})
+        guess = {"basis": "estimated", "points": 0, "error_frac": None}
+        return found or self.rates["fp16"].model_copy(update=guess)
 
 
 class Engine(Named):
@@ -233,14 +235,18 @@ class Engine(Named):
     mixes_prefill: bool
     """Whether a step computes prompt chunks and running requests together."""
     interruption_frac: float = Field(gt=0, le=1)
-    """Share of the others' prefills that running requests wait for. The rest falls into their own TTFT: engines that
-    prefill first make requests start and end in waves."""
+    """Share of the others' prefills that running requests wait for; less where prompts go first."""
+    queue_frac: float = Field(ge=0, le=1)
+    """Share of the others' prefills that a request waits for before its own, at a fixed concurrency:
+    as answers of equal length end together, requests come in waves."""
+    queued_prompts: float = Field(ge=0)
+    """Prompts ahead of a request besides those, once many are in flight."""
     max_in_flight: int = Field(gt=0)
     usable_memory_frac: float = Field(gt=0, le=1)
     fp8_kv: bool = False
     """Whether FP8 checkpoints keep their KV cache in 8 bits unless told otherwise."""
     reserved_output_frac: float = Field(ge=0, le=1)
-    """Share of the output whose KV memory a request holds on average: 0.5 if it grows, 1 if kept from the start."""
+    """Share of the output whose KV memory a request holds on average: 0.5 as it grows, 1 if reserved."""
     basis: Basis = "estimated"
     points: int = Field(default=0, ge=0)
     error_frac: float | None = Field(default=None, ge=0)

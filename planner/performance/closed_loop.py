@@ -1,11 +1,10 @@
-"""A replica with a fixed number of requests in flight, as benchmarks run it: each answer starts the next request.
+"""A replica with a fixed number of requests in flight, as benchmarks run it: an answer starts a request.
 
 With b of them inside the engine and the rest waiting,
 
     requests/s  = b / (b x prefill + output x step(b))
-    mean TPOT   = step(b) + c x (b - 1) x prefill / output        (waiting for a share c of the others' prefills)
-    mean TTFT   = own prefill + half a step + (1 - c) x (b - 1) x prefill
-                  + waiting for a place [Little's law] + the burst at the start
+    mean TPOT   = step(b) + c x (b - 1) x prefill / output     (waiting for a share c of others' prefills)
+    mean TTFT   = own prefill + half a step + prompts ahead x prefill + waiting for a place [Little's law]
 """
 
 from __future__ import annotations
@@ -16,9 +15,6 @@ import numpy as np
 
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.memory import largest_batch
-
-BURST_SHARE = 0.1
-"""share of a benchmark's requests that start together: a client that sends ten rounds; an assumption"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +34,8 @@ def largest_in_flight(
 ) -> np.ndarray:
     """Requests that KV memory and the engine admit at once."""
     engine = machine.engine
-    held = np.asarray(input_tokens, dtype=float) + np.asarray(output_tokens, dtype=float) * engine.reserved_output_frac
+    prompt, output = np.asarray(input_tokens, dtype=float), np.asarray(output_tokens, dtype=float)
+    held = prompt + output * engine.reserved_output_frac
     fits = largest_batch(
         machine.model, machine.gpu, machine.gpus, machine.quantization, held, shared_prefix_tokens,
         engine.usable_memory_frac, machine.lora.bytes * machine.gpus if machine.lora else 0.0,
@@ -66,12 +63,12 @@ def closed_loop(
     added = np.where(b > 1, prefill_added_s(machine, new, prompt, b), alone)
     rate = b / (b * added + output * step)
     waiting = np.where(np.isfinite(wanted), (np.minimum(wanted, 1e9) - b) / rate, 0.0)
-    others, share = (b - 1) * added, machine.engine.interruption_frac
-    queue = others * np.maximum(1 - share, BURST_SHARE / 2)
+    others = (b - 1) * added
+    queue = machine.engine.queue_frac * others + machine.engine.queued_prompts * (1 - 1 / b) * alone
     ttft = alone + np.where(b > 1, step / 2, 0.0) + np.maximum(waiting, 0.0) + queue
     return ClosedLoop(
         in_flight=in_flight,
         requests_per_s=np.where(in_flight >= 1, rate, 0.0),
-        tpot_s=step + share * others / output,
+        tpot_s=step + machine.engine.interruption_frac * others / output,
         ttft_s=ttft,
     )

@@ -3,9 +3,9 @@
     step    = weights + attention + all-reduces + layers x overhead + requests x overhead     [s]
     weights = max(reading them, arithmetic)    for dense layers, experts and head each
 
-A smooth maximum stands for the overlap of reading and arithmetic; latency per layer and per request is what makes
-small shapes and small batches slower than the datasheet. The constants are in planner/data/efficiency.yaml (GPU)
-and engines.yaml (engine). Everything broadcasts over numpy arrays.
+A smooth maximum stands for the overlap of reading and arithmetic; latency per layer and per request is what
+makes small shapes and small batches slower than the datasheet. The constants are in planner/data:
+efficiency.yaml (GPU) and engines.yaml (engine). Everything broadcasts over numpy arrays.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import numpy as np
 from planner.performance.machine import Lora, Machine
 from planner.performance.memory import attended_layers, dense_bits, kv_bytes
 
-__all__ = ["Lora", "Machine", "decode_step_s", "fastest_step_s", "prefill_added_s", "prefill_s"]
+__all__ = [
+    "Lora", "Machine", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "prefill_added_s", "prefill_s",
+]  # fmt: skip
 
 ATTENTION_HALF_TOKENS = 1000.0
-"""context at which prefill attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
+"""prompt at which attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
 EXPERT_TILE_TOKENS = 16.0
 """grouped products pad the tokens of each expert to whole tiles: on average by half of this"""
 Array = np.ndarray
@@ -30,7 +32,7 @@ def prefill_s(
     context_tokens: Array | float | None = None,
     prompts: Array | float = 1.0,
 ) -> Array:
-    """Seconds to prefill prompts of so many new tokens whose attention spans the context (by default, themselves)."""
+    """Seconds to prefill prompts of so many new tokens; attention spans the context (if None, themselves)."""
     tokens = np.asarray(tokens, dtype=float)
     prompts = np.asarray(prompts, dtype=float)
     context = tokens if context_tokens is None else np.asarray(context_tokens, dtype=float)
@@ -39,7 +41,8 @@ def prefill_s(
     chunk = in_all / chunks
     products = chunks * _products_s(machine, chunk, prompts / chunks)
     fixed = chunks * _latency_s(machine) + machine.engine.prefill_overhead_ms / 1e3
-    busy = products + prompts * _prompt_attention_s(machine, tokens, context) + _all_reduce_s(machine, in_all, chunks)
+    attention = prompts * _prompt_attention_s(machine, tokens, context)
+    busy = products + attention + _all_reduce_s(machine, in_all, chunks)
     return _host_bound(machine, busy + fixed, chunks)
 
 
@@ -59,18 +62,25 @@ def prefill_added_s(
     chunks = np.maximum(1.0, tokens / machine.engine.chunk_tokens)
     mixed = _products_s(machine, tokens / chunks + batch, batch + 1.0)
     products = chunks * (mixed - _products_s(machine, batch, batch))
-    added = products + _prompt_attention_s(machine, tokens, context) + _all_reduce_s(machine, tokens, chunks - 1.0)
-    return np.minimum(added, alone)
+    reduces = _all_reduce_s(machine, tokens, chunks - 1.0)
+    return np.minimum(products + _prompt_attention_s(machine, tokens, context) + reduces, alone)
 
 
 def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:
-    """Seconds below which no engine can go: weights and KV cache read once at the bandwidth of the datasheet."""
+    """The shortest possible step: weights and KV cache read once, at the bandwidth of the datasheet."""
     batch = np.asarray(batch, dtype=float)
     p, quantization, model = machine.parameters, machine.quantization, machine.model
     touched = 1 - (1 - p.chosen_frac) ** np.maximum(batch, 1.0)
     weights = p.dense * dense_bits(model, quantization) + p.routed * touched * quantization.weight_bits
     read = weights / 8 + batch * kv_bytes(model, quantization, np.asarray(context_tokens, dtype=float))
     return read / machine.bandwidth
+
+
+def fastest_prefill_s(machine: Machine, tokens: Array | float) -> Array:
+    """The shortest possible prefill: the matrix products of so many tokens, at the datasheet's rate."""
+    p, rates = machine.parameters, machine.gpu.dense_tflops
+    peak = rates.get(machine.quantization.compute, rates["fp16"]) * 1e12 * machine.gpus
+    return 2 * (p.dense + p.routed * p.chosen_frac) * np.asarray(tokens, dtype=float) / peak
 
 
 def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:
@@ -122,8 +132,8 @@ def _prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Arra
     model = machine.model
     seen = attended_layers(model, np.maximum(context - tokens / 2, 0.0))
     value_dim = model.head_dim - model.mla.rope_dim if model.mla else model.head_dim
-    flops = 2 * model.query_heads * (model.head_dim + value_dim) * tokens * seen
-    return flops / machine.attention_flops * (1 + ATTENTION_HALF_TOKENS / np.maximum(context, 1.0))
+    pairs = tokens * (seen + model.layers * ATTENTION_HALF_TOKENS / 2)
+    return 2 * model.query_heads * (model.head_dim + value_dim) * pairs / machine.attention_flops
 
 
 def _decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:

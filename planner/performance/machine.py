@@ -1,12 +1,24 @@
-"""One replica as rates: what the datasheet, the efficiency and the engine leave of arithmetic and bandwidth."""
+"""One replica as rates: what the datasheet, the efficiency and the engine leave of each resource."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from planner.catalog import DEFAULT_ENGINE, Basis, Efficiency, Engine, Gpu, Model, Quantization, shipped_catalog
+from planner.catalog import (
+    DEFAULT_ENGINE,
+    Basis,
+    Efficiency,
+    Engine,
+    Gpu,
+    Model,
+    Quantization,
+    shipped_catalog,
+)
 from planner.performance.memory import EMBEDDING_BITS, Parameters, dense_bits, kv_copies, parameters
+
+ESTIMATED_ERROR_FRAC = 0.25
+"""of GPUs and precisions without measurements: above the mean error on sources left out of the fit"""
 
 
 def default_engine() -> Engine:
@@ -43,6 +55,12 @@ class Machine:
     def basis(self) -> Basis:
         """Where its rates come from."""
         return self.efficiency.rates_for(self.quantization).basis
+
+    @property
+    def error_frac(self) -> float:
+        """How far its rates are from measurements, on average."""
+        error = self.efficiency.rates_for(self.quantization).error_frac
+        return ESTIMATED_ERROR_FRAC if error is None else error
 
     @cached_property
     def parameters(self) -> Parameters:
@@ -89,9 +107,10 @@ class Machine:
     @cached_property
     def dense_read_s(self) -> float:
         """reading all weights outside the experts and the head, once"""
-        frac16 = self.efficiency.rates["fp16"].weight_read_frac
-        frac = frac16 if self._dense_is_16bit else self.efficiency.rates_for(self.quantization).weight_read_frac
-        return self._read_s(self.parameters.dense * dense_bits(self.model, self.quantization) / 8, frac)
+        usual = self.efficiency.rates_for(self.quantization)
+        rates = self.efficiency.rates["fp16"] if self._dense_is_16bit else usual
+        bits = dense_bits(self.model, self.quantization)
+        return self._read_s(self.parameters.dense * bits / 8, rates.weight_read_frac)
 
     @cached_property
     def dense_token_s(self) -> float:

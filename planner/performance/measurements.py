@@ -16,7 +16,7 @@ from pathlib import Path
 
 from planner.catalog import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
 from planner.performance.closed_loop import largest_in_flight
-from planner.performance.latency import fastest_step_s
+from planner.performance.latency import fastest_prefill_s, fastest_step_s
 from planner.performance.machine import Machine
 from planner.performance.memory import kv_room_bytes
 
@@ -90,22 +90,28 @@ class Resolver:
             raise Unscorable("no second token")
         point = Point(
             row=number, source=row["source"], gpu=gpu, precision=row["dtype_weights"], machine_key=key,
-            replicas=max(in_all / gpus, 1.0), input_tokens=prompt, output_tokens=output, concurrency=concurrency,
-            metric=row["metric"], value=value, median="p50 per-token" in row.get("notes", ""),
+            replicas=max(in_all / gpus, 1.0), input_tokens=prompt, output_tokens=output,
+            concurrency=concurrency, metric=row["metric"], value=value,
+            median="p50 per-token" in row.get("notes", ""),
         )  # fmt: skip
         if self._too_fast(point):
-            raise Unscorable("faster than the GPUs can read weights and KV cache at this batch")
+            raise Unscorable("faster than the datasheet of the GPUs allows")
         return point
 
     def _too_fast(self, p: Point) -> bool:
-        """Faster than the datasheet: no model of these GPUs can agree, so the row describes something else."""
+        """Faster than the datasheet: no model of these GPUs can agree, so the row is about something else."""
         machine = self.machines[p.machine_key]
-        inside = min(p.concurrency, float(largest_in_flight(machine, p.input_tokens, p.output_tokens)))
-        bound_s = float(fastest_step_s(machine, max(inside, 1.0), p.input_tokens + p.output_tokens / 2))
-        step_s = {"tpot_ms": p.value / 1e3, "decode_step_ms": p.value / 1e3}.get(p.metric)
-        if p.metric == "output_tok_s":
-            step_s = inside * p.replicas / p.value
-        return step_s is not None and step_s < BELIEVABLE_FRAC * bound_s
+        most = float(largest_in_flight(machine, p.input_tokens, p.output_tokens))
+        inside = max(min(p.concurrency, most), 1.0)
+        if p.metric in ("prefill_ms", "ttft_ms"):
+            tokens = p.input_tokens * (inside if p.metric == "prefill_ms" else 1.0)
+            return p.value / 1e3 < BELIEVABLE_FRAC * float(fastest_prefill_s(machine, tokens))
+        per_step_s = p.value / 1e3
+        if p.metric in ("output_tok_s", "req_s"):
+            tokens_per_s = p.value * (p.output_tokens if p.metric == "req_s" else 1.0)
+            per_step_s = inside * p.replicas / tokens_per_s
+        bound_s = float(fastest_step_s(machine, inside, p.input_tokens + p.output_tokens / 2))
+        return per_step_s < BELIEVABLE_FRAC * bound_s
 
     def _entry(self, what: str, name: str, entries: Mapping[str, Model] | Mapping[str, Gpu]) -> str:
         key = find(name, entries)
@@ -123,8 +129,8 @@ class Resolver:
         if key not in self.machines:
             self.machines[key] = self._built(key, scheme)
         machine = self.machines[key]
-        room = kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, machine.engine.usable_memory_frac)
-        if room <= 0:
+        usable = machine.engine.usable_memory_frac
+        if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, usable) <= 0:
             raise Unscorable("weights exceed the memory of the GPUs stated")
         return key
 

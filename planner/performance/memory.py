@@ -1,4 +1,4 @@
-"""What must fit on the GPUs of a replica: weights, activations, and the KV cache of the requests in flight."""
+"""What must fit on the GPUs of a replica: weights, activations, KV cache of the requests in flight."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def kv_bytes_per_token(model: Model, quantization: Quantization) -> float:
 
 
 def attended_layers(model: Model, tokens: np.ndarray | float) -> np.ndarray:
-    """Tokens that a query at the end of the context sees, summed over layers; sliding layers see their window."""
+    """Tokens seen by a query at the end of the context, summed over layers; some see a window only."""
     tokens = np.asarray(tokens, dtype=float)
     if model.sliding is None:
         return model.layers * tokens
@@ -91,7 +91,11 @@ def memory_bytes(gpu: Gpu) -> float:
 
 
 def kv_room_bytes(
-    model: Model, gpu: Gpu, gpus_per_replica: int, quantization: Quantization, usable_frac: float = USABLE_FRAC
+    model: Model,
+    gpu: Gpu,
+    gpus_per_replica: int,
+    quantization: Quantization,
+    usable_frac: float = USABLE_FRAC,
 ) -> float:
     """Memory left for KV cache on a whole replica; negative if the weights do not fit."""
     usable = (memory_bytes(gpu) * usable_frac - ACTIVATION_GB * GB) * gpus_per_replica
@@ -113,7 +117,7 @@ def largest_batch(
     room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac) - reserved_bytes
     shared = float(kv_bytes(model, quantization, shared_prefix_tokens))
     context = np.asarray(context_tokens, dtype=float)
-    prefix = np.minimum(context, shared_prefix_tokens)
-    own = kv_bytes(model, quantization, context) - kv_bytes(model, quantization, prefix)
+    whole = kv_bytes(model, quantization, context)
+    own = whole - kv_bytes(model, quantization, np.minimum(context, shared_prefix_tokens))
     one_token = kv_bytes(model, quantization, 1.0)
     return np.maximum(0, np.floor((room - shared) / np.maximum(own, one_token)))

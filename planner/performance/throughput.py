@@ -3,11 +3,13 @@
 Continuous batching at steady state, with B requests in flight:
 
     requests/s   mu(B)   = 1 / (prefill + output x step(B) / B)
-    mean TPOT            = step(B) + (B - 1) x prefill / output      (running requests wait for others' prefills)
+    mean TPOT            = step(B) + c x (B - 1) x prefill / output       (waiting for others' prefills)
     TPOT percentile      = mean + z x sqrt((B - 1) (1 + cv2)) x prefill / output   (their number is Poisson)
 
-The answer is the largest mu over all B whose TPOT and KV memory hold. TTFT here is prefill and one step: the
-waiting that fluctuating arrivals cause is paid once, in the staffing margin (problems/staffing.py).
+prefill is what a prompt adds to steps that run anyway, and c the engine's share of prefills that running
+requests wait for. The answer is the largest mu over all B whose TPOT and KV memory hold. TTFT here is prefill
+and one step: the waiting that fluctuating arrivals cause is paid once, in the staffing margin
+(problems/staffing.py).
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.performance.latency import Machine, decode_step_s, prefill_s
-from planner.performance.memory import largest_batch
+from planner.performance.closed_loop import largest_in_flight
+from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 
 PROMPT_CV2 = 1.0
 """squared coefficient of variation of the prompts whose prefills interrupt a request"""
 MOST_IN_FLIGHT = 512
-"""requests in flight that an engine is allowed per replica"""
+"""requests in flight that a plan counts on per replica, even if the engine admits more"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,29 +62,30 @@ class Throughput:
     """TPOT, KV memory, engine (requests in flight) or compute (more in flight would not carry more)"""
 
 
-@lru_cache(maxsize=1)
-def _batches() -> np.ndarray:
-    fine = np.arange(1, 33)
-    coarse = np.unique(np.round(np.geomspace(33, MOST_IN_FLIGHT, 60)))
+@lru_cache(maxsize=8)
+def _batches(most: int) -> np.ndarray:
+    fine = np.arange(1, min(32, most) + 1)
+    coarse = np.unique(np.round(np.geomspace(33, most, 60))) if most > 32 else np.array([])
     return np.concatenate([fine, coarse]).astype(float)
 
 
 def throughput(machine: Machine, lengths: Lengths, limits: Limits) -> Throughput:
     """The best batch size for each bucket, all buckets and batch sizes at once."""
-    batch = _batches()[None, :]
-    out = lengths.output_tokens[:, None]
+    batch = _batches(min(MOST_IN_FLIGHT, machine.engine.max_in_flight))[None, :]
+    out = np.maximum(lengths.output_tokens, 1.0)[:, None]
     context = (lengths.input_tokens + lengths.output_tokens / 2)[:, None]
     new_tokens = np.maximum(lengths.input_tokens - lengths.cached_tokens, 1.0)
-    prefill = prefill_s(machine, new_tokens, lengths.input_tokens)[:, None]
+    alone = prefill_s(machine, new_tokens, lengths.input_tokens)
+    prefill = prefill_added_s(machine, new_tokens[:, None], lengths.input_tokens[:, None], batch)
+    prefill = np.where(batch > 1, prefill, alone[:, None])
     step = decode_step_s(machine, batch, context)
     rate = 1 / (prefill + out * step / batch)
-    interruption = prefill / out
+    interruption = machine.engine.interruption_frac * prefill / out
     spread = np.sqrt((batch - 1) * (1 + PROMPT_CV2)) * interruption
     tpot = step + (batch - 1) * interruption + limits.z * spread
-    fits = largest_batch(
-        machine.model, machine.gpu, machine.gpus, machine.quantization, context, lengths.shared_prefix_tokens
-    )
-    in_memory, in_time = batch <= fits, tpot <= limits.tpot_s
+    shared = lengths.shared_prefix_tokens
+    fits = largest_in_flight(machine, lengths.input_tokens, lengths.output_tokens, shared)
+    in_memory, in_time = batch <= fits[:, None], tpot <= limits.tpot_s
     allowed = in_memory & in_time
     best = np.argmax(np.where(allowed, rate, -1.0), axis=1)
     rows = np.arange(len(best))
@@ -97,7 +100,7 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits) -> Throughput
         requests_per_s=np.where(feasible, rate[pick], 0.0),
         in_flight=np.where(feasible, batch[0, best], 0.0),
         tpot_s=tpot[pick],
-        ttft_s=prefill[:, 0] + step[pick],
+        ttft_s=alone + step[pick],
         bound_by=tuple(reasons),
     )
 

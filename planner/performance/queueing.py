@@ -1,0 +1,97 @@
+"""Latencies of one replica under a rate of arrivals that may come in bursts.
+
+A request waits twice. For a place in the engine, as in a queue of b servers (Sakasegawa's G/G/m):
+
+    W_place  = (ca2 + 1) / 2 x rho^(sqrt(2 (b + 1)) - 1) / (b (1 - rho)) x time inside,    rho = rate / mu(b)
+
+and for the prompts ahead of it, as in a queue of one server (Kingman) whose service is a prefill and a step:
+
+    W_prompt = (ca2 + cs2) / 2 x u / (1 - u) x service,                                    u = rate x service
+
+ca2 is the squared coefficient of variation of the times between arrivals: 1 if they are Poisson, 1.1 to 6 and
+more in real traces. Waiting is taken as exponential beyond the share of requests that do not wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.performance.closed_loop import largest_in_flight
+from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.throughput import PROMPT_CV2
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One replica at a rate; infinite latencies where it cannot keep up."""
+
+    utilization: float
+    in_flight: float
+    tpot_s: float
+    ttft_s: float
+    """mean"""
+    ttft_percentile_s: float
+    e2e_s: float
+    """mean"""
+    e2e_percentile_s: float
+
+
+def under_load(
+    machine: Machine,
+    input_tokens: float,
+    output_tokens: float,
+    requests_per_s: float,
+    arrival_cv2: float = 1.0,
+    percentile: float = 0.95,
+    cached_tokens: float = 0.0,
+) -> Loaded:
+    """TTFT, TPOT and end-to-end latency at a rate of arrivals."""
+    new = max(input_tokens - cached_tokens, 1.0)
+    output = max(output_tokens, 1.0)
+    most = int(largest_in_flight(machine, input_tokens, output))
+    if most < 1:
+        return _overloaded()
+    b = np.arange(1.0, most + 1)
+    step = decode_step_s(machine, b, input_tokens + output / 2)
+    alone = float(prefill_s(machine, new, input_tokens))
+    added = np.where(b > 1, prefill_added_s(machine, new, input_tokens, b), alone)
+    capacity = b / (b * added + output * step)
+    best = int(np.argmax(capacity))
+    rho = requests_per_s / float(capacity[best])
+    if rho >= 1:
+        return _overloaded()
+    now = int(np.argmax(capacity >= requests_per_s))
+    tpot = float(step[now] + machine.engine.interruption_frac * (b[now] - 1) * added[now] / output)
+    service = float(added[now] + step[now])
+    u = min(requests_per_s * service, 0.999)
+    prompts = (arrival_cv2 + PROMPT_CV2) / 2 * u / (1 - u) * service
+    inside = alone + output * tpot
+    servers = b[best]
+    power = np.sqrt(2 * (servers + 1)) - 1
+    place = float((arrival_cv2 + 1) / 2 * rho**power / (servers * (1 - rho)) * inside)
+    ttft = alone + float(step[now]) / 2
+    tails = _tail(prompts, u, percentile) + _tail(place, float(rho**power), percentile)
+    return Loaded(
+        utilization=rho,
+        in_flight=requests_per_s * (inside + prompts),
+        tpot_s=tpot,
+        ttft_s=ttft + prompts + place,
+        ttft_percentile_s=ttft + tails,
+        e2e_s=ttft + prompts + place + output * tpot,
+        e2e_percentile_s=ttft + tails + output * tpot,
+    )
+
+
+def _tail(mean_wait: float, waiting_share: float, percentile: float) -> float:
+    """The percentile of a wait that is zero for some, exponential for others; never below its mean."""
+    if waiting_share <= 0 or mean_wait <= 0:
+        return 0.0
+    beyond = max(waiting_share / (1 - percentile), 1.0)
+    return max(mean_wait / waiting_share * float(np.log(beyond)), mean_wait)
+
+
+def _overloaded() -> Loaded:
+    inf = float("inf")
+    return Loaded(inf, inf, inf, inf, inf, inf, inf)
