@@ -28,6 +28,7 @@ from planner.validation import FieldProblem, Strict
 
 MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
 MOST_GROWTH, MOST_VARIATION, MOST_BURSTINESS = 9.0, 10.0, 1000.0
+MOST_MIN_REPLICAS, MOST_USD_PER_YEAR = 1000, 1e12
 """beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
 
 PurchaseName = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
@@ -291,6 +292,15 @@ class PolicySpec(Strict):
     """Fewest replicas of a workload while it runs on GPUs."""
     engineers: Engineers | None = None
     """The team that self-hosting needs; nothing if all is bought from an API."""
+
+    @model_validator(mode="after")
+    def _within_reason(self) -> PolicySpec:
+        if (self.min_replicas or 0) > MOST_MIN_REPLICAS:
+            raise FieldProblem(("min_replicas",), f"is above {MOST_MIN_REPLICAS}", "Check the number")
+        team = self.engineers
+        if team and team.count * team.usd_per_year > MOST_USD_PER_YEAR:
+            raise FieldProblem(("engineers",), "cost over a trillion dollars a year", "Check the numbers")
+        return self
 
 
 class DemandFile(Strict):

@@ -14,7 +14,7 @@ from planner.loading import z_of
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
-from planner.performance.open_loop import open_loop
+from planner.performance.queueing import under_load
 from planner.performance.throughput import Lengths, Limits, throughput
 
 SWEEP = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -172,7 +172,9 @@ def _inside(
     ttft_s, percentile = ttft or (np.inf, 0.95)
 
     def ttft_at(requests_per_s: float) -> float:
-        return open_loop(machine, requests_per_s, input_tokens, output_tokens, arrival_scv, percentile).ttft_s
+        return under_load(
+            machine, input_tokens, output_tokens, requests_per_s, arrival_scv, percentile
+        ).ttft_percentile_s
 
     if rate and ttft_at(rate) > ttft_s:
         bound_by = "TTFT"
@@ -181,5 +183,6 @@ def _inside(
             middle = (low + high) / 2
             low, high = (middle, high) if ttft_at(middle) <= ttft_s else (low, middle)
         rate = low if low > 1e-6 * high else 0.0
-    at = open_loop(machine, rate, input_tokens, output_tokens, arrival_scv, percentile)
-    return InsideSlo(rate, rate * output_tokens, at.in_flight, 1e3 * float(best.tpot_s[0]), 1e3 * at.ttft_s, bound_by)
+    at = under_load(machine, input_tokens, output_tokens, rate, arrival_scv, percentile)
+    tpot_ms, ttft_ms = 1e3 * float(best.tpot_s[0]), 1e3 * at.ttft_percentile_s
+    return InsideSlo(rate, rate * output_tokens, at.in_flight, tpot_ms, ttft_ms, bound_by)

@@ -112,9 +112,7 @@ def as_start(fleet: Fleet, v: Variables, plan: Incumbent | None, n_columns: int)
         x[v.pick[r]] = 1
         recipe = fleet.recipes[r]
         for t, replicas, firm in zip(path.slot, path.replicas, path.firm_replicas, strict=True):
-            same = np.flatnonzero(
-                (recipe.slot == t) & (recipe.replicas == replicas) & (recipe.firm_replicas == firm)
-            )
+            same = np.flatnonzero((recipe.slot == t) & (recipe.replicas == replicas) & (recipe.firm_replicas == firm))
             if not len(same):
                 return None
             if (r, int(same[0])) in v.serve:

@@ -68,9 +68,10 @@ def peak(counts: list[int]) -> int:
 
 
 def fewer_replicas(plan: Json) -> None:
-    t = peak(chat(plan)["replicas_by_slot"])
-    chat(plan)["replicas_by_slot"][t] -= 1
-    chat(plan)["firm_replicas_by_slot"][t] = min(chat(plan)["firm_replicas_by_slot"][t], t)
+    replicas, firm = chat(plan)["replicas_by_slot"], chat(plan)["firm_replicas_by_slot"]
+    t = peak(replicas)
+    replicas[t] -= 1
+    firm[t] = min(firm[t], replicas[t])
 
 
 def fewer_firm_replicas(plan: Json) -> None:

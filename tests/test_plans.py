@@ -48,7 +48,7 @@ def test_the_same_case_gives_the_same_bytes(plans: dict[str, Plan]) -> None:
 
 
 def test_the_quickstart_is_a_real_decision(plans: dict[str, Plan]) -> None:
-    """It hosts something, buys in at least two ways, and the API is an option that nearly everything beats or loses to."""
+    """It hosts something, buys in at least two ways, and the API is neither the best option nor the worst."""
     plan = plans["quickstart"]
     assert any(w.deployment for w in plan.workloads)
     ways = {f.purchase for f in plan.fleet} | ({"api"} if plan.costs.api_usd_per_month else set())

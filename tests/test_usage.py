@@ -75,7 +75,8 @@ def test_a_demand_file_reads_its_log(tmp_path: Path) -> None:
     log(tmp_path / "u.csv", 14 * 24)
     demand = tmp_path / "demand.yaml"
     demand.write_text(
-        "workloads:\n  - name: w\n    models: [llama-3.1-8b]\n    forecast: {csv: u.csv}\nbaseline: openai/gpt-4o-mini\n"
+        "workloads:\n  - name: w\n    models: [llama-3.1-8b]\n    forecast: {csv: u.csv}\n"
+        "baseline: openai/gpt-4o-mini\n"
     )
     workload = planner.load_case(demand).workloads[0]
     assert workload.weekday_rps == pytest.approx((1.0,) * 12 + (2.0,) * 12)

@@ -66,7 +66,7 @@ class Workload(Strict):
     pinned: bool = False
     either: int | str | None = None
     hourly: list[Count] | dict[str, Count] | None = None
-    children: list[Workload] = []  # noqa: RUF012
+    children: list[Workload] = []
     max_gpus: Annotated[int | None, Field(alias="max-gpus")] = None
 
     @model_validator(mode="after")
@@ -81,8 +81,8 @@ GpuName = Annotated[str, Field(pattern="^[a-z0-9-]+$")]
 
 class Demand(Strict):
     workloads: list[Workload]
-    limits: dict[GpuName, WholeNumber] = {}  # noqa: RUF012
-    prices: dict[str, dict[str, PriceChange]] = {}  # noqa: RUF012
+    limits: dict[GpuName, WholeNumber] = {}
+    prices: dict[str, dict[str, PriceChange]] = {}
     budget_usd: UsdBare | None = None
     min_replicas: PositiveWhole = 1
 
