@@ -44,8 +44,14 @@ def known_api_models() -> tuple[str, ...]:
     """Every "provider/model" that has a price."""
     from genai_prices import data_snapshot
 
-    names = [f"{p.id}/{m.id}" for p in data_snapshot.get_snapshot().providers for m in p.models]
-    return tuple(sorted(names))
+    return tuple(
+        sorted(
+            f"{provider.id}/{model.id}"
+            for provider in data_snapshot.get_snapshot().providers
+            for model in provider.models
+            if _tiers(model.get_prices(AS_OF))
+        )
+    )
 
 
 def _tiers(price: Any) -> tuple[ApiTier, ...]:

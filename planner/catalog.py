@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from planner.validation import Strict
+from planner.validation import FieldProblem, Strict
 
 OWN_FIGURE = "your own figure"
 DEFAULT_ENGINE = "vllm"
@@ -53,7 +53,7 @@ class Gpu(Named):
     memory: Literal["hbm", "gddr"] = "gddr"
     """Vendors count HBM in units of 2^30 bytes; what error correction leaves of GDDR comes to about 10^9."""
     bandwidth_gb_per_s: float = Field(gt=0)
-    dense_tflops: dict[Literal["fp16", "fp8", "int8", "fp4"], float]
+    dense_tflops: dict[Literal["fp16", "fp8", "int8", "fp4"], Annotated[float, Field(gt=0)]]
     """Dense rates of the precisions that the hardware has natively."""
     interconnect: Interconnect
 
@@ -269,6 +269,12 @@ class ApiModel(Named):
     model: str
     tiers: tuple[ApiTier, ...] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _starts_at_zero(self) -> ApiModel:
+        if all(tier.above_input_tokens for tier in self.tiers):
+            raise FieldProblem(("tiers",), "has no price for short requests", "Add a tier without above_input_tokens")
+        return self
+
     def request_usd(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float:
         """One request; its length decides the tier of all of its tokens."""
         reached = [t for t in self.tiers if input_tokens > t.above_input_tokens or t.above_input_tokens == 0]
@@ -282,8 +288,14 @@ class ApiModel(Named):
 class Shape(Sourced):
     """Relative rates by hour of a weekday and of a weekend day."""
 
-    weekday: tuple[float, ...] = Field(min_length=24, max_length=24)
-    weekend: tuple[float, ...] = Field(min_length=24, max_length=24)
+    weekday: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=24, max_length=24)
+    weekend: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=24, max_length=24)
+
+    @model_validator(mode="after")
+    def _some_hour_has_requests(self) -> Shape:
+        if not any(self.weekday) and not any(self.weekend):
+            raise FieldProblem(("weekday",), "is zero at every hour, as is 'weekend'", "Give an hour a weight")
+        return self
 
 
 class Catalog(Strict):

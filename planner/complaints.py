@@ -116,8 +116,9 @@ class Infeasible(Exception):
     """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move."""
 
     def __init__(self, name: str, reasons: tuple[str, ...], proved: bool = True) -> None:
-        self.name, self.reasons, self.proved = name, reasons, proved
-        super().__init__("\n".join(reasons))
+        self.name, self.proved = name, proved
+        self.reasons = tuple(escaped(reason) for reason in reasons)
+        super().__init__("\n".join(self.reasons))
 
 
 class Problem(ValueError):

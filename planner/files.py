@@ -10,6 +10,23 @@ from pathlib import Path
 from planner.complaints import Complaint, InputError
 
 
+def check_writable(path: Path | str) -> None:
+    """Complain before long work, not after it, where its result could not be written."""
+    target = Path(path)
+    if target.is_dir():
+        _refuse(path, "is a directory")
+    try:
+        with tempfile.TemporaryFile(dir=target.parent or Path()):
+            pass
+    except OSError as error:
+        _refuse(path, error.strerror or str(error))
+
+
+def _refuse(path: Path | str, reason: str) -> None:
+    remedy = "Choose a folder that exists and that you may write to"
+    raise InputError([Complaint(str(path), None, None, "", f"cannot be written: {reason}", remedy)])
+
+
 def write_whole(path: Path | str, text: str) -> None:
     """Write a text file atomically: readers see the old file or the new one, never a part."""
     target = Path(path)
@@ -29,7 +46,4 @@ def write_whole(path: Path | str, text: str) -> None:
                 os.unlink(temporary)
             raise
     except OSError as error:
-        remedy = "Choose a folder that exists and that you may write to"
-        raise InputError(
-            [Complaint(str(path), None, None, "", f"cannot be written: {error.strerror}", remedy)]
-        ) from None
+        _refuse(path, error.strerror or str(error))

@@ -21,6 +21,9 @@ def explain_infeasibility(case: Case, candidates: Candidates, fleet: Fleet) -> I
     )
     if alone:
         return Infeasible(case.name, alone)
+    if not any(option != "spot" for option in case.purchase):
+        why = "Spot alone cannot carry load that must survive a reclaim: add on-demand to menu.purchase."
+        return Infeasible(case.name, (why,))
     relaxed = {
         "the GPU limits (policy.max_gpus)": replace(fleet, max_gpus={}),
         "the instance limits (policy.max_instances)": replace(

@@ -125,9 +125,10 @@ class _Loader:
                     self.complain(
                         ("menu", f"{name}s", k), f"no offer has the {name} '{value}'", did_you_mean(value, known)
                     )
+        offers = {key: self._with_known_gpu(key, offer, catalog) for key, offer in sorted(catalog.offers.items())}
         chosen = {
             key: offer
-            for key, offer in sorted(catalog.offers.items())
+            for key, offer in offers.items()
             if offer.gpu in gpus
             and (providers is None or offer.provider in providers)
             and (regions is None or offer.region in regions)
@@ -139,15 +140,21 @@ class _Loader:
                 self.complain(
                     ("prices", name), f"no instance on the menu is called '{name}'", did_you_mean(name, on_menu)
                 )
-        for key, offer in chosen.items():
-            if offer.gpu not in catalog.gpus:
-                self.complain(("catalog",), f"offer '{key}' names the GPU '{offer.gpu}', which is unknown")
+        for key in chosen:
             for name, keys in matched_prices.items():
                 if key in keys:
                     chosen[key] = repriced(chosen[key], spec.prices[name], self.document.file)
         if not chosen and not self.complaints:
             self.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
         return chosen
+
+    def _with_known_gpu(self, key: str, offer: Offer, catalog: Catalog) -> Offer:
+        """The offer with its GPU by the catalog's name, which may have been written as an alias."""
+        gpu = find(offer.gpu, catalog.gpus)
+        if gpu is None:
+            self.unknown(("catalog", "offers", key, "gpu"), "GPU", offer.gpu, list(names_of(catalog.gpus)))
+            return offer
+        return offer if gpu == offer.gpu else offer.model_copy(update={"gpu": gpu})
 
     # -- names --------------------------------------------------------------------------------------------
 

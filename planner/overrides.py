@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,11 @@ def own_catalog(own: Any, document: Document, folder: Path) -> Catalog:
     """The shipped catalog with the user's entries, written in the demand file or in a file that it names."""
     path: tuple[str | int, ...] = ("catalog",)
     if isinstance(own, str):
-        document, path = read_yaml(folder / own), ()
+        try:
+            document, path = read_yaml(folder / own), ()
+        except InputError as error:
+            here = document.complaint(path, f"the catalog file '{own}' cannot be used", "Its own mistakes follow")
+            raise InputError([here, *error.complaints]) from None
         own = document.data
         if not isinstance(own, dict):
             raise InputError([document.complaint((), "expected a mapping of catalog entries", "Write gpus: ...")])
@@ -39,7 +44,11 @@ def own_catalog(own: Any, document: Document, folder: Path) -> Catalog:
             document.complaint((*path, k), f"unknown key '{k}'", did_you_mean(k, KINDS), at_key=True) for k in unknown
         )
     merged = {kind: _merged_entries(kind, entries, document.file) for kind, entries in own.items()}
-    mine = validate(Catalog, _moved(document, path, merged))
+    try:
+        mine = validate(Catalog, _moved(document, path, merged))
+    except InputError as error:
+        under = "".join(f"{part}." for part in path)
+        raise InputError(replace(c, where=under + c.where) for c in error.complaints) from None
     base = shipped_catalog()
     return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
 

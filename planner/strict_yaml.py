@@ -123,7 +123,7 @@ def _similar_file(path: FilePath) -> str:
     except OSError:
         return f"The directory {shown(str(path.parent))} does not exist either"
     match = close_match(path.name, siblings)
-    return f"Did you mean {shown(str(path.with_name(match)), 80)}?" if match else "Check the path"
+    return f"Did you mean {shown(match, 80)} in the same folder?" if match else "Check the path"
 
 
 def _decoded(raw: bytes, file: str) -> str:

@@ -226,7 +226,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def close_name(message: str) -> str:
-    return message.rsplit("/", 1)[1].rstrip("'?")
+    return message.rsplit("Did you mean '", 1)[1].split("'")[0]
 
 
 def test_a_file_without_permission(monkeypatch: pytest.MonkeyPatch) -> None:

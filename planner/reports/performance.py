@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
+from pathlib import Path
 
 from planner.estimate import Estimate
 from planner.performance.accuracy import Accuracy, Errors
+from planner.performance.measurements import read_rows
 from planner.reports.svg import Axis, Line, line_chart
-from planner.reports.text import columns, percent
+from planner.reports.text import columns, percent, safe_cell
 
 
 def estimate_text(e: Estimate) -> str:
@@ -67,3 +71,17 @@ def accuracy_text(a: Accuracy) -> str:
 def _row(item: tuple[str, Errors]) -> tuple[str, ...]:
     name, e = item
     return (name, str(e.n), f"{e.mape:.1%}", f"{e.median_ape:.1%}", f"{e.bias:+.1%}")
+
+
+def accuracy_rows_csv(path: Path, a: Accuracy) -> str:
+    """Every row of the file with what was predicted, or why nothing was."""
+    by_row = {s.point.row: s for s in a.scored}
+    out = io.StringIO()
+    rows = read_rows(path)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*(rows[0] if rows else ()), "predicted", "error_frac", "left_out"])
+    for number, row in enumerate(rows):
+        found = by_row.get(number)
+        told = (f"{found.predicted:.6g}", f"{found.error_frac:.4f}", "") if found else ("", "", a.reasons.get(number, ""))
+        writer.writerow([safe_cell(str(cell)) for cell in (*row.values(), *told)])
+    return out.getvalue()

@@ -79,13 +79,14 @@ def _fleet(plan: Plan) -> Iterator[str]:
         )
     yield from columns(rows, right="defg")
     for c in plan.commitments:
-        yield f"  {c.instances} x {c.offer} {c.term}: {usd(c.beyond_horizon_usd)} more is owed after this quarter"
+        owed = f"{usd(c.beyond_horizon_usd)} more is owed after this quarter"
+        yield f"  {c.instances} x {escaped(c.offer)} {c.term}: {owed}"
     if plan.costs.spot_usd_per_month:
         more = plan.spot_at_p95_usd_per_month - plan.cost_usd_per_month
         yield f"  if spot stays at the 95th percentile of its price, the plan costs {usd(more)} / month more"
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
-        yield f"  assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"
+        yield f"  assumed prices, replace them with your own under 'prices:': {escaped(', '.join(guesses))}"
 
 
 def _workloads(plan: Plan) -> Iterator[str]:

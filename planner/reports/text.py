@@ -61,3 +61,18 @@ def columns(rows: Sequence[Sequence[str]], right: str = "", indent: str = "  ") 
         ]
         lines.append((indent + "  ".join(cells)).rstrip())
     return lines
+
+
+def safe_cell(text: str) -> str:
+    """A CSV cell that no spreadsheet takes for a formula; numbers stay numbers."""
+    if text[:1] in "=@\t\r" or (text[:1] in "+-" and not _is_number(text)):
+        return "'" + text
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,135 @@
+"""Verbs around a demand file: plan, init, validate, schema, catalog."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from planner.cli.common import CaseFile, Format, FormatOption, Solver, fraction, note, put, put_json, seconds
+
+if TYPE_CHECKING:
+    from planner.case import Case
+    from planner.plan import Plan
+    from solvers.fleet_solver import Options
+
+verbs = typer.Typer()
+
+
+@verbs.command(epilog="Example:  fleetplan plan examples/quickstart.yaml --out plan.json")
+def plan(
+    case_file: CaseFile,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan as JSON to this file.")] = None,
+    format: FormatOption = Format.table,
+    solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
+    gap: Annotated[str, typer.Option(help="Stop when proved within this share of the cost.")] = "0.1%",
+    require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless proved within this.")] = None,
+    time_limit: Annotated[str | None, typer.Option(help='Stop searching after this, such as "60s".')] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+) -> None:
+    """Plan the cheapest fleet for a demand file."""
+    from planner.files import check_writable, write_whole
+    from planner.loading import load_case
+    from planner.reports.terminal import render
+
+    options = _options(solver.value, gap, time_limit)
+    required = fraction("--require-gap", require_gap)
+    case = load_case(case_file)
+    if out is not None:
+        check_writable(out)
+    started = time.monotonic()
+    result = _planned(case, options, quiet)
+    took = time.monotonic() - started
+    put(result.to_json() if format is Format.json else render(result, took, verbose))
+    if out is not None:
+        write_whole(out, result.to_json())
+        note(f"wrote {out}", quiet)
+    _exit_code(result, required, quiet)
+
+
+@verbs.command(epilog="Example:  fleetplan init demand.yaml")
+def init(
+    path: Annotated[Path, typer.Argument(metavar="DEMAND.yaml", help="The file to write.")] = Path("demand.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
+) -> None:
+    """Write a commented demand file that runs, and the schema that lets editors complete and check it."""
+    from planner.starter import write_starter
+
+    for written in write_starter(path, force):
+        note(f"wrote {written}")
+    note(f"next: fleetplan plan {path}")
+
+
+@verbs.command(epilog="Example:  fleetplan validate demand.yaml")
+def validate(
+    case_file: CaseFile,
+    format: FormatOption = Format.table,
+) -> None:
+    """Check a demand file: every mistake at once, with line and remedy."""
+    from planner.complaints import InputError
+    from planner.loading import load_case
+    from planner.starter import validation_report
+
+    try:
+        report = validation_report(load_case(case_file))
+    except InputError as error:
+        if format is Format.json:
+            from dataclasses import asdict
+
+            put_json({"ok": False, "errors": [asdict(c) for c in error.complaints]})
+        raise
+    put(report.text) if format is Format.table else put_json(report.data)
+
+
+@verbs.command(epilog="Example:  fleetplan schema > fleetplan.schema.json")
+def schema() -> None:
+    """Print the JSON schema of demand files, for editors."""
+    from planner.starter import demand_schema_text
+
+    put(demand_schema_text())
+
+
+@verbs.command(
+    epilog="Examples:  fleetplan catalog    fleetplan catalog offers h100    fleetplan catalog models llama-3.1-8b"
+)
+def catalog(
+    kind: Annotated[str | None, typer.Argument(help="gpus, offers, models, quantizations, apis, ...")] = None,
+    name: Annotated[str | None, typer.Argument(help="An entry, or a part of names to list.")] = None,
+    stale_after: Annotated[str, typer.Option(help="Prices older than this are flagged.")] = "180d",
+    as_of: Annotated[str | None, typer.Option(help="Judge staleness on this day, YYYY-MM-DD; default today.")] = None,
+    format: FormatOption = Format.table,
+) -> None:
+    """List and show what the catalog knows, with sources and dates; stale prices are flagged."""
+    from planner.reports.catalog import catalog_report
+
+    report = catalog_report(kind, name, stale_after, as_of)
+    put(report.text) if format is Format.table else put_json(report.data)
+
+
+def _options(solver: Any, gap: str, time_limit: str | None) -> Options:
+    from solvers.fleet_solver import Options
+
+    limit_s = seconds("--time-limit", time_limit)
+    return Options(solver=solver, gap_frac=fraction("--gap", gap) or 0.0, time_limit_s=limit_s)
+
+
+def _planned(case: Case, options: Options, quiet: bool) -> Plan:
+    from planner.pipeline import plan_fleet
+    from planner.reports.progress import progress_on_stderr
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with progress_on_stderr(quiet) as on_progress:
+        return plan_fleet(case, options, on_progress)
+
+
+def _exit_code(plan: Plan, required_gap: float | None, quiet: bool) -> None:
+    if plan.status == "interrupted":
+        note("interrupted: this is the best verified plan so far; it is not proved", quiet)
+        raise typer.Exit(130)
+    if required_gap is not None and plan.status != "optimal" and plan.gap_frac > required_gap:
+        note(f"proved within {plan.gap_frac:.3%} only; {required_gap:.3%} was required", quiet)
+        raise typer.Exit(4)
