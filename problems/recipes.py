@@ -17,6 +17,9 @@ import numpy as np
 
 from problems.staffing import Staffing
 
+MOST_STEPS = 400
+"""counts of replicas at which API overflow is tried"""
+
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
@@ -55,6 +58,30 @@ class Pool:
 
 
 @dataclass(frozen=True, eq=False)
+class Routing:
+    """Which requests stay on the GPUs: those dearest at the API per unit of load, up to a load.
+
+    Exact for linear prices: it is a continuous knapsack whose size is the load kept.
+    """
+
+    rate_rps: np.ndarray
+    """[slot, bucket]"""
+    seconds_per_request: np.ndarray
+    order: np.ndarray
+    """buckets, the first to keep first"""
+
+    def api_rps(self, slot: np.ndarray, kept_load: np.ndarray) -> np.ndarray:
+        """requests/s that the API takes [serving, bucket]"""
+        bucket_load = (self.rate_rps * self.seconds_per_request)[slot][:, self.order]
+        before = np.cumsum(bucket_load, axis=1) - bucket_load
+        kept = np.clip(kept_load[:, None] - before, 0.0, bucket_load)
+        share_kept = np.divide(kept, bucket_load, out=np.zeros_like(kept), where=bucket_load > 0)
+        api_rps = np.empty_like(kept)
+        api_rps[:, self.order] = self.rate_rps[slot][:, self.order] * (1 - share_kept)
+        return api_rps
+
+
+@dataclass(frozen=True, eq=False)
 class Recipe:
     """One way to serve a pool, with its servings slot by slot (arrays of one length, sorted by slot)."""
 
@@ -68,9 +95,15 @@ class Recipe:
     replicas: np.ndarray
     firm_replicas: np.ndarray
     """replicas that must not be spot"""
-    api_rps: np.ndarray
-    """requests/s sent to the API [serving, bucket]"""
     api_usd_per_h: np.ndarray
+    kept_load: np.ndarray
+    """load that stays on the GPUs"""
+    routing: Routing
+
+    @property
+    def api_rps(self) -> np.ndarray:
+        """requests/s sent to the API [serving, bucket]"""
+        return self.routing.api_rps(self.slot, self.kept_load)
 
     @property
     def key(self) -> tuple[str, str | None, str | None]:
@@ -95,8 +128,8 @@ class Recipe:
             slot=self.slot[servings],
             replicas=self.replicas[servings],
             firm_replicas=self.firm_replicas[servings],
-            api_rps=self.api_rps[servings],
             api_usd_per_h=self.api_usd_per_h[servings],
+            kept_load=self.kept_load[servings],
         )
 
     def first_of_each_slot(self, order: np.ndarray) -> np.ndarray:
@@ -135,64 +168,54 @@ def _api_alone(pool: Pool, api: Api) -> Recipe:
     return Recipe(
         pool=pool.key, workloads=pool.workloads, deployment=None, offer=None, api=api.key, gpus_per_replica=0,
         slot=np.arange(slots), replicas=nothing, firm_replicas=nothing,
-        api_rps=pool.rate_rps, api_usd_per_h=3600 * pool.rate_rps @ api.usd_per_request,
+        api_usd_per_h=3600 * pool.rate_rps @ api.usd_per_request, kept_load=np.zeros(slots),
+        routing=Routing(pool.rate_rps, np.ones(pool.rate_rps.shape[1]), np.arange(pool.rate_rps.shape[1])),
     )  # fmt: skip
 
 
-def _deployment_alone(pool: Pool, d: Deployment) -> Recipe:
+def _deployment_alone(pool: Pool, d: Deployment, api: Api | None = None) -> Recipe:
+    """The whole demand on the GPUs in every slot."""
     load = load_by_slot(pool, d)
+    value = np.zeros(len(d.seconds_per_request)) if api is None else api.usd_per_request / d.seconds_per_request
     replicas = d.staffing.replicas(load)
     return Recipe(
-        pool=pool.key, workloads=pool.workloads, deployment=d.key, offer=d.offer, api=None,
-        gpus_per_replica=d.gpus_per_replica,
-        slot=np.arange(len(load)), replicas=replicas, firm_replicas=firm_replicas(pool, d, load, replicas),
-        api_rps=np.zeros_like(pool.rate_rps), api_usd_per_h=np.zeros(len(load)),
+        pool=pool.key, workloads=pool.workloads, deployment=d.key, offer=d.offer, api=api.key if api else None,
+        gpus_per_replica=d.gpus_per_replica, slot=np.arange(len(load)), replicas=replicas,
+        firm_replicas=firm_replicas(pool, d, load, replicas), api_usd_per_h=np.zeros(len(load)),
+        kept_load=np.full(len(load), np.inf),
+        routing=Routing(pool.rate_rps, d.seconds_per_request, np.argsort(-value, kind="stable")),
     )  # fmt: skip
 
 
 def _deployment_with_api(pool: Pool, d: Deployment, api: Api) -> Recipe:
-    """The buckets dearest at the API per unit of load stay on the GPUs, up to a load; the API takes the rest.
+    """The GPUs carry up to a load and the API the rest, in every slot.
 
-    Exact for linear prices: it is a continuous knapsack whose size is the load kept. Of all loads only those matter
-    beyond which one more replica, or one more firm replica, would be needed; plus none, plus the whole demand.
+    Of all loads only those matter beyond which one more replica, or one more firm replica, would be needed; plus
+    none, plus the whole demand. Above MOST_STEPS replicas not every count is tried.
     """
-    whole = _deployment_alone(pool, d)
+    whole = _deployment_alone(pool, d, api)
     most = int(whole.replicas.max(initial=0))
-    steps = d.staffing.carried_load(np.arange(d.staffing.min_replicas, most + 1))
+    counts = np.arange(d.staffing.min_replicas, most + 1)
+    if len(counts) > MOST_STEPS:
+        counts = np.unique(np.linspace(d.staffing.min_replicas, most, MOST_STEPS).astype(int))
+    steps = d.staffing.carried_load(counts)
     if pool.spot_allowed and 0 < pool.critical_share < 1:
         steps = np.concatenate([steps, steps / pool.critical_share])
     loads = np.unique(np.r_[0.0, steps])
     slot, choice = np.nonzero(loads[None, :] < load_by_slot(pool, d)[:, None] * (1 - 1e-12))
-    room = loads[choice]
-    replicas = d.staffing.replicas(room)
-    by_value = np.argsort(-api.usd_per_request / d.seconds_per_request, kind="stable")
-    bucket_load = (pool.rate_rps * d.seconds_per_request)[slot][:, by_value]
-    before = np.cumsum(bucket_load, axis=1) - bucket_load
-    kept = np.clip(room[:, None] - before, 0.0, bucket_load)
-    share_kept = np.divide(kept, bucket_load, out=np.zeros_like(kept), where=bucket_load > 0)
-    api_rps = np.empty_like(kept)
-    api_rps[:, by_value] = pool.rate_rps[slot][:, by_value] * (1 - share_kept)
-    load = kept.sum(axis=1)
-    part = Recipe(
-        pool=pool.key, workloads=pool.workloads, deployment=d.key, offer=d.offer, api=api.key,
-        gpus_per_replica=d.gpus_per_replica, slot=slot, replicas=replicas,
-        firm_replicas=firm_replicas(pool, d, load, replicas),
-        api_rps=api_rps, api_usd_per_h=3600 * api_rps @ api.usd_per_request,
-    )  # fmt: skip
-    return _merged(part, whole)
+    kept = loads[choice]
+    replicas = d.staffing.replicas(kept)
+    api_usd_per_h = 3600 * whole.routing.api_rps(slot, kept) @ api.usd_per_request
+    order = np.argsort(np.r_[slot, whole.slot], kind="stable")
 
-
-def _merged(part: Recipe, whole: Recipe) -> Recipe:
-    order = np.argsort(np.r_[part.slot, whole.slot], kind="stable")
-
-    def join(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return np.concatenate([a, b])[order]
+    def join(part: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        return np.concatenate([part, rest])[order]
 
     return replace(
-        part,
-        slot=join(part.slot, whole.slot),
-        replicas=join(part.replicas, whole.replicas),
-        firm_replicas=join(part.firm_replicas, whole.firm_replicas),
-        api_rps=join(part.api_rps, whole.api_rps),
-        api_usd_per_h=join(part.api_usd_per_h, whole.api_usd_per_h),
+        whole,
+        slot=join(slot, whole.slot),
+        replicas=join(replicas, whole.replicas),
+        firm_replicas=join(firm_replicas(pool, d, kept, replicas), whole.firm_replicas),
+        api_usd_per_h=join(api_usd_per_h, whole.api_usd_per_h),
+        kept_load=join(kept, whole.kept_load),
     )

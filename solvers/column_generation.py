@@ -19,7 +19,7 @@ import numpy as np
 from problems.fleet import Fleet, Variables, master
 from problems.model import Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
-from problems.recipes import Recipe
+from problems.recipes import Recipe, Routing
 from solvers.result import Status
 from solvers.solve import dual_bound, solve_lp
 
@@ -228,8 +228,9 @@ def _unserved(fleet: Fleet, workload: str) -> Recipe:
     """A stand-in that serves nothing: it exists only to see whether the limits can be met at all."""
     slots = len(fleet.slot_hours)
     none = np.zeros(slots, dtype=int)
+    nowhere = Routing(np.zeros((slots, 1)), np.ones(1), np.zeros(1, dtype=int))
     return Recipe(workload, (workload,), None, None, None, 0, np.arange(slots), none, none,
-                  np.zeros((slots, 1)), np.zeros(slots))  # fmt: skip
+                  np.zeros(slots), np.zeros(slots), nowhere)  # fmt: skip
 
 
 def _cost_of_only(model: Model, columns: list[int]) -> Model:

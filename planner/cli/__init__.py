@@ -58,5 +58,3 @@ def _failed(error: Exception) -> int:
 def _say(message: str, code: int) -> int:
     print(message, file=sys.stderr)
     return code
-
-

@@ -10,11 +10,13 @@ import csv
 import gzip
 import io
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from planner.catalog import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
+from planner.complaints import Complaint, InputError
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import fastest_prefill_s, fastest_step_s
 from planner.performance.machine import Machine
@@ -54,12 +56,22 @@ class Unscorable(Exception):
 
 
 def read_rows(path: str | Path) -> list[dict[str, str]]:
-    raw = Path(path).read_bytes()
-    text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-    reader = csv.DictReader(io.StringIO(text))
-    missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    """The rows of a CSV, plain or gzipped; raises InputError where it is none of that kind."""
+
+    def refuse(message: str, remedy: str = "") -> InputError:
+        return InputError([Complaint(str(path), None, None, "", message, remedy)])
+
+    try:
+        raw = Path(path).read_bytes()
+        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text))
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    except OSError as error:
+        raise refuse(f"cannot be read: {error.strerror or error}") from None
+    except (UnicodeDecodeError, EOFError, zlib.error, csv.Error):
+        raise refuse("is not a CSV file", "Give a CSV file, plain or gzipped, in UTF-8") from None
     if missing:
-        raise ValueError(f"{path}: columns missing: {', '.join(missing)}")
+        raise refuse(f"has no column {', '.join(missing)}", f"Its columns must be {', '.join(COLUMNS)}")
     return [{name: (value or "").strip() for name, value in row.items() if name} for row in reader]
 
 

@@ -82,6 +82,8 @@ def accuracy_rows_csv(path: Path, a: Accuracy) -> str:
     writer.writerow([*(rows[0] if rows else ()), "predicted", "error_frac", "left_out"])
     for number, row in enumerate(rows):
         found = by_row.get(number)
-        told = (f"{found.predicted:.6g}", f"{found.error_frac:.4f}", "") if found else ("", "", a.reasons.get(number, ""))
+        told = (
+            (f"{found.predicted:.6g}", f"{found.error_frac:.4f}", "") if found else ("", "", a.reasons.get(number, ""))
+        )
         writer.writerow([safe_cell(str(cell)) for cell in (*row.values(), *told)])
     return out.getvalue()

@@ -65,7 +65,7 @@ def columns(rows: Sequence[Sequence[str]], right: str = "", indent: str = "  ") 
 
 def safe_cell(text: str) -> str:
     """A CSV cell that no spreadsheet takes for a formula; numbers stay numbers."""
-    if text[:1] in "=@\t\r" or (text[:1] in "+-" and not _is_number(text)):
+    if text.startswith(("=", "@", "\t", "\r")) or (text.startswith(("+", "-")) and not _is_number(text)):
         return "'" + text
     return text
 
