@@ -28,7 +28,7 @@ from planner.plan import (
 )
 from planner.slots import MONTHS_OF_A_QUARTER, Slot, rates_rps, requests_per_month
 from problems.fleet import HOURS_PER_MONTH, Fleet
-from problems.recipes import Recipe
+from problems.recipes import MOST_STEPS, Recipe
 from solvers.fleet_solver import FleetSolution, Options
 from solvers.incumbent import Incumbent, alone
 
@@ -73,13 +73,19 @@ def assemble_plan(
             rounds=solution.rounds,
             columns=solution.columns,
             servings_left_out=solution.servings_left_out,
-            notes=tuple(solution.notes),
+            notes=(*solution.notes, *_coarse_steps(fleet)),
         ),
         assumptions=case.assumptions,
         case_hash=case.hash(),
         case=case,
         fleetplan_version=version("fleetplan"),
     )
+
+
+def _coarse_steps(fleet: Fleet) -> tuple[str, ...]:
+    if any(r.api and r.replicas.max(initial=0) > MOST_STEPS for r in fleet.recipes):
+        return (f"where more than {MOST_STEPS} replicas are needed, API overflow is tried in steps of several",)
+    return ()
 
 
 def _fleet_lines(case: Case, fleet: Fleet, best: Incumbent) -> list[FleetLine]:

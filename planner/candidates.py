@@ -6,7 +6,7 @@ rents it out, so throughput is estimated once per GPU and shared by its offers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -56,6 +56,11 @@ class Candidate:
         return f"{self.model_key}/{self.quantization_key}/{self.machine.gpus}x/{self.offer_key}"
 
     @property
+    def name(self) -> str:
+        """Without the offer."""
+        return f"{self.model_key} {self.quantization_key} on {self.machine.gpus} x {self.offer.gpu}"
+
+    @property
     def seconds_per_request(self) -> np.ndarray:
         return 1 / self.throughput.requests_per_s
 
@@ -86,18 +91,46 @@ class Candidates:
 
 
 def enumerate_candidates(case: Case) -> Candidates:
-    """Every combination on the menu, judged."""
+    """Every combination on the menu, judged; then what is left of each GPU, on every offer of it."""
     accepted: dict[str, tuple[Candidate, ...]] = {}
     rejected: list[Rejection] = []
     for workload in case.workloads:
+        judges = [_Judge(case, workload, choice, q) for choice in workload.models for q in case.quantizations]
         found: list[Candidate] = []
-        for choice in workload.models:
-            for q in case.quantizations:
-                judge = _Judge(case, workload, choice, q)
-                for gpu in case.gpus:
-                    judge.judge_gpu(gpu, found, rejected)
+        for gpu in case.gpus:
+            offers = [(k, o) for k, o in case.offers.items() if o.gpu == gpu and sellable(case, o)]
+            variants = [v for judge in judges for v in judge.variants(gpu, offers, rejected)]
+            for v in _unbeaten(variants, rejected):
+                fitting = ((k, o) for k, o in offers if o.gpus % v.machine.gpus == 0)
+                found += [replace(v, offer_key=k, offer=o) for k, o in fitting]
         accepted[workload.name] = tuple(found)
     return Candidates(accepted, tuple(rejected))
+
+
+def _unbeaten(variants: list[Candidate], rejected: list[Rejection]) -> list[Candidate]:
+    """Variants of one GPU without those that another one beats: no more GPUs for any load, in any box.
+
+    A replica that is no larger, no slower for any length and holds no fewer requests needs no more of everything.
+    Of two equal ones the first stays.
+    """
+    kept: list[Candidate] = []
+    for b in sorted(variants, key=lambda v: (v.machine.gpus, float(v.seconds_per_request.sum()))):
+        better = next((a for a in kept if _no_worse(a, b)), None)
+        if better is None:
+            kept.append(b)
+        else:
+            reason = "needs no fewer GPUs for any load than another variant"
+            rejected.append(Rejection(b.workload.name, b.name, reason, better.name, "beaten"))
+    order = {id(v): k for k, v in enumerate(variants)}
+    return sorted(kept, key=lambda v: order[id(v)])
+
+
+def _no_worse(a: Candidate, b: Candidate) -> bool:
+    return (
+        a.machine.gpus <= b.machine.gpus
+        and bool((a.seconds_per_request <= b.seconds_per_request * (1 + 1e-12)).all())
+        and a.staffing.batch >= b.staffing.batch * (1 - 1e-12)
+    )
 
 
 class _Judge:
@@ -114,28 +147,22 @@ class _Judge:
         self.lengths = lengths_of(workload)
         self.limits = Limits(tpot_s=workload.tpot.seconds, z=z_of(workload.tpot.percentile))
 
-    def judge_gpu(self, gpu: str, found: list[Candidate], rejected: list[Rejection]) -> None:
-        offers = [(k, o) for k, o in self.case.offers.items() if o.gpu == gpu and sellable(self.case, o)]
-        sizes = sorted({n for n in REPLICA_SIZES for _, o in offers if self._fits_box(n, o)})
-        name = f"{self.choice.model} {self.quantization} on {gpu}"
-        why = self._against_the_variant(gpu, name)
+    def variants(self, gpu: str, offers: list[tuple[str, Offer]], rejected: list[Rejection]) -> list[Candidate]:
+        """Each replica size that works, on the first offer it fits; else the reason that the largest one does not."""
+        why = self._against_the_variant(gpu, f"{self.choice.model} {self.quantization} on {gpu}")
         if why is not None:
             rejected.append(why)
-            return
+            return []
+        found: list[Candidate] = []
         reasons: list[Rejection] = []
-        for n in sizes:
-            result = self._throughput(gpu, n, f"{n} x {gpu}", reasons)
-            if result is None:
-                continue
-            machine, estimate = result
-            for key, offer in offers:
-                if self._fits_box(n, offer):
-                    found.append(self._candidate(key, offer, machine, estimate))
-        if not any(c.machine.gpu is self.case.gpus[gpu] and self._mine(c) for c in found) and reasons:
+        for n in REPLICA_SIZES:
+            fitting = [(k, o) for k, o in offers if self._fits_box(n, o)]
+            result = self._throughput(gpu, n, reasons) if fitting else None
+            if result is not None:
+                found.append(self._candidate(*fitting[0], *result))
+        if not found and reasons:
             rejected.append(reasons[-1])
-
-    def _mine(self, c: Candidate) -> bool:
-        return c.model_key == self.choice.model and c.quantization_key == self.quantization
+        return found
 
     def _fits_box(self, n: int, offer: Offer) -> bool:
         return n <= self.case.limits.max_gpus_per_replica and offer.gpus % n == 0
@@ -160,8 +187,8 @@ class _Judge:
                                 f"{longest:.0f} tokens")  # fmt: skip
         return None
 
-    def _throughput(self, gpu: str, n: int, label: str, reasons: list[Rejection]) -> tuple[Machine, Throughput] | None:
-        name = f"{self.choice.model} {self.quantization} on {label}"
+    def _throughput(self, gpu: str, n: int, reasons: list[Rejection]) -> tuple[Machine, Throughput] | None:
+        name = f"{self.choice.model} {self.quantization} on {n} x {gpu}"
         machine = Machine(self.model, self.scheme, self.case.gpus[gpu], n, self.case.efficiency[gpu], self.case.engine)
         if self.model.query_heads % n:
             reasons.append(self._reject(name, "attention heads do not split", f"{self.model.query_heads}", str(n)))

@@ -13,6 +13,9 @@ import numpy as np
 from problems.fleet import HOURS_PER_MONTH, Offer
 from problems.recipes import Recipe
 
+FINE_COUNTS = 24
+"""reserved counts up to which every one is tried"""
+
 
 @dataclass(frozen=True, eq=False)
 class Purchase:
@@ -35,12 +38,25 @@ def cheapest_purchase(offer: Offer, gpus: np.ndarray, firm_gpus: np.ndarray, wei
 
 
 def cheapest_alone(offer: Offer, recipe: Recipe, weight: np.ndarray) -> Recipe | None:
-    """The best servings of a recipe that has its offer to itself: for each r, the cheapest serving of each slot."""
-    owned = _counts_to_try(offer, recipe.gpus)
-    _, _, usd_per_h = _hourly(offer, owned, recipe.gpus, recipe.firm_gpus)
-    cost = (usd_per_h + recipe.api_usd_per_h) * weight[recipe.slot]
+    """The best servings of a recipe that has its offer to itself: for each r, the cheapest serving of each slot.
+
+    Of many r, every few are tried first and then those near the best.
+    """
     starts = np.flatnonzero(np.r_[True, np.diff(recipe.slot) != 0])
-    total = np.minimum.reduceat(cost, starts, axis=1).sum(axis=1) + _commitment_usd(offer, owned)
+
+    def costs(owned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        _, _, usd_per_h = _hourly(offer, owned, recipe.gpus, recipe.firm_gpus)
+        cost = (usd_per_h + recipe.api_usd_per_h) * weight[recipe.slot]
+        total = np.minimum.reduceat(cost, starts, axis=1).sum(axis=1) + _commitment_usd(offer, owned)
+        return cost, total
+
+    owned = _counts_to_try(offer, recipe.gpus)
+    step = max(1, len(owned) // FINE_COUNTS)
+    if step > 1:
+        _, total = costs(owned[::step])
+        near = int(np.argmin(total)) * step
+        owned = owned[max(0, near - step) : near + step + 1]
+    cost, total = costs(owned)
     best = int(np.argmin(total))
     return recipe.only(recipe.first_of_each_slot(cost[best])) if np.isfinite(total[best]) else None
 
