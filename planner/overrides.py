@@ -31,8 +31,10 @@ def own_catalog(own: Any, document: Document, folder: Path) -> Catalog:
         try:
             document, path = read_yaml(folder / own), ()
         except InputError as error:
-            here = document.complaint(path, f"the catalog file '{own}' cannot be used", "Its own mistakes follow")
-            raise InputError([here, *error.complaints]) from None
+            if any(c.line is not None for c in error.complaints):
+                raise
+            why = error.complaints[0]
+            raise InputError([document.complaint(path, f"'{own}': {why.message}", why.remedy)]) from None
         own = document.data
         if not isinstance(own, dict):
             raise InputError([document.complaint((), "expected a mapping of catalog entries", "Write gpus: ...")])

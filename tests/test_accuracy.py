@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from planner.catalog import shipped_catalog
+from planner.complaints import InputError
 from planner.performance.accuracy import Accuracy, score
 from planner.performance.closed_loop import closed_loop
 from planner.performance.latency import Machine, decode_step_s, prefill_s
@@ -183,7 +184,7 @@ def test_json_and_compressed_files(tmp_path: Path) -> None:
 def test_a_file_without_the_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "wrong.csv"
     path.write_text("model,gpu\nllama,h100\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="columns missing: source, tp, dtype_weights"):
+    with pytest.raises(InputError, match="has no column source, tp, dtype_weights"):
         score(path)
 
 

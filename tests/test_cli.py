@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from command_line import HARD, SCRIPT, SMALL, Command, run_script
 
 import planner
@@ -134,7 +135,6 @@ def test_a_required_gap_that_is_reached_exits_with_0(fleetplan: Command) -> None
     assert fleetplan("plan", "small.yaml", "--require-gap", "1%").code == 0
 
 
-@pytest.mark.xfail(reason="rounding noise in the gap of an optimal plan counts against --require-gap", strict=True)
 def test_an_optimal_plan_meets_any_required_gap(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     best = planner.plan_fleet(planner.load_case("small.yaml"))
     noisy = best.model_copy(update={"status": "optimal", "gap_frac": 1e-9})
@@ -188,11 +188,7 @@ FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:")
         (SMALL + "policy: {budget_usd_per_month: $5}\n", "policy.budget_usd_per_month"),
         (FORBIDDEN + "policy: {max_gpus: {l40s: 1}}\n", "policy.max_gpus"),
         (FORBIDDEN + f"policy: {{max_instances: {NO_L40S}}}\n", "policy.max_instances"),
-        pytest.param(
-            FORBIDDEN.replace("on-demand, spot, reserved-1y", "spot"),
-            "menu.purchase",
-            marks=pytest.mark.xfail(reason="does not say that spot alone cannot carry critical load", strict=True),
-        ),
+        (FORBIDDEN.replace("on-demand, spot, reserved-1y", "spot"), "menu.purchase"),
     ],
     ids=["nothing fits", "SLO", "no API", "budget", "GPUs", "instances", "only spot"],
 )
@@ -223,11 +219,13 @@ def test_an_unwritable_out_exits_with_2(target: str, fleetplan: Command) -> None
     assert sorted(os.listdir()) == ["hard.yaml", "small.yaml"]
 
 
-@pytest.mark.xfail(reason="the plan is lost where --out cannot be written", strict=True)
-def test_an_unwritable_out_does_not_lose_the_plan(fleetplan: Command) -> None:
+def test_an_out_that_cannot_be_written_is_refused_before_the_work(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planner.pipeline.plan_fleet", lambda *_: pytest.fail("it was planned all the same"))
     ran = fleetplan("plan", "small.yaml", "--out", "no/such/folder/plan.json", "--format", "json")
     assert ran.code == 2
-    assert json.loads(ran.out)["status"] in ("optimal", "within-gap")
+    assert "cannot be written" in ran.err
 
 
 def test_a_failed_write_leaves_the_old_file(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +332,7 @@ def test_every_verb_is_tested_here(fleetplan: Command) -> None:
     assert ran.code == 0
     listed = ran.out.split("Commands:")[1]
     assert [verb for verb in VERBS if f"\n  {verb} " in listed] == list(VERBS)
-    assert {command.callback.__name__ for command in cli.app.registered_commands if command.callback} >= set(VERBS)
+    assert set(typer.main.get_group(cli.app).commands) == set(VERBS)
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -369,7 +367,6 @@ def test_a_reader_that_stops_early_causes_no_traceback(arguments: tuple[str, ...
 
 
 @POSIX
-@pytest.mark.xfail(reason="typer turns a closed pipe into exit code 1, which stands for a defect", strict=True)
 def test_a_reader_that_stops_early_is_no_failure(fleetplan: Command) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -431,7 +428,6 @@ def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, f
 
 
 @POSIX
-@pytest.mark.xfail(reason="an interrupt while the solver's process starts leaves it running", strict=True)
 def test_an_interrupt_while_the_solver_starts_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[str]] = []
     popen = subprocess.Popen

@@ -1,0 +1,56 @@
+"""The independent check: does this plan hold, and are its figures true? It reads only the plan's JSON.
+
+It shares no code with the optimizer (problems/, solvers/) nor with what writes the plan: rates, staffing, packing,
+limits, money and every other figure are worked out again from the case with plain arithmetic. What a replica can do
+comes from the performance model, asked anew. An empty list means that the plan holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from planner.checker.buying import purchases_hold
+from planner.checker.claims import claims_are_honest
+from planner.checker.facts import Facts
+from planner.checker.money import money_adds_up
+from planner.checker.reading import names_and_lengths_fit, plan_or_problems
+from planner.checker.serving import workloads_are_served
+
+__all__ = ["check_plan"]
+
+
+def check_plan(plan: dict[str, Any]) -> list[str]:
+    """Everything that is wrong with a plan, in words; whatever is given, never an exception."""
+    found: list[str] = []
+    try:
+        with np.errstate(all="ignore"):
+            for problem in _problems(plan):
+                found.append(_on_one_line(problem))
+    except Exception as error:  # what cannot be worked out again is refused, whatever the reason
+        found.append(_on_one_line(f"the plan cannot be worked out again: {type(error).__name__}: {error}"))
+    return found
+
+
+def _problems(data: dict[str, Any]) -> Iterator[str]:
+    plan = plan_or_problems(data)
+    if isinstance(plan, list):
+        yield from plan
+        return
+    if plan.case_hash != plan.case.hash():
+        yield "the case inside is not the one that was planned (its hash differs)"
+    unusable = [*names_and_lengths_fit(plan)]
+    yield from unusable
+    if unusable:
+        return
+    facts = Facts(plan)
+    yield from workloads_are_served(facts)
+    yield from purchases_hold(facts)
+    yield from money_adds_up(facts)
+    yield from claims_are_honest(facts)
+
+
+def _on_one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)

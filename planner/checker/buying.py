@@ -1,0 +1,102 @@
+"""All GPUs in use are bought, in ways and numbers that the case allows, at the prices of the case."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from planner.catalog import SpotPrice
+from planner.checker.facts import MONTH_HOURS, QUARTER_MONTHS, TERM_MONTHS, Facts, differs, is_not, price_of
+from planner.plan import FleetLine
+
+
+def purchases_hold(facts: Facts) -> Iterator[str]:
+    for line in facts.plan.fleet:
+        for problem in _line_holds(facts, line):
+            yield f"{line.offer}, {line.purchase}: {problem}"
+    ways = Counter((line.offer, line.purchase) for line in facts.plan.fleet)
+    for (offer, purchase), times in ways.items():
+        if times > 1:
+            yield f"{offer}, {purchase}: bought in {times} lines"
+    yield from _gpus_are_bought(facts)
+    yield from _limits_hold(facts)
+    yield from _commitments_are_listed(facts)
+
+
+def usd_per_h(facts: Facts, line: FleetLine) -> float:
+    """Of one instance, by the case; spot at its median."""
+    price = price_of(facts.case, line)
+    assert price is not None
+    return price.p50_usd_per_h if isinstance(price, SpotPrice) else price.usd_per_h
+
+
+def line_usd(facts: Facts, line: FleetLine) -> float:
+    """Of all its instances, a month."""
+    return facts.a_month(line.instances_by_slot) * usd_per_h(facts, line)
+
+
+def _line_holds(facts: Facts, line: FleetLine) -> Iterator[str]:
+    offer, price = facts.case.offers[line.offer], price_of(facts.case, line)
+    assert price is not None
+    if min(line.instances_by_slot) < 0:
+        yield "less than no instances"
+    if line.purchase in TERM_MONTHS and len(set(line.instances_by_slot)) > 1:
+        yield "reserved instances must be held all the time"
+    yield from is_not("the GPU", line.gpu, offer.gpu)
+    yield from is_not("gpus_per_instance", line.gpus_per_instance, offer.gpus)
+    yield from differs("the price usd_per_h", line.usd_per_h, usd_per_h(facts, line))
+    yield from is_not("the source of the price", line.price_source, price.source)
+    yield from is_not("the date of the price", line.price_date, price.date)
+    yield from is_not("the assumption behind the price", line.price_assumption, price.assumption)
+    yield from differs("cost_usd_per_month", line.cost_usd_per_month, line_usd(facts, line))
+
+
+def _bought(facts: Facts, offer: str, t: int, firm_only: bool = False) -> int:
+    """GPUs of an offer that are paid for in a slot."""
+    lines = (f for f in facts.plan.fleet if f.offer == offer and not (firm_only and f.purchase == "spot"))
+    return sum(line.instances_by_slot[t] for line in lines) * facts.case.offers[offer].gpus
+
+
+def _gpus_are_bought(facts: Facts) -> Iterator[str]:
+    hosted = [(w, w.deployment) for w in facts.plan.workloads if w.deployment is not None]
+    used = {d.offer for _, d in hosted}
+    for offer in sorted({line.offer for line in facts.plan.fleet} - used):
+        yield f"nothing runs on {offer}, whose cost is then no workload's"
+    for offer in sorted(used):
+        for t in range(len(facts.plan.slots)):
+            gpus = sum(w.replicas_by_slot[t] * d.gpus_per_replica for w, d in hosted if d.offer == offer)
+            firm = sum(w.firm_replicas_by_slot[t] * d.gpus_per_replica for w, d in hosted if d.offer == offer)
+            if gpus > _bought(facts, offer, t):
+                yield f"slot {t}: {gpus} GPUs of {offer} in use, {_bought(facts, offer, t)} bought"
+            if firm > _bought(facts, offer, t, firm_only=True):
+                yield f"slot {t}: too few GPUs of {offer} are safe from a spot reclaim"
+
+
+def _limits_hold(facts: Facts) -> Iterator[str]:
+    limits, offers = facts.case.limits, facts.case.offers
+    for t in range(len(facts.plan.slots)):
+        by_gpu: Counter[str] = Counter()
+        for offer in sorted({line.offer for line in facts.plan.fleet}):
+            gpus = _bought(facts, offer, t)
+            by_gpu[offers[offer].gpu] += gpus
+            if gpus > limits.max_instances.get(offer, math.inf) * offers[offer].gpus:
+                yield f"slot {t}: more than {limits.max_instances[offer]} instances of {offer}"
+        for gpu, gpus in by_gpu.items():
+            if gpus > limits.max_gpus.get(gpu, math.inf):
+                yield f"slot {t}: {gpus} GPUs of type {gpu}, {limits.max_gpus[gpu]} allowed"
+
+
+def _commitments_are_listed(facts: Facts) -> Iterator[str]:
+    """One for each way in which something is reserved; what it costs after the quarter."""
+    held = {(f.offer, f.purchase): f for f in facts.plan.fleet if f.purchase in TERM_MONTHS and f.instances_by_slot[0]}
+    listed = facts.plan.commitments
+    if sorted((c.offer, c.term) for c in listed) != sorted(held):
+        yield "the commitments are not those of the instances reserved"
+        return
+    for c in listed:
+        line = held[c.offer, c.term]
+        count, months_left = line.instances_by_slot[0], TERM_MONTHS[c.term] - QUARTER_MONTHS
+        usd = count * usd_per_h(facts, line) * MONTH_HOURS * months_left
+        yield from is_not(f"the instances of {c.offer} committed for {c.term}", c.instances, count)
+        yield from differs(f"what {c.offer} costs beyond the quarter", c.beyond_horizon_usd, usd)

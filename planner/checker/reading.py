@@ -1,0 +1,98 @@
+"""What must be so before anything can be worked out: keys and types, time, names that the case knows, lengths."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from planner.case import Case
+from planner.checker.facts import QUARTER_MONTHS, differs, hours_of_slot, price_of
+from planner.plan import PLAN_FORMAT, DeploymentRecord, FleetLine, Plan, WorkloadPlan
+
+
+def plan_or_problems(data: Any) -> Plan | list[str]:
+    """The plan, or why it is none."""
+    found = data.get("format") if isinstance(data, dict) else data
+    if found != PLAN_FORMAT:
+        return [f"expected a plan of format '{PLAN_FORMAT}', got {found!r:.60}"]
+    try:
+        return Plan.model_validate_json(json.dumps(data, allow_nan=False))
+    except ValidationError as error:
+        mistakes = error.errors(include_url=False)
+        return [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}, got {e['input']!r:.60}" for e in mistakes]
+    except (TypeError, ValueError, RecursionError) as error:
+        return [f"the plan is not JSON: {error}"]
+
+
+def names_and_lengths_fit(plan: Plan) -> Iterator[str]:
+    case = plan.case
+    yield from _slots_are_the_quarter(plan)
+    if [w.name for w in plan.workloads] != [w.name for w in case.workloads]:
+        yield "the plan does not serve the workloads of the case, one by one and in order"
+        return
+    if case.baseline not in case.apis:
+        yield f"the case has no API {case.baseline}, its baseline"
+    for line in plan.fleet:
+        yield from _line_is_known(plan, line)
+    for workload, served in zip(case.workloads, plan.workloads, strict=True):
+        for problem in _workload_is_known(plan, served, len(workload.buckets)):
+            yield f"{workload.name}: {problem}"
+
+
+def _slots_are_the_quarter(plan: Plan) -> Iterator[str]:
+    grows = any(w.growth_per_month_frac for w in plan.case.workloads)
+    months = range(QUARTER_MONTHS if grows else 1)
+    expected = [(m, day, h) for m in months for day in ("weekday", "weekend") for h in range(24)]
+    if [(s.month, s.day, s.hour) for s in plan.slots] != expected:
+        yield "the slots are not a weekday and a weekend day of each month"
+        return
+    for t, s in enumerate(plan.slots):
+        yield from differs(f"hours_per_month of slot {t}", s.hours_per_month, hours_of_slot(s))
+
+
+def _line_is_known(plan: Plan, line: FleetLine) -> Iterator[str]:
+    if line.purchase not in plan.case.purchase:
+        yield f"{line.purchase} is not on the menu"
+    if line.offer not in plan.case.offers:
+        yield f"the case has no offer {line.offer}"
+    elif price_of(plan.case, line) is None:
+        yield f"{line.offer} is not sold as {line.purchase}"
+    if len(line.instances_by_slot) != len(plan.slots):
+        yield f"{line.offer}: {len(line.instances_by_slot)} numbers of instances for {len(plan.slots)} slots"
+
+
+def _workload_is_known(plan: Plan, served: WorkloadPlan, buckets: int) -> Iterator[str]:
+    slots = range(len(plan.slots))
+    for what in ("replicas_by_slot", "firm_replicas_by_slot"):
+        if len(getattr(served, what)) != len(slots):
+            yield f"{what} has {len(getattr(served, what))} entries for {len(slots)} slots"
+    flows = [flow.slot for flow in served.api_flows]
+    if len(set(flows)) != len(flows) or any(t not in slots for t in flows):
+        yield "the slots of its API flows are not slots of the plan, each once"
+    if any(len(flow.requests_per_s) != buckets for flow in served.api_flows):
+        yield "its API flows do not have one rate for each request length"
+    if served.api is None:
+        if flows:
+            yield "requests go to an API that is not named"
+    elif served.api not in plan.case.apis:
+        yield f"the case has no API {served.api}"
+    if served.deployment is not None:
+        yield from _deployment_is_known(plan.case, served.deployment, buckets)
+
+
+def _deployment_is_known(case: Case, d: DeploymentRecord, buckets: int) -> Iterator[str]:
+    if d.model not in case.models:
+        yield f"the case has no model {d.model}"
+    if d.quantization not in case.quantizations:
+        yield f"the case has no quantization {d.quantization}"
+    if d.offer not in case.offers:
+        yield f"the case has no offer {d.offer}"
+    elif (gpu := case.offers[d.offer].gpu) not in case.gpus or gpu not in case.efficiency:
+        yield f"the case has no figures of the GPU {gpu}"
+    if d.gpus_per_replica < 1:
+        yield f"a replica of {d.gpus_per_replica} GPUs"
+    if len(d.seconds_per_request) != buckets:
+        yield "seconds_per_request does not have one entry for each request length"
