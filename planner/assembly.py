@@ -16,6 +16,7 @@ from planner.plan import (
     ApiFlow,
     Baseline,
     Commitment,
+    CostRange,
     Costs,
     DeploymentRecord,
     FleetLine,
@@ -26,10 +27,11 @@ from planner.plan import (
     SlotRecord,
     WorkloadPlan,
 )
+from planner.ranges import cost_range
 from planner.slots import MONTHS_OF_A_QUARTER, Slot, rates_rps, requests_per_month
 from problems.fleet import HOURS_PER_MONTH, Fleet
 from problems.recipes import MOST_STEPS, Recipe
-from solvers.fleet_solver import FleetSolution, Options
+from solvers.fleet_solver import FleetSolution, Options, Outcome
 from solvers.incumbent import Incumbent, alone
 
 COVERS = (
@@ -64,6 +66,11 @@ def assemble_plan(
         workloads=workloads,
         commitments=tuple(_commitments(case, best)),
         spot_at_p95_usd_per_month=cost + sum(_extra_at_p95(case, line) for line in lines),
+        if_throughput_is_off=(
+            CostRange(mid_usd_per_month=cost)
+            if solution.outcome is Outcome.INTERRUPTED
+            else cost_range(case, candidates, fleet, best, slots)
+        ),
         options=tuple(_options(case, candidates, fleet, best, slots)),
         rejected=tuple(RejectionRecord(**vars(r)) for r in candidates.rejected),
         slots=tuple(SlotRecord(label=s.label, **vars(s)) for s in slots),
@@ -192,7 +199,8 @@ def _deployment(workload: Workload, c: Candidate) -> DeploymentRecord:
         tpot_ms=1e3 * float(c.throughput.tpot_s.max()),
         bound_by=c.throughput.bound_by[heaviest],
         quality_loss_frac=c.quality_loss_frac,
-        basis=c.machine.basis,
+        basis=c.replica.basis,
+        error_frac=c.replica.error_frac,
     )
 
 

@@ -17,7 +17,8 @@ from planner.lengths import must_hold
 from planner.loading import z_of
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_room_bytes, weight_bytes
-from planner.performance.throughput import Lengths, Limits, Throughput, throughput
+from planner.performance.throughput import Throughput
+from planner.replica import Replica, machine_for, replica_for
 from problems.staffing import Staffing
 
 REPLICA_SIZES = (1, 2, 4, 8)
@@ -48,8 +49,12 @@ class Candidate:
     model_key: str
     quantization_key: str
     quality_loss_frac: float
-    throughput: Throughput
+    replica: Replica
     min_replicas: int
+
+    @property
+    def throughput(self) -> Throughput:
+        return self.replica.throughput
 
     @property
     def key(self) -> str:
@@ -144,8 +149,6 @@ class _Judge:
         native = self.model.native_quantization
         self.loss_frac = choice.quality_loss_frac + loss.loss_frac
         self.not_native = native not in ("fp16", quantization) and self.scheme.weight_bits > 0.9 * case_bits(native)
-        self.lengths = lengths_of(workload)
-        self.limits = Limits(tpot_s=workload.tpot.seconds, z=z_of(workload.tpot.percentile))
 
     def variants(self, gpu: str, offers: list[tuple[str, Offer]], rejected: list[Rejection]) -> list[Candidate]:
         """Each replica size that works, on the first offer it fits; else the reason that the largest one does not."""
@@ -187,9 +190,9 @@ class _Judge:
                                 f"{longest:.0f} tokens")  # fmt: skip
         return None
 
-    def _throughput(self, gpu: str, n: int, reasons: list[Rejection]) -> tuple[Machine, Throughput] | None:
+    def _throughput(self, gpu: str, n: int, reasons: list[Rejection]) -> tuple[Machine, Replica] | None:
         name = f"{self.choice.model} {self.quantization} on {n} x {gpu}"
-        machine = Machine(self.model, self.scheme, self.case.gpus[gpu], n, self.case.efficiency[gpu], self.case.engine)
+        machine = machine_for(self.case, self.choice.model, self.quantization, gpu, n)
         if self.model.query_heads % n:
             reasons.append(self._reject(name, "attention heads do not split", f"{self.model.query_heads}", str(n)))
             return None
@@ -198,7 +201,8 @@ class _Judge:
             have = machine.gpu.vram_gb * n
             reasons.append(self._reject(name, "weights do not fit", f"{have:.0f} GB", f"{need:.0f} GB"))
             return None
-        estimate = throughput(machine, self.lengths, self.limits)
+        replica = replica_for(self.case, self.workload, self.choice.model, self.quantization, gpu, n)
+        estimate = replica.throughput
         if not estimate.requests_per_s.all():
             worst = int(np.argmin(estimate.requests_per_s))
             reasons.append(self._too_slow(name, estimate, worst))
@@ -210,31 +214,25 @@ class _Judge:
             limit = f"{self.workload.ttft.seconds * 1e3:.0f} ms"
             reasons.append(self._reject(name, "TTFT", limit, f"{worst_s * 1e3:.0f} ms"))
             return None
-        return machine, estimate
+        return machine, replica
 
     def _too_slow(self, name: str, estimate: Throughput, bucket: int) -> Rejection:
+        if estimate.bound_by[bucket] == "measured table":
+            b = self.workload.buckets[bucket]
+            value = f"{b.input_tokens:.0f} in, {b.output_tokens:.0f} out"
+            return self._reject(name, "the measured table has no rate for such lengths", "the table", value)
         if estimate.bound_by[bucket] == "KV memory":
             tokens = self.workload.buckets[bucket].input_tokens + self.workload.buckets[bucket].output_tokens
             return self._reject(name, "no room for the KV cache", "one request", f"{tokens:.0f} tokens of context")
         limit = f"{self.workload.tpot.seconds * 1e3:.0f} ms"
         return self._reject(name, "TPOT", limit, f"{estimate.tpot_s[bucket] * 1e3:.0f} ms with one request")
 
-    def _candidate(self, key: str, offer: Offer, machine: Machine, estimate: Throughput) -> Candidate:
+    def _candidate(self, key: str, offer: Offer, machine: Machine, replica: Replica) -> Candidate:
         return Candidate(
             workload=self.workload, offer_key=key, offer=offer, machine=machine, model_key=self.choice.model,
-            quantization_key=self.quantization, quality_loss_frac=self.loss_frac, throughput=estimate,
+            quantization_key=self.quantization, quality_loss_frac=self.loss_frac, replica=replica,
             min_replicas=self.case.limits.min_replicas,
         )  # fmt: skip
-
-
-def lengths_of(workload: Workload) -> Lengths:
-    b = workload.buckets
-    return Lengths(
-        input_tokens=np.array([x.input_tokens for x in b]),
-        output_tokens=np.array([x.output_tokens for x in b]),
-        cached_tokens=np.array([workload.cached_tokens(x.input_tokens) for x in b]),
-        shared_prefix_tokens=workload.shared_prefix_tokens,
-    )
 
 
 def case_bits(quantization: str) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from planner.catalog import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
+from planner.profiles.schema import Profile
 from planner.validation import Strict
 
 CASE_FORMAT = "fleetplan-case/1"
@@ -91,6 +92,8 @@ class Case(Strict):
     apis: dict[str, ApiModel]
     menu_apis: tuple[str, ...]
     baseline: str
+    profiles: tuple[Profile, ...] = ()
+    """the user's own measurements of deployments"""
     limits: Limits
     engineers_usd_per_month: float
     assumptions: tuple[Assumption, ...]

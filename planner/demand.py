@@ -312,6 +312,8 @@ class DemandFile(Strict):
     prices: dict[str, PriceSpec] = {}
     catalog: dict[str, dict[str, Any]] | str | None = None
     """Your own entries (gpus, offers, models, quantizations, apis, efficiency, engines, shapes), or their file."""
+    profiles: tuple[str, ...] = ()
+    """Files written by `fleetplan calibrate`: your own measurements, used before any estimate."""
     baseline: str = Field(examples=["openai/gpt-4o-mini"])
     """The API model to compare with, as provider/model."""
     policy: PolicySpec = PolicySpec()

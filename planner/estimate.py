@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from planner.performance.latency import Machine
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
 from planner.performance.queueing import under_load
 from planner.performance.throughput import Lengths, Limits, throughput
+from planner.units import parse_positive_count
 
 SWEEP = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
@@ -186,3 +188,40 @@ def _inside(
     at = under_load(machine, input_tokens, output_tokens, rate, arrival_scv, percentile)
     tpot_ms, ttft_ms = 1e3 * float(best.tpot_s[0]), 1e3 * at.ttft_percentile_s
     return InsideSlo(rate, rate * output_tokens, at.in_flight, tpot_ms, ttft_ms, bound_by)
+
+
+COLUMNS = ("model", "gpu", "gpus_per_replica", "quantization", "input", "output", "concurrency")
+
+
+def predict_points(path: Path, catalog: Catalog | None = None) -> list[dict[str, Any]]:
+    """Every row of a CSV with its prediction; the last three of COLUMNS and the first two must be there."""
+    import csv
+
+    catalog = catalog or shipped_catalog()
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError([Complaint(str(path), None, None, "", f"cannot be read as CSV: {error}")]) from None
+    found = []
+    complaints = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            found.append(_predicted(row, catalog))
+        except InputError as error:
+            complaints += [replace(c, file=str(path), line=line, where=c.file.lstrip("-")) for c in error.complaints]
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"{error}" if not isinstance(error, KeyError) else f"has no column {error}"
+            complaints.append(Complaint(str(path), line, None, "", message, f"Columns: {', '.join(COLUMNS)}"))
+    if complaints or not found:
+        raise InputError(complaints or [Complaint(str(path), None, None, "", "has no rows")])
+    return found
+
+
+def _predicted(row: dict[str, str], catalog: Catalog) -> dict[str, Any]:
+    gpus, quantization = int(row.get("gpus_per_replica") or 1), row.get("quantization") or "fp16"
+    machine = machine_for(catalog, row["model"], row["gpu"], gpus, quantization, row.get("engine") or DEFAULT_ENGINE)
+    tokens = {name: parse_positive_count(row[name]) for name in ("input", "output", "concurrency")}
+    point = _points(machine, [tokens["concurrency"]], tokens["input"], tokens["output"])[0]
+    given = {"model": row["model"], "gpu": row["gpu"], "gpus_per_replica": gpus, "quantization": quantization}
+    return given | tokens | {k: v for k, v in asdict(point).items() if k != "concurrency"} | {"basis": machine.basis}

@@ -35,7 +35,7 @@ def pool_of(case: Case, workload: Workload, candidates: tuple[Candidate, ...], s
         rate_rps=rates_rps(workload, slots)[:, None] * shares,
         critical_share=workload.critical_share_frac,
         spot_allowed="spot" in case.purchase and workload.critical_share_frac < 1,
-        deployments=tuple(_deployment(c) for c in candidates),
+        deployments=tuple(deployment_of(c) for c in candidates),
         apis=tuple(Api(key, request_usd(case, workload, key)) for key in allowed_apis(case, workload)),
     )
 
@@ -69,7 +69,7 @@ def offer_of(case: Case, key: str) -> Offer:
     )
 
 
-def _deployment(c: Candidate) -> Deployment:
+def deployment_of(c: Candidate) -> Deployment:
     return Deployment(
         key=c.key,
         offer=c.offer_key,

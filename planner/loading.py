@@ -15,6 +15,7 @@ from planner.complaints import Complaint, InputError, did_you_mean
 from planner.demand import DemandFile, Forecast, WorkloadSpec
 from planner.lengths import buckets_from, slices
 from planner.overrides import offers_called, own_catalog, repriced
+from planner.profiles import Profile, read_profiles
 from planner.strict_yaml import Document, parse_yaml, read_yaml
 from planner.usage import WITHIN_HOUR_VARIATION, read_usage
 from planner.validation import validate
@@ -82,6 +83,7 @@ class _Loader:
             apis=apis,
             menu_apis=tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,),
             baseline=baseline,
+            profiles=self._profiles(spec, catalog),
             limits=limits,
             engineers_usd_per_month=engineers,
             assumptions=tuple(self.assumptions),
@@ -224,6 +226,9 @@ class _Loader:
             min_replicas=policy.min_replicas or DEFAULT_MIN_REPLICAS,
             max_gpus_per_replica=spec.menu.max_gpus_per_replica,
         )
+
+    def _profiles(self, spec: DemandFile, catalog: Catalog) -> tuple[Profile, ...]:
+        return tuple(p for file in spec.profiles for p in read_profiles(self.folder / file, catalog))
 
     def _engine(self, spec: DemandFile, catalog: Catalog) -> str:
         key = find(spec.menu.engine, catalog.engines)

@@ -88,7 +88,9 @@ class DeploymentRecord(Strict):
     bound_by: str
     quality_loss_frac: float
     basis: str
-    """how far the throughput is backed: measured, calibrated or estimated"""
+    """how far the throughput is backed: measured, interpolated, scaled, calibrated or estimated"""
+    error_frac: float
+    """how far off it is on average, as far as that is known"""
 
 
 class ApiFlow(Strict):
@@ -117,6 +119,14 @@ class WorkloadPlan(Strict):
     api_cost_usd_per_month: float
     cost_usd_per_month: float
     usd_per_1m_tokens: float
+
+
+class CostRange(Strict):
+    """Cost with the same deployments if throughput is off by its own error; None where the limits then cannot hold."""
+
+    low_usd_per_month: float | None = None
+    mid_usd_per_month: float
+    high_usd_per_month: float | None = None
 
 
 class OptionRecord(Strict):
@@ -179,6 +189,7 @@ class Plan(Strict):
     commitments: tuple[Commitment, ...]
     spot_at_p95_usd_per_month: float
     """cost of the same plan if spot stays at the 95th percentile of its price"""
+    if_throughput_is_off: CostRange
     options: tuple[OptionRecord, ...]
     rejected: tuple[RejectionRecord, ...]
     slots: tuple[SlotRecord, ...]

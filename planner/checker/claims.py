@@ -17,6 +17,7 @@ def claims_are_honest(facts: Facts) -> Iterator[str]:
     if facts.plan.assumptions != facts.case.assumptions:
         yield "the assumptions are not those of the case"
     yield from _bound_and_status_agree(facts)
+    yield from _range_is_around_the_plan(facts)
     yield from _one_option_is_chosen(facts)
 
 
@@ -31,6 +32,16 @@ def _bound_and_status_agree(facts: Facts) -> Iterator[str]:
         yield f"it is called optimal with a gap of {gap:.3%}"
     if plan.status in ("within-gap", "feasible") and gap < PROVED_GAP * (1 - ROUNDING):
         yield f"it is called {plan.status}, but its bound proves it optimal"
+
+
+def _range_is_around_the_plan(facts: Facts) -> Iterator[str]:
+    """Its ends come from searches that arithmetic cannot repeat, but slower replicas never cost less than the bound."""
+    told, bound = facts.plan.if_throughput_is_off, facts.plan.bound_usd_per_month
+    yield from differs("if_throughput_is_off.mid_usd_per_month", told.mid_usd_per_month, facts.plan.cost_usd_per_month)
+    if told.high_usd_per_month is not None and told.high_usd_per_month < bound * (1 - REL):
+        yield f"slower replicas cost {told.high_usd_per_month}, less than the bound {bound}"
+    if told.low_usd_per_month is not None and told.low_usd_per_month < 0:
+        yield f"faster replicas cost {told.low_usd_per_month}"
 
 
 def _one_option_is_chosen(facts: Facts) -> Iterator[str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from planner.case import Case, Workload
-from planner.checker.facts import REL, cached_tokens, deviations, differs, is_not, key_of, machine_of
-from planner.performance.throughput import Lengths, Limits, Throughput, throughput
+from planner.checker.facts import REL, differs, is_not, key_of, replica_of
+from planner.performance.throughput import Throughput
 from planner.plan import DeploymentRecord
 
 
@@ -16,13 +16,15 @@ def deployment_holds(case: Case, w: Workload, d: DeploymentRecord) -> Iterator[s
     yield from _it_is_allowed(case, w, d)
     yield from is_not("the key of its deployment", d.key, key_of(d))
     yield from is_not("the GPU of its offer", d.gpu, case.offers[d.offer].gpu)
-    estimate = _estimate(case, w, d)
+    replica = replica_of(case, w, d)
+    estimate = replica.throughput
     if not estimate.requests_per_s.all():
         yield "a replica cannot hold memory and TPOT for every request length"
         return
     yield from _it_keeps_ttft(w, estimate, d)
     yield from _it_is_as_fast(w, estimate, d)
-    yield from is_not("the basis of its throughput", d.basis, machine_of(case, d).basis)
+    yield from is_not("the basis of its throughput", d.basis, replica.basis)
+    yield from differs("error_frac", d.error_frac, replica.error_frac)
 
 
 def _it_is_allowed(case: Case, w: Workload, d: DeploymentRecord) -> Iterator[str]:
@@ -55,16 +57,6 @@ def _loss_by_quantization(case: Case, d: DeploymentRecord) -> float:
         return 0.0
     reached = {q.min_parameters_b: q.loss_frac for q in scheme.quality_loss if q.min_parameters_b <= model.parameters_b}
     return reached[max(reached)] if reached else max(q.loss_frac for q in scheme.quality_loss)
-
-
-def _estimate(case: Case, w: Workload, d: DeploymentRecord) -> Throughput:
-    lengths = Lengths(
-        input_tokens=np.array([b.input_tokens for b in w.buckets]),
-        output_tokens=np.array([b.output_tokens for b in w.buckets]),
-        cached_tokens=np.array([cached_tokens(w, b.input_tokens) for b in w.buckets]),
-        shared_prefix_tokens=w.shared_prefix_tokens,
-    )
-    return throughput(machine_of(case, d), lengths, Limits(tpot_s=w.tpot.seconds, z=deviations(w.tpot.percentile)))
 
 
 def _it_keeps_ttft(w: Workload, estimate: Throughput, d: DeploymentRecord) -> Iterator[str]:

@@ -10,8 +10,8 @@ from statistics import NormalDist
 
 from planner.case import Case, Workload
 from planner.catalog import HourlyPrice, SpotPrice
-from planner.performance.machine import Machine
 from planner.plan import DeploymentRecord, FleetLine, Plan, SlotRecord, WorkloadPlan
+from planner.replica import Replica, replica_for
 
 MONTH_HOURS = 730.0
 QUARTER_MONTHS = 3
@@ -51,11 +51,9 @@ def hours_of_slot(s: SlotRecord) -> float:
     return {"weekday": 5, "weekend": 2}[s.day] / 7 * MONTH_HOURS / 24
 
 
-def machine_of(case: Case, d: DeploymentRecord) -> Machine:
-    """One replica of a deployment, from the case."""
-    gpu = case.offers[d.offer].gpu
-    model, scheme = case.models[d.model], case.quantizations[d.quantization]
-    return Machine(model, scheme, case.gpus[gpu], d.gpus_per_replica, case.efficiency[gpu], case.engine)
+def replica_of(case: Case, w: Workload, d: DeploymentRecord) -> Replica:
+    """What one replica of a deployment does for a workload, asked anew."""
+    return replica_for(case, w, d.model, d.quantization, case.offers[d.offer].gpu, d.gpus_per_replica)
 
 
 def key_of(d: DeploymentRecord) -> str:

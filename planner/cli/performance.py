@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, note, put, put_json
+from planner.cli.common import Format, FormatOption, note, parsed, put, put_json, refuse, seconds
 
 verbs = typer.Typer()
 
@@ -30,3 +30,81 @@ def accuracy(
     if out is not None:
         write_whole(out, accuracy_rows_csv(points, result))
         note(f"wrote {out}")
+
+
+@verbs.command(
+    epilog="Example:  fleetplan estimate --model llama-3.1-8b --gpu h100 --quantization fp8 --input 1000 --output 200 "
+    "--tpot-p95 50ms"
+)
+def estimate(
+    model: Annotated[str | None, typer.Option(help="A model of the catalog.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="A GPU of the catalog.")] = None,
+    input: Annotated[str | None, typer.Option("--input", help="Prompt tokens.")] = None,
+    output: Annotated[str | None, typer.Option("--output", help="Generated tokens.")] = None,
+    gpus_per_replica: Annotated[int, typer.Option(min=1, max=64, help="Tensor parallelism.")] = 1,
+    quantization: Annotated[str, typer.Option(help="How weights are stored.")] = "fp16",
+    engine: Annotated[str, typer.Option(help="vllm, sglang, tensorrt-llm or tgi.")] = "vllm",
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Requests in flight.")] = None,
+    ttft_p95: Annotated[str | None, typer.Option(help='Objective, such as "1.5s".')] = None,
+    tpot_p95: Annotated[str | None, typer.Option(help='Objective, such as "50ms".')] = None,
+    burstiness: Annotated[float, typer.Option(min=0.0, help="Squared CV of arrival gaps.")] = 1.0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the latency-throughput curve to this SVG file.")] = None,
+    points: Annotated[Path | None, typer.Option(help="Predict every row of this CSV instead.")] = None,
+    format: FormatOption = Format.table,
+) -> None:
+    """What one deployment does: memory, latency and throughput, at a concurrency or inside an SLO."""
+    from planner.estimate import estimate as estimate_one
+    from planner.files import write_whole
+    from planner.reports.performance import estimate_svg, estimate_text, points_report
+
+    if points is not None:
+        report = points_report(points)
+        put(report.text) if format is Format.table else put_json(report.data)
+        return
+    lengths = _lengths(model, gpu, input, output)
+    objectives = seconds("--ttft-p95", ttft_p95), seconds("--tpot-p95", tpot_p95)
+    limits = [None if s is None else (s, 0.95) for s in objectives]
+    result = estimate_one(
+        model or "", gpu or "", *lengths, gpus_per_replica=gpus_per_replica, quantization=quantization, engine=engine,
+        concurrency=concurrency, ttft=limits[0], tpot=limits[1], arrival_scv=burstiness,
+    )  # fmt: skip
+    put(estimate_text(result)) if format is Format.table else put_json(result.as_json())
+    if plot is not None:
+        write_whole(plot, estimate_svg(result, limits[1][0] * 1e3 if limits[1] else None))
+        note(f"wrote {plot}")
+
+
+@verbs.command(epilog="Example:  fleetplan calibrate bench/*.json --model llama-3.1-8b --gpu h100 --out profile.yaml")
+def calibrate(
+    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Result files, or a CSV.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The profile to write, for `profiles:` in a demand file.")],
+    model: Annotated[str | None, typer.Option(help="Where the files do not say it, or wrongly.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="The GPU of the runs.")] = None,
+    gpus_per_replica: Annotated[int | None, typer.Option(min=1, help="Tensor parallelism of the runs.")] = None,
+    quantization: Annotated[str | None, typer.Option(help="Quantization of the runs.")] = None,
+    format: FormatOption = Format.table,
+) -> None:
+    """Turn your own benchmark results into a profile that `plan` uses before any estimate.
+
+    Reads result files of vllm bench serve (JSON, JSONL), GuideLLM, AIPerf and GenAI-Perf, and CSV.
+    """
+    from planner.calibration import calibrate as calibrate_files
+    from planner.files import check_writable, write_whole
+    from planner.reports.performance import calibration_text
+
+    check_writable(out)
+    done = calibrate_files(results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization)
+    write_whole(out, done.profile_text)
+    put(calibration_text(done)) if format is Format.table else put_json(done.as_json())
+    note(f"wrote {out}; use it with   profiles: [{out.name}]   in a demand file")
+
+
+def _lengths(model: str | None, gpu: str | None, input: str | None, output: str | None) -> list[float]:
+    """The two lengths, once everything that must be given is."""
+    from planner.units import parse_positive_count
+
+    given = {"--model": model, "--gpu": gpu, "--input": input, "--output": output}
+    missing = [option for option, value in given.items() if value is None]
+    if missing:
+        refuse(", ".join(missing), "must be given", "Or give --points FILE.csv to predict many at once")
+    return [parsed(option, parse_positive_count, given[option]) for option in ("--input", "--output")]

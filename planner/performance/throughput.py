@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -69,7 +70,19 @@ def _batches(most: int) -> np.ndarray:
     return np.concatenate([fine, coarse]).astype(float)
 
 
-def throughput(machine: Machine, lengths: Lengths, limits: Limits) -> Throughput:
+class Scaling(Protocol):
+    """What measurements of a deployment make of the predicted times: ratios of measured to predicted."""
+
+    @property
+    def prefill_ratio(self) -> float: ...
+
+    @property
+    def ttft_ratio(self) -> float: ...
+
+    def decode_ratio(self, batch: np.ndarray) -> np.ndarray: ...
+
+
+def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scaling | None = None) -> Throughput:
     """The best batch size for each bucket, all buckets and batch sizes at once."""
     batch = _batches(min(MOST_IN_FLIGHT, machine.engine.max_in_flight))[None, :]
     out = np.maximum(lengths.output_tokens, 1.0)[:, None]
@@ -79,6 +92,9 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits) -> Throughput
     prefill = prefill_added_s(machine, new_tokens[:, None], lengths.input_tokens[:, None], batch)
     prefill = np.where(batch > 1, prefill, alone[:, None])
     step = decode_step_s(machine, batch, context)
+    if scaling is not None:
+        step, prefill = step * scaling.decode_ratio(batch), prefill * scaling.prefill_ratio
+        alone = alone * scaling.ttft_ratio
     rate = 1 / (prefill + out * step / batch)
     interruption = machine.engine.interruption_frac * prefill / out
     spread = np.sqrt((batch - 1) * (1 + PROMPT_CV2)) * interruption

@@ -1,8 +1,8 @@
 """The roofline scaled so that it passes through what was measured.
 
     requests in flight    B  (those that waited in the engine's queue left out)
-    mean TPOT             = step(B) + (B - 1) x prefill / output
-    requests/s            = 1 / (prefill + output x step(B) / B)
+    mean TPOT             = step(B) + c x (B - 1) x prefill(B) / output    (c: share of prefills that interrupt)
+    requests/s            = 1 / (prefill(B) + output x step(B) / B)        (prefill(B): what one adds to B running)
 
 Prefill gets one ratio, from the TTFT of requests that met no others. The decode step gets a ratio for each
 number in flight that was measured; between them it is interpolated in logarithms, beyond them it stays.
@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.profiles.limits import Replica, running
 from planner.profiles.schema import MeasuredPoint, Profile
 
@@ -92,13 +92,21 @@ def predicted(
     """One run as the corrected roofline has it; TTFT without any waiting."""
     step = decode_step_s(machine, in_flight, input_tokens + output_tokens / 2) * correction.decode_ratio(in_flight)
     alone = float(prefill_s(machine, input_tokens))
-    prefill = alone * correction.prefill_ratio
+    prefill = added_prefill_s(machine, input_tokens, in_flight) * correction.prefill_ratio
+    interruptions = machine.engine.interruption_frac * (in_flight - 1)
     return Prediction(
-        tpot_ms=float(step + (in_flight - 1) * prefill / output_tokens) * 1e3,
+        tpot_ms=float(step + interruptions * prefill / output_tokens) * 1e3,
         ttft_ms=alone * correction.ttft_ratio * 1e3,
         requests_per_s=float(1 / (prefill + output_tokens * step / in_flight)),
         decode_step_ms=float(step) * 1e3,
     )
+
+
+def added_prefill_s(machine: Machine, input_tokens: float, in_flight: float) -> float:
+    """What one more prompt takes from a replica with so many requests in flight."""
+    if in_flight <= 1:
+        return float(prefill_s(machine, input_tokens))
+    return float(prefill_added_s(machine, input_tokens, input_tokens, in_flight))
 
 
 def in_flight_of(point: MeasuredPoint) -> float:
@@ -125,7 +133,8 @@ class _Steps:
     def of(cls, points: Sequence[MeasuredPoint], machine: Machine) -> _Steps:
         rows = []
         for point in points:
-            parts = _parts(point, in_flight_of(point), float(prefill_s(machine, point.input_tokens)))
+            prefill = added_prefill_s(machine, point.input_tokens, in_flight_of(point))
+            parts = _parts(point, in_flight_of(point), prefill, machine.engine.interruption_frac)
             if parts is not None:
                 context = point.input_tokens + point.output_tokens / 2
                 predicted_s = float(decode_step_s(machine, in_flight_of(point), context))
@@ -144,12 +153,14 @@ class _Steps:
         return bool(np.any(self.measured_s - prefill_ratio * self.prefill_s < self.least_s))
 
 
-def _parts(point: MeasuredPoint, in_flight: float, prefill: float) -> tuple[float, float] | None:
+def _parts(
+    point: MeasuredPoint, in_flight: float, prefill: float, interruption_frac: float
+) -> tuple[float, float] | None:
     """What a point measures per step, and how much of that is prefill; None if it measures prefill alone."""
     if point.decode_step_ms is not None:
         return point.decode_step_ms / 1e3, 0.0
     if point.tpot_ms is not None:
-        return point.tpot_ms / 1e3, (in_flight - 1) * prefill / point.output_tokens
+        return point.tpot_ms / 1e3, interruption_frac * (in_flight - 1) * prefill / point.output_tokens
     if point.requests_per_s is not None:
         per_step = in_flight / point.output_tokens
         return per_step / point.requests_per_s, per_step * prefill

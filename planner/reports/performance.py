@@ -7,11 +7,14 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from planner.estimate import Estimate
+from planner.calibration import Calibration
+from planner.complaints import escaped
+from planner.estimate import Estimate, predict_points
 from planner.performance.accuracy import Accuracy, Errors
 from planner.performance.measurements import read_rows
 from planner.reports.svg import Axis, Line, line_chart
 from planner.reports.text import columns, percent, safe_cell
+from planner.starter import Report
 
 
 def estimate_text(e: Estimate) -> str:
@@ -87,3 +90,32 @@ def accuracy_rows_csv(path: Path, a: Accuracy) -> str:
         )
         writer.writerow([safe_cell(str(cell)) for cell in (*row.values(), *told)])
     return out.getvalue()
+
+
+def calibration_text(c: Calibration) -> str:
+    lines = [f"{c.points} runs read"]
+    lines += [f"  note: {escaped(note)}" for note in c.notes]
+    for d in c.deployments:
+        what = "highest rates, used as they are" if d.profile.max_rates else f"prefill {d.prefill_basis}"
+        lines += ["", f"{d.name}   {what}"]
+        rows = [("metric", "n", "mean error before", "after", "median before", "after", "")]
+        rows += [
+            (e.metric, str(e.n), f"{e.before_mean_ape:.1%}", f"{e.after_mean_ape:.1%}", f"{e.before_median_ape:.1%}",
+             f"{e.after_median_ape:.1%}", "each run held out" if e.held_out else "on the same runs")
+            for e in d.errors
+        ]  # fmt: skip
+        lines += columns(rows, right="bcdef") if d.errors else []
+    return "\n".join(lines) + "\n"
+
+
+def points_report(path: Path) -> Report:
+    """Predictions for every row of a CSV: model, gpu, gpus_per_replica, quantization, input, output, concurrency."""
+    predictions = predict_points(path)
+    rows = [("model", "gpu", "in", "out", "in flight", "TTFT ms", "TPOT ms", "tok/s", "requests/s", "basis")]
+    for p in predictions:
+        rows.append(
+            (f"{p['model']} {p['quantization']}", f"{p['gpus_per_replica']} x {p['gpu']}", f"{p['input']:g}",
+             f"{p['output']:g}", f"{p['concurrency']:g}", f"{p['ttft_ms']:.0f}", f"{p['tpot_ms']:.1f}",
+             f"{p['output_tok_s']:,.0f}", f"{p['requests_per_s']:.2f}", p["basis"])
+        )  # fmt: skip
+    return Report("\n".join(columns(rows, right="cdefghi", indent="")) + "\n", {"points": predictions})

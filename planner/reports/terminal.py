@@ -95,6 +95,21 @@ def _workloads(plan: Plan) -> Iterator[str]:
     ]
     rows += [_workload_row(plan, w) for w in plan.workloads]
     yield from columns(rows, right="cdefghij")
+    yield from _range(plan)
+
+
+def _range(plan: Plan) -> Iterator[str]:
+    """How far the cost moves if the throughput of each deployment is off by its own error."""
+    hosted = [w.deployment for w in plan.workloads if w.deployment]
+    if not hosted or plan.status == "interrupted":
+        return
+    errors = sorted({d.error_frac for d in hosted})
+    off = percent(errors[0]) if len(errors) == 1 else f"{percent(errors[0])} to {percent(errors[-1])}"
+    r = plan.if_throughput_is_off
+    ends = [
+        usd(x) if x is not None else "no plan inside the limits" for x in (r.low_usd_per_month, r.high_usd_per_month)
+    ]
+    yield f"  if replicas are {off} faster or slower (the error of these figures): {ends[0]} to {ends[1]} / month"
 
 
 def _workload_row(plan: Plan, w: WorkloadPlan) -> tuple[str, ...]:

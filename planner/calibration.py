@@ -1,0 +1,84 @@
+"""From benchmark result files to profiles: what was read, and the model's errors before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.catalog import Catalog, shipped_catalog
+from planner.performance.latency import Machine
+from planner.profiles import ErrorRow, Profile, correction_of, errors_before_after, make_profiles, profiles_text
+from planner.results import read_results
+
+
+@dataclass(frozen=True)
+class CalibratedDeployment:
+    profile: Profile
+    prefill_basis: str
+    """measured, fitted or predicted; a table of highest rates corrects nothing"""
+    errors: tuple[ErrorRow, ...]
+
+    @property
+    def name(self) -> str:
+        p = self.profile
+        return f"{p.model} {p.quantization} on {p.gpus_per_replica} x {p.gpu}"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    points: int
+    notes: tuple[str, ...]
+    """units that were converted, and what else a reader should know of the files"""
+    deployments: tuple[CalibratedDeployment, ...]
+    profile_text: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "points": self.points,
+            "notes": list(self.notes),
+            "deployments": [
+                {
+                    "model": d.profile.model,
+                    "quantization": d.profile.quantization,
+                    "gpu": d.profile.gpu,
+                    "gpus_per_replica": d.profile.gpus_per_replica,
+                    "prefill_basis": d.prefill_basis,
+                    "errors": [asdict(row) for row in d.errors],
+                }
+                for d in self.deployments
+            ],
+        }
+
+
+def calibrate(
+    results: Sequence[Path],
+    *,
+    model: str | None = None,
+    gpu: str | None = None,
+    gpus_per_replica: int | None = None,
+    quantization: str | None = None,
+    catalog: Catalog | None = None,
+) -> Calibration:
+    """Read result files and make profiles of them; raises InputError for files that cannot be believed."""
+    catalog = catalog or shipped_catalog()
+    points = read_results(results)
+    profiles = make_profiles(
+        points, catalog=catalog, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization
+    )
+    notes = dict.fromkeys(f"{p.file}: {text}" for p in points for text in p.notes)
+    done = tuple(_calibrated(profile, catalog) for profile in profiles)
+    return Calibration(len(points), tuple(notes), done, profiles_text(profiles))
+
+
+def _calibrated(profile: Profile, catalog: Catalog) -> CalibratedDeployment:
+    machine = Machine(
+        catalog.models[profile.model],
+        catalog.quantizations[profile.quantization],
+        catalog.gpus[profile.gpu],
+        profile.gpus_per_replica,
+        catalog.efficiency_of(profile.gpu),
+    )
+    basis = correction_of(profile, machine).prefill_basis
+    return CalibratedDeployment(profile, basis, tuple(errors_before_after(profile, machine)))
