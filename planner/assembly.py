@@ -69,7 +69,7 @@ def assemble_plan(
         if_throughput_is_off=(
             CostRange(mid_usd_per_month=cost)
             if solution.outcome is Outcome.INTERRUPTED
-            else cost_range(case, candidates, fleet, best, slots)
+            else cost_range(case, candidates, fleet, best, slots, cost)
         ),
         options=tuple(_options(case, candidates, fleet, best, slots)),
         rejected=tuple(RejectionRecord(**vars(r)) for r in candidates.rejected),
@@ -269,7 +269,7 @@ def _options(
             done = alone(bare, recipe.only(recipe.api_usd_per_h == 0))
         if done and done.cost_usd_per_month < by_itself.get(recipe.key[:2], (np.inf, 0))[0]:
             by_itself[recipe.key[:2]] = (done.cost_usd_per_month, int(done.paths[0].replicas.max()))
-    chosen = {(p.pool, p.deployment if p.gpus.any() else None) for p in best.paths}
+    chosen = {(p.pool, p.deployment if p.gpus.any() else f"api {p.api}") for p in best.paths}
     records = []
     for workload in case.workloads:
         entries: list[OptionRecord] = []
@@ -286,7 +286,7 @@ def _options(
             api_usd = api_usd_per_month(case, workload, api, slots)
             entries.append(
                 OptionRecord(workload=workload.name, option=f"api {api}", cost_usd_per_month=api_usd,
-                             chosen=(workload.name, None) in chosen)
+                             chosen=(workload.name, f"api {api}") in chosen)
             )  # fmt: skip
         records += sorted(entries, key=lambda o: (o.cost_usd_per_month is None, o.cost_usd_per_month or 0.0, o.option))
     return records

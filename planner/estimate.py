@@ -15,7 +15,7 @@ from planner.loading import z_of
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
-from planner.performance.queueing import under_load
+from planner.performance.queueing import Loaded, under_load
 from planner.performance.throughput import Lengths, Limits, throughput
 from planner.units import parse_positive_count
 
@@ -44,7 +44,7 @@ class InsideSlo:
     tpot_ms: float
     """at the objective's percentile"""
     ttft_ms: float
-    """at the objective's percentile, with queueing of a replica by itself"""
+    """at the objective's percentile, with the queueing of a replica by itself; without an objective, without waiting"""
     bound_by: str
 
 
@@ -171,23 +171,24 @@ def _inside(
     lengths = Lengths(np.array([input_tokens]), np.array([output_tokens]), np.zeros(1))
     best = throughput(machine, lengths, Limits(tpot_s=tpot_s, z=z_of(tpot_percentile)))
     rate, bound_by = float(best.requests_per_s[0]), best.bound_by[0]
-    ttft_s, percentile = ttft or (np.inf, 0.95)
+    tpot_ms = 1e3 * float(best.tpot_s[0])
+    if ttft is None or not rate:
+        in_flight, ttft_ms = float(best.in_flight[0]), 1e3 * float(best.ttft_s[0])
+        return InsideSlo(rate, rate * output_tokens, in_flight, tpot_ms, ttft_ms, bound_by)
+    ttft_s, percentile = ttft
 
-    def ttft_at(requests_per_s: float) -> float:
-        return under_load(
-            machine, input_tokens, output_tokens, requests_per_s, arrival_scv, percentile
-        ).ttft_percentile_s
+    def at(requests_per_s: float) -> Loaded:
+        return under_load(machine, input_tokens, output_tokens, requests_per_s, arrival_scv, percentile)
 
-    if rate and ttft_at(rate) > ttft_s:
+    if at(rate).ttft_percentile_s > ttft_s:
         bound_by = "TTFT"
         low, high = 0.0, rate
         for _ in range(50):
             middle = (low + high) / 2
-            low, high = (middle, high) if ttft_at(middle) <= ttft_s else (low, middle)
+            low, high = (middle, high) if at(middle).ttft_percentile_s <= ttft_s else (low, middle)
         rate = low if low > 1e-6 * high else 0.0
-    at = under_load(machine, input_tokens, output_tokens, rate, arrival_scv, percentile)
-    tpot_ms, ttft_ms = 1e3 * float(best.tpot_s[0]), 1e3 * at.ttft_percentile_s
-    return InsideSlo(rate, rate * output_tokens, at.in_flight, tpot_ms, ttft_ms, bound_by)
+    loaded = at(rate)
+    return InsideSlo(rate, rate * output_tokens, loaded.in_flight, tpot_ms, 1e3 * loaded.ttft_percentile_s, bound_by)
 
 
 COLUMNS = ("model", "gpu", "gpus_per_replica", "quantization", "input", "output", "concurrency")

@@ -21,11 +21,13 @@ from solvers.incumbent import Incumbent
 QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, time_limit_s=20.0)
 
 
-def cost_range(case: Case, candidates: Candidates, fleet: Fleet, best: Incumbent, slots: tuple[Slot, ...]) -> CostRange:
+def cost_range(
+    case: Case, candidates: Candidates, fleet: Fleet, best: Incumbent, slots: tuple[Slot, ...], cost: float
+) -> CostRange:
     """The cost if every replica is faster, and if every replica is slower, by the error of its own throughput."""
     return CostRange(
         low_usd_per_month=_cost_if(case, candidates, fleet, best, slots, slower=False),
-        mid_usd_per_month=best.cost_usd_per_month,
+        mid_usd_per_month=cost,
         high_usd_per_month=_cost_if(case, candidates, fleet, best, slots, slower=True),
     )
 

@@ -24,7 +24,7 @@ import planner
 from planner import cli, loading, pipeline
 from solvers.child import run_child
 
-VERBS = ("plan", "init", "validate", "schema", "catalog")
+VERBS = ("plan", "init", "validate", "schema", "catalog", "accuracy", "estimate", "calibrate")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
 
