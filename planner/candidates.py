@@ -151,20 +151,17 @@ class _Judge:
         self.not_native = native not in ("fp16", quantization) and self.scheme.weight_bits > 0.9 * case_bits(native)
 
     def variants(self, gpu: str, offers: list[tuple[str, Offer]], rejected: list[Rejection]) -> list[Candidate]:
-        """Each replica size that works, on the first offer it fits; else the reason that the largest one does not."""
+        """Each replica size that works, on the first offer it fits; for the others, the reason."""
         why = self._against_the_variant(gpu, f"{self.choice.model} {self.quantization} on {gpu}")
         if why is not None:
             rejected.append(why)
             return []
         found: list[Candidate] = []
-        reasons: list[Rejection] = []
         for n in REPLICA_SIZES:
             fitting = [(k, o) for k, o in offers if self._fits_box(n, o)]
-            result = self._throughput(gpu, n, reasons) if fitting else None
+            result = self._throughput(gpu, n, rejected) if fitting else None
             if result is not None:
                 found.append(self._candidate(*fitting[0], *result))
-        if not found and reasons:
-            rejected.append(reasons[-1])
         return found
 
     def _fits_box(self, n: int, offer: Offer) -> bool:

@@ -220,6 +220,9 @@ def predict_points(path: Path, catalog: Catalog | None = None) -> list[dict[str,
 
 
 def _predicted(row: dict[str, str], catalog: Catalog) -> dict[str, Any]:
+    empty = [name for name in ("model", "gpu", "input", "output", "concurrency") if not row[name]]
+    if empty:
+        raise ValueError(f"needs a value for {', '.join(empty)}")
     gpus, quantization = int(row.get("gpus_per_replica") or 1), row.get("quantization") or "fp16"
     machine = machine_for(catalog, row["model"], row["gpu"], gpus, quantization, row.get("engine") or DEFAULT_ENGINE)
     tokens = {name: parse_positive_count(row[name]) for name in ("input", "output", "concurrency")}

@@ -32,7 +32,8 @@ def test_the_table_says_what_the_model_says(
 ) -> None:
     machine = machine_for(shipped_catalog(), model, gpu, gpus, quantization, "vllm")
     ours = float(closed_loop(machine, float("inf"), prompt, 256).requests_per_s) * 256
-    row = re.search(rf"^\| {re.escape(name)} \| ([\d,]+) \| ([\d,]+) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    text = DOCS.read_text(encoding="utf-8")
+    row = re.search(rf"^\| {re.escape(name)} \| ([\d,]+) \| ([\d,]+) \|", text, re.MULTILINE)
     assert row is not None
     article, said = (float(cell.replace(",", "")) for cell in row.groups())
     assert said == pytest.approx(ours, rel=0.005)

@@ -177,20 +177,27 @@ def _option_row(o: OptionRecord) -> tuple[str, ...]:
 def _not_possible(plan: Plan, verbose: bool) -> Iterator[str]:
     if not plan.rejected:
         return
-    yield "  not possible"
+    yield "  not used, and why"
     for w in plan.workloads:
-        grouped: dict[str, list[RejectionRecord]] = {}
+        grouped: dict[str, list[str]] = {}
         for r in plan.rejected:
             if r.workload == w.name:
-                grouped.setdefault(f"{r.reason} (limit {r.limit})", []).append(r)
-        for k, (reason, members) in enumerate(grouped.items()):
+                reason, name = _told(r)
+                grouped.setdefault(reason, []).append(name)
+        for k, (reason, names) in enumerate(grouped.items()):
             if not verbose and k >= REASONS_SHOWN:
                 yield f"    {escaped(w.name)}: ... and {len(grouped) - k} more reasons (--verbose)"
                 break
-            shown = members if verbose else members[:2]
-            names = ", ".join(f"{r.candidate} ({r.value})" for r in shown)
-            more = f" and {len(members) - len(shown)} more" if len(members) > len(shown) else ""
-            yield f"    {escaped(w.name)}: {escaped(reason)}: {escaped(names)}{more}"
+            shown = names if verbose else names[:2]
+            more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+            yield f"    {escaped(w.name)}: {escaped(reason)}: {escaped(', '.join(shown))}{more}"
+
+
+def _told(r: RejectionRecord) -> tuple[str, str]:
+    """The reason and the candidate with its figure; beaten ones name their better."""
+    if r.value == "beaten":
+        return r.reason, f"{r.candidate} (than {r.limit})"
+    return f"{r.reason} (limit {r.limit})", f"{r.candidate} ({r.value})"
 
 
 def _assumptions(plan: Plan, verbose: bool) -> Iterator[str]:
