@@ -197,11 +197,18 @@ def _deployment(workload: Workload, c: Candidate) -> DeploymentRecord:
         requests_in_flight=c.staffing.batch,
         ttft_ms=1e3 * float(c.throughput.ttft_s[bound].max()),
         tpot_ms=1e3 * float(c.throughput.tpot_s.max()),
+        e2e_ms=_slowest_answer_ms(workload, c),
         bound_by=c.throughput.bound_by[heaviest],
         quality_loss_frac=c.quality_loss_frac,
         basis=c.replica.basis,
         error_frac=c.replica.error_frac,
     )
+
+
+def _slowest_answer_ms(workload: Workload, c: Candidate) -> float | None:
+    if workload.e2e is None:
+        return None
+    return 1e3 * float(c.throughput.e2e_s[must_hold(workload.buckets, workload.e2e.percentile, outputs=True)].max())
 
 
 def _costs(case: Case, lines: tuple[FleetLine, ...], workloads: tuple[WorkloadPlan, ...]) -> Costs:

@@ -221,6 +221,9 @@ class _Judge:
         if estimate.bound_by[bucket] == "KV memory":
             tokens = self.workload.buckets[bucket].input_tokens + self.workload.buckets[bucket].output_tokens
             return self._reject(name, "no room for the KV cache", "one request", f"{tokens:.0f} tokens of context")
+        if estimate.bound_by[bucket] == "E2E" and self.workload.e2e is not None:
+            limit, value = f"{self.workload.e2e.seconds:g} s", f"{estimate.e2e_s[bucket]:.1f} s with one request"
+            return self._reject(name, "E2E", limit, value)
         limit = f"{self.workload.tpot.seconds * 1e3:.0f} ms"
         return self._reject(name, "TPOT", limit, f"{estimate.tpot_s[bucket] * 1e3:.0f} ms with one request")
 

@@ -52,6 +52,8 @@ class Workload(Strict):
     prefix_hit_frac: float
     ttft: Objective
     tpot: Objective
+    e2e: Objective | None = None
+    """from arrival to the last token; it binds all but the longest answers beyond its percentile"""
     max_quality_loss_frac: float
     critical_share_frac: float
     api_allowed: bool

@@ -167,7 +167,7 @@ class Tokens(Strict):
 
 
 class Slo(Strict):
-    """Latency objectives: time to the first token and time per output token, each at one percentile."""
+    """Latency objectives: to the first token, per output token, to the last token; each at one percentile."""
 
     ttft_p50: Duration | None = None
     ttft_p90: Duration | None = None
@@ -177,9 +177,13 @@ class Slo(Strict):
     tpot_p90: Duration | None = None
     tpot_p95: Duration | None = None
     tpot_p99: Duration | None = None
+    e2e_p50: Duration | None = None
+    e2e_p90: Duration | None = None
+    e2e_p95: Duration | None = None
+    e2e_p99: Duration | None = None
 
     def given(self, kind: str) -> tuple[float, float] | None:
-        """(seconds, percentile) of ttft or tpot, if it is given."""
+        """(seconds, percentile) of ttft, tpot or e2e, if it is given."""
         for percent in (50, 90, 95, 99):
             seconds = getattr(self, f"{kind}_p{percent}")
             if seconds is not None:
@@ -188,7 +192,7 @@ class Slo(Strict):
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Slo:
-        for kind in ("ttft", "tpot"):
+        for kind in ("ttft", "tpot", "e2e"):
             names = [k for k in type(self).model_fields if k.startswith(kind) and getattr(self, k) is not None]
             if len(names) > 1:
                 raise FieldProblem((names[1],), f"is a second objective beside '{names[0]}'", "Keep one of them")

@@ -118,6 +118,7 @@ def estimate(
     concurrency: float | None = None,
     ttft: tuple[float, float] | None = None,
     tpot: tuple[float, float] | None = None,
+    e2e: tuple[float, float] | None = None,
     arrival_scv: float = 1.0,
     catalog: Catalog | None = None,
 ) -> Estimate:
@@ -127,7 +128,7 @@ def estimate(
     most = int(largest_in_flight(machine, input_tokens, output_tokens))
     rates = machine.efficiency.rates_for(machine.quantization)
     asked = _points(machine, [concurrency], input_tokens, output_tokens)[0] if concurrency else None
-    slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, arrival_scv) if ttft or tpot else None
+    slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, e2e, arrival_scv) if ttft or tpot or e2e else None
     sweep = _points(machine, sorted({*(b for b in SWEEP if b <= most), max(most, 1)}), input_tokens, output_tokens)
     return Estimate(
         model=find(model, catalog.models) or model, gpu=find(gpu, catalog.gpus) or gpu,
@@ -164,12 +165,13 @@ def _inside(
     output_tokens: float,
     ttft: tuple[float, float] | None,
     tpot: tuple[float, float] | None,
+    e2e: tuple[float, float] | None,
     arrival_scv: float,
 ) -> InsideSlo:
     """The largest rate whose TPOT, KV memory and, with queueing, TTFT hold."""
-    tpot_s, tpot_percentile = tpot or (np.inf, 0.5)
+    tpot_s, tpot_percentile = tpot or (np.inf, e2e[1] if e2e else 0.5)
     lengths = Lengths(np.array([input_tokens]), np.array([output_tokens]), np.zeros(1))
-    best = throughput(machine, lengths, Limits(tpot_s=tpot_s, z=z_of(tpot_percentile)))
+    best = throughput(machine, lengths, Limits(tpot_s, z_of(tpot_percentile), e2e[0] if e2e else np.inf))
     rate, bound_by = float(best.requests_per_s[0]), best.bound_by[0]
     tpot_ms = 1e3 * float(best.tpot_s[0])
     if ttft is None or not rate:

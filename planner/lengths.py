@@ -41,9 +41,9 @@ def buckets_from(inputs: list[tuple[float, float]], outputs: list[tuple[float, f
     )
 
 
-def must_hold(buckets: tuple[Bucket, ...], percentile: float) -> list[bool]:
-    """Which buckets a TTFT objective at this percentile binds: all but the longest prompts beyond it."""
-    shorter = {b.input_tokens: 0.0 for b in buckets}
-    for tokens in shorter:
-        shorter[tokens] = sum(b.share_frac for b in buckets if b.input_tokens < tokens)
-    return [shorter[b.input_tokens] < percentile - 1e-9 for b in buckets]
+def must_hold(buckets: tuple[Bucket, ...], percentile: float, outputs: bool = False) -> list[bool]:
+    """Which buckets an objective at this percentile binds: all but the longest prompts (or answers) beyond it."""
+    lengths = [b.output_tokens if outputs else b.input_tokens for b in buckets]
+    pairs = list(zip(lengths, (b.share_frac for b in buckets), strict=True))
+    shorter = {n: sum(share for length, share in pairs if length < n) for n in set(lengths)}
+    return [shorter[n] < percentile - 1e-9 for n in lengths]

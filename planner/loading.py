@@ -284,6 +284,7 @@ class _Loader:
             prefix_hit_frac=w.caching.prefix_hit_rate,
             ttft=self._objective(w, "ttft", DEFAULT_TTFT_S, key),
             tpot=self._objective(w, "tpot", DEFAULT_TPOT_S, key),
+            e2e=Objective(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
             critical_share_frac=w.spot.critical_share if w.spot else 1.0,
             api_allowed=w.api == "allowed",

@@ -85,6 +85,8 @@ class DeploymentRecord(Strict):
     """prefill and one step of the longest prompt that the objective binds; waiting is in the staffing margin"""
     tpot_ms: float
     """at the objective's percentile, of the slowest bucket"""
+    e2e_ms: float | None = None
+    """to the last token of the longest answer that the objective binds, where there is one"""
     bound_by: str
     quality_loss_frac: float
     basis: str

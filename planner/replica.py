@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planner.case import Case, Workload
+from planner.lengths import must_hold
 from planner.loading import z_of
 from planner.performance.latency import Machine
 from planner.performance.throughput import Lengths, Limits, Throughput, throughput
@@ -42,10 +43,18 @@ def lengths_of(workload: Workload) -> Lengths:
     )
 
 
+def limits_of(workload: Workload) -> Limits:
+    z = z_of(workload.tpot.percentile)
+    if workload.e2e is None:
+        return Limits(tpot_s=workload.tpot.seconds, z=z)
+    bound = must_hold(workload.buckets, workload.e2e.percentile, outputs=True)
+    return Limits(workload.tpot.seconds, z, np.where(bound, workload.e2e.seconds, np.inf))
+
+
 def replica_for(case: Case, workload: Workload, model: str, quantization: str, gpu: str, gpus: int) -> Replica:
     """A replica by the catalog's names; its weights must fit."""
     machine = machine_for(case, model, quantization, gpu, gpus)
-    limits = Limits(tpot_s=workload.tpot.seconds, z=z_of(workload.tpot.percentile))
+    limits = limits_of(workload)
     lengths = lengths_of(workload)
     profile = find_profile(case.profiles, model, quantization, gpu, gpus)
     if profile is None:

@@ -91,3 +91,12 @@ def test_many_at_once_equal_one_by_one(tmp_path: Path) -> None:
         predict_points(path)
     assert ":3: model: there is no model 'nope'" in str(error.value)
     assert ":4:" in str(error.value)
+
+
+def test_an_end_to_end_objective_binds() -> None:
+    free, bound = (estimate(**BASE, tpot=(0.05, 0.95), e2e=e).slo for e in (None, (4.0, 0.95)))
+    assert free is not None
+    assert bound is not None
+    assert (free.bound_by, bound.bound_by) == ("TPOT", "E2E")
+    assert bound.requests_per_s < free.requests_per_s
+    assert bound.ttft_ms + 199 * bound.tpot_ms <= 4000 * 1.001

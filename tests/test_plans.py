@@ -116,3 +116,24 @@ def test_a_budget_between_the_plan_and_the_next_best_still_gives_the_plan(plans:
     too_small = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month * 0.98})
     with pytest.raises(planner.Infeasible, match="budget"):
         planner.plan_fleet(plan.case.model_copy(update={"limits": too_small}))
+
+
+def test_a_tighter_end_to_end_objective_never_costs_less() -> None:
+    def planned(e2e: str) -> Plan:
+        return planner.plan_fleet(
+            planner.case_from_text(
+                "workloads:\n  - name: w\n    models: [llama-3.1-8b]\n    forecast: {requests_per_day: 2M}\n"
+                f"    slo: {{ttft_p95: 2s, tpot_p95: 50ms{e2e}}}\n    api: forbidden\n"
+                "menu: {gpus: [h100, l40s], purchase: [on-demand]}\nbaseline: openai/gpt-4o\n"
+            )
+        )
+
+    free, loose, tight = planned(""), planned(", e2e_p95: 12s"), planned(", e2e_p95: 5s")
+    assert free.cost_usd_per_month <= loose.cost_usd_per_month <= tight.cost_usd_per_month
+    assert free.cost_usd_per_month < tight.cost_usd_per_month
+    deployment = tight.workloads[0].deployment
+    assert deployment is not None
+    assert deployment.e2e_ms is not None
+    assert deployment.e2e_ms <= 5000
+    assert free.workloads[0].deployment is not None
+    assert free.workloads[0].deployment.e2e_ms is None

@@ -71,6 +71,22 @@ def _it_keeps_ttft(w: Workload, estimate: Throughput, d: DeploymentRecord) -> It
     yield from differs("ttft_ms", d.ttft_ms, 1e3 * max(seconds))
 
 
+def _it_keeps_e2e(w: Workload, estimate: Throughput, d: DeploymentRecord) -> Iterator[str]:
+    """The same for the longest answers; a plan without this objective says nothing of it."""
+    if w.e2e is None:
+        if d.e2e_ms is not None:
+            yield "an end-to-end latency is given though there is no objective for it"
+        return
+    seconds = [
+        float(e2e)
+        for b, e2e in zip(w.buckets, estimate.e2e_s, strict=True)
+        if sum(o.share_frac for o in w.buckets if o.output_tokens < b.output_tokens) < w.e2e.percentile - 1e-9
+    ]
+    if max(seconds) > w.e2e.seconds * (1 + REL):
+        yield f"E2E {max(seconds):.3f} s exceeds {w.e2e.seconds} s"
+    yield from differs("e2e_ms", d.e2e_ms or 0.0, 1e3 * max(seconds))
+
+
 def _it_is_as_fast(w: Workload, estimate: Throughput, d: DeploymentRecord) -> Iterator[str]:
     if not np.allclose(1 / estimate.requests_per_s, d.seconds_per_request, rtol=REL, atol=0):
         yield "a replica is not as fast as the plan says"
@@ -78,4 +94,5 @@ def _it_is_as_fast(w: Workload, estimate: Throughput, d: DeploymentRecord) -> It
     batch = sum(x * float(n) for x, n in zip(load, estimate.in_flight, strict=True)) / sum(load)
     yield from differs("requests_in_flight", d.requests_in_flight, batch)
     yield from differs("tpot_ms", d.tpot_ms, 1e3 * float(estimate.tpot_s.max()))
+    yield from _it_keeps_e2e(w, estimate, d)
     yield from is_not("what binds a replica", d.bound_by, estimate.bound_by[load.index(max(load))])

@@ -47,6 +47,7 @@ def estimate(
     concurrency: Annotated[int | None, typer.Option(min=1, help="Requests in flight.")] = None,
     ttft_p95: Annotated[str | None, typer.Option(help='Objective, such as "1.5s".')] = None,
     tpot_p95: Annotated[str | None, typer.Option(help='Objective, such as "50ms".')] = None,
+    e2e_p95: Annotated[str | None, typer.Option(help='Objective to the last token, such as "10s".')] = None,
     burstiness: Annotated[float, typer.Option(min=0.0, help="Squared CV of arrival gaps.")] = 1.0,
     plot: Annotated[Path | None, typer.Option(help="Draw the latency-throughput curve to this SVG file.")] = None,
     points: Annotated[Path | None, typer.Option(help="Predict every row of this CSV instead.")] = None,
@@ -62,11 +63,12 @@ def estimate(
         put(report.text) if format is Format.table else put_json(report.data)
         return
     lengths = _lengths(model, gpu, input, output)
-    objectives = seconds("--ttft-p95", ttft_p95), seconds("--tpot-p95", tpot_p95)
+    given = (("--ttft-p95", ttft_p95), ("--tpot-p95", tpot_p95), ("--e2e-p95", e2e_p95))
+    objectives = [seconds(option, text) for option, text in given]
     limits = [None if s is None else (s, 0.95) for s in objectives]
     result = estimate_one(
         model or "", gpu or "", *lengths, gpus_per_replica=gpus_per_replica, quantization=quantization, engine=engine,
-        concurrency=concurrency, ttft=limits[0], tpot=limits[1], arrival_scv=burstiness,
+        concurrency=concurrency, ttft=limits[0], tpot=limits[1], e2e=limits[2], arrival_scv=burstiness,
     )  # fmt: skip
     put(estimate_text(result)) if format is Format.table else put_json(result.as_json())
     if plot is not None:

@@ -46,6 +46,8 @@ class Limits:
 
     tpot_s: float
     z: float
+    e2e_s: np.ndarray | float = np.inf
+    """from arrival to the last token, without waiting for a place [bucket]"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +61,10 @@ class Throughput:
     """at the SLO's percentile"""
     ttft_s: np.ndarray
     """prefill plus one step, without waiting"""
+    e2e_s: np.ndarray
+    """that, and every further token at the percentile of TPOT"""
     bound_by: tuple[str, ...]
-    """TPOT, KV memory, engine (requests in flight) or compute (more in flight would not carry more)"""
+    """TPOT, E2E, KV memory, engine (requests in flight) or compute (more in flight would not carry more)"""
 
 
 @lru_cache(maxsize=8)
@@ -101,8 +105,10 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     tpot = step + (batch - 1) * interruption + limits.z * spread
     shared = lengths.shared_prefix_tokens
     fits = largest_in_flight(machine, lengths.input_tokens, lengths.output_tokens, shared)
+    e2e = alone[:, None] + step + (out - 1) * tpot
+    answered = e2e <= np.broadcast_to(limits.e2e_s, alone.shape)[:, None]
     in_memory, in_time = batch <= fits[:, None], tpot <= limits.tpot_s
-    allowed = in_memory & in_time
+    allowed = in_memory & in_time & answered
     best = np.argmax(np.where(allowed, rate, -1.0), axis=1)
     rows = np.arange(len(best))
     feasible = allowed[rows, best]
@@ -110,20 +116,23 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     reasons = []
     for i, b, nxt in zip(rows, best, following, strict=True):
         first_bad = nxt if feasible[i] else 0
-        reasons.append(_reason(in_memory[i, first_bad], in_time[i, first_bad], b == nxt))
+        reasons.append(_reason(in_memory[i, first_bad], in_time[i, first_bad], answered[i, first_bad], b == nxt))
     pick = (rows, best)
     return Throughput(
         requests_per_s=np.where(feasible, rate[pick], 0.0),
         in_flight=np.where(feasible, batch[0, best], 0.0),
         tpot_s=tpot[pick],
         ttft_s=alone + step[pick],
+        e2e_s=e2e[pick],
         bound_by=tuple(reasons),
     )
 
 
-def _reason(in_memory: bool, in_time: bool, at_the_end: bool) -> str:
+def _reason(in_memory: bool, in_time: bool, answered: bool, at_the_end: bool) -> str:
     if not in_memory:
         return "KV memory"
     if not in_time:
         return "TPOT"
+    if not answered:
+        return "E2E"
     return "engine" if at_the_end else "compute"
