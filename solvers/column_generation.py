@@ -51,16 +51,10 @@ class Generated:
 
 
 def generate(
-    fleet: Fleet,
-    on_round: Callable[[int, float], None] = lambda n, bound: None,
-    enough: Callable[[float, tuple[Priced, ...]], bool] = lambda bound, priced: False,
-    known: tuple[Recipe, ...] = (),
+    fleet: Fleet, on_round: Callable[[int, float], None] = lambda n, bound: None, known: tuple[Recipe, ...] = ()
 ) -> Generated:
-    """Solve the master LP over all servings of all recipes, or until `enough` is known.
-
-    `known` are paths of a plan at hand, to start from.
-    """
-    return _Generation(fleet, on_round, enough, known).run()
+    """Solve the master LP over all servings of all recipes; `known` are paths of a plan at hand, to start from."""
+    return ColumnGeneration(fleet, on_round, known).run(CONVERGED_FRAC)
 
 
 def list_prices(fleet: Fleet) -> Prices:
@@ -79,18 +73,16 @@ def list_prices(fleet: Fleet) -> Prices:
     return Prices(gpu, firm, np.ones(len(fleet.slot_hours)), dict.fromkeys(fleet.workloads, 0.0))
 
 
-class _Generation:
-    def __init__(
-        self,
-        fleet: Fleet,
-        on_round: Callable[[int, float], None],
-        enough: Callable[[float, tuple[Priced, ...]], bool],
-        known: tuple[Recipe, ...],
-    ) -> None:
-        self.fleet, self.on_round, self.enough = fleet, on_round, enough
+class ColumnGeneration:
+    """The state of the rounds, so that they can go on where they stopped."""
+
+    def __init__(self, fleet: Fleet, on_round: Callable[[int, float], None], known: tuple[Recipe, ...] = ()) -> None:
+        self.fleet, self.on_round = fleet, on_round
         at_list = [price_recipe(fleet, recipe, list_prices(fleet)) for recipe in fleet.recipes]
         self.paths = [*(priced.path() for priced in at_list), *known]
         self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
+        self.feasible: bool | None = None
+        self.rounds = 0
         self.bound = -np.inf
         self.priced: tuple[Priced, ...] = ()
         self.best_duals: Duals = {}
@@ -99,37 +91,38 @@ class _Generation:
         for g, prices in list_prices(fleet).firm_usd.items():
             self.best_duals |= {("firm", g, t): float(p) for t, p in enumerate(prices)}
 
-    def run(self) -> Generated:
-        feasible: bool | None = None
+    def run(
+        self,
+        tolerance_frac: float,
+        enough: Callable[[float, tuple[Priced, ...]], bool] = lambda bound, priced: False,
+    ) -> Generated:
+        """Go on until the bound is this near to the LP, nothing more pays, or `enough` is known."""
         weights = np.zeros(0)
-        n = 0
-        for n in range(1, MAX_ROUNDS + 1):
+        while self.rounds < MAX_ROUNDS and self.feasible is not False:
+            self.rounds += 1
             model, v = master(replace(self.fleet, recipes=(*self.paths, *self.unserved)))
             slack = [v.pick[len(self.paths) + k] for k in range(len(self.unserved))]
-            if feasible is None:
-                new, feasible = self._look_for_a_plan(_cost_of_only(model, slack), v)
-                if feasible is False:
-                    break
-                if feasible is None:
+            if self.feasible is None:
+                new, self.feasible = self._look_for_a_plan(_cost_of_only(model, slack), v)
+                if not self.feasible:
                     self.paths += new
                     continue
             model = _without(model, slack)
             lp = solve_lp(model)
             if lp.status is Status.INFEASIBLE:
-                feasible = False  # a limit is missed by less than the tolerance of the search for a plan
+                self.feasible = False  # a limit is missed by less than the tolerance of the search for a plan
                 break
             if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
             weights = np.array([lp.x[v.pick[r]] for r in range(len(self.paths))])
             new = self._round(model, v, _by_key(model, lp.row_duals))
-            self.on_round(n, self.bound)
-            if not new or lp.objective - self.bound <= CONVERGED_FRAC * abs(lp.objective):
-                break
-            if self.enough(self.bound, self.priced):
-                break
+            self.on_round(self.rounds, self.bound)
             self.paths += new
+            near = lp.objective - self.bound <= tolerance_frac * abs(lp.objective)
+            if not new or near or enough(self.bound, self.priced):
+                break
         weights = np.r_[weights, np.zeros(len(self.paths) - len(weights))]
-        return Generated(feasible, self.bound, self.priced, tuple(self.paths), weights, n)
+        return Generated(self.feasible, self.bound, self.priced, tuple(self.paths), weights, self.rounds)
 
     def _look_for_a_plan(self, model: Model, v: Variables) -> tuple[list[Recipe], bool | None]:
         """Serve as much as the limits allow: paths that help, and whether all can (None: not known yet).

@@ -8,6 +8,9 @@
    of those costs less than the smallest bound among them. So in both cases
 
        bound = max(L, min(bound of the MIP, smallest bound of a serving left out, U))
+
+Steps 2 to 4 are repeated with a tighter L until the gap is reached: the first program, over a rough selection,
+finds a much better U, and with that the next selection is small.
 """
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ from problems.dominance import without_beaten_recipes
 from problems.fleet import Fleet, master
 from problems.pricing import Priced
 from problems.recipes import Recipe
-from solvers.column_generation import Generated, generate
+from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.incumbent import Incumbent, as_start, each_by_itself, from_solution, heaviest_paths, limits_are_kept
 from solvers.result import Status
 from solvers.solve import SolverName, solve_mip
 
+TOLERANCES = (5e-3, 1e-3, CONVERGED_FRAC)
+"""how near to the LP the bound comes before each mixed-integer program; a better plan at hand makes the next smaller"""
 MOST_SERVINGS = 12_000
 """servings that the mixed-integer program is given at most"""
 FEW_SERVINGS = 1_500
@@ -146,54 +151,78 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
     fleet = without_beaten_recipes(fleet)
     _offer(solution, each_by_itself(fleet))
     tell("pricing")
-    generated = generate(
-        fleet,
-        priced,
-        enough=lambda bound, recipes: (
-            (deadline is not None and time.monotonic() > deadline)
-            or _count_possible(fleet, bound, recipes, solution) <= FEW_SERVINGS
-        ),
-        known=solution.best.paths if solution.best else (),
-    )
-    solution.rounds, solution.columns = generated.rounds, len(generated.paths)
-    solution.seconds["pricing"] = time.monotonic() - started
-    if not generated.feasible:
-        ruled_out = generated.feasible is False and solution.best is None
-        solution.outcome = Outcome.INFEASIBLE if ruled_out else Outcome.NOT_FOUND
-        if solution.best is not None:
-            solution.outcome = Outcome.FEASIBLE
-        return
-    solution.bound_usd_per_month = generated.bound
-    _offer(solution, heaviest_paths(fleet, generated))
-    tell("solving")
+    generation = ColumnGeneration(fleet, priced, known=solution.best.paths if solution.best else ())
+    for tolerance_frac in TOLERANCES:
+        before = time.monotonic()
+        generated = generation.run(
+            tolerance_frac,
+            enough=lambda bound, recipes: (
+                (deadline is not None and time.monotonic() > deadline)
+                or _count_possible(fleet, bound, recipes, solution) <= FEW_SERVINGS
+            ),
+        )
+        solution.rounds = generated.rounds
+        _spent(solution, "pricing", before)
+        if not generated.feasible:
+            solution.outcome = _without_bound(solution, generated)
+            return
+        _offer(solution, heaviest_paths(fleet, generated))
+        tell("solving")
+        before = time.monotonic()
+        settled = _solve_what_is_possible(fleet, generated, options, solution, deadline, tolerance_frac, tell)
+        _spent(solution, "solving", before)
+        late = deadline is not None and time.monotonic() >= deadline
+        if settled or late or solution.gap_frac <= options.gap_frac:
+            break
+    if solution.best is not None:
+        solution.outcome = _outcome(solution, options)
 
+
+def _solve_what_is_possible(
+    fleet: Fleet,
+    generated: Generated,
+    options: Options,
+    solution: FleetSolution,
+    deadline: float | None,
+    tolerance_frac: float,
+    tell: Callable[[str, float | None], None],
+) -> bool:
+    """The program over servings that a better plan may use; True where nothing better can come of more pricing."""
     kept, left_out, smallest_left_out = _still_possible(fleet, generated, solution.cost_usd_per_month)
-    solution.servings_left_out = left_out
     narrowed = replace(fleet, recipes=kept)
     model, v = master(narrowed)
-    solution.columns += model.n_columns
+    last = tolerance_frac == TOLERANCES[-1] or not left_out
     result = solve_mip(
         model,
         solver=options.solver,
-        gap_frac=options.gap_frac / 2,
+        gap_frac=options.gap_frac / 2 if last else max(options.gap_frac / 2, tolerance_frac / 2),
         time_limit_s=None if deadline is None else max(0.5, deadline - time.monotonic()),
-        node_limit=options.node_limit,
+        node_limit=options.node_limit if last else options.node_limit // 10,
         warm_start=as_start(narrowed, v, solution.best, model.n_columns),
         on_progress=lambda best, bound: tell("solving", bound),
     )
-    solution.seconds["solving"] = time.monotonic() - started - solution.seconds["pricing"]
-    solution.notes += result.notes
-    if result.stopped_by is not None:
-        solution.notes.append(f"the search stopped at its {result.stopped_by.value} limit")
+    solution.columns, solution.servings_left_out = len(generated.paths) + model.n_columns, left_out
+    stopped = result.stopped_by.value if result.stopped_by is not None else None
+    solution.notes = [*result.notes, *([f"the search stopped at its {stopped} limit"] if stopped and last else [])]
     if result.x is not None:
         _offer(solution, from_solution(narrowed, v, result.x))
     if solution.best is None:
         infeasible = result.status is Status.INFEASIBLE and not left_out
         solution.outcome = Outcome.INFEASIBLE if infeasible else Outcome.NOT_FOUND
-        return
+        return infeasible
     proved = min(result.bound, smallest_left_out, solution.cost_usd_per_month)
-    solution.bound_usd_per_month = max(generated.bound, proved)
-    solution.outcome = _outcome(solution, options)
+    solution.bound_usd_per_month = max(solution.bound_usd_per_month, generated.bound, proved)
+    return not left_out and stopped is None
+
+
+def _without_bound(solution: FleetSolution, generated: Generated) -> Outcome:
+    if solution.best is not None:
+        return Outcome.FEASIBLE
+    return Outcome.INFEASIBLE if generated.feasible is False else Outcome.NOT_FOUND
+
+
+def _spent(solution: FleetSolution, phase: str, since: float) -> None:
+    solution.seconds[phase] = solution.seconds.get(phase, 0.0) + time.monotonic() - since
 
 
 def _outcome(solution: FleetSolution, options: Options) -> Outcome:
