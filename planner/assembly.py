@@ -156,14 +156,16 @@ def _workload_plan(
     tokens = requests * tokens_per_request(workload)
     api_usd = float(fleet.weight @ path.api_usd_per_h)
     api_requests = float(fleet.weight @ path.api_rps.sum(axis=1)) * 3600
-    utilization = None
+    utilization, busiest = None, 0.0
     if candidate is not None:
         shares = np.array([b.share_frac for b in workload.buckets])
         kept = rates_rps(workload, slots)[:, None] * shares - path.api_rps
-        utilization = float(fleet.weight @ (kept @ candidate.seconds_per_request) / (fleet.weight @ path.replicas))
+        load = kept @ candidate.seconds_per_request
+        utilization = float(fleet.weight @ load / (fleet.weight @ path.replicas))
+        busiest = float(np.divide(load, path.replicas, out=np.zeros_like(load), where=path.replicas > 0).max())
     return WorkloadPlan(
         name=workload.name,
-        deployment=_deployment(workload, candidate) if candidate else None,
+        deployment=_deployment(workload, candidate, busiest) if candidate else None,
         quantization=candidate.quantization_key if candidate else None,
         api=path.api if api_requests else None,
         replicas_by_slot=tuple(int(n) for n in path.replicas),
@@ -183,8 +185,7 @@ def _workload_plan(
     )
 
 
-def _deployment(workload: Workload, c: Candidate) -> DeploymentRecord:
-    bound = np.array(must_hold(workload.buckets, workload.ttft.percentile))
+def _deployment(workload: Workload, c: Candidate, busiest: float) -> DeploymentRecord:
     heaviest = int(np.argmax(c.load_shares))
     return DeploymentRecord(
         key=c.key,
@@ -195,7 +196,8 @@ def _deployment(workload: Workload, c: Candidate) -> DeploymentRecord:
         gpus_per_replica=c.machine.gpus,
         seconds_per_request=tuple(c.seconds_per_request.tolist()),
         requests_in_flight=c.staffing.batch,
-        ttft_ms=1e3 * float(c.throughput.ttft_s[bound].max()),
+        ttft_ms=1e3 * c.replica.ttft_s(busiest),
+        most_load_frac=c.replica.most_load,
         tpot_ms=1e3 * float(c.throughput.tpot_s.max()),
         e2e_ms=_slowest_answer_ms(workload, c),
         bound_by=c.throughput.bound_by[heaviest],

@@ -13,7 +13,6 @@ import numpy as np
 
 from planner.case import Case, ModelChoice, Workload
 from planner.catalog import Offer, shipped_catalog
-from planner.lengths import must_hold
 from planner.loading import z_of
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_room_bytes, weight_bytes
@@ -22,6 +21,8 @@ from planner.replica import Replica, machine_for, replica_for
 from problems.staffing import Staffing
 
 REPLICA_SIZES = (1, 2, 4, 8)
+LEAST_LOAD = 0.05
+"""a replica that keeps TTFT only when less busy than this is of no use"""
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Candidate:
             rate_cv=w.rate_cv,
             batch=float(self.load_shares @ self.throughput.in_flight),
             min_replicas=self.min_replicas,
+            most_load=self.replica.most_load,
         )
 
 
@@ -135,6 +137,7 @@ def _no_worse(a: Candidate, b: Candidate) -> bool:
         a.machine.gpus <= b.machine.gpus
         and bool((a.seconds_per_request <= b.seconds_per_request * (1 + 1e-12)).all())
         and a.staffing.batch >= b.staffing.batch * (1 - 1e-12)
+        and a.replica.most_load >= b.replica.most_load * (1 - 1e-12)
     )
 
 
@@ -204,12 +207,10 @@ class _Judge:
             worst = int(np.argmin(estimate.requests_per_s))
             reasons.append(self._too_slow(name, estimate, worst))
             return None
-        late = np.array(must_hold(self.workload.buckets, self.workload.ttft.percentile))
-        late &= estimate.ttft_s > self.workload.ttft.seconds
-        if late.any():
-            worst_s = float(estimate.ttft_s[late].max())
+        if replica.most_load < LEAST_LOAD:
             limit = f"{self.workload.ttft.seconds * 1e3:.0f} ms"
-            reasons.append(self._reject(name, "TTFT", limit, f"{worst_s * 1e3:.0f} ms"))
+            value = f"{replica.ttft_s(LEAST_LOAD) * 1e3:.0f} ms in a replica that is {LEAST_LOAD:.0%} busy"
+            reasons.append(self._reject(name, "TTFT", limit, value))
             return None
         return machine, replica
 

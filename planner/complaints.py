@@ -105,7 +105,7 @@ class InputError(Exception):
         lines = [str(complaint) for complaint in self.complaints[:LINES_SHOWN]]
         more = len(self.complaints) - len(lines)
         if more:
-            lines.append(f"... and {more} more")
+            lines.append(f"... and {more} more (fleetplan validate --format json lists all)")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Complaint, ...]]]:

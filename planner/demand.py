@@ -231,9 +231,9 @@ class WorkloadSpec(Strict):
     """One stream of requests with one set of objectives."""
 
     name: str = Field(min_length=1, max_length=80, pattern=r"^\S(.*\S)?$")
-    models: tuple[ModelSpec, ...] = Field(min_length=1, examples=["[llama-3.1-8b]"])
+    models: tuple[ModelSpec, ...] = Field(min_length=1, examples=[["llama-3.1-8b"]])
     """Models that may serve it; the optimizer picks one."""
-    forecast: Forecast = Field(examples=["{requests_per_day: 400k}"])
+    forecast: Forecast = Field(examples=[{"requests_per_day": "400k"}])
     tokens: Tokens = Tokens()
     slo: Slo = Slo()
     quality: Quality | None = None
@@ -311,7 +311,11 @@ class DemandFile(Strict):
     """A demand file."""
 
     name: str | None = None
-    workloads: tuple[WorkloadSpec, ...] = Field(min_length=1, max_length=500, examples=["- name: support-chat"])
+    workloads: tuple[WorkloadSpec, ...] = Field(
+        min_length=1,
+        max_length=500,
+        examples=[[{"name": "support-chat", "models": ["llama-3.1-8b"], "forecast": {"requests_per_day": "400k"}}]],
+    )
     menu: MenuSpec = MenuSpec()
     prices: dict[str, PriceSpec] = {}
     catalog: dict[str, dict[str, Any]] | str | None = None

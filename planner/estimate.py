@@ -42,9 +42,9 @@ class InsideSlo:
     output_tok_s: float
     in_flight: float
     tpot_ms: float
-    """at the objective's percentile"""
+    """at the objective's percentile; the mean where TTFT binds before"""
     ttft_ms: float
-    """at the objective's percentile, with the queueing of a replica by itself; without an objective, without waiting"""
+    """at the objective's percentile, with the queueing of a replica by itself; without an objective, the mean"""
     bound_by: str
 
 
@@ -175,7 +175,8 @@ def _inside(
     rate, bound_by = float(best.requests_per_s[0]), best.bound_by[0]
     tpot_ms = 1e3 * float(best.tpot_s[0])
     if ttft is None or not rate:
-        in_flight, ttft_ms = float(best.in_flight[0]), 1e3 * float(best.ttft_s[0])
+        in_flight = float(best.in_flight[0])
+        ttft_ms = 1e3 * float(closed_loop(machine, max(in_flight, 1.0), input_tokens, output_tokens).ttft_s)
         return InsideSlo(rate, rate * output_tokens, in_flight, tpot_ms, ttft_ms, bound_by)
     ttft_s, percentile = ttft
 
@@ -190,6 +191,8 @@ def _inside(
             low, high = (middle, high) if at(middle).ttft_percentile_s <= ttft_s else (low, middle)
         rate = low if low > 1e-6 * high else 0.0
     loaded = at(rate)
+    if bound_by == "TTFT":
+        tpot_ms = 1e3 * loaded.tpot_s
     return InsideSlo(rate, rate * output_tokens, loaded.in_flight, tpot_ms, 1e3 * loaded.ttft_percentile_s, bound_by)
 
 

@@ -72,11 +72,24 @@ def repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
     spot = _price(own.spot, base)
     if spot is not None:
         changed["spot"] = SpotPrice(p50_usd_per_h=spot, p95_usd_per_h=spot, source=source)
+    elif spot is None and offer.prices.spot is not None and on_demand is not None:
+        changed["spot"] = _spot_below(offer.prices.spot, on_demand)
     for term in ("reserved_1y", "reserved_3y"):
         usd_per_h = _price(getattr(own, term), base)
+        listed_term = getattr(offer.prices, term)
         if usd_per_h is not None:
             changed[term] = HourlyPrice(usd_per_h=usd_per_h, source=source)
+        elif on_demand is not None and listed and listed_term is not None and listed_term.assumption:
+            # An assumed discount goes with the price it is taken from.
+            moved = listed_term.usd_per_h * on_demand / listed
+            changed[term] = listed_term.model_copy(update={"usd_per_h": moved})
     return offer.model_copy(update={"prices": OfferPrices(**(dict(offer.prices) | changed))})
+
+
+def _spot_below(spot: SpotPrice, on_demand_usd_per_h: float) -> SpotPrice:
+    """Nobody pays more for spot than on demand."""
+    p50, p95 = (min(p, on_demand_usd_per_h) for p in (spot.p50_usd_per_h, spot.p95_usd_per_h))
+    return spot.model_copy(update={"p50_usd_per_h": p50, "p95_usd_per_h": p95})
 
 
 def _price(change: Price | Relative | None, base: float | None) -> float | None:

@@ -82,7 +82,9 @@ class DeploymentRecord(Strict):
     """replica-seconds per request [bucket]"""
     requests_in_flight: float
     ttft_ms: float
-    """prefill and one step of the longest prompt that the objective binds; waiting is in the staffing margin"""
+    """at the objective's percentile, of the longest prompt it binds, in the busiest slot, queueing included"""
+    most_load_frac: float
+    """mean load of a replica up to which TTFT holds"""
     tpot_ms: float
     """at the objective's percentile, of the slowest bucket"""
     e2e_ms: float | None = None
@@ -202,7 +204,8 @@ class Plan(Strict):
     fleetplan_version: str
 
     def as_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", exclude_none=True)
+        """Every key is always there; what does not apply is null."""
+        return self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
 
     def to_json(self) -> str:
         """The same plan gives the same bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from planner.case import Case, Workload
 from planner.lengths import must_hold
 from planner.loading import z_of
 from planner.performance.latency import Machine
+from planner.performance.queueing import prompt_wait_s
 from planner.performance.throughput import Lengths, Limits, Throughput, throughput
 from planner.profiles import Profile, basis_of, correction_of, find_profile, max_rate
 
@@ -26,6 +28,32 @@ class Replica:
     """measured, interpolated, scaled (by measurements elsewhere), calibrated or estimated"""
     error_frac: float
     """how far off the throughput is, on average, where that is known; else an allowance"""
+    workload: Workload
+
+    def ttft_s(self, load: float) -> float:
+        """TTFT at the objective's percentile, of the longest prompt it binds, at a mean load of the replica (0 to 1).
+
+        Prefill and a step, and waiting for the prompts ahead; waiting for a place is what the staffing margin is for.
+        """
+        w, t = self.workload, self.throughput
+        shares = np.array([b.share_frac for b in w.buckets])
+        own = float(t.ttft_s[must_hold(w.buckets, w.ttft.percentile)].max())
+        prefill = float(shares @ t.prefill_s / shares.sum())
+        cv2 = max(0.0, float(shares @ t.prefill_s**2 / shares.sum()) / prefill**2 - 1)
+        rate = load / float(shares @ (1 / t.requests_per_s) / shares.sum())
+        return own + prompt_wait_s(rate, prefill, cv2, w.arrival_scv, w.ttft.percentile)
+
+    @cached_property
+    def most_load(self) -> float:
+        """The mean load of a replica up to which TTFT holds; 0 where it does not even for a lone request."""
+        limit = self.workload.ttft.seconds
+        if self.ttft_s(1.0) <= limit:
+            return 1.0
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.ttft_s(middle) <= limit else (low, middle)
+        return low
 
 
 def machine_for(case: Case, model: str, quantization: str, gpu: str, gpus: int) -> Machine:
@@ -58,11 +86,15 @@ def replica_for(case: Case, workload: Workload, model: str, quantization: str, g
     lengths = lengths_of(workload)
     profile = find_profile(case.profiles, model, quantization, gpu, gpus)
     if profile is None:
-        return Replica(throughput(machine, lengths, limits), machine.basis, machine.error_frac)
+        return Replica(throughput(machine, lengths, limits), machine.basis, machine.error_frac, workload)
     basis = _least_backed(profile, workload)
     if profile.max_rates:
-        return Replica(_from_table(profile, workload, throughput(machine, lengths, limits)), basis, ERROR_FRAC[basis])
-    return Replica(throughput(machine, lengths, limits, correction_of(profile, machine)), basis, ERROR_FRAC[basis])
+        return Replica(
+            _from_table(profile, workload, throughput(machine, lengths, limits)), basis, ERROR_FRAC[basis], workload
+        )
+    return Replica(
+        throughput(machine, lengths, limits, correction_of(profile, machine)), basis, ERROR_FRAC[basis], workload
+    )
 
 
 def _least_backed(profile: Profile, workload: Workload) -> str:

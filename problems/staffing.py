@@ -9,7 +9,8 @@ around it, within the hour that a slot stands for:
 * the rate itself: days differ from the representative day and minutes from their hour, with a coefficient of
   variation v, that is (v R)^2.
 
-Replicas cover the mean plus z standard deviations, z taken from the percentile of the SLO.
+Replicas cover the mean plus z standard deviations, z taken from the percentile of the SLO. That keeps places free; a
+tight TTFT objective may need replicas that are less busy on average, whatever the fleet: the larger of the two counts.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Staffing:
     """requests in flight per replica, B [-]"""
     min_replicas: int
     """replicas below which the pool is never run, when it is run at all"""
+    most_load: float = 1.0
+    """mean load of a replica beyond which its own queue of prompts breaks the TTFT objective"""
 
     def margin(self, load: np.ndarray) -> np.ndarray:
         """Replicas on top of the mean load: z sqrt(R (1 + c2) / (2 B) + (v R)^2)."""
@@ -40,13 +43,17 @@ class Staffing:
         return self.z * np.sqrt(variance)
 
     def replicas(self, load: np.ndarray) -> np.ndarray:
-        """Whole replicas for a load: max(minimum, ceil(R + margin)), and none for no load."""
+        """Whole replicas for a load: max(minimum, ceil(R + margin), ceil(R / most_load)), and none for no load.
+
+        The margin and the limit on a replica's mean load answer different risks, a full fleet and a busy replica, so
+        the larger counts, never their sum.
+        """
         load = np.asarray(load, dtype=float)
-        needed = np.ceil(load + self.margin(load) - 1e-9).astype(int)
+        needed = np.ceil(np.maximum(load + self.margin(load), load / self.most_load) - 1e-9).astype(int)
         return np.where(load > 0, np.maximum(needed, self.min_replicas), 0)
 
     def carried_load(self, replicas: np.ndarray) -> np.ndarray:
-        """The largest load that so many replicas may carry: the inverse of R + margin(R).
+        """The largest load that so many replicas may carry: the inverse of R + margin(R), at most n x most_load.
 
         R + z sqrt(k' R + v^2 R^2) = n with k' = (1 + c2) / (2 B) is a quadratic in R. With k = z^2 k', its root in
         the form that loses no digits is n^2 / (n + k/2 + sqrt(k n + k^2/4 + (z v n)^2)).
@@ -54,5 +61,5 @@ class Staffing:
         n = np.asarray(replicas, dtype=float)
         k = self.z**2 * (1 + self.arrival_scv) / (2 * self.batch)
         below = n + k / 2 + np.sqrt(k * n + k**2 / 4 + (self.z * self.rate_cv * n) ** 2)
-        load = np.divide(n**2, below, out=np.zeros_like(n), where=below > 0)
+        load = np.minimum(np.divide(n**2, below, out=np.zeros_like(n), where=below > 0), n * self.most_load)
         return np.where(n >= self.min_replicas, load, 0.0)

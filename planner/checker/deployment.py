@@ -21,7 +21,7 @@ def deployment_holds(case: Case, w: Workload, d: DeploymentRecord) -> Iterator[s
     if not estimate.requests_per_s.all():
         yield "a replica cannot hold memory and TPOT for every request length"
         return
-    yield from _it_keeps_ttft(w, estimate, d)
+    yield from differs("most_load_frac", d.most_load_frac, replica.most_load)
     yield from _it_is_as_fast(w, estimate, d)
     yield from is_not("the basis of its throughput", d.basis, replica.basis)
     yield from differs("error_frac", d.error_frac, replica.error_frac)
@@ -57,18 +57,6 @@ def _loss_by_quantization(case: Case, d: DeploymentRecord) -> float:
         return 0.0
     reached = {q.min_parameters_b: q.loss_frac for q in scheme.quality_loss if q.min_parameters_b <= model.parameters_b}
     return reached[max(reached)] if reached else max(q.loss_frac for q in scheme.quality_loss)
-
-
-def _it_keeps_ttft(w: Workload, estimate: Throughput, d: DeploymentRecord) -> Iterator[str]:
-    """An objective binds all requests but those whose prompts are longer than its percentile of them."""
-    seconds = [
-        float(ttft)
-        for b, ttft in zip(w.buckets, estimate.ttft_s, strict=True)
-        if sum(o.share_frac for o in w.buckets if o.input_tokens < b.input_tokens) < w.ttft.percentile - 1e-9
-    ]
-    if max(seconds) > w.ttft.seconds * (1 + REL):
-        yield f"TTFT {max(seconds):.3f} s exceeds {w.ttft.seconds} s"
-    yield from differs("ttft_ms", d.ttft_ms, 1e3 * max(seconds))
 
 
 def _it_keeps_e2e(w: Workload, estimate: Throughput, d: DeploymentRecord) -> Iterator[str]:

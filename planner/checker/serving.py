@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from planner.case import Workload
 from planner.checker.deployment import deployment_holds
-from planner.checker.facts import REL, Facts, deviations, differs, is_not
+from planner.checker.facts import REL, Facts, deviations, differs, is_not, replica_of
 from planner.plan import DeploymentRecord, WorkloadPlan
 
 ROUNDING = 1e-10
@@ -56,21 +56,32 @@ def _replicas_are_enough(facts: Facts, w: Workload, served: WorkloadPlan, d: Dep
     if not any(served.replicas_by_slot):
         yield "it has a deployment without replicas"
     spot_works = "spot" in facts.case.purchase and w.critical_share_frac < 1
+    busiest = 0.0
     for t, kept in enumerate(facts.kept(w, served)):
         load = sum(rate * u for rate, u in zip(kept, d.seconds_per_request, strict=True))
         replicas, firm = served.replicas_by_slot[t], served.firm_replicas_by_slot[t]
+        busiest = max(busiest, load / replicas if replicas else 0.0)
         needed, _ = _staffed(facts, w, load, d)
         if replicas < needed:
             yield f"slot {t}: {replicas} replicas where {needed} are needed"
         least, most = _staffed(facts, w, load * w.critical_share_frac, d) if spot_works else (replicas, replicas)
         if not min(least, replicas) <= firm <= min(most, replicas):
             yield f"slot {t}: {firm} firm replicas, but the critical load needs {min(least, replicas)}"
+    replica = replica_of(facts.case, w, d)
+    if replica.throughput.requests_per_s.all():
+        ttft_s = replica.ttft_s(busiest)
+        if ttft_s > w.ttft.seconds * (1 + REL):
+            yield f"TTFT {ttft_s:.3f} s exceeds {w.ttft.seconds} s in the busiest slot"
+        yield from differs("ttft_ms", d.ttft_ms, 1e3 * ttft_s)
 
 
 def _staffed(facts: Facts, w: Workload, load: float, d: DeploymentRecord) -> tuple[int, int]:
-    """ceil(R + z sqrt(R (1 + c2) / (2 B) + (v R)^2)), at least the minimum: rounded in favour of few, then of many."""
+    """ceil(R + z sqrt(R (1 + c2) / (2 B) + (v R)^2)), or R / most_load where that is more, at least the minimum.
+
+    Rounded in favour of few, then of many.
+    """
     variance = load * (1 + w.arrival_scv) / (2 * d.requests_in_flight) + (w.rate_cv * load) ** 2
-    replicas = load + deviations(w.ttft.percentile) * math.sqrt(variance)
+    replicas = max(load + deviations(w.ttft.percentile) * math.sqrt(variance), load / max(d.most_load_frac, 1e-9))
     minimum = facts.case.limits.min_replicas
     few = max(minimum, math.ceil(replicas - REL)) if load > 1e-9 else 0
     many = max(minimum, math.ceil(replicas - ROUNDING)) if load > 0 else 0

@@ -4,7 +4,7 @@ A request waits twice. For a place in the engine, as in a queue of b servers (Sa
 
     W_place  = (ca2 + 1) / 2 x rho^(sqrt(2 (b + 1)) - 1) / (b (1 - rho)) x time inside,    rho = rate / mu(b)
 
-and for the prompts ahead of it, as in a queue of one server (Kingman) whose service is a prefill and a step:
+and for the prompts ahead of it, as in a queue of one server (Kingman) whose service is a prefill:
 
     W_prompt = (ca2 + cs2) / 2 x u / (1 - u) x service,                                    u = rate x service
 
@@ -64,14 +64,14 @@ def under_load(
         return _overloaded()
     now = int(np.argmax(capacity >= requests_per_s))
     tpot = float(step[now] + machine.engine.interruption_frac * (b[now] - 1) * added[now] / output)
-    service = float(added[now] + step[now])
+    service = float(added[now])
     u = min(requests_per_s * service, 0.999)
-    prompts = (arrival_cv2 + PROMPT_CV2) / 2 * u / (1 - u) * service
+    prompts = prompt_wait_s(requests_per_s, service, PROMPT_CV2, arrival_cv2)
     inside = alone + output * tpot
     servers = b[best]
     power = np.sqrt(2 * (servers + 1)) - 1
     place = float((arrival_cv2 + 1) / 2 * rho**power / (servers * (1 - rho)) * inside)
-    ttft = alone + float(step[now]) / 2
+    ttft = alone + float(step[now])
     tails = _tail(prompts, u, percentile) + _tail(place, float(rho**power), percentile)
     return Loaded(
         utilization=rho,
@@ -82,6 +82,15 @@ def under_load(
         e2e_s=ttft + prompts + place + output * tpot,
         e2e_percentile_s=ttft + tails + output * tpot,
     )
+
+
+def prompt_wait_s(
+    requests_per_s: float, prefill_s: float, prefill_cv2: float, arrival_cv2: float, percentile: float | None = None
+) -> float:
+    """How long a prompt waits for those ahead of it: the mean, or a percentile."""
+    u = min(requests_per_s * prefill_s, 0.999)
+    mean = (arrival_cv2 + prefill_cv2) / 2 * u / (1 - u) * prefill_s
+    return mean if percentile is None else _tail(mean, u, percentile)
 
 
 def _tail(mean_wait: float, waiting_share: float, percentile: float) -> float:

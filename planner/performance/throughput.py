@@ -61,8 +61,10 @@ class Throughput:
     """at the SLO's percentile"""
     ttft_s: np.ndarray
     """prefill plus one step, without waiting"""
+    prefill_s: np.ndarray
+    """what one more prompt takes from the replica"""
     e2e_s: np.ndarray
-    """that, and every further token at the percentile of TPOT"""
+    """TTFT, and every further token at the percentile of TPOT"""
     bound_by: tuple[str, ...]
     """TPOT, E2E, KV memory, engine (requests in flight) or compute (more in flight would not carry more)"""
 
@@ -123,6 +125,7 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
         in_flight=np.where(feasible, batch[0, best], 0.0),
         tpot_s=tpot[pick],
         ttft_s=alone + step[pick],
+        prefill_s=prefill[pick],
         e2e_s=e2e[pick],
         bound_by=tuple(reasons),
     )

@@ -93,7 +93,7 @@ def accuracy_rows_csv(path: Path, a: Accuracy) -> str:
 
 
 def calibration_text(c: Calibration) -> str:
-    lines = [f"{c.points} runs read"]
+    lines = [f"{c.points} run{'s' * (c.points != 1)} read"]
     lines += [f"  note: {escaped(note)}" for note in c.notes]
     for d in c.deployments:
         what = "highest rates, used as they are" if d.profile.max_rates else f"prefill {d.prefill_basis}"

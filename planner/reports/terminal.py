@@ -42,12 +42,13 @@ def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
     b = plan.baseline
     saves = b.savings_usd_per_month
     verdict = f"saves {percent(b.savings_frac)}" if saves >= 0 else f"costs {percent(-b.savings_frac)} more"
+    told = "nothing is cheaper than this API" if abs(saves) < 0.005 else f"{verdict} ({usd(abs(saves))} / month)"
     yield from columns(
         [
             (
                 f"{usd(plan.cost_usd_per_month)} / month",
                 f"{b.provider} {b.model} {usd(b.cost_usd_per_month)} / month",
-                f"{verdict} ({usd(abs(saves))} / month)",
+                told,
             ),
             (
                 f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens",
@@ -91,7 +92,19 @@ def _fleet(plan: Plan) -> Iterator[str]:
 
 def _workloads(plan: Plan) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [
-        ("workload", "deployment", "replicas", "spot", "api", "load", "TTFT", "TPOT", "$/month", "$/1M", "basis")
+        (
+            "workload",
+            "deployment",
+            "replicas",
+            "spot",
+            "api",
+            "load",
+            "TTFT",
+            "TPOT when full",
+            "$/month",
+            "$/1M",
+            "basis",
+        )
     ]
     rows += [_workload_row(plan, w) for w in plan.workloads]
     yield from columns(rows, right="cdefghij")
