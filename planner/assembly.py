@@ -269,7 +269,8 @@ def _options(
     case: Case, candidates: Candidates, fleet: Fleet, best: Incumbent, slots: tuple[Slot, ...]
 ) -> list[OptionRecord]:
     """Every accepted way to serve each workload by itself, cheapest first; the chosen one is marked."""
-    bare = replace(fleet, team_usd_per_month=0.0, budget_usd_per_month=None)
+    offers = {key: replace(offer, max_instances=None) for key, offer in fleet.offers.items()}
+    bare = replace(fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, offers=offers)
     by_itself: dict[tuple[str, str | None], tuple[float, int]] = {}
     for recipe in fleet.recipes:
         done = alone(bare, recipe)

@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.case import Case, ModelChoice, Workload
 from planner.catalog import Offer, shipped_catalog
-from planner.loading import z_of
+from planner.loading import staffing_z
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_room_bytes, weight_bytes
 from planner.performance.throughput import Throughput
@@ -80,7 +80,7 @@ class Candidate:
     def staffing(self) -> Staffing:
         w = self.workload
         return Staffing(
-            z=z_of(w.ttft.percentile),
+            z=staffing_z(w.ttft.percentile),
             arrival_scv=w.arrival_scv,
             rate_cv=w.rate_cv,
             batch=float(self.load_shares @ self.throughput.in_flight),
@@ -151,7 +151,9 @@ class _Judge:
         loss = self.scheme.loss_for(self.model, quantization)
         native = self.model.native_quantization
         self.loss_frac = choice.quality_loss_frac + loss.loss_frac
-        self.not_native = native not in ("fp16", quantization) and self.scheme.weight_bits > 0.9 * case_bits(native)
+        self.not_native = native not in ("fp16", quantization) and self.scheme.weight_bits > 0.9 * native_bits(
+            case, native
+        )
 
     def variants(self, gpu: str, offers: list[tuple[str, Offer]], rejected: list[Rejection]) -> list[Candidate]:
         """Each replica size that works, on the first offer it fits; for the others, the reason."""
@@ -236,8 +238,10 @@ class _Judge:
         )  # fmt: skip
 
 
-def case_bits(quantization: str) -> float:
-    return shipped_catalog().quantizations[quantization].weight_bits
+def native_bits(case: Case, quantization: str) -> float:
+    """Bits of a model's own format, whether or not it is on the menu; 16 where nobody knows it."""
+    known = case.quantizations.get(quantization) or shipped_catalog().quantizations.get(quantization)
+    return known.weight_bits if known else 16.0
 
 
 def sellable(case: Case, offer: Offer) -> bool:

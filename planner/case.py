@@ -51,6 +51,8 @@ class Workload(Strict):
     shared_prefix_tokens: float
     prefix_hit_frac: float
     ttft: Objective
+    ttft_prompt_tokens: float = Field(gt=0)
+    """length of the prompt at the percentile of the TTFT objective"""
     tpot: Objective
     e2e: Objective | None = None
     """from arrival to the last token; it binds all but the longest answers beyond its percentile"""

@@ -67,6 +67,12 @@ class SpotPrice(Sourced):
     p50_usd_per_h: float = Field(gt=0)
     p95_usd_per_h: float = Field(gt=0)
 
+    @model_validator(mode="after")
+    def _in_order(self) -> SpotPrice:
+        if self.p95_usd_per_h < self.p50_usd_per_h:
+            raise FieldProblem(("p95_usd_per_h",), "is below p50_usd_per_h", "Write the larger price at p95_usd_per_h")
+        return self
+
 
 class OfferPrices(Strict):
     on_demand: HourlyPrice | None = None

@@ -9,9 +9,10 @@ from planner.candidates import Candidates
 from planner.case import Case
 from planner.complaints import Infeasible
 from problems.fleet import Fleet
-from solvers.column_generation import generate
-from solvers.fleet_solver import solve_fleet
+from solvers.fleet_solver import Options, solve_fleet
 from solvers.incumbent import cost_by_month
+
+BRIEFLY = Options(gap_frac=0.5, node_limit=500, time_limit_s=20.0)
 
 
 def explain_infeasibility(case: Case, candidates: Candidates, fleet: Fleet) -> Infeasible:
@@ -21,7 +22,8 @@ def explain_infeasibility(case: Case, candidates: Candidates, fleet: Fleet) -> I
     )
     if alone:
         return Infeasible(case.name, alone)
-    if not any(option != "spot" for option in case.purchase):
+    critical = any(w.critical_share_frac > 0 for w in case.workloads)
+    if critical and not any(option != "spot" for option in case.purchase):
         why = "Spot alone cannot carry load that must survive a reclaim: add on-demand to menu.purchase."
         return Infeasible(case.name, (why,))
     relaxed = {
@@ -30,7 +32,9 @@ def explain_infeasibility(case: Case, candidates: Candidates, fleet: Fleet) -> I
             fleet, offers={k: replace(o, max_instances=None) for k, o in fleet.offers.items()}
         ),
     }
-    helps = [name for name, changed in relaxed.items() if _has_a_limit(name, fleet) and generate(changed).feasible]
+    helps = [
+        name for name, changed in relaxed.items() if _has_a_limit(name, fleet) and solve_fleet(changed, BRIEFLY).best
+    ]
     remedies = [f"Without {name} there is a plan: raise them." for name in helps]
     remedies = _budget_that_would_do(fleet) + remedies
     if remedies:

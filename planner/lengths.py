@@ -14,6 +14,11 @@ Z95 = NormalDist().inv_cdf(0.95)
 SMALLEST_SHARE = 1e-4
 
 
+def quantile(p50: float, p95: float, percentile: float) -> float:
+    """A percentile of the log-normal through these two."""
+    return p50 * (p95 / p50) ** (NormalDist().inv_cdf(percentile) / Z95)
+
+
 def slices(p50: float, p95: float) -> list[tuple[float, float]]:
     """(share, mean tokens) of each slice of a log-normal through the two percentiles; the mean is kept."""
     sigma = math.log(p95 / p50) / Z95

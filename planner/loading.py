@@ -13,11 +13,11 @@ from planner.case import Assumption, Bucket, Case, Limits, ModelChoice, Objectiv
 from planner.catalog import DEFAULT_ENGINE, ApiModel, Catalog, Offer, find, names_of
 from planner.complaints import Complaint, InputError, did_you_mean
 from planner.demand import DemandFile, Forecast, WorkloadSpec
-from planner.lengths import buckets_from, slices
+from planner.lengths import buckets_from, must_hold, quantile, slices
 from planner.overrides import offers_called, own_catalog, repriced
 from planner.profiles import Profile, read_profiles
 from planner.strict_yaml import Document, parse_yaml, read_yaml
-from planner.usage import WITHIN_HOUR_VARIATION, read_usage
+from planner.usage import by_hour, read_usage
 from planner.validation import validate
 
 DEFAULT_PROVIDERS = ("aws",)
@@ -272,6 +272,8 @@ class _Loader:
         if w.forecast.burstiness is None:
             why = "squared CV of arrival gaps; public traces show 1.1 to 6"
             self.assume(f"{key}.forecast.burstiness", f"{DEFAULT_BURSTINESS:g}", why)
+        buckets = self._buckets(w, key)
+        ttft = self._objective(w, "ttft", DEFAULT_TTFT_S, key)
         return Workload(
             name=w.name,
             models=tuple(models),
@@ -280,10 +282,11 @@ class _Loader:
             growth_per_month_frac=w.forecast.growth_per_month,
             rate_cv=rate_cv,
             arrival_scv=w.forecast.burstiness or DEFAULT_BURSTINESS,
-            buckets=self._buckets(w, key),
+            buckets=buckets,
             shared_prefix_tokens=float(w.caching.shared_prefix_tokens),
             prefix_hit_frac=w.caching.prefix_hit_rate,
-            ttft=self._objective(w, "ttft", DEFAULT_TTFT_S, key),
+            ttft=ttft,
+            ttft_prompt_tokens=_prompt_at(w, buckets, ttft.percentile),
             tpot=self._objective(w, "tpot", DEFAULT_TPOT_S, key),
             e2e=Objective(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
@@ -351,16 +354,29 @@ class _Loader:
         return Objective(seconds=given[0], percentile=given[1])
 
 
+def _prompt_at(w: WorkloadSpec, buckets: tuple[Bucket, ...], percentile: float) -> float:
+    """The prompt length at a percentile: of the distribution given, or the longest bucket that it reaches."""
+    if w.tokens.buckets is None:
+        p50, p95 = (w.tokens.input.p50, w.tokens.input.p95) if w.tokens.input else DEFAULT_INPUT
+        return quantile(p50, p95, percentile)
+    bound = must_hold(buckets, percentile)
+    return max(b.input_tokens for b, binds in zip(buckets, bound, strict=True) if binds)
+
+
 def z_of(percentile: float) -> float:
     """Standard deviations that a percentile of a normal distribution covers, at least none."""
     return max(0.0, NormalDist().inv_cdf(percentile))
 
 
+def staffing_z(percentile: float) -> float:
+    """The same for staffing, at least that of the 90th: a fleet that is full half of the time queues without end."""
+    return z_of(max(percentile, 0.90))
+
+
 def _from_hourly(rps: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
     days = rps.reshape(-1, 24)
     if len(days) == 7:
-        weekday, weekend = days[:5].mean(axis=0), days[5:].mean(axis=0)
-        residual = np.concatenate([days[:5] - weekday, days[5:] - weekend])
-        day_to_day = float(np.sqrt((residual**2).mean()) / rps.mean())
-        return tuple(weekday.tolist()), tuple(weekend.tolist()), float(np.hypot(day_to_day, WITHIN_HOUR_VARIATION))
+        weekend, hour = np.repeat(np.arange(7) >= 5, 24), np.tile(np.arange(24), 7)
+        hours = by_hour(weekend, hour, rps)
+        return hours.weekday_rps, hours.weekend_rps, hours.variation
     return tuple(days[0].tolist()), tuple(days[-1].tolist()), None

@@ -71,7 +71,9 @@ def repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
         changed["on_demand"] = HourlyPrice(usd_per_h=on_demand, source=source)
     spot = _price(own.spot, base)
     if spot is not None:
-        changed["spot"] = SpotPrice(p50_usd_per_h=spot, p95_usd_per_h=spot, source=source)
+        listed_spot = offer.prices.spot
+        ratio = listed_spot.p95_usd_per_h / listed_spot.p50_usd_per_h if listed_spot else 1.0
+        changed["spot"] = SpotPrice(p50_usd_per_h=spot, p95_usd_per_h=spot * ratio, source=source)
     elif spot is None and offer.prices.spot is not None and on_demand is not None:
         changed["spot"] = _spot_below(offer.prices.spot, on_demand)
     for term in ("reserved_1y", "reserved_3y"):

@@ -118,7 +118,7 @@ class WorkloadPlan(Strict):
     api_share_frac: float
     """share of the requests that go to the API"""
     utilization_frac: float | None = None
-    """mean load over the replicas that are paid for"""
+    """mean load over the replicas that run; instances that are paid for may be emptier"""
     gpu_cost_usd_per_month: float
     api_cost_usd_per_month: float
     cost_usd_per_month: float
@@ -144,7 +144,7 @@ class OptionRecord(Strict):
     gpus_per_replica: int = 0
     offer: str | None = None
     cost_usd_per_month: float | None = None
-    """alone, without engineers, at the prices of the menu; None where a limit forbids it"""
+    """alone, without engineers and limits, at the prices of the menu; None where the menu cannot buy it"""
     peak_replicas: int = 0
     chosen: bool
 

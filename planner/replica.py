@@ -10,11 +10,13 @@ import numpy as np
 from planner.case import Case, Workload
 from planner.lengths import must_hold
 from planner.loading import z_of
-from planner.performance.latency import Machine
+from planner.performance.latency import Machine, prefill_s
 from planner.performance.queueing import prompt_wait_s
 from planner.performance.throughput import Lengths, Limits, Throughput, throughput
 from planner.profiles import Profile, basis_of, correction_of, find_profile, max_rate
 
+TABLE = "measured table"
+"""what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""
 ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
 """mean errors after a correction: on runs held out of it, and by length from them; the last is an allowance"""
 
@@ -29,15 +31,21 @@ class Replica:
     error_frac: float
     """how far off the throughput is, on average, where that is known; else an allowance"""
     workload: Workload
+    machine: Machine
+    ttft_ratio: float = 1.0
+    """measured over predicted, where there are measurements"""
 
     def ttft_s(self, load: float) -> float:
-        """TTFT at the objective's percentile, of the longest prompt it binds, at a mean load of the replica (0 to 1).
+        """TTFT at the objective's percentile at a mean load of the replica (0 to 1).
 
-        Prefill and a step, and waiting for the prompts ahead; waiting for a place is what the staffing margin is for.
+        Prefill of a prompt of that percentile and a step, and waiting for the prompts ahead; waiting for a place is
+        what the staffing margin is for.
         """
         w, t = self.workload, self.throughput
         shares = np.array([b.share_frac for b in w.buckets])
-        own = float(t.ttft_s[must_hold(w.buckets, w.ttft.percentile)].max())
+        prompt = w.ttft_prompt_tokens
+        alone = prefill_s(self.machine, max(prompt - w.cached_tokens(prompt), 1.0), prompt)
+        own = float(alone) * self.ttft_ratio + float(t.step_s.max())
         prefill = float(shares @ t.prefill_s / shares.sum())
         cv2 = max(0.0, float(shares @ t.prefill_s**2 / shares.sum()) / prefill**2 - 1)
         rate = load / float(shares @ (1 / t.requests_per_s) / shares.sum())
@@ -67,7 +75,8 @@ def lengths_of(workload: Workload) -> Lengths:
         input_tokens=np.array([x.input_tokens for x in b]),
         output_tokens=np.array([x.output_tokens for x in b]),
         cached_tokens=np.array([workload.cached_tokens(x.input_tokens) for x in b]),
-        shared_prefix_tokens=workload.shared_prefix_tokens,
+        # Requests that miss the prefix hold a copy of their own.
+        shared_prefix_tokens=workload.prefix_hit_frac * workload.shared_prefix_tokens,
     )
 
 
@@ -82,19 +91,19 @@ def limits_of(workload: Workload) -> Limits:
 def replica_for(case: Case, workload: Workload, model: str, quantization: str, gpu: str, gpus: int) -> Replica:
     """A replica by the catalog's names; its weights must fit."""
     machine = machine_for(case, model, quantization, gpu, gpus)
-    limits = limits_of(workload)
-    lengths = lengths_of(workload)
-    profile = find_profile(case.profiles, model, quantization, gpu, gpus)
+    limits, lengths = limits_of(workload), lengths_of(workload)
+    fitting = (p for p in case.profiles if p.engine is None or case.engine_name in p.engine.lower())
+    profile = find_profile(fitting, model, quantization, gpu, gpus)
     if profile is None:
-        return Replica(throughput(machine, lengths, limits), machine.basis, machine.error_frac, workload)
+        estimate = throughput(machine, lengths, limits)
+        return Replica(estimate, machine.basis, machine.error_frac, workload, machine)
     basis = _least_backed(profile, workload)
     if profile.max_rates:
-        return Replica(
-            _from_table(profile, workload, throughput(machine, lengths, limits)), basis, ERROR_FRAC[basis], workload
-        )
-    return Replica(
-        throughput(machine, lengths, limits, correction_of(profile, machine)), basis, ERROR_FRAC[basis], workload
-    )
+        estimate = _from_table(profile, workload, throughput(machine, lengths, limits))
+        return Replica(estimate, basis, ERROR_FRAC[basis], workload, machine)
+    scaling = correction_of(profile, machine)
+    estimate = throughput(machine, lengths, limits, scaling)
+    return Replica(estimate, basis, ERROR_FRAC[basis], workload, machine, scaling.ttft_ratio)
 
 
 def _least_backed(profile: Profile, workload: Workload) -> str:
@@ -104,10 +113,13 @@ def _least_backed(profile: Profile, workload: Workload) -> str:
 
 def _from_table(profile: Profile, workload: Workload, physics: Throughput) -> Throughput:
     """A table of highest rates is used as it is; where it has none, the deployment cannot serve that length."""
-    rates = [max_rate(profile, b.input_tokens, b.output_tokens) or 0.0 for b in workload.buckets]
+    rates = np.array([max_rate(profile, b.input_tokens, b.output_tokens) or 0.0 for b in workload.buckets])
+    outputs = np.array([b.output_tokens for b in workload.buckets])
+    inside = rates * (physics.ttft_s + outputs * workload.tpot.seconds)
     return replace(
         physics,
-        requests_per_s=np.array(rates),
-        in_flight=np.maximum(physics.in_flight, 1.0),
-        bound_by=tuple("measured table" for _ in rates),
+        requests_per_s=rates,
+        in_flight=np.maximum(np.where(physics.in_flight > 0, physics.in_flight, inside), 1.0),
+        tpot_s=np.zeros_like(rates),
+        bound_by=tuple(TABLE for _ in rates),
     )

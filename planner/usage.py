@@ -12,6 +12,7 @@ from planner.complaints import Complaint, InputError, did_you_mean, listed
 WITHIN_HOUR_VARIATION = 0.12
 """coefficient of variation of ten-minute rates around their hour in public ServeGen traces"""
 FEWEST_HOURS = 24
+FEWEST_DAYS = 3
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Hours:
 
     weekday_rps: tuple[float, ...]
     weekend_rps: tuple[float, ...]
-    variation: float
+    variation: float | None
+    """None where there are too few days to tell"""
     notes: tuple[str, ...]
 
 
@@ -57,10 +59,10 @@ def read_usage(path: Path, workload: str) -> Hours:
         raise refuse(f"covers {len(hourly)} hours", f"Give at least {FEWEST_HOURS}")
     if not hourly.any():
         raise refuse("has no requests at all", "Remove the workload, or give its requests")
-    return _by_hour(hourly.index.day_of_week.to_numpy() >= 5, hourly.index.hour.to_numpy(), hourly.to_numpy() / 3600)
+    return by_hour(hourly.index.day_of_week.to_numpy() >= 5, hourly.index.hour.to_numpy(), hourly.to_numpy() / 3600)
 
 
-def _by_hour(weekend: np.ndarray, hour: np.ndarray, rps: np.ndarray) -> Hours:
+def by_hour(weekend: np.ndarray, hour: np.ndarray, rps: np.ndarray) -> Hours:
     """Means over the hours that are there; a kind of day or an hour that is missing is taken from what there is."""
     notes: list[str] = []
     means = np.full((2, 24), np.nan)
@@ -76,7 +78,22 @@ def _by_hour(weekend: np.ndarray, hour: np.ndarray, rps: np.ndarray) -> Hours:
             means[kind] = np.where(missing, means[1 - kind], means[kind])
     overall = float(rps.mean())
     means = np.where(np.isnan(means), overall, means)
-    residual = rps - means[weekend.astype(int), hour]
-    day_to_day = float(np.sqrt((residual**2).mean()) / overall) if overall else 0.0
-    variation = float(np.hypot(day_to_day, WITHIN_HOUR_VARIATION))
-    return Hours(tuple(means[0].tolist()), tuple(means[1].tolist()), variation, tuple(notes))
+    return Hours(
+        tuple(means[0].tolist()), tuple(means[1].tolist()), _variation(weekend, hour, rps, means), tuple(notes)
+    )
+
+
+def _variation(weekend: np.ndarray, hour: np.ndarray, rps: np.ndarray, means: np.ndarray) -> float | None:
+    """Coefficient of variation around the mean of its own hour, weighted by load; None where days are too few."""
+    squares, weights = 0.0, 0.0
+    for kind in (0, 1):
+        for h in range(24):
+            found = rps[(weekend == bool(kind)) & (hour == h)]
+            mean = means[kind, h]
+            if len(found) >= 2 and mean > 0:
+                squares += mean * float(((found - mean) ** 2).sum()) / (len(found) - 1) / mean**2
+                weights += mean
+    days = len(np.unique(np.cumsum(np.r_[0, np.diff(hour) < 0])))
+    if days < FEWEST_DAYS or not weights:
+        return None
+    return float(np.hypot(np.sqrt(squares / weights), WITHIN_HOUR_VARIATION))

@@ -99,6 +99,8 @@ class Recipe:
     kept_load: np.ndarray
     """load that stays on the GPUs"""
     routing: Routing
+    coarse_usd_per_h: float = 0.0
+    """what a step between the loads that are tried may cost, where not all are: the bound is lowered by it"""
 
     @property
     def api_rps(self) -> np.ndarray:
@@ -196,8 +198,11 @@ def _deployment_with_api(pool: Pool, d: Deployment, api: Api) -> Recipe:
     whole = _deployment_alone(pool, d, api)
     most = int(whole.replicas.max(initial=0))
     counts = np.arange(d.staffing.min_replicas, most + 1)
+    coarse_usd_per_h = 0.0
     if len(counts) > MOST_STEPS:
         counts = np.unique(np.linspace(d.staffing.min_replicas, most, MOST_STEPS).astype(int))
+        widest = float(np.diff(d.staffing.carried_load(counts)).max())
+        coarse_usd_per_h = 3600 * widest * float((api.usd_per_request / d.seconds_per_request).max())
     steps = d.staffing.carried_load(counts)
     if pool.spot_allowed and 0 < pool.critical_share < 1:
         steps = np.concatenate([steps, steps / pool.critical_share])
@@ -218,4 +223,5 @@ def _deployment_with_api(pool: Pool, d: Deployment, api: Api) -> Recipe:
         firm_replicas=join(firm_replicas(pool, d, kept, replicas), whole.firm_replicas),
         api_usd_per_h=join(api_usd_per_h, whole.api_usd_per_h),
         kept_load=join(kept, whole.kept_load),
+        coarse_usd_per_h=coarse_usd_per_h,
     )

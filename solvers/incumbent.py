@@ -80,14 +80,27 @@ def alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
 
 
 def each_by_itself(fleet: Fleet) -> Incumbent | None:
-    """Each workload with the recipe that is cheapest for it alone."""
-    chosen: list[Recipe] = []
+    """Each workload with the recipe that is cheapest for it alone; where a limit forbids that, as many as fit."""
+    best: list[Incumbent] = []
     for w in fleet.workloads:
         plans = [plan for r in fleet.recipes_of[w] if (plan := alone(fleet, fleet.recipes[r]))]
         if not plans:
             return None
-        chosen += min(plans, key=lambda plan: plan.cost_usd_per_month).paths
-    return complete(fleet, tuple(chosen))
+        best.append(min(plans, key=lambda plan: plan.cost_usd_per_month))
+    together = complete(fleet, tuple(path for plan in best for path in plan.paths))
+    return together or _as_many_as_fit(fleet, [plan.paths[0] for plan in best])
+
+
+def _as_many_as_fit(fleet: Fleet, wanted: list[Recipe]) -> Incumbent | None:
+    """Everything from an API where there is one, then one workload after the other as wanted while limits hold."""
+    bought = {r.workloads[0]: r for r in fleet.recipes if not r.self_hosted}
+    chosen = [bought.get(path.workloads[0], path) for path in wanted]
+    plan = complete(fleet, tuple(chosen))
+    for k, path in enumerate(wanted) if plan else ():
+        tried = complete(fleet, (*chosen[:k], path, *chosen[k + 1 :]))
+        if tried is not None and plan is not None and tried.cost_usd_per_month < plan.cost_usd_per_month:
+            chosen[k], plan = path, tried
+    return plan
 
 
 def heaviest_paths(fleet: Fleet, generated: Generated) -> Incumbent | None:

@@ -623,6 +623,8 @@ def holder(plan: Any, place: Place) -> Any:
 
 
 def changed(value: Any) -> Any:
+    if value is None:
+        return 1.03
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
@@ -695,7 +697,8 @@ def test_junk_is_refused_and_never_raises(junk: Any, good: Json) -> None:
 def test_a_missing_key_is_refused(good: Json) -> None:
     for place in of_each_kind({k: v for k, v in good.items() if k not in ("case", "options")}, 1):
         plan = with_value(good, place, None)
-        if isinstance(place[-1], str) and place[-1] not in SEARCHED:
+        absent_is_the_same = holder(good, place)[place[-1]] is None
+        if isinstance(place[-1], str) and place[-1] not in SEARCHED and not absent_is_the_same:
             del holder(plan, place)[place[-1]]
             assert planner.check_plan(plan), place
 

@@ -1,4 +1,4 @@
-"""The figures that readers of the founding articles expect, recomputed by the library."""
+"""Unit economics that are often quoted, recomputed by the library."""
 
 from __future__ import annotations
 

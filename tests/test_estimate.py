@@ -99,4 +99,5 @@ def test_an_end_to_end_objective_binds() -> None:
     assert bound is not None
     assert (free.bound_by, bound.bound_by) == ("TPOT", "E2E")
     assert bound.requests_per_s < free.requests_per_s
-    assert bound.ttft_ms + 199 * bound.tpot_ms <= 4000 * 1.001
+    assert bound.in_flight < free.in_flight
+    assert 199 * bound.tpot_ms <= 4000

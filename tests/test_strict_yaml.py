@@ -309,7 +309,7 @@ def test_long_errors_are_cut() -> None:
     many = InputError(Complaint("f" * 300, i, 1, "w" * 300, "m" * 300, "r" * 300) for i in range(40, 0, -1))
     lines = str(many).split("\n")
     assert len(lines) == 16
-    assert lines[-1] == "... and 25 more"
+    assert lines[-1] == "... and 25 more (fleetplan validate --format json lists all)"
     assert all(len(line) <= 200 for line in lines)
     assert [complaint.line for complaint in many.complaints] == list(range(1, 41))
     assert pickle.loads(pickle.dumps(many)).complaints == many.complaints

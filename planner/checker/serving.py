@@ -81,7 +81,9 @@ def _staffed(facts: Facts, w: Workload, load: float, d: DeploymentRecord) -> tup
     Rounded in favour of few, then of many.
     """
     variance = load * (1 + w.arrival_scv) / (2 * d.requests_in_flight) + (w.rate_cv * load) ** 2
-    replicas = max(load + deviations(w.ttft.percentile) * math.sqrt(variance), load / max(d.most_load_frac, 1e-9))
+    replicas = max(
+        load + deviations(max(w.ttft.percentile, 0.90)) * math.sqrt(variance), load / max(d.most_load_frac, 1e-9)
+    )
     minimum = facts.case.limits.min_replicas
     few = max(minimum, math.ceil(replicas - REL)) if load > 1e-9 else 0
     many = max(minimum, math.ceil(replicas - ROUNDING)) if load > 0 else 0

@@ -61,6 +61,7 @@ class Throughput:
     """at the SLO's percentile"""
     ttft_s: np.ndarray
     """prefill plus one step, without waiting"""
+    step_s: np.ndarray
     prefill_s: np.ndarray
     """what one more prompt takes from the replica"""
     e2e_s: np.ndarray
@@ -125,6 +126,7 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
         in_flight=np.where(feasible, batch[0, best], 0.0),
         tpot_s=tpot[pick],
         ttft_s=alone + step[pick],
+        step_s=step[pick],
         prefill_s=prefill[pick],
         e2e_s=e2e[pick],
         bound_by=tuple(reasons),

@@ -65,19 +65,17 @@ def _fleet(plan: Plan) -> Iterator[str]:
         rows.append(
             (line.offer, f"{line.gpus_per_instance} x {line.gpu}", line.purchase, span(line.instances_by_slot),
              f"{line.usd_per_h:.2f}", f"{line.cost_usd_per_month:,.0f}",
-             percent(line.cost_usd_per_month / plan.cost_usd_per_month))
+             _share(line.cost_usd_per_month, plan))
         )  # fmt: skip
     for w in plan.workloads:
         if w.api:
             rows.append(
                 (w.api, "-", f"api, {percent(w.api_share_frac)} of {w.name}", "-", "-",
-                 f"{w.api_cost_usd_per_month:,.0f}", percent(w.api_cost_usd_per_month / plan.cost_usd_per_month))
+                 f"{w.api_cost_usd_per_month:,.0f}", _share(w.api_cost_usd_per_month, plan))
             )  # fmt: skip
     engineers = plan.costs.engineers_usd_per_month
     if engineers:
-        rows.append(
-            ("engineers", "-", "-", "-", "-", f"{engineers:,.0f}", percent(engineers / plan.cost_usd_per_month))
-        )
+        rows.append(("engineers", "-", "-", "-", "-", f"{engineers:,.0f}", _share(engineers, plan)))
     yield from columns(rows, right="defg")
     for c in plan.commitments:
         owed = f"{usd(c.beyond_horizon_usd)} more is owed after this quarter"
@@ -88,6 +86,10 @@ def _fleet(plan: Plan) -> Iterator[str]:
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
         yield f"  assumed prices, replace them with your own under 'prices:': {escaped(', '.join(guesses))}"
+
+
+def _share(usd_per_month: float, plan: Plan) -> str:
+    return percent(usd_per_month / plan.cost_usd_per_month) if plan.cost_usd_per_month else "-"
 
 
 def _workloads(plan: Plan) -> Iterator[str]:
@@ -140,7 +142,7 @@ def _workload_row(plan: Plan, w: WorkloadPlan) -> tuple[str, ...]:
         api,
         percent(w.utilization_frac or 0.0),
         f"{d.ttft_ms / 1e3:.2f} of {objectives.ttft.seconds:g} s",
-        f"{d.tpot_ms:.0f} of {objectives.tpot.seconds * 1e3:.0f} ms",
+        f"{d.tpot_ms:.0f} of {objectives.tpot.seconds * 1e3:.0f} ms" if d.tpot_ms else "as measured",
         *money,
         d.basis,
     )
@@ -157,7 +159,7 @@ def _hours(plan: Plan) -> Iterator[str]:
         for day in ("weekday", "weekend"):
             at = [k for k, s in enumerate(plan.slots) if s.day == day and s.month == 0]
             counts = [w.replicas_by_slot[k] for k in at]
-            cells += [sparkline([*counts]), f"peak {max(counts)}"]
+            cells += [sparkline([*counts], top=max(w.replicas_by_slot)), f"peak {max(counts)}"]
         rows.append(tuple(cells))
     yield from columns(rows)
 

@@ -41,8 +41,9 @@ def span(counts: Sequence[int]) -> str:
     return str(high) if low == high else f"{low}-{high}"
 
 
-def sparkline(values: Sequence[float]) -> str:
-    top = max(values, default=0.0)
+def sparkline(values: Sequence[float], top: float | None = None) -> str:
+    """Bars up to the largest value, or to `top` where several lines share a scale."""
+    top = max(values, default=0.0) if top is None else top
     if top <= 0:
         return BARS[0] * len(values)
     return "".join(BARS[min(len(BARS) - 1, int(len(BARS) * v / top * 0.999))] for v in values)
