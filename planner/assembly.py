@@ -271,32 +271,34 @@ def _options(
     """Every accepted way to serve each workload by itself, cheapest first; the chosen one is marked."""
     offers = {key: replace(offer, max_instances=None) for key, offer in fleet.offers.items()}
     bare = replace(fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, offers=offers)
-    by_itself: dict[tuple[str, str | None], tuple[float, int]] = {}
+    by_itself: dict[tuple[str, str | None], tuple[float, int, float]] = {}
     for recipe in fleet.recipes:
         done = alone(bare, recipe)
         if done and recipe.self_hosted and not done.paths[0].replicas.any():
             # The API alone would be cheaper; what this deployment costs is seen when it carries everything.
             done = alone(bare, recipe.only(recipe.api_usd_per_h == 0))
-        if done and done.cost_usd_per_month < by_itself.get(recipe.key[:2], (np.inf, 0))[0]:
-            by_itself[recipe.key[:2]] = (done.cost_usd_per_month, int(done.paths[0].replicas.max()))
+        if done and done.cost_usd_per_month < by_itself.get(recipe.key[:2], (np.inf,))[0]:
+            path = done.paths[0]
+            sent = float(fleet.weight @ path.api_rps.sum(axis=1) / (fleet.weight @ path.routing.rate_rps.sum(axis=1)))
+            by_itself[recipe.key[:2]] = (done.cost_usd_per_month, int(path.replicas.max()), sent)
     chosen = {(p.pool, p.deployment if p.gpus.any() else f"api {p.api}") for p in best.paths}
     records = []
     for workload in case.workloads:
         entries: list[OptionRecord] = []
         for c in candidates.accepted[workload.name]:
-            own_cost, peak = by_itself.get((workload.name, c.key), (None, 0))
+            own_cost, peak, sent = by_itself.get((workload.name, c.key), (None, 0, 0.0))
             entries.append(
                 OptionRecord(
                     workload=workload.name, option=c.key, model=c.model_key, quantization=c.quantization_key,
                     gpu=c.offer.gpu, gpus_per_replica=c.machine.gpus, offer=c.offer_key, cost_usd_per_month=own_cost,
-                    peak_replicas=peak, chosen=(workload.name, c.key) in chosen,
+                    peak_replicas=peak, api_share_frac=sent, chosen=(workload.name, c.key) in chosen,
                 )
             )  # fmt: skip
         for api in sorted({r.api for r in fleet.recipes if r.pool == workload.name and not r.self_hosted and r.api}):
             api_usd = api_usd_per_month(case, workload, api, slots)
             entries.append(
                 OptionRecord(workload=workload.name, option=f"api {api}", cost_usd_per_month=api_usd,
-                             chosen=(workload.name, f"api {api}") in chosen)
+                             api_share_frac=1.0, chosen=(workload.name, f"api {api}") in chosen)
             )  # fmt: skip
         records += sorted(entries, key=lambda o: (o.cost_usd_per_month is None, o.cost_usd_per_month or 0.0, o.option))
     return records

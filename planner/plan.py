@@ -146,6 +146,8 @@ class OptionRecord(Strict):
     cost_usd_per_month: float | None = None
     """alone, without engineers and limits, at the prices of the menu; None where the menu cannot buy it"""
     peak_replicas: int = 0
+    api_share_frac: float = 0.0
+    """share of the requests that would go to the API"""
     chosen: bool
 
 

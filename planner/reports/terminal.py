@@ -168,9 +168,9 @@ def _options(plan: Plan, verbose: bool) -> Iterator[str]:
     for w in plan.workloads:
         mine = [o for o in plan.options if o.workload == w.name]
         shown = [o for k, o in enumerate(mine) if verbose or k < OPTIONS_SHOWN or o.chosen or o.offer is None]
-        rows: list[tuple[str, ...]] = [(f"options for {w.name}", "gpu", "peak replicas", "$/month", "")]
+        rows: list[tuple[str, ...]] = [(f"options for {w.name}", "gpu", "peak replicas", "api", "$/month", "")]
         rows += [_option_row(o) for o in shown]
-        yield from columns(rows, right="cd")
+        yield from columns(rows, right="cde")
         if len(mine) > len(shown):
             yield f"  ... and {len(mine) - len(shown)} dearer ones (--verbose, or 'options' in the JSON)"
 
@@ -178,12 +178,14 @@ def _options(plan: Plan, verbose: bool) -> Iterator[str]:
 def _option_row(o: OptionRecord) -> tuple[str, ...]:
     money = f"{o.cost_usd_per_month:,.0f}" if o.cost_usd_per_month is not None else "not possible"
     tick = "✓" if o.chosen else " "
+    api = percent(o.api_share_frac) if o.api_share_frac else "-"
     if o.offer is None:
-        return (f"{tick} {o.option}", "-", "-", money, "")
+        return (f"{tick} {o.option}", "-", "-", "100%", money, "")
     return (
         f"{tick} {o.model} {o.quantization}",
         f"{o.gpus_per_replica} x {o.gpu}",
         str(o.peak_replicas),
+        api,
         money,
         o.offer,
     )
