@@ -69,7 +69,7 @@ def assemble_plan(
         if_throughput_is_off=(
             CostRange(mid_usd_per_month=cost)
             if solution.outcome is Outcome.INTERRUPTED
-            else cost_range(case, candidates, fleet, best, slots, cost)
+            else cost_range(case, candidates, fleet, best, slots, cost, options.time_limit_s)
         ),
         options=tuple(_options(case, candidates, fleet, best, slots)),
         rejected=tuple(RejectionRecord(**vars(r)) for r in candidates.rejected),

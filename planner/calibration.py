@@ -12,6 +12,9 @@ from planner.performance.latency import Machine
 from planner.profiles import ErrorRow, Profile, correction_of, errors_before_after, make_profiles, profiles_text
 from planner.results import read_results
 
+WORSE_FRAC = 0.05
+"""by how much a correction may worsen the error on held-out runs before that is said"""
+
 
 @dataclass(frozen=True)
 class CalibratedDeployment:
@@ -69,7 +72,18 @@ def calibrate(
     )
     notes = dict.fromkeys(f"{p.file}: {text}" for p in points for text in p.notes)
     done = tuple(_calibrated(profile, catalog) for profile in profiles)
-    return Calibration(len(points), tuple(notes), done, profiles_text(profiles))
+    warnings = tuple(text for deployment in done for text in _doubts(deployment))
+    return Calibration(len(points), (*notes, *warnings), done, profiles_text(profiles))
+
+
+def _doubts(d: CalibratedDeployment) -> list[str]:
+    """Runs that predict each other worse than the uncorrected model does are not runs of one deployment."""
+    worse = [e for e in d.errors if e.held_out and e.after_mean_ape > e.before_mean_ape + WORSE_FRAC]
+    return [
+        f"{d.name}: {e.metric} is off by {e.after_mean_ape:.0%} after the correction, {e.before_mean_ape:.0%} before it; "
+        "check model, GPU, number of GPUs and quantization of these runs"
+        for e in worse
+    ]
 
 
 def _calibrated(profile: Profile, catalog: Catalog) -> CalibratedDeployment:

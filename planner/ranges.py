@@ -22,18 +22,31 @@ QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, time_limit_s=20.
 
 
 def cost_range(
-    case: Case, candidates: Candidates, fleet: Fleet, best: Incumbent, slots: tuple[Slot, ...], cost: float
+    case: Case,
+    candidates: Candidates,
+    fleet: Fleet,
+    best: Incumbent,
+    slots: tuple[Slot, ...],
+    cost: float,
+    time_limit_s: float | None = None,
 ) -> CostRange:
     """The cost if every replica is faster, and if every replica is slower, by the error of its own throughput."""
+    quick = QUICK if time_limit_s is None else replace(QUICK, time_limit_s=max(0.5, min(20.0, time_limit_s / 4)))
     return CostRange(
-        low_usd_per_month=_cost_if(case, candidates, fleet, best, slots, slower=False),
+        low_usd_per_month=_cost_if(case, candidates, fleet, best, slots, quick, slower=False),
         mid_usd_per_month=cost,
-        high_usd_per_month=_cost_if(case, candidates, fleet, best, slots, slower=True),
+        high_usd_per_month=_cost_if(case, candidates, fleet, best, slots, quick, slower=True),
     )
 
 
 def _cost_if(
-    case: Case, candidates: Candidates, fleet: Fleet, best: Incumbent, slots: tuple[Slot, ...], slower: bool
+    case: Case,
+    candidates: Candidates,
+    fleet: Fleet,
+    best: Incumbent,
+    slots: tuple[Slot, ...],
+    quick: Options,
+    slower: bool,
 ) -> float | None:
     recipes = []
     for workload, path in zip(case.workloads, best.paths, strict=True):
@@ -47,5 +60,5 @@ def _cost_if(
             deployments.append(replace(d, seconds_per_request=seconds))
         pool = replace(pool, deployments=tuple(deployments), apis=tuple(a for a in pool.apis if a.key == path.api))
         recipes += [r for r in recipes_of(pool) if r.self_hosted == path.self_hosted]
-    moved = solve_fleet(replace(fleet, recipes=tuple(recipes)), QUICK)
+    moved = solve_fleet(replace(fleet, recipes=tuple(recipes)), quick)
     return moved.best.cost_usd_per_month if moved.best else None

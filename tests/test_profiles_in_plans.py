@@ -83,6 +83,13 @@ def test_calibration_says_what_it_did(tmp_path: Path) -> None:
     assert done.as_json()["deployments"][0]["errors"]
 
 
+def test_runs_that_do_not_fit_each_other_are_doubted(tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_text(POINTS % (7, 95, 16))
+    assert any("check model, GPU" in note for note in calibrate([tmp_path / "results.csv"]).notes)
+    (tmp_path / "results.csv").write_text(POINTS % (7, 9, 16))
+    assert calibrate([tmp_path / "results.csv"]).notes == ()
+
+
 def test_a_missing_profile_is_named(tmp_path: Path) -> None:
     (tmp_path / "demand.yaml").write_text(DEMAND + "profiles: [nowhere.yaml]\n")
     with pytest.raises(planner.InputError, match=r"nowhere\.yaml"):
