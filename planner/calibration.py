@@ -78,9 +78,10 @@ def calibrate(
 
 def _doubts(d: CalibratedDeployment) -> list[str]:
     """Runs that predict each other worse than the uncorrected model does are not runs of one deployment."""
-    worse = [e for e in d.errors if e.held_out and e.after_mean_ape > e.before_mean_ape + WORSE_FRAC]
+    held_out = [e for e in d.errors if e.held_out and e.metric != "ttft_ms"]  # TTFT is scored on the lowest run alone
+    worse = [e for e in held_out if e.after_mean_ape > e.before_mean_ape + WORSE_FRAC]
     return [
-        f"{d.name}: {e.metric} is off by {e.after_mean_ape:.0%} after the correction, {e.before_mean_ape:.0%} before it; "
+        f"{d.name}: {e.metric} is off by {e.after_mean_ape:.0%} corrected, {e.before_mean_ape:.0%} uncorrected; "
         "check model, GPU, number of GPUs and quantization of these runs"
         for e in worse
     ]
