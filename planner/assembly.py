@@ -90,7 +90,7 @@ def assemble_plan(
 
 
 def _coarse_steps(fleet: Fleet) -> tuple[str, ...]:
-    if any(r.api and r.replicas.max(initial=0) > MOST_STEPS for r in fleet.recipes):
+    if any(recipe.coarse_usd_per_h for recipe in fleet.recipes):
         return (f"where more than {MOST_STEPS} replicas are needed, API overflow is tried in steps of several",)
     return ()
 
@@ -155,11 +155,12 @@ def _workload_plan(
     requests = requests_per_month(workload, slots)
     tokens = requests * tokens_per_request(workload)
     api_usd = float(fleet.weight @ path.api_usd_per_h)
-    api_requests = float(fleet.weight @ path.api_rps.sum(axis=1)) * 3600
+    api_rps = path.api_rps
+    api_requests = float(fleet.weight @ api_rps.sum(axis=1)) * 3600
     utilization, busiest = None, 0.0
     if candidate is not None:
         shares = np.array([b.share_frac for b in workload.buckets])
-        kept = rates_rps(workload, slots)[:, None] * shares - path.api_rps
+        kept = rates_rps(workload, slots)[:, None] * shares - api_rps
         load = kept @ candidate.seconds_per_request
         utilization = float(fleet.weight @ load / (fleet.weight @ path.replicas))
         busiest = float(np.divide(load, path.replicas, out=np.zeros_like(load), where=path.replicas > 0).max())
@@ -171,8 +172,7 @@ def _workload_plan(
         replicas_by_slot=tuple(int(n) for n in path.replicas),
         firm_replicas_by_slot=tuple(int(n) for n in path.firm_replicas),
         api_flows=tuple(
-            ApiFlow(slot=int(t), requests_per_s=tuple(path.api_rps[t].tolist()))
-            for t in np.flatnonzero(path.api_rps.any(axis=1))
+            ApiFlow(slot=int(t), requests_per_s=tuple(api_rps[t].tolist())) for t in np.flatnonzero(api_rps.any(axis=1))
         ),
         requests_per_month=requests,
         tokens_per_month=tokens,

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.catalog import Catalog, shipped_catalog
-from planner.performance.latency import Machine
+from planner.catalog import DEFAULT_ENGINE, Catalog, shipped_catalog
+from planner.estimate import machine_for
 from planner.profiles import ErrorRow, Profile, correction_of, errors_before_after, make_profiles, profiles_text
 from planner.results import read_results
 
@@ -88,12 +88,7 @@ def _doubts(d: CalibratedDeployment) -> list[str]:
 
 
 def _calibrated(profile: Profile, catalog: Catalog) -> CalibratedDeployment:
-    machine = Machine(
-        catalog.models[profile.model],
-        catalog.quantizations[profile.quantization],
-        catalog.gpus[profile.gpu],
-        profile.gpus_per_replica,
-        catalog.efficiency_of(profile.gpu),
-    )
+    p = profile
+    machine = machine_for(catalog, p.model, p.gpu, p.gpus_per_replica, p.quantization, DEFAULT_ENGINE)
     basis = correction_of(profile, machine).prefill_basis
     return CalibratedDeployment(profile, basis, tuple(errors_before_after(profile, machine)))

@@ -13,12 +13,11 @@ import numpy as np
 
 from planner.case import Case, ModelChoice, Workload
 from planner.catalog import Offer, shipped_catalog
-from planner.loading import staffing_z
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_room_bytes, weight_bytes
 from planner.performance.throughput import Throughput
 from planner.replica import Replica, machine_for, replica_for
-from problems.staffing import Staffing
+from problems.staffing import Staffing, staffing_z
 
 REPLICA_SIZES = (1, 2, 4, 8)
 LEAST_LOAD = 0.05
@@ -46,12 +45,15 @@ class Candidate:
     workload: Workload
     offer_key: str
     offer: Offer
-    machine: Machine
     model_key: str
     quantization_key: str
     quality_loss_frac: float
     replica: Replica
     min_replicas: int
+
+    @property
+    def machine(self) -> Machine:
+        return self.replica.machine
 
     @property
     def throughput(self) -> Throughput:
@@ -164,9 +166,9 @@ class _Judge:
         found: list[Candidate] = []
         for n in REPLICA_SIZES:
             fitting = [(k, o) for k, o in offers if self._fits_box(n, o)]
-            result = self._throughput(gpu, n, rejected) if fitting else None
-            if result is not None:
-                found.append(self._candidate(*fitting[0], *result))
+            replica = self._replica(gpu, n, rejected) if fitting else None
+            if replica is not None:
+                found.append(self._candidate(*fitting[0], replica))
         return found
 
     def _fits_box(self, n: int, offer: Offer) -> bool:
@@ -192,7 +194,7 @@ class _Judge:
                                 f"{longest:.0f} tokens")  # fmt: skip
         return None
 
-    def _throughput(self, gpu: str, n: int, reasons: list[Rejection]) -> tuple[Machine, Replica] | None:
+    def _replica(self, gpu: str, n: int, reasons: list[Rejection]) -> Replica | None:
         name = f"{self.choice.model} {self.quantization} on {n} x {gpu}"
         machine = machine_for(self.case, self.choice.model, self.quantization, gpu, n)
         if self.model.query_heads % n:
@@ -214,7 +216,7 @@ class _Judge:
             value = f"{replica.ttft_s(LEAST_LOAD) * 1e3:.0f} ms in a replica that is {LEAST_LOAD:.0%} busy"
             reasons.append(self._reject(name, "TTFT", limit, value))
             return None
-        return machine, replica
+        return replica
 
     def _too_slow(self, name: str, estimate: Throughput, bucket: int) -> Rejection:
         if estimate.bound_by[bucket] == "measured table":
@@ -230,9 +232,9 @@ class _Judge:
         limit = f"{self.workload.tpot.seconds * 1e3:.0f} ms"
         return self._reject(name, "TPOT", limit, f"{estimate.tpot_s[bucket] * 1e3:.0f} ms with one request")
 
-    def _candidate(self, key: str, offer: Offer, machine: Machine, replica: Replica) -> Candidate:
+    def _candidate(self, key: str, offer: Offer, replica: Replica) -> Candidate:
         return Candidate(
-            workload=self.workload, offer_key=key, offer=offer, machine=machine, model_key=self.choice.model,
+            workload=self.workload, offer_key=key, offer=offer, model_key=self.choice.model,
             quantization_key=self.quantization, quality_loss_frac=self.loss_frac, replica=replica,
             min_replicas=self.case.limits.min_replicas,
         )  # fmt: skip

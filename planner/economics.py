@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 
-HOURS_PER_MONTH = 730.0
+from problems.fleet import HOURS_PER_MONTH
+
 SECONDS_PER_MONTH = HOURS_PER_MONTH * 3600
 
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from planner.catalog import DEFAULT_ENGINE, Catalog, find, names_of, shipped_catalog
 from planner.complaints import Complaint, InputError, did_you_mean
-from planner.loading import z_of
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
 from planner.performance.queueing import Loaded, under_load
 from planner.performance.throughput import Lengths, Limits, throughput
 from planner.units import parse_positive_count
+from problems.staffing import z_of
 
 SWEEP = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from planner import api_prices
 from planner.case import Assumption, Bucket, Case, Limits, ModelChoice, Objective, Workload
 from planner.catalog import DEFAULT_ENGINE, ApiModel, Catalog, Offer, find, names_of
 from planner.complaints import Complaint, InputError, did_you_mean
-from planner.demand import DemandFile, Forecast, WorkloadSpec
+from planner.demand import DemandFile, WorkloadSpec
 from planner.lengths import buckets_from, must_hold, quantile, slices
 from planner.overrides import offers_called, own_catalog, repriced
 from planner.profiles import Profile, read_profiles
@@ -255,7 +254,7 @@ class _Loader:
                 self.unknown((*path, "models", m), "model", choice.name, list(names_of(catalog.models)))
             else:
                 models.append(ModelChoice(model=name, quality_loss_frac=choice.quality_loss))
-        weekday, weekend, measured_cv = self._hours(w.forecast, path, key, catalog)
+        weekday, weekend, measured_cv = self._hours(w, path, key, catalog)
         if w.quality is None:
             self.assume(f"{key}.quality.max_loss", f"{DEFAULT_MAX_LOSS:.0%}", "no quality limit was given")
         if w.spot is None:
@@ -295,11 +294,12 @@ class _Loader:
         )
 
     def _hours(
-        self, f: Forecast, path: tuple[str | int, ...], key: str, catalog: Catalog
+        self, w: WorkloadSpec, path: tuple[str | int, ...], key: str, catalog: Catalog
     ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
         """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
+        f = w.forecast
         if f.csv is not None:
-            return self._from_csv(f.csv, path, key)
+            return self._from_csv(f.csv, w.name, key)
         if f.hourly is not None:
             return _from_hourly(np.array(f.hourly) / 3600)
         name = f.shape or DEFAULT_SHAPE
@@ -314,12 +314,9 @@ class _Loader:
         scale = (f.requests_per_day or 0.0) / per_day / 3600
         return tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()), None
 
-    def _from_csv(
-        self, csv: str, path: tuple[str | int, ...], key: str
-    ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
-        name = str(self.document.data["workloads"][path[1]]["name"])
+    def _from_csv(self, csv: str, workload: str, key: str) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
         try:
-            hours = read_usage(self.folder / csv, name)
+            hours = read_usage(self.folder / csv, workload)
         except InputError as error:
             self.complaints += error.complaints
             return (1.0,) * 24, (1.0,) * 24, None
@@ -361,16 +358,6 @@ def _prompt_at(w: WorkloadSpec, buckets: tuple[Bucket, ...], percentile: float) 
         return quantile(p50, p95, percentile)
     bound = must_hold(buckets, percentile)
     return max(b.input_tokens for b, binds in zip(buckets, bound, strict=True) if binds)
-
-
-def z_of(percentile: float) -> float:
-    """Standard deviations that a percentile of a normal distribution covers, at least none."""
-    return max(0.0, NormalDist().inv_cdf(percentile))
-
-
-def staffing_z(percentile: float) -> float:
-    """The same for staffing, at least that of the 90th: a fleet that is full half of the time queues without end."""
-    return z_of(max(percentile, 0.90))
 
 
 def _from_hourly(rps: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:

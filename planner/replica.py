@@ -9,11 +9,11 @@ import numpy as np
 
 from planner.case import Case, Workload
 from planner.lengths import must_hold
-from planner.loading import z_of
 from planner.performance.latency import Machine, prefill_s
 from planner.performance.queueing import prompt_wait_s
 from planner.performance.throughput import Lengths, Limits, Throughput, throughput
 from planner.profiles import Profile, basis_of, correction_of, find_profile, max_rate
+from problems.staffing import z_of
 
 TABLE = "measured table"
 """what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""

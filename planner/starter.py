@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from planner.case import Case
 from planner.complaints import Complaint, InputError, escaped
 from planner.files import write_whole
+from planner.reports.text import Report
 from planner.slots import requests_per_month, slots_of
 
 SCHEMA_FILE = "fleetplan.schema.json"
@@ -44,14 +43,6 @@ def write_starter(path: Path, force: bool) -> list[Path]:
     write_whole(path, starter_text())
     write_whole(schema, demand_schema_text())
     return [path, schema]
-
-
-@dataclass(frozen=True)
-class Report:
-    """One result, as text and as data."""
-
-    text: str
-    data: dict[str, Any]
 
 
 def validation_report(case: Case) -> Report:

@@ -16,8 +16,19 @@ tight TTFT objective may need replicas that are less busy on average, whatever t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
+
+
+def z_of(percentile: float) -> float:
+    """Standard deviations that a percentile of a normal distribution covers, at least none."""
+    return max(0.0, NormalDist().inv_cdf(percentile))
+
+
+def staffing_z(percentile: float) -> float:
+    """The same for staffing, at least that of the 90th: a fleet that is full half of the time queues without end."""
+    return z_of(max(percentile, 0.90))
 
 
 @dataclass(frozen=True, slots=True)

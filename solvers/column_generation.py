@@ -78,17 +78,17 @@ class ColumnGeneration:
 
     def __init__(self, fleet: Fleet, on_round: Callable[[int, float], None], known: tuple[Recipe, ...] = ()) -> None:
         self.fleet, self.on_round = fleet, on_round
-        at_list = [price_recipe(fleet, recipe, list_prices(fleet)) for recipe in fleet.recipes]
-        self.paths = [*(priced.path() for priced in at_list), *known]
+        listed = list_prices(fleet)
+        self.paths = [*(price_recipe(fleet, recipe, listed).path() for recipe in fleet.recipes), *known]
         self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
         self.feasible: bool | None = None
         self.rounds = 0
         self.bound = -np.inf
         self.priced: tuple[Priced, ...] = ()
         self.best_duals: Duals = {}
-        for g, prices in list_prices(fleet).gpu_usd.items():
+        for g, prices in listed.gpu_usd.items():
             self.best_duals |= {("in-use", g, t): float(p) for t, p in enumerate(prices)}
-        for g, prices in list_prices(fleet).firm_usd.items():
+        for g, prices in listed.firm_usd.items():
             self.best_duals |= {("firm", g, t): float(p) for t, p in enumerate(prices)}
 
     def run(

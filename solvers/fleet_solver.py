@@ -75,6 +75,8 @@ class FleetSolution:
     outcome: Outcome = Outcome.FEASIBLE
     best: Incumbent | None = None
     bound_usd_per_month: float = 0.0
+    coarse_usd_per_month: float = 0.0
+    """what loads between those that were tried could save: every bound is lowered by it"""
     rounds: int = 0
     columns: int = 0
     servings_left_out: int = 0
@@ -84,6 +86,10 @@ class FleetSolution:
     @property
     def cost_usd_per_month(self) -> float:
         return self.best.cost_usd_per_month if self.best else np.inf
+
+    def raise_bound(self, usd_per_month: float) -> None:
+        """Take a bound on the plans that were tried as one on all plans, where it is better than the one at hand."""
+        self.bound_usd_per_month = max(self.bound_usd_per_month, usd_per_month - self.coarse_usd_per_month)
 
     @property
     def gap_frac(self) -> float:
@@ -101,21 +107,11 @@ def solve_fleet(
     solution = FleetSolution()
     try:
         _within_budget(fleet, options or Options(), solution, on_progress)
-        _allow_for_coarse_steps(fleet, solution, options or Options())
     except KeyboardInterrupt:
         if solution.best is None:
             raise
         solution.outcome = Outcome.INTERRUPTED
     return solution
-
-
-def _allow_for_coarse_steps(fleet: Fleet, solution: FleetSolution, options: Options) -> None:
-    """Lower the bound by what loads between those tried could save: at most one step of API cost in every hour."""
-    hours = float(fleet.weight.sum())
-    slack = sum(max(fleet.recipes[r].coarse_usd_per_h for r in of) * hours for of in fleet.recipes_of.values() if of)
-    if slack and solution.best is not None:
-        solution.bound_usd_per_month = max(0.0, solution.bound_usd_per_month - slack)
-        solution.outcome = _outcome(solution, options)
 
 
 def _within_budget(
@@ -151,13 +147,14 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
         on_progress(Progress(phase, best, max(solution.bound_usd_per_month, bound or 0.0)))
 
     def priced(n: int, bound: float) -> None:
-        solution.bound_usd_per_month = max(solution.bound_usd_per_month, bound)
+        solution.raise_bound(bound)
         tell(f"pricing, round {n}")
 
     fleet = replace(fleet, recipes=tuple(r for r in fleet.recipes if r.offer is None or fleet.offers[r.offer].for_sale))
     if not all(fleet.recipes_of[w] for w in fleet.workloads):
         solution.outcome = Outcome.INFEASIBLE
         return
+    solution.coarse_usd_per_month = _coarse_usd_per_month(fleet)
     fleet = without_beaten_recipes(fleet)
     _offer(solution, each_by_itself(fleet))
     tell("pricing")
@@ -186,6 +183,12 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
             break
     if solution.best is not None:
         solution.outcome = _outcome(solution, options)
+
+
+def _coarse_usd_per_month(fleet: Fleet) -> float:
+    """At most one step of API cost in every hour, for each workload."""
+    widest = (max(fleet.recipes[r].coarse_usd_per_h for r in of) for of in fleet.recipes_of.values())
+    return sum(widest) * float(fleet.weight.sum())
 
 
 def _solve_what_is_possible(
@@ -221,7 +224,7 @@ def _solve_what_is_possible(
         solution.outcome = Outcome.INFEASIBLE if infeasible else Outcome.NOT_FOUND
         return infeasible
     proved = min(result.bound, smallest_left_out, solution.cost_usd_per_month)
-    solution.bound_usd_per_month = max(solution.bound_usd_per_month, generated.bound, proved)
+    solution.raise_bound(max(generated.bound, proved))
     return not left_out and stopped is None
 
 
@@ -246,9 +249,13 @@ def _offer(solution: FleetSolution, candidate: Incumbent | None) -> None:
         solution.best = candidate
 
 
+def _cheapest_values(fleet: Fleet, priced: tuple[Priced, ...]) -> dict[str, float]:
+    return {w: min(priced[r].value for r in fleet.recipes_of[w]) for w in fleet.workloads}
+
+
 def _serving_bounds(fleet: Fleet, bound: float, priced: tuple[Priced, ...]) -> list[np.ndarray]:
     """For each serving of each recipe, a lower bound on any plan that uses it."""
-    cheapest = {w: min(priced[r].value for r in fleet.recipes_of[w]) for w in fleet.workloads}
+    cheapest = _cheapest_values(fleet, priced)
     return [bound + p.with_serving - cheapest[p.recipe.workloads[0]] for p in priced]
 
 
@@ -260,7 +267,7 @@ def _count_possible(fleet: Fleet, bound: float, priced: tuple[Priced, ...], solu
 def _still_possible(fleet: Fleet, generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
     """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
     bounds = _serving_bounds(fleet, generated.bound, generated.priced)
-    cheapest = {w: min(generated.priced[r].value for r in fleet.recipes_of[w]) for w in fleet.workloads}
+    cheapest = _cheapest_values(fleet, generated.priced)
     threshold = best_cost + 1e-9 * abs(best_cost)
     every = np.sort(np.concatenate(bounds))
     possible = every[every <= threshold]

@@ -130,3 +130,15 @@ def test_keys_of_the_json_are_always_there() -> None:
     plan = planned(flat("1k", "{ttft_p95: 5s}", more="api: allowed")).as_json()
     assert plan["workloads"][0]["deployment"] is None
     assert "quantization" in plan["workloads"][0]
+
+
+def test_a_plan_found_in_coarse_steps_is_not_called_optimal() -> None:
+    """Loads between the steps may be cheaper, so the bound stays below the cost by what they could save."""
+    plan = planned(
+        flat("60M", "{ttft_p95: 5s, tpot_p95: 100ms}", more="api: allowed"),
+        "menu: {gpus: [l4], quantizations: [fp16], purchase: [on-demand], max_gpus_per_replica: 1}\n",
+    )
+    assert max(plan.workloads[0].replicas_by_slot) > MOST_STEPS
+    assert plan.status != "optimal"
+    assert plan.bound_usd_per_month < plan.cost_usd_per_month
+    assert any("in steps of several" in note for note in plan.proof.notes)

@@ -11,8 +11,7 @@ import yaml
 from planner import api_prices
 from planner.catalog import KINDS, Catalog, find, shipped_catalog
 from planner.complaints import Complaint, InputError, did_you_mean, shown
-from planner.reports.text import columns
-from planner.starter import Report
+from planner.reports.text import Report, columns
 from planner.units import parse_duration
 
 SUMMARIES = {

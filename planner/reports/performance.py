@@ -13,8 +13,7 @@ from planner.estimate import Estimate, predict_points
 from planner.performance.accuracy import Accuracy, Errors
 from planner.performance.measurements import read_rows
 from planner.reports.svg import Axis, Line, line_chart
-from planner.reports.text import columns, percent, safe_cell
-from planner.starter import Report
+from planner.reports.text import Report, columns, percent, safe_cell
 
 
 def estimate_text(e: Estimate) -> str:

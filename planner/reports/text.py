@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from planner.complaints import escaped
 
 BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Report:
+    """One result, as text and as data."""
+
+    text: str
+    data: dict[str, Any]
 
 
 def usd(amount: float) -> str:
