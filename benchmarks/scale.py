@@ -1,6 +1,8 @@
-"""How planning scales: a realistic case of N workloads, its gap and time by phase.
+"""How planning scales: a realistic case of N workloads with every lever on, its gap, and its time by phase.
 
 python benchmarks/scale.py --workloads 20 --seed 0 --solver cbc --format json
+
+The same case then goes to a textbook formulation (benchmarks/textbook.py) with four times the seconds.
 """
 
 from __future__ import annotations
@@ -12,74 +14,133 @@ import time
 from typing import Any
 
 import numpy as np
+from textbook import TIMES_OUR_SECONDS, solve_textbook
 
 import planner
 from planner.candidates import enumerate_candidates
 from planner.case import Case
 from planner.formulation import formulate
 from planner.slots import slots_of
-from solvers.fleet_solver import Options, solve_fleet
+from problems.fleet import Fleet
+from solvers.fleet_solver import FleetSolution, Options, solve_fleet
 
-LARGE = ("llama-3.3-70b", "qwen3-32b", "gpt-oss-120b", "mixtral-8x7b")
+LARGE = ("llama-3.3-70b", "qwen2.5-72b", "mixtral-8x22b", "qwen3-235b-a22b")
+MEDIUM = ("gpt-oss-120b", "qwen3-32b")
 SMALL = ("llama-3.1-8b", "qwen2.5-7b", "mistral-7b-v0.3", "qwen3-14b")
+SIZES = ((LARGE, 5.5, 6.5), (SMALL, 5.7, 7.0), (LARGE, 5.5, 6.5), (SMALL, 5.7, 7.0), (MEDIUM, 5.5, 6.5))
+"""models, and the powers of ten between which their requests a day lie; workloads take one after the other"""
+GPUS = ("l4", "a10g", "l40s", "a100-80gb", "h100", "h200")
 
 
 def generated_case(workloads: int, seed: int) -> Case:
-    """Mixed models, shapes, lengths and SLOs; a third may not use an API; boxes of 1, 4 and 8 GPUs."""
+    """Mixed models, shapes, lengths and SLOs; boxes of 1, 4 and 8 GPUs; quotas that bind here and there."""
     rng = np.random.default_rng(seed)
-    lines = ["workloads:"]
-    for k in range(workloads):
-        large = rng.random() < 0.4
-        model = rng.choice(LARGE if large else SMALL)
-        rate = 10 ** rng.uniform(4.5, 5.7 if large else 6.5)
-        short, long, out = rng.integers(300, 2500), rng.integers(2600, 7000), rng.integers(60, 250)
-        shape = rng.choice(["business-hours", "consumer", "flat"])
-        lines.append(
-            f"  - name: w{k}\n"
-            f"    models: [{model}]\n"
-            f"    forecast: {{requests_per_day: {rate:.0f}, shape: {shape}}}\n"
-            f"    tokens: {{input: {{p50: {short}, p95: {long}}}, output: {{p50: {out}, p95: 700}}}}\n"
-            f"    slo: {{ttft_p95: {rng.choice([1, 2, 4])}s, tpot_p95: {rng.choice([40, 60, 100])}ms}}\n"
-            f"    quality: {{max_loss: 2%}}\n"
-            f"    spot: {{critical_share: {rng.choice([60, 80, 100])}%}}\n"
-            f"    api: {'forbidden' if rng.random() < 0.35 else 'allowed'}"
-        )
-    lines.append("menu: {gpus: [l4, a10g, l40s, a100-80gb, h100, h200], purchase: [on-demand, spot, reserved-1y]}")
+    lines = ["workloads:", *(_workload(rng, k) for k in range(workloads))]
+    lines.append(f"menu: {{gpus: [{', '.join(GPUS)}], purchase: [on-demand, spot, reserved-1y], max_deployments: 2}}")
     lines.append("baseline: openai/gpt-4o")
+    lines.append("policy:")
+    lines.append(f"  max_gpus: {{a100-80gb: {8 * (2 + workloads // 3)}, l40s: {16 + 5 * workloads}}}")
+    lines.append(f"  max_instances: {{aws/p5en.48xlarge: {4 + workloads // 2}}}")
+    lines.append("  startup: 4min")
+    lines.append("  engineers: {count: 1, usd_per_year: 180k}")
+    lines.append("  tenancy: {max_share: 80%, correlation: 0.3, adapters_per_replica: 16}")
+    lines.append("  cache_costs: {tier_usd_per_month: 150, vector_store_usd_per_month: 400}")
     return planner.case_from_text("\n".join(lines) + "\n")
 
 
-def measured(workloads: int, seed: int, solver: Any, time_limit_s: float | None) -> dict[str, Any]:
+def _workload(rng: np.random.Generator, k: int) -> str:
+    models, least, most = SIZES[k % len(SIZES)]
+    rate, shape = 10 ** rng.uniform(least, most), rng.choice(["business-hours", "consumer", "flat"])
+    short, long, out = rng.integers(300, 2500), rng.integers(2600, 7000), rng.integers(60, 250)
+    shares, adapted, waits = (rng.random(3) < (1 / 3, 1 / 2, 1 / 6)).tolist()
+    lines = [
+        f"  - name: w{k}",
+        f"    models: [{rng.choice(models)}]",
+        f"    forecast: {{requests_per_day: {rate:.0f}, shape: {shape}}}",
+        f"    tokens: {{input: {{p50: {short}, p95: {long}}}, output: {{p50: {out}, p95: 700}}}}",
+        f"    slo: {{ttft_p95: {rng.choice([1, 2, 4])}s, tpot_p95: {rng.choice([40, 60, 100])}ms}}",
+        "    quality: {max_loss: 2%}",
+        f"    caching: {{{_caching(rng, short)}}}",
+        f"    spot: {{critical_share: {rng.choice([60, 80, 100])}%}}",
+        f"    tenancy: {'shared' if shares else 'dedicated'}",
+        *(["    adapter: 300MB"] if shares and adapted else []),
+        *([f"    deadline: {rng.choice([4, 8, 24])}h"] if waits and not shares else []),
+        f"    api: {'forbidden' if rng.random() < 1 / 3 else 'allowed'}",
+    ]
+    return "\n".join(lines)
+
+
+def _caching(rng: np.random.Generator, short: int) -> str:
+    """What requests have in common: prefixes for most workloads, templates and whole answers for some."""
+    prefix, template, semantic = (rng.random(3) < (0.6, 0.25, 0.25)).tolist()
+    kinds = [
+        (prefix, f"shared_prefix_tokens: {short * rng.uniform(0.1, 0.3):.0f}"),
+        (prefix, f"prefix_hit_rate: {rng.integers(50, 90)}%"),
+        (template, f"template_tokens: {short * rng.uniform(0.1, 0.2):.0f}"),
+        (template, f"template_hit_rate: {rng.integers(30, 70)}%"),
+        (semantic, f"semantic_hit_rate: {rng.integers(5, 25)}%"),
+    ]
+    return ", ".join(text for has, text in kinds if has)
+
+
+def default_time_limit_s(workloads: int) -> float:
+    """A minute up to 20 workloads, growing to 400 s at 100 and more."""
+    return float(np.interp(workloads, (20, 100), (60, 400)))
+
+
+def measured(workloads: int, seed: int, solver: Any, time_limit_s: float | None, textbook: bool) -> dict[str, Any]:
     started = time.monotonic()
     case = generated_case(workloads, seed)
     fleet = formulate(case, enumerate_candidates(case), slots_of(case))
     formulated = time.monotonic()
-    solution = solve_fleet(fleet, Options(solver=solver, time_limit_s=time_limit_s))
-    best = solution.best
-    assert best is not None
-    api = sum(float(fleet.weight @ path.api_usd_per_h) for path in best.paths)
-    boxes = {
-        g: int((sum(b.reserved.values()) + b.on_demand + b.spot).max())
-        for g, b in best.purchases.items()
-        if fleet.offers[g].box > 1
-    }
-    return {
+    solution = solve_fleet(fleet, Options(solver=solver, time_limit_s=time_limit_s or default_time_limit_s(workloads)))
+    seconds = time.monotonic() - started
+    peak_mib = _peak_mib()
+    result = {
         "workloads": workloads,
         "seed": seed,
         "solver": solver,
         "outcome": solution.outcome.value,
         "columns": solution.columns,
         "rounds": solution.rounds,
-        "seconds": round(time.monotonic() - started, 2),
+        "seconds": round(seconds, 2),
         "seconds_by_phase": {"formulating": round(formulated - started, 2)}
-        | {phase: round(seconds, 2) for phase, seconds in solution.seconds.items()},
+        | {phase: round(spent, 2) for phase, spent in solution.seconds.items()},
         "cost": solution.cost_usd_per_month,
         "bound": solution.bound_usd_per_month,
         "gap_frac": solution.gap_frac,
-        "gpu_share_frac": 1 - api / solution.cost_usd_per_month,
-        "peak_boxes_of_several_gpus": {g: n for g, n in boxes.items() if n},
-        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "gpu_share_frac": _gpu_share(fleet, solution),
+        "boxes_of_several_gpus_at_peak": _boxes_of_several_gpus(fleet, solution),
+        "peak_mib": peak_mib,
     }
+    if textbook:
+        result["textbook"] = solve_textbook(fleet, solver, TIMES_OUR_SECONDS * seconds)
+    return result
+
+
+def _gpu_share(fleet: Fleet, solution: FleetSolution) -> float:
+    """Instances as a share of all that the plan costs."""
+    assert solution.best is not None
+    others = sum(float(fleet.weight @ path.usd_per_h) for path in solution.best.paths)
+    if any(path.self_hosted for path in solution.best.paths):
+        others += fleet.team_usd_per_month
+    return 1 - others / solution.best.cost_usd_per_month
+
+
+def _boxes_of_several_gpus(fleet: Fleet, solution: FleetSolution) -> dict[str, int]:
+    assert solution.best is not None
+    boxes = {
+        g: int((sum(bought.reserved.values()) + bought.on_demand + bought.spot).max())
+        for g, bought in solution.best.purchases.items()
+        if fleet.offers[g].box > 1
+    }
+    return {g: n for g, n in boxes.items() if n}
+
+
+def _peak_mib() -> int:
+    """Of this process, plus the largest of the solvers that it ran as children."""
+    kib = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return round(kib / 1024)
 
 
 def main() -> None:
@@ -88,13 +149,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--solver", choices=("cbc", "highs"), default="cbc")
     parser.add_argument("--time-limit", type=float, default=None, metavar="SECONDS")
+    parser.add_argument("--no-textbook", action="store_true", help="skip the textbook formulation")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     given = parser.parse_args()
-    result = measured(given.workloads, given.seed, given.solver, given.time_limit)
+    result = measured(given.workloads, given.seed, given.solver, given.time_limit, not given.no_textbook)
     if given.format == "json":
         print(json.dumps(result, indent=1))
     else:
-        print("\n".join(f"{key:28} {value}" for key, value in result.items()))
+        print("\n".join(f"{key:30} {value}" for key, value in result.items()))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ _WHERE = {
     "load_case": "planner.loading",
     "case_from_text": "planner.loading",
     "plan_fleet": "planner.pipeline",
+    "explain": "planner.why",
     "check_plan": "planner.checker",
     "read_plan": "planner.plan",
     "Plan": "planner.plan",

@@ -7,10 +7,16 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from planner.catalog import ApiModel, ApiTier
+from planner.catalog import ApiBatch, ApiModel, ApiTier, Sourced, shipped_entries
 
 AS_OF = datetime(2026, 11, 1, tzinfo=UTC)
 """the moment whose prices count, never the day of the run; it goes with the pinned version of the package"""
+BATCH = {"processing": "batch"}
+"""how genai-prices names what a batch API charges"""
+
+
+class BatchWindow(Sourced):
+    turnaround_h: float
 
 
 @cache
@@ -34,9 +40,29 @@ def api_model(name: str) -> ApiModel | None:
         provider=provider.id,
         model=model_id,
         tiers=tiers,
+        batch=_batch(provider, model, tiers),
         source=f"genai-prices {version('genai-prices')}",
         date=AS_OF.date().isoformat(),
     )
+
+
+@cache
+def batch_windows() -> dict[str, BatchWindow]:
+    """How long the batch API of each provider takes at most."""
+    return {name: BatchWindow(**entry) for name, entry in shipped_entries("batch_windows").items()}
+
+
+def _batch(provider: Any, model: Any, listed: tuple[ApiTier, ...]) -> ApiBatch | None:
+    """Prices of work that waits, where the provider itself publishes them for prompts of every length."""
+    window = batch_windows().get(provider.id)
+    if window is None or not any(model is own for own in provider.models):
+        return None
+    tiers = _tiers(model.get_prices(AS_OF, BATCH))
+    lengths = [[tier.above_input_tokens for tier in prices] for prices in (listed, tiers)]
+    if tiers == listed or lengths[0] != lengths[1]:
+        return None
+    source = f"genai-prices {version('genai-prices')}; within {window.turnaround_h:g} h: {window.source}"
+    return ApiBatch(tiers=tiers, turnaround_h=window.turnaround_h, source=source, date=AS_OF.date().isoformat())
 
 
 @cache

@@ -16,7 +16,8 @@ from planner.catalog import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Qua
 from planner.profiles.schema import Profile
 from planner.validation import Strict
 
-CASE_FORMAT = "fleetplan-case/1"
+CASE_FORMAT = "fleetplan-case/2"
+CACHE_KINDS = ("prefix", "template", "semantic")
 
 
 class ModelChoice(Strict):
@@ -50,6 +51,28 @@ class Workload(Strict):
     buckets: tuple[Bucket, ...]
     shared_prefix_tokens: float
     prefix_hit_frac: float
+    prefixes: float = Field(default=1.0, ge=1)
+    """different prefixes that each replica keeps"""
+    template_tokens: float = Field(default=0.0, ge=0)
+    """fixed parts inside the prompts (tools, documents), after the prefix"""
+    template_hit_frac: float = Field(default=0.0, ge=0, le=1)
+    semantic_hit_frac: float = Field(default=0.0, ge=0, lt=1)
+    """share of requests whose answer is found whole"""
+    caching: tuple[str, ...] = ("none",)
+    """what may be cached, the choices: none, or kinds joined by + in the order of CACHE_KINDS"""
+    sharing: bool = False
+    """whether it may share replicas with other workloads of the same model"""
+    adapter_gb: float | None = Field(default=None, gt=0)
+    """its LoRA adapter, where it is a fine-tuned variant of the model"""
+    deadline_h: float | None = Field(default=None, gt=0)
+    """hours that a request may wait: batch work, which fills troughs"""
+    api_wait_h: float = Field(default=0.0, ge=0)
+    """hours that an API may take to answer: where that is long enough, its batch price counts"""
+    regions: tuple[str, ...] | None = None
+    """where its data may go; None: wherever the menu says"""
+    providers: tuple[str, ...] | None = None
+    shed_usd_per_request: float | None = Field(default=None, gt=0)
+    """penalty of turning a request away; None: never. It orders what is shed, and is no part of any cost"""
     ttft: Objective
     ttft_prompt_tokens: float = Field(gt=0)
     """length of the prompt at the percentile of the TTFT objective"""
@@ -61,8 +84,29 @@ class Workload(Strict):
     api_allowed: bool
 
     def cached_tokens(self, input_tokens: float) -> float:
-        """Prompt tokens of a request found in the prefix cache, on average."""
+        """Prompt tokens of a request whose KV is found, on average."""
+        prefix = min(self.shared_prefix_tokens, input_tokens)
+        template = min(self.template_tokens, input_tokens - prefix)
+        return self.prefix_hit_frac * prefix + self.template_hit_frac * template
+
+    def api_cached_tokens(self, input_tokens: float) -> float:
+        """Prompt tokens that an API provider has cached, on average: it keeps prefixes and nothing else."""
         return self.prefix_hit_frac * min(self.shared_prefix_tokens, input_tokens)
+
+    def with_caching(self, option: str) -> Workload:
+        """The workload as the GPUs or an API see it when this much is cached and no more."""
+        kinds = option.split("+")
+        missed = 1 - self.semantic_hit_frac if "semantic" in kinds else 1.0
+        change: dict[str, Any] = {
+            "weekday_rps": tuple(missed * r for r in self.weekday_rps),
+            "weekend_rps": tuple(missed * r for r in self.weekend_rps),
+            "caching": (option,),
+        }
+        if "prefix" not in kinds:
+            change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0}
+        if "template" not in kinds:
+            change |= {"template_tokens": 0.0, "template_hit_frac": 0.0}
+        return self.model_copy(update=change)
 
 
 class Limits(Strict):
@@ -71,6 +115,41 @@ class Limits(Strict):
     max_instances: dict[str, int]
     min_replicas: int
     max_gpus_per_replica: int
+    max_gpu_types: int | None = Field(default=None, ge=1)
+    """kinds of GPU that the team is ready to operate"""
+    max_deployments: int = Field(default=2, ge=1)
+    """deployments that may serve one workload together, K"""
+
+
+class CacheCosts(Strict):
+    """What caching costs beyond GPU memory."""
+
+    tier_usd_per_month: float = Field(ge=0)
+    """for each workload with a prefix or template cache: the store that replicas share"""
+    vector_store_usd_per_month: float = Field(ge=0)
+    """for each workload with a semantic cache"""
+    embedding_usd_per_1m_tokens: float = Field(ge=0)
+    """for the prompt of every request of a workload with a semantic cache"""
+
+
+class Tenancy(Strict):
+    """Rules for workloads that share replicas."""
+
+    max_share_frac: float = Field(gt=0, le=1)
+    """most of a shared pool's load that one workload may be, so that it cannot starve the others"""
+    correlation: float = Field(ge=0, le=1)
+    """between the swings of two workloads around their hourly means"""
+    adapters_per_replica: int = Field(ge=1)
+
+
+class Start(Strict):
+    """How long capacity takes to start."""
+
+    instance_s: float = Field(ge=0)
+    """from the order to a machine that can load weights; it is paid for"""
+    weights_gb_per_s: float = Field(gt=0)
+    spot_within_s: float = Field(ge=0)
+    """a deployment that takes longer is not run on spot, unless none of its load is critical"""
 
 
 class Assumption(Strict):
@@ -99,6 +178,11 @@ class Case(Strict):
     profiles: tuple[Profile, ...] = ()
     """the user's own measurements of deployments"""
     limits: Limits
+    cache_costs: CacheCosts = CacheCosts(
+        tier_usd_per_month=0.0, vector_store_usd_per_month=0.0, embedding_usd_per_1m_tokens=0.0
+    )
+    tenancy: Tenancy = Tenancy(max_share_frac=1.0, correlation=0.0, adapters_per_replica=64)
+    start: Start = Start(instance_s=0.0, weights_gb_per_s=1.0, spot_within_s=300.0)
     engineers_usd_per_month: float
     assumptions: tuple[Assumption, ...]
 

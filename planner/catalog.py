@@ -10,15 +10,18 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import Field, model_validator
 
 from planner.validation import FieldProblem, Strict
+from problems.fleet import HOURS_PER_MONTH
 
 OWN_FIGURE = "your own figure"
 DEFAULT_ENGINE = "vllm"
+TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, "reserved-3y-upfront": 36}
+"""how long a commitment runs"""
 
 
 class Sourced(Strict):
@@ -74,14 +77,39 @@ class SpotPrice(Sourced):
         return self
 
 
+class UpfrontPrice(Sourced):
+    """A commitment that is paid when it is signed, in part or as a whole; for the whole instance."""
+
+    upfront_usd: float = Field(gt=0)
+    """For the whole term."""
+    usd_per_h: float = Field(default=0.0, ge=0)
+    """Besides, for every hour of the term."""
+
+    def spread_over(self, months: int) -> HourlyPrice:
+        """What an hour comes to, with the payment spread evenly over the term."""
+        usd_per_h = self.usd_per_h + self.upfront_usd / (months * HOURS_PER_MONTH)
+        return HourlyPrice(
+            usd_per_h=usd_per_h, source=self.source, date=self.date, assumption=self.assumption, notes=self.notes
+        )
+
+
 class OfferPrices(Strict):
     on_demand: HourlyPrice | None = None
     spot: SpotPrice | None = None
     reserved_1y: HourlyPrice | None = None
     reserved_3y: HourlyPrice | None = None
+    reserved_1y_upfront: UpfrontPrice | None = None
+    reserved_3y_upfront: UpfrontPrice | None = None
 
     def reserved(self) -> dict[str, HourlyPrice]:
+        """What an hour of each commitment costs; a payment up front is spread over its term."""
         terms = {"reserved-1y": self.reserved_1y, "reserved-3y": self.reserved_3y}
+        hourly = {term: price for term, price in terms.items() if price is not None}
+        return hourly | {term: price.spread_over(TERM_MONTHS[term]) for term, price in self.upfront().items()}
+
+    def upfront(self) -> dict[str, UpfrontPrice]:
+        """Commitments that are paid when they are signed, as they are paid."""
+        terms = {"reserved-1y-upfront": self.reserved_1y_upfront, "reserved-3y-upfront": self.reserved_3y_upfront}
         return {term: price for term, price in terms.items() if price is not None}
 
 
@@ -93,6 +121,8 @@ class Offer(Sourced):
     region: str
     gpu: str
     gpus: int = Field(gt=0)
+    spot_zones: int = Field(default=1, ge=1)
+    """Zones of the region that sell it as spot; a reclaim is taken to empty one of them at a time."""
     prices: OfferPrices
 
 
@@ -268,20 +298,18 @@ class ApiTier(Strict):
     output_usd_per_1m: float = Field(ge=0)
 
 
-class ApiModel(Named):
-    """A model sold by the token."""
+class ApiPrices(Sourced):
+    """Prices per token, by the length of the request."""
 
-    provider: str
-    model: str
     tiers: tuple[ApiTier, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _starts_at_zero(self) -> ApiModel:
+    def _starts_at_zero(self) -> Self:
         if all(tier.above_input_tokens for tier in self.tiers):
             raise FieldProblem(("tiers",), "has no price for short requests", "Add a tier without above_input_tokens")
         return self
 
-    def request_usd(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float:
+    def usd(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float:
         """One request; its length decides the tier of all of its tokens."""
         reached = [t for t in self.tiers if input_tokens > t.above_input_tokens or t.above_input_tokens == 0]
         tier = max(reached, key=lambda t: t.above_input_tokens)
@@ -289,6 +317,31 @@ class ApiModel(Named):
         cached_price = tier.input_usd_per_1m if cached_price is None else cached_price
         fresh = (input_tokens - cached_tokens) * tier.input_usd_per_1m
         return (fresh + cached_tokens * cached_price + output_tokens * tier.output_usd_per_1m) / 1e6
+
+
+class ApiBatch(ApiPrices):
+    """Prices of requests that may wait."""
+
+    turnaround_h: float = Field(gt=0)
+    """Hours within which the provider answers."""
+
+
+class ApiModel(ApiPrices, Named):
+    """A model sold by the token."""
+
+    provider: str
+    model: str
+    batch: ApiBatch | None = None
+    """Where the provider has a cheaper price for work that waits."""
+
+    def request_usd(
+        self, input_tokens: float, cached_tokens: float, output_tokens: float, wait_h: float = 0.0
+    ) -> float:
+        """One request whose answer may take so many hours: at the batch price where that is kept and cheaper."""
+        usd = self.usd(input_tokens, cached_tokens, output_tokens)
+        if self.batch is None or self.batch.turnaround_h > wait_h:
+            return usd
+        return min(usd, self.batch.usd(input_tokens, cached_tokens, output_tokens))
 
 
 class Shape(Sourced):
@@ -325,16 +378,18 @@ class Catalog(Strict):
 KINDS = tuple(Catalog.model_fields)
 
 
+def shipped_entries(name: str) -> dict[str, Any]:
+    """A shipped YAML file as plain data; an empty mapping where none is shipped."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    file = resources.files("planner.data") / f"{name}.yaml"
+    return yaml.load(file.read_text(encoding="utf-8"), Loader=loader)[name] if file.is_file() else {}
+
+
 @cache
 def shipped_data() -> dict[str, dict[str, Any]]:
-    """The shipped YAML as plain data, one mapping of entries per kind."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    data: dict[str, dict[str, Any]] = {}
-    for kind in KINDS:
-        file = resources.files("planner.data") / f"{kind}.yaml"
-        if file.is_file():
-            data[kind] = yaml.load(file.read_text(encoding="utf-8"), Loader=loader)[kind]
-    return data
+    """The shipped catalog as plain data, one mapping of entries per kind."""
+    found = {kind: shipped_entries(kind) for kind in KINDS}
+    return {kind: entries for kind, entries in found.items() if entries}
 
 
 @cache

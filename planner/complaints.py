@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.why.limits import Remedy
 
 Path = tuple[str | int, ...]
 
@@ -113,10 +117,12 @@ class InputError(Exception):
 
 
 class Infeasible(Exception):
-    """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move."""
+    """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move, `remedies` move them."""
 
-    def __init__(self, name: str, reasons: tuple[str, ...], proved: bool = True) -> None:
-        self.name, self.proved = name, proved
+    def __init__(
+        self, name: str, reasons: tuple[str, ...], proved: bool = True, remedies: tuple[Remedy, ...] = ()
+    ) -> None:
+        self.name, self.proved, self.remedies = name, proved, remedies
         self.reasons = tuple(escaped(reason) for reason in reasons)
         super().__init__("\n".join(self.reasons))
 

@@ -8,239 +8,29 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import Field, model_validator
 
+from planner.demand_workloads import WorkloadSpec
 from planner.units import (
-    AnyFraction,
     Count,
     Duration,
     Fraction,
     PositiveCount,
     PositiveWhole,
     PriceChange,
-    SignedFraction,
+    Usd,
     UsdBare,
+    UsdPerHour,
     WholeNumber,
 )
 from planner.validation import FieldProblem, Strict
 
-MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
-MOST_GROWTH, MOST_VARIATION, MOST_BURSTINESS = 9.0, 10.0, 1000.0
-MOST_MIN_REPLICAS, MOST_USD_PER_YEAR = 1000, 1e12
+MOST_MIN_REPLICAS, MOST_USD_PER_YEAR, MOST_STARTUP_S, MOST_DEPLOYMENTS = 1000, 1e12, 86_400.0, 8
 """beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
 
-PurchaseName = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
-
-
-class ModelSpec(Strict):
-    """A model that may serve the workload."""
-
-    name: str
-    """A model of the catalog, or one of your own under `catalog: models:`."""
-    quality_loss: Fraction = 0.0
-    """What this model loses against the first one, on the benchmark you care about."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string"}, handler(core_schema)]}
-
-
-class Forecast(Strict):
-    """How many requests come, and when."""
-
-    requests_per_day: PositiveCount | None = None
-    """Requests per day in the first month, as a mean over the week. Give this or `hourly`."""
-    shape: str | None = None
-    """Daily shape of the rate: flat, business-hours or consumer."""
-    hourly: tuple[Count, ...] | None = None
-    """Requests per hour: 24 numbers (every day), 48 (a weekday, then a weekend day) or 168 (a week from Monday)."""
-    csv: str | None = Field(default=None, min_length=1)
-    """A usage log beside this file: a CSV with columns time and requests (and workload, where it holds several)."""
-    growth_per_month: SignedFraction = 0.0
-    """Growth of the rate from one month of the quarter to the next."""
-    variation: AnyFraction | None = None
-    """Standard deviation of the rate around its hourly mean, day to day and within the hour."""
-    burstiness: PositiveCount | None = None
-    """Squared coefficient of variation of the gaps between arrivals: 1 is Poisson, real traces show 1.1 to 6."""
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Forecast:
-        given = [name for name in ("requests_per_day", "hourly", "csv") if getattr(self, name) is not None]
-        if len(given) != 1:
-            found = f", got {' and '.join(given)}" if given else ""
-            message = f"needs one of 'requests_per_day', 'hourly' and 'csv'{found}"
-            raise FieldProblem((), message, "Write requests_per_day: 400k")
-        if self.csv is not None and self.shape is not None:
-            raise FieldProblem(("shape",), "is of no use beside 'csv'", "Remove one of them")
-        if self.hourly is not None:
-            if len(self.hourly) not in (24, 48, 168):
-                raise FieldProblem(
-                    ("hourly",), f"has {len(self.hourly)} numbers", "Give 24, 48 (weekday, weekend) or 168 (a week)"
-                )
-            if self.shape is not None:
-                raise FieldProblem(("shape",), "is of no use beside 'hourly'", "Remove one of them")
-            if not any(self.hourly):
-                raise FieldProblem(("hourly",), "is zero at every hour", "Remove the workload, or give its requests")
-        if self.growth_per_month <= -1:
-            raise FieldProblem(("growth_per_month",), "leaves nothing", "Write a change above -100%")
-        if max(self.requests_per_day or 0.0, 24 * max(self.hourly or (0.0,))) > MOST_REQUESTS_PER_DAY:
-            where = "hourly" if self.hourly else "requests_per_day"
-            raise FieldProblem((where,), "is above 10 billion requests a day", "Check the number and its suffix")
-        for name, most in (
-            ("growth_per_month", MOST_GROWTH), ("variation", MOST_VARIATION), ("burstiness", MOST_BURSTINESS)
-        ):  # fmt: skip
-            if (getattr(self, name) or 0.0) > most:
-                limit = f"{most:g}" if name == "burstiness" else f"{most:.0%}"
-                raise FieldProblem((name,), f"is above {limit}", "Check the number")
-        return self
-
-
-class Spread(Strict):
-    """Lengths by two percentiles (a log-normal is put through them), or one number for all requests."""
-
-    p50: PositiveCount
-    p95: PositiveCount
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_number(cls, value: Any) -> Any:
-        return value if isinstance(value, dict | list | None) else {"p50": value, "p95": value}
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [TypeAdapter(PositiveCount).json_schema(), handler(core_schema)]}
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Spread:
-        if self.p95 < self.p50:
-            raise FieldProblem(("p95",), "is below p50", "Write the larger number at p95")
-        if self.p95 > MOST_TOKENS:
-            raise FieldProblem(("p95",), "is above 100 million tokens", "Check the number and its suffix")
-        if self.p95 > 200 * self.p50:
-            raise FieldProblem(("p95",), "is over 200 times p50", "Split such a workload into two")
-        return self
-
-
-class BucketSpec(Strict):
-    input: PositiveCount
-    """Tokens of the prompt."""
-    output: PositiveCount
-    """Tokens generated."""
-    share: Fraction
-    """Share of the requests."""
-
-    @model_validator(mode="after")
-    def _not_too_long(self) -> BucketSpec:
-        for name in ("input", "output"):
-            if getattr(self, name) > MOST_TOKENS:
-                raise FieldProblem((name,), "is above 100 million tokens", "Check the number and its suffix")
-        return self
-
-
-class Tokens(Strict):
-    """How long requests are, in tokens."""
-
-    input: Spread | None = None
-    """Prompt tokens: {p50: 900, p95: 4000}, or one number."""
-    output: Spread | None = None
-    """Generated tokens: {p50: 180, p95: 600}, or one number."""
-    buckets: tuple[BucketSpec, ...] | None = Field(default=None, min_length=1, max_length=64)
-    """Instead of the two: your own length buckets, whose shares add up to 100%."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Tokens:
-        if self.buckets is None:
-            return self
-        if self.input or self.output:
-            raise FieldProblem(("buckets",), "cannot stand beside 'input' and 'output'", "Keep one of the two")
-        total = sum(b.share for b in self.buckets)
-        if abs(total - 1) > 1e-6:
-            raise FieldProblem(("buckets",), f"has shares that add up to {total:.4%}", "Make them add up to 100%")
-        return self
-
-
-class Slo(Strict):
-    """Latency objectives: to the first token, per output token, to the last token; each at one percentile."""
-
-    ttft_p50: Duration | None = None
-    ttft_p90: Duration | None = None
-    ttft_p95: Duration | None = None
-    ttft_p99: Duration | None = None
-    tpot_p50: Duration | None = None
-    tpot_p90: Duration | None = None
-    tpot_p95: Duration | None = None
-    tpot_p99: Duration | None = None
-    e2e_p50: Duration | None = None
-    e2e_p90: Duration | None = None
-    e2e_p95: Duration | None = None
-    e2e_p99: Duration | None = None
-
-    def given(self, kind: str) -> tuple[float, float] | None:
-        """(seconds, percentile) of ttft, tpot or e2e, if it is given."""
-        for percent in (50, 90, 95, 99):
-            seconds = getattr(self, f"{kind}_p{percent}")
-            if seconds is not None:
-                return seconds, percent / 100
-        return None
-
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Slo:
-        for kind in ("ttft", "tpot", "e2e"):
-            names = [k for k in type(self).model_fields if k.startswith(kind) and getattr(self, k) is not None]
-            if len(names) > 1:
-                raise FieldProblem((names[1],), f"is a second objective beside '{names[0]}'", "Keep one of them")
-            for name in names:
-                if getattr(self, name) <= 0:
-                    raise FieldProblem((name,), "must be above zero", 'Write a duration such as "1.5s"')
-        return self
-
-
-class Quality(Strict):
-    max_loss: Fraction
-    """Largest loss accepted for a smaller model and a quantization together."""
-
-
-class Caching(Strict):
-    """What requests have in common."""
-
-    shared_prefix_tokens: WholeNumber = 0
-    """Tokens at the start of the prompt that many requests share (a system prompt)."""
-    prefix_hit_rate: Fraction = 0.0
-    """Share of requests that find this prefix in the cache."""
-
-    @model_validator(mode="after")
-    def _both(self) -> Caching:
-        if bool(self.shared_prefix_tokens) != bool(self.prefix_hit_rate):
-            raise FieldProblem((), "needs both 'shared_prefix_tokens' and 'prefix_hit_rate'", "Give both or none")
-        return self
-
-
-class Spot(Strict):
-    critical_share: Fraction
-    """Share of the load that must stay served, inside its SLO, when spot instances are taken away."""
-
-
-class WorkloadSpec(Strict):
-    """One stream of requests with one set of objectives."""
-
-    name: str = Field(min_length=1, max_length=80, pattern=r"^\S(.*\S)?$")
-    models: tuple[ModelSpec, ...] = Field(min_length=1, examples=[["llama-3.1-8b"]])
-    """Models that may serve it; the optimizer picks one."""
-    forecast: Forecast = Field(examples=[{"requests_per_day": "400k"}])
-    tokens: Tokens = Tokens()
-    slo: Slo = Slo()
-    quality: Quality | None = None
-    caching: Caching = Caching()
-    spot: Spot | None = None
-    api: Literal["allowed", "forbidden"] = "allowed"
-    """Whether its requests may go to an API provider."""
+PurchaseName = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "reserved-1y-upfront", "reserved-3y-upfront"]
+CacheKind = Literal["prefix", "template", "semantic"]
+TenancyName = Literal["dedicated", "shared"]
 
 
 class MenuSpec(Strict):
@@ -249,7 +39,7 @@ class MenuSpec(Strict):
     gpus: tuple[str, ...] | None = Field(default=None, min_length=1)
     quantizations: tuple[str, ...] | None = Field(default=None, min_length=1)
     purchase: tuple[PurchaseName, ...] | None = Field(default=None, min_length=1)
-    """Ways to buy. A commitment (reserved-1y, reserved-3y) outlives the quarter, so it must be listed."""
+    """Ways to buy. A commitment (reserved-1y, reserved-3y, and -upfront of both) outlives the quarter, so list it."""
     providers: tuple[str, ...] | None = Field(default=None, min_length=1)
     regions: tuple[str, ...] | None = Field(default=None, min_length=1)
     apis: tuple[str, ...] | None = None
@@ -257,6 +47,43 @@ class MenuSpec(Strict):
     engine: str = "vllm"
     """The serving engine: vllm, sglang, tensorrt-llm or tgi."""
     max_gpus_per_replica: PositiveWhole = 8
+    max_deployments: PositiveWhole = 2
+    """Most deployments that may serve one workload together, each for the lengths it is good at."""
+    caching: tuple[CacheKind, ...] | None = None
+    """Caches that may be used, out of prefix, template and semantic. By default all; [] for none."""
+    tenancy: tuple[TenancyName, ...] = Field(default=("dedicated", "shared"), min_length=1)
+    """Whether workloads that allow it may share replicas: [dedicated] switches sharing off."""
+    defer: bool = Field(default=True, examples=[False])
+    """Whether work with a deadline may wait for a cheaper hour."""
+    api_batch: bool = Field(default=True, examples=[False])
+    """Whether work with a deadline may go to an API at its batch price."""
+
+    @model_validator(mode="after")
+    def _within_reason(self) -> MenuSpec:
+        if self.max_deployments > MOST_DEPLOYMENTS:
+            raise FieldProblem(("max_deployments",), f"is above {MOST_DEPLOYMENTS}", "Two or three are enough")
+        if "dedicated" not in self.tenancy:
+            message = "must have 'dedicated': each workload can be served by itself"
+            raise FieldProblem(("tenancy",), message, "Write [dedicated, shared]")
+        return self
+
+
+class UpfrontSpec(Strict):
+    """A commitment with a payment when it is signed, for one instance and its whole term."""
+
+    upfront: Usd
+    """Paid once, such as $200k."""
+    per_hour: UsdPerHour = 0.0
+    """Paid besides, for every hour of the term."""
+
+    @model_validator(mode="after")
+    def _is_paid(self) -> UpfrontSpec:
+        if not self.upfront:
+            raise FieldProblem(("upfront",), "must be above $0", "Without a payment up front, use reserved_1y")
+        return self
+
+
+UPFRONT = [{"upfront": "$200k", "per_hour": "$10/h"}]
 
 
 class PriceSpec(Strict):
@@ -269,10 +96,13 @@ class PriceSpec(Strict):
     spot: PriceChange | None = None
     reserved_1y: PriceChange | None = None
     reserved_3y: PriceChange | None = None
+    reserved_1y_upfront: UpfrontSpec | None = Field(default=None, examples=UPFRONT)
+    """A year with a payment up front: {upfront: $200k, per_hour: $10/h}."""
+    reserved_3y_upfront: UpfrontSpec | None = Field(default=None, examples=UPFRONT)
 
     @model_validator(mode="after")
     def _above_zero(self) -> PriceSpec:
-        for name in type(self).model_fields:
+        for name in ("on_demand", "spot", "reserved_1y", "reserved_3y"):
             price = getattr(self, name)
             if price is not None and price.applied_to(1.0) <= 0:
                 raise FieldProblem((name,), "must be above $0 per hour", 'Write a price such as "$0.01/h"')
@@ -284,6 +114,36 @@ class Engineers(Strict):
     usd_per_year: UsdBare
 
 
+class TenancySpec(Strict):
+    """Rules for workloads that share replicas."""
+
+    max_share: Fraction | None = None
+    """Most of a shared pool's load that one workload may be, so that it cannot starve the others."""
+    correlation: Count | None = None
+    """Between the swings of two workloads around their hourly means, from 0 to 1: 0 is no relation."""
+    adapters_per_replica: PositiveWhole | None = Field(default=None, examples=[64])
+    """Most LoRA adapters that one replica serves."""
+
+    @model_validator(mode="after")
+    def _within_reason(self) -> TenancySpec:
+        if self.max_share == 0:
+            raise FieldProblem(("max_share",), "leaves nothing to share", "Write a share such as 60%")
+        if (self.correlation or 0) > 1:
+            raise FieldProblem(("correlation",), "is above 1", "Write a number from 0 to 1")
+        return self
+
+
+class CacheCostSpec(Strict):
+    """What caches cost beyond GPU memory."""
+
+    tier_usd_per_month: UsdBare | None = Field(default=None, examples=[100])
+    """For each workload with a prefix or template cache: a store that its replicas share."""
+    vector_store_usd_per_month: UsdBare | None = Field(default=None, examples=[300])
+    """For each workload with a semantic cache."""
+    embedding_usd_per_1m_tokens: UsdBare | None = Field(default=None, examples=[0.02])
+    """For the prompt of every request of a workload with a semantic cache."""
+
+
 class PolicySpec(Strict):
     """Limits and costs of running it."""
 
@@ -292,15 +152,23 @@ class PolicySpec(Strict):
     """Most GPUs of a type at any time."""
     max_instances: dict[str, WholeNumber] = {}
     """Most instances of an offer at any time."""
+    max_gpu_types: PositiveWhole | None = Field(default=None, examples=[2])
+    """Most kinds of GPU that the team is ready to operate."""
     min_replicas: PositiveWhole | None = None
     """Fewest replicas of a workload while it runs on GPUs."""
     engineers: Engineers | None = None
     """The team that self-hosting needs; nothing if all is bought from an API."""
+    startup: Duration | None = None
+    """From the order of an instance to a machine that can load a model; it is paid for."""
+    tenancy: TenancySpec = TenancySpec()
+    cache_costs: CacheCostSpec = CacheCostSpec()
 
     @model_validator(mode="after")
     def _within_reason(self) -> PolicySpec:
         if (self.min_replicas or 0) > MOST_MIN_REPLICAS:
             raise FieldProblem(("min_replicas",), f"is above {MOST_MIN_REPLICAS}", "Check the number")
+        if (self.startup or 0) > MOST_STARTUP_S:
+            raise FieldProblem(("startup",), "is above a day", "Check the number and its unit")
         team = self.engineers
         if team and team.count * team.usd_per_year > MOST_USD_PER_YEAR:
             raise FieldProblem(("engineers",), "cost over a trillion dollars a year", "Check the numbers")

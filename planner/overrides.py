@@ -14,6 +14,7 @@ from planner.catalog import (
     Offer,
     OfferPrices,
     SpotPrice,
+    UpfrontPrice,
     shipped_catalog,
     shipped_data,
 )
@@ -66,7 +67,7 @@ def repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
     listed = offer.prices.on_demand.usd_per_h if offer.prices.on_demand else None
     on_demand = _price(own.on_demand, listed)
     base = on_demand if on_demand is not None else listed
-    changed: dict[str, HourlyPrice | SpotPrice] = {}
+    changed: dict[str, HourlyPrice | SpotPrice | UpfrontPrice] = {}
     if on_demand is not None:
         changed["on_demand"] = HourlyPrice(usd_per_h=on_demand, source=source)
     spot = _price(own.spot, base)
@@ -85,6 +86,10 @@ def repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
             # An assumed discount goes with the price it is taken from.
             moved = listed_term.usd_per_h * on_demand / listed
             changed[term] = listed_term.model_copy(update={"usd_per_h": moved})
+    for term in ("reserved_1y_upfront", "reserved_3y_upfront"):
+        paid = getattr(own, term)
+        if paid is not None:
+            changed[term] = UpfrontPrice(upfront_usd=paid.upfront, usd_per_h=paid.per_hour, source=source)
     return offer.model_copy(update={"prices": OfferPrices(**(dict(offer.prices) | changed))})
 
 

@@ -13,11 +13,10 @@ from planner.assembly import assemble_plan
 from planner.candidates import Candidates, enumerate_candidates
 from planner.case import Case
 from planner.checker import check_plan
-from planner.complaints import Infeasible
 from planner.formulation import formulate
-from planner.infeasible import explain_infeasibility
 from planner.plan import Plan
 from planner.slots import slots_of
+from planner.why.remedies import explain_infeasibility
 from solvers.fleet_solver import Options, Outcome, Progress, solve_fleet
 
 
@@ -36,10 +35,9 @@ def plan_fleet(
     candidates: Candidates = enumerate_candidates(case)
     fleet = formulate(case, candidates, slots)
     solution = solve_fleet(fleet, options, on_progress)
-    if solution.outcome is Outcome.INFEASIBLE:
-        raise explain_infeasibility(case, candidates, fleet)
     if solution.best is None:
-        raise Infeasible(case.name, ("no plan was found within the limits of the search",), proved=False)
+        proved = solution.outcome is Outcome.INFEASIBLE
+        raise explain_infeasibility(case, candidates, fleet, options, on_progress, proved)
     plan = assemble_plan(case, candidates, fleet, solution, slots, options)
     broken = check_plan(plan.as_json())
     if broken:

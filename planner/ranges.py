@@ -1,7 +1,7 @@
 """How far the cost moves if replicas are slower or faster than estimated, each by its own error.
 
-The choice of deployments is kept, since it would be made before anyone knows; replicas, API overflow and purchases
-are planned again.
+The choice of pools and deployments is kept, since it would be made before anyone knows; replicas, routing, API overflow
+and purchases are planned again.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.candidates import Candidates
-from planner.case import Case
-from planner.formulation import deployment_of, pool_of
 from planner.plan import CostRange
-from planner.slots import Slot
 from problems.fleet import Fleet
-from problems.recipes import recipes_of
+from problems.pools import Pool
+from problems.recipes import Recipe
+from problems.singles import recipes_of
 from solvers.fleet_solver import Options, solve_fleet
 from solvers.incumbent import Incumbent
 
@@ -22,43 +21,47 @@ QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, time_limit_s=20.
 
 
 def cost_range(
-    case: Case,
-    candidates: Candidates,
-    fleet: Fleet,
-    best: Incumbent,
-    slots: tuple[Slot, ...],
-    cost: float,
-    time_limit_s: float | None = None,
+    candidates: Candidates, fleet: Fleet, best: Incumbent, objective: float, time_limit_s: float | None = None
 ) -> CostRange:
-    """The cost if every replica is faster, and if every replica is slower, by the error of its own throughput."""
+    """The cost if every replica is faster, and if every replica is slower, by the error of its own throughput.
+
+    A fleet for slower replicas serves with faster ones too. So what a quick search finds on the wrong side of the plan
+    is a finer plan, no range: it is cut off there.
+    """
     quick = QUICK if time_limit_s is None else replace(QUICK, time_limit_s=max(0.5, min(20.0, time_limit_s / 4)))
+    low = _cost_if(candidates, fleet, best, quick, slower=False)
+    high = _cost_if(candidates, fleet, best, quick, slower=True)
     return CostRange(
-        low_usd_per_month=_cost_if(case, candidates, fleet, best, slots, quick, slower=False),
-        mid_usd_per_month=cost,
-        high_usd_per_month=_cost_if(case, candidates, fleet, best, slots, quick, slower=True),
+        low_usd_per_month=None if low is None else min(low, objective),
+        mid_usd_per_month=objective,
+        high_usd_per_month=None if high is None else max(high, objective),
     )
 
 
-def _cost_if(
-    case: Case,
-    candidates: Candidates,
-    fleet: Fleet,
-    best: Incumbent,
-    slots: tuple[Slot, ...],
-    quick: Options,
-    slower: bool,
-) -> float | None:
-    recipes = []
-    for workload, path in zip(case.workloads, best.paths, strict=True):
-        chosen = tuple(c for c in candidates.accepted[workload.name] if c.key == path.deployment)
-        pool = pool_of(case, workload, chosen, slots)
-        deployments = []
-        for c in chosen:
-            factor = 1 + c.replica.error_frac
-            d = deployment_of(c)
+def _cost_if(candidates: Candidates, fleet: Fleet, best: Incumbent, quick: Options, slower: bool) -> float | None:
+    pools = [_scaled(candidates, fleet.pools[path.pool], path, slower) for path in best.paths]
+    recipes = tuple(
+        recipe
+        for pool, path in zip(pools, best.paths, strict=True)
+        for recipe in recipes_of(pool, fleet.slot_hours)
+        if recipe.self_hosted == path.self_hosted
+    )
+    moved = solve_fleet(replace(fleet, pools={pool.key: pool for pool in pools}, recipes=recipes), quick)
+    return moved.best.objective if moved.best else None
+
+
+def _scaled(candidates: Candidates, pool: Pool, path: Recipe, slower: bool) -> Pool:
+    """The pool with the deployments of its path alone, all of them off in the same direction."""
+    errors = {c.key: c.replica.error_frac for c in candidates.accepted[pool.key]}
+    deployments = []
+    for d in pool.deployments:
+        if d.key in path.deployments:
+            factor = 1 + errors[d.key]
             seconds = d.seconds_per_request * (factor if slower else 1 / factor)
             deployments.append(replace(d, seconds_per_request=seconds))
-        pool = replace(pool, deployments=tuple(deployments), apis=tuple(a for a in pool.apis if a.key == path.api))
-        recipes += [r for r in recipes_of(pool) if r.self_hosted == path.self_hosted]
-    moved = solve_fleet(replace(fleet, recipes=tuple(recipes)), quick)
-    return moved.best.cost_usd_per_month if moved.best else None
+    return replace(
+        pool,
+        deployments=tuple(deployments),
+        apis=tuple(api for api in pool.apis if api.key == path.api),
+        max_deployments=min(pool.max_deployments, max(1, len(deployments))),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,3 +50,17 @@ def requests_per_month(workload: Workload, slots: tuple[Slot, ...]) -> float:
     """Mean over the months of the horizon."""
     hours = np.array([s.hours_per_month for s in slots])
     return float(rates_rps(workload, slots) @ hours * 3600 / (slots[-1].month + 1))
+
+
+def slots_before(slots: tuple[Slot, ...]) -> np.ndarray:
+    """The hour before, on a day of the same kind; the last hour comes before the first [slot]."""
+    at = {(s.month, s.day, s.hour): t for t, s in enumerate(slots)}
+    return np.array([at[s.month, s.day, (s.hour - 1) % 24] for s in slots])
+
+
+def window_of(deadline_h: float, slots: tuple[Slot, ...]) -> np.ndarray:
+    """Whether work that arrives in a slot may be done in another: whole hours later, around midnight too."""
+    month, hour = (np.array(x) for x in ([s.month for s in slots], [s.hour for s in slots]))
+    day = np.array([s.day for s in slots])
+    later = (hour[None, :] - hour[:, None]) % 24
+    return (later <= math.floor(deadline_h)) & (month[:, None] == month) & (day[:, None] == day)

@@ -1,4 +1,4 @@
-"""Quantities as people write them: "250ms", "8%", "1.2M", "$40k", "$48/h".
+"""Quantities as people write them: "250ms", "8%", "1.2M", "100MB", "$40k", "$48/h".
 
 Each `parse_*` function takes a value as YAML gives it and returns a number in the base unit, or raises
 Problem (a ValueError) that says what was expected. The annotated types below them are for pydantic fields.
@@ -29,17 +29,19 @@ _SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60} | {
 _TIME_UNITS = {"ms": Decimal("1e-3"), "us": Decimal("1e-6"), "µs": Decimal("1e-6")}
 _TIME_UNITS |= {unit: Decimal(n) for unit, n in _SECONDS.items()}
 _TIME_UNITS |= {f"{unit}s": Decimal(n) for unit, n in _SECONDS.items() if len(unit) > 1}
+_BYTES = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 MAX_WHOLE = 10**15
 
 
-def parse_duration(value: object) -> float:
+def parse_duration(value: object, likely: tuple[str, str] = ("s", "ms")) -> float:
     """Seconds from "250ms", "1.5s", "2 min", "3h" or "14d"."""
     remedy = 'Write a number and a unit, such as "250ms", "1.5s", "2 min", "3h" or "14d"'
     bare = _bare_number(value)
     if bare is not None:
-        amount = bare.lstrip("+-")
-        raise Problem(f"needs a unit, got {shown(value)}", f'Write "{amount}s" or "{amount}ms"')
+        written = " or ".join(f'"{bare.lstrip("+-")}{unit}"' for unit in likely)
+        raise Problem(f"needs a unit, got {shown(value)}", f"Write {written}")
     match = _matched(rf"(-?)({_NUMBER}) ?([^\W\d_]+)", value, "a duration", remedy)
     sign, number, unit = match.groups()
     if unit not in _TIME_UNITS:
@@ -47,6 +49,26 @@ def parse_duration(value: object) -> float:
     if sign:
         raise Problem(f"a duration cannot be negative, got {shown(value)}", remedy)
     return _finite(_decimal(number) * _TIME_UNITS[unit], value)
+
+
+def parse_long_duration(value: object) -> float:
+    """Seconds of something that takes hours."""
+    return parse_duration(value, ("h", "min"))
+
+
+def parse_size_gb(value: object) -> float:
+    """Gigabytes of 10^9 bytes from "100MB", "1.5 GB" or "200MiB"."""
+    remedy = 'Write a number and a unit, such as "100MB" or "1.5GB"'
+    bare = _bare_number(value)
+    if bare is not None:
+        raise Problem(f"needs a unit, got {shown(value)}", f'Write "{bare.lstrip("+-")}MB"')
+    match = _matched(rf"(-?)({_NUMBER}) ?([^\W\d_]+)", value, "a size", remedy)
+    sign, number, unit = match.groups()
+    if unit not in _BYTES:
+        raise Problem(f"unknown unit of size {shown(unit)} in {shown(value)}", "Use kB, MB, GB, TB, MiB or GiB")
+    if sign:
+        raise Problem(f"a size cannot be negative, got {shown(value)}", remedy)
+    return _finite(_decimal(number) * _BYTES[unit] / 10**9, value)
 
 
 def parse_fraction(value: object) -> float:
@@ -264,6 +286,22 @@ Duration = Annotated[
     ),
 ]
 """Seconds."""
+LongDuration = Annotated[
+    float,
+    PlainValidator(parse_long_duration),
+    _written(
+        rf"{_NUMBER} ?(?:{'|'.join(_TIME_UNITS)})", "A duration: a number and min, h or d.", ["90 min", "6h", "2d"]
+    ),
+]
+"""Seconds."""
+SizeGb = Annotated[
+    float,
+    PlainValidator(parse_size_gb),
+    _written(
+        rf"{_NUMBER} ?(?:{'|'.join(_BYTES)})", "A size: a number and kB, MB, GB, TB or MiB, GiB.", ["100MB", "1.5GB"]
+    ),
+]
+"""Gigabytes of 10^9 bytes."""
 Fraction = Annotated[
     float,
     PlainValidator(parse_fraction),

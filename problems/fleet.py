@@ -1,23 +1,27 @@
 """The master problem: pick one recipe per workload and buy the instances that they need.
 
     min   sum_g,term reserved[g,term] x 730 h x price
-        + sum_g,t hours[t] (on_demand[g,t] x price + spot[g,t] x price)
-        + sum_r,t,s hours[t] x api_cost[r,t,s] x serve[r,t,s]  +  team x its cost
+        + sum_g,t hours[t] (on_demand[g,t] x price + spot[g,t] x price), and as much for the time they take to start
+        + sum_r,t,s hours[t] x (other_cost + penalty)[r,t,s] x serve[r,t,s]  +  team x its cost
 
 under the families listed in FAMILIES, one function each. Money is USD per month, averaged over the months of
-the horizon. Recipes are data: see problems/recipes.py.
+the horizon; penalties of what is shed weigh in the objective alone. Recipes are data: see problems/recipes.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from problems.model import Column, Model, Row, build_model
-from problems.recipes import Recipe
+from problems.pools import Pool
+from problems.recipes import Deferral, Recipe
+from problems.rounding_up import Rounded, RoundedSlots, by_slot
+from problems.singles import recipes_of
 
 HOURS_PER_MONTH = 730.0
 
@@ -34,6 +38,8 @@ class Offer:
     reserved_usd_per_h: dict[str, float] = field(default_factory=dict)
     """price of a committed instance by term, paid every hour"""
     max_instances: int | None = None
+    start_h: float = 0.0
+    """hours before its use that an instance bought by the hour must be bought"""
 
     @property
     def for_sale(self) -> bool:
@@ -51,12 +57,23 @@ class Fleet:
     slot_month: np.ndarray
     """month of each slot, from 0 [slot]"""
     offers: dict[str, Offer]
+    pools: dict[str, Pool]
     recipes: tuple[Recipe, ...]
+    slot_before: np.ndarray | None = None
+    """the hour before, on the same day [slot]; None: nothing is known of the order of the slots"""
     max_gpus: dict[str, int] = field(default_factory=dict)
     """most GPUs of a type at any time, over all offers"""
+    max_gpu_types: int | None = None
+    """kinds of GPU that may be used at all"""
     budget_usd_per_month: float | None = None
     team_usd_per_month: float = 0.0
     """fixed cost of the engineers who run anything self-hosted"""
+    boxes_in_parts: bool = False
+    """a program whose boxes are rounded up afterwards: parts of boxes may be bought, and half a box more is charged"""
+    own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
+    """(in-use or firm, workload, offer, slot) for which it is said that a workload's own boxes are whole"""
+    rounded: dict[tuple[str, str, int, int], Rounded] = field(default_factory=dict)
+    """(in-use or firm, offer, slot, number) -> what whole boxes say of several workloads"""
 
     @property
     def limited(self) -> bool:
@@ -85,21 +102,48 @@ class Fleet:
     def recipes_on(self) -> dict[str, list[int]]:
         on: dict[str, list[int]] = {}
         for r, recipe in enumerate(self.recipes):
-            if recipe.offer is not None:
-                on.setdefault(recipe.offer, []).append(r)
+            for g in recipe.offers:
+                on.setdefault(g, []).append(r)
         return on
 
     @cached_property
+    def rounded_slots(self) -> dict[tuple[str, str, int], RoundedSlots]:
+        return by_slot(self.rounded, len(self.slot_hours))
+
+    @cached_property
     def most_instances(self) -> dict[str, int]:
-        """Instances of an offer that no plan exceeds: every pool at its largest there."""
+        """Instances of an offer that no plan exceeds: every workload with its largest recipe there."""
         most: dict[str, int] = {}
         for offer, recipes in self.recipes_on.items():
             largest: dict[str, int] = {}
             for r in recipes:
-                pool = self.recipes[r].pool
-                largest[pool] = max(largest.get(pool, 0), int(self.recipes[r].gpus.max(initial=0)))
+                gpus = int(self.recipes[r].gpus_on(offer).max(initial=0))
+                for w in self.recipes[r].workloads:
+                    largest[w] = max(largest.get(w, 0), gpus)
             most[offer] = 2 * -(-sum(largest.values()) // self.offers[offer].box) + 1
         return most
+
+    def starts_late(self, g: str) -> bool:
+        """Whether instances of an offer take time to start that somebody has to pay for."""
+        return self.slot_before is not None and self.offers[g].start_h > 0
+
+    def gpus_of(self, recipe: Recipe) -> tuple[str, ...]:
+        """the kinds of GPU that a recipe uses, each once"""
+        return tuple(dict.fromkeys(self.offers[g].gpu for g in recipe.offers))
+
+
+def fleet_of(
+    workloads: tuple[str, ...],
+    pools: Iterable[Pool],
+    offers: dict[str, Offer],
+    slot_hours: np.ndarray,
+    slot_month: np.ndarray,
+    **limits: Any,
+) -> Fleet:
+    """The fleet problem of some pools, with every recipe of at most one deployment; mixes come while it is solved."""
+    by_key = {pool.key: pool for pool in pools}
+    recipes = tuple(recipe for pool in by_key.values() for recipe in recipes_of(pool, slot_hours))
+    return Fleet(workloads, slot_hours, slot_month, offers, by_key, recipes, **limits)
 
 
 @dataclass(eq=False)
@@ -113,6 +157,15 @@ class Variables:
     reserved: dict[tuple[str, str], int] = field(default_factory=dict)
     on_demand: dict[tuple[str, int], int] = field(default_factory=dict)
     spot: dict[tuple[str, int], int] = field(default_factory=dict)
+    started: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """(on-demand or spot, offer, slot) -> instances started for that slot"""
+    moved: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """(recipe, arrival slot, slot) -> share of the work that arrives which is done in the slot"""
+    sent: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(recipe, arrival slot) -> share of the work that arrives which an API does"""
+    gpu_type: dict[str, int] = field(default_factory=dict)
+    charged: dict[str, int] = field(default_factory=dict)
+    """offer -> whether it is used, where half a box is charged for that"""
     team: int | None = None
 
     def add(self, column: Column) -> int:
@@ -134,27 +187,50 @@ def define_variables(fleet: Fleet) -> Variables:
     """Columns with their costs. Boxes of one GPU come out whole by themselves where nothing limits them."""
     v = Variables()
     for r, recipe in enumerate(fleet.recipes):
-        cost = fleet.weight[recipe.slot] * recipe.api_usd_per_h
+        cost = fleet.weight[recipe.slot] * (recipe.usd_per_h + recipe.penalty_usd_per_h)
         choices = np.bincount(recipe.slot, minlength=len(fleet.slot_hours))[recipe.slot] > 1
         v.pick[r] = v.add(Column(("pick", r), float(cost[~choices].sum()), upper=1, integer=True))
         for i in np.flatnonzero(choices).tolist():
-            v.serve[r, i] = v.add(Column(("serve", r, i), float(cost[i]), upper=1, integer=True))
+            v.serve[r, i] = v.add(Column(("serve", r, i), float(cost[i]), upper=1, integer=recipe.self_hosted))
+        if recipe.deferral is not None:
+            _define_moves(fleet, v, r, recipe.deferral)
     for g in sorted(fleet.recipes_on):
-        offer, most = fleet.offers[g], fleet.most_instances[g]
-        for term, usd_per_h in offer.reserved_usd_per_h.items():
-            column = Column(("reserved", g, term), usd_per_h * HOURS_PER_MONTH, upper=most, integer=True)
-            v.reserved[g, term] = v.add(column)
-        for t, hours in enumerate(fleet.weight.tolist()):
-            whole = offer.box > 1 or fleet.limited
-            if offer.on_demand_usd_per_h is not None:
-                cost_od = hours * offer.on_demand_usd_per_h
-                v.on_demand[g, t] = v.add(Column(("on-demand", g, t), cost_od, upper=most, integer=whole))
-            if offer.spot_usd_per_h is not None:
-                cost_spot = hours * offer.spot_usd_per_h
-                v.spot[g, t] = v.add(Column(("spot", g, t), cost_spot, upper=most, integer=whole))
+        _define_purchases(fleet, v, g)
+    if fleet.max_gpu_types is not None:
+        for gpu in sorted({fleet.offers[g].gpu for g in fleet.recipes_on}):
+            v.gpu_type[gpu] = v.add(Column(("gpu-type", gpu), 0.0, upper=1, integer=True))
     if fleet.team_usd_per_month and fleet.recipes_on:
         v.team = v.add(Column(("team",), fleet.team_usd_per_month, upper=1))
     return v
+
+
+def _define_moves(fleet: Fleet, v: Variables, r: int, deferral: Deferral) -> None:
+    price = deferral.api_usd_per_load_h
+    for h in np.flatnonzero(deferral.load).tolist():
+        for t in np.flatnonzero(deferral.window[h]).tolist():
+            v.moved[r, h, t] = v.add(Column(("moved", r, h, t), 0.0, upper=1))
+        if price is not None:
+            cost = float(fleet.weight[h] * deferral.load[h] * price)
+            v.sent[r, h] = v.add(Column(("sent", r, h), cost, upper=1))
+
+
+def _define_purchases(fleet: Fleet, v: Variables, g: str) -> None:
+    offer, most = fleet.offers[g], fleet.most_instances[g]
+    whole = (offer.box > 1 or fleet.limited) and not fleet.boxes_in_parts
+    if fleet.boxes_in_parts and offer.box > 1:
+        v.charged[g] = v.add(Column(("charged", g), 0.0, upper=1, integer=True))
+    for term, usd_per_h in offer.reserved_usd_per_h.items():
+        column = Column(("reserved", g, term), usd_per_h * HOURS_PER_MONTH, upper=most, integer=True)
+        v.reserved[g, term] = v.add(column)
+    for way, price, columns in (
+        ("on-demand", offer.on_demand_usd_per_h, v.on_demand),
+        ("spot", offer.spot_usd_per_h, v.spot),
+    ):
+        for t, hours in enumerate(fleet.weight.tolist()) if price is not None else ():
+            columns[g, t] = v.add(Column((way, g, t), hours * price, upper=most, integer=whole))
+            if fleet.starts_late(g):
+                started = Column(("started", way, g, t), hours * offer.start_h * price, upper=most)
+                v.started[way, g, t] = v.add(started)
 
 
 def every_workload_is_served(fleet: Fleet, v: Variables) -> Iterator[Row]:
@@ -182,13 +258,16 @@ def gpus_in_use_are_bought(fleet: Fleet, v: Variables) -> Iterator[Row]:
     """Every GPU in use stands in an instance that is paid for.
 
     box[g] (reserved + on_demand + spot)[g,t] - sum_r,s gpus[r,t,s] serve[r,t,s] >= 0    for all g, t    [GPU]
+
+    Where boxes are rounded up afterwards, half a box is added to what is used: it prices the rounding to come.
     """
     for g in sorted(fleet.recipes_on):
         box = float(fleet.offers[g].box)
-        use = _gpus_by_slot(fleet, v, g, "gpus")
+        use = _gpus_by_slot(fleet, v, g, "gpus_on")
         for t in range(len(fleet.slot_hours)):
             bought = [(c, box) for c in v.bought(fleet, g, t)]
-            yield Row(("in-use", g, t), bought + [(c, -n) for c, n in use[t].items()], ">=", 0.0)
+            charge = [(v.charged[g], -box / 2)] if use[t] and g in v.charged else []
+            yield Row(("in-use", g, t), bought + [(c, -n) for c, n in use[t].items()] + charge, ">=", 0.0)
 
 
 def firm_gpus_are_not_spot(fleet: Fleet, v: Variables) -> Iterator[Row]:
@@ -200,11 +279,128 @@ def firm_gpus_are_not_spot(fleet: Fleet, v: Variables) -> Iterator[Row]:
         if fleet.offers[g].spot_usd_per_h is None:
             continue
         box = float(fleet.offers[g].box)
-        use = _gpus_by_slot(fleet, v, g, "firm_gpus")
+        use = _gpus_by_slot(fleet, v, g, "firm_gpus_on")
         for t in range(len(fleet.slot_hours)):
             if use[t]:
                 firm = [(c, box) for c in v.firm(fleet, g, t)]
                 yield Row(("firm", g, t), firm + [(c, -n) for c, n in use[t].items()], ">=", 0.0)
+
+
+def own_boxes_are_whole(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """Whoever shares a box, what one workload uses fills whole boxes or begins them. Said where it sharpens the LP.
+
+    bought[g,t] - sum_{r covers w},s ceil(gpus[r,t,s] / box[g]) serve[r,t,s] >= 0    for chosen w, g, t    [instance]
+
+    and the same for firm GPUs and instances that are not spot.
+    """
+    by_pair: dict[tuple[str, str, str], list[int]] = {}
+    for kind, w, g, t in sorted(fleet.own_boxes):
+        by_pair.setdefault((kind, w, g), []).append(t)
+    for (kind, w, g), slots in by_pair.items():
+        use: dict[int, dict[int, float]] = {t: {} for t in slots}
+        for r in fleet.recipes_of[w]:
+            recipe = fleet.recipes[r]
+            if g in recipe.offers:
+                boxes = boxes_of(fleet, recipe, g, kind)
+                for i in np.flatnonzero(boxes).tolist():
+                    if recipe.slot[i] in use:
+                        use[recipe.slot[i]][v.serving(r, i)] = float(boxes[i])
+        for t in slots:
+            if use[t]:
+                bought = v.bought(fleet, g, t) if kind == "in-use" else v.firm(fleet, g, t)
+                terms = [(c, 1.0) for c in bought] + [(c, -n) for c, n in use[t].items()]
+                yield Row(("own-boxes", kind, w, g, t), terms, ">=", 0.0)
+
+
+def boxes_of(fleet: Fleet, recipe: Recipe, g: str, kind: str) -> np.ndarray:
+    """Whole boxes of an offer that a recipe would need if nobody shared them [serving]."""
+    gpus = recipe.gpus_on(g) if kind == "in-use" else recipe.firm_gpus_on(g)
+    return -(-gpus // fleet.offers[g].box)
+
+
+def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """What workloads use together fills whole boxes or begins them. Said where it sharpens the LP.
+
+    bought[g,t] - sum_r,s D[r,t,s] serve[r,t,s] >= ceil(beta) - sum_w C(n*[w] / box)  for chosen n*, g, t  [instance]
+
+    with D and C as in problems/rounding_up.py, for all instances and for those that are not spot.
+    """
+    shared = [r for r, recipe in enumerate(fleet.recipes) if len(recipe.workloads) > 1]
+    for (kind, g, number), cuts in fleet.rounded_slots.items():
+        if g not in fleet.recipes_on:
+            continue
+        terms: dict[int, dict[int, float]] = {t: {} for t in np.flatnonzero(cuts.there).tolist()}
+        for r in dict.fromkeys([*fleet.recipes_on[g], *shared]):
+            recipe = fleet.recipes[r]
+            each = cuts.use(recipe.workloads, recipe.slot, cuts.gpus(recipe))
+            for i in np.flatnonzero(each > 1e-9).tolist():
+                row, column = terms[int(recipe.slot[i])], v.serving(r, i)
+                row[column] = row.get(column, 0.0) - float(each[i])
+        for t, row in terms.items():
+            bought = v.bought(fleet, g, t) if kind == "in-use" else v.firm(fleet, g, t)
+            if row and bought:
+                rhs = fleet.rounded[kind, g, t, number].rhs
+                yield Row(("rounded", kind, g, t, number), [(c, 1.0) for c in bought] + list(row.items()), ">=", rhs)
+
+
+def used_offers_are_charged(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """Whoever uses an offer of several GPUs pays for the half box that rounding up will cost.
+
+    sum_{r on g, covers w} pick[r] - charged[g] <= 0  for such offers g, workloads w, where boxes are rounded later  [-]
+    """
+    for g, charged in v.charged.items():
+        by_workload: dict[str, list[tuple[int, float]]] = {}
+        for r in fleet.recipes_on[g]:
+            for w in fleet.recipes[r].workloads:
+                by_workload.setdefault(w, []).append((v.pick[r], 1.0))
+        for w, picks in by_workload.items():
+            yield Row(("charged", g, w), [*picks, (charged, -1.0)], "<=", 0.0)
+
+
+def instances_are_started_in_time(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """An instance bought by the hour that was not there the hour before is bought for the time it takes to start.
+
+    bought[g,t] - bought[g,before t] - started[g,t] <= 0  for on-demand and spot, all g that start late, t  [instance]
+    """
+    for (way, g, t), started in v.started.items():
+        columns = v.on_demand if way == "on-demand" else v.spot
+        before = int(fleet.slot_before[t]) if fleet.slot_before is not None else t
+        if before != t:
+            terms = [(columns[g, t], 1.0), (columns[g, before], -1.0), (started, -1.0)]
+            yield Row(("started", way, g, t), terms, "<=", 0.0)
+
+
+def deferred_work_is_done(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """All work of a recipe that is picked is done in its window, or by the API.
+
+    sum_t moved[r,h,t] + sent[r,h] - pick[r] = 0    for all recipes r of work that may wait, arrival slots h    [-]
+    """
+    by_arrival: dict[tuple[int, int], list[int]] = {}
+    for (r, h, _), column in v.moved.items():
+        by_arrival.setdefault((r, h), []).append(column)
+    for (r, h), column in v.sent.items():
+        by_arrival.setdefault((r, h), []).append(column)
+    for (r, h), columns in by_arrival.items():
+        yield Row(("work-done", r, h), [(c, 1.0) for c in columns] + [(v.pick[r], -1.0)], "==", 0.0)
+
+
+def deferred_work_fits(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """The replicas of a slot can take the work that was moved there.
+
+    sum_s load[r,t,s] hours[t] serve[r,t,s] - sum_h load[r,h] hours[h] moved[r,h,t] >= 0  for such r, all t  [load x h]
+    """
+    arriving: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    for (r, h, t), column in v.moved.items():
+        deferral = fleet.recipes[r].deferral
+        assert deferral is not None
+        work = float(deferral.load[h] * deferral.hours[h] / deferral.hours[t])
+        arriving.setdefault((r, t), []).append((column, -work))
+    for (r, t), terms in arriving.items():
+        recipe = fleet.recipes[r]
+        room: dict[int, float] = {}
+        for i in np.flatnonzero(recipe.slot == t).tolist():
+            room[v.serving(r, i)] = float(recipe.uses[0].load[i])
+        yield Row(("work-fits", r, t), [(c, n) for c, n in room.items() if n] + terms, ">=", 0.0)
 
 
 def instance_quota_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
@@ -232,6 +428,24 @@ def gpu_quota_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
             yield Row(("gpu-quota", gpu, t), terms, "<=", float(limit))
 
 
+def few_gpu_types_are_used(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """No more kinds of GPU than the team is ready to operate.
+
+    sum_{r uses k, covers w} pick[r] - gpu_type[k] <= 0  for all kinds k, workloads w;  sum_k gpu_type[k] <= N  [-]
+    """
+    if fleet.max_gpu_types is None or not v.gpu_type:
+        return
+    for w in fleet.workloads:
+        using: dict[str, list[tuple[int, float]]] = {}
+        for r in fleet.recipes_of[w]:
+            for gpu in fleet.gpus_of(fleet.recipes[r]):
+                using.setdefault(gpu, []).append((v.pick[r], 1.0))
+        for gpu in sorted(using):
+            yield Row(("gpu-type", w, gpu), [*using[gpu], (v.gpu_type[gpu], -1.0)], "<=", 0.0)
+    terms = [(c, 1.0) for c in v.gpu_type.values()]
+    yield Row(("gpu-types",), terms, "<=", float(fleet.max_gpu_types))
+
+
 def the_budget_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
     """What a month costs stays within the budget.
 
@@ -247,7 +461,11 @@ def the_budget_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
                 for (_, t), c in paid_by_slot.items()
                 if fleet.slot_month[t] == month
             ]
-        terms += _api_cost_of_month(fleet, v, month)
+        terms += [
+            (c, v.columns[c].cost * fleet.months) for (_, _, t), c in v.started.items() if fleet.slot_month[t] == month
+        ]
+        terms += [(c, v.columns[c].cost * fleet.months) for (_, h), c in v.sent.items() if fleet.slot_month[h] == month]
+        terms += _other_cost_of_month(fleet, v, month)
         if v.team is not None:
             terms.append((v.team, fleet.team_usd_per_month))
         terms = [(c, usd) for c, usd in terms if usd]
@@ -271,10 +489,17 @@ def one_team_if_anything_is_self_hosted(fleet: Fleet, v: Variables) -> Iterator[
 FAMILIES: tuple[Callable[[Fleet, Variables], Iterator[Row]], ...] = (
     every_workload_is_served,
     every_slot_has_one_serving,
+    deferred_work_is_done,
+    deferred_work_fits,
     gpus_in_use_are_bought,
     firm_gpus_are_not_spot,
+    own_boxes_are_whole,
+    boxes_are_rounded_up,
+    used_offers_are_charged,
+    instances_are_started_in_time,
     instance_quota_is_kept,
     gpu_quota_is_kept,
+    few_gpu_types_are_used,
     the_budget_is_kept,
     one_team_if_anything_is_self_hosted,
 )
@@ -292,16 +517,16 @@ def _gpus_by_slot(fleet: Fleet, v: Variables, g: str, what: str) -> list[dict[in
     use: list[dict[int, float]] = [{} for _ in fleet.slot_hours]
     for r in fleet.recipes_on[g]:
         recipe = fleet.recipes[r]
-        gpus = getattr(recipe, what)
+        gpus = getattr(recipe, what)(g)
         for i in np.flatnonzero(gpus).tolist():
             use[recipe.slot[i]][v.serving(r, i)] = float(gpus[i])
     return use
 
 
-def _api_cost_of_month(fleet: Fleet, v: Variables, month: int) -> list[tuple[int, float]]:
+def _other_cost_of_month(fleet: Fleet, v: Variables, month: int) -> list[tuple[int, float]]:
     cost: dict[int, float] = {}
     for r, recipe in enumerate(fleet.recipes):
-        usd = fleet.slot_hours[recipe.slot] * recipe.api_usd_per_h * (fleet.slot_month[recipe.slot] == month)
+        usd = fleet.slot_hours[recipe.slot] * recipe.usd_per_h * (fleet.slot_month[recipe.slot] == month)
         for i in np.flatnonzero(usd).tolist():
             column = v.serving(r, i)
             cost[column] = cost.get(column, 0.0) + float(usd[i])

@@ -1,19 +1,26 @@
-"""What each serving costs at the prices (duals) of a master LP, and what that proves.
+"""What a recipe costs when GPUs have prices: the other half of the master.
 
-At any duals the Lagrangian of the master splits into one minimum per pool, which is exact here: the cheapest
+At given prices the Lagrangian of the master splits into one minimum per pool, which is exact here: the cheapest
 serving of each slot of the cheapest recipe. Its value L is a lower bound on every plan. A plan that uses a
-given serving costs at least L + (what its recipe costs with that serving - what the cheapest recipe of its
-pool costs), so a serving whose bound exceeds a plan already at hand can be left out without loss.
+given serving costs at least L + (what its recipe costs with that serving - what the prices pay for the workloads of its
+pool), so a serving whose bound exceeds a plan already at hand can be left out without loss.
+
+Work that may wait ties the slots of a recipe together. Its value is bounded from below instead, every piece of work
+done where that is cheapest by the replica-hour, and a recipe near to it is found by rounding up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from problems.fleet import Fleet
-from problems.recipes import Recipe
+from problems.deferring import cheapest_counts
+from problems.fleet import Fleet, boxes_of
+from problems.recipes import Deferral, Recipe
+from problems.rounding_up import RoundedSlots
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,20 +31,45 @@ class Prices:
     """a GPU of an offer in a slot, over the hours the slot stands for [slot]"""
     firm_usd: dict[str, np.ndarray]
     """on top of that, for a GPU that must not be spot [slot]"""
-    api_usd_factor: np.ndarray
-    """how much a dollar of API cost weighs when the budget binds, 1 or more [slot]"""
+    usd_factor: np.ndarray
+    """how much a dollar of other cost weighs when the budget binds, 1 or more [slot]"""
     team_usd: dict[str, float]
     """the workload's share of the engineering team, if self-hosted"""
+    type_usd: dict[tuple[str, str], float] = field(default_factory=dict)
+    """a workload's share of one more kind of GPU"""
+    box_usd: dict[tuple[str, str, str], np.ndarray] = field(default_factory=dict)
+    """a whole box of its own, by in-use or firm, workload and offer [slot]"""
+    rounded_usd: tuple[RoundedUsd, ...] = ()
+    """a box that is rounded up"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
 
 
+@dataclass(frozen=True, eq=False)
+class RoundedUsd:
+    """Prices of inequalities of one offer, one in each slot."""
+
+    cuts: RoundedSlots
+    usd: np.ndarray
+    """[slot]"""
+
+    def usd_of(self, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray) -> np.ndarray:
+        return self.usd[slot] * self.cuts.use(workloads, slot, gpus)
+
+
+def _rounded_usd(fleet: Fleet, duals: dict[tuple[str, str, int], np.ndarray]) -> tuple[RoundedUsd, ...]:
+    return tuple(RoundedUsd(fleet.rounded_slots[key], usd) for key, usd in duals.items())
+
+
 def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: bool = True) -> Prices:
     slots = len(fleet.slot_hours)
-    gpu = {g: np.zeros(slots) for g in fleet.recipes_on}
-    firm = {g: np.zeros(slots) for g in fleet.recipes_on}
+    gpu = {g: np.zeros(slots) for g in fleet.offers}
+    firm = {g: np.zeros(slots) for g in fleet.offers}
     budget = np.zeros(fleet.months)
     team = dict.fromkeys(fleet.workloads, 0.0)
+    types: dict[tuple[str, str], float] = {}
+    boxes: dict[tuple[str, str, str], np.ndarray] = {}
+    rounded: dict[tuple[str, str, int], np.ndarray] = {}
     for key, dual in row_duals.items():
         if key[0] == "in-use":
             gpu[key[1]][key[2]] = max(dual, 0.0)
@@ -47,17 +79,41 @@ def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: b
             budget[key[1]] = max(-dual, 0.0)
         elif key[0] == "team":
             team[key[1]] = max(-dual, 0.0)
+        elif key[0] == "gpu-type":
+            types[key[1], key[2]] = max(-dual, 0.0)
+        elif key[0] == "own-boxes" and dual > 0:
+            boxes.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
+        elif key[0] == "rounded" and dual > 0:
+            rounded.setdefault((key[1], key[2], key[4]), np.zeros(slots))[key[3]] = dual
     factor = float(in_dollars) + fleet.months * budget[fleet.slot_month]
-    return Prices(gpu, firm, factor, team, in_dollars)
+    return Prices(gpu, firm, factor, team, types, boxes, _rounded_usd(fleet, rounded), in_dollars)
 
 
 def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
     """Cost of each serving of a recipe at these prices [serving]."""
     t = recipe.slot
-    value = fleet.weight[t] * recipe.api_usd_per_h * prices.api_usd_factor[t]
-    if recipe.offer is not None:
-        value = value + recipe.gpus * prices.gpu_usd[recipe.offer][t]
-        value = value + recipe.firm_gpus * prices.firm_usd[recipe.offer][t]
+    value = fleet.weight[t] * (recipe.usd_per_h * prices.usd_factor[t] + recipe.penalty_usd_per_h * prices.in_dollars)
+    for use in recipe.uses:
+        value = value + use.gpus * prices.gpu_usd[use.offer][t]
+        value = value + use.firm_gpus * prices.firm_usd[use.offer][t]
+    for w in recipe.workloads if prices.box_usd else ():
+        for g in recipe.offers:
+            for kind in ("in-use", "firm"):
+                if (kind, w, g) in prices.box_usd:
+                    value = value + boxes_of(fleet, recipe, g, kind) * prices.box_usd[kind, w, g][t]
+    for cut in prices.rounded_usd:
+        if cut.cuts.offer in recipe.offers or len(recipe.workloads) > 1:
+            value = value + cut.usd_of(recipe.workloads, t, cut.cuts.gpus(recipe))
+    return value
+
+
+def fixed_value(fleet: Fleet, recipe: Recipe, prices: Prices) -> float:
+    """What a recipe costs beside its servings: its share of the team, and of the kinds of GPU."""
+    if not recipe.self_hosted:
+        return 0.0
+    value = sum(prices.team_usd[w] for w in recipe.workloads)
+    if prices.type_usd:
+        value += sum(prices.type_usd.get((w, gpu), 0.0) for w in recipe.workloads for gpu in fleet.gpus_of(recipe))
     return value
 
 
@@ -67,22 +123,75 @@ class Priced:
 
     recipe: Recipe
     value: float
-    """cost with the cheapest serving in each slot"""
-    best: np.ndarray
-    """that serving's index, slot by slot"""
+    """cost with the cheapest serving in each slot, or a lower bound on it"""
+    narrowed: Callable[[], Recipe]
     with_serving: np.ndarray
     """cost when a given serving is used and the other slots are at their cheapest [serving]"""
+    with_skipped: np.ndarray
+    """the same for loads that were not tried"""
 
-    def path(self) -> Recipe:
-        """The recipe narrowed to its cheapest serving in each slot."""
-        return self.recipe.only(self.best)
+    @cached_property
+    def cheapest(self) -> Recipe:
+        """the recipe narrowed to the cheapest serving in each slot"""
+        return self.narrowed()
 
 
 def price_recipe(fleet: Fleet, recipe: Recipe, prices: Prices) -> Priced:
     values = serving_values(fleet, recipe, prices)
+    fixed = fixed_value(fleet, recipe, prices)
+    if recipe.deferral is not None:
+        return _price_deferred(fleet, recipe, recipe.deferral, prices, values, fixed)
     best = recipe.first_of_each_slot(values)
     cheapest = np.zeros(len(fleet.slot_hours))
     cheapest[recipe.slot[best]] = values[best]
-    team = sum(prices.team_usd[w] for w in recipe.workloads) if recipe.self_hosted else 0.0
-    total = float(cheapest.sum()) + team
-    return Priced(recipe, total, best, total + values - cheapest[recipe.slot])
+    least, between = cheapest, np.zeros(0)
+    if recipe.between is not None:
+        between = serving_values(fleet, recipe.between, prices)
+        least = cheapest.copy()
+        np.minimum.at(least, recipe.between.slot, between)
+        between = between - least[recipe.between.slot]
+    total = float(least.sum()) + fixed
+    # Without GPUs a slot may be served in parts of each way, so that a serving says nothing.
+    extra = values - least[recipe.slot] if recipe.self_hosted else 0 * values
+    return Priced(recipe, total, lambda: recipe.only(best), total + extra, total + between)
+
+
+def _price_deferred(
+    fleet: Fleet, recipe: Recipe, deferral: Deferral, prices: Prices, values: np.ndarray, fixed: float
+) -> Priced:
+    """Each piece of work where a replica-hour is cheapest: less than any whole number of replicas can cost."""
+    hours, slots = fleet.weight, len(fleet.slot_hours)
+    none = _value_of_nothing(recipe, values, slots)
+    carried = _reach(recipe) * hours[recipe.slot]
+    rates = np.divide(values - none[recipe.slot], carried, out=np.full(len(values), np.inf), where=carried > 0)
+    per_load_h = np.full(slots, np.inf)
+    np.minimum.at(per_load_h, recipe.slot, np.maximum(rates, 0.0))
+    least = np.where(deferral.window, per_load_h[None, :], np.inf).min(axis=1)
+    api = np.full(slots, np.inf)
+    if deferral.api_usd_per_load_h is not None:
+        api = deferral.api_usd_per_load_h * prices.usd_factor
+    work = deferral.load * hours
+    some = work > 0
+    value = float((work[some] * np.minimum(least, api)[some]).sum()) + float(none.sum()) + fixed
+
+    def path() -> Recipe:
+        return cheapest_counts(recipe, values, hours, prices.usd_factor)[1]
+
+    return Priced(recipe, value, path, np.full(len(values), value), np.zeros(0))
+
+
+def _reach(recipe: Recipe) -> np.ndarray:
+    """The most load of any count up to the next that is tried, for as many replicas as a serving has [serving]."""
+    replicas, load = recipe.uses[0].replicas, recipe.uses[0].load
+    last = np.r_[np.diff(recipe.slot) != 0, True]
+    skipped = np.where(last, 0, np.maximum(np.r_[np.diff(replicas), 0] - 1, 0))
+    per_replica = np.divide(load, replicas, out=np.zeros_like(load), where=replicas > 0)
+    return np.where(replicas > 0, load + skipped * np.maximum(per_replica, 1.0), load)
+
+
+def _value_of_nothing(recipe: Recipe, values: np.ndarray, slots: int) -> np.ndarray:
+    """What a slot costs in which no replica runs [slot]."""
+    none = np.zeros(slots)
+    idle = recipe.uses[0].replicas == 0
+    none[recipe.slot[idle]] = values[idle]
+    return none

@@ -1,7 +1,8 @@
 """Buying instances for given usage: the cheapest whole boxes, in closed form.
 
 Without limits the offers are independent. With r instances reserved, what an hour still needs is decided by
-itself: firm GPUs on demand, the rest where it is cheaper. So every r is tried, all slots at once.
+itself: firm GPUs on demand, the rest where it is cheaper. So every r is tried, all slots at once. Instances that take
+time to start are paid for it; as that is less than an hour, keeping one over a lull never pays.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet import HOURS_PER_MONTH, Offer
+from problems.fleet import HOURS_PER_MONTH, Fleet, Offer
 from problems.recipes import Recipe
 
 FINE_COUNTS = 24
@@ -26,31 +27,45 @@ class Purchase:
     spot: np.ndarray
 
 
-def cheapest_purchase(offer: Offer, gpus: np.ndarray, firm_gpus: np.ndarray, weight: np.ndarray) -> Purchase | None:
+def cheapest_purchase(fleet: Fleet, g: str, gpus: np.ndarray, firm_gpus: np.ndarray) -> Purchase | None:
     """The cheapest purchase that holds these GPUs [slot], or None where the offer cannot sell them."""
+    offer = fleet.offers[g]
     owned = _counts_to_try(offer, gpus)
     on_demand, spot, usd_per_h = _hourly(offer, owned, gpus, firm_gpus)
-    cost = usd_per_h @ weight + _commitment_usd(offer, owned)
+    usd_per_h = usd_per_h + starting_usd_per_h(fleet, offer, on_demand, spot)
+    cost = usd_per_h @ fleet.weight + _commitment_usd(offer, owned)
     best = int(np.argmin(cost))
     if not np.isfinite(cost[best]):
         return None
     return Purchase(_held(offer, owned[best]), on_demand[best].astype(int), spot[best].astype(int))
 
 
-def cheapest_alone(offer: Offer, recipe: Recipe, weight: np.ndarray) -> Recipe | None:
-    """The best servings of a recipe that has its offer to itself: for each r, the cheapest serving of each slot.
+def starting_usd_per_h(fleet: Fleet, offer: Offer, on_demand: np.ndarray, spot: np.ndarray) -> np.ndarray:
+    """What instances cost while they start for a slot [..., slot]."""
+    if fleet.slot_before is None or not offer.start_h:
+        return np.zeros_like(on_demand, dtype=float)
+    before = fleet.slot_before
+    more = np.maximum(on_demand - on_demand[..., before], 0) * (offer.on_demand_usd_per_h or 0.0)
+    return offer.start_h * (more + np.maximum(spot - spot[..., before], 0) * (offer.spot_usd_per_h or 0.0))
 
-    Of many r, every few are tried first and then those near the best.
+
+def cheapest_alone(fleet: Fleet, recipe: Recipe) -> Recipe | None:
+    """The best servings of a recipe of one deployment that has its offer to itself, but for the time to start.
+
+    For each r, the cheapest serving of each slot. Of many r, every few are tried first and then those near the best.
     """
+    offer, weight = fleet.offers[recipe.uses[0].offer], fleet.weight
     starts = np.flatnonzero(np.r_[True, np.diff(recipe.slot) != 0])
+    gpus, firm_gpus = recipe.uses[0].gpus, recipe.uses[0].firm_gpus
+    other = recipe.usd_per_h + recipe.penalty_usd_per_h
 
     def costs(owned: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        _, _, usd_per_h = _hourly(offer, owned, recipe.gpus, recipe.firm_gpus)
-        cost = (usd_per_h + recipe.api_usd_per_h) * weight[recipe.slot]
+        _, _, usd_per_h = _hourly(offer, owned, gpus, firm_gpus)
+        cost = (usd_per_h + other) * weight[recipe.slot]
         total = np.minimum.reduceat(cost, starts, axis=1).sum(axis=1) + _commitment_usd(offer, owned)
         return cost, total
 
-    owned = _counts_to_try(offer, recipe.gpus)
+    owned = _counts_to_try(offer, gpus)
     step = max(1, len(owned) // FINE_COUNTS)
     if step > 1:
         _, total = costs(owned[::step])
@@ -59,6 +74,11 @@ def cheapest_alone(offer: Offer, recipe: Recipe, weight: np.ndarray) -> Recipe |
     cost, total = costs(owned)
     best = int(np.argmin(total))
     return recipe.only(recipe.first_of_each_slot(cost[best])) if np.isfinite(total[best]) else None
+
+
+def hourly_usd(offer: Offer, owned: int, gpus: np.ndarray, firm_gpus: np.ndarray) -> np.ndarray:
+    """What usage costs an hour on top of so many instances owned, one figure for each entry."""
+    return _hourly(offer, np.array([owned]), gpus, firm_gpus)[2][0]
 
 
 def _cheapest_term(offer: Offer) -> str | None:

@@ -15,7 +15,7 @@ tight TTFT objective may need replicas that are less busy on average, whatever t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -39,14 +39,18 @@ class Staffing:
     """standard deviations covered [-]"""
     arrival_scv: float
     """squared coefficient of variation of the gaps between arrivals, c2 [-]"""
-    rate_cv: float
-    """coefficient of variation of the rate around the slot's mean, v [-]"""
+    rate_cv: float | np.ndarray
+    """coefficient of variation of the rate around the slot's mean, v [-]; of several workloads together [slot]"""
     batch: float
     """requests in flight per replica, B [-]"""
     min_replicas: int
     """replicas below which the pool is never run, when it is run at all"""
     most_load: float = 1.0
     """mean load of a replica beyond which its own queue of prompts breaks the TTFT objective"""
+
+    def in_slots(self, slot: np.ndarray) -> Staffing:
+        """The rule for loads of these slots, one after the other."""
+        return replace(self, rate_cv=self.rate_cv[slot]) if isinstance(self.rate_cv, np.ndarray) else self
 
     def margin(self, load: np.ndarray) -> np.ndarray:
         """Replicas on top of the mean load: z sqrt(R (1 + c2) / (2 B) + (v R)^2)."""

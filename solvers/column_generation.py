@@ -3,7 +3,8 @@
 The LP holds paths (recipes narrowed to one serving per slot). Its duals price every serving of every recipe;
 paths that would pay at those prices join; when none does, the LP over all recipes is solved.
 
-Two things keep the rounds few. Duals of offers that the LP does not use are arbitrary, often zero; the bound
+Three things keep the rounds few. Duals come from the middle of the optimal ones (an interior point method), not from a
+corner. Duals of offers that the LP does not use are arbitrary, often zero; the bound
 never falls when a price rises, so prices are first lifted to what the offer charges (`_lifted`). And each round
 also prices at a blend with the duals of the best bound so far (dual smoothing). Every bound is computed from
 the prices alone by weak duality, so it holds whatever the LP solver's tolerances.
@@ -11,23 +12,34 @@ the prices alone by weak duality, so it holds whatever the LP solver's tolerance
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from problems.fleet import Fleet, Variables, master
-from problems.model import Model
+from problems.model import Column, Model, Row, build_model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
-from problems.recipes import Recipe, Routing
+from problems.recipes import Recipe
+from solvers.mixing import Mixes
 from solvers.result import Status
-from solvers.solve import dual_bound, solve_lp
+from solvers.solve import dual_bound, solve_lp, solve_lp_centrally
+from solvers.whole_boxes import parts_of_boxes
 
 Duals = dict[tuple, float]
+Values = dict[tuple[str, ...], float]
+"""by the workloads of a pool"""
 
 MAX_ROUNDS = 100
 NOTHING_UNSERVED = 1e-7
 PATHS_PER_WORKLOAD_AND_ROUND = 6
+MIXES_PER_WORKLOAD_AND_ROUND = 3
+BEFORE_SHARPENING_FRAC = 0.02
+"""near enough to begin with rows about whole boxes, which move the prices anyway"""
+ROUNDS_BETWEEN_MIXES = 6
+"""mixes are looked for when the LP is settled, and now and then before: prices that forget them lead nowhere"""
+MIXES_PER_WORKLOAD = 60
+"""mixes of a pool that are written down at most because a better plan may use them"""
 SMOOTHING = 0.7
 """weight of the best prices so far in the blend"""
 CONVERGED_FRAC = 3e-4
@@ -42,8 +54,16 @@ class Generated:
     """False only where it is proved that no plan exists; None where that was not settled"""
     bound: float
     """lower bound on the cost of any plan [USD/month]"""
+    fleet: Fleet
+    """the fleet problem with all recipes written down so far"""
     priced: tuple[Priced, ...]
-    """every recipe at the prices that gave the bound"""
+    """every recipe at the prices of the last bound"""
+    paid: dict[str, float]
+    """what those prices pay for each workload"""
+    bound_at_prices: float
+    """the bound that they give"""
+    least_left: float
+    """what a plan costs at least if it uses a mix that is not written down"""
     paths: tuple[Recipe, ...]
     weights: np.ndarray
     """how much of each path the last LP picked [path]"""
@@ -63,13 +83,13 @@ def list_prices(fleet: Fleet) -> Prices:
     They are feasible duals of the purchases, so they give a first valid bound.
     """
     gpu, firm = {}, {}
-    for g in fleet.recipes_on:
-        offer = fleet.offers[g]
+    for g, offer in fleet.offers.items():
         held = [p for p in (offer.on_demand_usd_per_h, *offer.reserved_usd_per_h.values()) if p is not None]
         spot = [offer.spot_usd_per_h] if offer.spot_usd_per_h is not None else []
-        cheapest = min([*held, *spot])
-        gpu[g] = fleet.weight * cheapest / offer.box
-        firm[g] = fleet.weight * (min(held, default=cheapest) - cheapest) / offer.box
+        if held or spot:
+            cheapest = min([*held, *spot])
+            gpu[g] = fleet.weight * cheapest / offer.box
+            firm[g] = fleet.weight * (min(held, default=cheapest) - cheapest) / offer.box
     return Prices(gpu, firm, np.ones(len(fleet.slot_hours)), dict.fromkeys(fleet.workloads, 0.0))
 
 
@@ -77,26 +97,59 @@ class ColumnGeneration:
     """The state of the rounds, so that they can go on where they stopped."""
 
     def __init__(self, fleet: Fleet, on_round: Callable[[int, float], None], known: tuple[Recipe, ...] = ()) -> None:
-        self.fleet, self.on_round = fleet, on_round
-        listed = list_prices(fleet)
-        self.paths = [*(price_recipe(fleet, recipe, listed).path() for recipe in fleet.recipes), *known]
+        self.on_round = on_round
+        self.listed = list_prices(fleet)
+        self.fleet = fleet
+        self.mixes = Mixes(fleet)
+        self.paths: list[Recipe] = []
+        self._write_down(self._for_those_without(fleet))
+        self.paths = [*self._listed_paths(self.fleet.recipes), *known]
         self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
         self.feasible: bool | None = None
         self.rounds = 0
-        self.bound = -np.inf
+        self.weights = np.zeros(0)
+        self.sharpening = False
+        """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others"""
+        self.bound = self.bound_at_prices = -np.inf
+        self.bound_of_written = -np.inf
+        """what the best prices prove of plans without mixes that are not written down"""
         self.priced: tuple[Priced, ...] = ()
-        self.best_duals: Duals = {}
-        for g, prices in listed.gpu_usd.items():
-            self.best_duals |= {("in-use", g, t): float(p) for t, p in enumerate(prices)}
-        for g, prices in listed.firm_usd.items():
-            self.best_duals |= {("firm", g, t): float(p) for t, p in enumerate(prices)}
+        self.paid: dict[str, float] = {}
+        self.least_left = -np.inf if self.mixes.pools else np.inf
+        self.list_duals: Duals = {}
+        for family, by_offer in (("in-use", self.listed.gpu_usd), ("firm", self.listed.firm_usd)):
+            for g, prices in by_offer.items():
+                self.list_duals |= {(family, g, t): float(p) for t, p in enumerate(prices)}
+        self.anchor = dict(self.list_duals)
+        """the duals of the best bound so far"""
+
+    def _for_those_without(self, fleet: Fleet) -> list[Recipe]:
+        """Mixes for workloads that no deployment can serve by itself."""
+        without = {w for w in fleet.workloads if not fleet.recipes_of[w]}
+        if not without:
+            return []
+        enough = dict.fromkeys(fleet.workloads, np.inf)
+        mixes = Mixes(replace(fleet, pools={k: p for k, p in fleet.pools.items() if without & set(p.workloads)}))
+        found = mixes.find(self.listed, enough, 0.0, most=PATHS_PER_WORKLOAD_AND_ROUND).recipes
+        self.mixes.written |= mixes.written
+        return found
+
+    def _listed_paths(self, recipes: Iterable[Recipe]) -> list[Recipe]:
+        return [price_recipe(self.fleet, recipe, self.listed).cheapest for recipe in recipes]
+
+    def _write_down(self, recipes: list[Recipe]) -> None:
+        """Add recipes; a path of each that uses an offer nobody else does, so that the LP knows the offer."""
+        known = set(self.fleet.recipes_on)
+        self.fleet = replace(self.fleet, recipes=(*self.fleet.recipes, *recipes))
+        self.paths += self._listed_paths(recipe for recipe in recipes if not known.issuperset(recipe.offers))
 
     def run(
         self,
         tolerance_frac: float,
-        enough: Callable[[float, tuple[Priced, ...]], bool] = lambda bound, priced: False,
+        enough: Callable[[ColumnGeneration], bool] = lambda generation: False,
+        late: Callable[[], bool] = lambda: False,
     ) -> Generated:
-        """Go on until the bound is this near to the LP, nothing more pays, or `enough` is known."""
+        """Go on until the bound is this near to the LP, nothing more pays, `enough` is known, or time is up."""
         weights = np.zeros(0)
         while self.rounds < MAX_ROUNDS and self.feasible is not False:
             self.rounds += 1
@@ -106,23 +159,87 @@ class ColumnGeneration:
                 new, self.feasible = self._look_for_a_plan(_cost_of_only(model, slack), v)
                 if not self.feasible:
                     self.paths += new
+                    if not new or late():
+                        break
                     continue
             model = _without(model, slack)
-            lp = solve_lp(model)
+            lp = solve_lp_centrally(model)
             if lp.status is Status.INFEASIBLE:
                 self.feasible = False  # a limit is missed by less than the tolerance of the search for a plan
                 break
             if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
             weights = np.array([lp.x[v.pick[r]] for r in range(len(self.paths))])
+            sharper = self.sharpening and self._say_which_boxes_are_whole(v, lp.x, weights)
             new = self._round(model, v, _by_key(model, lp.row_duals))
-            self.on_round(self.rounds, self.bound)
             self.paths += new
-            near = lp.objective - self.bound <= tolerance_frac * abs(lp.objective)
-            if not new or near or enough(self.bound, self.priced):
+            close = tolerance_frac if self.sharpening else max(tolerance_frac, BEFORE_SHARPENING_FRAC)
+            near = lp.objective - self.bound_of_written <= close * abs(lp.objective)
+            if late():
+                self._mixes_that_pay(model, np.inf)
                 break
-        weights = np.r_[weights, np.zeros(len(self.paths) - len(weights))]
-        return Generated(self.feasible, self.bound, self.priced, tuple(self.paths), weights, self.rounds)
+            settled = (near or not new or enough(self)) and not sharper
+            if settled or self.rounds % ROUNDS_BETWEEN_MIXES == 0:
+                mixes = self._mixes_that_pay(model, lp.objective * close)
+                self.paths += mixes
+                done = settled and (not mixes or enough(self))
+                if done and self.sharpening:
+                    break
+                self.sharpening |= done
+            if sharper and self.fleet.limited:
+                self.feasible = None  # the paths at hand may not keep the limits any more
+            self.on_round(self.rounds, self.bound)
+        self.on_round(self.rounds, self.bound)
+        self.weights = np.r_[weights, np.zeros(len(self.paths) - len(weights))]
+        return self._generated()
+
+    def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, weights: np.ndarray) -> bool:
+        """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
+        own, rounded = parts_of_boxes(self.fleet, self.paths, v, x, weights)
+        self.fleet = replace(self.fleet, own_boxes=self.fleet.own_boxes | own, rounded=self.fleet.rounded | rounded)
+        return bool(own or rounded)
+
+    def with_mixes_within(self, cost: float) -> Generated:
+        """The same with all mixes written down that a plan of at most this cost may use, up to a number of them."""
+        if self.mixes.pools:
+            self._find_mixes(max(0.0, cost - self.bound_at_prices), MIXES_PER_WORKLOAD)
+        return self._generated()
+
+    def _generated(self) -> Generated:
+        if self.feasible is None:
+            self._price_without_a_bound()
+        return Generated(
+            self.feasible, self.bound, self.fleet, self.priced, self.paid, self.bound_at_prices, self.least_left,
+            tuple(self.paths), self.weights, self.rounds,
+        )  # fmt: skip
+
+    def _price_without_a_bound(self) -> None:
+        """Neither a plan nor a proof that there is none: whatever is written down may be part of one."""
+        self.priced = tuple(price_recipe(self.fleet, recipe, self.listed) for recipe in self.fleet.recipes)
+        self.paid = dict.fromkeys(self.fleet.workloads, 0.0)
+        self.bound_at_prices = -np.inf
+
+    def _mixes_that_pay(self, model: Model, tolerance: float) -> list[Recipe]:
+        """Mixes that cost less than what the best prices pay; a bound on all plans comes of it either way."""
+        before = self.paid
+        left, new = self._find_mixes(0.0, MIXES_PER_WORKLOAD_AND_ROUND)
+        of_written = _most_to_pay(self.fleet, self.priced)
+        self.bound_of_written = dual_bound_of(model, self.anchor, of_written)
+        self.paid = _most_to_pay(self.fleet, self.priced, left)
+        self.bound_at_prices = dual_bound_of(model, self.anchor, self.paid)
+        self.bound = max(self.bound, self.bound_at_prices)
+        return new if sum(before.values()) - sum(of_written.values()) > tolerance else []
+
+    def _find_mixes(self, window: float, most: int) -> tuple[Values, list[Recipe]]:
+        """Write mixes down, price them where the others were priced, and say how little those left aside cost."""
+        prices = self._prices(self.anchor)
+        found = self.mixes.find(prices, self.paid, window, most)
+        self._write_down(found.recipes)
+        new = tuple(price_recipe(self.fleet, recipe, prices) for recipe in found.recipes)
+        self.priced = (*self.priced, *new)
+        over = [usd - sum(self.paid[w] for w in ws) for ws, usd in found.least_left.items()]
+        self.least_left = self.bound_at_prices + min(over, default=np.inf)
+        return found.least_left, [p.cheapest for p in new]
 
     def _look_for_a_plan(self, model: Model, v: Variables) -> tuple[list[Recipe], bool | None]:
         """Serve as much as the limits allow: paths that help, and whether all can (None: not known yet).
@@ -135,23 +252,33 @@ class ColumnGeneration:
         duals = _by_key(model, short.row_duals)
         lifted = self._lifted(model, v, duals)
         priced = self._price(lifted, in_dollars=False)
-        if self._bound(model, lifted, priced) > NOTHING_UNSERVED:
-            return [], False
         new = self._worth_adding(duals, priced, in_dollars=False)
-        return new, None if new else False
+        paid = _most_to_pay(self.fleet, priced)
+        if new and dual_bound_of(model, lifted, paid) <= NOTHING_UNSERVED:
+            return new, None
+        prices = self._prices(lifted, in_dollars=False)
+        found = self.mixes.find(prices, paid, 0.0, PATHS_PER_WORKLOAD_AND_ROUND)
+        self._write_down(found.recipes)
+        new += [price_recipe(self.fleet, recipe, prices).cheapest for recipe in found.recipes]
+        if not found.recipes and dual_bound_of(model, lifted, paid) > NOTHING_UNSERVED:
+            return [], False
+        return new, None
 
     def _round(self, model: Model, v: Variables, duals: Duals) -> list[Recipe]:
         """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""
-        lifted, anchor = self._lifted(model, v, duals), self.best_duals
-        blend = {k: SMOOTHING * anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in lifted.items()}
+        lifted = self._lifted(model, v, duals)
+        blend = {k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in lifted.items()}
         found: dict[tuple, Recipe] = {}
+        at_best = self.bound_of_written
         for at in (self._lifted(model, v, blend), lifted):
             priced = self._price(at)
-            bound = self._bound(model, at, priced)
-            if bound > self.bound:
-                self.bound, self.priced, self.best_duals = bound, priced, at
+            paid = _most_to_pay(self.fleet, priced)
+            bound = dual_bound_of(model, at, paid)
+            if bound > at_best:
+                at_best, self.priced, self.paid, self.anchor = bound, priced, paid, self.list_duals | at
             for path in self._worth_adding(duals, priced):
-                found.setdefault((path.key, path.replicas.tobytes()), path)
+                found.setdefault((path.key, *(use.replicas.tobytes() for use in path.uses)), path)
+        self.bound_of_written = self.bound_at_prices = at_best
         return list(found.values())
 
     def _lifted(self, model: Model, v: Variables, duals: Duals) -> Duals:
@@ -183,32 +310,75 @@ class ColumnGeneration:
                     lifted["firm", g, t] += room[t] - whole
         return lifted
 
-    def _price(self, duals: Duals, in_dollars: bool = True) -> tuple[Priced, ...]:
+    @property
+    def prices(self) -> Prices:
+        """those of the best bound so far"""
+        return self._prices(self.anchor)
+
+    def _prices(self, duals: Duals, in_dollars: bool = True) -> Prices:
+        """Prices from duals; offers that no path uses yet are at their list prices."""
         prices = prices_from_duals(self.fleet, duals, in_dollars)
+        unused = {g for g in self.listed.gpu_usd if ("in-use", g, 0) not in duals}
+        for g in unused:
+            prices.gpu_usd[g], prices.firm_usd[g] = self.listed.gpu_usd[g], self.listed.firm_usd[g]
+        return prices
+
+    def _price(self, duals: Duals, in_dollars: bool = True) -> tuple[Priced, ...]:
+        prices = self._prices(duals, in_dollars)
         return tuple(price_recipe(self.fleet, recipe, prices) for recipe in self.fleet.recipes)
 
-    def _bound(self, model: Model, duals: Duals, priced: tuple[Priced, ...]) -> float:
-        """The Lagrangian at these duals: each workload at its cheapest recipe, plus what the limits add."""
-        y = {k: d for k, d in duals.items() if k[0] != "served"}
-        for w, recipes in self.fleet.recipes_of.items():
-            y["served", w] = min(priced[r].value for r in recipes)
-        return dual_bound(model, np.array([y.get(key, 0.0) for key in model.row_keys]))
-
     def _worth_adding(self, duals: Duals, priced: tuple[Priced, ...], in_dollars: bool = True) -> list[Recipe]:
-        """Of each workload, the best paths whose cost at the LP's duals is below what the LP pays for it."""
-        prices = prices_from_duals(self.fleet, duals, in_dollars)
+        """Of each pool, the best paths whose cost at the LP's duals is below what the LP pays for it."""
+        prices = self._prices(duals, in_dollars)
         tolerance = 1e-7 * max(1.0, *(abs(duals["served", w]) for w in self.fleet.workloads))
+        worth: dict[tuple[str, ...], list[tuple[float, int, Recipe]]] = {}
+        for r, p in enumerate(priced):
+            pays = sum(duals["served", w] for w in p.recipe.workloads)
+            if p.recipe.deferral is not None and price_recipe(self.fleet, p.recipe, prices).value >= pays - tolerance:
+                continue
+            value = price_recipe(self.fleet, p.cheapest, prices).value - pays
+            if value < -tolerance:
+                worth.setdefault(p.recipe.workloads, []).append((value, r, p.cheapest))
         new: list[Recipe] = []
-        for w, recipes in self.fleet.recipes_of.items():
-            worth = []
-            for r in recipes:
-                path = priced[r].path()
-                value = price_recipe(self.fleet, path, prices).value - duals["served", w]
-                if value < -tolerance:
-                    worth.append((value, r, path))
-            worth.sort(key=lambda item: item[:2])
-            new += [path for _, _, path in worth[:PATHS_PER_WORKLOAD_AND_ROUND]]
+        for found in worth.values():
+            found.sort(key=lambda item: item[:2])
+            new += [path for _, _, path in found[:PATHS_PER_WORKLOAD_AND_ROUND]]
         return new
+
+
+def dual_bound_of(model: Model, duals: Duals, paid: dict[str, float]) -> float:
+    """The Lagrangian at these duals: what they pay for the workloads, plus what the limits add."""
+    y = duals | {("served", w): usd for w, usd in paid.items()}
+    return dual_bound(model, np.array([y.get(key, 0.0) for key in model.row_keys]))
+
+
+def _most_to_pay(fleet: Fleet, priced: tuple[Priced, ...], left: Values | None = None) -> dict[str, float]:
+    """What may be paid for each workload so that no recipe of any pool costs less than its workloads together.
+
+    With pools of one workload each that is the cheapest recipe. Where pools overlap the most is found by a small LP:
+    max sum_w y[w] with sum_{w in P} y[w] <= cheapest recipe of P, for all pools P. `left` are values of recipes that
+    are not written down.
+    """
+    least = dict(left or {})
+    for p in priced:
+        least[p.recipe.workloads] = min(least.get(p.recipe.workloads, np.inf), p.value)
+    alone = {w: least.get((w,), np.inf) for w in fleet.workloads}
+    shared = {ws: usd for ws, usd in least.items() if len(ws) > 1 and usd < sum(alone[w] for w in ws)}
+    if not shared:
+        return alone
+    largest = max(usd for usd in least.values() if np.isfinite(usd))
+    columns = [Column(("paid", w), -1.0, lower=-largest, upper=min(alone[w], 2 * largest)) for w in fleet.workloads]
+    at = {w: k for k, w in enumerate(fleet.workloads)}
+    rows = [Row(("pool", *ws), [(at[w], 1.0) for w in ws], "<=", usd) for ws, usd in shared.items()]
+    lp = solve_lp(build_model(columns, rows))
+    if lp.x is None:
+        raise RuntimeError(f"the prices of shared pools ended as {lp.status}; please report this case")
+    paid_now = {w: min(float(lp.x[at[w]]), alone[w]) for w in fleet.workloads}
+    for ws, usd in shared.items():
+        over = sum(paid_now[w] for w in ws) - usd
+        if over > 0:
+            paid_now[ws[0]] -= over
+    return paid_now
 
 
 def _by_key(model: Model, row_duals: np.ndarray | None) -> Duals:
@@ -219,11 +389,8 @@ def _by_key(model: Model, row_duals: np.ndarray | None) -> Duals:
 
 def _unserved(fleet: Fleet, workload: str) -> Recipe:
     """A stand-in that serves nothing: it exists only to see whether the limits can be met at all."""
-    slots = len(fleet.slot_hours)
-    none = np.zeros(slots, dtype=int)
-    nowhere = Routing(np.zeros((slots, 1)), np.ones(1), np.zeros(1, dtype=int))
-    return Recipe(workload, (workload,), None, None, None, 0, np.arange(slots), none, none,
-                  np.zeros(slots), np.zeros(slots), nowhere)  # fmt: skip
+    none = np.zeros(len(fleet.slot_hours))
+    return Recipe(workload, (workload,), (), None, np.arange(len(none)), none, none, none)
 
 
 def _cost_of_only(model: Model, columns: list[int]) -> Model:

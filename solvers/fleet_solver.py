@@ -1,7 +1,8 @@
 """Solve a fleet: bound by column generation, then a mixed-integer program over what can still matter.
 
 1. The best plan of each workload by itself, in closed form, gives a first incumbent U.
-2. Column generation gives a lower bound L and, for every serving, a bound on any plan that uses it.
+2. Column generation gives a lower bound L and, for every serving, a bound on any plan that uses it. Mixes of
+   deployments are written down where they pay, and where a better plan may use them.
 3. Servings whose bound exceeds U cannot be in a better plan. Those left, nearest first, go into the master MIP
    with whole boxes and commitments.
 4. If all of them fitted, the MIP's bound is a bound on every plan. If some were cut for size, no plan with one
@@ -16,7 +17,7 @@ finds a much better U, and with that the next selection is small.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -27,16 +28,29 @@ from problems.fleet import Fleet, master
 from problems.pricing import Priced
 from problems.recipes import Recipe
 from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration, Generated
-from solvers.incumbent import Incumbent, as_start, each_by_itself, from_solution, heaviest_paths, limits_are_kept
+from solvers.columns import as_start, from_solution
+from solvers.improving import built_up, improved, with_fewer_offers
+from solvers.incumbent import Incumbent, each_by_itself, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.result import Status
+from solvers.rounding import rounded_plan
+from solvers.routing import flows_of, work_moved
 from solvers.solve import SolverName, solve_mip
 
 TOLERANCES = (5e-3, 1e-3, CONVERGED_FRAC)
 """how near to the LP the bound comes before each mixed-integer program; a better plan at hand makes the next smaller"""
 MOST_SERVINGS = 12_000
 """servings that the mixed-integer program is given at most"""
+HOPELESS = 3
+"""times as many servings left out as taken, and the program would prove nothing"""
 FEW_SERVINGS = 1_500
 """servings so few that the mixed-integer program is faster than another round of pricing"""
+
+
+PRICING_FRAC = 0.6
+"""share of the time left that prices may take before a plan is made of them"""
+ROUNDED_WELL = 0.003
+"""a gap at which a plan out of the LP is good enough to begin the exact program with"""
+ROUNDING_S = 30.0
 
 
 class Outcome(StrEnum):
@@ -75,8 +89,6 @@ class FleetSolution:
     outcome: Outcome = Outcome.FEASIBLE
     best: Incumbent | None = None
     bound_usd_per_month: float = 0.0
-    coarse_usd_per_month: float = 0.0
-    """what loads between those that were tried could save: every bound is lowered by it"""
     rounds: int = 0
     columns: int = 0
     servings_left_out: int = 0
@@ -87,15 +99,19 @@ class FleetSolution:
     def cost_usd_per_month(self) -> float:
         return self.best.cost_usd_per_month if self.best else np.inf
 
+    @property
+    def objective(self) -> float:
+        """cost, and the penalty of what is shed"""
+        return self.best.objective if self.best else np.inf
+
     def raise_bound(self, usd_per_month: float) -> None:
-        """Take a bound on the plans that were tried as one on all plans, where it is better than the one at hand."""
-        self.bound_usd_per_month = max(self.bound_usd_per_month, usd_per_month - self.coarse_usd_per_month)
+        self.bound_usd_per_month = max(self.bound_usd_per_month, usd_per_month)
 
     @property
     def gap_frac(self) -> float:
-        if self.best is None or self.cost_usd_per_month <= 0:
+        if self.best is None or self.objective <= 0:
             return 0.0 if self.best else np.inf
-        return max(0.0, (self.cost_usd_per_month - self.bound_usd_per_month) / self.cost_usd_per_month)
+        return max(0.0, (self.objective - self.bound_usd_per_month) / self.objective)
 
 
 def solve_fleet(
@@ -129,7 +145,8 @@ def _within_budget(
                 vars(solution).update(vars(free))
         if solution.best is not None or free.best is None:
             return
-        if free.bound_usd_per_month > budget * (1 + 1e-9):
+        may_shed = any(pool.shed_usd_per_request is not None for pool in fleet.pools.values())
+        if not may_shed and free.bound_usd_per_month > budget * (1 + 1e-9):
             solution.outcome = Outcome.INFEASIBLE
             return
         if options.time_limit_s is not None:
@@ -142,57 +159,129 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
     started = time.monotonic()
     deadline = None if options.time_limit_s is None else started + options.time_limit_s
 
+    def late() -> bool:
+        return deadline is not None and time.monotonic() >= deadline
+
     def tell(phase: str, bound: float | None = None) -> None:
-        best = solution.cost_usd_per_month if solution.best else None
+        best = solution.objective if solution.best else None
         on_progress(Progress(phase, best, max(solution.bound_usd_per_month, bound or 0.0)))
 
     def priced(n: int, bound: float) -> None:
         solution.raise_bound(bound)
         tell(f"pricing, round {n}")
 
-    fleet = replace(fleet, recipes=tuple(r for r in fleet.recipes if r.offer is None or fleet.offers[r.offer].for_sale))
-    if not all(fleet.recipes_of[w] for w in fleet.workloads):
+    fleet = replace(fleet, recipes=tuple(_without_what_limits_forbid(fleet)))
+    fleet = without_beaten_recipes(fleet)
+    _offer(solution, each_by_itself(fleet) or built_up(fleet))
+    if solution.best is not None:
+        _offer(solution, improved(fleet, solution.best, deadline))
+    tell("pricing")
+    before = time.monotonic()
+    generation = ColumnGeneration(fleet, priced, known=solution.best.paths if solution.best else ())
+    if not all(generation.fleet.recipes_of[w] for w in fleet.workloads):
         solution.outcome = Outcome.INFEASIBLE
         return
-    solution.coarse_usd_per_month = _coarse_usd_per_month(fleet)
-    fleet = without_beaten_recipes(fleet)
-    _offer(solution, each_by_itself(fleet))
-    tell("pricing")
-    generation = ColumnGeneration(fleet, priced, known=solution.best.paths if solution.best else ())
     for tolerance_frac in TOLERANCES:
+        if late():
+            break
         before = time.monotonic()
+        until = np.inf if deadline is None else before + PRICING_FRAC * (deadline - before)
         generated = generation.run(
             tolerance_frac,
-            enough=lambda bound, recipes: (
-                (deadline is not None and time.monotonic() > deadline)
-                or _count_possible(fleet, bound, recipes, solution) <= FEW_SERVINGS
-            ),
+            enough=lambda state: _count_possible(state, solution) <= FEW_SERVINGS,
+            late=lambda until=until: time.monotonic() >= until,  # type: ignore[misc]
         )
         solution.rounds = generated.rounds
         _spent(solution, "pricing", before)
-        if not generated.feasible:
-            solution.outcome = _without_bound(solution, generated)
+        if generated.feasible is False:
+            solution.outcome = Outcome.FEASIBLE if solution.best is not None else Outcome.INFEASIBLE
             return
-        _offer(solution, heaviest_paths(fleet, generated))
+        before = time.monotonic()
+        if generated.feasible:
+            _round_and_improve(generation, generated, options, solution, deadline)
+        _spent(solution, "rounding", before)
+        if solution.gap_frac <= options.gap_frac:
+            break
+        before = time.monotonic()
+        if late() or _count_possible(generation, solution) > HOPELESS * MOST_SERVINGS:
+            continue
+        generated = generation.with_mixes_within(solution.objective)
+        _spent(solution, "pricing", before)
         tell("solving")
         before = time.monotonic()
-        settled = _solve_what_is_possible(fleet, generated, options, solution, deadline, tolerance_frac, tell)
+        settled = _solve_what_is_possible(generated, options, solution, deadline, tolerance_frac, tell)
         _spent(solution, "solving", before)
-        late = deadline is not None and time.monotonic() >= deadline
-        if settled or late or solution.gap_frac <= options.gap_frac:
+        if settled or late() or solution.gap_frac <= options.gap_frac:
             break
     if solution.best is not None:
+        left_aside = generation.mixes.not_covered()
+        solution.notes += [left_aside] if left_aside else []
+        solution.best = _with_work_settled(fleet, solution.best)
         solution.outcome = _outcome(solution, options)
 
 
-def _coarse_usd_per_month(fleet: Fleet) -> float:
-    """At most one step of API cost in every hour, for each workload."""
-    widest = (max(fleet.recipes[r].coarse_usd_per_h for r in of) for of in fleet.recipes_of.values())
-    return sum(widest) * float(fleet.weight.sum())
+def _round_and_improve(
+    generation: ColumnGeneration,
+    generated: Generated,
+    options: Options,
+    solution: FleetSolution,
+    deadline: float | None,
+) -> None:
+    """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much."""
+    fleet = generated.fleet
+    for first in (heaviest_paths(fleet, generated), solution.best):
+        if first is not None:
+            _offer(solution, improved(fleet, first, deadline))
+    left = np.inf if deadline is None else deadline - time.monotonic()
+    if solution.gap_frac > max(options.gap_frac, ROUNDED_WELL) and left > 0:
+        rounded = rounded_plan(generation, options.solver, min(left, ROUNDING_S))
+        if rounded is not None:
+            rounded = improved(fleet, rounded, deadline)
+            _offer(solution, with_fewer_offers(fleet, rounded, deadline))
+
+
+def _without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
+    """Recipes without servings that alone would break a quota, or need firm GPUs that nobody sells."""
+    for recipe in fleet.recipes:
+        allowed = np.ones(recipe.servings, dtype=bool)
+        for g in recipe.offers:
+            offer = fleet.offers[g]
+            most = fleet.max_gpus.get(offer.gpu, np.inf)
+            if offer.max_instances is not None:
+                most = min(most, offer.max_instances * offer.box)
+            allowed &= recipe.gpus_on(g) <= most
+            if offer.on_demand_usd_per_h is None and not offer.reserved_usd_per_h:
+                allowed &= recipe.firm_gpus_on(g) == 0
+        if not all(fleet.offers[g].for_sale for g in recipe.offers):
+            continue
+        if len(np.unique(recipe.slot[allowed])) < len(fleet.slot_hours):
+            continue
+        left = recipe if allowed.all() else replace(recipe.only(allowed), between=recipe.between)
+        if left.deferral is None or work_moved(left.deferral, _largest_load(left)) is not None:
+            yield left
+
+
+def _largest_load(recipe: Recipe) -> np.ndarray:
+    """The most load that the servings of a slot can take [slot]."""
+    load = recipe.uses[0].load
+    return load[recipe.first_of_each_slot(-load)]
+
+
+def _with_work_settled(fleet: Fleet, plan: Incumbent) -> Incumbent:
+    """The plan with as much of the work that may wait on its GPUs as fits there."""
+    paths = []
+    for path in plan.paths:
+        pool = fleet.pools[path.pool]
+        if pool.window is not None and path.uses and path.api is not None:
+            price = next(a.usd_per_request for a in pool.apis if a.key == path.api)
+            mean = float(pool.rate_rps.sum(axis=0) @ price) / float(pool.rate_rps.sum())
+            sent = flows_of(pool, path, fleet.slot_hours).api.sum(axis=1)
+            path = replace(path, usd_per_h=pool.fixed_by_slot + 3600 * sent * mean)
+        paths.append(path)
+    return incumbent_of(fleet, tuple(paths), plan.purchases)
 
 
 def _solve_what_is_possible(
-    fleet: Fleet,
     generated: Generated,
     options: Options,
     solution: FleetSolution,
@@ -201,8 +290,11 @@ def _solve_what_is_possible(
     tell: Callable[[str, float | None], None],
 ) -> bool:
     """The program over servings that a better plan may use; True where nothing better can come of more pricing."""
-    kept, left_out, smallest_left_out = _still_possible(fleet, generated, solution.cost_usd_per_month)
-    narrowed = replace(fleet, recipes=kept)
+    kept, left_out, smallest_left_out = _still_possible(generated, solution.objective)
+    if left_out > HOPELESS * MOST_SERVINGS:
+        solution.raise_bound(generated.bound)
+        return False
+    narrowed = replace(generated.fleet, recipes=kept)
     model, v = master(narrowed)
     last = tolerance_frac == TOLERANCES[-1] or not left_out
     result = solve_mip(
@@ -223,15 +315,9 @@ def _solve_what_is_possible(
         infeasible = result.status is Status.INFEASIBLE and not left_out
         solution.outcome = Outcome.INFEASIBLE if infeasible else Outcome.NOT_FOUND
         return infeasible
-    proved = min(result.bound, smallest_left_out, solution.cost_usd_per_month)
+    proved = min(result.bound, smallest_left_out, solution.objective)
     solution.raise_bound(max(generated.bound, proved))
     return not left_out and stopped is None
-
-
-def _without_bound(solution: FleetSolution, generated: Generated) -> Outcome:
-    if solution.best is not None:
-        return Outcome.FEASIBLE
-    return Outcome.INFEASIBLE if generated.feasible is False else Outcome.NOT_FOUND
 
 
 def _spent(solution: FleetSolution, phase: str, since: float) -> None:
@@ -245,41 +331,49 @@ def _outcome(solution: FleetSolution, options: Options) -> Outcome:
 
 
 def _offer(solution: FleetSolution, candidate: Incumbent | None) -> None:
-    if candidate is not None and candidate.cost_usd_per_month < solution.cost_usd_per_month:
+    if candidate is not None and candidate.objective < solution.objective:
         solution.best = candidate
 
 
-def _cheapest_values(fleet: Fleet, priced: tuple[Priced, ...]) -> dict[str, float]:
-    return {w: min(priced[r].value for r in fleet.recipes_of[w]) for w in fleet.workloads}
-
-
-def _serving_bounds(fleet: Fleet, bound: float, priced: tuple[Priced, ...]) -> list[np.ndarray]:
+def _serving_bounds(priced: tuple[Priced, ...], paid: dict[str, float], bound: float) -> list[np.ndarray]:
     """For each serving of each recipe, a lower bound on any plan that uses it."""
-    cheapest = _cheapest_values(fleet, priced)
-    return [bound + p.with_serving - cheapest[p.recipe.workloads[0]] for p in priced]
+    return [bound + p.with_serving - sum(paid[w] for w in p.recipe.workloads) for p in priced]
 
 
-def _count_possible(fleet: Fleet, bound: float, priced: tuple[Priced, ...], solution: FleetSolution) -> int:
-    bounds = _serving_bounds(fleet, bound, priced)
-    return int(sum((b <= solution.cost_usd_per_month).sum() for b in bounds))
+def _count_possible(state: ColumnGeneration, solution: FleetSolution) -> int:
+    """Servings written down that a better plan may use."""
+    if not np.isfinite(state.bound_at_prices):
+        return sum(len(p.with_serving) for p in state.priced)
+    bounds = _serving_bounds(state.priced, state.paid, state.bound_at_prices)
+    return int(sum((b <= solution.objective).sum() for b in bounds))
 
 
-def _still_possible(fleet: Fleet, generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
+def _still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
     """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
-    bounds = _serving_bounds(fleet, generated.bound, generated.priced)
-    cheapest = _cheapest_values(fleet, generated.priced)
+    bounds = _serving_bounds(generated.priced, generated.paid, generated.bound_at_prices)
     threshold = best_cost + 1e-9 * abs(best_cost)
     every = np.sort(np.concatenate(bounds))
     possible = every[every <= threshold]
-    smallest_left_out = np.inf
+    smallest_left_out, left_out = np.inf, 0
+    if generated.least_left < np.inf and generated.least_left <= threshold:
+        smallest_left_out, left_out = generated.least_left, 1
+    for p in generated.priced:
+        skipped = generated.bound_at_prices + p.with_skipped - sum(generated.paid[w] for w in p.recipe.workloads)
+        if len(skipped) and skipped.min() <= threshold:
+            smallest_left_out, left_out = min(smallest_left_out, float(skipped.min())), left_out + 1
     if len(possible) > MOST_SERVINGS:
-        smallest_left_out = float(possible[MOST_SERVINGS])
-        threshold = np.nextafter(smallest_left_out, -np.inf)
+        smallest_left_out = min(smallest_left_out, float(possible[MOST_SERVINGS]))
+        threshold = np.nextafter(float(possible[MOST_SERVINGS]), -np.inf)
+    cheapest: dict[tuple[str, ...], float] = {}
+    for p in generated.priced:
+        cheapest[p.recipe.workloads] = min(cheapest.get(p.recipe.workloads, np.inf), p.value)
     kept = []
-    for priced, bound in zip(generated.priced, bounds, strict=True):
+    for p, bound in zip(generated.priced, bounds, strict=True):
         mask = bound <= threshold
-        if priced.value <= cheapest[priced.recipe.workloads[0]]:
-            mask[priced.best] = True  # there is always one way to serve a workload, however many were cut
-        if len(np.unique(priced.recipe.slot[mask])) == len(fleet.slot_hours):
-            kept.append(priced.recipe.only(mask))
-    return tuple(kept), int((possible > threshold).sum()), smallest_left_out
+        if p.value <= cheapest[p.recipe.workloads]:
+            # There is always one way to serve a workload, however many were cut.
+            mask |= p.recipe.deferral is not None
+            mask[p.recipe.first_of_each_slot(p.with_serving)] = True
+        if len(np.unique(p.recipe.slot[mask])) == len(generated.fleet.slot_hours):
+            kept.append(p.recipe.only(mask))
+    return tuple(kept), left_out + int((possible > threshold).sum()), smallest_left_out

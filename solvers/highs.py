@@ -51,6 +51,29 @@ def solve_lp(model: Model) -> LpSolution:
     )
 
 
+def solve_lp_centrally(model: Model) -> LpSolution:
+    """The same with prices from the middle of all that are optimal, by an interior point method; x is near enough.
+
+    Of many optimal duals simplex returns a corner, where whatever the program does not know yet is free. What is not
+    solved this way is solved by simplex.
+    """
+    _require_highspy()
+    started = time.perf_counter()
+    model = model.relaxed()
+    highs = highs_child.load_model(_arrays(model))
+    highs.setOptionValue("solver", "ipm")
+    highs.setOptionValue("run_crossover", "off")
+    name = highs_child.run_resolved(highs, _run_interruptibly).name
+    if name != "kOptimal":
+        return solve_lp(model)
+    found = highs.getSolution()
+    x = np.clip(np.array(found.col_value, dtype=float), model.lower, model.upper)
+    row_duals = np.array(found.row_dual, dtype=float)
+    reduced_costs = model.cost - model.priced(row_duals)
+    seconds = time.perf_counter() - started
+    return LpSolution(Status.OPTIMAL, x, model.objective(x), row_duals, reduced_costs, seconds)
+
+
 def _run_interruptibly(highs: Any) -> None:
     """Run in a thread: inside HiGHS itself a Ctrl-C would wait until the solve is over."""
     highs.HandleUserInterrupt = True

@@ -36,14 +36,18 @@ HARD = (
     spot: {{critical_share: {30 + 10 * k}%}}
     api: {"forbidden" if k % 2 else "allowed"}
 """
-        for k in range(1, 6)
+        for k in range(1, 8)
     )
     + """\
-menu: {gpus: [h100, a100-80gb], quantizations: [fp16], purchase: [on-demand, spot, reserved-1y, reserved-3y]}
+menu:
+  gpus: [h100, a100-80gb]
+  quantizations: [fp16]
+  purchase: [on-demand, spot, reserved-1y, reserved-3y]
+  max_deployments: 1
 baseline: openai/gpt-4o-mini
 """
 )
-"""a first plan at once, then a proof that takes CBC far longer than any test waits"""
+"""a first plan at once, then within seconds a proof that takes both solvers far longer than any test waits"""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from problems.fleet import HOURS_PER_MONTH, Fleet, Offer
-from problems.recipes import Api, Deployment, Pool, recipes_of
+from problems.fleet import HOURS_PER_MONTH, Fleet, Offer, fleet_of
+from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 
 
@@ -19,19 +19,27 @@ class Case:
     offers: dict[str, Offer]
     slot_hours: np.ndarray
     slot_month: np.ndarray
+    slot_before: np.ndarray | None = None
     max_gpus: dict[str, int] = field(default_factory=dict)
+    max_gpu_types: int | None = None
     budget_usd_per_month: float | None = None
     team_usd_per_month: float = 0.0
 
     @property
+    def workloads(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(w for pool in self.pools for w in pool.workloads))
+
+    @property
     def fleet(self) -> Fleet:
-        return Fleet(
-            workloads=tuple(w for pool in self.pools for w in pool.workloads),
-            slot_hours=self.slot_hours,
-            slot_month=self.slot_month,
-            offers=self.offers,
-            recipes=tuple(recipe for pool in self.pools for recipe in recipes_of(pool)),
+        return fleet_of(
+            self.workloads,
+            self.pools,
+            self.offers,
+            self.slot_hours,
+            self.slot_month,
+            slot_before=self.slot_before,
             max_gpus=self.max_gpus,
+            max_gpu_types=self.max_gpu_types,
             budget_usd_per_month=self.budget_usd_per_month,
             team_usd_per_month=self.team_usd_per_month,
         )
@@ -41,7 +49,7 @@ class Case:
 
     def without_limits(self) -> Case:
         offers = {k: replace(offer, max_instances=None) for k, offer in self.offers.items()}
-        return replace(self, offers=offers, max_gpus={}, budget_usd_per_month=None)
+        return replace(self, offers=offers, max_gpus={}, max_gpu_types=None, budget_usd_per_month=None)
 
 
 def random_case(seed: int, *, limits: bool = True, most_load: float = 3.0) -> Case:

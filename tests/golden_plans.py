@@ -19,14 +19,13 @@ def digest(plan: Plan) -> dict[str, Any]:
         "status": plan.status,
         "cost_usd_per_month": round(plan.cost_usd_per_month, 2),
         "baseline_usd_per_month": round(plan.baseline.cost_usd_per_month, 2),
-        "fleet": [
-            [f.offer, f.purchase, span(f.instances_by_slot), round(f.cost_usd_per_month, 2)] for f in plan.fleet
-        ],
+        "fleet": [[f.offer, f.purchase, span(f.instances_by_slot), round(f.cost_usd_per_month, 2)] for f in plan.fleet],
         "workloads": [
             {
                 "name": w.name,
-                "deployment": w.deployment.key if w.deployment else None,
-                "replicas": span(w.replicas_by_slot),
+                "served_with": [name for name in plan.pool_of(w.name).workloads if name != w.name],
+                "deployments": {d.deployment.key: span(d.replicas_by_slot) for d in plan.pool_of(w.name).deployments},
+                "caching": w.caching,
                 "api_share": round(w.api_share_frac, 4),
                 "usd_per_1m_tokens": round(w.usd_per_1m_tokens, 4),
             }

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from planner import api_prices
+from planner.case import CacheCosts
+
 DATA = Path(__file__).resolve().parents[1] / "planner" / "data"
-FILES = ("gpus", "offers", "models", "quantizations")
+FILES = ("gpus", "offers", "models", "quantizations", "batch_windows", "cache_costs")
 
 
 def load(file: str) -> dict[str, Any]:
@@ -20,7 +23,7 @@ def load(file: str) -> dict[str, Any]:
 
 
 CATALOG = {file: load(file) for file in FILES}
-GPUS, OFFERS, MODELS, QUANTIZATIONS = (CATALOG[file] for file in FILES)
+GPUS, OFFERS, MODELS, QUANTIZATIONS, WINDOWS, CACHE_COSTS = (CATALOG[file] for file in FILES)
 ENTRIES = [(file, key) for file in FILES for key in CATALOG[file]]
 
 REQUIRED = {
@@ -107,7 +110,7 @@ def test_dates_are_quoted_and_plausible(file: str, key: str) -> None:
 
 @pytest.mark.parametrize(("file", "key"), ENTRIES)
 def test_numbers_are_not_negative(file: str, key: str) -> None:
-    may_be_zero = ("loss_frac", "min_parameters_b", "shared_experts", "dense_layers", "full_attention_layers")
+    may_be_zero = ("loss_frac", "min_parameters_b", "shared_experts", "dense_layers", "full_attention_layers", "usd")
     for path, value in numbers(CATALOG[file][key], key):
         zero_allowed = path.rsplit(".", 1)[-1] in may_be_zero
         assert value > 0 or (zero_allowed and value == 0), f"{file}.yaml: {path} is {value}"
@@ -359,3 +362,19 @@ def test_native_formats_need_what_the_gpu_has() -> None:
     assert with_fp8.isdisjoint({"t4", "a10g", "a100-40gb", "a100-80gb", "a100-80gb-pcie"})
     assert {"l4", "l40s", "h100", "h200", "b200", "mi300x"} <= with_fp8
     assert {key for key, gpu in GPUS.items() if "fp4" in gpu["dense_tflops"]} == {"b200"}
+
+
+# Batch APIs and caches
+
+
+def test_batch_windows_are_those_of_providers_with_batch_prices() -> None:
+    assert set(WINDOWS) == {"anthropic", "google", "openai"}
+    for provider, window in WINDOWS.items():
+        assert window["turnaround_h"] == 24, provider
+        with_batch = [n for n in api_prices.known_api_models() if n.startswith(f"{provider}/")]
+        assert any((model := api_prices.api_model(n)) and model.batch for n in with_batch), provider
+
+
+def test_every_cost_of_caches_has_a_default() -> None:
+    assert set(CACHE_COSTS) == set(CacheCosts.model_fields)
+    assert CACHE_COSTS["vector_store_usd_per_month"].get("assumption"), "nobody publishes one price for all"

@@ -5,19 +5,27 @@ from __future__ import annotations
 import ast
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
+from tampering import (
+    FREE,
+    SEARCHED,
+    Json,
+    Place,
+    changed,
+    holder,
+    leaves_changed_unseen,
+    of_each_kind,
+    refused_with,
+    rehashed,
+    with_value,
+)
 
 import planner
-from planner.case import case_from_json
 from planner.plan import plan_from_json
-
-Json = dict[str, Any]
-Place = tuple[str | int, ...]
 
 DEMAND = """\
 workloads:
@@ -30,6 +38,7 @@ workloads:
   - name: search
     models: [llama-3.1-8b]
     forecast: {requests_per_day: 900k, shape: consumer}
+    tokens: {input: 1000, output: 200}
     quality: {max_loss: 2%}
     api: forbidden
 menu:
@@ -64,12 +73,17 @@ def chat(plan: Json) -> Json:
     return plan["workloads"][0]
 
 
+def hosted(plan: Json) -> Json:
+    """What serves `chat`, hour by hour."""
+    return plan["pools"][0]["deployments"][0]
+
+
+def deployment(plan: Json) -> Json:
+    return hosted(plan)["deployment"]
+
+
 def line_of(plan: Json, purchase: str) -> Json:
     return next(line for line in plan["fleet"] if line["purchase"] == purchase)
-
-
-def rehashed(plan: Json) -> None:
-    plan["case_hash"] = case_from_json(plan["case"]).hash()
 
 
 def peak(counts: list[int]) -> int:
@@ -80,19 +94,19 @@ def peak(counts: list[int]) -> int:
 
 
 def fewer_replicas(plan: Json) -> None:
-    replicas, firm = chat(plan)["replicas_by_slot"], chat(plan)["firm_replicas_by_slot"]
+    replicas, firm = hosted(plan)["replicas_by_slot"], hosted(plan)["firm_replicas_by_slot"]
     t = peak(replicas)
     replicas[t] -= 1
     firm[t] = min(firm[t], replicas[t])
 
 
 def fewer_firm_replicas(plan: Json) -> None:
-    t = peak(chat(plan)["replicas_by_slot"])
-    chat(plan)["firm_replicas_by_slot"][t] = 0
+    t = peak(hosted(plan)["replicas_by_slot"])
+    hosted(plan)["firm_replicas_by_slot"][t] = 0
 
 
 def more_firm_than_replicas(plan: Json) -> None:
-    chat(plan)["firm_replicas_by_slot"][0] = chat(plan)["replicas_by_slot"][0] + 1
+    hosted(plan)["firm_replicas_by_slot"][0] = hosted(plan)["replicas_by_slot"][0] + 1
 
 
 def one_instance_less(plan: Json) -> None:
@@ -233,7 +247,7 @@ def cost_per_token(plan: Json) -> None:
 def model_that_was_not_asked_for(plan: Json) -> None:
     models = plan["case"]["models"]
     models["gemma-2-9b"] = models["llama-3.1-8b"]
-    chat(plan)["deployment"]["model"] = "gemma-2-9b"
+    deployment(plan)["model"] = "gemma-2-9b"
     rehashed(plan)
 
 
@@ -245,23 +259,21 @@ def quality_forbids_it(plan: Json) -> None:
 
 
 def gpu_lacks_the_precision(plan: Json) -> None:
-    deployment = chat(plan)["deployment"]
-    scheme = plan["case"]["quantizations"][deployment["quantization"]]
+    scheme = plan["case"]["quantizations"][deployment(plan)["quantization"]]
     scheme["needs"] = "fp4"
     rehashed(plan)
 
 
 def faster_replicas(plan: Json) -> None:
-    deployment = chat(plan)["deployment"]
-    deployment["seconds_per_request"] = [s * 0.9 for s in deployment["seconds_per_request"]]
+    deployment(plan)["seconds_per_request"] = [s * 0.9 for s in deployment(plan)["seconds_per_request"]]
 
 
 def more_in_flight(plan: Json) -> None:
-    chat(plan)["deployment"]["requests_in_flight"] *= 10
+    deployment(plan)["requests_in_flight"] *= 10
 
 
 def replicas_that_do_not_pack(plan: Json) -> None:
-    chat(plan)["deployment"]["gpus_per_replica"] = 3
+    deployment(plan)["gpus_per_replica"] = 3
 
 
 def stricter_ttft(plan: Json) -> None:
@@ -330,7 +342,7 @@ def workload_swapped(plan: Json) -> None:
 
 
 def nothing_serves_it(plan: Json) -> None:
-    del plan["workloads"][1]["deployment"]
+    plan["pools"][1]["deployments"] = []
 
 
 def gpu_cost_moved_to_the_api(plan: Json) -> None:
@@ -362,7 +374,7 @@ def instances_of_too_few_slots(plan: Json) -> None:
 
 
 def replicas_of_too_few_slots(plan: Json) -> None:
-    chat(plan)["replicas_by_slot"].pop()
+    hosted(plan)["replicas_by_slot"].pop()
 
 
 def api_that_is_unknown(plan: Json) -> None:
@@ -387,12 +399,12 @@ def flow_of_another_length(plan: Json) -> None:
 
 
 def replicas_of_no_gpus(plan: Json) -> None:
-    chat(plan)["deployment"]["gpus_per_replica"] = 0
+    deployment(plan)["gpus_per_replica"] = 0
 
 
 def deployment_without_replicas(plan: Json) -> None:
     for what in ("replicas_by_slot", "firm_replicas_by_slot"):
-        chat(plan)[what] = [0] * len(plan["slots"])
+        hosted(plan)[what] = [0] * len(plan["slots"])
 
 
 def gpu_without_figures(plan: Json) -> None:
@@ -406,7 +418,7 @@ def smaller_replicas_allowed(plan: Json) -> None:
 
 
 def shorter_context(plan: Json) -> None:
-    plan["case"]["models"][chat(plan)["deployment"]["model"]]["max_context_tokens"] = 100
+    plan["case"]["models"][deployment(plan)["model"]]["max_context_tokens"] = 100
     rehashed(plan)
 
 
@@ -490,14 +502,14 @@ LIES: list[tuple[Callable[[Json], None], str]] = [
     (engineers_forgotten, "costs.engineers_usd_per_month is 10000, not 0"),
     (bound_above_cost, "the bound"),
     (negative_bound, "the bound"),
-    (smaller_gap, "the gap, (cost - bound) / cost, is 0.5"),
+    (smaller_gap, "the gap, (cost + penalty - bound) / (cost + penalty), is 0.5"),
     (optimal_with_a_gap, "it is called optimal with a gap of 10.000%"),
     (higher_saving, "savings_frac is"),
     (saving_in_dollars, "savings_usd_per_month is"),
     (dearer_baseline, "the cost_usd_per_month of the baseline is"),
     (other_baseline_model, "the model of the baseline is gpt-4o, not gpt-4o-mini"),
     (cost_per_token, "the usd_per_1m_tokens of the plan is"),
-    (model_that_was_not_asked_for, "chat: gemma-2-9b is not one of its models"),
+    (model_that_was_not_asked_for, "chat: gemma-2-9b is not one of the models of chat"),
     (quality_forbids_it, "chat: quality loss"),
     (gpu_lacks_the_precision, "has no native fp4"),
     (faster_replicas, "chat: a replica is not as fast as the plan says"),
@@ -568,82 +580,32 @@ FIELDS: dict[str, str] = {
     "commitments.0.instances": "committed for reserved-1y is",
     "commitments.0.beyond_horizon_usd": "beyond the quarter is",
     "assumptions.0.value": "the assumptions are not those of the case",
-    "workloads.0.quantization": "chat: its quantization is fp8, not fp8x",
+    "workloads.0.quantizations.0": "chat: its quantization is fp8, not fp8x",
     "workloads.0.requests_per_month": "chat: requests_per_month is",
     "workloads.0.tokens_per_month": "chat: tokens_per_month is",
     "workloads.0.api_share_frac": "chat: api_share_frac is",
-    "workloads.0.utilization_frac": "chat: utilization_frac is",
+    "pools.0.deployments.0.utilization_frac": "chat: utilization_frac is",
     "workloads.0.gpu_cost_usd_per_month": "chat: gpu_cost_usd_per_month is",
     "workloads.0.api_cost_usd_per_month": "chat: api_cost_usd_per_month is",
     "workloads.0.usd_per_1m_tokens": "chat: usd_per_1m_tokens is",
-    "workloads.0.deployment.key": "chat: the key of its deployment is",
-    "workloads.0.deployment.model": "chat: the case has no model llama-3.1-8bx",
-    "workloads.0.deployment.quantization": "chat: the case has no quantization fp8x",
-    "workloads.0.deployment.offer": "chat: the case has no offer",
-    "workloads.0.deployment.gpu": "chat: the GPU of its offer is l40s, not l40sx",
-    "workloads.0.deployment.quality_loss_frac": "chat: quality_loss_frac is",
-    "workloads.0.deployment.ttft_ms": "chat: ttft_ms is",
-    "workloads.0.deployment.tpot_ms": "chat: tpot_ms is",
-    "workloads.0.deployment.bound_by": "chat: what binds a replica is",
+    "pools.0.deployments.0.deployment.key": "chat: the key of its deployment is",
+    "pools.0.deployments.0.deployment.model": "chat: the case has no model llama-3.1-8bx",
+    "pools.0.deployments.0.deployment.quantization": "chat: the case has no quantization fp8x",
+    "pools.0.deployments.0.deployment.offer": "chat: the case has no offer",
+    "pools.0.deployments.0.deployment.gpu": "chat: the GPU of its offer is l40s, not l40sx",
+    "pools.0.deployments.0.deployment.quality_loss_frac": "chat: quality_loss_frac is",
+    "pools.0.deployments.0.deployment.ttft_ms": "chat: ttft_ms is",
+    "pools.0.deployments.0.deployment.tpot_ms": "chat: tpot_ms is",
+    "pools.0.deployments.0.deployment.bound_by": "chat: what binds a replica is",
     "if_throughput_is_off.mid_usd_per_month": "if_throughput_is_off.mid_usd_per_month is",
-    "workloads.0.deployment.error_frac": "chat: error_frac is",
-    "workloads.0.deployment.basis": "chat: the basis of its throughput is calibrated, not calibratedx",
+    "pools.0.deployments.0.deployment.error_frac": "chat: error_frac is",
+    "pools.0.deployments.0.deployment.basis": "chat: the basis of its throughput is calibrated, not calibratedx",
 }
 
 
 # -- any leaf of the JSON ---------------------------------------------------------------------------------------------
 
-FREE = ("case", "options", "rejected", "proof", "fleetplan_version", "name")
-"""the case is guarded by its hash; the others are no figures of the plan, or have lies of their own above"""
-SEARCHED = ("low_usd_per_month", "high_usd_per_month")
-"""ends of the range of costs: each is a search of its own, which arithmetic cannot repeat"""
-LEAVES_OF_A_KIND = 12
-
-
-def places(node: Any, above: Place = ()) -> Iterator[Place]:
-    """Every place in the JSON, inner ones too."""
-    inside = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for step, value in inside:
-        yield (*above, step)
-        yield from places(value, (*above, step))
-
-
-def of_each_kind(node: Any, most: int) -> list[Place]:
-    """Some places of each kind: those that differ only in the entry of a list are of one kind."""
-    kinds: dict[Place, list[Place]] = {}
-    for place in places(node):
-        kinds.setdefault(tuple("*" if isinstance(step, int) else step for step in place), []).append(place)
-    return [p for some in kinds.values() for p in Random(0).sample(some, min(most, len(some)))]
-
-
-def holder(plan: Any, place: Place) -> Any:
-    for step in place[:-1]:
-        plan = plan[step]
-    return plan
-
-
-def changed(value: Any) -> Any:
-    if value is None:
-        return 1.03
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, str):
-        return value + "x"
-    if isinstance(value, int):
-        return value + max(1, round(0.03 * value))
-    # 3% of what rounding left of a zero, such as the gap of an optimal plan, would be nothing.
-    return value * 1.03 if abs(value) > 1e-9 else value + 0.03
-
-
-def with_value(plan: Json, place: Place, value: Any) -> Json:
-    """A copy that differs at one place; what is not on the way there is not copied."""
-    top = dict(plan)
-    node: Any = top
-    for step in place[:-1]:
-        node[step] = copy.copy(node[step])
-        node = node[step]
-    node[place[-1]] = value
-    return top
+LEAVES_OF_A_KIND = 5
 
 
 def test_the_untouched_plan_passes(good: Json, bought_from_an_api: Json) -> None:
@@ -666,23 +628,10 @@ def test_each_field_is_checked_by_itself(field: str, words: str, good: Json) -> 
     refused_with(words, with_value(good, place, changed(holder(good, place)[place[-1]])))
 
 
-def refused_with(words: str, plan: Json) -> None:
-    problems = planner.check_plan(plan)
-    assert any(words in problem for problem in problems), problems
-    assert all(problem and problem.isprintable() for problem in problems)
-
-
 @pytest.mark.parametrize("which", ["good", "bought_from_an_api"])
 def test_no_leaf_can_be_changed_unseen(which: str, request: pytest.FixtureRequest) -> None:
     plan: Json = request.getfixturevalue(which)
-    unseen = []
-    for place in of_each_kind({k: v for k, v in plan.items() if k not in FREE}, LEAVES_OF_A_KIND):
-        value = holder(plan, place)[place[-1]]
-        if isinstance(value, dict | list) or place[-1] in ("label", *SEARCHED):
-            continue
-        if not planner.check_plan(with_value(plan, place, changed(value))):
-            unseen.append(place)
-    assert unseen == []
+    assert leaves_changed_unseen(plan, LEAVES_OF_A_KIND) == []
 
 
 @pytest.mark.parametrize("junk", [None, "x", -1, True, 1e308, float("nan"), [], {}, {1}], ids=repr)
@@ -703,18 +652,6 @@ def test_a_missing_key_is_refused(good: Json) -> None:
             assert planner.check_plan(plan), place
 
 
-def test_a_case_that_makes_no_sense_never_raises(good: Json) -> None:
-    """Its hash is made to fit wherever it still is a case, so that the arithmetic meets it."""
-    for place in of_each_kind(good["case"], 1):
-        for junk in (0, -1, 1e300, []):
-            case = with_value(good["case"], place, junk)
-            try:
-                digest = case_from_json(case).hash()
-            except ValueError:
-                digest = good["case_hash"]
-            assert all(isinstance(p, str) for p in planner.check_plan(good | {"case": case, "case_hash": digest}))
-
-
 def test_a_baseline_that_costs_nothing_saves_nothing(good: Json) -> None:
     plan = copy.deepcopy(good)
     for tier in plan["case"]["apis"]["openai/gpt-4o"]["tiers"]:
@@ -727,7 +664,7 @@ def test_a_baseline_that_costs_nothing_saves_nothing(good: Json) -> None:
 
 
 def test_the_checker_shares_no_code_with_what_it_checks() -> None:
-    allowed = {"checker", "case", "catalog", "plan", "performance", "replica"}
+    allowed = {"checker", "case", "catalog", "plan", "performance", "replica", "traffic"}
     for file in sorted(Path(planner.__file__).parent.glob("checker/*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -743,7 +680,8 @@ def test_more_than_needed_is_no_lie(good: Json) -> None:
     line_of(plan, "on-demand")["instances_by_slot"][0] += 1
     problems = planner.check_plan(plan)
     assert problems
-    assert all("usd_per_" in problem or "savings_frac" in problem for problem in problems), problems
+    money = ("usd_per_", "savings_frac", "starts_per_month")
+    assert all(any(words in problem for words in money) for problem in problems), problems
 
 
 # -- reading a saved plan ---------------------------------------------------------------------------------------------
@@ -759,9 +697,9 @@ def test_a_saved_plan_is_read_back(good: Json, tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("", "not a plan"),
-        ("[]", "expected a plan of format 'fleetplan-plan/1'"),
+        ("[]", "expected a plan of format 'fleetplan-plan/2'"),
         ('{"format": "fleetplan-plan/99"}', "got 'fleetp"),
-        ('{"format": "fleetplan-plan/1"}', "Plan it again"),
+        ('{"format": "fleetplan-plan/2"}', "Plan it again"),
         ("[" * 100_000, "not a plan"),
         ('{"format": NaN}', "not a plan"),
         ("workloads: []", "not a plan"),

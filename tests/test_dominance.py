@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fleets import Case, random_case
+from oracle.cases import lever_case
 
 from problems.dominance import no_dearer, without_beaten_recipes
 from problems.fleet import Fleet, Offer, master
-from problems.recipes import Deployment, Pool
+from problems.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.result import Status
 from solvers.solve import solve_mip
@@ -43,8 +44,19 @@ def case_of(pools: tuple[Pool, ...], offers: tuple[Offer, ...], slots: int) -> C
 @pytest.mark.parametrize("limits", [False, True])
 def test_same_optimum_on_random_fleets(limits: bool) -> None:
     compared = 0
-    for seed in range(150):
+    for seed in range(80):
         fleet = random_case(seed, limits=limits).fleet
+        narrowed = without_beaten_recipes(fleet)
+        if all(fleet.recipes_of.values()) and len(narrowed.recipes) < len(fleet.recipes):
+            compared += 1
+            assert optimum(narrowed) == pytest.approx(optimum(fleet), rel=1e-6), seed
+    assert compared >= 10
+
+
+def test_same_optimum_on_random_fleets_with_levers() -> None:
+    compared = 0
+    for seed in range(60):
+        fleet = lever_case(seed).case.fleet
         narrowed = without_beaten_recipes(fleet)
         if all(fleet.recipes_of.values()) and len(narrowed.recipes) < len(fleet.recipes):
             compared += 1
@@ -76,7 +88,7 @@ def test_a_slower_deployment_on_the_same_offer_is_left_out() -> None:
     slower = replace(pool.deployments[0], key="slow", seconds_per_request=np.array([1.5]))
     pool = replace(pool, deployments=(slower, *pool.deployments))
     fleet = case_of((pool,), (Offer("A", "a", 1, on_demand_usd_per_h=1.0),), 2).fleet
-    assert [r.deployment for r in without_beaten_recipes(fleet).recipes] == ["on A"]
+    assert [r.deployments for r in without_beaten_recipes(fleet).recipes] == [("on A",)]
 
 
 def test_of_two_equal_recipes_one_stays() -> None:
@@ -118,9 +130,34 @@ FULL = Offer("b", "h", 4, on_demand_usd_per_h=8.0, spot_usd_per_h=4.0, reserved_
     ],
 )
 def test_no_dearer(other: Offer, expected: bool) -> None:
-    assert no_dearer(other, FULL, {}) is expected
+    assert no_dearer(fleet_of(other), "a", "b") is expected
+
+
+def fleet_of(other: Offer, **limits: object) -> Fleet:
+    case = case_of((pool_on("w", "ab", [1.0]),), (other, FULL), 1)
+    return replace(case, **limits).fleet
 
 
 def test_an_offer_of_a_limited_gpu_replaces_nothing() -> None:
-    assert no_dearer(replace(FULL, key="a", gpu="x"), FULL, {"h": 8})
-    assert not no_dearer(replace(FULL, key="a", gpu="x"), FULL, {"x": 8})
+    other = replace(FULL, key="a", gpu="x")
+    assert no_dearer(fleet_of(other, max_gpus={"h": 8}), "a", "b")
+    assert not no_dearer(fleet_of(other, max_gpus={"x": 8}), "a", "b")
+
+
+def test_where_few_kinds_of_gpu_may_be_used_none_replaces_another() -> None:
+    other = replace(FULL, key="a", gpu="x")
+    assert not no_dearer(fleet_of(other, max_gpu_types=1), "a", "b")
+    assert no_dearer(fleet_of(replace(FULL, key="a"), max_gpu_types=1), "a", "b")
+
+
+def test_an_offer_that_starts_later_replaces_nothing() -> None:
+    assert not no_dearer(fleet_of(replace(FULL, key="a", start_h=0.1)), "a", "b")
+
+
+def test_a_kind_of_gpu_that_others_need_anyway_is_kept() -> None:
+    """Two kinds are one too many: the workload that could move to the cheaper one stays with the other."""
+    cheap = Offer("A", "a", 1, on_demand_usd_per_h=1.9)
+    dear = Offer("B", "b", 1, on_demand_usd_per_h=2.0)
+    case = case_of((pool_on("w0", "AB", [1.0]), pool_on("w1", "B", [1.0])), (cheap, dear), 1)
+    fleet = replace(case, max_gpu_types=1).fleet
+    assert optimum(without_beaten_recipes(fleet)) == pytest.approx(4.0 * 730)

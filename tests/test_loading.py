@@ -16,7 +16,7 @@ import planner
 from planner import api_prices
 from planner.baseline import tokens_per_request
 from planner.case import Case, Workload, case_from_json
-from planner.catalog import Offer, shipped_catalog
+from planner.catalog import ApiModel, Offer, shipped_catalog
 from planner.slots import rates_rps, requests_per_month, slots_of
 from planner.starter import starter_text
 
@@ -49,7 +49,7 @@ def offer_of(prices: str, key: str = L40S) -> Offer:
 DEFAULTS = (
     "forecast.shape", "forecast.variation", "forecast.burstiness", "tokens.input", "tokens.output", "slo.ttft_p95",
     "slo.tpot_p95", "quality.max_loss", "spot.critical_share", "menu.regions", "menu.gpus", "menu.quantizations",
-    "menu.purchase", "policy.min_replicas", "policy.engineers", "horizon",
+    "menu.purchase", "policy.min_replicas", "policy.engineers", "policy.startup", "startup.weights", "horizon",
 )  # fmt: skip
 
 
@@ -70,7 +70,8 @@ def test_five_lines_plan() -> None:
 def test_what_is_given_is_not_said_to_be_assumed() -> None:
     said = [assumption.key for assumption in case_of(starter_text()).assumptions]
     given = [name for name in DEFAULTS if not any(name in key for key in said)]
-    assert set(given) >= set(DEFAULTS) - {"forecast.variation", "forecast.burstiness", "policy.engineers", "horizon"}
+    still_assumed = {"forecast.variation", "forecast.burstiness", "policy.engineers", "startup.weights", "horizon"}
+    assert set(given) >= set(DEFAULTS) - still_assumed
 
 
 def test_the_default_menu_is_one_region_without_commitments() -> None:
@@ -187,6 +188,168 @@ def test_objectives_keep_their_percentile(written: str, seconds: float, percenti
     assert (ttft.seconds, ttft.percentile) == (pytest.approx(seconds), percentile)
 
 
+# -- levers -----------------------------------------------------------------------------------------------------------
+
+
+def said_of(text: str) -> dict[str, str]:
+    return {assumption.key: assumption.value for assumption in case_of(text).assumptions}
+
+
+def with_lines(*below: str, then: str = "") -> str:
+    return FIVE_LINES.replace("baseline:", "".join(f"    {line}\n" for line in below) + "baseline:") + then
+
+
+def test_without_levers_nothing_is_shared_cached_moved_or_shed() -> None:
+    case = case_of()
+    w = case.workloads[0]
+    assert (w.caching, w.sharing, w.adapter_gb, w.deadline_h, w.api_wait_h) == (("none",), False, None, None, 0)
+    assert (w.regions, w.providers, w.shed_usd_per_request, w.api_allowed) == (None, None, None, True)
+    assert (case.limits.max_gpu_types, case.limits.max_deployments) == (None, 2)
+    said = [assumption.key for assumption in case.assumptions]
+    assert not [key for key in said if "tenancy" in key or "cache_costs" in key or "shed" in key]
+
+
+EVERY_KIND = "{shared_prefix_tokens: 500, prefix_hit_rate: 80%, template_tokens: 90, template_hit_rate: 50%, "
+EVERY_KIND += "semantic_hit_rate: 10%, prefixes: 20}"
+
+
+@pytest.mark.parametrize(
+    ("caching", "menu", "options"),
+    [
+        ("{semantic_hit_rate: 10%}", "", ("none", "semantic")),
+        ("{shared_prefix_tokens: 500, prefix_hit_rate: 80%}", "", ("none", "prefix")),
+        (EVERY_KIND, "menu: {caching: []}", ("none",)),
+        (EVERY_KIND, "menu: {caching: [semantic, prefix]}", ("none", "prefix", "semantic", "prefix+semantic")),
+        (
+            EVERY_KIND,
+            "",
+            (
+                "none", "prefix", "template", "semantic", "prefix+template", "prefix+semantic", "template+semantic",
+                "prefix+template+semantic",
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_caching_is_none_or_any_mix_of_what_workload_and_menu_allow(
+    caching: str, menu: str, options: tuple[str, ...]
+) -> None:
+    assert case_of(with_lines(f"caching: {caching}", then=menu)).workloads[0].caching == options
+
+
+def test_what_requests_have_in_common_is_kept() -> None:
+    w = workload_of(f"caching: {EVERY_KIND}")
+    assert (w.shared_prefix_tokens, w.prefix_hit_frac, w.prefixes) == (500, 0.8, 20)
+    assert (w.template_tokens, w.template_hit_frac, w.semantic_hit_frac) == (90, 0.5, 0.1)
+    assert w.cached_tokens(1000) == pytest.approx(0.8 * 500 + 0.5 * 90)
+
+
+def test_costs_of_caches_are_said_only_where_a_semantic_cache_may_be_used() -> None:
+    semantic = with_lines("caching: {semantic_hit_rate: 10%}")
+    said = said_of(semantic)
+    assert said["policy.cache_costs.embedding_usd_per_1m_tokens"] == "$0.02"
+    assert said["policy.cache_costs.vector_store_usd_per_month"] == "$300"
+    costs = case_of(semantic).cache_costs
+    shipped = (0, 300, 0.02)
+    found = (costs.tier_usd_per_month, costs.vector_store_usd_per_month, costs.embedding_usd_per_1m_tokens)
+    assert found == shipped
+    prefix = with_lines("caching: {shared_prefix_tokens: 500, prefix_hit_rate: 80%}")
+    for silent in (semantic + "menu: {caching: [prefix]}\n", prefix):
+        assert not [key for key in said_of(silent) if "cache_costs" in key]
+    own = "tier_usd_per_month: 1, vector_store_usd_per_month: 2, embedding_usd_per_1m_tokens: 0"
+    case = case_of(f"{semantic}policy: {{cache_costs: {{{own}}}}}\n")
+    assert (case.cache_costs.tier_usd_per_month, case.cache_costs.embedding_usd_per_1m_tokens) == (1, 0)
+    assert not [a.key for a in case.assumptions if "cache_costs" in a.key]
+
+
+TWO = """\
+workloads:
+  - {name: a, models: [llama-3.1-8b], forecast: {requests_per_day: 400k}, tenancy: shared}
+  - {name: b, models: [qwen2.5-7b, llama-3.1-8b], forecast: {requests_per_day: 400k}, tenancy: shared}
+baseline: openai/gpt-4o-mini
+"""
+
+
+def test_sharing_takes_both_the_workload_and_the_menu() -> None:
+    assert [w.sharing for w in case_of(TWO).workloads] == [True, True]
+    assert [w.sharing for w in case_of(TWO + "menu: {tenancy: [dedicated]}\n").workloads] == [False, False]
+    one = TWO.replace("tenancy: shared}", "tenancy: dedicated}", 1)
+    assert [w.sharing for w in case_of(one).workloads] == [False, True]
+
+
+def test_rules_of_sharing_are_said_only_where_two_workloads_could_share() -> None:
+    said = said_of(TWO)
+    assert said["policy.tenancy.max_share"] == "60%" and said["policy.tenancy.correlation"] == "0.3"
+    tenancy = case_of(TWO).tenancy
+    assert (tenancy.max_share_frac, tenancy.correlation, tenancy.adapters_per_replica) == (0.6, 0.3, 64)
+    alone = [TWO.replace(", llama-3.1-8b]", "]"), TWO + "menu: {tenancy: [dedicated]}\n", with_lines("tenancy: shared")]
+    for text in alone:
+        assert not [key for key in said_of(text) if "policy.tenancy" in key]
+    own = case_of(TWO + "policy: {tenancy: {max_share: 90%, correlation: 0, adapters_per_replica: 8}}\n")
+    assert (own.tenancy.max_share_frac, own.tenancy.correlation, own.tenancy.adapters_per_replica) == (0.9, 0, 8)
+    assert not [a.key for a in own.assumptions if "policy.tenancy" in a.key]
+
+
+@pytest.mark.parametrize(("written", "gb"), [("100MB", 0.1), ("{size: 1.5 GB}", 1.5), ("512MiB", 0.536870912)])
+def test_an_adapter_is_its_size(written: str, gb: float) -> None:
+    assert workload_of(f"adapter: {written}").adapter_gb == pytest.approx(gb, rel=1e-12)
+    key = "policy.tenancy.adapters_per_replica"
+    assert key not in said_of(with_lines(f"adapter: {written}")) | said_of(TWO)
+    assert said_of(TWO.replace("tenancy: shared}", f"tenancy: shared, adapter: {written}}}", 1))[key] == "64"
+
+
+def test_batch_work_waits_a_day_at_most_and_has_no_latency_objective() -> None:
+    w = workload_of("deadline: 6h")
+    assert (w.deadline_h, w.api_wait_h) == (6, 6)
+    assert (w.ttft.seconds, w.tpot.seconds) == (6 * 3600, 1)
+    long = case_of(with_lines("deadline: 3d", "slo: {ttft_p95: 9s, tpot_p95: 80ms}"))
+    w = long.workloads[0]
+    assert (w.deadline_h, w.api_wait_h, w.ttft.seconds, w.tpot.seconds) == (24, 72, 9, 0.08)
+    assert {a.key: a.value for a in long.assumptions}["workloads.chat.deadline"] == "24 h"
+    assert "workloads.chat.deadline" not in said_of(with_lines("deadline: 24h"))
+
+
+def test_waiting_and_batch_prices_are_switched_off_apart() -> None:
+    stays = case_of(with_lines("deadline: 24h", then="menu: {defer: false}\n")).workloads[0]
+    assert (stays.deadline_h, stays.api_wait_h) == (None, 24)
+    listed = case_of(with_lines("deadline: 24h", then="menu: {api_batch: false}\n")).workloads[0]
+    assert (listed.deadline_h, listed.api_wait_h) == (24, 0)
+
+
+def test_a_workload_stays_where_it_must_and_keeps_away_from_apis() -> None:
+    text = with_lines("regions: [us-west-2]", "providers: [aws]", then="menu: {regions: [us-east-1, us-west-2]}\n")
+    w = case_of(text).workloads[0]
+    assert (w.regions, w.providers, w.api_allowed) == (("us-west-2",), ("aws",), False)
+    assert said_of(text)["workloads.chat.api"] == "forbidden"
+    allowed = text.replace("    regions:", "    api: allowed\n    regions:")
+    assert case_of(allowed).workloads[0].api_allowed
+    assert "workloads.chat.api" not in said_of(allowed)
+
+
+@pytest.mark.parametrize(("priority", "factor"), [("low", 3), ("normal", 10), ("high", 30)])
+def test_a_priority_is_a_multiple_of_the_baseline_price_of_the_mean_request(priority: str, factor: int) -> None:
+    buckets = "tokens: {buckets: [{input: 1M, output: 100k, share: 75%}, {input: 2M, output: 300k, share: 25%}]}"
+    cached = "caching: {shared_prefix_tokens: 900, prefix_hit_rate: 99%}"
+    text = with_lines(buckets, cached, f"shed: {{priority: {priority}}}")
+    usd = 0.75 * (0.15 + 0.06) + 0.25 * (0.30 + 0.18)
+    assert case_of(text).workloads[0].shed_usd_per_request == pytest.approx(factor * usd)
+    assert said_of(text)["workloads.chat.shed.priority"] == f"${1000 * factor * usd:.4g} per 1k requests"
+
+
+def test_an_own_penalty_is_taken_as_it_is() -> None:
+    text = with_lines("shed: {penalty_per_1k_requests: $5}")
+    assert case_of(text).workloads[0].shed_usd_per_request == pytest.approx(0.005)
+    assert not [key for key in said_of(text) if "shed" in key]
+
+
+def test_limits_of_the_menu_and_the_policy() -> None:
+    case = case_of(FIVE_LINES + "menu: {max_deployments: 1}\npolicy: {max_gpu_types: 3, startup: 90s}\n")
+    assert (case.limits.max_deployments, case.limits.max_gpu_types) == (1, 3)
+    assert case.start.instance_s == 90
+    assert "policy.startup" not in [a.key for a in case.assumptions]
+    assert case_of().start.instance_s == 300 < case_of().start.spot_within_s
+    assert "startup.weights" not in said_of(FIVE_LINES + "menu: {purchase: [on-demand]}\n")
+
+
 # -- own prices -----------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +399,20 @@ catalog:
 """
     price = case_of(FIVE_LINES + own).offers["own/box@z"].prices.reserved_1y
     assert price is not None and price.usd_per_h == 2
+
+
+def test_a_payment_up_front_is_spread_over_its_term() -> None:
+    own = "reserved_1y_upfront: {upfront: $8760, per_hour: $0.25/h}, reserved_3y_upfront: {upfront: $13.14k}"
+    text = FIVE_LINES + f"menu: {{purchase: [on-demand, reserved-1y-upfront]}}\nprices: {{aws/g6e.xlarge: {{{own}}}}}\n"
+    prices = case_of(text).offers[L40S].prices
+    hourly = {term: price.usd_per_h for term, price in prices.reserved().items()}
+    assert list(hourly) == ["reserved-1y", "reserved-3y", "reserved-1y-upfront", "reserved-3y-upfront"]
+    assert hourly["reserved-1y-upfront"] == pytest.approx(1.25)
+    assert hourly["reserved-3y-upfront"] == pytest.approx(0.50)
+    paid = prices.upfront()["reserved-1y-upfront"]
+    assert (paid.upfront_usd, paid.usd_per_h) == (8760, 0.25)
+    assert "your own price" in prices.reserved()["reserved-1y-upfront"].source
+    assert not any(offer.prices.upfront() for offer in shipped_catalog().offers.values())
 
 
 def test_cheaper_prices_never_make_a_dearer_plan() -> None:
@@ -308,8 +485,7 @@ def test_own_entries_in_the_file_and_beside_it_make_the_same_plan(tmp_path: Path
     assert cases[0].hash() == cases[1].hash()
     plan = planner.plan_fleet(cases[0])
     assert {line.offer for line in plan.fleet} == {"own/box@basement"}
-    assert plan.workloads[0].deployment is not None
-    assert plan.workloads[0].deployment.model == "my-model"
+    assert plan.workloads[0].models == ("my-model",)
     assert plan.case.gpus["my-gpu"].source == "your own figure"
     assert plan.baseline.provider == "own"
     rates = cases[0].workloads[0].weekday_rps
@@ -377,6 +553,57 @@ def test_long_prompts_reach_the_dearer_tier() -> None:
     assert model.request_usd(200_001, 0, 0) > 1.5 * model.request_usd(200_000, 0, 0)
 
 
+@pytest.mark.parametrize("tokens", [(1_000, 0, 200), (5_000, 3_000, 500), (350_000, 200_000, 900)])
+@pytest.mark.parametrize(
+    "name",
+    ["openai/gpt-4o-mini", "openai/gpt-5", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-pro"],
+)
+def test_work_that_may_wait_costs_what_genai_prices_says_of_batches(name: str, tokens: tuple[int, int, int]) -> None:
+    model = api_prices.api_model(name)
+    assert model is not None and model.batch is not None and model.batch.turnaround_h == 24
+    provider, _, ref = name.partition("/")
+    usage = Usage(input_tokens=tokens[0], cache_read_tokens=tokens[1] or None, output_tokens=tokens[2])
+    price = calc_price(
+        usage,
+        model_ref=ref,
+        provider_id=provider,
+        genai_request_timestamp=api_prices.AS_OF,
+        price_context={"processing": "batch"},
+    )
+    assert model.request_usd(*tokens, wait_h=24) == pytest.approx(float(price.total_price), rel=1e-12)
+    assert model.request_usd(*tokens, wait_h=23.9) == model.request_usd(*tokens) > model.request_usd(*tokens, wait_h=48)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["groq/llama-3.1-8b-instant", "x-ai/grok-4.3", "openai/gpt-5.5-pro", "google/claude-fable-5-1"],
+    ids=["no batch price", "no known window", "no batch price of long prompts", "another provider's batch price"],
+)
+def test_batch_prices_are_not_guessed(name: str) -> None:
+    model = api_prices.api_model(name)
+    assert model is not None and model.batch is None
+    assert model.request_usd(900, 0, 90, wait_h=1000) == model.request_usd(900, 0, 90)
+
+
+def test_the_cheaper_of_both_prices_counts() -> None:
+    tiers = [{"input_usd_per_1m": 4, "cached_input_usd_per_1m": 0, "output_usd_per_1m": 8}]
+    batch = {"turnaround_h": 6, "tiers": [{"input_usd_per_1m": 2, "output_usd_per_1m": 4}]}
+    entry = {"provider": "own", "model": "api", "tiers": tiers, "batch": batch}
+    own = ApiModel.model_validate_json(json.dumps(entry))
+    assert own.request_usd(1e6, 0, 1e6, wait_h=6) == pytest.approx(6)
+    assert own.request_usd(1e6, 1e6, 0, wait_h=6) == 0
+
+
+def test_the_price_of_embeddings_is_the_published_one() -> None:
+    price = calc_price(
+        Usage(input_tokens=1_000_000),
+        model_ref="text-embedding-3-small",
+        provider_id="openai",
+        genai_request_timestamp=api_prices.AS_OF,
+    )
+    assert case_of().cache_costs.embedding_usd_per_1m_tokens == pytest.approx(float(price.total_price))
+
+
 def test_the_baseline_is_the_price_of_a_request_times_the_requests() -> None:
     text = FIVE_LINES.replace("baseline:", "    tokens: {input: 300k, output: 500}\nbaseline:")
     text = text.replace("baseline:", "    caching: {shared_prefix_tokens: 1000, prefix_hit_rate: 50%}\nbaseline:")
@@ -390,7 +617,27 @@ def test_the_baseline_is_the_price_of_a_request_times_the_requests() -> None:
 # -- the case as JSON -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [FIVE_LINES, starter_text(), OWN_DEMAND + yaml.safe_dump({"catalog": OWN})])
+EVERY_LEVER = """\
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 400k}
+    caching: {shared_prefix_tokens: 500, prefix_hit_rate: 80%, semantic_hit_rate: 10%}
+    tenancy: shared
+    adapter: 100MB
+    deadline: 24h
+    regions: [us-east-1]
+    shed: {priority: low}
+menu: {purchase: [spot, reserved-1y-upfront], max_deployments: 3}
+prices: {aws/g6e.xlarge: {reserved_1y_upfront: {upfront: $8k}}}
+baseline: openai/gpt-4o-mini
+policy: {max_gpu_types: 2, startup: 3min}
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [FIVE_LINES, starter_text(), EVERY_LEVER, OWN_DEMAND + yaml.safe_dump({"catalog": OWN})]
+)
 def test_a_case_survives_json(text: str) -> None:
     case = case_of(text)
     again = case_from_json(json.loads(json.dumps(case.as_json())))

@@ -26,7 +26,7 @@ from planner.performance.memory import (
     largest_batch,
     weight_bytes,
 )
-from planner.performance.queueing import under_load
+from planner.performance.queueing import most_prompt_load, prompt_wait_s, under_load
 from planner.performance.throughput import Lengths, Limits, throughput
 
 CATALOG = shipped_catalog()
@@ -54,9 +54,9 @@ def machine(
     )  # fmt: skip
 
 
-def lengths(*pairs: tuple[float, float], cached: float = 0.0, shared: float = 0.0) -> Lengths:
+def lengths(*pairs: tuple[float, float], cached: float = 0.0, resident: float = 0.0) -> Lengths:
     inputs, outputs = np.array(pairs, dtype=float).T
-    return Lengths(inputs, outputs, np.full(len(pairs), cached), shared)
+    return Lengths(inputs, outputs, np.full(len(pairs), cached), resident)
 
 
 every_deployment = pytest.mark.parametrize(
@@ -214,10 +214,10 @@ def test_weights_outside_the_quantized_ones_keep_sixteen_bits() -> None:
 def test_a_cached_prefix_saves_prefill_and_memory() -> None:
     m = machine("llama-3.1-8b", "fp16", "h100", 1)
     plain = throughput(m, lengths((2304, 200)), LONG_SLO)
-    hit = throughput(m, lengths((2304, 200), cached=2048, shared=2048), LONG_SLO)
+    hit = throughput(m, lengths((2304, 200), cached=2048, resident=2048), LONG_SLO)
     assert hit.requests_per_s > 1.3 * plain.requests_per_s
     assert hit.ttft_s < plain.ttft_s
-    assert largest_in_flight(m, 2304.0, 200.0, 2048.0) > largest_in_flight(m, 2304.0, 200.0)
+    assert largest_in_flight(m, 2304.0, 200.0, 2048.0, 2048.0) > largest_in_flight(m, 2304.0, 200.0)
     assert prefill_s(m, 256.0, 2304.0) > prefill_s(m, 256.0), "the cached part is still attended to"
 
 
@@ -227,6 +227,42 @@ def test_fifty_adapters_cost_a_few_percent() -> None:
     steps = [float(decode_step_s(m, 64.0, 1000.0)) for m in (base, shared)]
     assert 1.005 < steps[1] / steps[0] < 1.06
     assert largest_in_flight(shared, 1000.0, 500.0) < largest_in_flight(base, 1000.0, 500.0)
+
+
+def test_every_gpu_holds_all_adapters_beside_its_part_of_the_kv_cache() -> None:
+    """Where each GPU keeps the whole KV cache, as with MLA, adapters take no more of it than their size."""
+    base = machine("deepseek-v3", "fp8", "h200", 8)
+    adapted = Machine(base.model, base.quantization, base.gpu, 8, base.efficiency, base.engine, Lora(50, 0.1))
+    room = [kv_room_bytes(m.model, m.gpu, 8, m.quantization, m.engine.usable_memory_frac) for m in (base, adapted)]
+    tokens = 100_000.0
+    fits = [float(largest_in_flight(m, tokens, 1.0)) for m in (base, adapted)]
+    each = float(kv_bytes(base.model, base.quantization, tokens + base.engine.reserved_output_frac))
+    assert fits == [np.floor(room[0] / each), np.floor((room[1] - 50 * 0.1e9) / each)]
+
+
+def test_requests_that_find_a_prefix_still_hold_their_own_window() -> None:
+    """Layers with a sliding window keep the latest tokens, which no request shares."""
+    m = machine("gpt-oss-120b", "mxfp4", "h200", 1)
+    window = m.model.sliding.window_tokens if m.model.sliding else 0
+    assert 0 < window < 1000
+    room = kv_room_bytes(m.model, m.gpu, 1, m.quantization)
+    fits = largest_batch(m.model, m.gpu, 1, m.quantization, 5000.0, 4000.0)
+    assert fits == np.floor(room / float(kv_bytes(m.model, m.quantization, 1000.0)))
+
+
+def test_the_load_at_which_prompts_wait_so_long_is_found_again() -> None:
+    rng = np.random.default_rng(5)
+    for percentile in (0.5, 0.9, 0.95, 0.99):
+        prefill, cv2 = rng.uniform(0.001, 3.0, 60), rng.uniform(0.0, 4.0, 60)
+        wait = 0.8
+        load = most_prompt_load(wait, prefill, cv2, 2.0, percentile)
+        assert ((load > 0) & (load < 1)).all()
+        for u, s, c in zip(load.tolist(), prefill.tolist(), cv2.tolist(), strict=True):
+            if u < 0.999:
+                assert prompt_wait_s(u / s, s, c, 2.0, percentile) == pytest.approx(wait, rel=1e-9)
+                assert prompt_wait_s(1.01 * u / s, s, c, 2.0, percentile) > wait
+        assert not most_prompt_load(0.0, prefill, cv2, 2.0, percentile).any()
+        assert not most_prompt_load(-1.0, prefill, cv2, 2.0, percentile).any()
 
 
 @every_engine

@@ -10,7 +10,7 @@ from golden_plans import EXAMPLES, as_text, digest, golden_file
 
 import planner
 from planner.case import Case
-from planner.plan import Plan, plan_from_json
+from planner.plan import DeploymentPlan, Plan, plan_from_json
 from solvers.fleet_solver import Options
 
 
@@ -50,7 +50,7 @@ def test_the_same_case_gives_the_same_bytes(plans: dict[str, Plan]) -> None:
 def test_the_quickstart_is_a_real_decision(plans: dict[str, Plan]) -> None:
     """It hosts something, buys in at least two ways, and the API is neither the best option nor the worst."""
     plan = plans["quickstart"]
-    assert any(w.deployment for w in plan.workloads)
+    assert any(pool.deployments for pool in plan.pools)
     ways = {f.purchase for f in plan.fleet} | ({"api"} if plan.costs.api_usd_per_month else set())
     assert len(ways & {"reserved-1y", "on-demand", "spot"}) >= 2
     api = next(o for o in plan.options if o.offer is None)
@@ -62,9 +62,17 @@ def test_the_quickstart_is_a_real_decision(plans: dict[str, Plan]) -> None:
 
 def test_costs_add_up(plans: dict[str, Plan]) -> None:
     for plan in plans.values():
-        parts = sum(f.cost_usd_per_month for f in plan.fleet) + plan.costs.api_usd_per_month
-        assert parts + plan.costs.engineers_usd_per_month == pytest.approx(plan.cost_usd_per_month)
+        other = (plan.costs.api_usd_per_month, plan.costs.caching_usd_per_month, plan.costs.engineers_usd_per_month)
+        parts = sum(f.cost_usd_per_month for f in plan.fleet) + sum(other)
+        assert parts == pytest.approx(plan.cost_usd_per_month)
+        mine = sum(w.cost_usd_per_month for w in plan.workloads) + plan.costs.engineers_usd_per_month
+        assert mine == pytest.approx(plan.cost_usd_per_month)
         assert sum(o.chosen for o in plan.options) == len(plan.workloads)
+
+
+def hosted(plan: Plan) -> DeploymentPlan:
+    """The first deployment of the first pool."""
+    return plan.pools[0].deployments[0]
 
 
 def held_case(hourly: list[float]) -> Case:
@@ -87,16 +95,16 @@ policy: {{min_replicas: 1}}
 
 def test_a_steady_70_percent_is_cheaper_than_bursts_of_99() -> None:
     """Cost follows the hours paid for, not how busy the busy hours are: two plans for the same tokens."""
-    deployment = planner.plan_fleet(held_case([3600.0] * 24)).workloads[0].deployment
-    assert deployment is not None
-    per_hour = 3600 / deployment.seconds_per_request[0]
+    (seconds,) = hosted(planner.plan_fleet(held_case([3600.0] * 24))).deployment.seconds_per_request
+    assert seconds is not None
+    per_hour = 3600 / seconds
     steady_load = 1.4
     bursts = [0.01] * 18 + [steady_load * 24 / 6 * per_hour] * 6
     steady = planner.plan_fleet(held_case([steady_load * per_hour] * 24))
     bursty = planner.plan_fleet(held_case(bursts))
     assert bursty.tokens_per_month == pytest.approx(steady.tokens_per_month, rel=1e-3)
-    assert steady.workloads[0].utilization_frac == pytest.approx(0.70, abs=0.01)
-    busy_hour = max(bursts) / per_hour / max(bursty.workloads[0].replicas_by_slot)
+    assert hosted(steady).utilization_frac == pytest.approx(0.70, abs=0.01)
+    busy_hour = max(bursts) / per_hour / max(hosted(bursty).replicas_by_slot)
     assert busy_hour > 0.93
     assert steady.usd_per_1m_tokens < 0.5 * bursty.usd_per_1m_tokens
 
@@ -104,8 +112,8 @@ def test_a_steady_70_percent_is_cheaper_than_bursts_of_99() -> None:
 def test_a_quarter_that_grows_has_three_months(plans: dict[str, Plan]) -> None:
     plan = plans["two-models"]
     assert [s.month for s in plan.slots] == [0] * 48 + [1] * 48 + [2] * 48
-    assistant = plan.workloads[0]
-    assert max(assistant.replicas_by_slot[96:]) >= max(assistant.replicas_by_slot[:48])
+    replicas = hosted(plan).replicas_by_slot
+    assert max(replicas[96:]) >= max(replicas[:48])
 
 
 def test_a_budget_between_the_plan_and_the_next_best_still_gives_the_plan(plans: dict[str, Plan]) -> None:
@@ -131,9 +139,7 @@ def test_a_tighter_end_to_end_objective_never_costs_less() -> None:
     free, loose, tight = planned(""), planned(", e2e_p95: 12s"), planned(", e2e_p95: 5s")
     assert free.cost_usd_per_month <= loose.cost_usd_per_month <= tight.cost_usd_per_month
     assert free.cost_usd_per_month < tight.cost_usd_per_month
-    deployment = tight.workloads[0].deployment
-    assert deployment is not None
-    assert deployment.e2e_ms is not None
-    assert deployment.e2e_ms <= 5000
-    assert free.workloads[0].deployment is not None
-    assert free.workloads[0].deployment.e2e_ms is None
+    e2e_ms = hosted(tight).deployment.e2e_ms
+    assert e2e_ms is not None
+    assert e2e_ms <= 5000
+    assert hosted(free).deployment.e2e_ms is None

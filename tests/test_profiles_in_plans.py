@@ -45,7 +45,7 @@ def test_measurements_change_the_plan_and_its_basis(tmp_path: Path) -> None:
     plain, measured, slow = (
         planned(tmp_path, r) for r in (None, POINTS % (7, 9, 16), POINTS % (14, 18, 32))
     )
-    bases = [p.workloads[0].deployment.basis for p in (plain, measured, slow) if p.workloads[0].deployment]
+    bases = [p.pools[0].deployments[0].deployment.basis for p in (plain, measured, slow)]
     assert bases == ["calibrated", "measured", "measured"]
     assert slow.cost_usd_per_month > measured.cost_usd_per_month
     assert planner.check_plan(slow.as_json()) == []
@@ -53,8 +53,7 @@ def test_measurements_change_the_plan_and_its_basis(tmp_path: Path) -> None:
 
 def test_a_table_of_rates_is_used_as_it_is(tmp_path: Path) -> None:
     plan = planned(tmp_path, RATES % 12.5)
-    deployment = plan.workloads[0].deployment
-    assert deployment is not None
+    deployment = plan.pools[0].deployments[0].deployment
     assert deployment.seconds_per_request == pytest.approx((1 / 12.5,))
     assert deployment.basis == "measured"
     assert deployment.bound_by == "measured table"

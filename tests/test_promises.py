@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import planner
-from planner.plan import Plan
+from planner.plan import DeploymentPlan, Plan
 from planner.usage import WITHIN_HOUR_VARIATION, by_hour
-from problems.recipes import MOST_STEPS, Api, Deployment, Pool, recipes_of
+from problems.pools import Api, Deployment, Pool
+from problems.singles import MOST_STEPS, recipes_of
 from problems.staffing import Staffing
 from solvers.fleet_solver import Options
 
@@ -24,14 +25,18 @@ def flat(rate: str, slo: str, tokens: str = "{input: 1000, output: 200}", more: 
     )
 
 
+def hosted(plan: Plan) -> DeploymentPlan:
+    return plan.pools[0].deployments[0]
+
+
 H100 = "menu: {gpus: [h100], quantizations: [fp8], purchase: [on-demand], max_gpus_per_replica: 1}\n"
 
 
 def test_a_tight_ttft_buys_replicas_that_are_less_busy() -> None:
     loose, tight = (planned(flat("6M", f"{{ttft_p95: {t}, tpot_p95: 200ms}}"), H100) for t in ("5s", "100ms"))
     assert tight.cost_usd_per_month > 1.3 * loose.cost_usd_per_month
-    deployment = tight.workloads[0].deployment
-    assert deployment is not None
+    deployment = hosted(tight).deployment
+    assert deployment.ttft_ms is not None
     assert deployment.ttft_ms <= 100
     assert deployment.most_load_frac < 1
 
@@ -42,15 +47,14 @@ def test_ttft_is_that_of_a_prompt_at_the_percentile() -> None:
     for percent in (50, 95, 99):
         slo = f"{{ttft_p{percent}: 5s, tpot_p95: 200ms}}"
         plan = planned(flat("100k", slo, "{input: {p50: 1000, p95: 4000}, output: 100}"), H100)
-        assert plan.workloads[0].deployment is not None
+        assert hosted(plan)
         ms.append(plan.case.workloads[0].ttft_prompt_tokens)
     assert ms == pytest.approx([1000, 4000, 1000 * 4 ** (2.3263 / 1.6449)], rel=1e-3)
 
 
 def test_a_median_objective_still_leaves_room_for_bad_hours() -> None:
     plan = planned(flat("20M", "{ttft_p50: 2s, tpot_p95: 100ms}"), H100)
-    assert plan.workloads[0].utilization_frac is not None
-    assert plan.workloads[0].utilization_frac < 0.85
+    assert hosted(plan).utilization_frac < 0.85
 
 
 def test_within_quotas_there_is_a_plan_whenever_the_api_allows_one() -> None:
@@ -77,8 +81,8 @@ def test_a_profile_of_another_engine_is_not_used() -> None:
             model="llama-3.1-8b", quantization="fp16", gpu="h100", gpus_per_replica=1, engine=engine, points=(point,)
         )
         plan = planner.plan_fleet(case.model_copy(update={"profiles": (profile,)}))
-        deployment = plan.workloads[0].deployment
-        bases.append(deployment.basis if deployment and deployment.gpus_per_replica == 1 else "other")
+        deployment = hosted(plan).deployment
+        bases.append(deployment.basis if deployment.gpus_per_replica == 1 else "other")
     assert bases[0] == "calibrated"
     assert "calibrated" not in bases[1:]
 
@@ -88,8 +92,7 @@ def test_a_prefix_that_is_rarely_found_saves_little_memory() -> None:
     for caching in ("", "    caching: {shared_prefix_tokens: 4000, prefix_hit_rate: 1%}\n"):
         tokens = "{input: 4200, output: 200}"
         plan = planned(flat("1M", "{ttft_p95: 5s, tpot_p95: 200ms}", tokens) + caching, H100)
-        assert plan.workloads[0].deployment is not None
-        in_flight.append(plan.workloads[0].deployment.requests_in_flight)
+        in_flight.append(hosted(plan).deployment.requests_in_flight)
     assert in_flight[1] < 1.1 * in_flight[0]
 
 
@@ -99,9 +102,16 @@ def test_steps_that_are_not_tried_lower_the_bound() -> None:
     api = Api("a", np.array([0.001]))
     for rate, coarse in ((MOST_STEPS / 4, False), (MOST_STEPS * 4.0, True)):
         pool = Pool("w", ("w",), np.array([[rate]]), 1.0, False, (d,), (api,))
-        mixed = recipes_of(pool)[1]
-        assert (mixed.coarse_usd_per_h > 0) is coarse
+        mixed = recipes_of(pool, np.array([730.0]))[1]
+        assert (mixed.between is not None) is coarse
         assert len(mixed.slot) <= MOST_STEPS + 3
+        if mixed.between is not None:
+            tried, between = mixed.uses[0].replicas, mixed.between.uses[0].replicas
+            for n in range(1, int(tried.max()) + 1):
+                load = staffing.carried_load(np.array([n]))
+                bill = 3600 * 0.001 * np.maximum(rate - load, 0.0)
+                below = (between <= n) & (mixed.between.usd_per_h <= bill * (1 + 1e-9) + 1e-9)
+                assert below.any() or ((tried == n) & (mixed.usd_per_h <= bill + 1e-9)).any()
 
 
 def test_variation_is_around_the_mean_of_each_hour() -> None:
@@ -128,17 +138,21 @@ def test_own_on_demand_prices_take_assumed_discounts_with_them() -> None:
 
 def test_keys_of_the_json_are_always_there() -> None:
     plan = planned(flat("1k", "{ttft_p95: 5s}", more="api: allowed")).as_json()
-    assert plan["workloads"][0]["deployment"] is None
-    assert "quantization" in plan["workloads"][0]
+    assert plan["pools"][0]["deployments"] == []
+    assert plan["workloads"][0]["quantizations"] == []
+    assert plan["workloads"][0]["moves"] == []
 
 
-def test_a_plan_found_in_coarse_steps_is_not_called_optimal() -> None:
-    """Loads between the steps may be cheaper, so the bound stays below the cost by what they could save."""
-    plan = planned(
-        flat("60M", "{ttft_p95: 5s, tpot_p95: 100ms}", more="api: allowed"),
-        "menu: {gpus: [l4], quantizations: [fp16], purchase: [on-demand], max_gpus_per_replica: 1}\n",
-    )
-    assert max(plan.workloads[0].replicas_by_slot) > MOST_STEPS
-    assert plan.status != "optimal"
-    assert plan.bound_usd_per_month < plan.cost_usd_per_month
+def test_a_plan_found_in_coarse_steps_proves_nothing_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads between the steps may be cheaper: the bound holds for them too, and optimal means optimal."""
+    case = flat("60M", "{ttft_p95: 5s, tpot_p95: 100ms}", more="api: allowed")
+    menu = "menu: {gpus: [l4], quantizations: [fp16], purchase: [on-demand], max_gpus_per_replica: 1}\n"
+    plan = planned(case, menu)
+    assert max(hosted(plan).replicas_by_slot) > MOST_STEPS
+    monkeypatch.setattr("problems.singles.MOST_STEPS", 100_000)
+    exact = planned(case, menu)
+    assert exact.status == "optimal"
+    assert plan.bound_usd_per_month <= exact.cost_usd_per_month * (1 + 1e-9)
+    if plan.status == "optimal":
+        assert plan.cost_usd_per_month == pytest.approx(exact.cost_usd_per_month, rel=1e-5)
     assert any("in steps of several" in note for note in plan.proof.notes)

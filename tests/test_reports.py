@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from lever_plans import lever_plan
 
 import planner
-from planner.plan import Plan
+from planner.plan import Binding, Plan
 from planner.reports.progress import closed_frac, describe
 from planner.reports.terminal import render
 from planner.reports.text import columns, percent, span, sparkline, tokens, usd
@@ -66,9 +67,86 @@ def test_names_cannot_reach_the_terminal() -> None:
     assert "[bold]" in text
 
 
+# -- what plans with several deployments, workloads, caches... say ----------------------------------------------------
+
+
+def line_with(words: str, text: str) -> str:
+    return next(line for line in text.splitlines() if words in line)
+
+
+def test_a_mix_shows_each_deployment_and_its_share() -> None:
+    plan = lever_plan("mixed")
+    text = render(plan)
+    first, second = plan.pools[0].deployments
+    assert f"1 x {first.deployment.gpu}, 9" in line_with("documents ", text.split("workload  ")[1])
+    assert second.deployment.basis in line_with(f"+ {second.deployment.model}", text)
+    assert "documents on 1 x l4" in text
+    assert "documents on 2 x l4" in text
+    assert text.count("✓") == 1
+    assert "✓ 2 deployments" in text
+    shares = re.findall(r"([\d.]+)% of requests", text)
+    assert sum(map(float, shares)) == pytest.approx(100, abs=1)
+
+
+def test_a_shared_pool_shows_what_each_workload_pays() -> None:
+    plan = lever_plan("together")
+    text = render(plan)
+    assert "chat + tuned" in text
+    rows = [line_with(f"    {w.name} ", text).split() for w in plan.workloads]
+    for row, w in zip(rows, plan.workloads, strict=True):
+        assert f"{w.cost_usd_per_month:,.0f}" in row
+    assert "prefix+semantic, 30% found" in text
+    assert f"{plan.costs.caching_usd_per_month:,.0f}" in line_with("caches ", text).split()
+    assert "shared with tuned" in text
+    starting = sum(line.starting_usd_per_month for line in plan.fleet)
+    assert f"{usd(starting)} / month of it is for the 5 min that an instance takes to start" in text
+
+
+def test_work_that_waits_says_how_much_and_how_long() -> None:
+    text = render(lever_plan("waiting"))
+    assert re.search(r"night: \d+% of its requests wait, up to [12] h", text)
+    assert "may wait" in text
+    assert re.search(r"limits reached: max_gpus 1 \(l4, \d+ h a month\)", text)
+
+
+def test_what_is_turned_away_has_a_line_of_its_own() -> None:
+    plan = lever_plan("shedding")
+    plain, coloured = render(plan), render(plan, color=True)
+    line = line_with("TURNED AWAY", plain)
+    assert f"{percent(plan.workloads[0].shed_share_frac)} of chat" in line
+    assert usd(plan.penalty_usd_per_month) in line
+    assert f"\x1b[31m{line}\x1b[0m" in coloured
+    assert coloured.replace(f"\x1b[31m{line}\x1b[0m", line) == plain
+    assert "TURNED AWAY" not in render(lever_plan("mixed"), color=True)
+
+
+def test_a_payment_up_front_is_cash_and_is_not_owed_again() -> None:
+    plan = lever_plan("shedding")
+    (c,) = plan.commitments
+    line = line_with("reserved-1y-upfront: ", render(plan))
+    assert f"{usd(c.upfront_usd)} in cash when it is signed, {usd(c.beyond_horizon_usd)} more is owed" in line
+
+
+def test_the_last_line_says_what_is_proved() -> None:
+    several, one = "at most 2 deployments of one model variant in a pool", "one deployment in a pool"
+    for name, words in (("mixed", several), ("waiting", one)):
+        assert words in line_with("proved against", render(lever_plan(name)))
+    assert "2 of several that share replicas" in lever_plan("together").proof.covers
+    assert "cost and penalties" in lever_plan("shedding").proof.covers
+
+
+def test_a_limit_of_many_pools_is_said_once(plan: Plan) -> None:
+    held = tuple(Binding(limit="min_replicas", name=f"w{k}", value=2, hours_per_month=10.0 * k) for k in range(5))
+    held += (Binding(limit="budget_usd_per_month", value=5000, hours_per_month=730.0),)
+    text = render(plan.model_copy(update={"binding": held}))
+    said = "limits reached: min_replicas 2 (w0, w1, w2 and 2 more, up to 40 h a month); the budget of $5,000 a month"
+    assert said in text
+
+
 def test_small_formats() -> None:
     assert [usd(x) for x in (12345.6, 9.5, -20, 0)] == ["$12,346", "$9.50", "-$20", "$0.00"]
     assert [percent(x) for x in (0.5, 0.0042, 0.9999, 0.0001, 0, 1)] == ["50%", "0.4%", "100.0%", "<0.1%", "0%", "100%"]
+    assert [percent(x, 2) for x in (0.0312, 0.00001, 0)] == ["3.12%", "<0.01%", "0.00%"]
     assert [tokens(x) for x in (950, 12_300, 4.4e9)] == ["950", "12.3k", "4.4B"]
     assert (span([3, 3]), span([0, 7])) == ("3", "0-7")
     assert sparkline([0, 1, 2, 4]) == "▁▂▄█"

@@ -465,6 +465,22 @@ def test_7_keys_that_clean_to_the_same_name_stay_apart(solver: SolverName) -> No
     assert found.x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
+# 8. HiGHS drops coefficients of 1e-9 and less, and answers another question.
+
+
+@both
+@pytest.mark.parametrize("tiny", [1e-8, 1e-9, 1e-10])
+def test_8_a_coefficient_that_is_dropped_changes_no_answer(tiny: float, solver: SolverName) -> None:
+    """n x tiny + z / 2 >= 1: without its first term nothing is enough."""
+    columns = [Column(("n",), 1.0, 0, 2 / tiny, True), Column(("z",), 3.0, 0, 1, True)]
+    found = solve_mip(build_model(columns, [Row(("need",), [(0, tiny), (1, 0.5)], ">=", 1.0)]), solver=solver)
+    assert found.status is Status.OPTIMAL
+    assert found.objective == pytest.approx(0.5 / tiny + 3, rel=1e-6)
+    assert found.bound <= found.objective
+    if solver == "highs" and tiny <= 1e-9:
+        assert any("a checked point" in note for note in found.notes)
+
+
 # Warm starts.
 
 

@@ -20,6 +20,7 @@ staffings = st.builds(
     rate_cv=st.floats(0, 1.5),
     batch=st.floats(1, 512),
     min_replicas=st.integers(1, 4),
+    most_load=st.sampled_from([1.0, 0.7]),
 )
 seeded = settings(derandomize=True, deadline=None, max_examples=200)
 
@@ -76,6 +77,26 @@ def test_carried_load_where_the_quadratic_degenerates(off: float) -> None:
 @given(staffings, loads, loads)
 def test_more_load_needs_no_fewer_replicas(staffing: Staffing, one: float, other: float) -> None:
     assert replicas(staffing, min(one, other)) <= replicas(staffing, max(one, other))
+
+
+def test_a_busy_replica_queues_prompts() -> None:
+    """At most so much mean load on each: the larger of the two counts, never their sum."""
+    staffing = Staffing(z=1.0, arrival_scv=1.0, rate_cv=0.0, batch=1.0, min_replicas=1, most_load=0.5)
+    # 4 + sqrt(4) = 6 is below 4 / 0.5 = 8; 0.25 + 0.5 is above 0.25 / 0.5.
+    assert staffing.replicas(np.array([4.0, 0.25])).tolist() == [8, 1]
+    assert staffing.carried_load(np.array([8])).tolist() == [4.0]
+
+
+def test_swings_may_differ_from_slot_to_slot() -> None:
+    rate_cv = np.array([0.0, 0.1, 0.4])
+    staffing = Staffing(z=2.0, arrival_scv=1.0, rate_cv=rate_cv, batch=16.0, min_replicas=1)
+    loads = np.array([5.0, 5.0, 5.0])
+    one_by_one = [replicas(replace(staffing, rate_cv=float(v)), 5.0) for v in rate_cv]
+    assert staffing.replicas(loads).tolist() == one_by_one == [7, 7, 10]
+    some = np.array([2, 0, 2, 1])
+    assert staffing.in_slots(some).replicas(np.full(4, 5.0)).tolist() == [10, 7, 10, 7]
+    steady = replace(staffing, rate_cv=0.1)
+    assert steady.in_slots(some) is steady
 
 
 @pytest.mark.parametrize("field", ["z", "arrival_scv", "rate_cv", "batch"])

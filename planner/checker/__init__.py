@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from planner.checker.binding import binding_limits_are_told
 from planner.checker.buying import purchases_hold
 from planner.checker.claims import claims_are_honest
 from planner.checker.facts import Facts
 from planner.checker.money import money_adds_up
 from planner.checker.reading import names_and_lengths_fit, plan_or_problems
-from planner.checker.serving import workloads_are_served
+from planner.checker.serving import pools_are_served
 
 __all__ = ["check_plan"]
 
@@ -46,9 +47,10 @@ def _problems(data: dict[str, Any]) -> Iterator[str]:
     if unusable:
         return
     facts = Facts(plan)
-    yield from workloads_are_served(facts)
+    yield from pools_are_served(facts)
     yield from purchases_hold(facts)
     yield from money_adds_up(facts)
+    yield from binding_limits_are_told(facts)
     yield from claims_are_honest(facts)
 
 

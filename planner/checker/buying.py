@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from planner.catalog import SpotPrice
-from planner.checker.facts import MONTH_HOURS, QUARTER_MONTHS, TERM_MONTHS, Facts, differs, is_not, price_of
+from planner.checker.facts import MONTH_HOURS, QUARTER_MONTHS, Facts, differs, is_not
+from planner.checker.prices import TERM_MONTHS, Price, price_of
 from planner.plan import FleetLine
 
 
@@ -24,71 +24,88 @@ def purchases_hold(facts: Facts) -> Iterator[str]:
     yield from _commitments_are_listed(facts)
 
 
-def usd_per_h(facts: Facts, line: FleetLine) -> float:
-    """Of one instance, by the case; spot at its median."""
-    price = price_of(facts.case, line)
+def price_of_line(facts: Facts, line: FleetLine) -> Price:
+    price = price_of(facts.case, line.offer, line.purchase)
     assert price is not None
-    return price.p50_usd_per_h if isinstance(price, SpotPrice) else price.usd_per_h
+    return price
+
+
+def instance_hours(facts: Facts, line: FleetLine) -> list[float]:
+    """Paid for in an hour of each slot: those that run, and the start of those that were not there the hour before."""
+    n = line.instances_by_slot
+    return [n[t] + _started(facts, line, t) * facts.case.start.instance_s / 3600 for t in facts.slots]
 
 
 def line_usd(facts: Facts, line: FleetLine) -> float:
     """Of all its instances, a month."""
-    return facts.a_month(line.instances_by_slot) * usd_per_h(facts, line)
+    return facts.a_month(instance_hours(facts, line)) * price_of_line(facts, line).usd_per_h
+
+
+def gpus_bought(facts: Facts, offer: str, t: int, firm_only: bool = False) -> int:
+    """GPUs of an offer that are paid for in a slot."""
+    lines = (f for f in facts.plan.fleet if f.offer == offer and not (firm_only and f.purchase == "spot"))
+    return sum(line.instances_by_slot[t] for line in lines) * facts.case.offers[offer].gpus
+
+
+def _started(facts: Facts, line: FleetLine, t: int) -> int:
+    n = line.instances_by_slot
+    return 0 if line.purchase in TERM_MONTHS else max(0, n[t] - n[facts.hour_before(t)])
 
 
 def _line_holds(facts: Facts, line: FleetLine) -> Iterator[str]:
-    offer, price = facts.case.offers[line.offer], price_of(facts.case, line)
-    assert price is not None
+    offer, price = facts.case.offers[line.offer], price_of_line(facts, line)
     if min(line.instances_by_slot) < 0:
         yield "less than no instances"
     if line.purchase in TERM_MONTHS and len(set(line.instances_by_slot)) > 1:
         yield "reserved instances must be held all the time"
     yield from is_not("the GPU", line.gpu, offer.gpu)
     yield from is_not("gpus_per_instance", line.gpus_per_instance, offer.gpus)
-    yield from differs("the price usd_per_h", line.usd_per_h, usd_per_h(facts, line))
+    yield from differs("the price usd_per_h", line.usd_per_h, price.usd_per_h)
     yield from is_not("the source of the price", line.price_source, price.source)
     yield from is_not("the date of the price", line.price_date, price.date)
     yield from is_not("the assumption behind the price", line.price_assumption, price.assumption)
+    starts = facts.a_month([_started(facts, line, t) for t in facts.slots])
+    starting_usd = starts * facts.case.start.instance_s / 3600 * price.usd_per_h
+    yield from differs("starts_per_month", line.starts_per_month, starts)
+    yield from differs("starting_usd_per_month", line.starting_usd_per_month, starting_usd)
     yield from differs("cost_usd_per_month", line.cost_usd_per_month, line_usd(facts, line))
 
 
-def _bought(facts: Facts, offer: str, t: int, firm_only: bool = False) -> int:
-    """GPUs of an offer that are paid for in a slot."""
-    lines = (f for f in facts.plan.fleet if f.offer == offer and not (firm_only and f.purchase == "spot"))
-    return sum(line.instances_by_slot[t] for line in lines) * facts.case.offers[offer].gpus
-
-
 def _gpus_are_bought(facts: Facts) -> Iterator[str]:
-    hosted = [(w, w.deployment) for w in facts.plan.workloads if w.deployment is not None]
-    used = {d.offer for _, d in hosted}
+    hosted = [d for pool in facts.plan.pools for d in pool.deployments]
+    used = {d.deployment.offer for d in hosted}
     for offer in sorted({line.offer for line in facts.plan.fleet} - used):
         yield f"nothing runs on {offer}, whose cost is then no workload's"
     for offer in sorted(used):
-        for t in range(len(facts.plan.slots)):
-            gpus = sum(w.replicas_by_slot[t] * d.gpus_per_replica for w, d in hosted if d.offer == offer)
-            firm = sum(w.firm_replicas_by_slot[t] * d.gpus_per_replica for w, d in hosted if d.offer == offer)
-            if gpus > _bought(facts, offer, t):
-                yield f"slot {t}: {gpus} GPUs of {offer} in use, {_bought(facts, offer, t)} bought"
-            if firm > _bought(facts, offer, t, firm_only=True):
+        there = [d for d in hosted if d.deployment.offer == offer]
+        for t in facts.slots:
+            gpus = sum(d.replicas_by_slot[t] * d.deployment.gpus_per_replica for d in there)
+            firm = sum(d.firm_replicas_by_slot[t] * d.deployment.gpus_per_replica for d in there)
+            if gpus > gpus_bought(facts, offer, t):
+                yield f"slot {t}: {gpus} GPUs of {offer} in use, {gpus_bought(facts, offer, t)} bought"
+            if firm > gpus_bought(facts, offer, t, firm_only=True):
                 yield f"slot {t}: too few GPUs of {offer} are safe from a spot reclaim"
 
 
 def _limits_hold(facts: Facts) -> Iterator[str]:
     limits, offers = facts.case.limits, facts.case.offers
-    for t in range(len(facts.plan.slots)):
+    for t in facts.slots:
         by_gpu: Counter[str] = Counter()
         for offer in sorted({line.offer for line in facts.plan.fleet}):
-            gpus = _bought(facts, offer, t)
+            gpus = gpus_bought(facts, offer, t)
             by_gpu[offers[offer].gpu] += gpus
             if gpus > limits.max_instances.get(offer, math.inf) * offers[offer].gpus:
                 yield f"slot {t}: more than {limits.max_instances[offer]} instances of {offer}"
         for gpu, gpus in by_gpu.items():
             if gpus > limits.max_gpus.get(gpu, math.inf):
                 yield f"slot {t}: {gpus} GPUs of type {gpu}, {limits.max_gpus[gpu]} allowed"
+    kinds = sorted({offers[line.offer].gpu for line in facts.plan.fleet})
+    if limits.max_gpu_types is not None and len(kinds) > limits.max_gpu_types:
+        yield f"{len(kinds)} kinds of GPU are used ({', '.join(kinds)}), {limits.max_gpu_types} allowed"
 
 
 def _commitments_are_listed(facts: Facts) -> Iterator[str]:
-    """One for each way in which something is reserved; what it costs after the quarter."""
+    """One for each way in which something is reserved: the cash at signing, and what comes after the quarter."""
     held = {(f.offer, f.purchase): f for f in facts.plan.fleet if f.purchase in TERM_MONTHS and f.instances_by_slot[0]}
     listed = facts.plan.commitments
     if sorted((c.offer, c.term) for c in listed) != sorted(held):
@@ -96,7 +113,9 @@ def _commitments_are_listed(facts: Facts) -> Iterator[str]:
         return
     for c in listed:
         line = held[c.offer, c.term]
+        price = price_of_line(facts, line)
         count, months_left = line.instances_by_slot[0], TERM_MONTHS[c.term] - QUARTER_MONTHS
-        usd = count * usd_per_h(facts, line) * MONTH_HOURS * months_left
+        later_usd = count * price.later_usd_per_h * MONTH_HOURS * months_left
         yield from is_not(f"the instances of {c.offer} committed for {c.term}", c.instances, count)
-        yield from differs(f"what {c.offer} costs beyond the quarter", c.beyond_horizon_usd, usd)
+        yield from differs(f"what is paid up front for {c.offer}", c.upfront_usd, count * price.upfront_usd)
+        yield from differs(f"what {c.offer} costs beyond the quarter", c.beyond_horizon_usd, later_usd)

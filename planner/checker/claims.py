@@ -22,12 +22,14 @@ def claims_are_honest(facts: Facts) -> Iterator[str]:
 
 
 def _bound_and_status_agree(facts: Facts) -> Iterator[str]:
-    """How small a gap was asked for is not in the plan, so "within-gap" and "feasible" are held to the same."""
-    plan = facts.plan
-    cost, bound, gap = plan.cost_usd_per_month, plan.bound_usd_per_month, plan.gap_frac
-    if not -REL * cost <= bound <= cost * (1 + REL):
-        yield f"the bound {bound} lies outside 0 and the cost {cost}"
-    yield from differs("the gap, (cost - bound) / cost,", gap, max(0.0, (cost - bound) / cost) if cost else 0.0)
+    """The bound is one on cost and penalty. How small a gap was asked for is not in the plan, so "within-gap" and
+    "feasible" are held to the same."""
+    plan, bound, gap = facts.plan, facts.plan.bound_usd_per_month, facts.plan.gap_frac
+    objective = plan.cost_usd_per_month + plan.penalty_usd_per_month
+    if not -REL * objective <= bound <= objective * (1 + REL):
+        yield f"the bound {bound} lies outside 0 and the cost (and penalty) {objective}"
+    true = max(0.0, (objective - bound) / objective) if objective else 0.0
+    yield from differs("the gap, (cost + penalty - bound) / (cost + penalty),", gap, true)
     if plan.status == "optimal" and gap > PROVED_GAP * (1 + ROUNDING):
         yield f"it is called optimal with a gap of {gap:.3%}"
     if plan.status in ("within-gap", "feasible") and gap < PROVED_GAP * (1 - ROUNDING):
@@ -35,22 +37,26 @@ def _bound_and_status_agree(facts: Facts) -> Iterator[str]:
 
 
 def _range_is_around_the_plan(facts: Facts) -> Iterator[str]:
-    """Its ends come from searches that arithmetic cannot repeat, but slower replicas never cost less than the bound."""
-    told, bound = facts.plan.if_throughput_is_off, facts.plan.bound_usd_per_month
-    yield from differs("if_throughput_is_off.mid_usd_per_month", told.mid_usd_per_month, facts.plan.cost_usd_per_month)
-    if told.high_usd_per_month is not None and told.high_usd_per_month < bound * (1 - REL):
-        yield f"slower replicas cost {told.high_usd_per_month}, less than the bound {bound}"
-    if told.low_usd_per_month is not None and told.low_usd_per_month < 0:
-        yield f"faster replicas cost {told.low_usd_per_month}"
+    """Its ends come from searches that arithmetic cannot repeat."""
+    told, mid = facts.plan.if_throughput_is_off, facts.plan.cost_usd_per_month + facts.plan.penalty_usd_per_month
+    yield from differs("if_throughput_is_off.mid_usd_per_month", told.mid_usd_per_month, mid)
+    if told.high_usd_per_month is not None and told.high_usd_per_month < mid * (1 - REL):
+        yield f"slower replicas cost {told.high_usd_per_month}, less than the plan itself"
+    if told.low_usd_per_month is not None and not 0 <= told.low_usd_per_month <= mid * (1 + REL):
+        yield f"faster replicas cost {told.low_usd_per_month}, more than the plan itself or less than nothing"
 
 
 def _one_option_is_chosen(facts: Facts) -> Iterator[str]:
-    chosen = [(o.workload, o.option) for o in facts.plan.options if o.chosen]
+    chosen = [o for o in facts.plan.options if o.chosen]
     names = {w.name for w in facts.case.workloads}
-    for stranger in sorted({workload for workload, _ in chosen} - names):
+    for stranger in sorted({o.workload for o in chosen} - names):
         yield f"an option is chosen for {stranger}, which is no workload of the case"
-    for served in facts.plan.workloads:
-        used = key_of(served.deployment) if served.deployment else f"api {served.api}"
-        marked = [option for workload, option in chosen if workload == served.name]
-        if marked != [used]:
-            yield f"{served.name}: the option chosen is {used}, but {', '.join(marked) or 'none'} is marked"
+    for told in facts.plan.workloads:
+        pool = facts.plan.pool_of(told.name)
+        others = tuple(name for name in pool.workloads if name != told.name)
+        keys = " + ".join(key_of(d.deployment) for d in pool.deployments)
+        used = keys or (f"api {told.api}" if told.api else "turned away")
+        marked = [o for o in chosen if o.workload == told.name]
+        if [(o.option, o.caching, o.shared_with) for o in marked] != [(used, told.caching, others)]:
+            found = ", ".join(f"{o.option} with caching {o.caching}" for o in marked) or "none"
+            yield f"{told.name}: the option chosen is {used} with caching {told.caching}, but {found} is marked"

@@ -7,36 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from planner.case import Case, Workload
-from planner.checker.facts import REL, differs, is_not, key_of, replica_of
-from planner.performance.throughput import Throughput
+from planner.checker.facts import REL, Served, differs, is_not, key_of
+from planner.performance.memory import weight_bytes
 from planner.plan import DeploymentRecord
+from planner.replica import Replica
 
 
-def deployment_holds(case: Case, w: Workload, d: DeploymentRecord) -> Iterator[str]:
-    yield from _it_is_allowed(case, w, d)
-    yield from is_not("the key of its deployment", d.key, key_of(d))
-    yield from is_not("the GPU of its offer", d.gpu, case.offers[d.offer].gpu)
-    replica = replica_of(case, w, d)
-    estimate = replica.throughput
-    if not estimate.requests_per_s.all():
-        yield "a replica cannot hold memory and TPOT for every request length"
-        return
-    yield from differs("most_load_frac", d.most_load_frac, replica.most_load)
-    yield from _it_is_as_fast(w, estimate, d)
-    yield from is_not("the basis of its throughput", d.basis, replica.basis)
-    yield from differs("error_frac", d.error_frac, replica.error_frac)
-
-
-def _it_is_allowed(case: Case, w: Workload, d: DeploymentRecord) -> Iterator[str]:
+def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord) -> Iterator[str]:
     model, scheme, offer = case.models[d.model], case.quantizations[d.quantization], case.offers[d.offer]
-    choice = next((m for m in w.models if m.model == d.model), None)
-    if choice is None:
-        yield f"{d.model} is not one of its models"
-        return
-    loss = choice.quality_loss_frac + _loss_by_quantization(case, d)
-    yield from differs("quality_loss_frac", d.quality_loss_frac, loss)
-    if loss > w.max_quality_loss_frac + 1e-12:
-        yield f"quality loss {loss:.2%} exceeds {w.max_quality_loss_frac:.2%}"
+    yield from is_not("the key of its deployment", d.key, key_of(d))
+    yield from is_not("the GPU of its offer", d.gpu, offer.gpu)
     if scheme.needs != "none" and scheme.needs not in case.gpus[offer.gpu].dense_tflops:
         yield f"{offer.gpu} has no native {scheme.needs}"
     if offer.gpus % d.gpus_per_replica:
@@ -45,9 +25,29 @@ def _it_is_allowed(case: Case, w: Workload, d: DeploymentRecord) -> Iterator[str
         yield f"replicas of {d.gpus_per_replica} GPUs, {case.limits.max_gpus_per_replica} allowed"
     if model.query_heads % d.gpus_per_replica:
         yield f"{model.query_heads} attention heads do not split over {d.gpus_per_replica} GPUs"
-    longest = max(b.input_tokens + b.output_tokens for b in w.buckets)
+    lengths = [b.input_tokens + b.output_tokens for s in members for b in s.w.buckets]
+    longest = max((n for n, u in zip(lengths, d.seconds_per_request, strict=True) if u is not None), default=0.0)
     if longest > model.max_context_tokens:
         yield f"requests of {longest:.0f} tokens exceed the context of {model.max_context_tokens}"
+    losses = []
+    for s in members:
+        choice = next((m for m in s.w.models if m.model == d.model), None)
+        if choice is None:
+            yield f"{d.model} is not one of the models of {s.w.name}"
+            return
+        losses.append(choice.quality_loss_frac + _loss_by_quantization(case, d))
+        if losses[-1] > s.w.max_quality_loss_frac + 1e-12:
+            yield f"quality loss {losses[-1]:.2%} exceeds {s.w.max_quality_loss_frac:.2%}"
+        yield from _data_may_go_there(case, s.w, d)
+    yield from differs("quality_loss_frac", d.quality_loss_frac, max(losses))
+
+
+def _data_may_go_there(case: Case, w: Workload, d: DeploymentRecord) -> Iterator[str]:
+    offer = case.offers[d.offer]
+    if w.regions is not None and offer.region not in w.regions:
+        yield f"the data of {w.name} may not go to the region {offer.region}"
+    if w.providers is not None and offer.provider not in w.providers:
+        yield f"the data of {w.name} may not go to the provider {offer.provider}"
 
 
 def _loss_by_quantization(case: Case, d: DeploymentRecord) -> float:
@@ -59,28 +59,79 @@ def _loss_by_quantization(case: Case, d: DeploymentRecord) -> float:
     return reached[max(reached)] if reached else max(q.loss_frac for q in scheme.quality_loss)
 
 
-def _it_keeps_e2e(w: Workload, estimate: Throughput, d: DeploymentRecord) -> Iterator[str]:
-    """The same for the longest answers; a plan without this objective says nothing of it."""
-    if w.e2e is None:
+def starts_in_time(case: Case, d: DeploymentRecord) -> bool:
+    """Whether a replica can take the place of one that was reclaimed soon enough."""
+    weights_gb = weight_bytes(case.models[d.model], case.quantizations[d.quantization]) / 1e9
+    return case.start.instance_s + weights_gb / case.start.weights_gb_per_s <= case.start.spot_within_s
+
+
+def replica_is_as_told(
+    members: list[Served], d: DeploymentRecord, replica: Replica, in_a_mix: bool, may_wait: bool
+) -> Iterator[str]:
+    """Its speed by length, what staffing counts on, and how far both are backed."""
+    estimate, shares = replica.throughput, [float(share) for share in replica.traffic.shares]
+    rates = [float(rate) for rate in estimate.requests_per_s]
+    seconds = [1 / rate if rate else None for rate in rates]
+    if any(not _same(told, true) for told, true in zip(d.seconds_per_request, seconds, strict=True)):
+        yield "a replica is not as fast as the plan says"
+    served = [b for b, rate in enumerate(rates) if rate]
+    if not served:
+        yield "a replica cannot hold memory and TPOT for any request length"
+        return
+    load = {b: shares[b] / rates[b] for b in served}
+    in_flight = [float(n) for n in estimate.in_flight]
+    mean = sum(load[b] * in_flight[b] for b in served) / sum(load.values())
+    yield from differs(
+        "requests_in_flight", d.requests_in_flight, min(in_flight[b] for b in served) if in_a_mix else mean
+    )
+    most_load = replica.most_load_of_any if in_a_mix else replica.most_load
+    yield from differs("most_load_frac", d.most_load_frac, 1.0 if may_wait else most_load)
+    tpot_s = max(float(estimate.tpot_s[b]) for b in served)
+    yield from differs("tpot_ms", d.tpot_ms, 1e3 * tpot_s)
+    for s in members:
+        if tpot_s > s.w.tpot.seconds * (1 + REL):
+            yield f"TPOT {tpot_s:.4f} s exceeds the {s.w.tpot.seconds} s of {s.w.name}"
+    yield from _it_keeps_e2e(members, d, [float(e2e) for e2e in estimate.e2e_s], served)
+    yield from is_not("what binds a replica", d.bound_by, estimate.bound_by[max(served, key=lambda b: load[b])])
+    yield from is_not("the basis of its throughput", d.basis, replica.basis)
+    yield from differs("error_frac", d.error_frac, replica.error_frac)
+
+
+def ttft_holds(
+    members: list[Served], d: DeploymentRecord, replica: Replica, busiest: float, in_a_mix: bool, may_wait: bool
+) -> Iterator[str]:
+    """In the busiest slot, whichever length comes to a mix; work that waits has no first token to hurry for."""
+    if may_wait:
+        yield from differs("ttft_ms", d.ttft_ms, None)
+        return
+    ttft_s = replica.ttft_s_of_any(busiest) if in_a_mix else replica.ttft_s(busiest)
+    for s in members:
+        if ttft_s > s.w.ttft.seconds * (1 + REL):
+            yield f"TTFT {ttft_s:.3f} s exceeds the {s.w.ttft.seconds} s of {s.w.name} in the busiest slot"
+    yield from differs("ttft_ms", d.ttft_ms, 1e3 * ttft_s)
+
+
+def _same(told: float | None, true: float | None) -> bool:
+    if told is None or true is None:
+        return told is true
+    return bool(np.isclose(told, true, rtol=REL, atol=0))
+
+
+def _it_keeps_e2e(members: list[Served], d: DeploymentRecord, e2e_s: list[float], served: list[int]) -> Iterator[str]:
+    """The longest answers that an objective binds, at the highest percentile of those that share the replica."""
+    objectives = [s.w.e2e for s in members if s.w.e2e is not None]
+    if not objectives:
         if d.e2e_ms is not None:
             yield "an end-to-end latency is given though there is no objective for it"
         return
-    seconds = [
-        float(e2e)
-        for b, e2e in zip(w.buckets, estimate.e2e_s, strict=True)
-        if sum(o.share_frac for o in w.buckets if o.output_tokens < b.output_tokens) < w.e2e.percentile - 1e-9
-    ]
-    if max(seconds) > w.e2e.seconds * (1 + REL):
-        yield f"E2E {max(seconds):.3f} s exceeds {w.e2e.seconds} s"
-    yield from differs("e2e_ms", d.e2e_ms or 0.0, 1e3 * max(seconds))
-
-
-def _it_is_as_fast(w: Workload, estimate: Throughput, d: DeploymentRecord) -> Iterator[str]:
-    if not np.allclose(1 / estimate.requests_per_s, d.seconds_per_request, rtol=REL, atol=0):
-        yield "a replica is not as fast as the plan says"
-    load = [b.share_frac / float(rate) for b, rate in zip(w.buckets, estimate.requests_per_s, strict=True)]
-    batch = sum(x * float(n) for x, n in zip(load, estimate.in_flight, strict=True)) / sum(load)
-    yield from differs("requests_in_flight", d.requests_in_flight, batch)
-    yield from differs("tpot_ms", d.tpot_ms, 1e3 * float(estimate.tpot_s.max()))
-    yield from _it_keeps_e2e(w, estimate, d)
-    yield from is_not("what binds a replica", d.bound_by, estimate.bound_by[load.index(max(load))])
+    percentile, slowest, start = max(o.percentile for o in objectives), 0.0, 0
+    for s in members:
+        for k, b in enumerate(s.w.buckets):
+            shorter = sum(o.share_frac for o in s.w.buckets if o.output_tokens < b.output_tokens)
+            if shorter < percentile - 1e-9 and start + k in served:
+                slowest = max(slowest, e2e_s[start + k])
+        start += len(s.w.buckets)
+    limit = min(o.seconds for o in objectives)
+    if slowest > limit * (1 + REL):
+        yield f"E2E {slowest:.3f} s exceeds {limit} s"
+    yield from differs("e2e_ms", d.e2e_ms or 0.0, 1e3 * slowest)

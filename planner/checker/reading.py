@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from planner.case import Case
-from planner.checker.facts import QUARTER_MONTHS, differs, hours_of_slot, price_of
-from planner.plan import PLAN_FORMAT, DeploymentRecord, FleetLine, Plan, WorkloadPlan
+from planner.checker.facts import QUARTER_MONTHS, differs, hours_of_slot
+from planner.checker.prices import price_of
+from planner.plan import PLAN_FORMAT, DeploymentPlan, FleetLine, Flow, Plan, WorkloadPlan
 
 
 def plan_or_problems(data: Any) -> Plan | list[str]:
@@ -33,12 +33,16 @@ def names_and_lengths_fit(plan: Plan) -> Iterator[str]:
     if [w.name for w in plan.workloads] != [w.name for w in case.workloads]:
         yield "the plan does not serve the workloads of the case, one by one and in order"
         return
+    if sorted(name for pool in plan.pools for name in pool.workloads) != sorted(w.name for w in case.workloads):
+        yield "the pools do not serve the workloads of the case, each once"
+        return
     if case.baseline not in case.apis:
         yield f"the case has no API {case.baseline}, its baseline"
     for line in plan.fleet:
         yield from _line_is_known(plan, line)
-    for workload, served in zip(case.workloads, plan.workloads, strict=True):
-        for problem in _workload_is_known(plan, served, len(workload.buckets)):
+    yield from _pools_are_known(plan)
+    for workload, told in zip(case.workloads, plan.workloads, strict=True):
+        for problem in _workload_is_known(plan, told, len(workload.buckets)):
             yield f"{workload.name}: {problem}"
 
 
@@ -58,32 +62,59 @@ def _line_is_known(plan: Plan, line: FleetLine) -> Iterator[str]:
         yield f"{line.purchase} is not on the menu"
     if line.offer not in plan.case.offers:
         yield f"the case has no offer {line.offer}"
-    elif price_of(plan.case, line) is None:
+    elif price_of(plan.case, line.offer, line.purchase) is None:
         yield f"{line.offer} is not sold as {line.purchase}"
     if len(line.instances_by_slot) != len(plan.slots):
         yield f"{line.offer}: {len(line.instances_by_slot)} numbers of instances for {len(plan.slots)} slots"
 
 
-def _workload_is_known(plan: Plan, served: WorkloadPlan, buckets: int) -> Iterator[str]:
+def _pools_are_known(plan: Plan) -> Iterator[str]:
+    order = {w.name: k for k, w in enumerate(plan.case.workloads)}
+    if any(list(pool.workloads) != sorted(pool.workloads, key=order.__getitem__) for pool in plan.pools):
+        yield "the workloads of a pool are not in the order of the case"
+    for told in plan.workloads:
+        if told.pool != plan.pool_of(told.name).key:
+            yield f"{told.name}: its pool is {plan.pool_of(told.name).key}, not {told.pool}"
+    for pool in plan.pools:
+        buckets = sum(len(w.buckets) for w in plan.case.workloads if w.name in pool.workloads)
+        keys = [d.deployment.key for d in pool.deployments]
+        if len(set(keys)) < len(keys):
+            yield f"{pool.key}: a deployment serves it twice"
+        for d in pool.deployments:
+            for problem in _deployment_is_known(plan, d, buckets):
+                yield f"{pool.key}: {problem}"
+
+
+def _workload_is_known(plan: Plan, told: WorkloadPlan, buckets: int) -> Iterator[str]:
     slots = range(len(plan.slots))
-    for what in ("replicas_by_slot", "firm_replicas_by_slot"):
-        if len(getattr(served, what)) != len(slots):
-            yield f"{what} has {len(getattr(served, what))} entries for {len(slots)} slots"
-    flows = [flow.slot for flow in served.api_flows]
-    if len(set(flows)) != len(flows) or any(t not in slots for t in flows):
-        yield "the slots of its API flows are not slots of the plan, each once"
-    if any(len(flow.requests_per_s) != buckets for flow in served.api_flows):
-        yield "its API flows do not have one rate for each request length"
-    if served.api is None:
-        if flows:
+    for what, flows in (("API flows", told.api_flows), ("shed flows", told.shed_flows),
+                        *(("deployment flows", flows) for flows in told.deployment_flows)):  # fmt: skip
+        yield from _flows_fit(what, flows, slots, buckets)
+    if any(m.from_slot not in slots or m.to_slot not in slots for m in told.moves):
+        yield "requests wait from or until a slot that is none of the plan"
+    others = max(0, len(plan.pool_of(told.name).deployments) - 1)
+    if len(told.deployment_flows) != others:
+        yield f"it has flows to {len(told.deployment_flows)} more deployments, its pool has {others}"
+    if told.api is None:
+        if told.api_flows:
             yield "requests go to an API that is not named"
-    elif served.api not in plan.case.apis:
-        yield f"the case has no API {served.api}"
-    if served.deployment is not None:
-        yield from _deployment_is_known(plan.case, served.deployment, buckets)
+    elif told.api not in plan.case.apis:
+        yield f"the case has no API {told.api}"
 
 
-def _deployment_is_known(case: Case, d: DeploymentRecord, buckets: int) -> Iterator[str]:
+def _flows_fit(what: str, flows: tuple[Flow, ...], slots: range, buckets: int) -> Iterator[str]:
+    at = [flow.slot for flow in flows]
+    if len(set(at)) != len(at) or any(t not in slots for t in at):
+        yield f"the slots of its {what} are not slots of the plan, each once"
+    if any(len(flow.requests_per_s) != buckets for flow in flows):
+        yield f"its {what} do not have one rate for each request length"
+
+
+def _deployment_is_known(plan: Plan, told: DeploymentPlan, buckets: int) -> Iterator[str]:
+    case, d = plan.case, told.deployment
+    for what in ("replicas_by_slot", "firm_replicas_by_slot", "load_by_slot"):
+        if len(getattr(told, what)) != len(plan.slots):
+            yield f"{what} has {len(getattr(told, what))} entries for {len(plan.slots)} slots"
     if d.model not in case.models:
         yield f"the case has no model {d.model}"
     if d.quantization not in case.quantizations:

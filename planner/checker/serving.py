@@ -1,103 +1,158 @@
-"""Every request is served: by enough replicas, enough of them safe from a spot reclaim, or by an API that may."""
+"""Every pool is served: by deployments that may, with enough replicas, enough of them safe from a spot reclaim."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from planner.case import Workload
-from planner.checker.deployment import deployment_holds
-from planner.checker.facts import REL, Facts, deviations, differs, is_not, replica_of
-from planner.plan import DeploymentRecord, WorkloadPlan
-
-ROUNDING = 1e-10
-"""replicas by which the same load, added up in another order, may differ"""
-
-
-def workloads_are_served(facts: Facts) -> Iterator[str]:
-    for w, served in facts.workloads:
-        for problem in _workload_is_served(facts, w, served):
-            yield f"{w.name}: {problem}"
+from planner.checker.caching import caching_is_allowed
+from planner.checker.deployment import deployment_is_allowed, replica_is_as_told, starts_in_time, ttft_holds
+from planner.checker.facts import REL, Facts, Served, busy, differs, is_not, replica_of
+from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
+from planner.checker.sharing import nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed, traffic_of
+from planner.checker.staffing import Rule, deviations
+from planner.plan import PoolPlan
 
 
-def _workload_is_served(facts: Facts, w: Workload, served: WorkloadPlan) -> Iterator[str]:
-    yield from _the_api_may_serve(facts, w, served)
-    d = served.deployment
-    yield from is_not("its quantization", served.quantization, d.quantization if d else None)
-    if d is None:
-        yield from _nothing_is_hosted(facts, w, served)
-    else:
-        yield from deployment_holds(facts.case, w, d)
-        yield from _replicas_are_enough(facts, w, served, d)
-    yield from _figures_are_true(facts, w, served)
+def pools_are_served(facts: Facts) -> Iterator[str]:
+    for pool in facts.plan.pools:
+        members = facts.members(pool)
+        for s in members:
+            for problem in _workload_is_served(facts, pool, s):
+                yield f"{s.w.name}: {problem}"
+        for problem in _pool_is_served(facts, pool, members):
+            yield f"{pool.key}: {problem}"
 
 
-def _the_api_may_serve(facts: Facts, w: Workload, served: WorkloadPlan) -> Iterator[str]:
-    if served.api is not None:
-        if not w.api_allowed:
-            yield "requests go to an API although that is forbidden"
-        if served.api not in facts.case.menu_apis:
-            yield f"requests go to the API {served.api}, which is not on the menu"
-        if not served.api_flows:
-            yield f"no requests go to the API {served.api}, which it names"
-    for t, (rate, sent) in enumerate(zip(facts.rates_rps(w), facts.sent_to_api(w, served), strict=True)):
-        most = [rate * b.share_frac * (1 + REL) + 1e-9 for b in w.buckets]
-        if any(not -1e-9 <= s <= m for s, m in zip(sent, most, strict=True)):
-            yield f"slot {t}: more or less than the demand is sent to the API"
+def _workload_is_served(facts: Facts, pool: PoolPlan, s: Served) -> Iterator[str]:
+    yield from caching_is_allowed(s.w, s.told.caching)
+    yield from requests_go_where_they_may(facts, pool, s)
+    told, used = s.told, [d.deployment for d in pool.deployments]
+    yield from is_not("its model", " + ".join(told.models), " + ".join(d.model for d in used))
+    yield from is_not("its quantization", " + ".join(told.quantizations), " + ".join(d.quantization for d in used))
+    requests = facts.requests_per_month(s.w)
+    shed = facts.sent_per_month(s, told.shed_flows)
+    found = requests - facts.requests_per_month(s.seen)
+    yield from differs("requests_per_month", told.requests_per_month, requests)
+    yield from differs("tokens_per_month", told.tokens_per_month, facts.tokens_per_month(s))
+    yield from differs("cache_share_frac", told.cache_share_frac, found / requests)
+    yield from differs("api_share_frac", told.api_share_frac, facts.sent_per_month(s, told.api_flows) / requests)
+    yield from differs("shed_share_frac", told.shed_share_frac, shed / requests)
+    yield from differs("shed_requests_per_month", told.shed_requests_per_month, shed)
 
 
-def _nothing_is_hosted(facts: Facts, w: Workload, served: WorkloadPlan) -> Iterator[str]:
-    for t, (rate, kept) in enumerate(zip(facts.rates_rps(w), facts.kept(w, served), strict=True)):
-        if served.replicas_by_slot[t] or served.firm_replicas_by_slot[t] or sum(kept) > 1e-9 + REL * rate:
-            yield f"slot {t}: nothing serves the requests that are not sent to the API"
+def _pool_is_served(facts: Facts, pool: PoolPlan, members: list[Served]) -> Iterator[str]:
+    yield from sharing_is_allowed(facts, members)
+    most = facts.case.limits.max_deployments
+    if len(pool.deployments) > most:
+        yield f"{len(pool.deployments)} deployments, {most} allowed"
+    if len(pool.deployments) > 1 and (len(members) > 1 or members[0].w.deadline_h is not None):
+        yield "several deployments serve what is shared or may wait"
+    variants = {f"{d.deployment.model} {d.deployment.quantization}" for d in pool.deployments}
+    if len(variants) > 1:
+        yield f"its answers depend on who gives them: {' or '.join(sorted(variants))}"
+    if not pool.deployments:
+        return
+    yield from nobody_starves_the_others(facts, pool, members)
+    for k, d in enumerate(pool.deployments):
+        yield from deployment_is_allowed(facts.case, members, d.deployment)
+        yield from _deployment_serves(facts, pool, members, k)
 
 
-def _replicas_are_enough(facts: Facts, w: Workload, served: WorkloadPlan, d: DeploymentRecord) -> Iterator[str]:
-    if not any(served.replicas_by_slot):
+@dataclass(frozen=True, eq=False)
+class Staffed:
+    """How a deployment of a pool is staffed."""
+
+    in_a_mix: bool
+    """it serves some of the lengths only, whichever"""
+    may_wait: bool
+    """no margin and no TTFT for work that waits"""
+    rules: list[Rule]
+    """[slot]"""
+    critical_share: float
+    spot: bool
+    zones: int
+
+
+def staffed(facts: Facts, pool: PoolPlan, k: int) -> Staffed:
+    """The rule for the k-th deployment of a pool."""
+    case, members, record = facts.case, facts.members(pool), pool.deployments[k].deployment
+    may_wait = members[0].w.deadline_h is not None
+    critical = max(s.w.critical_share_frac for s in members)
+    shares = traffic_of(facts, members).request_shares
+    rules = [
+        Rule(
+            z=0.0 if may_wait else deviations(max(s.w.ttft.percentile for s in members)),
+            arrival_scv=sum(share * s.w.arrival_scv for share, s in zip(shares, members, strict=True)),
+            rate_cv=cv,
+            in_flight=record.requests_in_flight,
+            most_load=record.most_load_frac,
+            minimum=1 if may_wait else case.limits.min_replicas,
+        )
+        for cv in rate_cv_by_slot(facts, pool, members)
+    ]
+    return Staffed(
+        in_a_mix=len(pool.deployments) > 1 or None in record.seconds_per_request,
+        may_wait=may_wait,
+        rules=rules,
+        critical_share=critical,
+        spot="spot" in case.purchase and critical < 1 and (starts_in_time(case, record) or critical == 0),
+        zones=record.spot_zones,
+    )
+
+
+def _deployment_serves(facts: Facts, pool: PoolPlan, members: list[Served], k: int) -> Iterator[str]:
+    told = pool.deployments[k]
+    record, how = told.deployment, staffed(facts, pool, k)
+    replica = replica_of(facts.case, traffic_of(facts, members), record)
+    yield from replica_is_as_told(members, record, replica, how.in_a_mix, how.may_wait)
+    offer = facts.case.offers[record.offer]
+    zones = offer.spot_zones if offer.gpus == record.gpus_per_replica and not how.in_a_mix else 1
+    yield from is_not("the number of spot_zones that count", record.spot_zones, zones)
+    if not any(told.replicas_by_slot):
         yield "it has a deployment without replicas"
-    spot_works = "spot" in facts.case.purchase and w.critical_share_frac < 1
-    busiest = 0.0
-    for t, kept in enumerate(facts.kept(w, served)):
-        load = sum(rate * u for rate, u in zip(kept, d.seconds_per_request, strict=True))
-        replicas, firm = served.replicas_by_slot[t], served.firm_replicas_by_slot[t]
-        busiest = max(busiest, load / replicas if replicas else 0.0)
-        needed, _ = _staffed(facts, w, load, d)
+        return
+    load = facts.load(pool, k)
+    yield from _no_length_is_left(facts, pool, k)
+    yield from _replicas_are_enough(facts, pool, members, k, how, load)
+    busiest = max(x / n for x, n in zip(load, told.replicas_by_slot, strict=True) if n)
+    yield from ttft_holds(members, record, replica, busiest, how.in_a_mix, how.may_wait)
+    most = max(load)
+    for t, (claimed, true) in enumerate(zip(told.load_by_slot, load, strict=True)):
+        yield from differs(f"the load of slot {t}", claimed, true, of=most)
+    utilization = facts.a_month(load) / facts.a_month(told.replicas_by_slot)
+    yield from differs("utilization_frac", told.utilization_frac, utilization)
+
+
+def _no_length_is_left(facts: Facts, pool: PoolPlan, k: int) -> Iterator[str]:
+    """A deployment is sent nothing that it cannot serve."""
+    seconds = pool.deployments[k].deployment.seconds_per_request
+    demand = [s.demand for s in facts.members(pool)]
+    for t, rates in enumerate(facts.carried(pool, k)):
+        everything = [rate for member in demand for rate in member[t]]
+        left = (r for r, u, whole in zip(rates, seconds, everything, strict=True) if u is None and r > REL * whole)
+        if any(r > ALMOST_NOTHING for r in left):
+            yield f"slot {t}: {pool.deployments[k].deployment.key} is sent requests of a length that it cannot serve"
+
+
+def _replicas_are_enough(
+    facts: Facts, pool: PoolPlan, members: list[Served], k: int, how: Staffed, load: list[float]
+) -> Iterator[str]:
+    told = pool.deployments[k]
+    seconds = told.deployment.seconds_per_request
+    for t, (replicas, firm) in enumerate(zip(told.replicas_by_slot, told.firm_replicas_by_slot, strict=True)):
+        rule = how.rules[t]
+        needed, _ = rule.needed(load[t])
         if replicas < needed:
             yield f"slot {t}: {replicas} replicas where {needed} are needed"
-        least, most = _staffed(facts, w, load * w.critical_share_frac, d) if spot_works else (replicas, replicas)
-        if not min(least, replicas) <= firm <= min(most, replicas):
-            yield f"slot {t}: {firm} firm replicas, but the critical load needs {min(least, replicas)}"
-    replica = replica_of(facts.case, w, d)
-    if replica.throughput.requests_per_s.all():
-        ttft_s = replica.ttft_s(busiest)
-        if ttft_s > w.ttft.seconds * (1 + REL):
-            yield f"TTFT {ttft_s:.3f} s exceeds {w.ttft.seconds} s in the busiest slot"
-        yield from differs("ttft_ms", d.ttft_ms, 1e3 * ttft_s)
-
-
-def _staffed(facts: Facts, w: Workload, load: float, d: DeploymentRecord) -> tuple[int, int]:
-    """ceil(R + z sqrt(R (1 + c2) / (2 B) + (v R)^2)), or R / most_load where that is more, at least the minimum.
-
-    Rounded in favour of few, then of many.
-    """
-    variance = load * (1 + w.arrival_scv) / (2 * d.requests_in_flight) + (w.rate_cv * load) ** 2
-    replicas = max(
-        load + deviations(max(w.ttft.percentile, 0.90)) * math.sqrt(variance), load / max(d.most_load_frac, 1e-9)
-    )
-    minimum = facts.case.limits.min_replicas
-    few = max(minimum, math.ceil(replicas - REL)) if load > 1e-9 else 0
-    many = max(minimum, math.ceil(replicas - ROUNDING)) if load > 0 else 0
-    return few, many
-
-
-def _figures_are_true(facts: Facts, w: Workload, served: WorkloadPlan) -> Iterator[str]:
-    requests = facts.requests_per_month(w)
-    to_api = 3600 * facts.a_month([sum(sent) for sent in facts.sent_to_api(w, served)])
-    yield from differs("requests_per_month", served.requests_per_month, requests)
-    yield from differs("tokens_per_month", served.tokens_per_month, facts.tokens_per_month(w))
-    yield from differs("api_share_frac", served.api_share_frac, to_api / requests)
-    utilization, d = None, served.deployment
-    if d is not None and any(served.replicas_by_slot):
-        busy = [sum(r * u for r, u in zip(kept, d.seconds_per_request, strict=True)) for kept in facts.kept(w, served)]
-        utilization = facts.a_month(busy) / facts.a_month(served.replicas_by_slot)
-    yield from differs("utilization_frac", served.utilization_frac, utilization)
+        least = most = replicas
+        if how.spot:
+            at_most = load[t]
+            if how.in_a_mix or how.may_wait:
+                # What is sent there may change with the hour, so all that so many replicas may carry counts.
+                at_most = rule.carried(replicas)
+            if how.in_a_mix:
+                at_most = min(at_most, busy([rate for s in members for rate in s.demand[t]], seconds))
+            least, most = rule.firm(replicas, at_most * how.critical_share, how.zones)
+        if not least <= firm <= most:
+            yield f"slot {t}: {firm} firm replicas, but the critical load needs {least}"

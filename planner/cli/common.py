@@ -37,6 +37,11 @@ def put(text: str) -> None:
         refuse("stdout", f"cannot be written: {error.strerror}")
 
 
+def in_color() -> bool:
+    """On a terminal, unless its owner asks for no colours."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 def put_json(data: Any) -> None:
     import json
 

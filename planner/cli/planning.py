@@ -1,4 +1,4 @@
-"""Verbs around a demand file: plan, init, validate, schema, catalog."""
+"""Verbs around a demand file: plan, explain, init, validate, schema, catalog."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from planner.cli.common import CaseFile, Format, FormatOption, Solver, fraction, note, put, put_json, seconds
+from planner.cli.common import (
+    CaseFile,
+    Format,
+    FormatOption,
+    Solver,
+    fraction,
+    in_color,
+    note,
+    put,
+    put_json,
+    refuse,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from planner.case import Case
     from planner.plan import Plan
+    from planner.why import Explanation
     from solvers.fleet_solver import Options
 
 verbs = typer.Typer()
@@ -28,6 +41,7 @@ def plan(
     gap: Annotated[str, typer.Option(help="Stop when proved within this share of the cost.")] = "0.1%",
     require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless proved within this.")] = None,
     time_limit: Annotated[str | None, typer.Option(help='Stop searching after this, such as "60s".')] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what each lever saves and each limit costs.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
@@ -35,20 +49,55 @@ def plan(
     from planner.files import check_writable, write_whole
     from planner.loading import load_case
     from planner.reports.terminal import render
+    from planner.reports.why import explanation_text
 
     options = _options(solver.value, gap, time_limit)
     required = fraction("--require-gap", require_gap)
+    if explain and format is Format.json:
+        refuse(
+            "--explain", "is text only", "Plan with --out plan.json, then: fleetplan explain plan.json --format json"
+        )
     case = load_case(case_file)
     if out is not None:
         check_writable(out)
     started = time.monotonic()
     result = _planned(case, options, quiet)
     took = time.monotonic() - started
-    put(result.to_json() if format is Format.json else render(result, took, verbose))
+    put(result.to_json() if format is Format.json else render(result, took, verbose, in_color()))
     if out is not None:
         write_whole(out, result.to_json())
         note(f"wrote {out}", quiet)
+    if explain and result.status != "interrupted":
+        explanation = _explained(result, options, None, quiet)
+        put("\n" + explanation_text(explanation))
+        _exit_if_interrupted(explanation, quiet)
     _exit_code(result, required, quiet)
+
+
+@verbs.command(epilog="Example:  fleetplan explain plan.json --workload support-chat")
+def explain(
+    file: Annotated[Path, typer.Argument(metavar="PLAN.json|DEMAND.yaml", help="A saved plan, or a demand file.")],
+    workload: Annotated[str | None, typer.Option(help="Only what this workload asks for and uses.")] = None,
+    format: FormatOption = Format.table,
+    solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
+    gap: Annotated[str, typer.Option(help="Stop each search when proved within this share of the cost.")] = "0.1%",
+    time_limit: Annotated[str | None, typer.Option(help="Stop each search after this; never more than 30s.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+) -> None:
+    """What each lever of a plan saves, and what one step more of each limit would: every figure is a plan made anew."""
+    from planner.complaints import did_you_mean, shown
+    from planner.loading import load_case
+    from planner.reports.why import explanation_text
+
+    options = _options(solver.value, gap, time_limit)
+    saved = _saved_plan(file) if file.suffix.lower() == ".json" else None
+    case = saved.case if saved else load_case(file)
+    names = [w.name for w in case.workloads]
+    if workload is not None and workload not in names:
+        refuse("--workload", f"there is no workload {shown(workload)}", did_you_mean(workload, names))
+    explanation = _explained(saved or _planned(case, options, quiet), options, workload, quiet)
+    put(explanation_text(explanation)) if format is Format.table else put_json(explanation.as_json())
+    _exit_if_interrupted(explanation, quiet)
 
 
 @verbs.command(epilog="Example:  fleetplan init demand.yaml")
@@ -124,6 +173,33 @@ def _planned(case: Case, options: Options, quiet: bool) -> Plan:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with progress_on_stderr(quiet) as on_progress:
         return plan_fleet(case, options, on_progress)
+
+
+def _saved_plan(file: Path) -> Plan:
+    """A plan that still passes its check."""
+    from planner.checker import check_plan
+    from planner.plan import read_plan
+
+    saved = read_plan(file)
+    broken = check_plan(saved.as_json())
+    if broken:
+        refuse(str(file), f"not a plan that holds: {broken[0]}", "Plan it again")
+    return saved
+
+
+def _explained(plan: Plan, options: Options, workload: str | None, quiet: bool) -> Explanation:
+    from planner.reports.progress import progress_on_stderr
+    from planner.why import explain as explain_plan
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with progress_on_stderr(quiet) as on_progress:
+        return explain_plan(plan.case, plan, options, on_progress, workload)
+
+
+def _exit_if_interrupted(explanation: Explanation, quiet: bool) -> None:
+    if explanation.not_tried:
+        note("interrupted: this is what is known so far", quiet)
+        raise typer.Exit(130)
 
 
 def _exit_code(plan: Plan, required_gap: float | None, quiet: bool) -> None:

@@ -30,14 +30,15 @@ def largest_in_flight(
     machine: Machine,
     input_tokens: np.ndarray | float,
     output_tokens: np.ndarray | float,
-    shared_prefix_tokens: float = 0.0,
+    cached_tokens: np.ndarray | float = 0.0,
+    resident_tokens: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """Requests that KV memory and the engine admit at once."""
+    """Requests that KV memory and the engine admit at once; every GPU holds all adapters."""
     engine = machine.engine
     prompt, output = np.asarray(input_tokens, dtype=float), np.asarray(output_tokens, dtype=float)
     held = prompt + output * engine.reserved_output_frac
     fits = largest_batch(
-        machine.model, machine.gpu, machine.gpus, machine.quantization, held, shared_prefix_tokens,
+        machine.model, machine.gpu, machine.gpus, machine.quantization, held, cached_tokens, resident_tokens,
         engine.usable_memory_frac, machine.lora.bytes * machine.gpus if machine.lora else 0.0,
     )  # fmt: skip
     return np.minimum(fits, engine.max_in_flight)
@@ -49,14 +50,14 @@ def closed_loop(
     input_tokens: np.ndarray | float,
     output_tokens: np.ndarray | float,
     cached_tokens: np.ndarray | float = 0.0,
-    shared_prefix_tokens: float = 0.0,
+    resident_tokens: float = 0.0,
 ) -> ClosedLoop:
     """Rates and mean latencies; a concurrency of infinity keeps the engine full."""
     wanted = np.asarray(concurrency, dtype=float)
     prompt = np.asarray(input_tokens, dtype=float)
     output = np.maximum(np.asarray(output_tokens, dtype=float), 1.0)
     new = np.maximum(prompt - np.asarray(cached_tokens, dtype=float), 1.0)
-    in_flight = np.minimum(wanted, largest_in_flight(machine, prompt, output, shared_prefix_tokens))
+    in_flight = np.minimum(wanted, largest_in_flight(machine, prompt, output, cached_tokens, resident_tokens))
     b = np.maximum(in_flight, 1.0)
     step = decode_step_s(machine, b, prompt + output / 2)
     alone = prefill_s(machine, new, prompt)

@@ -109,15 +109,19 @@ def largest_batch(
     gpus_per_replica: int,
     quantization: Quantization,
     context_tokens: np.ndarray | float,
-    shared_prefix_tokens: float = 0.0,
+    found_tokens: np.ndarray | float = 0.0,
+    resident_tokens: np.ndarray | float = 0.0,
     usable_frac: float = USABLE_FRAC,
     reserved_bytes: float = 0.0,
 ) -> np.ndarray:
-    """Requests of this context whose KV cache fits at once; a shared prefix is held once for all of them."""
-    room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac) - reserved_bytes
-    shared = float(kv_bytes(model, quantization, shared_prefix_tokens))
-    context = np.asarray(context_tokens, dtype=float)
-    whole = kv_bytes(model, quantization, context)
-    own = whole - kv_bytes(model, quantization, np.minimum(context, shared_prefix_tokens))
-    one_token = kv_bytes(model, quantization, 1.0)
-    return np.maximum(0, np.floor((room - shared) / np.maximum(own, one_token)))
+    """Requests of this context whose KV cache fits at once.
+
+    Of its context a request finds a part, which it shares with others; what may be found is resident all the time, at
+    full length in every layer. Reserved bytes are counted over all GPUs of the replica.
+    """
+    room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac)
+    room -= reserved_bytes / kv_copies(model, gpus_per_replica)
+    resident = np.asarray(resident_tokens, dtype=float) * kv_bytes_per_token(model, quantization)
+    own_tokens = np.asarray(context_tokens, dtype=float) - found_tokens
+    own = kv_bytes(model, quantization, np.maximum(own_tokens, 1.0))
+    return np.maximum(0, np.floor((room - resident) / own))

@@ -14,6 +14,7 @@ more in real traces. Waiting is taken as exponential beyond the share of request
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ import numpy as np
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.throughput import PROMPT_CV2
+
+MOST_NEWTON_STEPS, CONVERGED = 50, 1e-14
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,30 @@ def prompt_wait_s(
     return mean if percentile is None else _tail(mean, u, percentile)
 
 
+def most_prompt_load(
+    wait_s: float, prefill_s: np.ndarray, prefill_cv2: np.ndarray, arrival_cv2: float, percentile: float
+) -> np.ndarray:
+    """The share of its time that a replica may spend on prompts so that they wait no longer: prompt_wait_s undone.
+
+    With u that share, k = (ca2 + cs2) / 2 and y = wait / (k x prefill), both u / (1 - u) and ln(u / (1 - percentile)) /
+    (1 - u) must be at most y. Newton's method comes to the root of the second from below, as ln is concave.
+    """
+    y = max(wait_s, 0.0) / ((arrival_cv2 + prefill_cv2) / 2 * prefill_s)
+    u = np.full_like(y, 1 - percentile)
+    for _ in range(MOST_NEWTON_STEPS):
+        step = (y * (1 - u) - np.log(u / (1 - percentile))) / (1 / u + y)
+        u = u + step
+        if step.max() < CONVERGED:
+            break
+    return np.minimum(u, y / (1 + y))
+
+
 def _tail(mean_wait: float, waiting_share: float, percentile: float) -> float:
     """The percentile of a wait that is zero for some, exponential for others; never below its mean."""
     if waiting_share <= 0 or mean_wait <= 0:
         return 0.0
     beyond = max(waiting_share / (1 - percentile), 1.0)
-    return max(mean_wait / waiting_share * float(np.log(beyond)), mean_wait)
+    return max(mean_wait / waiting_share * math.log(beyond), mean_wait)
 
 
 def _overloaded() -> Loaded:

@@ -14,7 +14,7 @@ and one step: the waiting that fluctuating arrivals cause is paid once, in the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Protocol
 
@@ -36,16 +36,17 @@ class Lengths:
     input_tokens: np.ndarray
     output_tokens: np.ndarray
     cached_tokens: np.ndarray
-    """prompt tokens found in the prefix cache, on average"""
-    shared_prefix_tokens: float = 0.0
+    """prompt tokens whose KV is found, on average"""
+    resident_tokens: np.ndarray | float = 0.0
+    """tokens whose KV a replica keeps so that they are found: prefixes and templates of all its workloads [bucket]"""
 
 
 @dataclass(frozen=True)
 class Limits:
     """What must hold, and for which share of the requests (z standard deviations)."""
 
-    tpot_s: float
-    z: float
+    tpot_s: np.ndarray | float
+    z: np.ndarray | float
     e2e_s: np.ndarray | float = np.inf
     """from arrival to the last token, without waiting for a place [bucket]"""
 
@@ -68,6 +69,9 @@ class Throughput:
     """TTFT, and every further token at the percentile of TPOT"""
     bound_by: tuple[str, ...]
     """TPOT, E2E, KV memory, engine (requests in flight) or compute (more in flight would not carry more)"""
+
+    def part(self, buckets: slice) -> Throughput:
+        return Throughput(**{f.name: getattr(self, f.name)[buckets] for f in fields(self)})
 
 
 @lru_cache(maxsize=8)
@@ -105,21 +109,24 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     rate = 1 / (prefill + out * step / batch)
     interruption = machine.engine.interruption_frac * prefill / out
     spread = np.sqrt((batch - 1) * (1 + PROMPT_CV2)) * interruption
-    tpot = step + (batch - 1) * interruption + limits.z * spread
-    shared = lengths.shared_prefix_tokens
-    fits = largest_in_flight(machine, lengths.input_tokens, lengths.output_tokens, shared)
+    tpot = step + (batch - 1) * interruption + _by_row(limits.z, alone) * spread
+    fits = largest_in_flight(
+        machine, lengths.input_tokens, lengths.output_tokens, lengths.cached_tokens, lengths.resident_tokens
+    )
     e2e = alone[:, None] + step + (out - 1) * tpot
-    answered = e2e <= np.broadcast_to(limits.e2e_s, alone.shape)[:, None]
-    in_memory, in_time = batch <= fits[:, None], tpot <= limits.tpot_s
+    in_memory, in_time = batch <= fits[:, None], tpot <= _by_row(limits.tpot_s, alone)
+    answered = e2e <= _by_row(limits.e2e_s, alone)
     allowed = in_memory & in_time & answered
     best = np.argmax(np.where(allowed, rate, -1.0), axis=1)
     rows = np.arange(len(best))
     feasible = allowed[rows, best]
     following = np.minimum(best + 1, batch.shape[1] - 1)
-    reasons = []
-    for i, b, nxt in zip(rows, best, following, strict=True):
-        first_bad = nxt if feasible[i] else 0
-        reasons.append(_reason(in_memory[i, first_bad], in_time[i, first_bad], answered[i, first_bad], b == nxt))
+    first_bad = (rows, np.where(feasible, following, 0))
+    reasons = np.select(
+        [~in_memory[first_bad], ~in_time[first_bad], ~answered[first_bad], best == following],
+        ["KV memory", "TPOT", "E2E", "engine"],
+        "compute",
+    )
     pick = (rows, best)
     return Throughput(
         requests_per_s=np.where(feasible, rate[pick], 0.0),
@@ -129,15 +136,9 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
         step_s=step[pick],
         prefill_s=prefill[pick],
         e2e_s=e2e[pick],
-        bound_by=tuple(reasons),
+        bound_by=tuple(reasons.tolist()),
     )
 
 
-def _reason(in_memory: bool, in_time: bool, answered: bool, at_the_end: bool) -> str:
-    if not in_memory:
-        return "KV memory"
-    if not in_time:
-        return "TPOT"
-    if not answered:
-        return "E2E"
-    return "engine" if at_the_end else "compute"
+def _by_row(limit: np.ndarray | float, rows: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(limit, rows.shape)[:, None]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from planner.complaints import escaped
-from planner.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
-from planner.reports.text import columns, percent, span, sparkline, tokens, usd, usd_small
+from planner.plan import Binding, Commitment, OptionRecord, Plan, RejectionRecord
+from planner.reports.text import columns, percent, red, span, sparkline, tokens, usd, usd_small
+from planner.reports.workloads import pool_name, workload_lines
 
 OPTIONS_SHOWN = 5
 REASONS_SHOWN = 8
+NAMES_SHOWN = 3
 PROVED = {
     "optimal": "proved optimal",
     "within-gap": "proved within {gap}",
@@ -18,12 +21,12 @@ PROVED = {
 }
 
 
-def render(plan: Plan, seconds: float | None = None, verbose: bool = False) -> str:
+def render(plan: Plan, seconds: float | None = None, verbose: bool = False, color: bool = False) -> str:
     """The whole report; `seconds` is how long the planning took, where that is known."""
     sections = [
-        _headline(plan, seconds),
+        chain(_headline(plan, seconds), _turned_away(plan, color)),
         _fleet(plan),
-        _workloads(plan),
+        workload_lines(plan),
         _hours(plan),
         _options(plan, verbose),
         _not_possible(plan, verbose),
@@ -59,8 +62,18 @@ def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
     )
 
 
+def _turned_away(plan: Plan, color: bool) -> Iterator[str]:
+    shed = [w for w in plan.workloads if w.shed_requests_per_month]
+    if shed:
+        each = ((w.name, percent(w.shed_share_frac), tokens(w.shed_requests_per_month)) for w in shed)
+        parts = (f"{share} of {name} ({count} requests)" for name, share, count in each)
+        penalty = f"a penalty of {usd(plan.penalty_usd_per_month)} / month, which is no part of the cost"
+        line = f"  TURNED AWAY every month: {escaped(', '.join(parts))}; {penalty}; figures are for the rest"
+        yield red(line) if color else line
+
+
 def _fleet(plan: Plan) -> Iterator[str]:
-    rows = [("fleet", "gpu", "buy", "instances", "$/h each", "$/month", "% of cost")]
+    rows: list[tuple[str, ...]] = [("fleet", "gpu", "buy", "instances", "$/h each", "$/month", "% of cost")]
     for line in plan.fleet:
         rows.append(
             (line.offer, f"{line.gpus_per_instance} x {line.gpu}", line.purchase, span(line.instances_by_slot),
@@ -69,126 +82,105 @@ def _fleet(plan: Plan) -> Iterator[str]:
         )  # fmt: skip
     for w in plan.workloads:
         if w.api:
-            rows.append(
-                (w.api, "-", f"api, {percent(w.api_share_frac)} of {w.name}", "-", "-",
-                 f"{w.api_cost_usd_per_month:,.0f}", _share(w.api_cost_usd_per_month, plan))
-            )  # fmt: skip
-    engineers = plan.costs.engineers_usd_per_month
-    if engineers:
-        rows.append(("engineers", "-", "-", "-", "-", f"{engineers:,.0f}", _share(engineers, plan)))
+            share = f"api, {percent(w.api_share_frac)} of {w.name}"
+            rows.append(_other_row(plan, w.api, share, w.api_cost_usd_per_month))
+        if w.caching_cost_usd_per_month:
+            rows.append(_other_row(plan, "caches", f"{w.caching} of {w.name}", w.caching_cost_usd_per_month))
+    if plan.costs.engineers_usd_per_month:
+        rows.append(_other_row(plan, "engineers", "-", plan.costs.engineers_usd_per_month))
     yield from columns(rows, right="defg")
-    for c in plan.commitments:
-        owed = f"{usd(c.beyond_horizon_usd)} more is owed after this quarter"
-        yield f"  {c.instances} x {escaped(c.offer)} {c.term}: {owed}"
+    yield from _starting(plan)
+    yield from (_owed(c) for c in plan.commitments)
     if plan.costs.spot_usd_per_month:
         more = plan.spot_at_p95_usd_per_month - plan.cost_usd_per_month
         yield f"  if spot stays at the 95th percentile of its price, the plan costs {usd(more)} / month more"
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
         yield f"  assumed prices, replace them with your own under 'prices:': {escaped(', '.join(guesses))}"
+    if plan.binding:
+        yield f"  limits reached: {escaped('; '.join(_reached(plan)))}"
+
+
+def _other_row(plan: Plan, what: str, why: str, usd_per_month: float) -> tuple[str, ...]:
+    return (what, "-", why, "-", "-", f"{usd_per_month:,.0f}", _share(usd_per_month, plan))
+
+
+def _starting(plan: Plan) -> Iterator[str]:
+    spent = sum(line.starting_usd_per_month for line in plan.fleet)
+    if spent:
+        starts = sum(line.starts_per_month for line in plan.fleet)
+        minutes, times = f"{plan.case.start.instance_s / 60:g} min", f"{starts:,.0f} times a month"
+        yield f"  {usd(spent)} / month of it is for the {minutes} that an instance takes to start, {times}"
+
+
+def _owed(c: Commitment) -> str:
+    said = [f"{usd(c.upfront_usd)} in cash when it is signed"] if c.upfront_usd else []
+    if c.beyond_horizon_usd or not said:
+        said.append(f"{usd(c.beyond_horizon_usd)} more is owed after this quarter")
+    return f"  {c.instances} x {escaped(c.offer)} {c.term}: {', '.join(said)}"
+
+
+def _reached(plan: Plan) -> Iterator[str]:
+    """Each limit once, with what it limits and for how long."""
+    grouped: dict[tuple[str, float], list[Binding]] = {}
+    for b in plan.binding:
+        grouped.setdefault((b.limit, b.value), []).append(b)
+    for (limit, value), of in grouped.items():
+        if limit == "budget_usd_per_month":
+            yield f"the budget of {usd(value)} a month"
+            continue
+        names = [b.name for b in of[:NAMES_SHOWN] if b.name]
+        more = f" and {len(of) - len(names)} more" if len(of) > NAMES_SHOWN else ""
+        hours = ("up to " if len(of) > 1 else "") + f"{max(b.hours_per_month for b in of):,.0f} h a month"
+        yield f"{limit} {value:,.0f}" + (f" ({', '.join(names)}{more}, {hours})" if names else "")
 
 
 def _share(usd_per_month: float, plan: Plan) -> str:
     return percent(usd_per_month / plan.cost_usd_per_month) if plan.cost_usd_per_month else "-"
 
 
-def _workloads(plan: Plan) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = [
-        (
-            "workload",
-            "deployment",
-            "replicas",
-            "spot",
-            "api",
-            "load",
-            "TTFT",
-            "TPOT when full",
-            "$/month",
-            "$/1M",
-            "basis",
-        )
-    ]
-    rows += [_workload_row(plan, w) for w in plan.workloads]
-    yield from columns(rows, right="cdefghij")
-    yield from _range(plan)
-
-
-def _range(plan: Plan) -> Iterator[str]:
-    """How far the cost moves if the throughput of each deployment is off by its own error."""
-    hosted = [w.deployment for w in plan.workloads if w.deployment]
-    if not hosted or plan.status == "interrupted":
-        return
-    errors = sorted({d.error_frac for d in hosted})
-    off = percent(errors[0]) if len(errors) == 1 else f"{percent(errors[0])} to {percent(errors[-1])}"
-    r = plan.if_throughput_is_off
-    ends = [
-        usd(x) if x is not None else "no plan inside the limits" for x in (r.low_usd_per_month, r.high_usd_per_month)
-    ]
-    yield f"  if replicas are {off} faster or slower (the error of these figures): {ends[0]} to {ends[1]} / month"
-
-
-def _workload_row(plan: Plan, w: WorkloadPlan) -> tuple[str, ...]:
-    d, api = w.deployment, percent(w.api_share_frac) if w.api_share_frac else "-"
-    money = (f"{w.cost_usd_per_month:,.0f}", f"{w.usd_per_1m_tokens:.3f}")
-    if d is None:
-        return (w.name, w.api or "-", "-", "-", api, "-", "-", "-", *money, "list price")
-    objectives = next(x for x in plan.case.workloads if x.name == w.name)
-    spot = max(a - b for a, b in zip(w.replicas_by_slot, w.firm_replicas_by_slot, strict=True))
-    return (
-        w.name,
-        f"{d.model} {d.quantization}  {d.gpus_per_replica} x {d.gpu}",
-        span(w.replicas_by_slot),
-        f"0-{spot}" if spot else "-",
-        api,
-        percent(w.utilization_frac or 0.0),
-        f"{d.ttft_ms / 1e3:.2f} of {objectives.ttft.seconds:g} s",
-        f"{d.tpot_ms:.0f} of {objectives.tpot.seconds * 1e3:.0f} ms" if d.tpot_ms else "as measured",
-        *money,
-        d.basis,
-    )
-
-
 def _hours(plan: Plan) -> Iterator[str]:
     """Replicas by hour, for the first month."""
-    hosted = [w for w in plan.workloads if w.deployment]
-    if not hosted:
+    if not any(pool.deployments for pool in plan.pools):
         return
     rows: list[tuple[str, ...]] = [("replicas by hour", "weekday 0h-23h", "", "weekend 0h-23h", "")]
-    for w in hosted:
-        cells = [w.name]
-        for day in ("weekday", "weekend"):
-            at = [k for k, s in enumerate(plan.slots) if s.day == day and s.month == 0]
-            counts = [w.replicas_by_slot[k] for k in at]
-            cells += [sparkline([*counts], top=max(w.replicas_by_slot)), f"peak {max(counts)}"]
-        rows.append(tuple(cells))
+    for pool in plan.pools:
+        for d in pool.deployments:
+            several = f" on {d.deployment.gpus_per_replica} x {d.deployment.gpu}" if len(pool.deployments) > 1 else ""
+            cells = [pool_name(pool) + several]
+            for day in ("weekday", "weekend"):
+                at = [k for k, s in enumerate(plan.slots) if s.day == day and s.month == 0]
+                counts = [d.replicas_by_slot[k] for k in at]
+                cells += [sparkline([*counts], top=max(d.replicas_by_slot)), f"peak {max(counts)}"]
+            rows.append(tuple(cells))
     yield from columns(rows)
 
 
 def _options(plan: Plan, verbose: bool) -> Iterator[str]:
+    cached = any(o.caching != "none" for o in plan.options)
     for w in plan.workloads:
         mine = [o for o in plan.options if o.workload == w.name]
-        shown = [o for k, o in enumerate(mine) if verbose or k < OPTIONS_SHOWN or o.chosen or o.offer is None]
-        rows: list[tuple[str, ...]] = [(f"options for {w.name}", "gpu", "peak replicas", "api", "$/month", "")]
-        rows += [_option_row(o) for o in shown]
-        yield from columns(rows, right="cde")
+        first = len(mine) if verbose else OPTIONS_SHOWN
+        shown = [o for k, o in enumerate(mine) if k < first or o.chosen or o.option.startswith("api ")]
+        head = (f"options for {w.name}", *(("caching",) * cached), "gpu", "peak replicas", "api", "$/month", "")
+        yield from columns([head, *(_option_row(o, cached) for o in shown)], right="def" if cached else "cde")
         if len(mine) > len(shown):
             yield f"  ... and {len(mine) - len(shown)} dearer ones (--verbose, or 'options' in the JSON)"
 
 
-def _option_row(o: OptionRecord) -> tuple[str, ...]:
+def _option_row(o: OptionRecord, cached: bool) -> tuple[str, ...]:
     money = f"{o.cost_usd_per_month:,.0f}" if o.cost_usd_per_month is not None else "not possible"
     tick = "✓" if o.chosen else " "
     api = percent(o.api_share_frac) if o.api_share_frac else "-"
+    caching = (o.caching,) * cached
     if o.offer is None:
-        return (f"{tick} {o.option}", "-", "-", "100%", money, "")
-    return (
-        f"{tick} {o.model} {o.quantization}",
-        f"{o.gpus_per_replica} x {o.gpu}",
-        str(o.peak_replicas),
-        api,
-        money,
-        o.offer,
-    )
+        several = o.peak_replicas > 0
+        name = o.option if not several else f"{o.option.count(' + ') + 1} deployments"
+        where = o.option if several else ""
+        return (f"{tick} {name}", *caching, "-", str(o.peak_replicas) if several else "-", api, money, where)
+    where = o.offer + (f", shared with {', '.join(o.shared_with)}" if o.shared_with else "")
+    hardware = f"{o.gpus_per_replica} x {o.gpu}"
+    return (f"{tick} {o.model} {o.quantization}", *caching, hardware, str(o.peak_replicas), api, money, where)
 
 
 def _not_possible(plan: Plan, verbose: bool) -> Iterator[str]:
@@ -221,7 +213,7 @@ def _assumptions(plan: Plan, verbose: bool) -> Iterator[str]:
     rows = [("assumed, since the demand file does not say", "", "")]
     rows += [(key, value, why) for (key, value, why) in _grouped_assumptions(plan)]
     yield from columns(rows)
-    yield f"  proved: {plan.proof.covers}"
+    yield f"  proved against {plan.proof.covers}"
     yield from (f"  note: {escaped(note)}" for note in plan.proof.notes)
 
 

@@ -35,7 +35,8 @@ def percent(fraction: float, digits: int = 0) -> str:
     text = f"{100 * fraction:.{digits}f}%"
     if digits == 0 and ((0 < fraction < 0.005) or (0.995 <= fraction < 1)):
         text = f"{100 * fraction:.1f}%"
-    return "<0.1%" if text == "0.0%" and fraction > 0 and digits == 0 else text
+    smallest = {"0.0%": "<0.1%", "0.00%": "<0.01%"}
+    return smallest.get(text, text) if fraction > 0 else text
 
 
 def tokens(count: float) -> str:
@@ -72,6 +73,11 @@ def columns(rows: Sequence[Sequence[str]], right: str = "", indent: str = "  ") 
         ]
         lines.append((indent + "  ".join(cells)).rstrip())
     return lines
+
+
+def red(text: str) -> str:
+    """For a terminal that shows colours."""
+    return f"\x1b[31m{text}\x1b[0m"
 
 
 def safe_cell(text: str) -> str:

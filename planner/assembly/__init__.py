@@ -1,0 +1,152 @@
+"""From a solution of the optimizer to the plan that people read."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from planner.assembly.binding import binding_limits
+from planner.assembly.buying import commitments, extra_at_p95, fleet_lines
+from planner.assembly.options import option_records
+from planner.assembly.serving import ServedPool, pool_plan, served_pools
+from planner.assembly.workloads import workload_plans
+from planner.baseline import baseline_usd_per_month
+from planner.candidates import Candidates
+from planner.case import Case
+from planner.catalog import TERM_MONTHS
+from planner.plan import (
+    Baseline,
+    CostRange,
+    Costs,
+    FleetLine,
+    Plan,
+    PoolPlan,
+    Proof,
+    RejectionRecord,
+    SlotRecord,
+    WorkloadPlan,
+)
+from planner.ranges import cost_range
+from planner.slots import Slot
+from problems.fleet import Fleet
+from problems.singles import MOST_STEPS
+from solvers.fleet_solver import FleetSolution, Options, Outcome
+
+__all__ = ["assemble_plan"]
+
+
+def assemble_plan(
+    case: Case, candidates: Candidates, fleet: Fleet, solution: FleetSolution, slots: tuple[Slot, ...], options: Options
+) -> Plan:
+    best = solution.best
+    assert best is not None
+    lines = tuple(fleet_lines(case, fleet, best))
+    served = served_pools(candidates, fleet, best)
+    pools = tuple(pool_plan(fleet, pool) for pool in served)
+    workloads = tuple(workload_plans(case, fleet, served, lines, slots))
+    costs = _costs(case, lines, pools, workloads)
+    tokens = sum(w.tokens_per_month for w in workloads)
+    cost, penalty = costs.total(), sum(w.penalty_usd_per_month for w in workloads)
+    objective = cost + penalty
+    bound = min(solution.bound_usd_per_month, objective)
+    return Plan(
+        name=case.name,
+        status=solution.outcome.value,  # type: ignore[arg-type]
+        cost_usd_per_month=cost,
+        penalty_usd_per_month=penalty,
+        bound_usd_per_month=bound,
+        gap_frac=max(0.0, (objective - bound) / objective) if objective else 0.0,
+        usd_per_1m_tokens=1e6 * cost / tokens if tokens else 0.0,
+        tokens_per_month=tokens,
+        costs=costs,
+        baseline=_baseline(case, cost, tokens, _baseline_usd(case, fleet, served, slots)),
+        fleet=lines,
+        pools=pools,
+        workloads=workloads,
+        commitments=tuple(commitments(case, best)),
+        binding=tuple(binding_limits(case, fleet, best, served, lines)),
+        spot_at_p95_usd_per_month=cost + sum(extra_at_p95(case, line) for line in lines),
+        if_throughput_is_off=(
+            CostRange(mid_usd_per_month=objective)
+            if solution.outcome is Outcome.INTERRUPTED
+            else cost_range(candidates, fleet, best, objective, options.time_limit_s)
+        ),
+        options=tuple(option_records(candidates, fleet, served, workloads)),
+        rejected=tuple(RejectionRecord(**vars(r)) for r in candidates.rejected),
+        slots=tuple(SlotRecord(label=s.label, **vars(s)) for s in slots),
+        proof=_proof(case, fleet, solution, options),
+        assumptions=case.assumptions,
+        case_hash=case.hash(),
+        case=case,
+        fleetplan_version=version("fleetplan"),
+    )
+
+
+def _costs(
+    case: Case, lines: tuple[FleetLine, ...], pools: tuple[PoolPlan, ...], workloads: tuple[WorkloadPlan, ...]
+) -> Costs:
+    def paid(*purchases: str) -> float:
+        return float(sum(line.cost_usd_per_month for line in lines if line.purchase in purchases))
+
+    hosted = any(pool.deployments for pool in pools)
+    return Costs(
+        reserved_usd_per_month=paid(*TERM_MONTHS),
+        on_demand_usd_per_month=paid("on-demand"),
+        spot_usd_per_month=paid("spot"),
+        api_usd_per_month=float(sum(w.api_cost_usd_per_month for w in workloads)),
+        caching_usd_per_month=float(sum(w.caching_cost_usd_per_month for w in workloads)),
+        engineers_usd_per_month=case.engineers_usd_per_month if hosted else 0.0,
+    )
+
+
+def _baseline_usd(case: Case, fleet: Fleet, pools: tuple[ServedPool, ...], slots: tuple[Slot, ...]) -> float:
+    """Of the requests that this plan answers."""
+    return sum(
+        baseline_usd_per_month(case, w, pool.answered_per_month(fleet, slots, w))
+        for pool in pools
+        for w in pool.group.members
+    )
+
+
+def _baseline(case: Case, cost: float, tokens: float, usd: float) -> Baseline:
+    api = case.apis[case.baseline]
+    return Baseline(
+        provider=api.provider,
+        model=api.model,
+        cost_usd_per_month=usd,
+        usd_per_1m_tokens=1e6 * usd / tokens if tokens else 0.0,
+        savings_usd_per_month=usd - cost,
+        savings_frac=(usd - cost) / usd if usd else 0.0,
+        source=api.source,
+        date=api.date,
+    )
+
+
+def _proof(case: Case, fleet: Fleet, solution: FleetSolution, options: Options) -> Proof:
+    return Proof(
+        covers=_covers(case, fleet),
+        solver=options.solver,
+        rounds=solution.rounds,
+        columns=solution.columns,
+        servings_left_out=solution.servings_left_out,
+        notes=(*solution.notes, *_coarse_steps(fleet)),
+    )
+
+
+def _covers(case: Case, fleet: Fleet) -> str:
+    """In words, no more than what was searched."""
+    pools = fleet.pools.values()
+    most, shared = max(pool.max_deployments for pool in pools), sum(len(pool.workloads) > 1 for pool in pools)
+    each = f"at most {most} deployments of one model variant" if most > 1 else "one deployment"
+    objective = " and penalties" if any(w.shed_usd_per_request for w in case.workloads) else ""
+    counted = f"{len(fleet.pools) - shared} of one workload with one choice of caching"
+    counted += f", {shared} of several that share replicas" if shared else ""
+    return (
+        f"the cost{objective} of all fleets with {each} in a pool and an API for the rest, over the pools considered "
+        f"({counted}), under the staffing rule, on the candidates listed"
+    )
+
+
+def _coarse_steps(fleet: Fleet) -> tuple[str, ...]:
+    if any(recipe.between is not None for recipe in fleet.recipes):
+        return (f"where more than {MOST_STEPS} replicas are needed, API overflow is tried in steps of several",)
+    return ()

@@ -1,0 +1,79 @@
+"""Which limits a plan reaches: where a little more room might make it cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from planner.assembly.serving import ServedPool
+from planner.case import Case
+from planner.plan import Binding, FleetLine
+from problems.fleet import HOURS_PER_MONTH, Fleet
+from solvers.incumbent import Incumbent, cost_by_month
+
+NEAR_BUDGET_FRAC = 1e-3
+
+
+def binding_limits(
+    case: Case, fleet: Fleet, best: Incumbent, pools: tuple[ServedPool, ...], lines: tuple[FleetLine, ...]
+) -> list[Binding]:
+    return [
+        *_budget(fleet, best),
+        *_gpu_quotas(case, fleet, lines),
+        *_instance_quotas(case, fleet, lines),
+        *_gpu_types(case, lines),
+        *_min_replicas(fleet, pools),
+    ]
+
+
+def _budget(fleet: Fleet, best: Incumbent) -> Iterator[Binding]:
+    if fleet.budget_usd_per_month is not None:
+        months = cost_by_month(fleet, best.paths, best.purchases)
+        near = int((months >= fleet.budget_usd_per_month * (1 - NEAR_BUDGET_FRAC)).sum())
+        if near:
+            yield Binding(
+                limit="budget_usd_per_month",
+                value=fleet.budget_usd_per_month,
+                hours_per_month=near / fleet.months * HOURS_PER_MONTH,
+            )
+
+
+def _gpu_quotas(case: Case, fleet: Fleet, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
+    """Where not one more of the instances in use would fit."""
+    for gpu, most in sorted(case.limits.max_gpus.items()):
+        of = [line for line in lines if line.gpu == gpu]
+        if of:
+            gpus = np.sum([np.array(line.instances_by_slot) * line.gpus_per_instance for line in of], axis=0)
+            full = gpus + min(line.gpus_per_instance for line in of) > most
+            yield from _reached(fleet, "max_gpus", gpu, most, full)
+
+
+def _instance_quotas(case: Case, fleet: Fleet, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
+    for offer, most in sorted(case.limits.max_instances.items()):
+        counts = [line.instances_by_slot for line in lines if line.offer == offer]
+        if counts:
+            yield from _reached(fleet, "max_instances", offer, most, np.sum(counts, axis=0) >= most)
+
+
+def _gpu_types(case: Case, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
+    most = case.limits.max_gpu_types
+    if most is not None and len({line.gpu for line in lines}) >= most:
+        yield Binding(limit="max_gpu_types", value=most, hours_per_month=HOURS_PER_MONTH)
+
+
+def _min_replicas(fleet: Fleet, pools: tuple[ServedPool, ...]) -> Iterator[Binding]:
+    """Where the load of a deployment by itself would need fewer."""
+    for served in pools:
+        held, least = np.zeros(served.pool.slots, dtype=bool), 0
+        for hosted in served.hosted:
+            replicas, least = hosted.use.replicas, hosted.staffing.min_replicas
+            without = replace(hosted.staffing, min_replicas=0).replicas(hosted.load)
+            held |= (replicas > 0) & (replicas <= least) & (without < least)
+        yield from _reached(fleet, "min_replicas", served.key, least, held)
+
+
+def _reached(fleet: Fleet, limit: str, name: str, value: float, where: np.ndarray) -> Iterator[Binding]:
+    if where.any():
+        yield Binding(limit=limit, name=name, value=value, hours_per_month=float(fleet.weight[where].sum()))

@@ -1,0 +1,131 @@
+"""The options: every way to serve each workload by itself with one deployment or an API, and what was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.assembly.serving import ServedPool
+from planner.candidates import Candidates
+from planner.plan import OptionRecord, WorkloadPlan
+from problems.fleet import Fleet
+from problems.recipes import Recipe
+from solvers.incumbent import alone
+from solvers.routing import flows_of
+
+NOBODY = "turned away"
+
+
+def option_records(
+    candidates: Candidates, fleet: Fleet, pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]
+) -> list[OptionRecord]:
+    """Workload by workload, cheapest first."""
+    offers = {key: replace(offer, max_instances=None) for key, offer in fleet.offers.items()}
+    bare = replace(
+        fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, max_gpu_types=None, offers=offers
+    )
+    records = []
+    for told in workloads:
+        served = next(p for p in pools if told.name in p.group.workloads)
+        entries: dict[tuple[str, str], OptionRecord] = {}
+        for recipe in fleet.recipes:
+            if recipe.workloads == (told.name,) and len(recipe.uses) <= 1 and (recipe.uses or recipe.api):
+                found = _record(candidates, bare, recipe, told)
+                known = entries.get((recipe.pool, found.option))
+                if known is None or _cheapest_first(found) < _cheapest_first(known):
+                    entries[recipe.pool, found.option] = found
+        records += sorted(_with_the_chosen(entries, served, told), key=_cheapest_first)
+    return records
+
+
+def _cheapest_first(o: OptionRecord) -> tuple[bool, float, str, str]:
+    return (o.cost_usd_per_month is None, o.cost_usd_per_month or 0.0, o.option, o.caching)
+
+
+def _name(deployments: tuple[str, ...], api: str | None) -> str:
+    return " + ".join(deployments) or (f"api {api}" if api else NOBODY)
+
+
+def _record(candidates: Candidates, bare: Fleet, recipe: Recipe, told: WorkloadPlan) -> OptionRecord:
+    group = candidates.pools[recipe.pool]
+    cost = _cost_by_itself(bare, recipe)
+    candidate = next((c for c in candidates.accepted[recipe.pool] if c.key in recipe.deployments), None)
+    return OptionRecord(
+        workload=told.name,
+        option=_name(recipe.deployments, recipe.api),
+        caching=group.caching[0],
+        shared_with=(),
+        model=candidate.model_key if candidate else None,
+        quantization=candidate.quantization_key if candidate else None,
+        gpu=candidate.offer.gpu if candidate else None,
+        gpus_per_replica=candidate.machine.gpus if candidate else 0,
+        offer=candidate.offer_key if candidate else None,
+        cost_usd_per_month=cost.usd_per_month if cost else None,
+        peak_replicas=cost.peak_replicas if cost else 0,
+        api_share_frac=cost.api_requests_per_month / told.requests_per_month if cost else 0.0,
+        chosen=False,
+    )
+
+
+@dataclass(frozen=True)
+class _ByItself:
+    """What a recipe comes to where nothing else is bought: without engineers and limits, and nothing is shed."""
+
+    usd_per_month: float
+    peak_replicas: int
+    api_requests_per_month: float
+
+
+def _cost_by_itself(bare: Fleet, recipe: Recipe) -> _ByItself | None:
+    recipe = recipe.only(recipe.shed_frac == 0)
+    done = alone(bare, recipe)
+    if done and recipe.uses and not done.paths[0].uses[0].replicas.any():
+        # The API alone would be cheaper; what this deployment costs is seen when it carries everything.
+        done = alone(bare, _everything_on_gpus(bare, recipe))
+    if done is None:
+        return None
+    (path,) = done.paths
+    api_rps = flows_of(bare.pools[path.pool], path, bare.slot_hours).api.sum(axis=1) if path.api else bare.weight * 0
+    return _ByItself(
+        usd_per_month=done.cost_usd_per_month,
+        peak_replicas=max((int(use.replicas.max()) for use in path.uses), default=0),
+        api_requests_per_month=3600 * float(bare.weight @ api_rps),
+    )
+
+
+def _everything_on_gpus(bare: Fleet, recipe: Recipe) -> Recipe:
+    """Work that may wait has all hours for it."""
+    if recipe.deferral is not None:
+        return replace(recipe, api=None, deferral=replace(recipe.deferral, api_usd_per_load_h=None))
+    pool, (use,) = bare.pools[recipe.pool], recipe.uses
+    seconds = next(d.seconds_per_request for d in pool.deployments if d.key == use.deployment)
+    return recipe.only(use.load >= (pool.rate_rps @ seconds)[recipe.slot] * (1 - 1e-9))
+
+
+def _with_the_chosen(
+    entries: dict[tuple[str, str], OptionRecord], served: ServedPool, told: WorkloadPlan
+) -> list[OptionRecord]:
+    """The chosen one is marked.
+
+    What is no option by itself is added at its cost in the plan. So is work that waits, whose cost by itself is rough.
+    """
+    name = _name(tuple(h.use.deployment for h in served.hosted), told.api)
+    key = (served.key, name)
+    if key in entries and served.pool.window is None:
+        return [*(o for k, o in entries.items() if k != key), entries[key].model_copy(update={"chosen": True})]
+    alone_on = served.hosted[0].candidate if len(served.hosted) == 1 else None
+    chosen = OptionRecord(
+        workload=told.name,
+        option=name,
+        caching=told.caching,
+        shared_with=tuple(other for other in served.group.workloads if other != told.name),
+        model=alone_on.model_key if alone_on else None,
+        quantization=alone_on.quantization_key if alone_on else None,
+        gpu=alone_on.offer.gpu if alone_on else None,
+        gpus_per_replica=alone_on.machine.gpus if alone_on else 0,
+        offer=alone_on.offer_key if alone_on else None,
+        cost_usd_per_month=told.cost_usd_per_month,
+        peak_replicas=max(map(sum, zip(*(h.use.replicas.tolist() for h in served.hosted), strict=True)), default=0),
+        api_share_frac=told.api_share_frac,
+        chosen=True,
+    )
+    return [*(o for k, o in entries.items() if k != key), chosen]

@@ -1,0 +1,83 @@
+"""The limits that a plan says it reaches are those that it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planner.checker.buying import gpus_bought
+from planner.checker.facts import MONTH_HOURS, Facts, near
+from planner.checker.money import month_usd
+from planner.checker.serving import staffed
+
+NEAR_BUDGET_FRAC = 1e-3
+Reached = dict[tuple[str, str | None], tuple[float, float]]
+"""the value of a limit, and for how many hours a month it is reached"""
+
+
+def binding_limits_are_told(facts: Facts) -> Iterator[str]:
+    told = {(b.limit, b.name): (b.value, b.hours_per_month) for b in facts.plan.binding}
+    true = _budget(facts) | _quotas(facts) | _kinds_of_gpu(facts) | _minimum(facts)
+    if len(told) < len(facts.plan.binding):
+        yield "a limit is said twice to be reached"
+    for limit, name in sorted(set(true) - set(told), key=str):
+        yield f"the limit {limit}{_of(name)} is reached, which is not said"
+    for limit, name in sorted(set(told) - set(true), key=str):
+        yield f"the limit {limit}{_of(name)} is not reached"
+    for key in set(told) & set(true):
+        if not all(near(a, b) for a, b in zip(told[key], true[key], strict=True)):
+            yield f"the limit {key[0]}{_of(key[1])} is {true[key][0]:g} and reached for {true[key][1]:.10g} h a month"
+
+
+def _of(name: str | None) -> str:
+    return f" of {name}" if name else ""
+
+
+def _hours(facts: Facts, where: list[bool]) -> float:
+    return facts.a_month([float(x) for x in where])
+
+
+def _budget(facts: Facts) -> Reached:
+    budget = facts.case.limits.budget_usd_per_month
+    if budget is None:
+        return {}
+    months = [m for m in range(facts.months) if month_usd(facts, m) >= budget * (1 - NEAR_BUDGET_FRAC)]
+    hours = len(months) / facts.months * MONTH_HOURS
+    return {("budget_usd_per_month", None): (budget, hours)} if months else {}
+
+
+def _quotas(facts: Facts) -> Reached:
+    """GPUs of a kind where not one more of the instances in use would fit; instances where all are in use."""
+    limits, offers, found = facts.case.limits, facts.case.offers, {}
+    used = sorted({line.offer for line in facts.plan.fleet})
+    for gpu, most in limits.max_gpus.items():
+        boxes = {offer: offers[offer].gpus for offer in used if offers[offer].gpu == gpu}
+        if boxes:
+            gpus = [sum(gpus_bought(facts, offer, t) for offer in boxes) for t in facts.slots]
+            found["max_gpus", gpu] = (most, _hours(facts, [n + min(boxes.values()) > most for n in gpus]))
+    for offer, most in limits.max_instances.items():
+        if offer in used:
+            gpus = [gpus_bought(facts, offer, t) for t in facts.slots]
+            found["max_instances", offer] = (most, _hours(facts, [n >= most * offers[offer].gpus for n in gpus]))
+    return {key: (float(most), hours) for key, (most, hours) in found.items() if hours}
+
+
+def _kinds_of_gpu(facts: Facts) -> Reached:
+    most = facts.case.limits.max_gpu_types
+    kinds = {facts.case.offers[line.offer].gpu for line in facts.plan.fleet}
+    return {("max_gpu_types", None): (most, MONTH_HOURS)} if most is not None and len(kinds) >= most else {}
+
+
+def _minimum(facts: Facts) -> Reached:
+    """Where the load of a deployment by itself would need fewer replicas."""
+    found: Reached = {}
+    for pool in facts.plan.pools:
+        held, least = [False] * len(facts.slots), 0
+        for k, d in enumerate(pool.deployments):
+            load, rules = facts.load(pool, k), staffed(facts, pool, k).rules
+            least = rules[0].minimum
+            for t, n in enumerate(d.replicas_by_slot):
+                held[t] |= 0 < n <= least and replace(rules[t], minimum=0).needed(load[t])[1] < least
+        if any(held):
+            found["min_replicas", pool.key] = (least, _hours(facts, held))
+    return found

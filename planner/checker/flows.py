@@ -1,0 +1,91 @@
+"""Every request goes somewhere, and only where it may: to a deployment, an API, another hour, or away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from planner.checker.facts import REL, Facts, Served, near
+from planner.plan import PoolPlan
+
+ALMOST_NOTHING = 1e-9
+"""requests a second that rounding may leave"""
+
+
+def requests_go_where_they_may(facts: Facts, pool: PoolPlan, s: Served) -> Iterator[str]:
+    if len(pool.workloads) > 1:
+        yield from _all_of_it_is_shared(s)
+    yield from _the_api_may_serve(facts, s)
+    yield from _it_may_be_shed(s)
+    yield from _flows_are_demand(facts, s)
+    if not pool.deployments:
+        yield from _nothing_is_left(facts, s)
+    yield from _work_waits_in_its_window(facts, s)
+
+
+def _all_of_it_is_shared(s: Served) -> Iterator[str]:
+    """A shared pool carries all of its workloads."""
+    told = s.told
+    if told.api is not None or told.api_flows or told.shed_flows or told.deployment_flows or told.moves:
+        yield "it shares replicas, so all of its requests must go to them as they come"
+
+
+def _the_api_may_serve(facts: Facts, s: Served) -> Iterator[str]:
+    api = s.told.api
+    if api is None:
+        return
+    if not s.w.api_allowed:
+        yield "requests go to an API although that is forbidden"
+    if api not in facts.case.menu_apis:
+        yield f"requests go to the API {api}, which is not on the menu"
+    if not s.told.api_flows:
+        yield f"no requests go to the API {api}, which it names"
+
+
+def _it_may_be_shed(s: Served) -> Iterator[str]:
+    if s.told.shed_flows and s.w.shed_usd_per_request is None:
+        yield "requests are turned away although that is not allowed"
+
+
+def _flows_are_demand(facts: Facts, s: Served) -> Iterator[str]:
+    told = (s.told.api_flows, s.told.shed_flows, *s.told.deployment_flows)
+    flows = [facts.flow(s.w, flow) for flow in told]
+    for t, demand in enumerate(s.demand):
+        for bucket, rate in enumerate(demand):
+            parts = [flow[t][bucket] for flow in flows]
+            if min(parts) < -ALMOST_NOTHING or sum(parts) > rate * (1 + REL) + ALMOST_NOTHING:
+                yield f"slot {t}: more or less than the demand is sent to the API, a deployment or away"
+                break
+
+
+def _nothing_is_left(facts: Facts, s: Served) -> Iterator[str]:
+    for t, (rate, kept) in enumerate(zip(facts.rates_rps(s.seen), s.kept, strict=True)):
+        if sum(kept) > REL * rate + ALMOST_NOTHING:
+            yield f"slot {t}: nothing serves the requests that are not sent to the API"
+
+
+def _work_waits_in_its_window(facts: Facts, s: Served) -> Iterator[str]:
+    """On the same kind of day of the same month, from the hour it arrives until its deadline, around midnight too."""
+    if not s.told.moves:
+        return
+    if s.w.deadline_h is None:
+        yield "requests wait although it has no deadline"
+        return
+    slots, kept = facts.plan.slots, s.kept
+    moved = [0.0] * len(slots)
+    for move in s.told.moves:
+        begin, end = slots[move.from_slot], slots[move.to_slot]
+        waits_h = (end.hour - begin.hour) % 24
+        if (begin.month, begin.day) != (end.month, end.day) or not 0 < waits_h <= math.floor(s.w.deadline_h):
+            yield f"requests of slot {move.from_slot} wait until slot {move.to_slot}, past the deadline"
+        if move.requests_per_s <= 0:
+            yield f"less than no requests wait from slot {move.from_slot}"
+        moved[move.from_slot] += move.requests_per_s
+    if len({(m.from_slot, m.to_slot) for m in s.told.moves}) < len(s.told.moves):
+        yield "requests of a slot wait for another one twice"
+    for t, demand in enumerate(s.demand):
+        if moved[t] > sum(kept[t]) * (1 + REL) + ALMOST_NOTHING:
+            yield f"slot {t}: more requests wait than there are"
+        shares = [k / d for k, d in zip(kept[t], demand, strict=True) if d > ALMOST_NOTHING]
+        if moved[t] and not all(near(share, shares[0]) for share in shares):
+            yield f"slot {t}: requests of all lengths wait alike, but not of all lengths alike go to the API"

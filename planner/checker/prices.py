@@ -1,0 +1,78 @@
+"""What the case charges: for instances by the hour or by commitment, and for requests at an API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.case import Case, Workload
+from planner.catalog import ApiPrices, HourlyPrice, SpotPrice, UpfrontPrice
+from planner.checker.caching import cached_at_an_api
+from planner.checker.facts import MONTH_HOURS
+
+TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, "reserved-3y-upfront": 36}
+"""ways to buy that hold an instance for a term"""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Of one instance bought in one way."""
+
+    usd_per_h: float
+    """all in: spot at its median, a payment up front spread over the term"""
+    upfront_usd: float
+    later_usd_per_h: float
+    """what is paid for an hour when it comes"""
+    at_p95_usd_per_h: float
+    """where spot stays at the 95th percentile of its price"""
+    source: str
+    date: str | None
+    assumption: str | None
+
+
+def price_of(case: Case, offer: str, purchase: str) -> Price | None:
+    """None where it is not sold in this way."""
+    prices = case.offers[offer].prices
+    ways = {
+        "on-demand": prices.on_demand,
+        "spot": prices.spot,
+        "reserved-1y": prices.reserved_1y,
+        "reserved-3y": prices.reserved_3y,
+        "reserved-1y-upfront": prices.reserved_1y_upfront,
+        "reserved-3y-upfront": prices.reserved_3y_upfront,
+    }
+    price = ways.get(purchase)
+    if price is None:
+        return None
+    all_in, later, upfront, p95 = _figures(price, TERM_MONTHS.get(purchase, 0))
+    return Price(all_in, upfront, later, p95, price.source, price.date, price.assumption)
+
+
+def _figures(price: HourlyPrice | SpotPrice | UpfrontPrice, months: int) -> tuple[float, float, float, float]:
+    if isinstance(price, SpotPrice):
+        return price.p50_usd_per_h, price.p50_usd_per_h, 0.0, price.p95_usd_per_h
+    if isinstance(price, UpfrontPrice):
+        all_in = price.usd_per_h + price.upfront_usd / (months * MONTH_HOURS)
+        return all_in, price.usd_per_h, price.upfront_usd, all_in
+    return price.usd_per_h, price.usd_per_h, 0.0, price.usd_per_h
+
+
+def request_usd(case: Case, w: Workload, api: str) -> list[float]:
+    """What one request of each length costs at an API; at its batch price where it may wait for that and it is less."""
+    entry = case.apis[api]
+    usual = _by_length(entry, w)
+    if entry.batch is None or entry.batch.turnaround_h > w.api_wait_h:
+        return usual
+    return [min(a, b) for a, b in zip(usual, _by_length(entry.batch, w), strict=True)]
+
+
+def _by_length(prices: ApiPrices, w: Workload) -> list[float]:
+    """The input of a request decides the tier of all its tokens."""
+    each = []
+    for b in w.buckets:
+        tiers = sorted(prices.tiers, key=lambda t: t.above_input_tokens)
+        tier = [t for t in tiers if t.above_input_tokens == 0 or t.above_input_tokens < b.input_tokens][-1]
+        found = tier.cached_input_usd_per_1m
+        cached, usual = cached_at_an_api(w, b.input_tokens), tier.input_usd_per_1m
+        usd = (b.input_tokens - cached) * usual + cached * (usual if found is None else found)
+        each.append((usd + b.output_tokens * tier.output_usd_per_1m) / 1e6)
+    return each

@@ -1,0 +1,19 @@
+"""What was considered and cannot be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why something on the menu cannot serve a workload."""
+
+    workload: str
+    candidate: str
+    reason: str
+    limit: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.candidate}: {self.reason} ({self.value} against {self.limit})"

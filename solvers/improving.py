@@ -1,0 +1,231 @@
+"""Better plans from plans: each workload in turn answers best to what the others have bought.
+
+With the others' GPUs and the commitments given, the slots of a workload are independent: a serving costs what its GPUs
+add to the boxes of its offers in that slot, which is nothing where a box has room. So the best answer over all recipes
+is exact and cheap, and rounds of answers fill boxes that rounding left half empty.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from problems.deferring import cheapest_counts, least_usd
+from problems.fleet import HOURS_PER_MONTH, Fleet
+from problems.purchase import Purchase, cheapest_purchase, hourly_usd, starting_usd_per_h
+from problems.recipes import Recipe
+from solvers.incumbent import Incumbent, complete, in_order, incumbent_of
+
+MOST_SWEEPS = 20
+TRIED_WAYS = 8
+"""ways to serve a workload that are tried before a plan is given up"""
+WAITING_WAYS = 3
+"""of the recipes for work that may wait, how many are worked out: those that could be cheapest"""
+WORTH_FRAC = 1e-7
+"""a change must save this share of the cost"""
+
+
+def improved(fleet: Fleet, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+    """The plan after rounds of best answers, until none saves anything; limits of the fleet are kept."""
+    state = _Plan(fleet, plan)
+    order = list(dict.fromkeys(recipe.workloads for recipe in fleet.recipes))
+    by_workloads: dict[tuple[str, ...], list[Recipe]] = {}
+    for recipe in fleet.recipes:
+        by_workloads.setdefault(recipe.workloads, []).append(recipe)
+    quiet = 0
+    for _ in range(MOST_SWEEPS):
+        for workloads in order:
+            if deadline is not None and time.monotonic() >= deadline:
+                return state.finished(plan)
+            quiet = 0 if state.answer(workloads, by_workloads) else quiet + 1
+            if quiet >= len(order):
+                return state.finished(plan)
+    return state.finished(plan)
+
+
+def built_up(fleet: Fleet) -> Incumbent | None:
+    """One workload after the other, each in the cheapest way beside the others that keeps the limits; None if stuck."""
+    state = _Plan(fleet, Incumbent((), {}, 0.0))
+    for w in sorted(fleet.workloads, key=lambda w: len(fleet.recipes_of[w])):
+        own = [fleet.recipes[r] for r in fleet.recipes_of[w] if fleet.recipes[r].workloads == (w,)]
+        if not any(state.take(path) for _, path in state.by_cost(own)[:TRIED_WAYS]):
+            return None
+    return state.as_it_is()
+
+
+def with_fewer_offers(fleet: Fleet, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+    """The plan after giving up offers of several GPUs, one at a time, wherever that saves anything."""
+    for g in sorted(plan.purchases, key=lambda g: -fleet.offers[g].box):
+        if fleet.offers[g].box == 1 or g not in plan.purchases or (deadline and time.monotonic() >= deadline):
+            continue
+        rest = replace(fleet, recipes=tuple(r for r in fleet.recipes if g not in r.offers))
+        state = _Plan(rest, plan)
+        leaving = [path for path in plan.paths if g in path.offers]
+        if all(state.leave(path) for path in leaving):
+            tried = improved(rest, state.as_it_is(), deadline)
+            tried = improved(fleet, tried, deadline)
+            if tried.objective < plan.objective:
+                plan = tried
+    return plan
+
+
+class _Plan:
+    """Paths, their use of each offer, and what is bought for it."""
+
+    def __init__(self, fleet: Fleet, plan: Incumbent) -> None:
+        self.fleet = fleet
+        self.paths = {path.workloads: path for path in plan.paths}
+        slots = len(fleet.slot_hours)
+        self.gpus = {g: np.zeros(slots) for g in fleet.offers}
+        self.firm = {g: np.zeros(slots) for g in fleet.offers}
+        for path in plan.paths:
+            self._add(path, 1)
+        self.bought = dict(plan.purchases)
+        self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
+
+    def finished(self, before: Incumbent) -> Incumbent:
+        after = complete(self.fleet, in_order(self.fleet, self.paths.values()))
+        return after if after is not None and after.objective < before.objective else before
+
+    def as_it_is(self) -> Incumbent:
+        return incumbent_of(self.fleet, in_order(self.fleet, self.paths.values()), self.bought)
+
+    def leave(self, path: Recipe) -> bool:
+        """Serve the workloads of a path without its offers, whatever that costs; False where nothing can."""
+        self._add(path, -1)
+        del self.paths[path.workloads]
+        groups = [path.workloads, *((w,) for w in path.workloads)] if len(path.workloads) > 1 else [path.workloads]
+        for group in groups:
+            best = self._best(r for r in self.fleet.recipes if r.workloads == group)
+            if best is not None:
+                self._add(best, 1)
+                self.paths[group] = best
+                if group == path.workloads:
+                    break
+        if {w for group in self.paths for w in group} != set(self.fleet.workloads):
+            return False
+        whole = complete(self.fleet, in_order(self.fleet, self.paths.values()))
+        if whole is None:
+            return False
+        self.bought = dict(whole.purchases)
+        self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
+        return True
+
+    def answer(self, workloads: tuple[str, ...], recipes: dict[tuple[str, ...], list[Recipe]]) -> bool:
+        """Serve these workloads together in the cheapest way there is, if that saves anything."""
+        replaced = [path for path in self.paths.values() if not set(workloads).isdisjoint(path.workloads)]
+        others = sorted({w for path in replaced for w in path.workloads} - set(workloads))
+        for path in replaced:
+            self._add(path, -1)
+        chosen: list[Recipe] = []
+        for group in (workloads, *((w,) for w in others)):
+            best = self._best(recipes.get(group, []))
+            if best is None:
+                break
+            chosen.append(best)
+            self._add(best, 1)
+        done = len(chosen) == 1 + len(others) and self._accept(replaced, chosen)
+        if not done:
+            for path in chosen:
+                self._add(path, -1)
+            for path in replaced:
+                self._add(path, 1)
+        return done
+
+    def take(self, path: Recipe) -> bool:
+        """Add a path if the limits allow it."""
+        whole = complete(self.fleet, in_order(self.fleet, (*self.paths.values(), path)))
+        if whole is None:
+            return False
+        self._add(path, 1)
+        self.paths[path.workloads] = path
+        self.bought = dict(whole.purchases)
+        self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
+        return True
+
+    def _best(self, recipes: Iterable[Recipe]) -> Recipe | None:
+        """The cheapest recipe beside what the others use, with the best serving of each slot."""
+        ranked = self.by_cost(recipes)
+        return ranked[0][1] if ranked else None
+
+    def by_cost(self, recipes: Iterable[Recipe]) -> list[tuple[float, Recipe]]:
+        """Recipes with their best servings, the cheapest first."""
+        fleet = self.fleet
+        found: list[tuple[float, Recipe]] = []
+        waiting: list[tuple[float, Recipe, np.ndarray]] = []
+        team = fleet.team_usd_per_month and not any(p.self_hosted for p in self.paths.values())
+        for recipe in recipes:
+            usd = recipe.usd_per_h + recipe.penalty_usd_per_h
+            t = recipe.slot
+            for g in recipe.offers:
+                held = sum(self.bought[g].reserved.values()) if g in self.bought else 0
+                now = hourly_usd(fleet.offers[g], held, self.gpus[g], self.firm[g])
+                then = hourly_usd(
+                    fleet.offers[g], held, self.gpus[g][t] + recipe.gpus_on(g), self.firm[g][t] + recipe.firm_gpus_on(g)
+                )
+                usd = usd + then - now[t]
+            cost = usd * fleet.weight[t]
+            more = fleet.team_usd_per_month if team and recipe.self_hosted else 0.0
+            if recipe.deferral is not None:
+                waiting.append((least_usd(recipe, cost, fleet.weight) + more, recipe, cost))
+                continue
+            chosen = recipe.first_of_each_slot(cost)
+            total = float(cost[chosen].sum()) + more
+            if np.isfinite(total):
+                found.append((total, recipe.only(chosen)))
+        for _, recipe, cost in sorted(waiting, key=lambda item: item[0])[:WAITING_WAYS]:
+            total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
+            if np.isfinite(total):
+                found.append((total, path))
+        return sorted(found, key=lambda item: item[0])
+
+    def _accept(self, replaced: list[Recipe], chosen: list[Recipe]) -> bool:
+        """Buy anew what changes; keep it where the plan gets cheaper and its limits hold."""
+        touched = {g for path in (*replaced, *chosen) for g in path.offers}
+        bought: dict[str, Purchase] = {}
+        cost: dict[str, float] = {}
+        for g in touched:
+            if self.gpus[g].any():
+                purchase = cheapest_purchase(self.fleet, g, self.gpus[g], self.firm[g])
+                if purchase is None:
+                    return False
+                bought[g], cost[g] = purchase, self._cost(g, purchase)
+        saved = sum(self._other(p) for p in replaced) + sum(self.cost.get(g, 0.0) for g in touched)
+        saved -= sum(self._other(p) for p in chosen) + sum(cost.values())
+        kept = {w: p for w, p in self.paths.items() if not any(p is old for old in replaced)}
+        paths = kept | {path.workloads: path for path in chosen}
+        saved += self.fleet.team_usd_per_month * (_hosted(self.paths) - _hosted(paths))
+        if saved <= WORTH_FRAC * sum(self.cost.values()) + 1e-9:
+            return False
+        limited = self.fleet.limited or self.fleet.max_gpu_types is not None
+        if limited and complete(self.fleet, in_order(self.fleet, paths.values())) is None:
+            return False
+        for g in touched:
+            self.bought.pop(g, None)
+            self.cost.pop(g, None)
+        self.bought |= bought
+        self.cost |= cost
+        self.paths = paths
+        return True
+
+    def _add(self, path: Recipe, sign: int) -> None:
+        for g in path.offers:
+            self.gpus[g][path.slot] += sign * path.gpus_on(g)
+            self.firm[g][path.slot] += sign * path.firm_gpus_on(g)
+
+    def _other(self, path: Recipe) -> float:
+        return float(self.fleet.weight[path.slot] @ (path.usd_per_h + path.penalty_usd_per_h))
+
+    def _cost(self, g: str, bought: Purchase) -> float:
+        offer = self.fleet.offers[g]
+        usd = bought.on_demand * (offer.on_demand_usd_per_h or 0.0) + bought.spot * (offer.spot_usd_per_h or 0.0)
+        usd = usd + starting_usd_per_h(self.fleet, offer, bought.on_demand, bought.spot)
+        held = sum(n * offer.reserved_usd_per_h[k] for k, n in bought.reserved.items())
+        return float(usd @ self.fleet.weight) + held * HOURS_PER_MONTH
+
+
+def _hosted(paths: dict[tuple[str, ...], Recipe]) -> bool:
+    return any(path.self_hosted for path in paths.values())

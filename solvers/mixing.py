@@ -1,0 +1,215 @@
+"""Which mixes of deployments are worth having, at given prices.
+
+Mixes of two are too many to write down, so they are looked for when prices are known: a cheap bound for all of them,
+the exact recipe for those whose bound is low enough. What is not written down is still accounted for: every call says
+how little the mixes left aside could cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from problems.fleet import Fleet
+from problems.pairs import (
+    Member,
+    MemberPrices,
+    Outlet,
+    member_of,
+    most_replicas,
+    pair_bounds,
+    pair_recipe,
+    pair_value,
+    too_large,
+)
+from problems.pools import Api, Pool
+from problems.pricing import Prices
+from problems.recipes import Recipe
+from solvers.mix_slots import Memory
+from solvers.mixes import best_mix
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Mixes at given prices, measured against what the prices pay for the workloads of their pool."""
+
+    recipes: list[Recipe]
+    """those that cost no more than the window allows, the most worthwhile first"""
+    least_left: dict[tuple[str, ...], float]
+    """how little the others cost, at least, by the workloads of their pool"""
+
+
+class Mixes:
+    """The mixes of a fleet's pools that are not among its recipes yet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.written: set[Key] = set()
+        self._members: dict[str, list[list[Member]]] = {}
+        self.pools = [pool for pool in fleet.pools.values() if pool.max_deployments > 1 and pool.window is None]
+        self._solved: Memory = {}
+
+    def not_covered(self) -> str | None:
+        """What is left out of mixes of two, in words; None where nothing is."""
+        large = any(
+            d.staffing_in_a_mix is not None and d.variant in variants and too_large(pool, d)
+            for pool in self.pools
+            if pool.max_deployments == 2 and pool.slots > 1
+            for variants in [_of_several(pool)]
+            for d in pool.deployments
+        )
+        if not large:
+            return None
+        return f"mixes of two are tried where each needs at most {most_replicas(len(self.fleet.slot_hours))} replicas"
+
+    def find(self, prices: Prices, paid: dict[str, float], window: float, most: int) -> Found:
+        """Mixes whose cost exceeds what is paid for their workloads by less than the window, at most so many a pool.
+
+        They count as written down from now on.
+        """
+        recipes: list[tuple[float, Recipe]] = []
+        least: dict[tuple[str, ...], float] = {}
+        for pool in self.pools:
+            wanted = sum(paid[w] for w in pool.workloads)
+            if pool.max_deployments > 2 or pool.slots == 1:
+                larger, left = self._of_any_number(pool, prices, wanted, window)
+                recipes += larger
+                least[pool.workloads] = min(least.get(pool.workloads, np.inf), left)
+                continue
+            left = np.inf
+            cheap: list[tuple[float, _Mix]] = []
+            for mix in self._by_bound(pool, prices, wanted + window):
+                if mix.bound >= wanted + window:
+                    left = min(left, mix.bound)
+                    break
+                value = mix.value()
+                if value < wanted + window:
+                    cheap.append((value, mix))
+                else:
+                    left = min(left, value)
+            cheap.sort(key=lambda found: found[0])
+            for value, mix in cheap[:most]:
+                recipe = mix.recipe()
+                self.written.add(mix.key)
+                if recipe is not None:
+                    recipes.append((value - wanted, recipe))
+            left = min([left, *(value for value, _ in cheap[most:])])
+            least[pool.workloads] = min(least.get(pool.workloads, np.inf), left)
+        recipes.sort(key=lambda found: found[0])
+        return Found([recipe for _, recipe in recipes], least)
+
+    def _of_any_number(
+        self, pool: Pool, prices: Prices, wanted: float, window: float
+    ) -> tuple[list[tuple[float, Recipe]], float]:
+        """The best mix with each API, where it is new, and how little any mix costs, written down or not."""
+        team = sum(prices.team_usd[w] for w in pool.workloads)
+        found: list[tuple[float, Recipe]] = []
+        least = np.inf
+        for api in pool.apis or (None,):
+            mix = best_mix(self.fleet, pool, api, prices, memory=self._solved, below=wanted + window - team)
+            least = min(least, mix.bound + team)
+            if mix.path is not None and mix.cost + team < wanted + window:
+                key = (*mix.path.key, *(use.replicas.tobytes() for use in mix.path.uses))
+                if key not in self.written:
+                    self.written.add(key)
+                    found.append((mix.cost + team - wanted, mix.path))
+        return found, least
+
+    def _members_of(self, pool: Pool) -> list[list[Member]]:
+        """Deployments that may be mixed, by model variant."""
+        if pool.key not in self._members:
+            by_variant: dict[str, list[Member]] = {}
+            for d in pool.deployments:
+                member = member_of(pool, d) if self.fleet.offers[d.offer].for_sale else None
+                if member is not None:
+                    by_variant.setdefault(d.variant, []).append(member)
+            self._members[pool.key] = [members for members in by_variant.values() if len(members) > 1]
+        return self._members[pool.key]
+
+    def _by_bound(self, pool: Pool, prices: Prices, below: float) -> list[_Mix]:
+        """All mixes of a pool that are not written down, those with the lowest bound first."""
+        found: list[_Mix] = []
+        for members in self._members_of(pool):
+            found += self._mixes_of(pool, members, prices, below)
+        found.sort(key=lambda mix: (mix.bound, mix.key[1:3]))
+        return found
+
+    def _mixes_of(self, pool: Pool, members: list[Member], prices: Prices, below: float) -> list[_Mix]:
+        whole = [self._replicas_usd(pool, m, prices, shared=False) for m in members]
+        sharpened = bool(prices.box_usd or prices.rounded_usd)
+        shared = [self._replicas_usd(pool, m, prices, shared=True) for m in members] if sharpened else whole
+        offers = np.array([m.deployment.offer for m in members])
+        same_offer = offers[:, None] == offers[None, :]
+        weight = self.fleet.weight
+        fixed = float((pool.fixed_by_slot * weight * prices.usd_factor).sum())
+        fixed += sum(prices.team_usd[w] for w in pool.workloads)
+        shed = []
+        if pool.shed_usd_per_request is not None:
+            shed = [Outlet(pool.shed_usd_per_request, 3600 * weight * prices.in_dollars)]
+        apis: tuple[Api | None, ...] = pool.apis or (None,)
+        found: list[_Mix] = []
+        for api in apis:
+            outlets = [Outlet(api.usd_per_request, 3600 * weight * prices.usd_factor), *shed] if api else shed
+            each_outlet = [o.weight[:, None] * o.usd_per_request[None, :] for o in outlets]
+            outlet_usd = np.minimum.reduce(each_outlet) if outlets else None
+            bounds = pair_bounds(pool, members, MemberPrices(whole, outlet_usd), below - fixed) + fixed
+            if sharpened:
+                shared_bounds = pair_bounds(pool, members, MemberPrices(shared, outlet_usd), below - fixed) + fixed
+                bounds = np.where(same_offer, shared_bounds, bounds)
+            for i, j in zip(*np.nonzero(np.isfinite(bounds)), strict=True):
+                first, second = members[i].deployment.key, members[j].deployment.key
+                key = (pool.key, first, second, api.key if api else None)
+                if key not in self.written:
+                    two, usd = (members[i], members[j]), shared if same_offer[i, j] else whole
+                    found.append(_Mix(key, float(bounds[i, j]), pool, two, (usd[i], usd[j]), api, outlets, fixed))
+        return found
+
+    def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:
+        """What so many replicas of a member cost [slot, count]; boxes shared with another member count in parts."""
+        d, box = m.deployment, self.fleet.offers[m.deployment.offer].box
+        usd = np.zeros(m.firm.shape)
+        for kind, replicas, gpu_usd in (
+            ("in-use", np.broadcast_to(m.counts, m.firm.shape), prices.gpu_usd),
+            ("firm", m.firm, prices.firm_usd),
+        ):
+            gpus = replicas * d.gpus_per_replica
+            boxes = gpus / box if shared else -(-gpus // box)
+            usd = usd + gpu_usd[d.offer][:, None] * gpus
+            for w in pool.workloads:
+                if (kind, w, d.offer) in prices.box_usd:
+                    usd = usd + prices.box_usd[kind, w, d.offer][:, None] * boxes
+            slots = np.arange(len(usd))
+            for cut in prices.rounded_usd:
+                if (cut.cuts.kind, cut.cuts.offer) == (kind, d.offer) and not shared:
+                    counts = range(gpus.shape[1])
+                    usd = usd + np.stack([cut.usd_of(pool.workloads, slots, gpus[:, k]) for k in counts], axis=1)
+        return usd
+
+
+def _of_several(pool: Pool) -> set[str]:
+    """Model variants with more than one deployment in a pool."""
+    seen: set[str] = set()
+    return {d.variant for d in pool.deployments if d.variant in seen or seen.add(d.variant)}  # type: ignore[func-returns-value]
+
+
+@dataclass(frozen=True, eq=False)
+class _Mix:
+    """Two deployments of a pool at given prices."""
+
+    key: Key
+    bound: float
+    pool: Pool
+    members: tuple[Member, Member]
+    usd: tuple[np.ndarray, np.ndarray]
+    api: Api | None
+    outlets: list[Outlet]
+    fixed_usd: float
+
+    def value(self) -> float:
+        return self.fixed_usd + pair_value(self.pool, *self.members, self.usd, self.outlets)
+
+    def recipe(self) -> Recipe | None:
+        return pair_recipe(self.pool, *self.members, self.api)

@@ -1,0 +1,44 @@
+"""A plan out of the LP: a program over the paths at hand, boxes in parts, then rounded up and improved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from problems.fleet import master
+from problems.pricing import price_recipe
+from problems.recipes import Recipe
+from solvers.column_generation import ColumnGeneration
+from solvers.columns import from_solution
+from solvers.incumbent import Incumbent, limits_are_kept
+from solvers.solve import SolverName, solve_mip
+
+PATHS_OF_A_POOL = 12
+
+
+def rounded_plan(generation: ColumnGeneration, solver: SolverName, time_limit_s: float) -> Incumbent | None:
+    """The program over the paths that are nearest to paying, with half a box charged for every offer in use."""
+    fleet = replace(
+        generation.fleet, recipes=near_paths(generation), boxes_in_parts=True, own_boxes=frozenset(), rounded={}
+    )
+    model, v = master(fleet)
+    result = solve_mip(model, solver=solver, gap_frac=2e-3, time_limit_s=time_limit_s, node_limit=2000)
+    if result.x is None:
+        return None
+    whole = replace(fleet, boxes_in_parts=False)
+    plan = from_solution(whole, v, result.x)
+    return plan if plan is not None and limits_are_kept(whole, plan) else None
+
+
+def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
+    """Of each pool the paths that cost least beyond what the best prices pay, and those the LP leans on."""
+    prices = generation.prices
+    by_pool: dict[tuple[str, ...], list[tuple[float, int]]] = {}
+    for k, path in enumerate(generation.paths):
+        value = price_recipe(generation.fleet, path, prices).value
+        by_pool.setdefault(path.workloads, []).append((value, k))
+    chosen: set[int] = set(np.flatnonzero(generation.weights > 1e-3).tolist())
+    for found in by_pool.values():
+        chosen.update(k for _, k in sorted(found)[:PATHS_OF_A_POOL])
+    return tuple(generation.paths[k] for k in sorted(chosen))

@@ -1,0 +1,135 @@
+"""The rules of serving, one number at a time: replicas for a load, firm replicas, routing, work that waits.
+
+Nothing here knows recipes. Staffing is searched count by count and by bisection; routing is a linear program solved by
+trying every vertex of its dual; work that waits is a flow, found from every cut.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+
+from problems.pools import Deployment, Pool
+from problems.staffing import Staffing
+
+TINY = 1e-9
+
+
+def in_slot(staffing: Staffing, slot: int, slots: int) -> Staffing:
+    """The rule in one slot: the rate may vary more in some slots than in others."""
+    s = staffing
+    v = float(np.broadcast_to(np.asarray(s.rate_cv, dtype=float), (slots,))[slot])
+    return Staffing(s.z, s.arrival_scv, v, s.batch, s.min_replicas, s.most_load)
+
+
+@cache
+def replicas_for(staffing: Staffing, load: float) -> int:
+    """The first count that covers the mean and z standard deviations, with no replica too busy."""
+    if load <= 0:
+        return 0
+    n = staffing.min_replicas
+    while load + spread(staffing, load) > n + TINY or load / staffing.most_load > n + TINY:
+        n += 1
+    return n
+
+
+def spread(s: Staffing, load: float) -> float:
+    arrivals = load * (1 + s.arrival_scv) / 2 / s.batch
+    return s.z * math.sqrt(arrivals + (s.rate_cv * load) ** 2)
+
+
+@cache
+def most_load(staffing: Staffing, n: int) -> float:
+    """The largest load that n replicas cover, by bisection; none for fewer than the minimum."""
+    if n < staffing.min_replicas:
+        return 0.0
+    low, high = 0.0, n * staffing.most_load
+    if high + spread(staffing, high) <= n:
+        return high
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle + spread(staffing, middle) <= n else (low, middle)
+    return low
+
+
+def firm_count(pool: Pool, d: Deployment, staffing: Staffing, load: float, n: int) -> int:
+    """Replicas that must not be spot: a reclaim takes one zone, and what is left must hold the critical load."""
+    if not pool.spot_allowed:
+        return n
+    if not d.spot_allowed and pool.critical_share > 0:
+        return n
+    needed = min(n, replicas_for(staffing, pool.critical_share * load))
+    return max(0, n - d.spot_zones * (n - needed))
+
+
+def least_outlet_cost(
+    rates: list[float], seconds: list[list[float]], rooms: np.ndarray, prices: list[float] | None
+) -> np.ndarray:
+    """What leaving costs, per second, when deployments have room for these loads [row, deployment]; inf: impossible.
+
+    Requests of bucket b take seconds[d][b] of a replica (inf: cannot be served there) or leave at prices[b]; without
+    prices none may leave. Linear duality: the cost is the largest of
+
+        sum_b rate_b min(price_b, seconds_1b m_1, seconds_2b m_2) - room_1 m_1 - room_2 m_2    over m >= 0,
+
+    and without prices all can be served if that is never above zero. It is largest at a vertex, so all are tried.
+    """
+    asked = [b for b, rate in enumerate(rates) if rate > 0]
+    if prices is None:
+        if any(all(math.isinf(of[b]) for of in seconds) for b in asked):
+            return np.full(len(rooms), math.inf)
+        worst = np.full(len(rooms), -math.inf)
+        for m in _directions(seconds, asked):
+            demand = sum(rates[b] * min(_times(of[b], m[d]) for d, of in enumerate(seconds)) for b in asked)
+            worst = np.maximum(worst, demand - rooms @ np.array(m))
+        return np.where(worst <= TINY, 0.0, math.inf)
+    best = np.zeros(len(rooms))
+    for m in _vertices(seconds, prices, asked):
+        value = sum(rates[b] * min([prices[b], *(_times(of[b], m[d]) for d, of in enumerate(seconds))]) for b in asked)
+        best = np.maximum(best, value - rooms @ np.array(m))
+    return best
+
+
+def _times(seconds: float, price: float) -> float:
+    return math.inf if math.isinf(seconds) else seconds * price
+
+
+def _directions(seconds: list[list[float]], asked: list[int]) -> list[tuple[float, ...]]:
+    """Ratios of the prices of one or two deployments at which a bucket changes sides."""
+    if len(seconds) == 1:
+        return [(1.0,)]
+    both = [b for b in asked if math.isfinite(seconds[0][b]) and math.isfinite(seconds[1][b])]
+    return [(1.0, 0.0), (0.0, 1.0), *((seconds[1][b], seconds[0][b]) for b in both)]
+
+
+def _vertices(seconds: list[list[float]], prices: list[float], asked: list[int]) -> list[tuple[float, ...]]:
+    """Where a bucket is indifferent between leaving and a deployment, for each deployment, or between the two."""
+    steps = [[0.0, *(prices[b] / of[b] for b in asked if math.isfinite(of[b]))] for of in seconds]
+    found = list(itertools.product(*steps))
+    if len(seconds) == 2:
+        one, two = seconds
+        for b in asked:
+            if math.isfinite(one[b]) and math.isfinite(two[b]):
+                found += [(m, m * one[b] / two[b]) for m in steps[0]]
+                found += [(m * two[b] / one[b], m) for m in steps[1]]
+    return found
+
+
+def work_done(work: np.ndarray, window: np.ndarray, room: list[np.ndarray]) -> np.ndarray:
+    """The most of the waiting work that can be done in time, given room slot by slot (arrays that broadcast).
+
+    The largest flow is the smallest cut: for every set of arrivals, the others and the room that the set can reach.
+    """
+    slots = range(len(work))
+    least: np.ndarray = np.array(math.inf)
+    for size in range(len(work) + 1):
+        for held in itertools.combinations(slots, size):
+            cut: np.ndarray = np.array(float(sum(work[s] for s in slots if s not in held)))
+            for t in slots:
+                if any(window[s, t] for s in held):
+                    cut = cut + room[t]
+            least = np.minimum(least, cut)
+    return least

@@ -1,0 +1,67 @@
+"""Plans out of the LP: complete, within all limits, and no cheaper than the bound."""
+
+from __future__ import annotations
+
+import pytest
+from fleets import Case, random_case
+from oracle.cases import lever_case
+from oracle.plans import check_plan
+
+from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
+from solvers.incumbent import limits_are_kept
+from solvers.rounding import PATHS_OF_A_POOL, near_paths, rounded_plan
+
+SEEDS = [*range(500, 506), *range(1000, 1016)]
+
+
+def case_of(seed: int) -> Case:
+    return random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
+
+
+def generated(case: Case) -> ColumnGeneration | None:
+    """None where no plan exists."""
+    fleet = case.fleet
+    generation = ColumnGeneration(fleet, lambda n, bound: None)
+    if not all(generation.fleet.recipes_of[w] for w in fleet.workloads):
+        return None
+    return generation if generation.run(CONVERGED_FRAC).feasible else None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_rounded_plan_keeps_every_rule(seed: int) -> None:
+    case = case_of(seed)
+    generation = generated(case)
+    if generation is None:
+        return
+    plan = rounded_plan(generation, "cbc", 10.0)
+    if plan is None:
+        assert case.fleet.limited or case.max_gpu_types is not None
+        return
+    assert limits_are_kept(case.fleet, plan)
+    check_plan(case, plan)
+    assert plan.objective >= generation.bound * (1 - 1e-6)
+
+
+def test_most_of_them_are_near_the_bound() -> None:
+    near = found = 0
+    for seed in SEEDS[:10]:
+        generation = generated(case_of(seed))
+        plan = rounded_plan(generation, "cbc", 10.0) if generation is not None else None
+        if plan is not None and generation is not None:
+            found += 1
+            near += plan.objective <= generation.bound * 1.25
+    assert found >= 4
+    assert near >= found / 2
+
+
+def test_the_program_is_small_and_knows_what_the_lp_leans_on() -> None:
+    generation = generated(case_of(1004))
+    assert generation is not None
+    near = near_paths(generation)
+    by_workloads: dict[tuple[str, ...], int] = {}
+    for path in near:
+        by_workloads[path.workloads] = by_workloads.get(path.workloads, 0) + 1
+    leant_on = [path for path, w in zip(generation.paths, generation.weights, strict=True) if w > 1e-3]
+    assert leant_on
+    assert all(any(path is other for other in near) for path in leant_on)
+    assert all(n <= PATHS_OF_A_POOL + len(leant_on) for n in by_workloads.values())
