@@ -44,7 +44,7 @@ class Member:
 
 
 def most_replicas(slots: int) -> int:
-    """Replicas up to which a deployment may be part of a mix of two: all pairs of counts are tabled."""
+    """Replicas up to which all counts of a deployment are tried in a mix of two; of more, as many counts."""
     return int((MOST_ENTRIES / slots) ** 0.5)
 
 
@@ -57,14 +57,17 @@ def too_large(pool: Pool, d: Deployment) -> bool:
 
 
 def member_of(pool: Pool, d: Deployment) -> Member | None:
-    """None where it cannot be part of a mix, or would be too large a part."""
+    """None where it cannot be part of a mix. Of a large one not every count is tried."""
     staffing = d.staffing_in_a_mix
-    if staffing is None or too_large(pool, d):
+    if staffing is None:
         return None
     load = load_by_slot(pool, d)
     needed = staffing.replicas(load)
     most = int(needed.max(initial=0))
     counts = np.r_[0, np.arange(staffing.min_replicas, most + 1)]
+    if too_large(pool, d):
+        tried = np.linspace(staffing.min_replicas, most, most_replicas(pool.slots)).round().astype(int)
+        counts = np.unique(np.r_[0, tried])
     carried = staffing.carried_load(counts)
     firm = _firm(pool, d, staffing, load, counts, carried)
     return Member(d, counts, carried, firm, np.searchsorted(counts, needed))

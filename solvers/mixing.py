@@ -30,6 +30,8 @@ from solvers.mix_slots import Memory
 from solvers.mixes import best_mix
 
 Key = tuple[object, ...]
+LARGE_MIXES = "mixes of two large deployments are tried at"
+"""how the note begins that says what of mixes is not covered"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,7 @@ class Mixes:
         )
         if not large:
             return None
-        return f"mixes of two are tried where each needs at most {most_replicas(len(self.fleet.slot_hours))} replicas"
+        return f"{LARGE_MIXES} {most_replicas(len(self.fleet.slot_hours))} counts of replicas"
 
     def find(self, prices: Prices, paid: dict[str, float], window: float, most: int) -> Found:
         """Mixes whose cost exceeds what is paid for their workloads by less than the window, at most so many a pool.

@@ -30,6 +30,7 @@ from planner.slots import Slot
 from problems.fleet import Fleet
 from problems.singles import MOST_STEPS
 from solvers.fleet_solver import FleetSolution, Options, Outcome
+from solvers.mixing import LARGE_MIXES
 
 __all__ = ["assemble_plan"]
 
@@ -123,16 +124,16 @@ def _baseline(case: Case, cost: float, tokens: float, usd: float) -> Baseline:
 
 def _proof(case: Case, fleet: Fleet, solution: FleetSolution, options: Options) -> Proof:
     return Proof(
-        covers=_covers(case, fleet),
+        covers=_covers(case, fleet, solution.notes),
         solver=options.solver,
         rounds=solution.rounds,
         columns=solution.columns,
         servings_left_out=solution.servings_left_out,
-        notes=(*solution.notes, *_coarse_steps(fleet)),
+        notes=(*(note for note in solution.notes if not note.startswith(LARGE_MIXES)), *_coarse_steps(fleet)),
     )
 
 
-def _covers(case: Case, fleet: Fleet) -> str:
+def _covers(case: Case, fleet: Fleet, notes: list[str]) -> str:
     """In words, no more than what was searched."""
     pools = fleet.pools.values()
     most, shared = max(pool.max_deployments for pool in pools), sum(len(pool.workloads) > 1 for pool in pools)
@@ -140,9 +141,10 @@ def _covers(case: Case, fleet: Fleet) -> str:
     objective = " and penalties" if any(w.shed_usd_per_request for w in case.workloads) else ""
     counted = f"{len(fleet.pools) - shared} of one workload with one choice of caching"
     counted += f", {shared} of several that share replicas" if shared else ""
+    limits = "".join(f"; {note}" for note in notes if note.startswith(LARGE_MIXES))
     return (
         f"the cost{objective} of all fleets with {each} in a pool and an API for the rest, over the pools considered "
-        f"({counted}), under the staffing rule, on the candidates listed"
+        f"({counted}), under the staffing rule, on the candidates listed{limits}"
     )
 
 
