@@ -159,10 +159,12 @@ class Variables:
     spot: dict[tuple[str, int], int] = field(default_factory=dict)
     started: dict[tuple[str, str, int], int] = field(default_factory=dict)
     """(on-demand or spot, offer, slot) -> instances started for that slot"""
+    arrivals: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    """(recipe, first arrival slot) -> arrival slots of work that may go to the same slots"""
     moved: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    """(recipe, arrival slot, slot) -> share of the work that arrives which is done in the slot"""
+    """(recipe, first arrival slot, slot) -> share of that work which is done in the slot"""
     sent: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(recipe, arrival slot) -> share of the work that arrives which an API does"""
+    """(recipe, first arrival slot) -> share of that work which an API does"""
     gpu_type: dict[str, int] = field(default_factory=dict)
     charged: dict[str, int] = field(default_factory=dict)
     """offer -> whether it is used, where half a box is charged for that"""
@@ -206,11 +208,13 @@ def define_variables(fleet: Fleet) -> Variables:
 
 def _define_moves(fleet: Fleet, v: Variables, r: int, deferral: Deferral) -> None:
     price = deferral.api_usd_per_load_h
-    for h in np.flatnonzero(deferral.load).tolist():
+    for arrivals in deferral.alike(fleet.slot_month):
+        h = int(arrivals[0])
+        v.arrivals[r, h] = arrivals
         for t in np.flatnonzero(deferral.window[h]).tolist():
             v.moved[r, h, t] = v.add(Column(("moved", r, h, t), 0.0, upper=1))
         if price is not None:
-            cost = float(fleet.weight[h] * deferral.load[h] * price)
+            cost = float(fleet.weight[arrivals] @ deferral.load[arrivals] * price)
             v.sent[r, h] = v.add(Column(("sent", r, h), cost, upper=1))
 
 
@@ -373,7 +377,9 @@ def instances_are_started_in_time(fleet: Fleet, v: Variables) -> Iterator[Row]:
 def deferred_work_is_done(fleet: Fleet, v: Variables) -> Iterator[Row]:
     """All work of a recipe that is picked is done in its window, or by the API.
 
-    sum_t moved[r,h,t] + sent[r,h] - pick[r] = 0    for all recipes r of work that may wait, arrival slots h    [-]
+    sum_t moved[r,h,t] + sent[r,h] - pick[r] = 0    for all recipes r of work that may wait, kinds of work h    [-]
+
+    Work of a month that may go to the same slots is one kind, whenever it arrives.
     """
     by_arrival: dict[tuple[int, int], list[int]] = {}
     for (r, h, _), column in v.moved.items():
@@ -387,13 +393,13 @@ def deferred_work_is_done(fleet: Fleet, v: Variables) -> Iterator[Row]:
 def deferred_work_fits(fleet: Fleet, v: Variables) -> Iterator[Row]:
     """The replicas of a slot can take the work that was moved there.
 
-    sum_s load[r,t,s] hours[t] serve[r,t,s] - sum_h load[r,h] hours[h] moved[r,h,t] >= 0  for such r, all t  [load x h]
+    sum_s load[r,t,s] serve[r,t,s] - sum_h work[r,h] / hours[t] moved[r,h,t] >= 0  for such r, all t  [load]
     """
     arriving: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for (r, h, t), column in v.moved.items():
         deferral = fleet.recipes[r].deferral
         assert deferral is not None
-        work = float(deferral.load[h] * deferral.hours[h] / deferral.hours[t])
+        work = deferral.work(v.arrivals[r, h]) / float(deferral.hours[t])
         arriving.setdefault((r, t), []).append((column, -work))
     for (r, t), terms in arriving.items():
         recipe = fleet.recipes[r]

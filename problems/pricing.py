@@ -6,7 +6,8 @@ given serving costs at least L + (what its recipe costs with that serving - what
 pool), so a serving whose bound exceeds a plan already at hand can be left out without loss.
 
 Work that may wait ties the slots of a recipe together. Its value is bounded from below instead, every piece of work
-done where that is cheapest by the replica-hour, and a recipe near to it is found by rounding up.
+done where that is cheapest by the replica-hour, and its path stays open: the LP moves the work between the counts that
+are cheapest by the replica-hour and those of the least load.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Priced:
 
     @cached_property
     def cheapest(self) -> Recipe:
-        """the recipe narrowed to the cheapest serving in each slot"""
+        """the recipe narrowed to the cheapest serving in each slot; to two of each where work may wait"""
         return self.narrowed()
 
 
@@ -156,13 +157,18 @@ def price_recipe(fleet: Fleet, recipe: Recipe, prices: Prices) -> Priced:
     return Priced(recipe, total, lambda: recipe.only(best), total + extra, total + between)
 
 
+def settled_path(fleet: Fleet, recipe: Recipe, prices: Prices) -> Recipe:
+    """A path of work that may wait with the counts of replicas settled, near the cheapest at these prices."""
+    return cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, prices.usd_factor)[1]
+
+
 def _price_deferred(
     fleet: Fleet, recipe: Recipe, deferral: Deferral, prices: Prices, values: np.ndarray, fixed: float
 ) -> Priced:
     """Each piece of work where a replica-hour is cheapest: less than any whole number of replicas can cost."""
     hours, slots = fleet.weight, len(fleet.slot_hours)
     none = _value_of_nothing(recipe, values, slots)
-    carried = _reach(recipe) * hours[recipe.slot]
+    carried = load_reached(recipe) * hours[recipe.slot]
     rates = np.divide(values - none[recipe.slot], carried, out=np.full(len(values), np.inf), where=carried > 0)
     per_load_h = np.full(slots, np.inf)
     np.minimum.at(per_load_h, recipe.slot, np.maximum(rates, 0.0))
@@ -174,13 +180,15 @@ def _price_deferred(
     some = work > 0
     value = float((work[some] * np.minimum(least, api)[some]).sum()) + float(none.sum()) + fixed
 
-    def path() -> Recipe:
-        return cheapest_counts(recipe, values, hours, prices.usd_factor)[1]
+    def open_path() -> Recipe:
+        rated = np.where(carried > 0, rates, np.inf)
+        best, least_busy = recipe.first_of_each_slot(rated), recipe.first_of_each_slot(recipe.uses[0].load)
+        return recipe.only(np.unique(np.r_[best, least_busy]))
 
-    return Priced(recipe, value, path, np.full(len(values), value), np.zeros(0))
+    return Priced(recipe, value, open_path, np.full(len(values), value), np.zeros(0))
 
 
-def _reach(recipe: Recipe) -> np.ndarray:
+def load_reached(recipe: Recipe) -> np.ndarray:
     """The most load of any count up to the next that is tried, for as many replicas as a serving has [serving]."""
     replicas, load = recipe.uses[0].replicas, recipe.uses[0].load
     last = np.r_[np.diff(recipe.slot) != 0, True]

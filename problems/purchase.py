@@ -27,10 +27,15 @@ class Purchase:
     spot: np.ndarray
 
 
-def cheapest_purchase(fleet: Fleet, g: str, gpus: np.ndarray, firm_gpus: np.ndarray) -> Purchase | None:
-    """The cheapest purchase that holds these GPUs [slot], or None where the offer cannot sell them."""
+def cheapest_purchase(
+    fleet: Fleet, g: str, gpus: np.ndarray, firm_gpus: np.ndarray, reserved: int | None = None
+) -> Purchase | None:
+    """The cheapest purchase that holds these GPUs [slot], or None where the offer cannot sell them.
+
+    With so many reserved, where that is given.
+    """
     offer = fleet.offers[g]
-    owned = _counts_to_try(offer, gpus)
+    owned = _counts_to_try(offer, gpus) if reserved is None else np.array([reserved])
     on_demand, spot, usd_per_h = _hourly(offer, owned, gpus, firm_gpus)
     usd_per_h = usd_per_h + starting_usd_per_h(fleet, offer, on_demand, spot)
     cost = usd_per_h @ fleet.weight + _commitment_usd(offer, owned)

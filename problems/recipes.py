@@ -18,6 +18,12 @@ from functools import cached_property
 import numpy as np
 
 
+def _keep_small(record: object, *names: str) -> None:
+    """Counts in 32 bits: recipes are most of what a large case has in memory."""
+    for name in names:
+        object.__setattr__(record, name, np.asarray(getattr(record, name), dtype=np.int32))
+
+
 @dataclass(frozen=True, eq=False)
 class Use:
     """What the servings of a recipe use of one deployment (arrays over the servings)."""
@@ -30,6 +36,9 @@ class Use:
     """replicas that must not be spot"""
     load: np.ndarray
     """load that it carries; in a mix of deployments, the most that it may carry"""
+
+    def __post_init__(self) -> None:
+        _keep_small(self, "replicas", "firm_replicas")
 
     @property
     def gpus(self) -> np.ndarray:
@@ -61,6 +70,40 @@ class Deferral:
     api_usd_per_load_h: float | None
     """price of one replica-hour of load at the API; None: no API"""
 
+    def alike(self, month: np.ndarray) -> list[np.ndarray]:
+        """Arrival slots of a month whose work may go to the same slots: one kind of work."""
+        kinds: dict[tuple[int, bytes], list[int]] = {}
+        for h in np.flatnonzero(self.load).tolist():
+            kinds.setdefault((int(month[h]), self.window[h].tobytes()), []).append(h)
+        return [np.array(slots) for slots in kinds.values()]
+
+    def work(self, slots: np.ndarray) -> float:
+        """load x hours that arrive in some slots"""
+        return float(self.load[slots] @ self.hours[slots])
+
+    @cached_property
+    def days(self) -> list[tuple[list[int], int]] | None:
+        """the slots of each day in their order, and how many of them work may take, where windows are such: hours that
+        follow on the arrival, around midnight too"""
+        near = [{h, *np.flatnonzero(self.window[h] | self.window[:, h]).tolist()} for h in range(len(self.load))]
+        days: list[tuple[list[int], int]] = []
+        seen: set[int] = set()
+        for h in range(len(self.load)):
+            if h in seen:
+                continue
+            found = {h}
+            while len(more := {t for s in found for t in near[s]}) > len(found):
+                found = more
+            slots = sorted(found)
+            long = int(self.window[h].sum())
+            for k, slot in enumerate(slots):
+                follow = {slots[(k + ahead) % len(slots)] for ahead in range(long)}
+                if follow != set(np.flatnonzero(self.window[slot]).tolist()):
+                    return None
+            days.append((slots, long))
+            seen.update(slots)
+        return days
+
     @cached_property
     def slots_of(self) -> list[list[int]]:
         """the slots of each arrival slot's window"""
@@ -87,6 +130,13 @@ class Recipe:
     """how its slots hang together, where work may wait; a path has settled that"""
     between: Recipe | None = None
     """where not all loads are tried: servings that nobody can have, no dearer than any between two that were"""
+
+    def __post_init__(self) -> None:
+        _keep_small(self, "slot")
+        for name in ("penalty_usd_per_h", "shed_frac"):
+            values = getattr(self, name)
+            if not values.any():
+                object.__setattr__(self, name, np.broadcast_to(np.zeros(1), values.shape))
 
     @property
     def key(self) -> tuple[str, tuple[str, ...], str | None]:

@@ -12,19 +12,21 @@ the prices alone by weak duality, so it holds whatever the LP solver's tolerance
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from problems.deferring import counts_with_room
 from problems.fleet import Fleet, Variables, master
 from problems.model import Column, Model, Row, build_model
-from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
+from problems.pricing import Priced, Prices, price_recipe, prices_from_duals, settled_path
 from problems.recipes import Recipe
 from solvers.mixing import Mixes
 from solvers.result import Status
 from solvers.solve import dual_bound, solve_lp, solve_lp_centrally
-from solvers.whole_boxes import parts_of_boxes
+from solvers.waiting import WaitingWork, with_waiting_work_settled
+from solvers.whole_boxes import Picked, parts_of_boxes
 
 Duals = dict[tuple, float]
 Values = dict[tuple[str, ...], float]
@@ -32,6 +34,12 @@ Values = dict[tuple[str, ...], float]
 
 MAX_ROUNDS = 100
 NOTHING_UNSERVED = 1e-7
+NEAR_FRAC = 0.3
+"""recipes that are so much dearer than the cheapest of their pool are priced now and then only"""
+IDLE_ROUNDS = 6
+"""LPs in a row that do without an open path before it is left out"""
+FIRST_PATHS = 3
+"""of each pool, to begin with"""
 PATHS_PER_WORKLOAD_AND_ROUND = 6
 MIXES_PER_WORKLOAD_AND_ROUND = 3
 BEFORE_SHARPENING_FRAC = 0.02
@@ -101,13 +109,22 @@ class ColumnGeneration:
         self.listed = list_prices(fleet)
         self.fleet = fleet
         self.mixes = Mixes(fleet)
+        self.waiting = WaitingWork(fleet)
         self.paths: list[Recipe] = []
         self._write_down(self._for_those_without(fleet))
-        self.paths = [*self._listed_paths(self.fleet.recipes), *known]
+        self.idle: dict[tuple, int] = {}
+        """LPs in a row that did without an open path"""
+        self.open_paths: dict[tuple, Recipe] = {}
+        """of work that may wait, with all servings that were ever worth it"""
+        self.closely: set[int] = set()
+        """recipes that are priced in every round; the others when nothing more is to be found among them"""
+        self._join([*self._first_paths(), *known])
         self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
         self.feasible: bool | None = None
         self.rounds = 0
-        self.weights = np.zeros(0)
+        self.picked: list[Picked] = []
+        """the paths of the last LP, and how much it picked of their servings"""
+        self.recipe_of_key = {recipe.key: recipe for recipe in fleet.recipes if recipe.deferral is not None}
         self.sharpening = False
         """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others"""
         self.bound = self.bound_at_prices = -np.inf
@@ -134,14 +151,65 @@ class ColumnGeneration:
         self.mixes.written |= mixes.written
         return found
 
-    def _listed_paths(self, recipes: Iterable[Recipe]) -> list[Recipe]:
-        return [price_recipe(self.fleet, recipe, self.listed).cheapest for recipe in recipes]
+    def _first_paths(self) -> list[Recipe]:
+        """Of each pool those that are cheapest at list prices: the LP stays small where offers are of no use."""
+        priced = [price_recipe(self.fleet, recipe, self.listed) for recipe in self.fleet.recipes]
+        self._look_closer_at(priced)
+        return [p.cheapest for ranked in by_pool_and_value(priced).values() for p in ranked[:FIRST_PATHS]]
+
+    def _look_closer_at(self, priced: Sequence[Priced]) -> None:
+        """From now on only recipes are priced that are not much dearer than the cheapest of their pool."""
+        for ranked in by_pool_and_value(priced).values():
+            least = ranked[0].value
+            near = [p for p in ranked if p.value - least <= NEAR_FRAC * abs(least)]
+            self.closely |= {id(p.recipe) for p in (*near, *ranked[:FIRST_PATHS])}
+
+    def _drop_what_is_of_no_use(self, picked: list[Picked]) -> None:
+        """Open paths of work that may wait are large: those that some LPs in a row did without are left out again."""
+        for p in picked:
+            if p.path.deferral is not None:
+                self.idle[p.path.key] = 0 if p.weight > 1e-6 else self.idle.get(p.path.key, 0) + 1
+        self.paths = [p for p in self.paths if p.deferral is None or self.idle.get(p.key, 0) < IDLE_ROUNDS]
+        self.idle = {key: n for key, n in self.idle.items() if n < IDLE_ROUNDS}
+
+    def near_recipes(self, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
+        """Recipes that the best prices make nearly as cheap as any, and those of some paths."""
+        keys = {path.key for path in paths}
+        return tuple(r for r in self.fleet.recipes if id(r) in self.closely or r.key in keys)
+
+    def _price_all(self) -> list[Recipe]:
+        """Price every recipe at the best prices; paths of those that pay though nobody looked at them."""
+        prices = self._prices(self.anchor)
+        known = {id(p.recipe) for p in self.priced}
+        rest = [price_recipe(self.fleet, recipe, prices) for recipe in self.fleet.recipes if id(recipe) not in known]
+        self.priced = with_waiting_work_settled([*self.priced, *rest], self.waiting, prices)
+        self._look_closer_at(self.priced)
+        pay = [p for p in self.priced if id(p.recipe) not in known]
+        return [p.cheapest for p in pay if p.value < sum(self.paid[w] for w in p.recipe.workloads)]
+
+    def _join(self, new: list[Recipe]) -> list[Recipe]:
+        """Add paths; an open one of work that may wait joins the one at hand. What is new is returned."""
+        added = []
+        for path in new:
+            if path.deferral is None:
+                self.paths.append(path)
+                added.append(path)
+                continue
+            before = self.open_paths.get(path.key)
+            both = path if before is None else _together(self.recipe_of_key[path.key], before, path)
+            at = next((k for k, p in enumerate(self.paths) if p is before), None)
+            if at is None:
+                self.paths.append(both)
+            elif before is not None and both.servings > before.servings:
+                self.paths[at] = both
+            else:
+                continue
+            self.open_paths[path.key] = both
+            added.append(both)
+        return added
 
     def _write_down(self, recipes: list[Recipe]) -> None:
-        """Add recipes; a path of each that uses an offer nobody else does, so that the LP knows the offer."""
-        known = set(self.fleet.recipes_on)
         self.fleet = replace(self.fleet, recipes=(*self.fleet.recipes, *recipes))
-        self.paths += self._listed_paths(recipe for recipe in recipes if not known.issuperset(recipe.offers))
 
     def run(
         self,
@@ -150,7 +218,7 @@ class ColumnGeneration:
         late: Callable[[], bool] = lambda: False,
     ) -> Generated:
         """Go on until the bound is this near to the LP, nothing more pays, `enough` is known, or time is up."""
-        weights = np.zeros(0)
+        picked: list[Picked] = []
         while self.rounds < MAX_ROUNDS and self.feasible is not False:
             self.rounds += 1
             model, v = master(replace(self.fleet, recipes=(*self.paths, *self.unserved)))
@@ -158,7 +226,7 @@ class ColumnGeneration:
             if self.feasible is None:
                 new, self.feasible = self._look_for_a_plan(_cost_of_only(model, slack), v)
                 if not self.feasible:
-                    self.paths += new
+                    new = self._join(new)
                     if not new or late():
                         break
                     continue
@@ -169,19 +237,19 @@ class ColumnGeneration:
                 break
             if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
-            weights = np.array([lp.x[v.pick[r]] for r in range(len(self.paths))])
-            sharper = self.sharpening and self._say_which_boxes_are_whole(v, lp.x, weights)
-            new = self._round(model, v, _by_key(model, lp.row_duals))
-            self.paths += new
+            picked = [_picked(v, lp.x, r, path) for r, path in enumerate(self.paths)]
+            self._drop_what_is_of_no_use(picked)
+            sharper = self.sharpening and self._say_which_boxes_are_whole(v, lp.x, picked)
+            new = self._join(self._round(model, v, _by_key(model, lp.row_duals)))
             close = tolerance_frac if self.sharpening else max(tolerance_frac, BEFORE_SHARPENING_FRAC)
             near = lp.objective - self.bound_of_written <= close * abs(lp.objective)
             if late():
-                self._mixes_that_pay(model, np.inf)
+                self._all_that_pays(model, np.inf)
                 break
             settled = (near or not new or enough(self)) and not sharper
             if settled or self.rounds % ROUNDS_BETWEEN_MIXES == 0:
-                mixes = self._mixes_that_pay(model, lp.objective * close)
-                self.paths += mixes
+                mixes = self._all_that_pays(model, lp.objective * close)
+                self._join(mixes)
                 done = settled and (not mixes or enough(self))
                 if done and self.sharpening:
                     break
@@ -189,13 +257,15 @@ class ColumnGeneration:
             if sharper and self.fleet.limited:
                 self.feasible = None  # the paths at hand may not keep the limits any more
             self.on_round(self.rounds, self.bound)
+        if self.feasible and len(self.priced) < len(self.fleet.recipes):
+            self._all_that_pays(model, np.inf)
         self.on_round(self.rounds, self.bound)
-        self.weights = np.r_[weights, np.zeros(len(self.paths) - len(weights))]
+        self.picked = picked
         return self._generated()
 
-    def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, weights: np.ndarray) -> bool:
+    def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
         """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
-        own, rounded = parts_of_boxes(self.fleet, self.paths, v, x, weights)
+        own, rounded = parts_of_boxes(self.fleet, picked, v, x)
         self.fleet = replace(self.fleet, own_boxes=self.fleet.own_boxes | own, rounded=self.fleet.rounded | rounded)
         return bool(own or rounded)
 
@@ -210,8 +280,28 @@ class ColumnGeneration:
             self._price_without_a_bound()
         return Generated(
             self.feasible, self.bound, self.fleet, self.priced, self.paid, self.bound_at_prices, self.least_left,
-            tuple(self.paths), self.weights, self.rounds,
+            *self.settled(), self.rounds,
         )  # fmt: skip
+
+    def settled(self) -> tuple[tuple[Recipe, ...], np.ndarray]:
+        """All paths with whole counts of replicas, and their weights in the last LP."""
+        paths, weights = [], []
+        for picked in self.picked:
+            path = picked.path
+            if path.deferral is not None:
+                recipe = self.recipe_of_key[path.key]
+                weights += [0.0]
+                paths += [settled_path(self.fleet, recipe, self.prices)]
+                load = picked.mean(path.uses[0].load)
+                rounded = counts_with_room(recipe, load, self.fleet.weight) if picked.weight > 1e-6 else None
+                if rounded is None:
+                    continue
+                path = rounded
+            paths.append(path)
+            weights.append(picked.weight)
+        known = {id(picked.path) for picked in self.picked}
+        rest = [path for path in self.paths if path.deferral is None and id(path) not in known]
+        return (*paths, *rest), np.r_[weights, np.zeros(len(rest))]
 
     def _price_without_a_bound(self) -> None:
         """Neither a plan nor a proof that there is none: whatever is written down may be part of one."""
@@ -219,22 +309,24 @@ class ColumnGeneration:
         self.paid = dict.fromkeys(self.fleet.workloads, 0.0)
         self.bound_at_prices = -np.inf
 
-    def _mixes_that_pay(self, model: Model, tolerance: float) -> list[Recipe]:
-        """Mixes that cost less than what the best prices pay; a bound on all plans comes of it either way."""
+    def _all_that_pays(self, model: Model, tolerance: float) -> list[Recipe]:
+        """Whatever costs less than the best prices pay; a bound on all plans comes of it either way."""
         before = self.paid
+        overlooked = self._price_all()
         left, new = self._find_mixes(0.0, MIXES_PER_WORKLOAD_AND_ROUND)
         of_written = _most_to_pay(self.fleet, self.priced)
         self.bound_of_written = dual_bound_of(model, self.anchor, of_written)
         self.paid = _most_to_pay(self.fleet, self.priced, left)
         self.bound_at_prices = dual_bound_of(model, self.anchor, self.paid)
         self.bound = max(self.bound, self.bound_at_prices)
-        return new if sum(before.values()) - sum(of_written.values()) > tolerance else []
+        return overlooked + new if sum(before.values()) - sum(of_written.values()) > tolerance else []
 
     def _find_mixes(self, window: float, most: int) -> tuple[Values, list[Recipe]]:
         """Write mixes down, price them where the others were priced, and say how little those left aside cost."""
         prices = self._prices(self.anchor)
         found = self.mixes.find(prices, self.paid, window, most)
         self._write_down(found.recipes)
+        self.closely |= {id(recipe) for recipe in found.recipes}
         new = tuple(price_recipe(self.fleet, recipe, prices) for recipe in found.recipes)
         self.priced = (*self.priced, *new)
         over = [usd - sum(self.paid[w] for w in ws) for ws, usd in found.least_left.items()]
@@ -251,7 +343,7 @@ class ColumnGeneration:
             return [], True
         duals = _by_key(model, short.row_duals)
         lifted = self._lifted(model, v, duals)
-        priced = self._price(lifted, in_dollars=False)
+        priced = self._price(lifted, self.fleet.recipes, in_dollars=False)
         new = self._worth_adding(duals, priced, in_dollars=False)
         paid = _most_to_pay(self.fleet, priced)
         if new and dual_bound_of(model, lifted, paid) <= NOTHING_UNSERVED:
@@ -270,8 +362,9 @@ class ColumnGeneration:
         blend = {k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in lifted.items()}
         found: dict[tuple, Recipe] = {}
         at_best = self.bound_of_written
+        recipes = [recipe for recipe in self.fleet.recipes if id(recipe) in self.closely]
         for at in (self._lifted(model, v, blend), lifted):
-            priced = self._price(at)
+            priced = self._price(at, recipes)
             paid = _most_to_pay(self.fleet, priced)
             bound = dual_bound_of(model, at, paid)
             if bound > at_best:
@@ -289,7 +382,7 @@ class ColumnGeneration:
         """
         reduced = model.cost - model.priced(np.array([duals.get(key, 0.0) for key in model.row_keys]))
         lifted = dict(duals)
-        for g in self.fleet.recipes_on:
+        for g in sorted({key[1] for key in duals if key[0] == "in-use"}):
             offer = self.fleet.offers[g]
             slots = range(len(self.fleet.slot_hours))
             terms = [reduced[v.reserved[g, k]] / offer.box for k in offer.reserved_usd_per_h]
@@ -316,16 +409,28 @@ class ColumnGeneration:
         return self._prices(self.anchor)
 
     def _prices(self, duals: Duals, in_dollars: bool = True) -> Prices:
-        """Prices from duals; offers that no path uses yet are at their list prices."""
+        """Prices from duals; offers that no path uses yet are at list prices, or free where money is no matter."""
         prices = prices_from_duals(self.fleet, duals, in_dollars)
         unused = {g for g in self.listed.gpu_usd if ("in-use", g, 0) not in duals}
-        for g in unused:
+        for g in unused if in_dollars else ():
             prices.gpu_usd[g], prices.firm_usd[g] = self.listed.gpu_usd[g], self.listed.firm_usd[g]
         return prices
 
-    def _price(self, duals: Duals, in_dollars: bool = True) -> tuple[Priced, ...]:
+    def _price(self, duals: Duals, recipes: Iterable[Recipe], in_dollars: bool = True) -> tuple[Priced, ...]:
         prices = self._prices(duals, in_dollars)
-        return tuple(price_recipe(self.fleet, recipe, prices) for recipe in self.fleet.recipes)
+        priced = [price_recipe(self.fleet, recipe, prices) for recipe in recipes]
+        return with_waiting_work_settled(priced, self.waiting, prices)
+
+    def _waiting_work(self, prices: Prices) -> list[Priced]:
+        """The cheapest recipe of each pool whose work may wait."""
+        near = [recipe for recipe in self.recipe_of_key.values() if id(recipe) in self.closely]
+        waiting = [price_recipe(self.fleet, recipe, prices) for recipe in near]
+        settled = with_waiting_work_settled(waiting, self.waiting, prices)
+        best: dict[tuple[str, ...], Priced] = {}
+        for p in settled:
+            if p.recipe.workloads not in best or p.value < best[p.recipe.workloads].value:
+                best[p.recipe.workloads] = p
+        return list(best.values())
 
     def _worth_adding(self, duals: Duals, priced: tuple[Priced, ...], in_dollars: bool = True) -> list[Recipe]:
         """Of each pool, the best paths whose cost at the LP's duals is below what the LP pays for it."""
@@ -334,16 +439,42 @@ class ColumnGeneration:
         worth: dict[tuple[str, ...], list[tuple[float, int, Recipe]]] = {}
         for r, p in enumerate(priced):
             pays = sum(duals["served", w] for w in p.recipe.workloads)
-            if p.recipe.deferral is not None and price_recipe(self.fleet, p.recipe, prices).value >= pays - tolerance:
+            if p.recipe.deferral is not None:
                 continue
             value = price_recipe(self.fleet, p.cheapest, prices).value - pays
             if value < -tolerance:
                 worth.setdefault(p.recipe.workloads, []).append((value, r, p.cheapest))
+        for p in self._waiting_work(prices):
+            value = p.value - sum(duals["served", w] for w in p.recipe.workloads)
+            if value < -tolerance:
+                worth.setdefault(p.recipe.workloads, []).append((value, -1, p.cheapest))
         new: list[Recipe] = []
         for found in worth.values():
             found.sort(key=lambda item: item[:2])
             new += [path for _, _, path in found[:PATHS_PER_WORKLOAD_AND_ROUND]]
         return new
+
+
+def by_pool_and_value(priced: Iterable[Priced]) -> dict[tuple[str, ...], list[Priced]]:
+    """The cheapest first."""
+    by_pool: dict[tuple[str, ...], list[Priced]] = {}
+    for p in priced:
+        by_pool.setdefault(p.recipe.workloads, []).append(p)
+    return {ws: sorted(found, key=lambda p: p.value) for ws, found in by_pool.items()}
+
+
+def _picked(v: Variables, x: np.ndarray, r: int, path: Recipe) -> Picked:
+    weight = float(x[v.pick[r]])
+    if path.deferral is None:
+        return Picked(path, weight, np.full(path.servings, weight))
+    return Picked(path, weight, np.array([x[v.serving(r, i)] for i in range(path.servings)]))
+
+
+def _together(recipe: Recipe, one: Recipe, other: Recipe) -> Recipe:
+    """The recipe with the servings of both."""
+    wanted = {(t, n) for path in (one, other) for t, n in zip(path.slot, path.uses[0].replicas, strict=True)}
+    has = zip(recipe.slot, recipe.uses[0].replicas, strict=True)
+    return recipe.only(np.array([serving in wanted for serving in has]))
 
 
 def dual_bound_of(model: Model, duals: Duals, paid: dict[str, float]) -> float:

@@ -60,12 +60,14 @@ def _hold(fleet: Fleet, v: Variables, r: int, path: Recipe, x: np.ndarray) -> bo
         moved = work_moved(recipe.deferral, path.uses[0].load)
         if moved is None:
             return False
-        for (recipe_number, h, t), column in v.moved.items():
+        work = recipe.deferral.load * recipe.deferral.hours
+        for (recipe_number, h), slots in v.arrivals.items():
             if recipe_number == r:
-                x[column] = moved[h, t]
-        for (recipe_number, h), column in v.sent.items():
-            if recipe_number == r:
-                x[column] = max(0.0, 1 - moved[h].sum())
+                done = work[slots] @ moved[slots] / work[slots].sum()
+                for t in np.flatnonzero(recipe.deferral.window[h]).tolist():
+                    x[v.moved[r, h, t]] = done[t]
+                if (r, h) in v.sent:
+                    x[v.sent[r, h]] = max(0.0, 1 - done.sum())
     x[v.pick[r]] = 1
     for i in chosen:
         if (r, i) in v.serve:
@@ -113,7 +115,8 @@ def _with_api_bill(fleet: Fleet, v: Variables, r: int, path: Recipe, x: np.ndarr
     usd_per_h = path.usd_per_h.copy()
     for (recipe_number, h), column in v.sent.items():
         if recipe_number == r:
-            usd_per_h[h] += float(x[column]) * deferral.load[h] * (deferral.api_usd_per_load_h or 0.0)
+            slots = v.arrivals[r, h]
+            usd_per_h[slots] += float(x[column]) * deferral.load[slots] * (deferral.api_usd_per_load_h or 0.0)
     return replace(path, usd_per_h=usd_per_h, deferral=None)
 
 

@@ -29,7 +29,7 @@ from problems.pricing import Priced
 from problems.recipes import Recipe
 from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.columns import as_start, from_solution
-from solvers.improving import built_up, improved, with_fewer_offers
+from solvers.improving import built_up, improved, with_fewer_offers, with_other_commitments
 from solvers.incumbent import Incumbent, each_by_itself, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.result import Status
 from solvers.rounding import rounded_plan
@@ -46,11 +46,14 @@ FEW_SERVINGS = 1_500
 """servings so few that the mixed-integer program is faster than another round of pricing"""
 
 
+FIRST_FRAC = 0.15
+"""share of the time that a first plan may take to get better"""
 PRICING_FRAC = 0.6
 """share of the time left that prices may take before a plan is made of them"""
 ROUNDED_WELL = 0.003
 """a gap at which a plan out of the LP is good enough to begin the exact program with"""
-ROUNDING_S = 30.0
+ROUNDING_S, ROUNDING_FRAC = 30.0, 0.7
+"""the most that a program over paths may take, and the share of the time left: what it finds is still improved"""
 
 
 class Outcome(StrEnum):
@@ -174,7 +177,8 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
     fleet = without_beaten_recipes(fleet)
     _offer(solution, each_by_itself(fleet) or built_up(fleet))
     if solution.best is not None:
-        _offer(solution, improved(fleet, solution.best, deadline))
+        soon = None if deadline is None else started + FIRST_FRAC * (deadline - started)
+        _offer(solution, improved(fleet, solution.best, soon))
     tell("pricing")
     before = time.monotonic()
     generation = ColumnGeneration(fleet, priced, known=solution.best.paths if solution.best else ())
@@ -234,10 +238,13 @@ def _round_and_improve(
             _offer(solution, improved(fleet, first, deadline))
     left = np.inf if deadline is None else deadline - time.monotonic()
     if solution.gap_frac > max(options.gap_frac, ROUNDED_WELL) and left > 0:
-        rounded = rounded_plan(generation, options.solver, min(left, ROUNDING_S))
+        rounded = rounded_plan(generation, options.solver, min(left * ROUNDING_FRAC, ROUNDING_S))
         if rounded is not None:
             rounded = improved(fleet, rounded, deadline)
             _offer(solution, with_fewer_offers(fleet, rounded, deadline))
+    if solution.best is not None and solution.gap_frac > options.gap_frac:
+        near = replace(fleet, recipes=generation.near_recipes(solution.best.paths))
+        _offer(solution, with_other_commitments(near, solution.best, deadline))
 
 
 def _without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
@@ -257,7 +264,8 @@ def _without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
         if len(np.unique(recipe.slot[allowed])) < len(fleet.slot_hours):
             continue
         left = recipe if allowed.all() else replace(recipe.only(allowed), between=recipe.between)
-        if left.deferral is None or work_moved(left.deferral, _largest_load(left)) is not None:
+        deferral = left.deferral
+        if deferral is None or allowed.all() or work_moved(deferral, _largest_load(left)) is not None:
             yield left
 
 

@@ -17,20 +17,23 @@ from problems.deferring import cheapest_counts, least_usd
 from problems.fleet import HOURS_PER_MONTH, Fleet
 from problems.purchase import Purchase, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
-from solvers.incumbent import Incumbent, complete, in_order, incumbent_of
+from solvers.incumbent import WAITING_WAYS, Incumbent, complete, in_order, incumbent_of
 
 MOST_SWEEPS = 20
 TRIED_WAYS = 8
 """ways to serve a workload that are tried before a plan is given up"""
-WAITING_WAYS = 3
-"""of the recipes for work that may wait, how many are worked out: those that could be cheapest"""
 WORTH_FRAC = 1e-7
 """a change must save this share of the cost"""
 
 
-def improved(fleet: Fleet, plan: Incumbent, deadline: float | None = None) -> Incumbent:
-    """The plan after rounds of best answers, until none saves anything; limits of the fleet are kept."""
-    state = _Plan(fleet, plan)
+def improved(
+    fleet: Fleet, plan: Incumbent, deadline: float | None = None, reserved: dict[str, int] | None = None
+) -> Incumbent:
+    """The plan after rounds of best answers, until none saves anything; limits of the fleet are kept.
+
+    Answers may be to commitments that are given, by offer; in the end the best ones are bought for what is used.
+    """
+    state = _Plan(fleet, plan, reserved or {})
     order = list(dict.fromkeys(recipe.workloads for recipe in fleet.recipes))
     by_workloads: dict[tuple[str, ...], list[Recipe]] = {}
     for recipe in fleet.recipes:
@@ -72,11 +75,39 @@ def with_fewer_offers(fleet: Fleet, plan: Incumbent, deadline: float | None = No
     return plan
 
 
+def with_other_commitments(fleet: Fleet, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+    """The plan after answers to an instance more or less of an offer of several GPUs, or for work that may wait.
+
+    A commitment pays only when several workloads move to it, or work that may wait is done at other times.
+    """
+    waited = {g for path in plan.paths if fleet.pools[path.pool].window is not None for g in path.offers}
+    large = [
+        g
+        for g, o in fleet.offers.items()
+        if g in fleet.recipes_on and o.reserved_usd_per_h and (o.box > 1 or g in waited)
+    ]
+    waiting = sorted(large, key=lambda g: (g not in plan.purchases, -fleet.offers[g].box, g))
+    while waiting:
+        g = waiting.pop(0)
+        held = sum(plan.purchases[g].reserved.values()) if g in plan.purchases else 0
+        for boxes in (held + 1, held - 1):
+            if boxes < 0 or (deadline is not None and time.monotonic() >= deadline):
+                continue
+            tried = improved(fleet, plan, deadline, reserved={g: boxes})
+            if tried.objective < plan.objective * (1 - WORTH_FRAC):
+                plan = tried
+                waiting = [g, *(other for other in large if other != g)]
+                break
+    return plan
+
+
 class _Plan:
     """Paths, their use of each offer, and what is bought for it."""
 
-    def __init__(self, fleet: Fleet, plan: Incumbent) -> None:
+    def __init__(self, fleet: Fleet, plan: Incumbent, reserved: dict[str, int] | None = None) -> None:
         self.fleet = fleet
+        self.reserved = reserved or {}
+        """commitments that are given, by offer"""
         self.paths = {path.workloads: path for path in plan.paths}
         slots = len(fleet.slot_hours)
         self.gpus = {g: np.zeros(slots) for g in fleet.offers}
@@ -84,6 +115,10 @@ class _Plan:
         for path in plan.paths:
             self._add(path, 1)
         self.bought = dict(plan.purchases)
+        for g, held in self.reserved.items():
+            given = cheapest_purchase(fleet, g, self.gpus[g], self.firm[g], held)
+            if given is not None:
+                self.bought[g] = given
         self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
 
     def finished(self, before: Incumbent) -> Incumbent:
@@ -188,8 +223,8 @@ class _Plan:
         bought: dict[str, Purchase] = {}
         cost: dict[str, float] = {}
         for g in touched:
-            if self.gpus[g].any():
-                purchase = cheapest_purchase(self.fleet, g, self.gpus[g], self.firm[g])
+            if self.gpus[g].any() or g in self.reserved:
+                purchase = cheapest_purchase(self.fleet, g, self.gpus[g], self.firm[g], self.reserved.get(g))
                 if purchase is None:
                     return False
                 bought[g], cost[g] = purchase, self._cost(g, purchase)

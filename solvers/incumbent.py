@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from problems.deferring import cheapest_counts
 from problems.fleet import HOURS_PER_MONTH, Fleet
 from problems.pricing import price_recipe
-from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, starting_usd_per_h
+from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
 from solvers.column_generation import Generated, list_prices
+
+WAITING_WAYS = 3
+"""of the recipes for work that may wait, how many are worked out"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +96,9 @@ def limits_are_kept(fleet: Fleet, plan: Incumbent) -> bool:
 def alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
     """The cheapest plan for one recipe that has its offers to itself; None where a limit forbids it."""
     path: Recipe | None
-    if recipe.deferral is not None or len(recipe.uses) > 1:
+    if recipe.deferral is not None:
+        return _waiting_alone(fleet, recipe)
+    if len(recipe.uses) > 1:
         path = price_recipe(fleet, recipe, list_prices(fleet)).cheapest
     elif recipe.uses:
         path = cheapest_alone(fleet, recipe)
@@ -101,17 +107,45 @@ def alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
     return complete(fleet, (path,)) if path is not None else None
 
 
+def _waiting_alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
+    """The best plan found for work that may wait: it is done where it costs least beside some commitments.
+
+    Waiting evens work out, so the instances that its mean needs are tried, one less, and none.
+    """
+    use, deferral, weight = recipe.uses[0], recipe.deferral, fleet.weight
+    assert deferral is not None
+    offer = fleet.offers[use.offer]
+    mean_load = float(deferral.load @ weight) / float(weight.sum())
+    enough = use.gpus[use.load >= mean_load]
+    even = -(-int(enough.min()) // offer.box) if len(enough) and offer.reserved_usd_per_h else 0
+    plans = []
+    for held in sorted({0, max(0, even - 1), even}):
+        hourly = hourly_usd(offer, held, use.gpus, use.firm_gpus) + recipe.usd_per_h
+        path = cheapest_counts(recipe, hourly * weight[recipe.slot], weight, np.ones(len(weight)))[1]
+        plans.append(complete(fleet, (path,)))
+    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
+
+
 def each_by_itself(fleet: Fleet) -> Incumbent | None:
     """Each workload with the recipe that is cheapest for it alone; where a limit forbids that, as many as fit."""
     best: list[Incumbent] = []
     for w in fleet.workloads:
-        own = (fleet.recipes[r] for r in fleet.recipes_of[w] if len(fleet.recipes[r].workloads) == 1)
+        own = _worth_working_out(fleet, [fleet.recipes[r] for r in fleet.recipes_of[w]])
         plans = [plan for recipe in own if (plan := alone(fleet, recipe))]
         if not plans:
             return None
         best.append(min(plans, key=lambda plan: plan.objective))
     together = complete(fleet, tuple(path for plan in best for path in plan.paths))
     return together or _as_many_as_fit(fleet, [plan.paths[0] for plan in best])
+
+
+def _worth_working_out(fleet: Fleet, recipes: list[Recipe]) -> list[Recipe]:
+    """Recipes of one workload; of those for work that may wait, the few that could be the cheapest at list prices."""
+    own = [recipe for recipe in recipes if len(recipe.workloads) == 1]
+    waiting = [recipe for recipe in own if recipe.deferral is not None]
+    prices = list_prices(fleet) if waiting else None
+    ranked = sorted(waiting, key=lambda recipe: price_recipe(fleet, recipe, prices).value) if prices else []
+    return [recipe for recipe in own if recipe.deferral is None] + ranked[:WAITING_WAYS]
 
 
 def _as_many_as_fit(fleet: Fleet, wanted: list[Recipe]) -> Incumbent | None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from problems.fleet import master
-from problems.pricing import price_recipe
+from problems.pricing import price_recipe, settled_path
 from problems.recipes import Recipe
-from solvers.column_generation import ColumnGeneration
+from solvers.column_generation import ColumnGeneration, by_pool_and_value
 from solvers.columns import from_solution
 from solvers.incumbent import Incumbent, limits_are_kept
 from solvers.solve import SolverName, solve_mip
@@ -32,13 +32,23 @@ def rounded_plan(generation: ColumnGeneration, solver: SolverName, time_limit_s:
 
 
 def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
-    """Of each pool the paths that cost least beyond what the best prices pay, and those the LP leans on."""
-    prices = generation.prices
+    """Of each pool the paths that cost least beyond what the best prices pay, and those the LP leans on.
+
+    Where only paths of the LP were taken, all would use the offers that it happens to split.
+    """
+    fleet, prices = generation.fleet, generation.prices
+    paths, weights = generation.settled()
     by_pool: dict[tuple[str, ...], list[tuple[float, int]]] = {}
-    for k, path in enumerate(generation.paths):
-        value = price_recipe(generation.fleet, path, prices).value
-        by_pool.setdefault(path.workloads, []).append((value, k))
-    chosen: set[int] = set(np.flatnonzero(generation.weights > 1e-3).tolist())
+    for k, path in enumerate(paths):
+        by_pool.setdefault(path.workloads, []).append((price_recipe(fleet, path, prices).value, k))
+    chosen: set[int] = set(np.flatnonzero(weights > 1e-3).tolist())
     for found in by_pool.values():
         chosen.update(k for _, k in sorted(found)[:PATHS_OF_A_POOL])
-    return tuple(generation.paths[k] for k in sorted(chosen))
+    near = [paths[k] for k in sorted(chosen)]
+    for ranked in by_pool_and_value(generation.priced).values():
+        for p in ranked[:PATHS_OF_A_POOL]:
+            near.append(settled_path(fleet, p.recipe, prices) if p.recipe.deferral is not None else p.cheapest)
+    seen: dict[tuple, Recipe] = {}
+    for path in near:
+        seen.setdefault((path.key, *(use.replicas.tobytes() for use in path.uses)), path)
+    return tuple(seen.values())

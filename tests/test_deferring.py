@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from problems.deferring import cheapest_counts
+from problems.deferring import _left_over, cheapest_counts
 from problems.pools import Api, Deployment, Pool
-from problems.recipes import Recipe
+from problems.recipes import Deferral, Recipe
 from problems.singles import recipes_of
 from problems.staffing import Staffing
 from solvers.routing import work_moved
@@ -132,3 +132,26 @@ def test_what_nobody_can_do_is_left_out_beforehand() -> None:
     assert work_moved(recipe.deferral, idle.uses[0].load) is None
     most = recipe.only(recipe.first_of_each_slot(-recipe.uses[0].load))
     assert work_moved(recipe.deferral, most.uses[0].load) is not None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_comes_first_is_done_first_and_that_leaves_the_least(seed: int) -> None:
+    """Against the linear program that moves as much work as fits: two days, work that may take some hours of one."""
+    rng = np.random.default_rng(seed)
+    hours_of_day, long = int(rng.integers(3, 9)), int(rng.integers(1, 6))
+    day = np.arange(2 * hours_of_day) // hours_of_day
+    later = (np.arange(2 * hours_of_day)[None, :] - np.arange(2 * hours_of_day)[:, None]) % hours_of_day
+    window = (day[:, None] == day) & (later < long)
+    work = rng.uniform(0, 2, 2 * hours_of_day) * (rng.random(2 * hours_of_day) < 0.7)
+    room = np.round(rng.uniform(0, 3, 2 * hours_of_day) * rng.choice([0.5, 1.0, 1.5]))
+    deferral = Deferral(work, window, np.ones(len(work)), 1.0)
+    assert deferral.days is not None
+    moved = work_moved(deferral, room)
+    assert moved is not None
+    least = float(work.sum() - (moved * work[:, None]).sum())
+    left = _left_over(work, room, deferral)
+    assert (left <= work + 1e-9).all()
+    assert left.sum() >= least - 1e-6
+    if left.sum() > least + 1e-6:  # days that had not settled when the looking stopped
+        assert left.sum() - least <= 0.2 * work.sum()
+        assert least > 0 or room.sum() < 1.3 * work.sum()

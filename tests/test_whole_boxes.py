@@ -16,7 +16,7 @@ from problems.staffing import Staffing
 from solvers.columns import as_start
 from solvers.incumbent import each_by_itself
 from solvers.solve import solve_lp, solve_mip
-from solvers.whole_boxes import ROWS_OF_A_SLOT, parts_of_boxes
+from solvers.whole_boxes import ROWS_OF_A_SLOT, Picked, parts_of_boxes
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 
@@ -39,14 +39,15 @@ def solved(fleet: Fleet) -> tuple[float, Variables, np.ndarray]:
     return lp.objective / 7300, v, lp.x
 
 
-def weights_of(fleet: Fleet, v: Variables, x: np.ndarray) -> np.ndarray:
-    return np.array([x[v.pick[r]] for r in range(len(fleet.recipes))])
+def picked(fleet: Fleet, v: Variables, x: np.ndarray) -> list[Picked]:
+    weights = [float(x[v.pick[r]]) for r in range(len(fleet.recipes))]
+    return [Picked(path, w, np.full(path.servings, w)) for path, w in zip(fleet.recipes, weights, strict=True)]
 
 
 def sharpened(fleet: Fleet) -> tuple[Fleet, bool]:
     """With the rows that its LP breaks, and whether there were any; all recipes here are paths."""
     _, v, x = solved(fleet)
-    own, rounded = parts_of_boxes(fleet, list(fleet.recipes), v, x, weights_of(fleet, v, x))
+    own, rounded = parts_of_boxes(fleet, picked(fleet, v, x), v, x)
     return replace(fleet, own_boxes=fleet.own_boxes | own, rounded=fleet.rounded | rounded), bool(own or rounded)
 
 
@@ -105,7 +106,7 @@ def test_a_whole_plan_breaks_no_row(seed: int) -> None:
     model, v = master(fleet)
     x = as_start(fleet, v, plan, model.n_columns)
     assert x is not None
-    assert parts_of_boxes(fleet, list(plan.paths), v, x, weights_of(fleet, v, x)) == (set(), {})
+    assert parts_of_boxes(fleet, picked(fleet, v, x), v, x) == (set(), {})
 
 
 @pytest.mark.parametrize("seed", range(240, 252))

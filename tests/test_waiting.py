@@ -1,0 +1,84 @@
+"""Work that may wait at prices: the LP's value is below every path, the quick bound below that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle.cases import lever_case
+
+from problems.deferring import counts_with_room
+from problems.fleet import Fleet
+from problems.pricing import Prices, fixed_value, price_recipe, serving_values, settled_path
+from problems.recipes import Recipe
+from solvers.column_generation import list_prices
+from solvers.improving import improved, with_other_commitments
+from solvers.incumbent import each_by_itself, limits_are_kept
+from solvers.routing import work_moved
+from solvers.waiting import WaitingWork, with_waiting_work_settled
+
+WAITING = [seed for seed in range(400) if "defer" in str(sorted(lever_case(seed).levers))][:30]
+
+
+def changed(prices: Prices, rng: np.random.Generator) -> Prices:
+    def one(usd: np.ndarray) -> np.ndarray:
+        return usd * rng.uniform(0.0, 2.0, len(usd)) * (rng.random(len(usd)) < 0.8)
+
+    gpu = {g: one(usd) for g, usd in prices.gpu_usd.items()}
+    return Prices(gpu, {g: one(usd) for g, usd in prices.firm_usd.items()}, prices.usd_factor, prices.team_usd)
+
+
+def waiting_recipes(fleet: Fleet) -> list[Recipe]:
+    return [recipe for recipe in fleet.recipes if recipe.deferral is not None]
+
+
+def test_there_are_cases() -> None:
+    assert len(WAITING) >= 10
+
+
+@pytest.mark.parametrize("seed", WAITING)
+def test_the_value_is_below_every_path_and_above_both_quick_bounds(seed: int) -> None:
+    fleet, rng = lever_case(seed).case.fleet, np.random.default_rng(seed)
+    waiting = WaitingWork(fleet)
+    for recipe in waiting_recipes(fleet)[:4]:
+        deferral = recipe.deferral
+        assert deferral is not None
+        largest = recipe.uses[0].load[recipe.first_of_each_slot(-recipe.uses[0].load)]
+        if work_moved(deferral, largest) is None:
+            continue
+        for _ in range(4):
+            prices = changed(list_prices(fleet), rng)
+            before = waiting.at_least(recipe, prices)
+            exact = waiting.priced(recipe, prices)
+            rounding = 1e-6 * (1 + abs(exact.value))
+            assert price_recipe(fleet, recipe, prices).value <= exact.value + rounding
+            assert before <= exact.value + rounding
+            assert waiting.at_least(recipe, prices) == pytest.approx(exact.value, rel=1e-5, abs=1e-4)
+            paths = [settled_path(fleet, recipe, prices), counts_with_room(recipe, deferral.load, fleet.weight)]
+            for path in (path for path in paths if path is not None):
+                cost = float(serving_values(fleet, path, prices).sum()) + fixed_value(fleet, path, prices)
+                assert exact.value <= cost + rounding
+
+
+@pytest.mark.parametrize("seed", WAITING[:10])
+def test_the_cheapest_of_a_pool_is_exact_and_nothing_falls(seed: int) -> None:
+    fleet, rng = lever_case(seed).case.fleet, np.random.default_rng(seed)
+    prices = changed(list_prices(fleet), rng)
+    weak = [price_recipe(fleet, recipe, prices) for recipe in waiting_recipes(fleet)]
+    settled = with_waiting_work_settled(weak, WaitingWork(fleet), prices)
+    assert all(after.value >= before.value - 1e-6 for before, after in zip(weak, settled, strict=True))
+    for pool in {p.recipe.workloads for p in settled}:
+        best = min((p for p in settled if p.recipe.workloads == pool), key=lambda p: p.value)
+        exact = WaitingWork(fleet).priced(best.recipe, prices).value
+        assert best.value == pytest.approx(exact, rel=1e-6, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(40, 60))
+def test_other_commitments_never_cost_more_and_keep_the_limits(seed: int) -> None:
+    fleet = lever_case(seed).case.fleet
+    plan = each_by_itself(fleet)
+    if plan is None:
+        return
+    plan = improved(fleet, plan)
+    other = with_other_commitments(fleet, plan)
+    assert other.objective <= plan.objective
+    assert limits_are_kept(fleet, other)
