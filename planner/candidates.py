@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from planner.beaten import beaten_options
 from planner.candidate import Candidate
 from planner.case import Case
-from planner.judging import Judge, Verdict
+from planner.judging import Excluded, Judge, Verdict
 from planner.pooling import Group, groups_alone, shared_groups
 from planner.rejection import Rejection
 from planner.slots import slots_of
@@ -29,14 +29,14 @@ class Candidates:
     rejected: tuple[Rejection, ...]
 
 
-def enumerate_candidates(case: Case) -> Candidates:
+def enumerate_candidates(case: Case, without: Excluded = frozenset()) -> Candidates:
     """Every combination on the menu, judged for every pool; then the choices of caching that are not beaten."""
     slots = slots_of(case)
     alone = groups_alone(case)
     shared, refused = shared_groups(case, slots, {group.key for group in alone})
     # Groups that differ in what is found before the GPUs come to the same replicas: judged once.
     judged_as = {id(group.traffic): group.key for group in reversed(alone)}
-    verdicts = Judge(case, [g for g in alone if judged_as[id(g.traffic)] == g.key] + shared).verdicts()
+    verdicts = Judge(case, [g for g in alone if judged_as[id(g.traffic)] == g.key] + shared, without).verdicts()
     pools: dict[str, Group] = {}
     accepted: dict[str, tuple[Candidate, ...]] = {}
     rejected: list[Rejection] = []

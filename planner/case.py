@@ -175,6 +175,8 @@ class Case(Strict):
     apis: dict[str, ApiModel]
     menu_apis: tuple[str, ...]
     baseline: str
+    compare_with: tuple[str, ...] | None = None
+    """more API models whose bills are shown beside the baseline"""
     profiles: tuple[Profile, ...] = ()
     """the user's own measurements of deployments"""
     limits: Limits

@@ -167,6 +167,8 @@ class Model(Named):
     ffn_matrices: int = 3
     """Matrices of a feed-forward block: three with a gate, two without."""
     native_quantization: str = "fp16"
+    checkpoint: str | None = None
+    """Id of the published weights on the Hugging Face Hub, or a path, for the command that serves it."""
 
 
 class QualityLoss(Sourced):
@@ -185,6 +187,9 @@ class Quantization(Named):
     kv_bits: float = Field(gt=0)
     experts_only: bool = False
     """In a mixture of experts, the other weights stay in 16 bit."""
+    vllm_on_load: str | None = None
+    """What `vllm serve --quantization` takes to make it of a 16-bit checkpoint while loading; None: that needs a
+    checkpoint quantized so, from which vLLM reads the method by itself."""
     benchmark: str = "none"
     quality_loss: tuple[QualityLoss, ...] = Field(min_length=1)
 

@@ -30,6 +30,10 @@ LEAST_LOAD = 0.05
 NOISY = "one workload would be too much of the load"
 
 
+Excluded = frozenset[tuple[str, str]]
+"""workloads, each with the name of a candidate that may not serve it; what it would beat may then"""
+
+
 @dataclass(frozen=True, eq=False)
 class Verdict:
     """What was found about one group."""
@@ -47,8 +51,8 @@ class Verdict:
 class Judge:
     """Judges every model variant on every GPU and replica size, for all groups that may use it at once."""
 
-    def __init__(self, case: Case, groups: list[Group]) -> None:
-        self.case, self.groups = case, groups
+    def __init__(self, case: Case, groups: list[Group], without: Excluded = frozenset()) -> None:
+        self.case, self.groups, self.without = case, groups, without
         self.offers = {group.key: allowed_offers(case, group.members) for group in groups}
         self.found = {group.key: Verdict() for group in groups}
         self.able: dict[str, list[Candidate]] = {group.key: [] for group in groups}
@@ -163,7 +167,7 @@ class Judge:
 
     def _accept(self, group: Group) -> None:
         """Of what serves it, that which nothing else beats, on every offer that it fits."""
-        able, offers = self.able[group.key], self.offers[group.key]
+        able, offers = [c for c in self.able[group.key] if not self._excluded(group, c)], self.offers[group.key]
         beaten = beaten_variants(self.case, able, offers.values())
         for k, v in enumerate(able):
             if k in beaten.by:
@@ -174,6 +178,9 @@ class Judge:
             fitting = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and o.gpus % v.machine.gpus == 0)
             placed = (replace(v, offer_key=key, offer=o, alone=alone) for key, o in fitting)
             self.found[group.key].accepted.extend(placed)
+
+    def _excluded(self, group: Group, candidate: Candidate) -> bool:
+        return any((name, candidate.name) in self.without for name in group.workloads)
 
 
 def native_bits(case: Case, quantization: str) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner import api_prices
 from planner.case import Case
-from planner.catalog import DEFAULT_ENGINE, ApiModel, Catalog, Offer, find, names_of
+from planner.catalog import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
 from planner.complaints import InputError, did_you_mean
 from planner.demand import DemandFile
 from planner.findings import Findings
@@ -75,10 +75,11 @@ class _Loader:
             quantizations={q: catalog.quantizations[q] for q in quantizations},
             efficiency={g: catalog.efficiency_of(g) for g in gpus_used},
             engine_name=engine,
-            engine=catalog.engines[engine],
+            engine=_admitting(catalog.engines[engine], spec.menu.max_requests_in_flight),
             apis=apis,
             menu_apis=tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,),
             baseline=baseline,
+            compare_with=tuple(dict.fromkeys(spec.compare_with)) or None,
             profiles=self._profiles(spec, catalog),
             limits=limits,
             cache_costs=cache_costs,
@@ -186,6 +187,7 @@ class _Loader:
         apis: dict[str, ApiModel] = {}
         wanted: list[tuple[tuple[str | int, ...], str]] = [(("baseline",), spec.baseline)]
         wanted += [(("menu", "apis", k), name) for k, name in enumerate(spec.menu.apis or ())]
+        wanted += [(("compare_with", k), name) for k, name in enumerate(spec.compare_with)]
         for path, name in wanted:
             entry = catalog.apis.get(name) or api_prices.api_model(name)
             if entry is None:
@@ -204,3 +206,8 @@ class _Loader:
         if key is None:
             self.found.unknown(("menu", "engine"), "engine", spec.menu.engine, names_of(catalog.engines))
         return key or DEFAULT_ENGINE
+
+
+def _admitting(engine: Engine, most: int | None) -> Engine:
+    """The engine with so many requests in flight at most."""
+    return engine if most is None or most >= engine.max_in_flight else engine.model_copy(update={"max_in_flight": most})

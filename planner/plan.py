@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from planner.case import Assumption, Case
 from planner.complaints import Complaint, InputError
+from planner.studies.records import Studies
 from planner.validation import Strict
 
 PLAN_FORMAT = "fleetplan-plan/2"
@@ -286,12 +287,20 @@ class Plan(Strict):
     slots: tuple[SlotRecord, ...]
     proof: Proof
     assumptions: tuple[Assumption, ...]
+    studies: Studies | None = None
+    """what plans made again tell about this one, where that was asked for"""
     case_hash: str
     case: Case
     fleetplan_version: str
 
     def pool_of(self, workload: str) -> PoolPlan:
         return next(p for p in self.pools if workload in p.workloads)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from planner.reports.html import fragment
+
+        return fragment(self)
 
     def as_json(self) -> dict[str, Any]:
         """Every key is always there; what does not apply is null."""

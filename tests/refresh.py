@@ -1,6 +1,6 @@
 """Write anew everything that tests compare with: `python tests/refresh.py`, then read the diff.
 
-Golden plans, the README's output, the JSON schema, and the golden rows.
+Golden plans, the README's output, the JSON schema, the rules of thumb, and the golden rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import rules_of_thumb
 from golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
 
 import planner
@@ -37,6 +38,8 @@ def main() -> None:
     text = README_BLOCK.sub(lambda m: m[1] + readme_output(m[2]) + m[4], readme.read_text(encoding="utf-8"))
     readme.write_text(text, encoding="utf-8")
     (ROOT / "planner" / "data" / "demand.schema.json").write_text(make_demand_schema(), encoding="utf-8")
+    rules = rules_of_thumb.PAGE
+    rules.write_text(rules_of_thumb.page(rules.read_text(encoding="utf-8")), encoding="utf-8")
     rows = [sys.executable, "-m", "pytest", "-q", "tests/test_fleet_rows.py"]
     subprocess.run(rows, cwd=ROOT, env=os.environ | {"REFRESH_GOLDEN_ROWS": "1"}, check=False)
 

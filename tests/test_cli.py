@@ -24,7 +24,10 @@ import planner
 from planner import cli, loading, pipeline
 from solvers.child import run_child
 
-VERBS = ("plan", "explain", "init", "validate", "schema", "catalog", "accuracy", "estimate", "calibrate")
+VERBS = (
+    *("plan", "study", "explain", "init", "validate", "schema", "catalog"),
+    *("report", "diff", "accuracy", "estimate", "calibrate"),
+)
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 
 

@@ -10,8 +10,10 @@ from lever_plans import lever_plan
 import planner
 from planner.plan import Binding, Plan
 from planner.reports.progress import closed_frac, describe
+from planner.reports.tables import spot_replicas
 from planner.reports.terminal import render
 from planner.reports.text import columns, percent, span, sparkline, tokens, usd
+from planner.serving_commands import serve_commands
 from solvers.fleet_solver import Progress
 
 HOSTILE = "\x1b[31m[bold]x[/bold]<script>alert(1)</script>=cmd()"
@@ -141,6 +143,92 @@ def test_a_limit_of_many_pools_is_said_once(plan: Plan) -> None:
     text = render(plan.model_copy(update={"binding": held}))
     said = "limits reached: min_replicas 2 (w0, w1, w2 and 2 more, up to 40 h a month); the budget of $5,000 a month"
     assert said in text
+
+
+def test_equal_workloads_are_told_once() -> None:
+    """Ten tenants with the same options and the same reasons against the others."""
+    text = "workloads:\n" + "".join(
+        f"  - {{name: t{k}, models: [llama-3.1-8b], forecast: {{requests_per_day: 100k}}, api: forbidden}}\n"
+        for k in range(5)
+    )
+    plan = planner.plan_fleet(
+        planner.case_from_text(text + "menu: {gpus: [l40s, t4], purchase: [on-demand]}\nbaseline: openai/gpt-4o-mini\n")
+    )
+    shown = render(plan)
+    assert shown.count("options for ") == 1
+    assert "options for t0, t1, t2 and 2 more, each" in shown
+    reasons = [line for line in shown.splitlines() if "weights do not fit" in line]
+    assert len(reasons) == 1
+    assert reasons[0].startswith("    t0, t1, t2 and 2 more: ")
+
+
+def test_a_deployment_of_a_mix_is_not_said_to_be_unused() -> None:
+    plan = lever_plan("mixed")
+    used = {f"{d.deployment.model} {d.deployment.quantization} on {d.deployment.gpus_per_replica} x {d.deployment.gpu}"
+            for d in plan.pools[0].deployments}  # fmt: skip
+    assert len(used) == 2
+    assert not used & {r.candidate for r in plan.rejected}
+
+
+def test_spot_replicas_are_those_that_are_bought() -> None:
+    plan = lever_plan("mixed")
+    first = plan.pools[0].deployments[0]
+    bought = [f for f in plan.fleet if f.purchase == "spot" and f.offer == first.deployment.offer]
+    per_instance = plan.case.offers[first.deployment.offer].gpus // first.deployment.gpus_per_replica
+    counts = [per_instance * sum(f.instances_by_slot[t] for f in bought) for t in range(len(plan.slots))]
+    assert any(counts)
+    assert spot_replicas(plan, first) == counts
+    none = plan.model_copy(update={"fleet": tuple(f for f in plan.fleet if f.purchase != "spot")})
+    assert not any(spot_replicas(none, first))
+
+
+def test_the_verbose_report_has_commands_that_can_be_pasted() -> None:
+    plan = lever_plan("mixed")
+    text = render(plan, verbose=True)
+    lines = [line.strip() for line in text.splitlines()]
+    assert all(" ".join([*c.environment, c.command]) in lines for c in serve_commands(plan))
+    assert "vllm serve" not in render(plan)
+
+
+def test_spot_that_never_gets_dearer_is_no_risk() -> None:
+    plan = lever_plan("together")
+    assert "95th percentile" in render(plan)
+    steady = plan.model_copy(update={"spot_at_p95_usd_per_month": plan.cost_usd_per_month})
+    assert "95th percentile" not in render(steady)
+
+
+@pytest.mark.parametrize(
+    ("limit", "reached"),
+    [("max_gpus: {l4: 0}", "max_gpus 0 (l4, 730 h a month)"),
+     ("max_instances: {aws/g6.xlarge: 0}", "max_instances 0 (aws/g6.xlarge@us-east-1, 730 h a month)"),
+     ("max_gpus: {h200: 7}", "max_gpus 7 (h200, 730 h a month)"),
+     ("max_gpus: {h200: 8}", "")],
+)  # fmt: skip
+def test_a_quota_that_leaves_no_room_is_a_limit_reached(limit: str, reached: str) -> None:
+    """Also of what the plan does not use: an h200 is sold eight at a time."""
+    plan = planner.plan_fleet(planner.case_from_text(
+        "workloads: [{name: chat, models: [llama-3.1-8b], forecast: {requests_per_day: 300k}, api: forbidden}]\n"
+        "menu: {gpus: [l40s, l4, h200], quantizations: [fp8], purchase: [on-demand], max_deployments: 1}\n"
+        f"baseline: openai/gpt-4o-mini\npolicy: {{{limit}, min_replicas: 1}}\n"
+    ))  # fmt: skip
+    told = [line for line in render(plan).splitlines() if "limits reached" in line]
+    assert [reached in line for line in told] == [True] if reached else not any("max_gpus" in line for line in told)
+
+
+def test_the_budget_is_named_where_it_sheds() -> None:
+    plan = lever_plan("shedding")
+    limits = plan.case.limits
+    assert "max_gpus 6 of l4 is reached" in line_with("TURNED AWAY", render(plan))
+    tight = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month + 1})
+    held = plan.model_copy(update={"case": plan.case.model_copy(update={"limits": tight}), "binding": ()})
+    assert "has room for $1.00 more, and one more instance costs" in line_with("TURNED AWAY", render(held))
+    reached = (Binding(limit="budget_usd_per_month", value=900, hours_per_month=730.0),)
+    held = held.model_copy(update={"binding": reached})
+    assert "the budget of" in (line := line_with("TURNED AWAY", render(held)))
+    assert "is used up" in line
+    wide = limits.model_copy(update={"budget_usd_per_month": 1e6})
+    free = plan.model_copy(update={"case": plan.case.model_copy(update={"limits": wide}), "binding": ()})
+    assert "budget" not in line_with("TURNED AWAY", render(free))
 
 
 def test_small_formats() -> None:

@@ -9,16 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from command_line import SMALL, Command
+from command_line import SMALL, Command, no_control_characters
 from lever_plans import lever_plan
 
 import planner
+from planner.candidates import enumerate_candidates
 from planner.case import Case
+from planner.not_used import menu_judged, why_not
 from planner.plan import Plan
 from planner.reports.why import explanation_text
 from planner.why import Explanation, bench, explain
 from planner.why.every_limit import every_limit, round_figures_above
-from planner.why.explanation import extra_cost, lever_worth, saving
+from planner.why.explanation import RunnerUp, extra_cost, lever_worth, saving
 from planner.why.levers import levers_in_use, unquantized
 from problems.fleet import Fleet
 from solvers.fleet_solver import FleetSolution, Options, Outcome, Progress, solve_fleet
@@ -242,7 +244,7 @@ def test_ctrl_c_keeps_what_is_known(plan: Plan, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nothing_is_said_of_what_was_not_tried(explanation: Explanation) -> None:
-    nothing = explanation.model_copy(update={"limits": (), "levers": ()})
+    nothing = explanation.model_copy(update={"limits": (), "levers": (), "choices": ()})
     assert explanation_text(nothing).count("no ") == 2
     stopped = nothing.model_copy(update={"not_tried": ("without spot",)})
     assert explanation_text(stopped) == "  interrupted; not tried: without spot\n"
@@ -255,6 +257,147 @@ def test_one_workload_by_itself() -> None:
     assert {x.workload for x in (*told.limits, *told.levers)} == {"mail"}
     lever = next(x for x in levers_in_use(found, "mail") if x.key == "API")
     assert [w.api_allowed for w in lever.without(found.case).workloads] == [True, False]
+
+
+# -- why each workload is served as it is ---------------------------------------------------------------------------
+
+
+def test_the_runner_up_is_the_best_plan_without_what_serves_it(plan: Plan, explanation: Explanation) -> None:
+    """Found by planning a case from whose catalog the chosen quantization is gone: nothing else can be left."""
+    (choice,) = explanation.choices
+    (chosen,) = (d.deployment for pool in plan.pools for d in pool.deployments)
+    assert choice.workloads == ("chat",)
+    assert choice.served_by.startswith(f"{chosen.model} {chosen.quantization} on 1 x l40s")
+    assert choice.cost_usd_per_month == plan.workloads[0].cost_usd_per_month
+    others = {key: q for key, q in plan.case.quantizations.items() if key != chosen.quantization}
+    cost = cost_of(plan.case.model_copy(update={"quantizations": others}))
+    assert choice.runner_up is not None
+    assert choice.runner_up.served_by is not None
+    assert chosen.quantization not in choice.runner_up.served_by
+    assert choice.runner_up.cost_usd_per_month == pytest.approx(cost, abs=0.01)
+    assert choice.runner_up.dearer_by_usd_per_month == pytest.approx(cost - plan.cost_usd_per_month, abs=0.01)
+    assert choice.runner_up.verdict == "proved"
+
+
+def test_what_the_chosen_one_beats_may_be_the_runner_up(plan: Plan) -> None:
+    """A candidate that was dropped since another beats it comes back when that one may not serve."""
+    (chosen,) = (d.deployment for pool in plan.pools for d in pool.deployments)
+    name = f"{chosen.model} {chosen.quantization} on {chosen.gpus_per_replica} x {chosen.gpu}"
+    before, after = (enumerate_candidates(plan.case, without) for without in (frozenset(), frozenset({("chat", name)})))
+    beaten = {r.candidate for r in before.rejected if r.value == "beaten" and r.limit == name}
+    mixed = {c.name for c in before.accepted["chat"] if not c.alone}
+    assert beaten | mixed
+    accepted = {c.name for c in after.accepted["chat"] if c.alone}
+    assert name not in {c.name for c in after.accepted["chat"]}
+    assert (beaten | mixed) & accepted
+    assert enumerate_candidates(plan.case, frozenset({("mail", name)})).rejected == before.rejected
+
+
+def test_without_the_only_thing_that_serves_it_there_is_no_runner_up() -> None:
+    text = TIGHT.replace("fp8, fp16", "fp8").replace("quality:", "api: forbidden\n    quality:")
+    found = planner.plan_fleet(planner.case_from_text(text.replace("l40s: 3", "l40s: 99")))
+    told = explain(found.case, found, workload="chat")
+    (choice,) = told.choices
+    assert choice.runner_up is not None
+    assert (choice.runner_up.feasible, choice.runner_up.served_by) == (False, None)
+    assert "nothing else can serve it" in explanation_text(told)
+
+
+def test_where_an_api_serves_the_runner_up_is_hosted() -> None:
+    text = SMALL.replace("400k", "2k").replace("fp8, fp16", "fp8")
+    found = planner.plan_fleet(planner.case_from_text(text))
+    told = explain(found.case, found, workload="chat")
+    (choice,) = told.choices
+    assert choice.served_by == "openai/gpt-4o-mini"
+    assert choice.runner_up is not None and choice.runner_up.served_by is not None
+    assert choice.runner_up.served_by.startswith("llama-3.1-8b fp8 on 1 x l40s")
+    (gpu, _) = choice.menu
+    assert "the 2 replicas that must run at least cost more than the API" in gpu.why
+
+
+def test_where_all_is_turned_away_instead_penalties_are_said_to_count(explanation: Explanation) -> None:
+    nobody = RunnerUp(
+        served_by="nobody, all of it turned away", feasible=True, cost_usd_per_month=0.0,
+        dearer_by_usd_per_month=500.0, proved_usd_per_month=(500.0, 500.0), verdict="proved",
+    )  # fmt: skip
+    choices = tuple(c.model_copy(update={"runner_up": nobody, "ways": 1}) for c in explanation.choices)
+    text = explanation_text(explanation.model_copy(update={"choices": choices}))
+    assert "the only way to serve it" in text
+    assert "the whole plan then costs $0.00 / month, dearer by $500, penalties counted" in text
+    assert "penalties counted" not in explanation_text(explanation)
+
+
+def test_steps_that_are_alike_are_told_once(explanation: Explanation) -> None:
+    idle = next(x for x in explanation.limits if x.verdict == "nothing")
+    steps = tuple(
+        idle.model_copy(update={"workload": w, "step": f"relax {w}'s TTFT from 2 s to 2.2 s"}) for w in ("a", "b", "c")
+    )
+    text = explanation_text(explanation.model_copy(update={"limits": steps}))
+    assert text.count("TTFT from 2 s") == 1
+    assert "relax a's TTFT from 2 s to 2.2 s; so for 2 other workloads" in text
+
+
+def test_equal_workloads_are_explained_once() -> None:
+    text = "workloads:\n" + "".join(
+        f"  - {{name: t{k}, models: [llama-3.1-8b], forecast: {{requests_per_day: 100k}}, api: forbidden}}\n"
+        for k in range(3)
+    )
+    menu = "menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand], max_deployments: 1}\n"
+    found = planner.plan_fleet(planner.case_from_text(text + menu + "baseline: openai/gpt-4o-mini\n"))
+    told = explain(found.case, found)
+    assert [c.workloads for c in told.choices] == [("t0", "t1", "t2")]
+    assert [c.workloads for c in explain(found.case, found, workload="t1").choices] == [("t1",)]
+
+
+MENU = """\
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 300k}
+    quality: {max_loss: 2%}
+    api: forbidden
+menu:
+  gpus: [l40s, l4, h200, t4]
+  quantizations: [fp8, fp16, int8, int4-awq]
+  purchase: [on-demand]
+  max_deployments: 1
+baseline: openai/gpt-4o-mini
+policy: {max_gpus: {l4: 0}, min_replicas: 1}
+"""
+
+
+def test_every_gpu_and_quantization_of_the_menu_has_its_reason() -> None:
+    found = planner.plan_fleet(planner.case_from_text(MENU), EXACT)
+    told = {(x.kind, x.name): x for x in menu_judged(found, "chat")}
+    assert {name for kind, name in told if kind == "gpu"} == {"l40s", "l4", "h200", "t4"}
+    assert {name for kind, name in told if kind == "quantization"} == {"fp8", "fp16", "int8", "int4-awq"}
+    assert {key for key, x in told.items() if x.used} == {("gpu", "l40s"), ("quantization", "fp8")}
+    assert all(x.why for x in told.values() if not x.used)
+    assert "8 GPUs, and the load needs" in told["gpu", "h200"].why
+    assert "quality loss" in told["quantization", "int4-awq"].why
+    assert "needs no fewer GPUs for any load than another variant on l40s" in told["quantization", "fp16"].why
+    for gpu in ("h200", "t4"):
+        x = told["gpu", gpu]
+        alone = cost_of(found.case.model_copy(update={"gpus": {gpu: found.case.gpus[gpu]}, "offers": {
+            key: o for key, o in found.case.offers.items() if o.gpu == gpu}}))  # fmt: skip
+        assert x.cost_usd_per_month == pytest.approx(alone, abs=0.01)
+        assert x.dearer_by_usd_per_month == pytest.approx(alone - found.cost_usd_per_month, abs=0.01)
+    l4 = told["gpu", "l4"]
+    assert l4.dearer_by_usd_per_month is not None
+    assert (l4.dearer_by_usd_per_month > 0) or "policy.max_gpus.l4 is 0" in l4.why
+
+
+def test_an_option_that_is_cheaper_by_itself_names_the_limit() -> None:
+    found = planner.plan_fleet(planner.case_from_text(MENU.replace("l4: 0", "l40s: 0")), EXACT)
+    (best,) = [o for o in found.options if o.workload == "chat" and o.gpu == "l40s" and o.quantization == "fp8"
+               and o.offer == "aws/g6e.xlarge@us-east-1" and o.gpus_per_replica == 1]  # fmt: skip
+    assert "less by itself, but policy.max_gpus.l40s is 0" in why_not(found, best)
+
+
+def test_hostile_names_are_inert_in_an_explanation(explanation: Explanation) -> None:
+    name = "\x1b[31m<b>\n"
+    choices = tuple(c.model_copy(update={"workloads": (name,), "served_by": name}) for c in explanation.choices)
+    assert no_control_characters(explanation_text(explanation.model_copy(update={"choices": choices})))
 
 
 def test_progress_says_what_is_tried(plan: Plan) -> None:
@@ -306,7 +449,7 @@ def test_explain_reads_a_demand_file_or_a_saved_plan(fleetplan: Command, plan: P
 def test_plan_with_explain_adds_the_section(fleetplan: Command) -> None:
     plain, explained = (fleetplan("plan", "tight.yaml", *more) for more in ((), ("--explain", "--out", "out.json")))
     assert explained.code == 0
-    head, section = explained.out.split("\n\n  the best plan without")
+    head, section = explained.out.split("\n\n  chat: ")
     assert re.sub(r" in [\d.]+ s\n", "\n", head + "\n") == re.sub(r" in [\d.]+ s\n", "\n", plain.out)
     assert "one step more of a limit" in section
     assert "explanation" not in json.loads(Path("out.json").read_text(encoding="utf-8"))

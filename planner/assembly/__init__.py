@@ -10,7 +10,7 @@ from planner.assembly.options import option_records
 from planner.assembly.serving import ServedPool, pool_plan, served_pools
 from planner.assembly.workloads import workload_plans
 from planner.baseline import baseline_usd_per_month
-from planner.candidates import Candidates
+from planner.candidates import Candidates, Rejection
 from planner.case import Case
 from planner.catalog import TERM_MONTHS
 from planner.plan import (
@@ -72,7 +72,7 @@ def assemble_plan(
             else cost_range(candidates, fleet, best, objective, options.time_limit_s)
         ),
         options=tuple(option_records(candidates, fleet, served, workloads)),
-        rejected=tuple(RejectionRecord(**vars(r)) for r in candidates.rejected),
+        rejected=tuple(RejectionRecord(**vars(r)) for r in _not_in_use(candidates, served)),
         slots=tuple(SlotRecord(label=s.label, **vars(s)) for s in slots),
         proof=_proof(case, fleet, solution, options),
         assumptions=case.assumptions,
@@ -80,6 +80,12 @@ def assemble_plan(
         case=case,
         fleetplan_version=version("fleetplan"),
     )
+
+
+def _not_in_use(candidates: Candidates, pools: tuple[ServedPool, ...]) -> list[Rejection]:
+    """Reasons against candidates, but for those that serve a part of the requests in this plan after all."""
+    used = {(w, h.candidate.name) for pool in pools for w in pool.group.workloads for h in pool.hosted}
+    return [r for r in candidates.rejected if (r.workload, r.candidate) not in used]
 
 
 def _costs(

@@ -41,20 +41,21 @@ def _budget(fleet: Fleet, best: Incumbent) -> Iterator[Binding]:
 
 
 def _gpu_quotas(case: Case, fleet: Fleet, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
-    """Where not one more of the instances in use would fit."""
+    """Where not one more of the instances in use would fit; of a GPU that is not in use, not a single instance."""
+    nothing = np.zeros(len(fleet.slot_hours), dtype=int)
     for gpu, most in sorted(case.limits.max_gpus.items()):
         of = [line for line in lines if line.gpu == gpu]
-        if of:
-            gpus = np.sum([np.array(line.instances_by_slot) * line.gpus_per_instance for line in of], axis=0)
-            full = gpus + min(line.gpus_per_instance for line in of) > most
-            yield from _reached(fleet, "max_gpus", gpu, most, full)
+        boxes = [line.gpus_per_instance for line in of] or [o.gpus for o in case.offers.values() if o.gpu == gpu]
+        if boxes:
+            gpus = sum((np.array(line.instances_by_slot) * line.gpus_per_instance for line in of), nothing)
+            yield from _reached(fleet, "max_gpus", gpu, most, gpus + min(boxes) > most)
 
 
 def _instance_quotas(case: Case, fleet: Fleet, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
+    nothing = np.zeros(len(fleet.slot_hours), dtype=int)
     for offer, most in sorted(case.limits.max_instances.items()):
-        counts = [line.instances_by_slot for line in lines if line.offer == offer]
-        if counts:
-            yield from _reached(fleet, "max_instances", offer, most, np.sum(counts, axis=0) >= most)
+        counts = [np.array(line.instances_by_slot) for line in lines if line.offer == offer]
+        yield from _reached(fleet, "max_instances", offer, most, sum(counts, nothing) >= most)
 
 
 def _gpu_types(case: Case, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:

@@ -19,6 +19,7 @@ from planner.checker.facts import Facts
 from planner.checker.money import money_adds_up
 from planner.checker.reading import names_and_lengths_fit, plan_or_problems
 from planner.checker.serving import pools_are_served
+from planner.checker.studies import studies_hold
 
 __all__ = ["check_plan"]
 
@@ -52,6 +53,7 @@ def _problems(data: dict[str, Any]) -> Iterator[str]:
     yield from money_adds_up(facts)
     yield from binding_limits_are_told(facts)
     yield from claims_are_honest(facts)
+    yield from studies_hold(facts)
 
 
 def _on_one_line(text: str) -> str:

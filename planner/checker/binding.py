@@ -47,18 +47,19 @@ def _budget(facts: Facts) -> Reached:
 
 
 def _quotas(facts: Facts) -> Reached:
-    """GPUs of a kind where not one more of the instances in use would fit; instances where all are in use."""
+    """GPUs of a kind where not one more of the instances in use, or not one at all, would fit; instances where all are
+    in use."""
     limits, offers, found = facts.case.limits, facts.case.offers, {}
     used = sorted({line.offer for line in facts.plan.fleet})
     for gpu, most in limits.max_gpus.items():
         boxes = {offer: offers[offer].gpus for offer in used if offers[offer].gpu == gpu}
+        boxes = boxes or {offer: o.gpus for offer, o in offers.items() if o.gpu == gpu}
         if boxes:
             gpus = [sum(gpus_bought(facts, offer, t) for offer in boxes) for t in facts.slots]
             found["max_gpus", gpu] = (most, _hours(facts, [n + min(boxes.values()) > most for n in gpus]))
     for offer, most in limits.max_instances.items():
-        if offer in used:
-            gpus = [gpus_bought(facts, offer, t) for t in facts.slots]
-            found["max_instances", offer] = (most, _hours(facts, [n >= most * offers[offer].gpus for n in gpus]))
+        gpus = [gpus_bought(facts, offer, t) for t in facts.slots]
+        found["max_instances", offer] = (most, _hours(facts, [n >= most * offers[offer].gpus for n in gpus]))
     return {key: (float(most), hours) for key, (most, hours) in found.items() if hours}
 
 

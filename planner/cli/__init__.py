@@ -12,13 +12,15 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import performance, planning
+from planner.cli import performance, planning, reporting, studying
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False,
                   context_settings={"help_option_names": ["-h", "--help"]},
                   help="The cheapest GPU fleet that meets demand and SLOs, proved, against an API baseline.",
                   epilog="Start with:  fleetplan init demand.yaml  and then  fleetplan plan demand.yaml")  # fmt: skip
 app.add_typer(planning.verbs)
+app.add_typer(studying.verbs)
+app.add_typer(reporting.verbs)
 app.add_typer(performance.verbs)
 
 

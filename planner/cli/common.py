@@ -7,9 +7,13 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from planner.plan import Plan
+    from solvers.fleet_solver import Options
 
 
 class Solver(StrEnum):
@@ -22,8 +26,37 @@ class Format(StrEnum):
     json = "json"
 
 
+class PlanFormat(StrEnum):
+    table = "table"
+    json = "json"
+    md = "md"
+    csv = "csv"
+
+
+class DiffFormat(StrEnum):
+    table = "table"
+    md = "md"
+    json = "json"
+
+
+class ReportFormat(StrEnum):
+    html = "html"
+    table = "table"
+    json = "json"
+    md = "md"
+    csv = "csv"
+
+
 CaseFile = Annotated[Path, typer.Argument(metavar="DEMAND.yaml", help="The demand file.", show_default=False)]
+HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write the report as a page to this file.")]
 FormatOption = Annotated[Format, typer.Option(help="What to print on stdout.")]
+PlanFormatOption = Annotated[PlanFormat, typer.Option(help="What to print on stdout; csv prints the table of --table.")]
+TableOption = Annotated[
+    str, typer.Option("--table", help="With --format csv: fleet, fleet_by_hour, workloads, deployments, options, ...")
+]
+MarkdownOption = Annotated[Path | None, typer.Option("--markdown", help="Write a report in Markdown to this file.")]
+CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every table as a CSV file into this folder.")]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A saved plan.", show_default=False)]
 
 
 def put(text: str) -> None:
@@ -82,3 +115,22 @@ def seconds(option: str, text: str | None) -> float | None:
     from planner.units import parse_duration
 
     return parsed(option, parse_duration, text)
+
+
+def search_options(solver: Any, gap: str, time_limit: str | None) -> Options:
+    from solvers.fleet_solver import Options
+
+    limit_s = seconds("--time-limit", time_limit)
+    return Options(solver=solver, gap_frac=fraction("--gap", gap) or 0.0, time_limit_s=limit_s)
+
+
+def saved_plan(file: Path) -> Plan:
+    """A plan that still passes its check."""
+    from planner.checker import check_plan
+    from planner.plan import read_plan
+
+    saved = read_plan(file)
+    broken = check_plan(saved.as_json())
+    if broken:
+        refuse(str(file), f"not a plan that holds: {broken[0]}", "Plan it again")
+    return saved

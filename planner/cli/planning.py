@@ -1,27 +1,34 @@
-"""Verbs around a demand file: plan, explain, init, validate, schema, catalog."""
+"""Verbs around a demand file and its plan: plan, explain, report, init, validate, schema, catalog."""
 
 from __future__ import annotations
 
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli.common import (
     CaseFile,
+    CsvOption,
     Format,
     FormatOption,
+    HtmlOption,
+    MarkdownOption,
+    PlanFormat,
+    PlanFormatOption,
     Solver,
+    TableOption,
     fraction,
-    in_color,
     note,
     put,
     put_json,
     refuse,
-    seconds,
+    saved_plan,
+    search_options,
 )
+from planner.cli.reporting import check_outputs, rendered, write_outputs, write_page
 
 if TYPE_CHECKING:
     from planner.case import Case
@@ -36,40 +43,62 @@ verbs = typer.Typer()
 def plan(
     case_file: CaseFile,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan as JSON to this file.")] = None,
-    format: FormatOption = Format.table,
+    html: HtmlOption = None,
+    format: PlanFormatOption = PlanFormat.table,
+    table: TableOption = "fleet",
+    markdown: MarkdownOption = None,
+    csv: CsvOption = None,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop when proved within this share of the cost.")] = "0.1%",
     require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless proved within this.")] = None,
     time_limit: Annotated[str | None, typer.Option(help='Stop searching after this, such as "60s".')] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what each lever saves and each limit costs.")] = False,
+    study: Annotated[
+        bool | None,
+        typer.Option("--study/--no-study", help="Add waterfall, break-even and other providers; with --html: yes."),
+    ] = None,
+    keep_plans: Annotated[Path | None, typer.Option(help="With --study: a folder for the plan of each step.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
+    from planner.cli.studying import exit_if_unfinished, studied_plan
     from planner.files import check_writable, write_whole
     from planner.loading import load_case
-    from planner.reports.terminal import render
     from planner.reports.why import explanation_text
 
-    options = _options(solver.value, gap, time_limit)
+    options = search_options(solver.value, gap, time_limit)
     required = fraction("--require-gap", require_gap)
-    if explain and format is Format.json:
+    if explain and format is not PlanFormat.table:
         refuse(
             "--explain", "is text only", "Plan with --out plan.json, then: fleetplan explain plan.json --format json"
         )
+    study = html is not None if study is None else study
+    if keep_plans is not None and not study:
+        refuse("--keep-plans", "is for --study", "Add --study")
     case = load_case(case_file)
-    if out is not None:
-        check_writable(out)
+    for target in (out, html):
+        if target is not None:
+            check_writable(target)
+    check_outputs(markdown, csv, format, table)
     started = time.monotonic()
     result = _planned(case, options, quiet)
     took = time.monotonic() - started
-    put(result.to_json() if format is Format.json else render(result, took, verbose, in_color()))
+    studied = result
+    if study and result.status != "interrupted":
+        studied = studied_plan(result, options, keep_plans, quiet)
+    put(rendered(studied, format, table, took, verbose))
     if out is not None:
-        write_whole(out, result.to_json())
+        write_whole(out, studied.to_json())
         note(f"wrote {out}", quiet)
-    if explain and result.status != "interrupted":
-        explanation = _explained(result, options, None, quiet)
+    write_outputs(studied, markdown, csv, quiet)
+    exit_if_unfinished(studied, quiet)
+    explanation = _explained(result, options, None, quiet) if explain and result.status != "interrupted" else None
+    if explanation is not None:
         put("\n" + explanation_text(explanation))
+    if html is not None:
+        write_page(html, studied, explanation, quiet)
+    if explanation is not None:
         _exit_if_interrupted(explanation, quiet)
     _exit_code(result, required, quiet)
 
@@ -89,8 +118,8 @@ def explain(
     from planner.loading import load_case
     from planner.reports.why import explanation_text
 
-    options = _options(solver.value, gap, time_limit)
-    saved = _saved_plan(file) if file.suffix.lower() == ".json" else None
+    options = search_options(solver.value, gap, time_limit)
+    saved = saved_plan(file) if file.suffix.lower() == ".json" else None
     case = saved.case if saved else load_case(file)
     names = [w.name for w in case.workloads]
     if workload is not None and workload not in names:
@@ -159,13 +188,6 @@ def catalog(
     put(report.text) if format is Format.table else put_json(report.data)
 
 
-def _options(solver: Any, gap: str, time_limit: str | None) -> Options:
-    from solvers.fleet_solver import Options
-
-    limit_s = seconds("--time-limit", time_limit)
-    return Options(solver=solver, gap_frac=fraction("--gap", gap) or 0.0, time_limit_s=limit_s)
-
-
 def _planned(case: Case, options: Options, quiet: bool) -> Plan:
     from planner.pipeline import plan_fleet
     from planner.reports.progress import progress_on_stderr
@@ -173,18 +195,6 @@ def _planned(case: Case, options: Options, quiet: bool) -> Plan:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with progress_on_stderr(quiet) as on_progress:
         return plan_fleet(case, options, on_progress)
-
-
-def _saved_plan(file: Path) -> Plan:
-    """A plan that still passes its check."""
-    from planner.checker import check_plan
-    from planner.plan import read_plan
-
-    saved = read_plan(file)
-    broken = check_plan(saved.as_json())
-    if broken:
-        refuse(str(file), f"not a plan that holds: {broken[0]}", "Plan it again")
-    return saved
 
 
 def _explained(plan: Plan, options: Options, workload: str | None, quiet: bool) -> Explanation:

@@ -6,19 +6,14 @@ from collections.abc import Iterator
 from itertools import chain
 
 from planner.complaints import escaped
-from planner.plan import Binding, Commitment, OptionRecord, Plan, RejectionRecord
+from planner.plan import OptionRecord, Plan, RejectionRecord
+from planner.reports import said as sayings
 from planner.reports.text import columns, percent, red, span, sparkline, tokens, usd, usd_small
 from planner.reports.workloads import pool_name, workload_lines
+from planner.serving_commands import serve_commands
 
 OPTIONS_SHOWN = 5
 REASONS_SHOWN = 8
-NAMES_SHOWN = 3
-PROVED = {
-    "optimal": "proved optimal",
-    "within-gap": "proved within {gap}",
-    "feasible": "a verified plan, proved only within {gap}",
-    "interrupted": "INTERRUPTED: a verified plan, not proved; the optimum may be {gap} lower",
-}
 
 
 def render(plan: Plan, seconds: float | None = None, verbose: bool = False, color: bool = False) -> str:
@@ -30,6 +25,7 @@ def render(plan: Plan, seconds: float | None = None, verbose: bool = False, colo
         _hours(plan),
         _options(plan, verbose),
         _not_possible(plan, verbose),
+        _commands(plan, verbose),
         _assumptions(plan, verbose),
     ]
     return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section))) + "\n"
@@ -39,19 +35,15 @@ def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
     dates = sorted({line.price_date for line in plan.fleet if line.price_date})
     said = [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}", f"{len(plan.slots)} slots"]
     said += [f"prices of {dates[0]}"] if dates else []
-    proof = PROVED[plan.status].format(gap=percent(plan.gap_frac, 2))
     took = f" in {seconds:.1f} s" if seconds is not None else ""
-    yield f"{escaped(plan.name)}   {', '.join(said)}   {proof}{took}"
+    yield f"{escaped(plan.name)}   {', '.join(said)}   {sayings.proof(plan)}{took}"
     b = plan.baseline
-    saves = b.savings_usd_per_month
-    verdict = f"saves {percent(b.savings_frac)}" if saves >= 0 else f"costs {percent(-b.savings_frac)} more"
-    told = "nothing is cheaper than this API" if abs(saves) < 0.005 else f"{verdict} ({usd(abs(saves))} / month)"
     yield from columns(
         [
             (
                 f"{usd(plan.cost_usd_per_month)} / month",
                 f"{b.provider} {b.model} {usd(b.cost_usd_per_month)} / month",
-                told,
+                sayings.saving(plan),
             ),
             (
                 f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens",
@@ -63,16 +55,21 @@ def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
 
 
 def _turned_away(plan: Plan, color: bool) -> Iterator[str]:
-    shed = [w for w in plan.workloads if w.shed_requests_per_month]
-    if shed:
-        each = ((w.name, percent(w.shed_share_frac), tokens(w.shed_requests_per_month)) for w in shed)
-        parts = (f"{share} of {name} ({count} requests)" for name, share, count in each)
-        penalty = f"a penalty of {usd(plan.penalty_usd_per_month)} / month, which is no part of the cost"
-        line = f"  TURNED AWAY every month: {escaped(', '.join(parts))}; {penalty}; figures are for the rest"
+    said = sayings.turned_away(plan)
+    if said:
+        line = f"  {escaped(said)}"
         yield red(line) if color else line
 
 
 def _fleet(plan: Plan) -> Iterator[str]:
+    yield from columns(fleet_rows(plan), right="defg")
+    yield from (f"  {escaped(line)}" for line in fleet_remarks(plan))
+    if plan.binding:
+        yield f"  limits reached: {escaped('; '.join(sayings.limits_reached(plan)))}"
+
+
+def fleet_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """What is paid for, a head first."""
     rows: list[tuple[str, ...]] = [("fleet", "gpu", "buy", "instances", "$/h each", "$/month", "% of cost")]
     for line in plan.fleet:
         rows.append(
@@ -88,17 +85,19 @@ def _fleet(plan: Plan) -> Iterator[str]:
             rows.append(_other_row(plan, "caches", f"{w.caching} of {w.name}", w.caching_cost_usd_per_month))
     if plan.costs.engineers_usd_per_month:
         rows.append(_other_row(plan, "engineers", "-", plan.costs.engineers_usd_per_month))
-    yield from columns(rows, right="defg")
+    return rows
+
+
+def fleet_remarks(plan: Plan) -> Iterator[str]:
+    """What a reader of the fleet should know besides."""
     yield from _starting(plan)
-    yield from (_owed(c) for c in plan.commitments)
-    if plan.costs.spot_usd_per_month:
-        more = plan.spot_at_p95_usd_per_month - plan.cost_usd_per_month
-        yield f"  if spot stays at the 95th percentile of its price, the plan costs {usd(more)} / month more"
+    yield from (sayings.owed(c) for c in plan.commitments)
+    if risk := sayings.spot_risk(plan):
+        yield risk
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
-        yield f"  assumed prices, replace them with your own under 'prices:': {escaped(', '.join(guesses))}"
-    if plan.binding:
-        yield f"  limits reached: {escaped('; '.join(_reached(plan)))}"
+        yield f"assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"
+    yield from sayings.cheaper_providers(plan)
 
 
 def _other_row(plan: Plan, what: str, why: str, usd_per_month: float) -> tuple[str, ...]:
@@ -110,29 +109,7 @@ def _starting(plan: Plan) -> Iterator[str]:
     if spent:
         starts = sum(line.starts_per_month for line in plan.fleet)
         minutes, times = f"{plan.case.start.instance_s / 60:g} min", f"{starts:,.0f} times a month"
-        yield f"  {usd(spent)} / month of it is for the {minutes} that an instance takes to start, {times}"
-
-
-def _owed(c: Commitment) -> str:
-    said = [f"{usd(c.upfront_usd)} in cash when it is signed"] if c.upfront_usd else []
-    if c.beyond_horizon_usd or not said:
-        said.append(f"{usd(c.beyond_horizon_usd)} more is owed after this quarter")
-    return f"  {c.instances} x {escaped(c.offer)} {c.term}: {', '.join(said)}"
-
-
-def _reached(plan: Plan) -> Iterator[str]:
-    """Each limit once, with what it limits and for how long."""
-    grouped: dict[tuple[str, float], list[Binding]] = {}
-    for b in plan.binding:
-        grouped.setdefault((b.limit, b.value), []).append(b)
-    for (limit, value), of in grouped.items():
-        if limit == "budget_usd_per_month":
-            yield f"the budget of {usd(value)} a month"
-            continue
-        names = [b.name for b in of[:NAMES_SHOWN] if b.name]
-        more = f" and {len(of) - len(names)} more" if len(of) > NAMES_SHOWN else ""
-        hours = ("up to " if len(of) > 1 else "") + f"{max(b.hours_per_month for b in of):,.0f} h a month"
-        yield f"{limit} {value:,.0f}" + (f" ({', '.join(names)}{more}, {hours})" if names else "")
+        yield f"{usd(spent)} / month of it is for the {minutes} that an instance takes to start, {times}"
 
 
 def _share(usd_per_month: float, plan: Plan) -> str:
@@ -157,18 +134,34 @@ def _hours(plan: Plan) -> Iterator[str]:
 
 
 def _options(plan: Plan, verbose: bool) -> Iterator[str]:
+    """Workload by workload; those whose options are all alike are told once."""
     cached = any(o.caching != "none" for o in plan.options)
-    for w in plan.workloads:
-        mine = [o for o in plan.options if o.workload == w.name]
+    for names, mine in _alike(plan):
         first = len(mine) if verbose else OPTIONS_SHOWN
         shown = [o for k, o in enumerate(mine) if k < first or o.chosen or o.option.startswith("api ")]
-        head = (f"options for {w.name}", *(("caching",) * cached), "gpu", "peak replicas", "api", "$/month", "")
-        yield from columns([head, *(_option_row(o, cached) for o in shown)], right="def" if cached else "cde")
+        each = ", each" if len(names) > 1 else ""
+        head = (
+            f"options for {sayings.alike(names)}{each}", *(("caching",) * cached), "gpu", "peak replicas", "api",
+            "$/month", "",
+        )  # fmt: skip
+        rows = [_option_row(o, cached, len(names) > 1) for o in shown]
+        yield from columns([head, *rows], right="def" if cached else "cde")
         if len(mine) > len(shown):
             yield f"  ... and {len(mine) - len(shown)} dearer ones (--verbose, or 'options' in the JSON)"
 
 
-def _option_row(o: OptionRecord, cached: bool) -> tuple[str, ...]:
+def _alike(plan: Plan) -> Iterator[tuple[list[str], list[OptionRecord]]]:
+    """Workloads with the same options at the same costs, and these options."""
+    grouped: dict[tuple[object, ...], list[str]] = {}
+    for w in plan.workloads:
+        mine = (o for o in plan.options if o.workload == w.name)
+        key = tuple((*_option_row(o, True, True), len(o.shared_with)) for o in mine)
+        grouped.setdefault(key, []).append(w.name)
+    for names in grouped.values():
+        yield names, [o for o in plan.options if o.workload == names[0]]
+
+
+def _option_row(o: OptionRecord, cached: bool, of_several: bool) -> tuple[str, ...]:
     money = f"{o.cost_usd_per_month:,.0f}" if o.cost_usd_per_month is not None else "not possible"
     tick = "✓" if o.chosen else " "
     api = percent(o.api_share_frac) if o.api_share_frac else "-"
@@ -178,7 +171,9 @@ def _option_row(o: OptionRecord, cached: bool) -> tuple[str, ...]:
         name = o.option if not several else f"{o.option.count(' + ') + 1} deployments"
         where = o.option if several else ""
         return (f"{tick} {name}", *caching, "-", str(o.peak_replicas) if several else "-", api, money, where)
-    where = o.offer + (f", shared with {', '.join(o.shared_with)}" if o.shared_with else "")
+    others = f"{len(o.shared_with)} others" if of_several and len(o.shared_with) > 1 else ", ".join(o.shared_with)
+    others = "another one" if of_several and len(o.shared_with) == 1 else others
+    where = o.offer + (f", shared with {others}" if others else "")
     hardware = f"{o.gpus_per_replica} x {o.gpu}"
     return (f"{tick} {o.model} {o.quantization}", *caching, hardware, str(o.peak_replicas), api, money, where)
 
@@ -187,22 +182,46 @@ def _not_possible(plan: Plan, verbose: bool) -> Iterator[str]:
     if not plan.rejected:
         return
     yield "  not used, and why"
+    for names, grouped in _reasons(plan):
+        owner = sayings.alike(names)
+        for k, (reason, candidates) in enumerate(grouped.items()):
+            if not verbose and k >= REASONS_SHOWN:
+                yield f"    {escaped(owner)}: ... and {len(grouped) - k} more reasons (--verbose)"
+                break
+            shown = candidates if verbose else candidates[:2]
+            more = f" and {len(candidates) - len(shown)} more" if len(candidates) > len(shown) else ""
+            yield f"    {escaped(owner)}: {escaped(reason)}: {escaped(', '.join(shown))}{more}"
+
+
+def _reasons(plan: Plan) -> Iterator[tuple[list[str], dict[str, list[str]]]]:
+    """Candidates by the reason against them, for workloads that have all of them alike."""
+    alike: list[tuple[list[str], dict[str, list[str]]]] = []
     for w in plan.workloads:
         grouped: dict[str, list[str]] = {}
         for r in plan.rejected:
             if r.workload == w.name:
-                reason, name = _told(r)
+                reason, name = why_not(r)
                 grouped.setdefault(reason, []).append(name)
-        for k, (reason, names) in enumerate(grouped.items()):
-            if not verbose and k >= REASONS_SHOWN:
-                yield f"    {escaped(w.name)}: ... and {len(grouped) - k} more reasons (--verbose)"
-                break
-            shown = names if verbose else names[:2]
-            more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-            yield f"    {escaped(w.name)}: {escaped(reason)}: {escaped(', '.join(shown))}{more}"
+        same = next((names for names, reasons in alike if reasons == grouped), None)
+        if same is not None:
+            same.append(w.name)
+        elif grouped:
+            alike.append(([w.name], grouped))
+    yield from alike
 
 
-def _told(r: RejectionRecord) -> tuple[str, str]:
+def _commands(plan: Plan, verbose: bool) -> Iterator[str]:
+    """How to run one replica of each deployment; each line is whole, so that it can be pasted."""
+    commands = serve_commands(plan) if verbose else ()
+    if commands:
+        yield "  to run one replica of each deployment"
+    for c in commands:
+        yield f"    {escaped(', '.join(c.workloads))}, on {escaped(c.offer)}"
+        yield f"      {escaped(' '.join([*c.environment, c.command]))}"
+        yield from (f"      ({escaped(note)})" for note in c.notes)
+
+
+def why_not(r: RejectionRecord) -> tuple[str, str]:
     """The reason and the candidate with its figure; beaten ones name their better."""
     if r.value == "beaten":
         return r.reason, f"{r.candidate} (than {r.limit})"
@@ -211,13 +230,13 @@ def _told(r: RejectionRecord) -> tuple[str, str]:
 
 def _assumptions(plan: Plan, verbose: bool) -> Iterator[str]:
     rows = [("assumed, since the demand file does not say", "", "")]
-    rows += [(key, value, why) for (key, value, why) in _grouped_assumptions(plan)]
+    rows += [(key, value, why) for (key, value, why) in grouped_assumptions(plan)]
     yield from columns(rows)
     yield f"  proved against {plan.proof.covers}"
     yield from (f"  note: {escaped(note)}" for note in plan.proof.notes)
 
 
-def _grouped_assumptions(plan: Plan) -> Iterator[tuple[str, str, str]]:
+def grouped_assumptions(plan: Plan) -> Iterator[tuple[str, str, str]]:
     """What is assumed alike for several workloads is said once."""
     names = [w.name for w in plan.workloads]
     grouped: dict[tuple[str, str, str], list[str]] = {}

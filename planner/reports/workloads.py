@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from planner.case import Workload
 from planner.complaints import escaped
 from planner.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
+from planner.reports.tables import spot_replicas
 from planner.reports.text import columns, percent, span, usd
 
 NAMES_SHOWN = 3
@@ -20,6 +21,13 @@ CACHING = 5
 
 def workload_lines(plan: Plan) -> Iterator[str]:
     cached = any(w.caching != "none" for w in plan.workloads)
+    yield from columns(workload_rows(plan), right="cdeghijk" if cached else "cdefghij")
+    yield from (f"  {escaped(line)}" for line in workload_remarks(plan))
+
+
+def workload_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """Pool by pool, a head first; those that share a pool follow it, indented."""
+    cached = any(w.caching != "none" for w in plan.workloads)
     rows = [_with_caching(HEAD, "caching", cached)]
     for pool in plan.pools:
         told = [w for w in plan.workloads if w.name in pool.workloads]
@@ -28,7 +36,10 @@ def workload_lines(plan: Plan) -> Iterator[str]:
         rows += [_with_caching(row, "", cached) for row in others]
         if len(told) > 1:
             rows += [_with_caching(_member_row(plan, w), _caching(w), cached) for w in told]
-    yield from columns(rows, right="cdeghijk" if cached else "cdefghij")
+    return rows
+
+
+def workload_remarks(plan: Plan) -> Iterator[str]:
     yield from _waiting(plan)
     yield from _range(plan)
 
@@ -87,11 +98,11 @@ def _share_of_requests(plan: Plan, pool: PoolPlan, k: int) -> float:
 def _figures(plan: Plan, pool: PoolPlan, told: DeploymentPlan, api: str) -> tuple[str, ...]:
     """Replicas, spot, API, load, TTFT and TPOT; of several workloads the tightest objectives."""
     d, of = told.deployment, _workloads_of(plan, pool)
-    spot = max(a - b for a, b in zip(told.replicas_by_slot, told.firm_replicas_by_slot, strict=True))
+    spot = spot_replicas(plan, told)
     ttft_s, tpot_s = min(w.ttft.seconds for w in of), min(w.tpot.seconds for w in of)
     return (
         span(told.replicas_by_slot),
-        f"0-{spot}" if spot else "-",
+        span(spot) if any(spot) else "-",
         api,
         percent(told.utilization_frac),
         f"{d.ttft_ms / 1e3:.2f} of {ttft_s:g} s" if d.ttft_ms is not None else "may wait",
@@ -118,7 +129,7 @@ def _waiting(plan: Plan) -> Iterator[str]:
             moved = sum(3600 * plan.slots[m.from_slot].hours_per_month * m.requests_per_s for m in w.moves) / months
             longest = max((plan.slots[m.to_slot].hour - plan.slots[m.from_slot].hour) % 24 for m in w.moves)
             share = percent(moved / w.requests_per_month)
-            yield f"  {escaped(w.name)}: {share} of its requests wait, up to {longest} h"
+            yield f"{w.name}: {share} of its requests wait, up to {longest} h"
 
 
 def _range(plan: Plan) -> Iterator[str]:
@@ -134,4 +145,4 @@ def _range(plan: Plan) -> Iterator[str]:
     ]
     money = f"{ends[0]} to {ends[1]} / month"
     money += ", penalties included" if any(w.shed_usd_per_request for w in plan.case.workloads) else ""
-    yield f"  if replicas are {off} faster or slower (the error of these figures): {money}"
+    yield f"if replicas are {off} faster or slower (the error of these figures): {money}"

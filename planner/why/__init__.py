@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from planner.case import Case
+from planner.judging import Excluded
 from planner.plan import Plan
 from planner.why.bench import Bench, Stopped
+from planner.why.changes import Change
+from planner.why.choices import Asked, choices_of, runner_up
 from planner.why.every_limit import every_limit
-from planner.why.explanation import Explanation, LeverWorth, LimitWorth, lever_worth, limit_worth
+from planner.why.explanation import Choice, Explanation, LeverWorth, LimitWorth, lever_worth, limit_worth
 from planner.why.levers import levers_in_use
 from solvers.fleet_solver import FleetSolution, Options, Progress
 
 __all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A changed case to solve, and what to do with the solution."""
+
+    said: str
+    change: Change
+    record: Callable[[FleetSolution], None]
+    without: Excluded = frozenset()
 
 
 def explain(
@@ -22,11 +36,15 @@ def explain(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     workload: str | None = None,
 ) -> Explanation:
-    """Plan again with each limit moved by a step, and without each lever in use; or those of one workload only.
+    """Plan again without what serves each workload, without each lever in use, and with each limit moved by a step.
+
+    With a workload, only what is its own.
 
     Ctrl-C keeps what is known.
     """
     bench = Bench(case, options or Options(), on_progress)
+    asked = choices_of(plan, workload)
+    choices: list[Choice] = [choice for of in asked for choice in of.choices]
     limits: list[LimitWorth] = []
     levers: list[LeverWorth] = []
 
@@ -36,16 +54,25 @@ def explain(
     def left_out(lever: str, owner: str | None) -> Callable[[FleetSolution], None]:
         return lambda found: levers.append(lever_worth(plan, lever, owner, found))
 
-    work = [(f"without {x.key}", x.without, left_out(x.key, x.workload)) for x in levers_in_use(plan, workload)]
+    def next_best(of: Asked) -> Callable[[FleetSolution], None]:
+        def record(found: FleetSolution) -> None:
+            for choice in of.choices:
+                told = choice.model_copy(update={"runner_up": runner_up(plan, choice.workloads[0], found)})
+                choices[choices.index(choice)] = told
+
+        return record
+
+    work = [_Work(f"without {x.key}", x.without, left_out(x.key, x.workload)) for x in levers_in_use(plan, workload)]
+    work += [_Work(of.said, of.change, next_best(of), of.without) for of in asked]
     work += [
-        (x.one_more.said, x.one_more.change, moved(x.key, x.workload, x.one_more.said))
+        _Work(x.one_more.said, x.one_more.change, moved(x.key, x.workload, x.one_more.said))
         for x in every_limit(case)
         if x.one_more is not None and workload in (None, x.workload)
     ]
     done = 0
     try:
-        for said, change, record in work:
-            record(bench.solve(change(case), said))
+        for item in work:
+            item.record(bench.solve(item.change(case), item.said, without=item.without))
             done += 1
     except Stopped:
         pass
@@ -57,7 +84,8 @@ def explain(
         workload=workload,
         limits=tuple(sorted(limits, key=lambda x: -x.saves_usd_per_month)),
         levers=tuple(sorted(levers, key=_usefulness, reverse=True)),
-        not_tried=tuple(said for said, _, _ in work[done:]),
+        choices=tuple(choices),
+        not_tried=tuple(item.said for item in work[done:]),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from planner.candidates import enumerate_candidates
 from planner.case import Case, Limits
 from planner.formulation import formulate
+from planner.judging import Excluded
 from planner.slots import slots_of
 from problems.fleet import Fleet
 from solvers.fleet_solver import FleetSolution, Options, Outcome, Progress, solve_fleet
@@ -49,7 +50,7 @@ class Bench:
         """Any plan, whatever it costs, or the proof that there is none."""
         return self.solve(case, phase, any_plan=True)
 
-    def solve(self, case: Case, phase: str, any_plan: bool = False) -> FleetSolution:
+    def solve(self, case: Case, phase: str, any_plan: bool = False, without: Excluded = frozenset()) -> FleetSolution:
         """The cheapest plan; raises Stopped from the first time on that it cannot go on."""
         options = self.options
         if any_plan:
@@ -62,7 +63,7 @@ class Bench:
         if not self.stopped:
             try:
                 solution = solve_fleet(
-                    self.fleet_of(case), options, lambda p: self.on_progress(replace(p, phase=phase))
+                    self.fleet_of(case, without), options, lambda p: self.on_progress(replace(p, phase=phase))
                 )
                 if solution.outcome is not Outcome.INTERRUPTED:
                     return solution
@@ -71,7 +72,9 @@ class Bench:
             self.stopped = "interrupted"
         raise Stopped(self.stopped)
 
-    def fleet_of(self, case: Case) -> Fleet:
+    def fleet_of(self, case: Case, without: Excluded = frozenset()) -> Fleet:
+        if without:
+            return _formulated(case, without)
         return _within(self.fleet, case.limits) if _differ_in_quotas_only(case, self.case) else _formulated(case)
 
     def dearest_month_usd(self, case: Case, best: Incumbent) -> float:
@@ -79,8 +82,8 @@ class Bench:
         return float(cost_by_month(self.fleet_of(case), best.paths, best.purchases).max())
 
 
-def _formulated(case: Case) -> Fleet:
-    return formulate(case, enumerate_candidates(case), slots_of(case))
+def _formulated(case: Case, without: Excluded = frozenset()) -> Fleet:
+    return formulate(case, enumerate_candidates(case, without), slots_of(case))
 
 
 def _differ_in_quotas_only(a: Case, b: Case) -> bool:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+from planner.complaints import Complaint, InputError
+from planner.not_used import NotUsed
 from planner.plan import Plan
 from planner.validation import Strict
 from solvers.fleet_solver import FleetSolution, Outcome
@@ -51,6 +54,39 @@ class LeverWorth(Strict):
     verdict: Verdict | None = None
 
 
+class RunnerUp(Strict):
+    """The best plan in which nothing that serves a workload now may serve it; penalties count like costs."""
+
+    served_by: str | None
+    """then; None where no plan was found"""
+    feasible: bool | None
+    """None: no plan was found in the time, nor proved impossible"""
+    cost_usd_per_month: float | None = None
+    """of the whole plan"""
+    dearer_by_usd_per_month: float | None = None
+    proved_usd_per_month: tuple[float, float] | None = None
+    """at least and at most, between the best plans there are"""
+    verdict: Verdict | None = None
+
+
+class Choice(Strict):
+    """Why a workload is served as it is. Workloads of which all of it is true alike stand together."""
+
+    workloads: tuple[str, ...]
+    served_by: str
+    cost_usd_per_month: float
+    """of each"""
+    usd_per_1m_tokens: float
+    ways: int
+    """to serve it that keep its objectives, each by itself; this is one of them or a mix"""
+    binds: tuple[str, ...]
+    """what stops a replica from doing more, and limits that are reached where it runs"""
+    runner_up: RunnerUp | None = None
+    """None: not tried"""
+    menu: tuple[NotUsed, ...]
+    """every GPU and quantization of the menu, and why those that are not used are not"""
+
+
 class Explanation(Strict):
     format: str = EXPLANATION_FORMAT
     name: str
@@ -63,11 +99,28 @@ class Explanation(Strict):
     """the dearest first"""
     levers: tuple[LeverWorth, ...]
     """the most useful first"""
+    choices: tuple[Choice, ...] = ()
+    """in the order of the workloads"""
     not_tried: tuple[str, ...]
     """what was left when the work was interrupted"""
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
+
+
+def read_explanation(path: Path | str, plan: Plan) -> Explanation:
+    """A saved explanation of this plan; raises InputError where it is none, or of another."""
+    remedy = "Write it anew: fleetplan explain PLAN.json --format json"
+    try:
+        told = Explanation.model_validate_json(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError([Complaint(str(path), None, None, "", f"cannot be read: {error.strerror}")]) from None
+    except ValueError as error:
+        first = str(error).splitlines()[0]
+        raise InputError([Complaint(str(path), None, None, "", f"not an explanation: {first}", remedy)]) from None
+    if told.case_hash != plan.case_hash:
+        raise InputError([Complaint(str(path), None, None, "", "explains another plan", remedy)])
+    return told
 
 
 def limit_worth(plan: Plan, limit: str, workload: str | None, step: str, looser: FleetSolution) -> LimitWorth:

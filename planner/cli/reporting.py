@@ -1,0 +1,146 @@
+"""Verbs that show saved plans: report, diff. And what they share with `plan`: a plan in every format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.common import (
+    CsvOption,
+    DiffFormat,
+    MarkdownOption,
+    PlanFile,
+    PlanFormat,
+    ReportFormat,
+    TableOption,
+    in_color,
+    note,
+    put,
+    put_json,
+    refuse,
+    saved_plan,
+)
+
+if TYPE_CHECKING:
+    from planner.plan import Plan
+    from planner.why.explanation import Explanation
+
+verbs = typer.Typer()
+
+
+@verbs.command(epilog="Examples:  fleetplan report plan.json    fleetplan report plan.json --format md > plan.md")
+def report(
+    file: PlanFile,
+    format: Annotated[
+        ReportFormat | None,
+        typer.Option(help="html writes a page, beside the plan; the others go to stdout."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", "--out", "-o", help="The page to write; default: beside the plan.")
+    ] = None,
+    explanation: Annotated[
+        Path | None, typer.Option(help="Show this on the page: from 'fleetplan explain PLAN.json --format json'.")
+    ] = None,
+    table: TableOption = "fleet",
+    markdown: MarkdownOption = None,
+    csv: CsvOption = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+) -> None:
+    """Show a saved plan: as one page that opens anywhere, as text, Markdown, CSV or JSON; nothing is planned anew."""
+    from planner.files import check_writable
+    from planner.why.explanation import read_explanation
+
+    plan = saved_plan(file)
+    told = read_explanation(explanation, plan) if explanation else None
+    page = html is not None or told is not None or format is ReportFormat.html
+    page = page or (format is None and markdown is None and csv is None)
+    printed = PlanFormat(format.value) if format not in (None, ReportFormat.html) else None
+    check_outputs(markdown, csv, printed, table)
+    if page:
+        html = html or file.with_suffix(".html")
+        check_writable(html)
+        write_page(html, plan, told, quiet)
+    if printed is not None:
+        put(rendered(plan, printed, table, verbose=verbose))
+    write_outputs(plan, markdown, csv, quiet)
+
+
+@verbs.command(epilog="Example:  fleetplan diff last-quarter.json plan.json --format md")
+def diff(
+    before: Annotated[Path, typer.Argument(metavar="A.json", help="A saved plan.", show_default=False)],
+    after: Annotated[Path, typer.Argument(metavar="B.json", help="The plan to compare with it.", show_default=False)],
+    format: Annotated[DiffFormat, typer.Option(help="What to print on stdout.")] = DiffFormat.table,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 where they differ.")] = False,
+) -> None:
+    """What changed between two plans, and why the cost did: demand, prices, fleet and choices."""
+    from planner.comparing import diff_plans
+    from planner.reports.diff import diff_markdown, diff_text
+
+    found = diff_plans(saved_plan(before), saved_plan(after))
+    if format is DiffFormat.json:
+        put_json(found.as_json())
+    else:
+        put(diff_markdown(found) if format is DiffFormat.md else diff_text(found))
+    if exit_code and not found.same:
+        raise typer.Exit(1)
+
+
+def rendered(
+    plan: Plan, format: PlanFormat, table: str = "fleet", seconds: float | None = None, verbose: bool = False
+) -> str:
+    """A plan as it is printed."""
+    if format is PlanFormat.json:
+        return plan.to_json()
+    if format is PlanFormat.md:
+        from planner.reports.markdown import plan_markdown
+
+        return plan_markdown(plan)
+    if format is PlanFormat.csv:
+        from planner.reports.csv_tables import plan_csv
+
+        return plan_csv(plan, table)
+    from planner.reports.studies import studies_text
+    from planner.reports.terminal import render
+
+    text = render(plan, seconds, verbose, in_color())
+    return text if plan.studies is None else text + "\n" + studies_text(plan)
+
+
+def check_outputs(markdown: Path | None, csv: Path | None, format: PlanFormat | None, table: str) -> None:
+    """Complain before long work, not after it."""
+    from planner.files import check_writable
+
+    if format is PlanFormat.csv:
+        from planner.reports.csv_tables import check_table_name
+
+        check_table_name(table)
+    if markdown is not None:
+        check_writable(markdown)
+    if csv is not None and csv.exists() and not csv.is_dir():
+        refuse(str(csv), "is a file", "Name a folder for the CSV tables")
+
+
+def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, quiet: bool) -> None:
+    from planner.files import write_whole
+
+    if markdown is not None:
+        from planner.reports.markdown import plan_markdown
+
+        write_whole(markdown, plan_markdown(plan))
+        note(f"wrote {markdown}", quiet)
+    if csv is not None:
+        from planner.reports.csv_tables import write_csv_tables
+
+        written = write_csv_tables(plan, csv)
+        note(f"wrote {len(written)} tables into {csv}", quiet)
+
+
+def write_page(target: Path, plan: Plan, explanation: Explanation | None, quiet: bool) -> None:
+    from planner.files import write_whole
+    from planner.reports.html import html_report
+
+    write_whole(target, html_report(plan, explanation))
+    note(f"wrote {target}", quiet)

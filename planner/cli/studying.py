@@ -1,0 +1,91 @@
+"""The verb around studies of a plan: what each lever saves, from which volume on hosting pays, and other providers."""
+
+from __future__ import annotations
+
+import signal
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.common import Format, FormatOption, Solver, note, put, refuse, saved_plan, search_options
+
+if TYPE_CHECKING:
+    from planner.plan import Plan
+    from solvers.fleet_solver import Options
+
+verbs = typer.Typer()
+
+
+class Kind(StrEnum):
+    waterfall = "waterfall"
+    break_even = "break-even"
+    providers = "providers"
+
+
+KeepPlans = Annotated[Path | None, typer.Option(help="Write the plan of each step of the waterfall to this folder.")]
+
+
+@verbs.command(epilog="Example:  fleetplan study plan.json --out plan.json")
+def study(
+    file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A saved plan.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan with its studies here.")] = None,
+    only: Annotated[Kind | None, typer.Option(help="One study alone.")] = None,
+    keep_plans: KeepPlans = None,
+    format: FormatOption = Format.table,
+    solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
+    gap: Annotated[str, typer.Option(help="Stop each step when proved within this share of the cost.")] = "0.1%",
+    time_limit: Annotated[str | None, typer.Option(help="Stop each search after this; never more than 30s.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+) -> None:
+    """What each lever saves (waterfall), from which volume on hosting pays (break-even), and other providers' bills."""
+    from planner.files import check_writable, write_whole
+    from planner.reports.studies import studies_text
+
+    if keep_plans is not None and only not in (None, Kind.waterfall):
+        refuse("--keep-plans", f"has nothing to keep beside --only {only.value}", "It is for the waterfall")
+    options = search_options(solver.value, gap, time_limit)
+    if out is not None:
+        check_writable(out)
+    studied = studied_plan(saved_plan(file), options, keep_plans, quiet, only)
+    put(studied.to_json() if format is Format.json else studies_text(studied))
+    if out is not None:
+        write_whole(out, studied.to_json())
+        note(f"wrote {out}", quiet)
+    exit_if_unfinished(studied, quiet)
+
+
+def studied_plan(plan: Plan, options: Options, keep_plans: Path | None, quiet: bool, only: Kind | None = None) -> Plan:
+    """The plan with its studies; the plans of the waterfall's steps go where the user wants them."""
+    from planner.files import write_whole
+    from planner.reports.progress import progress_on_stderr
+    from planner.studies.all_studies import study as study_plan
+
+    if keep_plans is not None:
+        _make_folder(keep_plans)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with progress_on_stderr(quiet) as on_progress:
+        studied, plans = study_plan(plan, options, on_progress, only.value if only else None)
+    for key, step in plans.items() if keep_plans is not None else ():
+        assert keep_plans is not None
+        write_whole(keep_plans / f"{key}.json", step.to_json())
+    if keep_plans is not None:
+        note(f"wrote {len(plans)} plans to {keep_plans}", quiet)
+    return studied
+
+
+def _make_folder(folder: Path) -> None:
+    from planner.files import check_writable
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        refuse(str(folder), f"cannot be made: {error.strerror}", "Choose another folder")
+    check_writable(folder / "naive.json")
+
+
+def exit_if_unfinished(plan: Plan, quiet: bool) -> None:
+    if plan.studies is not None and plan.studies.interrupted:
+        note("interrupted: this is what is known so far", quiet)
+        raise typer.Exit(130)

@@ -1,0 +1,135 @@
+"""The volume from which hosting pays: what the API, own GPUs and both together cost as demand grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from planner.plan import Plan
+from planner.reports.html.markup import Html, details, el, figure, legend, not_studied, notes, table
+from planner.reports.svg import Axis, Frame, Line, curves, picture, titled
+from planner.reports.text import tokens, usd, usd_small
+from planner.studies.records import BreakEven, Crossing, VolumePoint
+
+WIDTH, HEIGHT = 440, 290
+API, OWN, MIXED = "the API", "own GPUs", "GPUs and API mixed"
+COLOUR = {API: 4, OWN: 1, MIXED: 3}
+Series = dict[str, list[float | None]]
+Unit = Callable[[float, float], float]
+"""what is drawn of (tokens a month, USD a month)"""
+
+
+def break_even(plan: Plan) -> Html:
+    found = plan.studies.break_even if plan.studies else None
+    if found is None:
+        return not_studied("break-even", "The volume from which hosting pays")
+    if not found.points:
+        return Html("")
+    series: Series = {
+        API: [p.api_usd_per_month for p in found.points],
+        OWN: [p.self_hosted_usd_per_month for p in found.points],
+        MIXED: [p.mixed_usd_per_month for p in found.points],
+    }
+    names = {API: f"{found.provider} {found.model}"}
+    keys = [(f"b{COLOUR[name]}", names.get(name, name)) for name, costs in series.items() if any(costs)]
+    monthly = _picture(found, series, "$ / month", lambda volume, cost: cost, usd)
+    per_1m = _picture(found, series, "$ / 1M tokens", lambda volume, cost: 1e6 * cost / volume, usd_small)
+    team = f"engineers ({usd(found.engineers_usd_per_month)} a month) included where anything is hosted"
+    return figure(
+        "break-even",
+        break_even_title(found),
+        legend(keys),
+        el("div", el("div", Html(monthly)), el("div", Html(per_1m)), class_="days"),
+        details("Table: cost by volume", _volumes(found.points)),
+        notes([*_crossings(found), *found.notes]),
+        said=f"The demand multiplied, each point planned again, {team}. The upright line is this demand.",
+        wide=True,
+    )
+
+
+def break_even_title(found: BreakEven) -> str:
+    if found.crossings:
+        first = found.crossings[0]
+        again = " (and not only there)" if len(found.crossings) > 1 else ""
+        return f"{_cheaper(first)} from {tokens(first.tokens_per_month)} tokens a month{again}"
+    always = "cheaper" if always_cheaper(found) else "not cheaper"
+    volumes = "every" if always == "cheaper" else "any"
+    return f"Own GPUs are {always} than {found.model} at {volumes} volume looked at"
+
+
+def always_cheaper(found: BreakEven) -> bool:
+    """Wherever there is a plan without an API."""
+    costs = [(p.self_hosted_usd_per_month, p.api_usd_per_month) for p in found.points]
+    known = [(own, api) for own, api in costs if own is not None]
+    return bool(known) and all(own <= api for own, api in known)
+
+
+def _cheaper(c: Crossing) -> str:
+    return "Own GPUs are cheaper" if c.cheaper_from_here == "self-hosted" else "The API is cheaper"
+
+
+def _crossings(found: BreakEven) -> list[str]:
+    told = []
+    for where, crossings in (("Without any API", found.crossings), ("With API overflow", found.mixed_crossings)):
+        for c in crossings:
+            cheaper = _cheaper(c)[0].lower() + _cheaper(c)[1:]
+            low, high = c.between_multiples
+            told.append(
+                f"{where}, {cheaper} from {tokens(c.tokens_per_month)} tokens a month: {c.multiple:.3g} times this "
+                f"demand, {usd(c.usd_per_month)} a month; proved to lie between {low:.3g} and {high:.3g} times."
+            )
+    return told
+
+
+def _picture(found: BreakEven, series: Series, unit: str, drawn: Unit, told: Callable[[float], str]) -> str:
+    lines = [_line(found, name, costs, unit, drawn, told) for name, costs in series.items() if any(costs)]
+    across, up = Axis("tokens a month", log=True, told=tokens), Axis(unit, log=True, told=_short_usd)
+    frame = Frame(
+        across,
+        up,
+        across.ticks([v for line in lines for v in line.x], 5),
+        up.ticks([v for line in lines for v in line.y], 6),
+        WIDTH,
+        HEIGHT,
+        left=58,
+        right=20,
+        top=28,
+        bottom=42,
+    )
+    here = min(found.points, key=lambda p: abs(p.multiple - 1))
+    upright = f"M{frame.px(here.tokens_per_month):.1f} {frame.top:g}V{HEIGHT - frame.bottom:g}"
+    parts = [*frame.grid(), f'<path class="staffed" d="{upright}"/>']
+    parts += curves(frame, lines, [COLOUR[line.name] for line in lines])
+    for c in found.crossings:
+        x, y = frame.px(c.tokens_per_month), frame.py(drawn(c.tokens_per_month, c.usd_per_month))
+        ring = f'<circle class="load" cx="{x:.1f}" cy="{y:.1f}" r="7"/>'
+        parts.append(titled(ring, f"equal at {tokens(c.tokens_per_month)} tokens a month"))
+    return picture(f"{unit} by tokens a month. {break_even_title(found)}", WIDTH, HEIGHT, parts)
+
+
+def _line(
+    found: BreakEven, name: str, costs: list[float | None], unit: str, drawn: Unit, told: Callable[[float], str]
+) -> Line:
+    known = [(p.tokens_per_month, cost) for p, cost in zip(found.points, costs, strict=True) if cost]
+    heights = [drawn(volume, cost) for volume, cost in known]
+    labels = [
+        f"{name} at {tokens(volume)} tokens a month\n{told(height)} {unit.removeprefix('$ ')}"
+        for (volume, _), height in zip(known, heights, strict=True)
+    ]
+    return Line(name, [volume for volume, _ in known], heights, labels)
+
+
+def _short_usd(value: float) -> str:
+    return f"${tokens(value)}" if value >= 1e3 else f"${value:.2g}" if value < 10 else f"${value:.0f}"
+
+
+def _volumes(points: Sequence[VolumePoint]) -> Html:
+    head = ("demand", "tokens / month", "API $/month", "own GPUs $/month", "at least", "mixed $/month", "at least",
+            "API $/1M", "own GPUs $/1M", "mixed $/1M")  # fmt: skip
+    rows = []
+    for p in points:
+        paid = (p.api_usd_per_month, p.self_hosted_usd_per_month, p.mixed_usd_per_month)
+        months = (paid[0], paid[1], p.self_hosted_bound_usd_per_month, paid[2], p.mixed_bound_usd_per_month)
+        money = ["–" if x is None else f"{x:,.0f}" for x in months]
+        each = ["–" if x is None else f"{1e6 * x / p.tokens_per_month:.3f}" for x in paid]
+        rows.append((f"{p.multiple:.3g} x", tokens(p.tokens_per_month), *money, *each))
+    return table([head, *rows], "bcdefghij")

@@ -1,0 +1,179 @@
+"""The answer first: what to run, what it costs, against what, and how far that can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.complaints import shortened
+from planner.plan import Plan
+from planner.reports.html.break_even import always_cheaper
+from planner.reports.html.colours import BASES
+from planner.reports.html.markup import STUDY, Html, bar, el, join, name
+from planner.reports.said import limits_reached, proof
+from planner.reports.text import percent, span, tokens, usd, usd_small
+from planner.token_costs import token_costs
+
+KINDS_SAID = 4
+NOTHING_USD = 0.005
+BINDS_LIMIT = 80
+"""characters on a card; the table of limits has all"""
+
+
+def masthead(plan: Plan) -> Html:
+    dates = price_dates(plan)
+    said = [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}", f"{len(plan.slots)} slots"]
+    said += [f"prices of {dates[-1]}"] if dates else []
+    said.append(proof(plan))
+    return join([el("h1", name(plan.name)), el("p", " · ".join(said), class_="sub")])
+
+
+def price_dates(plan: Plan) -> list[str]:
+    return sorted({line.price_date for line in plan.fleet if line.price_date})
+
+
+def notices(plan: Plan) -> Iterator[Html]:
+    """What nobody may overlook."""
+    if plan.status == "interrupted":
+        lower = percent(plan.gap_frac, 2)
+        yield _notice(f"The search was interrupted: this plan is verified, but the optimum may be {lower} lower.")
+    shed = [w for w in plan.workloads if w.shed_requests_per_month]
+    if shed:
+        parts = [
+            join(
+                [f"{percent(w.shed_share_frac)} of ", name(w.name), f" ({tokens(w.shed_requests_per_month)} requests)"]
+            )
+            for w in shed
+        ]
+        listed = join(p if k == 0 else join([", ", p]) for k, p in enumerate(parts))
+        penalty = f"; a penalty of {usd(plan.penalty_usd_per_month)} / month, which is no part of the cost."
+        yield _notice(el("b", "Turned away every month: "), listed, penalty, " Figures are for the rest.")
+
+
+def _notice(*words: str) -> Html:
+    return el("p", *words, class_="notice", role="note")
+
+
+def hero(plan: Plan) -> Html:
+    b = plan.baseline
+    saves = b.savings_usd_per_month
+    api = f"{b.provider} {b.model}"
+    if abs(saves) < NOTHING_USD:
+        verdict = join(["Nothing is cheaper than ", el("b", api), "."])
+    elif saves > 0:
+        verdict = join(
+            [el("b", f"Saves {usd(saves)} / month ({percent(b.savings_frac)})", class_="good"), f" against {api}."]
+        )
+    else:
+        verdict = join(
+            [el("b", f"Costs {usd(-saves)} / month ({percent(-b.savings_frac)}) more", class_="bad"), f" than {api}."]
+        )
+    big = el("div", usd(plan.cost_usd_per_month), el("small", " / month"), class_="big")
+    answer = el("div", big, el("p", verdict), el("p", *_to_run(plan)), trust(plan), class_="answer")
+    return el("div", answer, el("dl", *_cards(plan), class_="cards"), class_="hero")
+
+
+def _to_run(plan: Plan) -> Iterator[str]:
+    """The fleet in a sentence."""
+    gpus: dict[str, list[int]] = {}
+    for line in plan.fleet:
+        counts = gpus.setdefault(line.gpu, [0] * len(plan.slots))
+        gpus[line.gpu] = [n + k * line.gpus_per_instance for n, k in zip(counts, line.instances_by_slot, strict=True)]
+    ranked = sorted(gpus, key=lambda g: (-max(gpus[g]), g))
+    apis = sorted({w.api for w in plan.workloads if w.api})
+    if not ranked:
+        yield join(["Buy all of it from ", ", ".join(apis) or "nobody", "."])
+        return
+    hardware = ", ".join(f"{span(gpus[g])} x {g}" for g in ranked[:KINDS_SAID])
+    more = f" and {len(ranked) - KINDS_SAID} other kinds of GPU" if len(ranked) > KINDS_SAID else ""
+    yield join(["Run ", el("b", hardware), more])
+    if apis:
+        requests = sum(w.requests_per_month for w in plan.workloads)
+        share = sum(w.api_share_frac * w.requests_per_month for w in plan.workloads) / requests
+        yield f", and buy {percent(share)} of the requests from {', '.join(apis)}"
+    yield "."
+
+
+def _cards(plan: Plan) -> Iterator[Html]:
+    costs = token_costs(plan)
+    read, written = tokens(costs.input_tokens_per_month), tokens(costs.output_tokens_per_month)
+    if costs.usd_per_1m_input is not None and costs.usd_per_1m_output is not None:
+        split = f"in {usd_small(costs.usd_per_1m_input)} ({read}), out {usd_small(costs.usd_per_1m_output)} ({written})"
+    else:
+        split = f"{read} tokens in, {written} out a month"
+    yield _card("Per 1M tokens", usd_small(plan.usd_per_1m_tokens), split)
+    b = plan.baseline
+    yield _card(
+        f"API baseline, {b.provider} {b.model}",
+        f"{usd(b.cost_usd_per_month)}",
+        f"a month, {usd_small(b.usd_per_1m_tokens)} / 1M tokens",
+    )
+    saved = b.savings_usd_per_month
+    if abs(saved) < NOTHING_USD:
+        yield _card("Saving", "none", "nothing is cheaper than this API")
+    else:
+        yield _card("Saving", percent(b.savings_frac), f"{usd(saved)} a month", "good" if saved > 0 else "bad")
+    yield _break_even(plan)
+    yield _proof(plan)
+    yield _binds(plan)
+
+
+def _proof(plan: Plan) -> Html:
+    costs = "has cost and penalty below" if plan.penalty_usd_per_month else "costs less than"
+    said = f"no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}"
+    if plan.status == "interrupted":
+        return _card("Not proved", f"within {percent(plan.gap_frac, 2)}", said, "bad")
+    return _card("Proved", "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}", said)
+
+
+def _card(title: str, value: str, said: str, kind: str | None = None) -> Html:
+    return el(
+        "div",
+        el("dt", title),
+        el("dd", value, class_=f"v {kind or ''}".strip()),
+        el("dd", said, class_="s"),
+        class_="card",
+    )
+
+
+def _break_even(plan: Plan) -> Html:
+    found = plan.studies.break_even if plan.studies else None
+    if found is None:
+        return _card("Break-even", "–", join(["not studied: ", el("code", STUDY)]))
+    if not found.crossings:
+        said = "cheaper at every" if always_cheaper(found) else "not cheaper at any"
+        return _card("Break-even", "none", f"own GPUs are {said} volume looked at")
+    volumes = [f"{tokens(c.tokens_per_month)}" for c in found.crossings]
+    team = f"engineers {usd(found.engineers_usd_per_month)}" if found.engineers_usd_per_month else "without engineers"
+    more = f", again at {', '.join(volumes[1:])}" if len(volumes) > 1 else ""
+    return _card("Break-even", f"{volumes[0]} tokens", f"a month{more}; {team}")
+
+
+def _binds(plan: Plan) -> Html:
+    reached = list(limits_reached(plan))
+    if not reached:
+        return _card("What binds", "nothing", "no limit of the policy is reached")
+    first = reached[0].split(" (")[0]
+    rest = reached[0].removeprefix(first).strip(" ()")
+    more = f"; and {len(reached) - 1} more" if len(reached) > 1 else ""
+    return _card("What binds", first.replace("_", " "), shortened(rest or "reached", BINDS_LIMIT) + more)
+
+
+def trust(plan: Plan) -> Html:
+    """How far the throughput behind the plan is backed, by the GPU-hours kept busy."""
+    hours: dict[str, float] = {}
+    for d in (d for p in plan.pools for d in p.deployments):
+        busy = sum(s.hours_per_month * x for s, x in zip(plan.slots, d.load_by_slot, strict=True))
+        hours[d.deployment.basis] = hours.get(d.deployment.basis, 0.0) + busy * d.deployment.gpus_per_replica
+    total = sum(hours.values())
+    if not total:
+        return Html("")
+    pieces, said, start = [], [], 0.0
+    for basis in [*(b for b in BASES if b in hours), *sorted(set(hours) - set(BASES))]:
+        share = hours[basis] / total
+        pieces.append((f"b{BASES.get(basis, 7)}", start, share))
+        said.append(f"{percent(share)} {basis}")
+        start += share
+    errors = sorted({d.deployment.error_frac for p in plan.pools for d in p.deployments})
+    off = percent(errors[0]) if len(errors) == 1 else f"{percent(errors[0])} to {percent(errors[-1])}"
+    told = f"Throughput behind it: {', '.join(said)}; mean error {off}"
+    return el("div", el("p", told), bar(pieces, told + ", by GPU-hours kept busy"), class_="trust", id="trust")

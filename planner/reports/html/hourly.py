@@ -1,0 +1,117 @@
+"""What a plan says of each hour: GPUs bought, staffed and busy, and requests by who answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from planner.checker.facts import Facts
+from planner.plan import DeploymentPlan, Flow, Plan
+from planner.reports.html.colours import FATES, PURCHASES
+
+BySlot = Sequence[float]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A layer of a picture."""
+
+    name: str
+    colour: int
+    values: BySlot
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line on top of them."""
+
+    name: str
+    kind: str
+    values: BySlot
+
+
+@dataclass(frozen=True)
+class Day:
+    """Hours that are drawn together."""
+
+    title: str
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Hours:
+    """What a plan says of each hour."""
+
+    plan: Plan
+
+    @cached_property
+    def days(self) -> list[Day]:
+        several = self.plan.slots[-1].month > 0
+        found: dict[tuple[int, str], list[int]] = {}
+        for t, s in enumerate(self.plan.slots):
+            found.setdefault((s.month, s.day), []).append(t)
+        kinds = {"weekday": "a weekday", "weekend": "a weekend day"}
+        return [
+            Day(f"Month {month + 1}, {kinds[day]}" if several else kinds[day].capitalize(), tuple(slots))
+            for (month, day), slots in sorted(found.items(), key=lambda x: (x[0][1], x[0][0]))
+        ]
+
+    @property
+    def gpus(self) -> list[str]:
+        return sorted({line.gpu for line in self.plan.fleet})
+
+    def bought(self, purchase: str, gpu: str | None) -> list[float]:
+        """GPUs that are paid for [slot]"""
+        lines = [f for f in self.plan.fleet if f.purchase == purchase and gpu in (None, f.gpu)]
+        return [float(sum(f.instances_by_slot[t] * f.gpus_per_instance for f in lines)) for t in self._slots]
+
+    def busy(self, gpu: str | None) -> list[float]:
+        return self._gpus(gpu, lambda d, t: d.load_by_slot[t])
+
+    def staffed(self, gpu: str | None) -> list[float]:
+        return self._gpus(gpu, lambda d, t: d.replicas_by_slot[t])
+
+    def stacks(self, gpu: str | None) -> list[Stack]:
+        every = [Stack(name, colour, self.bought(name, gpu)) for name, colour in PURCHASES.items()]
+        return [s for s in every if any(s.values)]
+
+    @cached_property
+    def fates(self) -> list[Stack]:
+        """Requests a second by who answers them."""
+        facts, n = Facts(self.plan), len(self.plan.slots)
+        rates = {name: [0.0] * n for name in FATES}
+        for s in facts.served:
+            seen, asked = facts.rates_rps(s.seen), facts.rates_rps(s.w)
+            api, shed = (self._rps(flows) for flows in (s.told.api_flows, s.told.shed_flows))
+            for t in range(n):
+                rates["cache"][t] += asked[t] - seen[t]
+                rates["API"][t] += api[t]
+                rates["turned away"][t] += shed[t]
+                rates["GPUs"][t] += max(0.0, seen[t] - api[t] - shed[t])
+        return [Stack(name, FATES[name], v) for name, v in rates.items() if max(v) > 1e-9]
+
+    @cached_property
+    def done(self) -> list[float] | None:
+        """Requests a second that GPUs do, where some wait."""
+        if not any(w.moves for w in self.plan.workloads):
+            return None
+        done = next(list(s.values) for s in self.fates if s.name == "GPUs")
+        for move in (m for w in self.plan.workloads for m in w.moves):
+            done[move.from_slot] -= move.requests_per_s
+            done[move.to_slot] += move.requests_per_s
+        return [max(0.0, x) for x in done]
+
+    @property
+    def _slots(self) -> range:
+        return range(len(self.plan.slots))
+
+    def _gpus(self, gpu: str | None, each: Callable[[DeploymentPlan, int], float]) -> list[float]:
+        of = [d for p in self.plan.pools for d in p.deployments if gpu in (None, d.deployment.gpu)]
+        return [sum(d.deployment.gpus_per_replica * each(d, t) for d in of) for t in self._slots]
+
+    def _rps(self, flows: Sequence[Flow]) -> list[float]:
+        rps = [0.0] * len(self.plan.slots)
+        for flow in flows:
+            rps[flow.slot] += sum(flow.requests_per_s)
+        return rps

@@ -1,0 +1,165 @@
+"""HTML as text that cannot be mistaken for user text: a plain str is escaped wherever it is put, `Html` is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from planner.complaints import escaped
+
+CELL_LIMIT = 1000
+"""characters of a user's text that a page shows; the saved plan has all of it"""
+STUDY = "fleetplan study PLAN.json"
+"""the command that fills in what is missing"""
+SHORT_CELL, LONG_CELL = 27, 45
+LONG_WORD = re.compile(r"\S{40}(?=\S)")
+
+
+class Html(str):
+    """Markup."""
+
+
+def esc(text: str) -> Html:
+    """Text made safe: what acts on a browser or reorders a line is spelled out. Markup stays as it is."""
+    if isinstance(text, Html):
+        return text
+    short = text if len(text) <= CELL_LIMIT else text[: CELL_LIMIT - 1] + "…"
+    return Html(escape(escaped(short)))
+
+
+def join(parts: Iterable[str]) -> Html:
+    return Html("".join(esc(part) for part in parts))
+
+
+def el(name: str, *children: str, **attributes: str | None) -> Html:
+    """An element; `class_` is its class, underscores of attributes become hyphens, None leaves one out."""
+    said = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{esc(value)}"' for key, value in attributes.items() if value is not None
+    )
+    return Html(f"<{name}{said}>{join(children)}</{name}>")
+
+
+def name(text: str) -> Html:
+    """A user's name inside a sentence: its direction of writing does not spread."""
+    return el("bdi", text)
+
+
+def table(
+    rows: Sequence[Sequence[str]], right: str = "", caption: str | None = None, class_: str | None = None
+) -> Html:
+    """A head and rows in a box that scrolls by itself; `right` names the columns of numbers by letter, as in text.
+
+    A row whose first cell begins with two blanks belongs to the one above it.
+    """
+    numbers = {ord(letter) - ord("a") for letter in right}
+    head = join(el("th", cell, scope="col", class_="n" if k in numbers else None) for k, cell in enumerate(rows[0]))
+    body = join(_row(row, numbers) for row in rows[1:])
+    title = el("caption", caption) if caption else Html("")
+    whole = el("table", title, el("thead", el("tr", head)), el("tbody", body), class_=class_)
+    label = caption or (rows[0][0] if rows[0][0] else "table")
+    return el("div", whole, class_="box", tabindex="0", role="region", aria_label=label)
+
+
+def long_table(rows: Sequence[Sequence[str]], right: str = "", first: int = 30, most: int = 250) -> Html:
+    """A table that shows its first rows at once, others on demand, and says what is left out beyond the most."""
+    head, body = rows[0], rows[1:]
+    if len(body) <= first + 5:
+        return table(rows, right)
+    rest = body[first:most]
+    more = notes(and_more(len(body), most))
+    return join(
+        [table([head, *body[:first]], right), details(f"{len(rest)} more rows", table([head, *rest], right), more)]
+    )
+
+
+def _row(row: Sequence[str], numbers: set[int]) -> Html:
+    inner = row[0].startswith("  ")
+    cells = [el("th", words(row[0]), scope="row", class_="in" if inner else _kind(row[0]))]
+    cells += [el("td", words(cell), class_="n" if k in numbers else _kind(cell)) for k, cell in enumerate(row[1:], 1)]
+    return el("tr", *cells)
+
+
+def _kind(cell: str) -> str | None:
+    """Short text stays on a line, long text keeps a width that can be read where room is scarce."""
+    if isinstance(cell, Html):
+        return None
+    return "t" if len(cell) > LONG_CELL else "s" if len(cell) <= SHORT_CELL else None
+
+
+def words(text: str) -> Html:
+    """Text with places to break words that are too long for a cell."""
+    if isinstance(text, Html):
+        return text
+    printable = escaped(text.strip()[:CELL_LIMIT])
+    return Html("<wbr>".join(esc(part) for part in LONG_WORD.sub("\\g<0>\n", printable).split("\n")))
+
+
+def pre(text: str) -> Html:
+    """Text as it stands, line by line."""
+    lines = Html("\n".join(escape(escaped(line)) for line in text.splitlines()))
+    return el("pre", lines, tabindex="0")
+
+
+def details(summary: str, *children: str, open_: bool = False) -> Html:
+    return Html(f"<details{' open' * open_}>{el('summary', summary)}{join(children)}</details>")
+
+
+def panel(id_: str, title: str, *children: str) -> Html:
+    """A table with a title; nothing where there is nothing in it."""
+    inside = [c for c in children if c]
+    return el("div", el("h3", title), *inside, id=id_, class_="panel") if inside else Html("")
+
+
+def and_more(all_of: int, shown: int, what: str = "") -> list[str]:
+    """The remark below a list that was cut."""
+    return [f"and {all_of - shown} more{what}, in the saved plan"] if all_of > shown else []
+
+
+def notes(lines: Iterable[str]) -> Html:
+    """Remarks below a table."""
+    items = [el("li", line) for line in lines]
+    return el("ul", *items, class_="notes") if items else Html("")
+
+
+def figure(id_: str, title: str, *children: str, said: str = "", wide: bool = False) -> Html:
+    """A picture with a title that says what is to be seen."""
+    head = el("figcaption", el("h3", title), el("p", said) if said else Html(""))
+    return el("figure", head, *children, id=id_, class_="wide" if wide else None)
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> Html:
+    """(class of the colour, name)"""
+    items = [el("li", el("i", class_=f"key {kind}"), label) for kind, label in entries]
+    return el("ul", *items, class_="legend", aria_hidden="true")
+
+
+def bar(parts: Iterable[tuple[str, float, float]], text: str = "") -> Html:
+    """Pieces of a bar: (class of the colour, where it begins, how long it is), as shares of its room."""
+    pieces = [
+        el("i", class_=kind, style=f"left:{100 * start:.2f}%;width:{100 * max(size, 0.0):.2f}%")
+        for kind, start, size in parts
+    ]
+    return el("div", *pieces, class_="bar", title=text or None)
+
+
+def bar_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
+    """A table with a bar in its second column."""
+    lines = [
+        el("tr", el("th", r[0], scope="row"), el("td", r[1], class_="w"), *(el("td", x, class_="n") for x in r[2:]))
+        for r in rows
+    ]
+    names = [el("th", h, scope="col", class_="n" if k > 1 else None) for k, h in enumerate(head)]
+    whole = el("table", el("thead", el("tr", *names)), el("tbody", *lines), class_="bars")
+    return el("div", whole, class_="box")
+
+
+def not_studied(id_: str, title: str) -> Html:
+    """The place of a study that nobody asked for yet."""
+    said = el("p", "Not studied yet. ", el("code", STUDY), " plans it and keeps it in the plan.", class_="hint")
+    return figure(id_, title, said, wide=True)
+
+
+def section(id_: str, title: str, *children: str) -> Html:
+    inside = [c for c in children if c]
+    return el("section", el("h2", title), *inside, id=id_, class_="part") if inside else Html("")

@@ -1,0 +1,98 @@
+"""What users of the fleet get: latencies against their objectives, and the commands that would serve them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from planner.case import Workload
+from planner.plan import DeploymentPlan, Plan, PoolPlan
+from planner.reports.html.markup import (
+    Html,
+    and_more,
+    bar,
+    details,
+    el,
+    figure,
+    join,
+    long_table,
+    name,
+    notes,
+    panel,
+    pre,
+)
+from planner.reports.text import percent
+from planner.serving_commands import ServeCommand
+
+WORKLOADS_SHOWN, COMMANDS_SHOWN = 100, 60
+TIGHT_FRAC = 0.95
+
+
+def headroom(plan: Plan) -> Html:
+    """Each workload's latencies as a share of its objectives, of its slowest deployment; tightest first."""
+    told = {w.name: w for w in plan.case.workloads}
+    rows = [
+        (w.name, _meters(told[w.name], pool)) for pool in plan.pools if pool.deployments
+        for w in plan.workloads if w.name in pool.workloads
+    ]  # fmt: skip
+    if not rows:
+        return Html("")
+    rows.sort(key=lambda r: -max((share for share, _ in r[1] if share is not None), default=0.0))
+    with_e2e = any(w.e2e for w in plan.case.workloads)
+    head = ["workload", "TTFT", "TPOT when full", *(["to the last token"] * with_e2e)]
+    lines = [(workload, *(_meter(*m) for m in meters[: len(head) - 1])) for workload, meters in rows]
+    said = "At the objective's percentile in the busiest hour, queueing included; a full bar is the objective."
+    shown = long_table([head, *lines], first=20, most=WORKLOADS_SHOWN)
+    return figure("headroom", _title(rows), shown, said=said, wide=True)
+
+
+Meter = tuple[float | None, str]
+
+
+def _title(rows: list[tuple[str, list[Meter]]]) -> Html | str:
+    tightest = [(share, n, k) for n, meters in rows for k, (share, _) in enumerate(meters) if share is not None]
+    if not tightest:
+        return "No latency objective is near"
+    share, workload, k = max(tightest, key=lambda x: x[0])
+    kind = ("TTFT", "TPOT", "the time to the last token")[k]
+    return join(["Every objective is kept; the tightest is ", kind, " of ", workload, f", {percent(share)} used"])
+
+
+def _meters(w: Workload, pool: PoolPlan) -> list[Meter]:
+    of = pool.deployments
+    return [
+        _worst(of, lambda d: d.deployment.ttft_ms, w.ttft.seconds, "may wait"),
+        _worst(of, lambda d: d.deployment.tpot_ms or None, w.tpot.seconds, "as measured"),
+        _worst(of, lambda d: d.deployment.e2e_ms, w.e2e.seconds, "–") if w.e2e else (None, "–"),
+    ]
+
+
+def _worst(
+    of: Sequence[DeploymentPlan], figure_of: Callable[[DeploymentPlan], float | None], seconds: float, without: str
+) -> Meter:
+    found = [x for d in of if (x := figure_of(d)) is not None]
+    if not found:
+        return None, without
+    ms, limit = max(found), 1e3 * seconds
+    text = f"{ms / 1e3:.2f} of {seconds:g} s" if limit >= 1000 else f"{ms:.0f} of {limit:.0f} ms"
+    return ms / limit, text
+
+
+def _meter(share: float | None, text: str) -> Html:
+    if share is None:
+        return el("span", text, class_="sub")
+    kind = "b2" if share > TIGHT_FRAC else "b1"
+    return el(
+        "div", text, bar([(kind, 0.0, min(1.0, share))], f"{percent(share)} of the objective is used"), class_="meter"
+    )
+
+
+def commands_panel(commands: Sequence[ServeCommand]) -> Html:
+    if not commands:
+        return Html("")
+    parts = [
+        join([el("h4", name(c.pool), " on ", c.deployment), pre(" ".join([*c.environment, c.command])), notes(c.notes)])
+        for c in commands[:COMMANDS_SHOWN]
+    ]
+    parts.append(notes(and_more(len(commands), COMMANDS_SHOWN)))
+    listed = details(f"{len(commands)} to paste", *parts, open_=len(commands) <= 3)
+    return panel("commands", "Commands that would serve it", listed)

@@ -1,0 +1,89 @@
+"""The savings of the plan lever by lever: a table whose bars step down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.plan import Plan
+from planner.reports.html.markup import (
+    Html,
+    bar,
+    bar_table,
+    details,
+    el,
+    figure,
+    join,
+    legend,
+    not_studied,
+    notes,
+    table,
+)
+from planner.reports.text import percent, usd
+from planner.studies.records import StepRecord, Waterfall
+
+KEYS = (("b1", "cost of the step"), ("b3", "saved by it"), ("b4", "dearer by it"))
+
+
+def waterfall(plan: Plan) -> Html:
+    found = plan.studies.waterfall if plan.studies else None
+    if found is None:
+        return not_studied("waterfall", "Savings, lever by lever")
+    most = max((s.cost_usd_per_month or 0.0 for s in found.steps), default=0.0) or 1.0
+    rows, before = [], None
+    for step in found.steps:
+        rows.append(_row(step, before, most))
+        before = step.cost_usd_per_month if step.cost_usd_per_month is not None else before
+    return figure(
+        "waterfall",
+        _title(found),
+        legend(KEYS),
+        bar_table(("step", "", "$/month", "saves"), rows),
+        details("Table: the fleet of each step", _fleets(found.steps)),
+        notes(found.notes),
+        said="The same demand planned again with one lever more at each step.",
+        wide=True,
+    )
+
+
+def _title(found: Waterfall) -> str:
+    planned = [s for s in found.steps if s.cost_usd_per_month is not None]
+    if found.saves_usd_per_month is None or not planned:
+        return "Savings, lever by lever"
+    saved, share = usd(found.saves_usd_per_month), percent(found.saves_frac or 0.0)
+    told = f"The levers save {saved} a month, {share} of the {_lower(planned[0].title)} fleet"
+    best = max(planned, key=lambda s: s.saves_usd_per_month or 0.0)
+    return told + (f"; the largest step is {_lower(best.title)}" if best.saves_usd_per_month else "")
+
+
+def _lower(title: str) -> str:
+    return title[:1].lower() + title[1:]
+
+
+def _row(s: StepRecord, before: float | None, most: float) -> tuple[str, ...]:
+    label = join([s.title, el("span", s.said, class_="said")])
+    cost = s.cost_usd_per_month
+    if cost is None:
+        why = "no fleet can do it" if s.status == "infeasible" else "no plan was found in the time"
+        return label, el("span", why, class_="hint"), "–", "–"
+    start = cost if before is None else before
+    pieces = [("b1", 0.0, min(start, cost) / most)]
+    pieces.append(
+        ("b3", cost / most, (start - cost) / most) if cost <= start else ("b4", start / most, (cost - start) / most)
+    )
+    saved = s.saves_usd_per_month
+    share = f" ({percent(s.saves_frac)})" if s.saves_frac is not None and s.saves_frac >= 0 else ""
+    told = "–" if saved is None else f"{saved:,.0f}{share}"
+    return label, bar(pieces, f"{s.title}: {usd(cost)} a month"), f"{cost:,.0f}", told
+
+
+def _fleets(steps: Sequence[StepRecord]) -> Html:
+    rows = [
+        (
+            s.title,
+            "; ".join(s.fleet) or "–",
+            "–" if s.usd_per_1m_tokens is None else f"{s.usd_per_1m_tokens:.3f}",
+            s.status,
+        )
+        for s in steps
+    ]
+    return table([("step", "fleet at its busiest", "$/1M", "plan"), *rows], "c")

@@ -1,0 +1,153 @@
+"""The savings waterfall of a case: planned again with one lever more at each step, from a naive fleet to the plan.
+
+Every step may do what the one before may, so its best plan costs no more. The last step is the plan itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from planner.case import Case
+from planner.pipeline import attempt
+from planner.plan import Plan
+from planner.studies.changes import has_quotas, without_quotas
+from planner.studies.records import INTERRUPTED, StepRecord, Waterfall
+from planner.studies.steps import Step, steps_of
+from solvers.fleet_solver import Options, Outcome, Progress
+
+LONGEST_S = 30.0
+"""for one step, where the plan itself had no shorter limit"""
+Plans = dict[str, Plan]
+"""by the key of the step"""
+
+
+def waterfall(
+    plan: Plan,
+    options: Options | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> tuple[Waterfall, Plans]:
+    """Plan the case again for each step, and keep the plans. Ctrl-C keeps what is known."""
+    options = options or Options()
+    options = replace(options, time_limit_s=min(options.time_limit_s or LONGEST_S, LONGEST_S))
+    steps, notes = steps_of(plan.case)
+    planned = _Steps(plan, options, on_progress)
+    done: list[Step] = []
+    try:
+        for step in steps:
+            planned.take(step)
+            done.append(step)
+    except KeyboardInterrupt:
+        notes.append(f"{INTERRUPTED}: not planned are {', '.join(s.key for s in steps[len(done) :])}")
+    last = Step("everything", "everything else", _everything(plan.case), lambda case: case)
+    planned.keep(last, plan, plan.status)
+    records = tuple(_recorded([*done, last], planned))
+    costs = [r.cost_usd_per_month for r in records if r.cost_usd_per_month is not None]
+    saves = costs[0] - costs[-1]
+    record = Waterfall(
+        steps=records,
+        saves_usd_per_month=saves,
+        saves_frac=saves / costs[0] if costs[0] else 0.0,
+        notes=(*notes, *planned.notes, *_about_the_plan(plan, costs)),
+    )
+    return record, planned.plans
+
+
+class _Steps:
+    """Plans of the steps so far."""
+
+    def __init__(self, plan: Plan, options: Options, on_progress: Callable[[Progress], None]) -> None:
+        self.plan, self.options, self.on_progress = plan, options, on_progress
+        self.plans: Plans = {}
+        self.outcomes: dict[str, str] = {}
+        self.bounds: dict[str, float] = {}
+        self.notes: list[str] = []
+        self.lifted = False
+        """whether quotas and the budget are left out, because the naive fleet does not fit into them"""
+
+    def take(self, step: Step) -> None:
+        case = step.change(self.plan.case)
+        if case == self.plan.case:
+            self.keep(step, self.plan, self.plan.status)
+            return
+        found = self._planned(step, case)
+        before = list(self.plans.values())[-1:]
+        if found is not None and before and _usd(before[0]) < _usd(found):
+            self.bounds[step.key] = min(found.bound_usd_per_month, _usd(before[0]))
+            self.notes.append(f"{step.key}: the search found nothing cheaper than the step before, whose plan is kept")
+            found = before[0]
+        if found is not None:
+            self.keep(step, found, self.outcomes.get(step.key, found.status))
+
+    def keep(self, step: Step, plan: Plan, status: str) -> None:
+        self.plans[step.key] = plan
+        self.outcomes[step.key] = status
+        self.bounds.setdefault(step.key, plan.bound_usd_per_month)
+
+    def _planned(self, step: Step, case: Case) -> Plan | None:
+        tried = attempt(without_quotas(case) if self.lifted else case, self.options, self._said(step))
+        if tried.plan is None and has_quotas(case) and not self.lifted and not self.plans:
+            self.lifted = True
+            self.notes.append(
+                "a naive fleet does not fit into the quotas and the budget of the case, so every step but the last is "
+                "planned without them"
+            )
+            return self._planned(step, case)
+        if tried.outcome is Outcome.INTERRUPTED:
+            raise KeyboardInterrupt
+        if tried.plan is None:
+            self.outcomes[step.key] = "infeasible" if tried.outcome is Outcome.INFEASIBLE else "not-found"
+        return tried.plan
+
+    def _said(self, step: Step) -> Callable[[Progress], None]:
+        return lambda p: self.on_progress(replace(p, phase=f"waterfall: {step.key}"))
+
+
+def _recorded(steps: list[Step], planned: _Steps) -> Iterator[StepRecord]:
+    before: float | None = None
+    for step in steps:
+        plan = planned.plans.get(step.key)
+        usd = None if plan is None else _usd(plan)
+        saves = None if usd is None or before is None else before - usd
+        yield StepRecord(
+            key=step.key,
+            title=step.title,
+            said=step.said,
+            status=planned.outcomes[step.key],
+            cost_usd_per_month=usd,
+            bound_usd_per_month=planned.bounds.get(step.key),
+            usd_per_1m_tokens=None if plan is None else plan.usd_per_1m_tokens,
+            saves_usd_per_month=saves,
+            saves_frac=None if saves is None else saves / before if before else 0.0,
+            fleet=() if plan is None else fleet_at_its_busiest(plan),
+        )
+        before = before if usd is None else usd
+
+
+def fleet_at_its_busiest(plan: Plan) -> tuple[str, ...]:
+    return tuple(f"{max(x.instances_by_slot)} x {x.offer} ({x.gpu}), {x.purchase}" for x in plan.fleet)
+
+
+def _usd(plan: Plan) -> float:
+    return plan.cost_usd_per_month + plan.penalty_usd_per_month
+
+
+def _everything(case: Case) -> str:
+    more = []
+    if case.menu_apis and any(w.api_allowed for w in case.workloads):
+        more.append("requests may go to an API")
+    if any(w.deadline_h is not None for w in case.workloads):
+        more.append("batch work may wait")
+    if any(w.shed_usd_per_request is not None for w in case.workloads):
+        more.append("requests may be turned away")
+    return f"the plan itself: {', '.join(more)}" if more else "the plan itself"
+
+
+def _about_the_plan(plan: Plan, costs: list[float]) -> Iterator[str]:
+    if plan.penalty_usd_per_month:
+        yield "the plan turns requests away; its cost here counts their penalty"
+    if len(costs) > 1 and costs[-1] > costs[-2]:
+        why = "by less than the plan is proved to"
+        if costs[-1] - costs[-2] > plan.gap_frac * costs[-1]:
+            why = "because the limits of the case hold for the plan alone"
+        yield f"the plan costs more than the step before it, {why}"
