@@ -34,6 +34,11 @@ def case_from_text(text: str, file: str = "<text>") -> Case:
     return _Loader(parse_yaml(text, file), Path(), "case").case()
 
 
+def case_of_document(document: Document, folder: Path, default_name: str) -> Case:
+    """The same from a file that was read already, and may have been changed since."""
+    return _Loader(document, folder, default_name).case()
+
+
 class _Loader:
     def __init__(self, document: Document, folder: Path, default_name: str) -> None:
         self.document = document

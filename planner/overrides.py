@@ -63,7 +63,7 @@ def offers_called(name: str, offers: dict[str, Offer]) -> list[str]:
 
 def repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
     """An offer at the user's prices: on-demand changes are on the list price, the others on the on-demand price."""
-    source = f"your own price in {file}"
+    source = f"your own price in {Path(file).name}"
     listed = offer.prices.on_demand.usd_per_h if offer.prices.on_demand else None
     on_demand = _price(own.on_demand, listed)
     base = on_demand if on_demand is not None else listed
@@ -114,7 +114,8 @@ def _merged_entries(kind: str, entries: Any, file: str) -> Any:
     for name, own in entries.items():
         if isinstance(own, dict) and name in shipped:
             base = copy.deepcopy(shipped[name])
-            merged[name] = _laid_over(base, own) | {"source": own.get("source", f"partly overridden in {file}")}
+            source = own.get("source", f"partly overridden in {Path(file).name}")
+            merged[name] = _laid_over(base, own) | {"source": source}
         else:
             merged[name] = own
     return merged

@@ -31,10 +31,12 @@ from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration, Generate
 from solvers.columns import as_start, from_solution
 from solvers.improving import built_up, improved, with_fewer_offers, with_other_commitments
 from solvers.incumbent import Incumbent, each_by_itself, heaviest_paths, incumbent_of, limits_are_kept
+from solvers.known import NOTHING, Known, known_from
 from solvers.result import Status
 from solvers.rounding import rounded_plan
 from solvers.routing import flows_of, work_moved
 from solvers.solve import SolverName, solve_mip
+from solvers.thrift import within_budget
 
 TOLERANCES = (5e-3, 1e-3, CONVERGED_FRAC)
 """how near to the LP the bound comes before each mixed-integer program; a better plan at hand makes the next smaller"""
@@ -97,6 +99,8 @@ class FleetSolution:
     servings_left_out: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    known: Known = NOTHING
+    """what a search under another budget can begin with"""
 
     @property
     def cost_usd_per_month(self) -> float:
@@ -121,11 +125,15 @@ def solve_fleet(
     fleet: Fleet,
     options: Options | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    known: Known = NOTHING,
 ) -> FleetSolution:
-    """The cheapest fleet, as far as the limits of the search allow. Ctrl-C keeps the best plan."""
+    """The cheapest fleet, as far as the limits of the search allow. Ctrl-C keeps the best plan.
+
+    `known` comes from searches over the same recipes under another budget.
+    """
     solution = FleetSolution()
     try:
-        _within_budget(fleet, options or Options(), solution, on_progress)
+        _within_budget(fleet, options or Options(), solution, on_progress, known)
     except KeyboardInterrupt:
         if solution.best is None:
             raise
@@ -134,15 +142,16 @@ def solve_fleet(
 
 
 def _within_budget(
-    fleet: Fleet, options: Options, solution: FleetSolution, on_progress: Callable[[Progress], None]
+    fleet: Fleet, options: Options, solution: FleetSolution, on_progress: Callable[[Progress], None], known: Known
 ) -> None:
     """Search without the budget first: its plan may keep the budget anyway, or its bound may rule every plan out."""
     budget = fleet.budget_usd_per_month
     if budget is not None:
         started = time.monotonic()
-        free = FleetSolution()
+        free = known.free or FleetSolution()
         try:
-            _search(replace(fleet, budget_usd_per_month=None), options, free, on_progress)
+            if known.free is None:
+                _search(replace(fleet, budget_usd_per_month=None), options, free, on_progress, known)
         finally:
             if free.best is None or limits_are_kept(fleet, free.best):
                 vars(solution).update(vars(free))
@@ -155,10 +164,13 @@ def _within_budget(
         if options.time_limit_s is not None:
             left = options.time_limit_s - (time.monotonic() - started)
             options = replace(options, time_limit_s=max(0.5, left))
-    _search(fleet, options, solution, on_progress)
+        solution.raise_bound(free.bound_usd_per_month)
+    _search(fleet, options, solution, on_progress, known)
 
 
-def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress: Callable[[Progress], None]) -> None:
+def _search(
+    fleet: Fleet, options: Options, solution: FleetSolution, on_progress: Callable[[Progress], None], known: Known
+) -> None:
     started = time.monotonic()
     deadline = None if options.time_limit_s is None else started + options.time_limit_s
 
@@ -176,12 +188,17 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
     fleet = replace(fleet, recipes=tuple(_without_what_limits_forbid(fleet)))
     fleet = without_beaten_recipes(fleet)
     _offer(solution, each_by_itself(fleet) or built_up(fleet))
+    _offer(solution, within_budget(fleet, deadline))
+    if known.start is not None and limits_are_kept(fleet, known.start):
+        _offer(solution, known.start)
     if solution.best is not None:
         soon = None if deadline is None else started + FIRST_FRAC * (deadline - started)
         _offer(solution, improved(fleet, solution.best, soon))
     tell("pricing")
     before = time.monotonic()
-    generation = ColumnGeneration(fleet, priced, known=solution.best.paths if solution.best else ())
+    at_hand = solution.best.paths if solution.best else ()
+    generation = ColumnGeneration(known.given_to(fleet), priced, known=(*at_hand, *known.paths))
+    solution.known = known  # where the search ends before any price is known
     if not all(generation.fleet.recipes_of[w] for w in fleet.workloads):
         solution.outcome = Outcome.INFEASIBLE
         return
@@ -195,7 +212,7 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
             enough=lambda state: _count_possible(state, solution) <= FEW_SERVINGS,
             late=lambda until=until: time.monotonic() >= until,  # type: ignore[misc]
         )
-        solution.rounds = generated.rounds
+        solution.rounds, solution.known = generated.rounds, known_from(generation)
         _spent(solution, "pricing", before)
         if generated.feasible is False:
             solution.outcome = Outcome.FEASIBLE if solution.best is not None else Outcome.INFEASIBLE
@@ -221,7 +238,7 @@ def _search(fleet: Fleet, options: Options, solution: FleetSolution, on_progress
         left_aside = generation.mixes.not_covered()
         solution.notes += [left_aside] if left_aside else []
         solution.best = _with_work_settled(fleet, solution.best)
-        solution.outcome = _outcome(solution, options)
+        solution.outcome = outcome_of(solution, options)
 
 
 def _round_and_improve(
@@ -332,7 +349,7 @@ def _spent(solution: FleetSolution, phase: str, since: float) -> None:
     solution.seconds[phase] = solution.seconds.get(phase, 0.0) + time.monotonic() - since
 
 
-def _outcome(solution: FleetSolution, options: Options) -> Outcome:
+def outcome_of(solution: FleetSolution, options: Options) -> Outcome:
     if solution.gap_frac <= 2e-6:
         return Outcome.OPTIMAL
     return Outcome.WITHIN_GAP if solution.gap_frac <= options.gap_frac else Outcome.FEASIBLE

@@ -1,6 +1,6 @@
 """Write anew everything that tests compare with: `python tests/refresh.py`, then read the diff.
 
-Golden plans, the README's output, the JSON schema, the rules of thumb, and the golden rows.
+Golden plans, the example of a review, the README's output, the JSON schema, the rules of thumb, and the golden rows.
 """
 
 from __future__ import annotations
@@ -13,14 +13,28 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import review_data
 import rules_of_thumb
 from golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
 
 import planner
+from planner.reports.review import review_text
 from planner.reports.terminal import render
+from planner.review import read_review, review_fleet
 from planner.starter import make_demand_schema
 
+WHAT_IF_BLOCK = re.compile(
+    r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL
+)
 README_BLOCK = re.compile(r"(<!-- output of: fleetplan plan (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
+REVIEW_BLOCK = re.compile(r"(<!-- output of: fleetplan review (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
+REVIEW_SHOWN = ("decisions asked for", "risks", "costs", "forecast against actual", "cost bridge")
+
+
+def review_output(example: str) -> str:
+    """The headline and the tables that the README shows."""
+    first, *others = review_text(review_fleet(read_review(ROOT / example)).review).rstrip("\n").split("\n\n")
+    return "\n\n".join([first, *(part for part in others if part.strip().startswith(REVIEW_SHOWN))]) + "\n"
 
 
 def readme_output(example: str) -> str:
@@ -29,13 +43,23 @@ def readme_output(example: str) -> str:
     return "\n\n".join(render(plan).split("\n\n")[:2]) + "\n"
 
 
+def what_if_output(arguments: str) -> str:
+    """What the command prints; its picture is written where the command says."""
+    script = Path(sys.executable).with_name("fleetplan")
+    done = subprocess.run([script, *arguments.split()], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
 def main() -> None:
+    review_data.write_example(ROOT / "examples" / "quarterly-review")
     for example in EXAMPLES:
         target = golden_file(example)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(as_text(digest(planner.plan_fleet(planner.load_case(example)))), encoding="utf-8")
     readme = ROOT / "README.md"
     text = README_BLOCK.sub(lambda m: m[1] + readme_output(m[2]) + m[4], readme.read_text(encoding="utf-8"))
+    text = REVIEW_BLOCK.sub(lambda m: m[1] + review_output(m[2]) + m[4], text)
+    text = WHAT_IF_BLOCK.sub(lambda m: m[1] + what_if_output(m[2]) + m[4], text)
     readme.write_text(text, encoding="utf-8")
     (ROOT / "planner" / "data" / "demand.schema.json").write_text(make_demand_schema(), encoding="utf-8")
     rules = rules_of_thumb.PAGE

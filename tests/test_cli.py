@@ -26,7 +26,7 @@ from solvers.child import run_child
 
 VERBS = (
     *("plan", "study", "explain", "init", "validate", "schema", "catalog"),
-    *("report", "diff", "accuracy", "estimate", "calibrate"),
+    *("report", "diff", "check", "review", "what-if", "accuracy", "estimate", "calibrate"),
 )
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 

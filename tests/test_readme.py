@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 import typer
-from refresh import README_BLOCK, readme_output
+from refresh import (
+    README_BLOCK,
+    REVIEW_BLOCK,
+    WHAT_IF_BLOCK,
+    readme_output,
+    review_output,
+    what_if_output,
+)
 
 from planner.cli import app
 
@@ -32,6 +39,20 @@ def test_the_output_shown_is_the_output() -> None:
         assert text == readme_output(example)
 
 
+def test_the_review_shown_is_the_review() -> None:
+    ((_, example, text, _),) = REVIEW_BLOCK.findall(README)
+    assert text == review_output(example)
+
+
+def test_the_what_if_shown_is_the_output_and_its_picture(tmp_path: Path) -> None:
+    ((_, arguments, text, _),) = WHAT_IF_BLOCK.findall(README)
+    picture = re.search(r"--svg (\S+)", arguments)
+    assert picture is not None
+    elsewhere = arguments.replace(picture[1], str(tmp_path / "picture.svg"))
+    assert what_if_output(elsewhere) == text
+    assert (tmp_path / "picture.svg").read_text(encoding="utf-8") == (ROOT / picture[1]).read_text(encoding="utf-8")
+
+
 def test_the_quickstart_shown_is_the_file() -> None:
     yaml_block = re.search(r"^```yaml\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
     assert yaml_block is not None
@@ -50,7 +71,7 @@ def test_the_python_shown_runs() -> None:
 
 def test_every_command_named_exists_and_every_command_is_named() -> None:
     commands = set(typer.main.get_group(app).commands)
-    assert set(re.findall(r"^\| `fleetplan (\w+)[ `]", README, re.MULTILINE)) == commands
+    assert set(re.findall(r"^\| `fleetplan ([\w-]+)[ `]", README, re.MULTILINE)) == commands
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -36,8 +36,15 @@ __all__ = ["assemble_plan"]
 
 
 def assemble_plan(
-    case: Case, candidates: Candidates, fleet: Fleet, solution: FleetSolution, slots: tuple[Slot, ...], options: Options
+    case: Case,
+    candidates: Candidates,
+    fleet: Fleet,
+    solution: FleetSolution,
+    slots: tuple[Slot, ...],
+    options: Options,
+    with_range: bool = True,
 ) -> Plan:
+    """The plan; a sweep does without the range of its cost, which takes two more searches."""
     best = solution.best
     assert best is not None
     lines = tuple(fleet_lines(case, fleet, best))
@@ -68,7 +75,7 @@ def assemble_plan(
         spot_at_p95_usd_per_month=cost + sum(extra_at_p95(case, line) for line in lines),
         if_throughput_is_off=(
             CostRange(mid_usd_per_month=objective)
-            if solution.outcome is Outcome.INTERRUPTED
+            if solution.outcome is Outcome.INTERRUPTED or not with_range
             else cost_range(candidates, fleet, best, objective, options.time_limit_s)
         ),
         options=tuple(option_records(candidates, fleet, served, workloads)),

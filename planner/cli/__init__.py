@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import performance, planning, reporting, studying
+from planner.cli import checking, performance, planning, reporting, reviewing, studying, what_if
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False,
                   context_settings={"help_option_names": ["-h", "--help"]},
@@ -20,7 +20,10 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions
                   epilog="Start with:  fleetplan init demand.yaml  and then  fleetplan plan demand.yaml")  # fmt: skip
 app.add_typer(planning.verbs)
 app.add_typer(studying.verbs)
+app.add_typer(what_if.verbs)
 app.add_typer(reporting.verbs)
+app.add_typer(reviewing.verbs)
+app.add_typer(checking.verbs)
 app.add_typer(performance.verbs)
 
 

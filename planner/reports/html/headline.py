@@ -100,18 +100,18 @@ def _cards(plan: Plan) -> Iterator[Html]:
         split = f"in {usd_small(costs.usd_per_1m_input)} ({read}), out {usd_small(costs.usd_per_1m_output)} ({written})"
     else:
         split = f"{read} tokens in, {written} out a month"
-    yield _card("Per 1M tokens", usd_small(plan.usd_per_1m_tokens), split)
+    yield card("Per 1M tokens", usd_small(plan.usd_per_1m_tokens), split)
     b = plan.baseline
-    yield _card(
+    yield card(
         f"API baseline, {b.provider} {b.model}",
         f"{usd(b.cost_usd_per_month)}",
         f"a month, {usd_small(b.usd_per_1m_tokens)} / 1M tokens",
     )
     saved = b.savings_usd_per_month
     if abs(saved) < NOTHING_USD:
-        yield _card("Saving", "none", "nothing is cheaper than this API")
+        yield card("Saving", "none", "nothing is cheaper than this API")
     else:
-        yield _card("Saving", percent(b.savings_frac), f"{usd(saved)} a month", "good" if saved > 0 else "bad")
+        yield card("Saving", percent(b.savings_frac), f"{usd(saved)} a month", "good" if saved > 0 else "bad")
     yield _break_even(plan)
     yield _proof(plan)
     yield _binds(plan)
@@ -121,11 +121,11 @@ def _proof(plan: Plan) -> Html:
     costs = "has cost and penalty below" if plan.penalty_usd_per_month else "costs less than"
     said = f"no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}"
     if plan.status == "interrupted":
-        return _card("Not proved", f"within {percent(plan.gap_frac, 2)}", said, "bad")
-    return _card("Proved", "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}", said)
+        return card("Not proved", f"within {percent(plan.gap_frac, 2)}", said, "bad")
+    return card("Proved", "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}", said)
 
 
-def _card(title: str, value: str, said: str, kind: str | None = None) -> Html:
+def card(title: str, value: str, said: str, kind: str | None = None) -> Html:
     return el(
         "div",
         el("dt", title),
@@ -138,24 +138,24 @@ def _card(title: str, value: str, said: str, kind: str | None = None) -> Html:
 def _break_even(plan: Plan) -> Html:
     found = plan.studies.break_even if plan.studies else None
     if found is None:
-        return _card("Break-even", "–", join(["not studied: ", el("code", STUDY)]))
+        return card("Break-even", "–", join(["not studied: ", el("code", STUDY)]))
     if not found.crossings:
         said = "cheaper at every" if always_cheaper(found) else "not cheaper at any"
-        return _card("Break-even", "none", f"own GPUs are {said} volume looked at")
+        return card("Break-even", "none", f"own GPUs are {said} volume looked at")
     volumes = [f"{tokens(c.tokens_per_month)}" for c in found.crossings]
     team = f"engineers {usd(found.engineers_usd_per_month)}" if found.engineers_usd_per_month else "without engineers"
     more = f", again at {', '.join(volumes[1:])}" if len(volumes) > 1 else ""
-    return _card("Break-even", f"{volumes[0]} tokens", f"a month{more}; {team}")
+    return card("Break-even", f"{volumes[0]} tokens", f"a month{more}; {team}")
 
 
 def _binds(plan: Plan) -> Html:
     reached = list(limits_reached(plan))
     if not reached:
-        return _card("What binds", "nothing", "no limit of the policy is reached")
+        return card("What binds", "nothing", "no limit of the policy is reached")
     first = reached[0].split(" (")[0]
     rest = reached[0].removeprefix(first).strip(" ()")
     more = f"; and {len(reached) - 1} more" if len(reached) > 1 else ""
-    return _card("What binds", first.replace("_", " "), shortened(rest or "reached", BINDS_LIMIT) + more)
+    return card("What binds", first.replace("_", " "), shortened(rest or "reached", BINDS_LIMIT) + more)
 
 
 def trust(plan: Plan) -> Html:

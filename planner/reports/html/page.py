@@ -36,7 +36,7 @@ def html_report(plan: Plan, explanation: Explanation | None = None) -> str:
         "fleet": _fleet(plan),
         "money": _money(plan),
         "service": [
-            _figures(service.headroom(plan)),
+            figures(service.headroom(plan)),
             workloads_panel(plan),
             service.commands_panel(serve_commands(plan)),
         ],
@@ -54,18 +54,23 @@ def html_report(plan: Plan, explanation: Explanation | None = None) -> str:
     main = el("main", *headline.notices(plan), headline.hero(plan), *sections)
     said = f"fleetplan {plan.fleetplan_version}. A month is 730 hours. Every figure is of the plan "
     foot = el("footer", said, plan.case_hash[:19], ".")
+    return whole_page(f"{plan.name}: {usd(plan.cost_usd_per_month)} / month", top, main, foot)
+
+
+def whole_page(title: str, *body: Html) -> str:
+    """A document that needs nothing but itself."""
     script = Html(f"<script>{_resource('script.js')}</script>")
-    whole = el("html", _head(plan), el("body", top, main, foot, script), lang="en")
+    whole = el("html", _head(title), el("body", *body, script), lang="en")
     return f"<!doctype html>\n{whole}\n"
 
 
-def _head(plan: Plan) -> Html:
+def _head(title: str) -> Html:
     return el(
         "head",
         Html('<meta charset="utf-8">'),
         Html('<meta name="viewport" content="width=device-width,initial-scale=1">'),
         Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        el("title", f"{plan.name}: {usd(plan.cost_usd_per_month)} / month"),
+        el("title", title),
         Html(f"<style>{_resource('style.css')}{DRAWING}</style>"),
     )
 
@@ -74,19 +79,19 @@ def _resource(name: str) -> str:
     return resources.files("planner.reports.html").joinpath(name).read_text(encoding="utf-8")
 
 
-def _figures(*figures: Html) -> Html:
-    return el("div", *figures, class_="figures") if any(figures) else Html("")
+def figures(*drawn: Html) -> Html:
+    return el("div", *drawn, class_="figures") if any(drawn) else Html("")
 
 
 def _fleet(plan: Plan) -> list[Html]:
     pictures = (hours.capacity(plan), hours.demand(plan), money.fleet_by_gpu(plan), heat.heat_map(plan))
-    return [_figures(*pictures), fleet_panel(plan), commitments_panel(plan)]
+    return [figures(*pictures), fleet_panel(plan), commitments_panel(plan)]
 
 
 def _money(plan: Plan) -> list[Html]:
     pictures = (money.costs(plan), money.ranges(plan), money.by_workload(plan))
     studied = (waterfall(plan), break_even(plan))
-    return [_figures(*pictures, *studied), provider_bills(plan), basis.build_or_buy_panel(plan)]
+    return [figures(*pictures, *studied), provider_bills(plan), basis.build_or_buy_panel(plan)]
 
 
 def fleet_panel(plan: Plan) -> Html:

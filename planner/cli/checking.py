@@ -1,0 +1,47 @@
+"""The verb that holds a plan against a policy: check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from planner.cli.common import DiffFormat, PlanFile, in_color, parsed, put, put_json, saved_plan
+
+verbs = typer.Typer()
+BROKEN = 5
+
+
+@verbs.command(epilog="Example:  fleetplan check plan.json --policy examples/policies/production.yaml --format md")
+def check(
+    file: PlanFile,
+    policy: Annotated[Path, typer.Option("--policy", "-p", metavar="POLICY.yaml", help="The rules.")],
+    against: Annotated[
+        Path | None, typer.Option(metavar="OLD.json", help="The plan before it, for max_change.")
+    ] = None,
+    as_of: Annotated[str | None, typer.Option(help="The day of max_price_age, as 2027-01-31; default today.")] = None,
+    format: Annotated[DiffFormat, typer.Option(help="What to print on stdout; md suits a pull request.")] = (
+        DiffFormat.table
+    ),
+    quiet_when_ok: Annotated[
+        bool, typer.Option("--quiet-when-ok", "-q", help="Print nothing where every rule is kept.")
+    ] = False,
+) -> None:
+    """Hold a plan against your policy: each rule with its value and limit. Exits with 5 where one is broken."""
+    from datetime import date
+
+    from planner.policies import check_policy, load_policy
+    from planner.policies.policy import parse_date
+    from planner.reports.check import check_markdown, check_text
+
+    day = parsed("--as-of", lambda text: date.fromisoformat(parse_date(text)), as_of)
+    rules = load_policy(policy)
+    found = check_policy(saved_plan(file), rules, saved_plan(against) if against else None, day)
+    if not (found.passed and quiet_when_ok):
+        if format is DiffFormat.json:
+            put_json(found.as_json())
+        else:
+            put(check_markdown(found) if format is DiffFormat.md else check_text(found, in_color()))
+    if not found.passed:
+        raise typer.Exit(BROKEN)

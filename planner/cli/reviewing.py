@@ -1,0 +1,79 @@
+"""The verb around quarters: review."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.common import DiffFormat, HtmlOption, MarkdownOption, Solver, note, put, search_options
+
+if TYPE_CHECKING:
+    from planner.review.reading import ReviewInputs
+    from planner.review.reviewing import Reviewed
+    from solvers.fleet_solver import Options
+
+verbs = typer.Typer()
+
+
+@verbs.command(epilog="Example:  fleetplan review REVIEW.yaml --html review.html --out reviews/2026-q3.json")
+def review(
+    file: Annotated[Path, typer.Argument(metavar="REVIEW.yaml", help="The review file.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the review as JSON to this file.")] = None,
+    html: HtmlOption = None,
+    markdown: MarkdownOption = None,
+    plan: Annotated[Path | None, typer.Option("--plan", help="Write the next plan to this file.")] = None,
+    format: Annotated[DiffFormat, typer.Option(help="What to print on stdout.")] = DiffFormat.table,
+    solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
+    gap: Annotated[str, typer.Option(help="Stop each plan when proved within this share of the cost.")] = "0.1%",
+    time_limit: Annotated[str | None, typer.Option(help="Stop the search of each plan after this.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+) -> None:
+    """Review a quarter: plan against actual, hindsight, the next plan, a cost bridge, commitments and decisions."""
+    from planner.files import check_writable
+    from planner.review.reading import read_review
+
+    options = search_options(solver.value, gap, time_limit)
+    for target in (out, html, markdown, plan):
+        if target is not None:
+            check_writable(target)
+    found = _reviewed(read_review(file), options, quiet)
+    put(_rendered(found, format))
+    _write(found, out, html, markdown, plan, quiet)
+
+
+def _reviewed(inputs: ReviewInputs, options: Options, quiet: bool) -> Reviewed:
+    from planner.reports.progress import progress_on_stderr
+    from planner.review.reviewing import review_fleet
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with progress_on_stderr(quiet) as on_progress:
+        return review_fleet(inputs, options, on_progress)
+
+
+def _rendered(found: Reviewed, format: DiffFormat) -> str:
+    from planner.reports.review import review_markdown, review_text
+
+    if format is DiffFormat.json:
+        return found.review.to_json()
+    return review_markdown(found.review) if format is DiffFormat.md else review_text(found.review)
+
+
+def _write(
+    found: Reviewed, out: Path | None, html: Path | None, markdown: Path | None, plan: Path | None, quiet: bool
+) -> None:
+    from planner.files import write_whole
+    from planner.reports.html.review import review_page
+    from planner.reports.review import review_markdown
+
+    for target, text in (
+        (out, lambda: found.review.to_json()),
+        (html, lambda: review_page(found.review)),
+        (markdown, lambda: review_markdown(found.review)),
+        (plan, lambda: found.next_plan.to_json()),
+    ):
+        if target is not None:
+            write_whole(target, text())
+            note(f"wrote {target}", quiet)

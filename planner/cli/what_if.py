@@ -1,0 +1,176 @@
+"""The verb around changed copies of a case: budgets, any input, and grids of them."""
+
+from __future__ import annotations
+
+import signal
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.common import CaseFile, PlanFormat, Solver, fraction, note, put, refuse, search_options
+
+if TYPE_CHECKING:
+    from planner.whatif.changes import Change, Run
+    from planner.whatif.sweep import Sweep
+
+verbs = typer.Typer()
+SUFFIXES = (".csv", ".json", ".md", ".parquet")
+
+
+class Priority(StrEnum):
+    low = "low"
+    normal = "normal"
+    high = "high"
+
+
+def _many(name: str, metavar: str, help: str) -> typer.models.OptionInfo:
+    return typer.Option(name, metavar=metavar, help=help)
+
+
+Budgets = Annotated[list[str] | None, _many("--budget", "USD|FROM:TO:COUNT", "A budget a month; evenly spaced ones.")]
+Sets = Annotated[list[str] | None, _many("--set", "PATH=VALUE,...", "Another value of an input; +20% scales it.")]
+Scales = Annotated[list[str] | None, _many("--scale", "demand=FROM:TO:COUNT", "Demand, or a workload's, multiplied.")]
+Withouts = Annotated[list[str] | None, _many("--without", "NAME", "Leave out spot, api, a GPU, prefix, ...")]
+Onlys = Annotated[list[str] | None, _many("--only", "LIST=A,B", "Only these gpus, quantizations, purchase, ...")]
+
+
+@verbs.command(
+    "what-if",
+    epilog="Examples:  fleetplan what-if demand.yaml --budget 20k:120k:12    "
+    "fleetplan what-if demand.yaml --set workloads.chat.slo.ttft_p95=1s,2s,4s --without spot",
+)
+def what_if(
+    case_file: CaseFile,
+    budget: Budgets = None,
+    set_: Sets = None,
+    scale: Scales = None,
+    without: Withouts = None,
+    only: Onlys = None,
+    file: Annotated[Path | None, typer.Option("--file", help="A what-if file with named runs and a grid.")] = None,
+    each: Annotated[bool, typer.Option("--each", help="One change at a time instead of all combinations.")] = False,
+    shed: Annotated[Priority | None, typer.Option(help="Let requests be turned away where the file is silent.")] = None,
+    format: Annotated[PlanFormat, typer.Option(help="What to print on stdout.")] = PlanFormat.table,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the table: .csv, .json, .md, .parquet.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with pictures to this file.")] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write the frontier as a picture to this file.")] = None,
+    executor: Annotated[str, typer.Option(help="Where runs are planned: in-process, processes:4, ...")] = "in-process",
+    journal: Annotated[Path | None, typer.Option(help="Keep finished runs here; a second call resumes.")] = None,
+    solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
+    gap: Annotated[str, typer.Option(help="Stop each search when proved within this share.")] = "1%",
+    require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless all are proved within this.")] = None,
+    time_limit: Annotated[str, typer.Option(help="Stop each search after this.")] = "60s",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+) -> None:
+    """What other budgets, prices, objectives or demand would do: the case changed, planned again, in one table."""
+    from planner.executing import executor_from
+    from planner.whatif.changes import Source
+    from planner.whatif.sweep import sweep
+
+    options = search_options(solver.value, gap, time_limit)
+    required = fraction("--require-gap", require_gap)
+    runs, budgets = _asked(budget, [("set", set_), ("scale", scale), ("without", without), ("only", only)], file, each)
+    runs = _shedding(runs, shed)
+    _check(out, html, svg, budgets)
+    source = Source(case_file)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with executor_from(executor) as workers:
+        found = sweep(
+            source, runs, budgets, options, workers, journal, _shape_shown(quiet), _progress(quiet, len(runs))
+        )
+    put(_rendered(found, format))
+    _write(found, out, html, svg, quiet)
+    _exit_code(found, required, quiet)
+
+
+def _asked(
+    budget: list[str] | None, changes: list[tuple[str, list[str] | None]], file: Path | None, each: bool
+) -> tuple[list[Run], list[float]]:
+    from planner.whatif.changes import grid, options_of, steps
+    from planner.whatif.files import WhatIfFile, read_what_if
+
+    read = read_what_if(file) if file is not None else WhatIfFile()
+    inputs: list[tuple[Change, ...]] = [*read.grid]
+    inputs += [tuple(options_of(kind, text)) for kind, texts in changes for text in texts or ()]
+    budgets = [b for text in (*read.budgets, *(budget or ())) for b in steps(text, f"--budget {text}", log=False)]
+    runs = grid(inputs, each, read.runs)
+    if len(runs) == 1 and not budgets:
+        refuse(
+            "what-if", "nothing is changed", "Add --budget 40k, --set PATH=VALUE, --scale demand=2 or --without spot"
+        )
+    return runs, budgets
+
+
+def _shedding(runs: list[Run], shed: Priority | None) -> list[Run]:
+    from dataclasses import replace
+
+    from planner.whatif.changes import Change
+
+    if shed is None:
+        return runs
+    may = Change("shed", "shed", shed.value)
+    return [replace(run, changes=(*run.changes, may), name=run.label) for run in runs]
+
+
+def _check(out: Path | None, html: Path | None, svg: Path | None, budgets: list[float]) -> None:
+    from planner.files import check_writable
+
+    if out is not None and out.suffix.lower() not in SUFFIXES:
+        refuse(str(out), "the end of the name says no format", f"End it with {', '.join(SUFFIXES)}")
+    if svg is not None and not budgets:
+        refuse("--svg", "draws the frontier of budgets", "Add --budget 20k:120k:12")
+    for target in (out, html, svg):
+        if target is not None:
+            check_writable(target)
+
+
+def _shape_shown(quiet: bool):  # type: ignore[no-untyped-def]
+    from planner.reports.whatif import shape_text
+
+    return None if quiet else lambda shape: note(shape_text(shape))
+
+
+def _progress(quiet: bool, runs: int):  # type: ignore[no-untyped-def]
+    return lambda done, total: note(f"planned {done} of {total} runs", quiet or runs == 1)
+
+
+def _rendered(found: Sweep, format: PlanFormat) -> str:
+    from planner.reports import whatif
+
+    texts = {
+        PlanFormat.table: whatif.what_if_text, PlanFormat.json: whatif.what_if_json,
+        PlanFormat.md: whatif.what_if_markdown, PlanFormat.csv: whatif.what_if_csv,
+    }  # fmt: skip
+    return texts[format](found)
+
+
+def _write(found: Sweep, out: Path | None, html: Path | None, svg: Path | None, quiet: bool) -> None:
+    from planner.files import write_whole
+    from planner.reports.html.what_if import what_if_page
+    from planner.reports.whatif import frontier_svg, write_parquet
+
+    if out is not None and out.suffix.lower() == ".parquet":
+        write_parquet(found, out)
+    elif out is not None:
+        write_whole(out, _rendered(found, PlanFormat(out.suffix.lower()[1:])))
+    if html is not None:
+        write_whole(html, what_if_page(found))
+    if svg is not None:
+        write_whole(svg, frontier_svg(found.frontier, "Share served against cost"))
+    for target in (out, html, svg):
+        if target is not None:
+            note(f"wrote {target}", quiet)
+
+
+def _exit_code(found: Sweep, required: float | None, quiet: bool) -> None:
+    """3 where no run has a plan; 4 where one is not proved as closely as it must be."""
+    planned = [row for row in found.rows if row["cost_usd_per_month"] is not None]
+    if not planned:
+        note("no run has a plan", quiet)
+        raise typer.Exit(3)
+    if required is not None and any(row["gap_frac"] > required for row in planned):
+        note(f"not every run is proved within {required:.3%}", quiet)
+        raise typer.Exit(4)

@@ -1,0 +1,200 @@
+"""The pictures of a review: the cost bridge, forecast against actual by hour, what is forecast next, and the trend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.complaints import escaped, shortened
+from planner.reports.html.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes, table
+from planner.reports.review_tables import BRIDGE_SAID, dollars, signed
+from planner.reports.svg import Axis, Frame, Line, curves, nice_ticks, number, picture, text, titled
+from planner.reports.text import tokens, usd, usd_small
+from planner.review.records import Review, TrendPoint, WorkloadReview
+
+WORKLOADS_SHOWN, AT_ONCE = 12, 3
+WIDTH, HEIGHT = 440, 210
+ROW, TOP = 46, 8
+PLANNED, ACTUAL, NEXT = 2, 1, 3
+NAME_LIMIT = 40
+
+
+def bridge(review: Review) -> Html:
+    b = review.bridge
+    parts = [
+        ("volume", b.volume_usd_per_month),
+        ("mix", b.mix_usd_per_month),
+        ("price", b.price_usd_per_month),
+        ("efficiency", b.efficiency_usd_per_month),
+    ]
+    start, heights = b.from_usd_per_month, [b.from_usd_per_month]
+    for _, change in parts:
+        heights.append(heights[-1] + change)
+    most = max(*heights, b.to_usd_per_month, 1e-9)
+    least = min(*heights, b.to_usd_per_month)
+    # Where all of it happens far above zero, bars begin below the lowest, so that the steps can be seen.
+    floor = max(0.0, least - 1.5 * (most - least)) if least > 0.5 * most and most > least else 0.0
+    room = most - floor or 1.0
+    rows = [("last plan", bar([("b7", 0.0, (start - floor) / room)], usd(start)), f"{start:,.2f}")]
+    for k, (part, change) in enumerate(parts):
+        low, high = sorted(heights[k : k + 2])
+        piece = ("b4" if change > 0 else "b3", (low - floor) / room, (high - low) / room)
+        label = join([part, el("span", BRIDGE_SAID[part], class_="said")])
+        rows.append((label, bar([piece], f"{part}: {dollars(change)} $/month"), dollars(change)))
+    end = b.to_usd_per_month
+    rows.append(("next plan", bar([("b1", 0.0, (end - floor) / room)], usd(end)), f"{end:,.2f}"))
+    cut = f"Bars begin at {usd(floor)}. " if floor else ""
+    return figure(
+        "bridge", _bridge_title(review, parts), legend((("b4", "dearer"), ("b3", "cheaper"))),
+        bar_table(("from the last plan to the next", "", "$/month"), rows),
+        notes(f"{note}: its price counts as unchanged" for note in b.notes),
+        said=f"{cut}The four parts add up to the change, to the cent.", wide=True,
+    )  # fmt: skip
+
+
+def _bridge_title(review: Review, parts: list[tuple[str, float]]) -> str:
+    b = review.bridge
+    change = b.to_usd_per_month - b.from_usd_per_month
+    part, most = max(parts, key=lambda p: abs(p[1]))
+    if abs(most) < 0.005:
+        return f"The next plan costs what the last one did: {usd(b.to_usd_per_month)} a month"
+    if abs(change) < 0.005:
+        return f"The cost stays at {usd(b.to_usd_per_month)} a month; the largest part is {part}"
+    more = "more" if change > 0 else "less"
+    return f"The next plan costs {usd(abs(change))} a month {more}; the largest part is {part} ({dollars(most)})"
+
+
+def by_hour(review: Review) -> Html:
+    """Planned and actual rates of each workload."""
+    came = [w for w in review.workloads if w.actual_by_hour_rps]
+    drawn = sorted(came, key=lambda w: -abs(1.0 if w.off_frac is None else w.off_frac))[:WORKLOADS_SHOWN]
+    if not drawn:
+        return Html("")
+    parts: list[Html] = []
+    for w in drawn:
+        days = [_day(w, 24 * k, title) for k, title in enumerate(("a weekday", "a weekend day"))]
+        off = f", {signed(w.off_frac)} requests" if w.off_frac is not None else ", not in the plan"
+        parts.append(join([el("h4", name(w.name), off), el("div", *days, class_="days")]))
+    worst = max(drawn, key=lambda w: abs(w.off_frac) if w.off_frac is not None else 0.0)
+    title: str | Html = "Requests came as planned"
+    if worst.off_frac is not None and abs(worst.off_frac) >= 0.005:
+        title = join([name(worst.name), f" was furthest from its plan: {signed(worst.off_frac)} requests"])
+    rest = parts[AT_ONCE:]
+    folded = details(f"{len(rest)} more workloads", *rest) if rest else Html("")
+    left = len(came) - len(drawn)
+    more = [f"and {left} more workloads, in the table below"] if left else []
+    keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual")))
+    said = "Requests/s by hour of the day (UTC), the mean over the period; hours left out are not in it."
+    return figure("by-hour", title, keys, *parts[:AT_ONCE], folded, notes(more), said=said, wide=True)
+
+
+def _day(w: WorkloadReview, first: int, title: str) -> Html:
+    hours = list(range(24))
+    lines, colours = [], []
+    for label, rates, colour in (("planned", w.planned_by_hour_rps, PLANNED), ("actual", w.actual_by_hour_rps, ACTUAL)):
+        if rates:
+            day = rates[first : first + 24]
+            told = [f"{h:02d}:00: {label} {number(round(r, 2))} requests/s" for h, r in zip(hours, day, strict=True)]
+            lines.append(Line(label, hours, day, told))
+            colours.append(colour)
+    top = max((r for line in (w.planned_by_hour_rps, w.actual_by_hour_rps) for r in line), default=1.0)
+    frame = Frame(Axis(title), Axis("requests/s"), [0, 6, 12, 18, 23], nice_ticks(0.0, max(top, 1e-9), 4),
+                  WIDTH, HEIGHT, 48, 12, 30, 40)  # fmt: skip
+    label = f"{w.name}: planned and actual requests by hour of {title}"
+    return Html(picture(label, WIDTH, HEIGHT, [*frame.grid(), *curves(frame, lines, colours)]))
+
+
+def next_demand(review: Review) -> Html:
+    """What came, and P10, P50 and P90 of what comes, as shares of what came."""
+    came = {w.name: w.actual_requests_per_month for w in review.workloads}
+    known = [f for f in review.forecasts if came.get(f.name)]
+    shown = known[:WORKLOADS_SHOWN]
+    if not shown:
+        return Html("")
+    values = [1.0]
+    rows = []
+    for f in shown:
+        actual = came[f.name] or 1.0
+        low, mid, high = (
+            (x if x is not None else f.p50_requests_per_month) / actual
+            for x in (f.p10_requests_per_month, f.p50_requests_per_month, f.p90_requests_per_month)
+        )
+        values += [low, high]
+        rows.append((f, low, mid, high))
+    room = max(0.05, max(values) - min(values))
+    ticks = nice_ticks(max(0.0, min(values) - 0.15 * room), max(values) + 0.15 * room, 4)
+    height = TOP + ROW * len(rows) + 44
+    frame = Frame(Axis(""), Axis(""), ticks, [0, 1], WIDTH, height, 34, 34, TOP, 40)
+    parts = [
+        f'<line class="grid" x1="{frame.px(t):.1f}" x2="{frame.px(t):.1f}" y1="{TOP}" y2="{height - 40}"/>'
+        for t in ticks
+    ]
+    parts += [text(frame.px(t), height - 24, f"{100 * t:.0f}%", "middle") for t in ticks]
+    parts.append(text(WIDTH / 2, height - 6, "of the requests that came", "middle"))
+    parts.append(f'<path class="staffed" d="M{frame.px(1):.1f} {TOP}V{height - 40}"/>')
+    for k, (f, low, mid, high) in enumerate(rows):
+        y = TOP + ROW * k + 32
+        said = f"{f.name}: P50 {tokens(f.p50_requests_per_month)} requests a month"
+        if f.p10_requests_per_month is not None and f.p90_requests_per_month is not None:
+            said += f", P10 {tokens(f.p10_requests_per_month)}, P90 {tokens(f.p90_requests_per_month)}"
+        parts.append(text(4, y - 12, _printable(shortened(f.name, NAME_LIMIT)), kind="ink"))
+        left, wide = frame.px(low), max(2.5, frame.px(high) - frame.px(low))
+        parts.append(
+            titled(f'<rect class="f1" x="{left:.1f}" y="{y - 5}" width="{wide:.1f}" height="10" rx="3"/>',
+                   _printable(said))
+        )  # fmt: skip
+        parts.append(f'<path class="load" d="M{frame.px(mid):.1f} {y - 9}V{y + 9}"/>')
+    f, _, mid, _ = max(rows, key=lambda row: abs(row[2] - 1))
+    title: str = "Next is forecast to be as what came"
+    if abs(mid - 1) >= 0.005:
+        title = join([name(f.name), f" is forecast at {100 * mid:.0f}% of what came"])
+    said = "Bars from P10 to P90, the upright line is P50, dashed is what came."
+    drawn = Html(picture("P10 to P90 of the forecast", WIDTH, height, parts))
+    left = len(known) - len(shown)
+    more = [f"and {left} more workloads, in the table below"] if left else []
+    return figure("next-demand", title, drawn, notes(more), said=said)
+
+
+def _printable(words: str) -> str:
+    """Text of a picture, which escapes markup itself."""
+    return escaped(words)
+
+
+def trend(review: Review) -> Html:
+    points = review.trend
+    if len(points) < 2:
+        return Html("")
+    places = list(range(len(points)))
+    lines = [
+        Line("planned", places, [p.planned_usd_per_month for p in points], _labels(points, "planned")),
+        Line("actual", places, [p.actual_usd_per_month for p in points], _labels(points, "actual")),
+        Line("next plan", places, [p.next_usd_per_month for p in points], _labels(points, "next plan")),
+    ]
+    highest = max(v for line in lines for v in line.y)
+    ticks = [float(p) for p in places] if len(places) <= 6 else [0.0, float(places[-1])]
+    x = Axis("", told=lambda k: _printable(shortened(points[int(k)].name, 8)))
+    y = Axis("$ / month", told=lambda usd_per_month: f"${usd_per_month:,.0f}")
+    frame = Frame(x, y, ticks, nice_ticks(0.0, max(highest, 1e-9), 4), WIDTH, 260, 62, 40, 34, 36)
+    first, last = points[0], points[-1]
+    title = (
+        f"From {usd(first.actual_usd_per_month)} to {usd(last.actual_usd_per_month)} a month over {len(points)} reviews"
+    )
+    said = f"What a million tokens cost: {usd_small(first.actual_usd_per_1m_tokens)} then, "
+    said += f"{usd_small(last.actual_usd_per_1m_tokens)} now."
+    body = table(
+        [("review", "planned", "actual", "next plan", "$/1M", "requests off"),
+         *((p.name, f"{p.planned_usd_per_month:,.0f}", f"{p.actual_usd_per_month:,.0f}", f"{p.next_usd_per_month:,.0f}",
+            f"{p.actual_usd_per_1m_tokens:.3f}", signed(p.forecast_off_frac) or "–") for p in points)],
+        "bcdef",
+    )  # fmt: skip
+    keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual"), (f"b{NEXT}", "planned next")))
+    drawn = Html(picture(title, WIDTH, 260, [*frame.grid(), *curves(frame, lines, (PLANNED, ACTUAL, NEXT))]))
+    return figure("trend", title, keys, drawn, details("Table: past reviews", body), said=said)
+
+
+def _labels(points: Sequence[TrendPoint], what: str) -> list[str]:
+    amounts = {
+        "planned": [p.planned_usd_per_month for p in points],
+        "actual": [p.actual_usd_per_month for p in points],
+        "next plan": [p.next_usd_per_month for p in points],
+    }[what]
+    return [_printable(f"{p.name}: {what} {usd(x)} a month") for p, x in zip(points, amounts, strict=True)]

@@ -1,0 +1,77 @@
+"""A review as text and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.complaints import escaped
+from planner.reports.review_tables import review_tables, signed
+from planner.reports.table import inline, markdown, table_markdown, table_text
+from planner.reports.text import usd, usd_small
+from planner.review.records import Review
+
+
+def review_text(review: Review) -> str:
+    sections = [[escaped(line) for line in headline(review)]]
+    for said, title in ((review.decisions, "decisions asked for"), (review.risks, "risks")):
+        if said:
+            sections.append([f"  {title}", *(escaped(f"    {s.about}: {s.text}") for s in said)])
+    sections += [[f"  {table.title}", *table_text(table)] for table in review_tables(review)]
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def review_markdown(review: Review) -> str:
+    _, _, *others = headline(review)
+    sections = [[f"# Review {inline(review.name)}"], [inline(_period(review))], [f"**{inline(review.verdict)}**"]]
+    sections.append([f"- {markdown(line.strip())}" for line in others])
+    for said, title in ((review.decisions, "Decisions asked for"), (review.risks, "Risks")):
+        if said:
+            sections += [[f"## {title}"], [f"- **{markdown(s.about)}**: {markdown(s.text)}" for s in said]]
+    for table in review_tables(review):
+        sections += [[f"## {markdown(table.title.capitalize())}"], table_markdown(table)]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def headline(review: Review) -> Iterator[str]:
+    p, a, n = review.planned, review.actual, review.next.figures
+    yield f"{review.name}   {_period(review)}"
+    yield f"  {review.verdict}"
+    basis = "by the bill" if review.actual_basis == "bill" else review.actual_basis
+    yield f"  planned {usd(p.cost_usd_per_month)} / month, actual {usd(a.cost_usd_per_month)} / month ({basis})"
+    each = (usd_small(p.usd_per_1m_tokens), usd_small(a.usd_per_1m_tokens))
+    yield f"  planned {each[0]} / 1M tokens, actual {each[1]} / 1M tokens"
+    yield f"  {hindsight_said(review)}"
+    change = n.cost_usd_per_month / p.cost_usd_per_month - 1 if p.cost_usd_per_month else 0.0
+    moved = "the same" if abs(change) < 0.0005 else signed(change)
+    yield f"  next plan {usd(n.cost_usd_per_month)} / month ({moved}), {usd_small(n.usd_per_1m_tokens)} / 1M tokens"
+    if said := held_said(review):
+        yield f"  {said}"
+    if review.next.p90_cost_usd_per_month is not None:
+        yield f"  if all demand is at its P90: {usd(review.next.p90_cost_usd_per_month)} / month"
+
+
+def _period(review: Review) -> str:
+    period = review.period
+    return f"{period.first_hour}h to {period.last_hour}h UTC, {period.hours:,} hours"
+
+
+def held_said(review: Review) -> str:
+    """What commitments add to the next plan, or nothing."""
+    extra = review.next.besides_usd_per_month
+    if abs(extra) < 0.005:
+        return ""
+    if extra > 0:
+        return f"and {usd(extra)} / month on top for what is held: at other prices, or not needed"
+    return f"less {usd(-extra)} / month: what is held costs less than what it takes the place of"
+
+
+def hindsight_said(review: Review) -> str:
+    best = review.hindsight
+    if best is None or review.hindsight_note:
+        return review.hindsight_note
+    cost = f"best fleet in hindsight {usd(best.cost_usd_per_month)} / month"
+    if not best.told_apart:
+        return f"{cost}: no difference that the proofs can tell"
+    if best.saves_usd_per_month > 0:
+        return f"{cost}: {usd(best.saves_usd_per_month)} / month less than the quarter cost"
+    return f"{cost}: what came needed {usd(-best.saves_usd_per_month)} / month more than was paid for"

@@ -1,0 +1,172 @@
+"""The tables of a review, from which its text, Markdown and page are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.reports.table import Cell, Table
+from planner.reports.table import Column as C
+from planner.reports.text import percent
+from planner.review.records import Review
+
+BRIDGE_SAID = {
+    "volume": "tokens that came or went, at what a token cost on average",
+    "mix": "workloads with dearer or cheaper tokens became a larger share",
+    "price": "what was bought before, at the new prices",
+    "efficiency": "the rest: another fleet, other choices, economies of scale",
+}
+NAMES_TOGETHER = 3
+"""of workloads, where they stand in one row"""
+
+
+def review_tables(review: Review) -> Iterator[Table]:
+    made = (costs, workloads, capacity, bridge, forecasts, commitments, findings, trend)
+    yield from (table for make in made if (table := make(review)).rows)
+
+
+def costs(review: Review) -> Table:
+    sides = [("planned", review.planned), ("actual", review.actual)]
+    rows: list[tuple[Cell, ...]] = [
+        (name, f.cost_usd_per_month, f.tokens_per_month, f.usd_per_1m_tokens, f.gap_frac) for name, f in sides
+    ]
+    if (best := review.hindsight) is not None:
+        tokens = review.actual.tokens_per_month
+        rows.append(("best in hindsight", best.cost_usd_per_month, tokens, best.usd_per_1m_tokens, best.gap_frac))
+    f = review.next.figures
+    rows.append(("next plan", f.cost_usd_per_month, f.tokens_per_month, f.usd_per_1m_tokens, f.gap_frac))
+    columns = (
+        C("what", "what"), C("cost_usd_per_month", "$/month", "money"),
+        C("tokens_per_month", "tokens/month", "tokens"), C("usd_per_1m_tokens", "$/1M tokens", "small price"),
+        C("gap_frac", "proved within", "percent"),
+    )  # fmt: skip
+    return Table("costs", "costs", columns, tuple(rows))
+
+
+def workloads(review: Review) -> Table:
+    rows = tuple(
+        (
+            w.name, w.planned_requests_per_month, w.actual_requests_per_month, signed(w.off_frac), w.hourly_error_frac,
+            w.planned_tokens_per_request, w.actual_tokens_per_request, w.hours_left_out,
+        )
+        for w in review.workloads
+    )  # fmt: skip
+    columns = (
+        C("workload", "workload"), C("planned_requests_per_month", "planned requests/month", "tokens"),
+        C("actual_requests_per_month", "actual", "tokens"), C("off_frac", "off", "number"),
+        C("hourly_error_frac", "off by the hour", "percent"),
+        C("planned_tokens_per_request", "planned tokens/request", "count"),
+        C("actual_tokens_per_request", "actual", "count"), C("hours_left_out", "hours left out", "count"),
+    )  # fmt: skip
+    return Table("workloads", "forecast against actual", columns, rows)
+
+
+def capacity(review: Review) -> Table:
+    rows = tuple(
+        (
+            ", ".join(c.workloads), c.deployment, c.peak_gpus, c.planned_frac, c.used_frac, c.worst_hour_frac,
+            c.hours_over_per_month,
+        )
+        for c in review.capacity
+    )  # fmt: skip
+    columns = (
+        C("workloads", "workloads"), C("deployment", "deployment"), C("peak_gpus", "GPUs at peak", "count"),
+        C("planned_frac", "load planned", "percent"), C("used_frac", "load used", "percent"),
+        C("worst_hour_frac", "busiest hour, of what keeps SLOs", "percent"),
+        C("hours_over_per_month", "h/month above it", "count"),
+    )  # fmt: skip
+    return Table("capacity", "planned against used capacity", columns, rows)
+
+
+def bridge(review: Review) -> Table:
+    b = review.bridge
+    parts = {
+        "volume": b.volume_usd_per_month,
+        "mix": b.mix_usd_per_month,
+        "price": b.price_usd_per_month,
+        "efficiency": b.efficiency_usd_per_month,
+    }
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("last plan", f"{b.from_usd_per_month:,.2f}", ""),
+        *((name, dollars(usd), BRIDGE_SAID[name]) for name, usd in parts.items()),
+        ("next plan", f"{b.to_usd_per_month:,.2f}", ""),
+    )
+    columns = (C("part", "part"), C("usd_per_month", "$/month", "money"), C("said", ""))
+    return Table("bridge", "cost bridge", columns, rows)
+
+
+def forecasts(review: Review) -> Table:
+    rows = tuple(
+        (
+            f.name, f.source, f.p10_requests_per_month, f.p50_requests_per_month, f.p90_requests_per_month,
+            signed(f.growth_per_month_frac), f.error_frac, f.other_error_frac, f.tried_weeks or None,
+        )
+        for f in review.forecasts
+    )  # fmt: skip
+    columns = (
+        C("workload", "workload"), C("source", "forecast"), C("p10", "P10 requests/month", "tokens"),
+        C("p50", "P50", "tokens"), C("p90", "P90", "tokens"), C("growth", "growth/month", "number"),
+        C("error_frac", "off when tried", "percent"), C("other_error_frac", "the other method", "percent"),
+        C("tried_weeks", "weeks ahead", "count"),
+    )  # fmt: skip
+    return Table("forecasts", "forecast for the next quarter", columns, rows)
+
+
+def commitments(review: Review) -> Table:
+    rows = tuple((c.act, c.instances, c.offer, c.purchase, c.lapses, c.usd_per_month, c.said)
+                 for c in review.commitments)  # fmt: skip
+    columns = (
+        C("act", "do"), C("instances", "instances", "count"), C("offer", "instance"), C("purchase", "term"),
+        C("lapses", "lapses"), C("usd_per_month", "$/month", "money"), C("said", "why"),
+    )  # fmt: skip
+    return Table("commitments", "commitments", columns, rows)
+
+
+def findings(review: Review) -> Table:
+    """What befell several workloads alike is one row."""
+    alike: dict[tuple[Cell, ...], list[str]] = {}
+    for f in review.findings:
+        alike.setdefault((f.kind, f.count, f.unit, f.said, f.when), []).append(f.workload)
+    rows = tuple((_together(names), *what) for what, names in alike.items())
+    columns = (
+        C("workload", "workload"), C("kind", "what"), C("count", "count", "count"), C("unit", ""),
+        C("said", "what was done"), C("when", "when (UTC)"),
+    )  # fmt: skip
+    return Table("findings", "odd in the log", columns, rows)
+
+
+def trend(review: Review) -> Table:
+    if len(review.trend) < 2:
+        return Table("trend", "", (), ())
+    rows = tuple(
+        (
+            p.name, p.last_hour[:10], p.planned_usd_per_month, p.actual_usd_per_month, p.hindsight_usd_per_month,
+            p.next_usd_per_month, p.actual_usd_per_1m_tokens, p.actual_tokens_per_month, signed(p.forecast_off_frac),
+        )
+        for p in review.trend
+    )  # fmt: skip
+    columns = (
+        C("review", "review"), C("until", "until"), C("planned", "planned $/month", "money"),
+        C("actual", "actual", "money"), C("hindsight", "hindsight", "money"), C("next", "next plan", "money"),
+        C("usd_per_1m_tokens", "$/1M tokens", "small price"), C("tokens_per_month", "tokens/month", "tokens"),
+        C("off", "requests off", "number"),
+    )  # fmt: skip
+    return Table("trend", "trend", columns, rows)
+
+
+def _together(names: list[str]) -> str:
+    if len(names) <= NAMES_TOGETHER + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:NAMES_TOGETHER])} and {len(names) - NAMES_TOGETHER} more"
+
+
+def signed(frac: float | None) -> str | None:
+    if frac is None:
+        return None
+    if abs(frac) < 0.0005:
+        return "0%"
+    return ("+" if frac > 0 else "-") + percent(abs(frac), 1)
+
+
+def dollars(usd: float) -> str:
+    """+12.34, -3.50 or 0.00."""
+    return "0.00" if abs(usd) < 0.005 else f"{usd:+,.2f}"

@@ -1,0 +1,162 @@
+"""What a review says in words: whether the quarter went as planned, what may go wrong, and what has to be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.plan import Plan
+from planner.review.records import (
+    CapacityUse,
+    CommitmentAdvice,
+    Figures,
+    Finding,
+    Hindsight,
+    NextPlan,
+    Said,
+    WorkloadForecast,
+    WorkloadReview,
+)
+
+VOLUME_FRAC, SHAPE_FRAC, COST_FRAC, LENGTH_FRAC = 0.02, 0.05, 0.02, 0.02
+"""as planned: volume, hours, cost and tokens per request no further off than this"""
+POOR_FORECAST_FRAC = 0.25
+POOR_PROOF_FRAC = 0.01
+WORTH_FRAC = 0.05
+"""of the cost: what a range must add before it is a risk worth a line"""
+MUCH_LEFT_OUT_FRAC = 0.1
+SIDE_BY_SIDE = 3
+"""names in a sentence; the tables have all of them"""
+
+
+def off_plan(workloads: tuple[WorkloadReview, ...], planned: Figures, actual: Figures) -> list[str]:
+    """What did not go as planned, the largest first; nothing where all of it did."""
+    found: list[tuple[float, str]] = []
+    for w in workloads:
+        if w.planned_requests_per_month is None:
+            found.append((1.0, f"{w.name} came without a plan"))
+        elif w.actual_requests_per_month is None:
+            found.append((1.0, f"{w.name} has no usable hours in the log"))
+        elif w.off_frac is not None and abs(w.off_frac) > VOLUME_FRAC:
+            found.append((abs(w.off_frac), f"{w.name} had {_signed(w.off_frac)} requests"))
+        elif w.hourly_error_frac is not None and w.hourly_error_frac > SHAPE_FRAC:
+            found.append((w.hourly_error_frac, f"{w.name} came at other hours ({w.hourly_error_frac:.0%} off)"))
+        longer = _longer(w)
+        if longer is not None and abs(longer) > LENGTH_FRAC:
+            found.append((abs(longer), f"requests of {w.name} had {_signed(longer)} tokens"))
+    cost = actual.cost_usd_per_month / planned.cost_usd_per_month - 1 if planned.cost_usd_per_month else 0.0
+    if abs(cost) > COST_FRAC:
+        found.append((abs(cost), f"it cost {_signed(cost)}"))
+    return [text for _, text in sorted(found, key=lambda x: (-x[0], x[1]))]
+
+
+def _longer(w: WorkloadReview) -> float | None:
+    if not w.planned_tokens_per_request or w.actual_tokens_per_request is None:
+        return None
+    return w.actual_tokens_per_request / w.planned_tokens_per_request - 1
+
+
+def verdict_of(off: list[str]) -> str:
+    if not off:
+        return "The quarter went as planned."
+    more = f", and {len(off) - SIDE_BY_SIDE} more" if len(off) > SIDE_BY_SIDE else ""
+    return f"The quarter did not go as planned: {', '.join(off[:SIDE_BY_SIDE])}{more}."
+
+
+def risks_of(
+    plan: Plan,
+    next_plan: NextPlan,
+    forecasts: tuple[WorkloadForecast, ...],
+    workloads: tuple[WorkloadReview, ...],
+    capacity: tuple[CapacityUse, ...],
+    findings: tuple[Finding, ...],
+    known_hours: int,
+) -> Iterator[Said]:
+    cost = plan.cost_usd_per_month
+    p90 = next_plan.p90_cost_usd_per_month
+    if p90 is not None and p90 > cost * (1 + WORTH_FRAC):
+        yield _said("demand", f"at the P90 of every workload the best fleet costs ${p90:,.0f} a month, "
+                              f"{_signed(p90 / cost - 1)}")  # fmt: skip
+    elif p90 is None and next_plan.p90_note:
+        yield _said("demand", next_plan.p90_note)
+    for f in forecasts:
+        if f.error_frac is not None and f.error_frac > POOR_FORECAST_FRAC:
+            yield _said(f.name, f"its forecast was {f.error_frac:.0%} off an hour when it was tried")
+        elif f.tried_weeks == 0 and not f.source.startswith("given"):
+            yield _said(f.name, "its log is too short to try a forecast on: the last week is taken as it was")
+    for w in workloads:
+        if w.planned_variation and w.actual_variation and w.actual_variation > 1.25 * w.planned_variation:
+            yield _said(w.name, f"its days differ by {w.actual_variation:.0%} around their hourly mean, planned were "
+                                f"{w.planned_variation:.0%}: 'variation' in the demand sets the margin")  # fmt: skip
+    for c in capacity:
+        if c.hours_over_per_month:
+            yield _said(", ".join(c.workloads), f"load was above what keeps the SLOs in {c.hours_over_per_month:.0f} "
+                                                f"hours a month on {c.deployment}")  # fmt: skip
+    left_out = {odd.workload: 0 for odd in findings}
+    for odd in findings:
+        left_out[odd.workload] += odd.count if odd.kind in ("gap", "outage", "outlier") else 0
+    for name, hours in left_out.items():
+        if hours > MUCH_LEFT_OUT_FRAC * known_hours:
+            yield _said(name, f"{hours} hours of its log were left out, {hours / known_hours:.0%}")
+    spot = next_plan.spot_at_p95_usd_per_month
+    if spot > cost * (1 + WORTH_FRAC):
+        yield _said("spot", f"at the 95th percentile of spot prices the plan costs ${spot:,.0f} a month")
+    if plan.status != "optimal" and plan.gap_frac > POOR_PROOF_FRAC:
+        yield _said(
+            "proof", f"the next plan is proved within {plan.gap_frac:.1%} only: a longer search may find a cheaper one"
+        )
+    high = plan.if_throughput_is_off.high_usd_per_month
+    if high is not None and high > (cost + plan.penalty_usd_per_month) * (1 + WORTH_FRAC):
+        yield _said(
+            "throughput", f"if replicas are as much slower as estimates err, the fleet costs ${high:,.0f} a month"
+        )
+    if next_plan.besides_usd_per_month > COST_FRAC * cost:
+        yield _said("commitments", f"${next_plan.besides_usd_per_month:,.0f} a month is paid on top of the next plan "
+                                   "for what is held: at other prices, or not needed")  # fmt: skip
+
+
+def decisions_of(
+    last: Plan,
+    plan: Plan,
+    advice: tuple[CommitmentAdvice, ...],
+    workloads: tuple[WorkloadReview, ...],
+    ended: tuple[str, ...],
+    in_next: set[str],
+    logged: set[str],
+    hindsight: Hindsight | None,
+    taken_as_bought: bool,
+) -> Iterator[Said]:
+    before, after = last.cost_usd_per_month, plan.cost_usd_per_month
+    change = f" ({_signed(after / before - 1)})" if before and abs(after / before - 1) >= 0.0005 else ""
+    same = plan.case_hash == last.case_hash
+    text = "keep the last plan: nothing it was made from has changed" if same else (
+        f"approve ${after:,.0f} a month for the next plan, ${before:,.0f} in the last{change}"
+    )  # fmt: skip
+    yield _said("plan", text)
+    for c in advice:
+        if c.act in ("buy", "renew", "let lapse", "more than needed"):
+            do = {"more than needed": "sell, exchange or keep idle"}.get(c.act, c.act)
+            yield _said("commitments", f"{do} {c.instances} x {c.offer} {c.purchase} "
+                                       f"(${c.usd_per_month:,.0f} a month): {c.said}")  # fmt: skip
+    if taken_as_bought:
+        yield _said("commitments", "say under 'committed' what is held and until when: what the last plan reserved is "
+                                   "taken as bought when its quarter began")  # fmt: skip
+    for w in workloads:
+        if w.planned_requests_per_month is None and w.name not in in_next:
+            yield _said(w.name, "it is in the log and in no demand file: name its model and SLO there to plan it")
+    for name in ended:
+        if name in in_next:
+            yield _said(name, "nothing came at the end of the log: remove it from the demand file, or mend the log")
+    for name in sorted(in_next - logged):
+        yield _said(name, "it is not in the log: confirm the forecast that it is planned with")
+    if hindsight is not None and hindsight.told_apart and hindsight.saves_usd_per_month > COST_FRAC * before:
+        yield _said("hindsight", f"the best fleet for what came would have cost ${hindsight.saves_usd_per_month:,.0f} "
+                                 "a month less: look at what was bought too early or kept too long")  # fmt: skip
+
+
+def _said(about: str, text: str) -> Said:
+    return Said(about=about, text=text)
+
+
+def _signed(frac: float) -> str:
+    digits = 0 if abs(frac) >= 0.1 else 1
+    return f"{'+' if frac > 0 else ''}{100 * frac:.{digits}f}%"

@@ -1,0 +1,231 @@
+"""A review as data. Versioned JSON: keys are added, never changed; the same inputs give the same bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from planner.complaints import Complaint, InputError
+from planner.validation import Strict
+
+REVIEW_FORMAT = "fleetplan-review/1"
+Kind = Literal["repeated", "contradicting", "launch", "ended", "gap", "outage", "outlier", "shift"]
+Act = Literal["buy", "renew", "let lapse", "keep", "more than needed"]
+
+
+class Period(Strict):
+    """The hours under review, in UTC."""
+
+    first_hour: str
+    last_hour: str
+    hours: int
+    log_first_hour: str
+    """of the whole log, which may begin earlier"""
+    log_hours: int
+
+
+class Finding(Strict):
+    """Something odd in the log, and what was done about it."""
+
+    workload: str
+    kind: Kind
+    count: int
+    unit: Literal["hours", "rows"]
+    said: str
+    when: str = ""
+
+
+class Figures(Strict):
+    """What a plan, or a quarter, costs."""
+
+    cost_usd_per_month: float
+    tokens_per_month: float
+    usd_per_1m_tokens: float
+    gap_frac: float | None = None
+    """proved, for plans"""
+    case_hash: str | None = None
+
+
+class WorkloadReview(Strict):
+    """A workload's forecast against what came, on the hours of a weekday and a weekend day."""
+
+    name: str
+    planned_requests_per_month: float | None
+    """None where the last plan did not have it"""
+    actual_requests_per_month: float | None
+    """None where the log has no hour of it that counts"""
+    off_frac: float | None
+    """actual / planned - 1"""
+    hourly_error_frac: float | None
+    """mean absolute difference of the hours, as a share of the planned mean"""
+    planned_tokens_per_request: float | None
+    actual_tokens_per_request: float | None
+    """None where the log does not say"""
+    planned_variation: float | None
+    actual_variation: float | None
+    """of the rate around its hourly mean; None where there are too few days"""
+    planned_by_hour_rps: tuple[float, ...]
+    """24 hours of a weekday, then of a weekend day, the mean over the months"""
+    actual_by_hour_rps: tuple[float, ...]
+    hours_left_out: int
+
+
+class CapacityUse(Strict):
+    """A pool of replicas as planned and as used. Load is taken to follow tokens."""
+
+    workloads: tuple[str, ...]
+    gpu: str
+    deployment: str
+    peak_gpus: int
+    planned_frac: float
+    """load of the replicas that run, mean over the hours"""
+    used_frac: float
+    hours_over_per_month: float
+    """in which the mean load was above what keeps the SLOs on the planned replicas"""
+    worst_hour_frac: float
+    """the most load that one hour had, of what keeps the SLOs"""
+
+
+class Hindsight(Strict):
+    """The best fleet for what came, at the prices of the last plan."""
+
+    cost_usd_per_month: float
+    usd_per_1m_tokens: float
+    bound_usd_per_month: float
+    gap_frac: float
+    fleet: tuple[str, ...]
+    saves_usd_per_month: float
+    """against what the quarter cost; below zero where the quarter was cheaper, since it served less well"""
+    told_apart: bool
+    """whether that is more than the proofs leave open"""
+
+
+class WorkloadForecast(Strict):
+    """What is planned for next."""
+
+    name: str
+    source: str
+    """the method, or that the demand file gives it"""
+    error_frac: float | None
+    other_error_frac: float | None
+    tried_weeks: int
+    p10_requests_per_month: float | None
+    p50_requests_per_month: float
+    p90_requests_per_month: float | None
+    growth_per_month_frac: float
+
+
+class NextPlan(Strict):
+    figures: Figures
+    status: str
+    fleet: tuple[str, ...]
+    p90_cost_usd_per_month: float | None
+    """of the best fleet for the P90 of every workload at once"""
+    p90_note: str
+    spot_at_p95_usd_per_month: float
+    besides_usd_per_month: float
+    """paid on top for commitments that are held: signed at other prices, or not needed, less what they replace"""
+
+
+class CommitmentAdvice(Strict):
+    """What to do about reserved instances of one offer and term."""
+
+    act: Act
+    offer: str
+    purchase: str
+    instances: int
+    lapses: str | None
+    """of instances that are held"""
+    usd_per_month: float
+    said: str
+
+
+class Bridge(Strict):
+    """The change from the last plan's cost to the next one's in four parts, in whole cents, which add up to it.
+
+    volume: the tokens that came or went, at what a token cost on average.
+    mix: that workloads with dearer or cheaper tokens became a larger share of them.
+    price: what was bought before, at the prices of after.
+    efficiency: what is left: another fleet and other choices, economies of scale, other inputs.
+    """
+
+    from_usd_per_month: float
+    volume_usd_per_month: float
+    mix_usd_per_month: float
+    price_usd_per_month: float
+    efficiency_usd_per_month: float
+    to_usd_per_month: float
+    notes: tuple[str, ...]
+
+
+class Said(Strict):
+    """A risk, or a decision that somebody has to make."""
+
+    about: str
+    text: str
+
+
+class TrendPoint(Strict):
+    """One review of many."""
+
+    name: str
+    last_hour: str
+    planned_usd_per_month: float
+    actual_usd_per_month: float
+    hindsight_usd_per_month: float | None
+    next_usd_per_month: float
+    actual_usd_per_1m_tokens: float
+    actual_tokens_per_month: float
+    forecast_off_frac: float
+    """requests that came against those planned for"""
+    hours_left_out: int
+
+
+class Review(Strict):
+    format: str = REVIEW_FORMAT
+    name: str
+    as_planned: bool
+    verdict: str
+    period: Period
+    planned: Figures
+    actual: Figures
+    actual_basis: str
+    """bill, or how the cost was found without one"""
+    findings: tuple[Finding, ...]
+    workloads: tuple[WorkloadReview, ...]
+    capacity: tuple[CapacityUse, ...]
+    hindsight: Hindsight | None
+    hindsight_note: str
+    forecasts: tuple[WorkloadForecast, ...]
+    next: NextPlan
+    commitments: tuple[CommitmentAdvice, ...]
+    bridge: Bridge
+    risks: tuple[Said, ...]
+    decisions: tuple[Said, ...]
+    trend: tuple[TrendPoint, ...]
+    """past reviews, oldest first, and this one"""
+    fleetplan_version: str
+
+    def as_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+    def to_json(self) -> str:
+        """One value a line, so that a diff of two reviews can be read."""
+        return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_saved_review(path: Path) -> Review:
+    """Read a review that was saved; raises InputError where it is none."""
+    try:
+        return Review.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        reason = f"not a review: {first['msg']}"
+        raise InputError([Complaint(str(path), None, None, where, reason, "Remove it from the folder")]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise InputError([Complaint(str(path), None, None, "", f"cannot be read: {reason}")]) from None

@@ -1,0 +1,1 @@
+"""What-if: changed copies of a case, planned again and put into one table."""

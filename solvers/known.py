@@ -1,0 +1,45 @@
+"""What one search leaves for the next one over the same recipes: under another budget most of it holds again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from problems.fleet import Fleet
+from problems.recipes import Recipe
+from problems.rounding_up import Rounded
+from solvers.column_generation import ColumnGeneration
+from solvers.incumbent import Incumbent
+
+if TYPE_CHECKING:
+    from solvers.fleet_solver import FleetSolution
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Columns to begin with, rows that hold for every whole plan, a plan, and what is proved without the budget.
+
+    None of it can make a bound wrong: paths are ways to serve that exist, and rows about whole boxes say nothing new of
+    whole plans.
+    """
+
+    paths: tuple[Recipe, ...] = ()
+    own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
+    rounded: dict[tuple[str, str, int, int], Rounded] = field(default_factory=dict)
+    start: Incumbent | None = None
+    """a plan that keeps the limits; one that does not is passed over"""
+    free: FleetSolution | None = None
+    """the same fleet without a budget, searched to the same gap: it is not searched again"""
+
+    def given_to(self, fleet: Fleet) -> Fleet:
+        """The fleet with the rows that are known; limits and recipes are its own."""
+        return replace(fleet, own_boxes=fleet.own_boxes | self.own_boxes, rounded=fleet.rounded | self.rounded)
+
+
+NOTHING = Known()
+
+
+def known_from(generation: ColumnGeneration) -> Known:
+    """Work that may wait ties slots together, so only its settled paths are of use elsewhere."""
+    paths = tuple(path for path in generation.paths if path.deferral is None)
+    return Known(paths, generation.fleet.own_boxes, generation.fleet.rounded)
