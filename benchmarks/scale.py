@@ -93,7 +93,8 @@ def measured(workloads: int, seed: int, solver: Any, time_limit_s: float | None,
     case = generated_case(workloads, seed)
     fleet = formulate(case, enumerate_candidates(case), slots_of(case))
     formulated = time.monotonic()
-    solution = solve_fleet(fleet, Options(solver=solver, time_limit_s=time_limit_s or default_time_limit_s(workloads)))
+    limit_s = (time_limit_s or default_time_limit_s(workloads)) - (formulated - started)
+    solution = solve_fleet(fleet, Options(solver=solver, time_limit_s=max(1.0, limit_s)))
     seconds = time.monotonic() - started
     peak_mib = _peak_mib()
     result = {

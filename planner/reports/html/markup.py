@@ -75,7 +75,8 @@ def long_table(rows: Sequence[Sequence[str]], right: str = "", first: int = 30, 
 
 def _row(row: Sequence[str], numbers: set[int]) -> Html:
     inner = row[0].startswith("  ")
-    cells = [el("th", words(row[0]), scope="row", class_="in" if inner else _kind(row[0]))]
+    kind = "n" if 0 in numbers else "in" if inner else _kind(row[0])
+    cells = [el("th", words(row[0]), scope="row", class_=kind)]
     cells += [el("td", words(cell), class_="n" if k in numbers else _kind(cell)) for k, cell in enumerate(row[1:], 1)]
     return el("tr", *cells)
 
