@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -141,6 +142,11 @@ class Recipe:
     @property
     def key(self) -> tuple[str, tuple[str, ...], str | None]:
         return (self.pool, self.deployments, self.api)
+
+    @property
+    def footprint(self) -> tuple[Any, ...]:
+        """the key of a path and its counts of replicas: paths with the same one are the same"""
+        return (*self.key, *(use.replicas.tobytes() for use in self.uses))
 
     @property
     def deployments(self) -> tuple[str, ...]:

@@ -112,6 +112,7 @@ class ColumnGeneration:
         self.waiting = WaitingWork(fleet)
         self.paths: list[Recipe] = []
         self._write_down(self._for_those_without(fleet))
+        self.recipe_of_key = {recipe.key: recipe for recipe in fleet.recipes if recipe.deferral is not None}
         self.idle: dict[tuple, int] = {}
         """LPs in a row that did without an open path"""
         self.open_paths: dict[tuple, Recipe] = {}
@@ -124,7 +125,7 @@ class ColumnGeneration:
         self.rounds = 0
         self.picked: list[Picked] = []
         """the paths of the last LP, and how much it picked of their servings"""
-        self.recipe_of_key = {recipe.key: recipe for recipe in fleet.recipes if recipe.deferral is not None}
+        self._settled: tuple[tuple[Recipe, ...], np.ndarray] | None = None
         self.sharpening = False
         """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others"""
         self.bound = self.bound_at_prices = -np.inf
@@ -260,7 +261,7 @@ class ColumnGeneration:
         if self.feasible and len(self.priced) < len(self.fleet.recipes):
             self._all_that_pays(model, np.inf)
         self.on_round(self.rounds, self.bound)
-        self.picked = picked
+        self.picked, self._settled = picked, None
         return self._generated()
 
     def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
@@ -285,6 +286,11 @@ class ColumnGeneration:
 
     def settled(self) -> tuple[tuple[Recipe, ...], np.ndarray]:
         """All paths with whole counts of replicas, and their weights in the last LP."""
+        if self._settled is None:
+            self._settled = self._with_whole_counts()
+        return self._settled
+
+    def _with_whole_counts(self) -> tuple[tuple[Recipe, ...], np.ndarray]:
         paths, weights = [], []
         for picked in self.picked:
             path = picked.path
@@ -370,7 +376,7 @@ class ColumnGeneration:
             if bound > at_best:
                 at_best, self.priced, self.paid, self.anchor = bound, priced, paid, self.list_duals | at
             for path in self._worth_adding(duals, priced):
-                found.setdefault((path.key, *(use.replicas.tobytes() for use in path.uses)), path)
+                found.setdefault(path.footprint, path)
         self.bound_of_written = self.bound_at_prices = at_best
         return list(found.values())
 
@@ -421,10 +427,9 @@ class ColumnGeneration:
         priced = [price_recipe(self.fleet, recipe, prices) for recipe in recipes]
         return with_waiting_work_settled(priced, self.waiting, prices)
 
-    def _waiting_work(self, prices: Prices) -> list[Priced]:
-        """The cheapest recipe of each pool whose work may wait."""
-        near = [recipe for recipe in self.recipe_of_key.values() if id(recipe) in self.closely]
-        waiting = [price_recipe(self.fleet, recipe, prices) for recipe in near]
+    def _waiting_work(self, recipes: list[Recipe], prices: Prices) -> list[Priced]:
+        """Of recipes for work that may wait, the cheapest of each pool."""
+        waiting = [price_recipe(self.fleet, recipe, prices) for recipe in recipes]
         settled = with_waiting_work_settled(waiting, self.waiting, prices)
         best: dict[tuple[str, ...], Priced] = {}
         for p in settled:
@@ -444,7 +449,7 @@ class ColumnGeneration:
             value = price_recipe(self.fleet, p.cheapest, prices).value - pays
             if value < -tolerance:
                 worth.setdefault(p.recipe.workloads, []).append((value, r, p.cheapest))
-        for p in self._waiting_work(prices):
+        for p in self._waiting_work([p.recipe for p in priced if p.recipe.deferral is not None], prices):
             value = p.value - sum(duals["served", w] for w in p.recipe.workloads)
             if value < -tolerance:
                 worth.setdefault(p.recipe.workloads, []).append((value, -1, p.cheapest))

@@ -114,7 +114,7 @@ class Mixes:
             mix = best_mix(self.fleet, pool, api, prices, memory=self._solved, below=wanted + window - team)
             least = min(least, mix.bound + team)
             if mix.path is not None and mix.cost + team < wanted + window:
-                key = (*mix.path.key, *(use.replicas.tobytes() for use in mix.path.uses))
+                key = mix.path.footprint
                 if key not in self.written:
                     self.written.add(key)
                     found.append((mix.cost + team - wanted, mix.path))

@@ -50,5 +50,5 @@ def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
             near.append(settled_path(fleet, p.recipe, prices) if p.recipe.deferral is not None else p.cheapest)
     seen: dict[tuple, Recipe] = {}
     for path in near:
-        seen.setdefault((path.key, *(use.replicas.tobytes() for use in path.uses)), path)
+        seen.setdefault(path.footprint, path)
     return tuple(seen.values())

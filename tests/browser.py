@@ -13,7 +13,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -163,3 +163,14 @@ def _address(process: subprocess.Popen[bytes]) -> str:
             if found:
                 return found[1].decode()
     raise AssertionError(f"chromium did not start: {text.decode(errors='replace')[-500:]}")
+
+
+def names_are_text(page: Page, names: Iterable[str]) -> None:
+    """Whatever users name things is shown, and does nothing: no markup, no handlers, one script."""
+    assert page.js("document.scripts.length") == 1
+    assert page.js("document.querySelectorAll('img, iframe, object, embed, link, form').length") == 0
+    handlers = "[...document.querySelectorAll('*')].filter(e => e.getAttributeNames().some(a => /^on/.test(a))).length"
+    assert page.js(handlers) == 0
+    text = page.js("document.body.textContent")
+    for name in names:
+        assert name.replace("‮", "\\u202e") in text

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fleets import Case
 from oracle.cases import lever_case
 
 from problems.deferring import counts_with_room
-from problems.fleet import Fleet
+from problems.fleet import Fleet, Offer
+from problems.pools import Deployment, Pool
 from problems.pricing import Prices, fixed_value, price_recipe, serving_values, settled_path
 from problems.recipes import Recipe
-from solvers.column_generation import list_prices
+from problems.staffing import Staffing
+from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration, list_prices
+from solvers.fleet_solver import solve_fleet
 from solvers.improving import improved, with_other_commitments
 from solvers.incumbent import each_by_itself, limits_are_kept
 from solvers.routing import work_moved
@@ -82,3 +86,22 @@ def test_other_commitments_never_cost_more_and_keep_the_limits(seed: int) -> Non
     other = with_other_commitments(fleet, plan)
     assert other.objective <= plan.objective
     assert limits_are_kept(fleet, other)
+
+
+def test_a_far_dearer_way_is_found_where_quotas_leave_no_other() -> None:
+    """Work that may wait has five ways on GPUs that another workload needs, and one at fifty times the price."""
+    exact = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
+    near = tuple(Deployment(f"near{k}", "few", 1, np.full(1, 1 + k / 100), exact) for k in range(5))
+    far = Deployment("far", "many", 1, np.ones(1), exact)
+    rates = np.full((2, 1), 1.0)
+    pools = (
+        Pool("now", ("now",), 2 * rates, 1.0, False, (Deployment("only", "few", 1, np.ones(1), exact),), ()),
+        Pool("later", ("later",), rates, 1.0, False, (*near, far), (), window=np.ones((2, 2), dtype=bool)),
+    )
+    offers = {"few": Offer("few", "h100", 1, 1.0), "many": Offer("many", "l4", 1, 50.0)}
+    case = Case(pools, offers, np.full(2, 365.0), np.zeros(2, dtype=int), max_gpus={"h100": 2})
+    generated = ColumnGeneration(case.fleet, lambda n, bound: None).run(CONVERGED_FRAC)
+    assert generated.feasible
+    best = solve_fleet(case.fleet).best
+    assert best is not None
+    assert {path.workloads: path.deployments for path in best.paths}[("later",)] == ("far",)
