@@ -6,7 +6,6 @@ least, until all is done or the API is cheaper. It is near the best, quick, and 
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +14,8 @@ from problems.recipes import Deferral, Recipe
 
 MOST_DAYS = 4
 """that are looked at one after the other"""
+ALIKE_FRAC = 0.01
+"""counts grow together in slots where the work costs nearly the same"""
 NOTHING = 1e-9
 """share of the work that rounding may leave over"""
 
@@ -38,11 +39,15 @@ def cheapest_counts(recipe: Recipe, usd: np.ndarray, hours: np.ndarray, usd_fact
         reachable = left @ deferral.window
         more = np.minimum(room_of * hours[t] - room[t], reachable[t])
         price = np.divide(usd - paid[t], more, out=np.full(len(usd), np.inf), where=more > NOTHING * work.sum())
-        best = int(np.argmin(price))
-        if price[best] >= api or not np.isfinite(price[best]):
+        best = recipe.first_of_each_slot(price)
+        best = best[np.argsort(price[best], kind="stable")]
+        if price[best[0]] >= api or not np.isfinite(price[best[0]]):
             break
-        at = int(t[best])
-        chosen[at], room[at], paid[at] = best, room_of[best] * hours[at], usd[best]
+        alike = price[best] <= min(api, price[best[0]] * (1 + ALIKE_FRAC))
+        alike[1:] &= np.cumsum(more[best])[1:] <= left.sum()
+        grown = best[: int(np.argmin(alike)) or len(best)]
+        at = t[grown]
+        chosen[at], room[at], paid[at] = grown, room_of[grown] * hours[at], usd[grown]
         left = _left_over(work, room, deferral)
     if left.sum() > NOTHING * work.sum() and deferral.api_usd_per_load_h is None:
         # Filled in another order it fits: recipes whose largest counts cannot do the work are left out beforehand.
@@ -61,8 +66,10 @@ def _trimmed(
     deferral, room_of = recipe.deferral, recipe.uses[0].load
     assert deferral is not None
     work, chosen = deferral.load * hours, chosen.copy()
-    price = api if np.isfinite(api) else 1e9 * (1 + float(np.abs(usd).max(initial=0.0)))
+    price = api if np.isfinite(api) else 1e9 * (1 + float(np.abs(usd[np.isfinite(usd)]).max(initial=0.0)))
+    together = _slots_together(deferral)
     while True:
+        idle = together @ (room_of[chosen] * hours - work + left)
         saved = [
             (float(usd[at] - usd[at - 1]), t)
             for t, at in enumerate(chosen.tolist())
@@ -71,12 +78,24 @@ def _trimmed(
         for gain, t in sorted(saved, reverse=True):
             fewer = chosen.copy()
             fewer[t] -= 1
+            less = float(room_of[chosen[t]] - room_of[fewer[t]]) * hours[t]
+            if (less - idle[t]) * price >= gain:
+                continue  # so much at least would be left over
             then = _left_over(work, room_of[fewer] * hours, deferral)
             if (then.sum() - left.sum()) * price < gain:
                 chosen, left = fewer, then
                 break
         else:
             return chosen, left
+
+
+def _slots_together(deferral: Deferral) -> np.ndarray:
+    """Which slots share their work, directly or over others; all, where windows are of no simple kind [slot, slot]."""
+    together = np.ones((len(deferral.load), len(deferral.load)))
+    for slots, _ in deferral.days or ():
+        together[slots] = 0.0
+        together[np.ix_(slots, slots)] = 1.0
+    return together
 
 
 def counts_with_room(recipe: Recipe, load: np.ndarray, hours: np.ndarray) -> Recipe | None:
@@ -140,35 +159,32 @@ def _left_over(work: np.ndarray, room: np.ndarray, deferral: Deferral) -> np.nda
 
 
 def _in_order_of_arrival(work: np.ndarray, room: np.ndarray, days: list[tuple[list[int], int]]) -> np.ndarray:
-    """Day after day, until as much waits at the end of one as at its start: what that day leaves over."""
+    """Day after day, until as much waits at the end of one as at its start: what that day leaves over.
+
+    Counted from the first hour on: all that came, and all that is done or given up.
+    """
     left = np.zeros(len(work))
-    come, free = work.tolist(), room.tolist()
     for slots, long in days:
-        waiting: deque[list[float]] = deque()
-        over, before = {}, -1.0
-        now, hour = 0.0, 0
+        come, free = work[slots].tolist(), room[slots].tolist()
+        came: list[float] = []
+        over, done, before, now = [0.0] * len(slots), 0.0, -1.0, 0.0
         while now > before:
-            over, before = dict.fromkeys(slots, 0.0), now
-            for slot in slots:
-                waiting.append([float(hour), come[slot]])
-                has = free[slot]
-                while waiting and has > 0:
-                    done = min(has, waiting[0][1])
-                    has -= done
-                    waiting[0][1] -= done
-                    if waiting[0][1] > 0:
-                        break
-                    waiting.popleft()
-                while waiting and hour - waiting[0][0] >= long - 1:
-                    arrived, rest = waiting.popleft()
-                    over[slots[int(arrived) % len(slots)]] += rest
-                hour += 1
-            now = sum(rest for _, rest in waiting)
-            if now > before and hour >= MOST_DAYS * len(slots):
+            over, before = [0.0] * len(slots), now
+            for more, has in zip(come, free, strict=True):
+                came.append((came[-1] if came else 0.0) + more)
+                done = min(came[-1], done + has)
+                late = len(came) - long
+                if late >= 0 and came[late] > done:
+                    over[late % len(slots)] += came[late] - done
+                    done = came[late]
+            now = came[-1] - done
+            if now > before and len(came) >= MOST_DAYS * len(slots):
                 # What waits still grows from day to day: so much of it is never done.
-                for arrived, rest in waiting:
-                    over[slots[int(arrived) % len(slots)]] += rest * (1 - before / now)
+                for k in range(len(came) - 1, -1, -1):
+                    if came[k] <= done:
+                        break
+                    rest = min(come[k % len(slots)], came[k] - done)
+                    over[k % len(slots)] += rest * (1 - before / now)
                 break
-        for slot, rest in over.items():
-            left[slot] = rest
+        left[slots] = over
     return left

@@ -325,16 +325,15 @@ def boxes_of(fleet: Fleet, recipe: Recipe, g: str, kind: str) -> np.ndarray:
 def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:
     """What workloads use together fills whole boxes or begins them. Said where it sharpens the LP.
 
-    bought[g,t] - sum_r,s D[r,t,s] serve[r,t,s] >= ceil(beta) - sum_w C(n*[w] / box)  for chosen n*, g, t  [instance]
+    bought[g,t] - sum_r,s (step[w](gpus[r,t,s]) - step[w](0)) serve[r,t,s] >= sum_w step[w](0)    for chosen g, t    [-]
 
-    with D and C as in problems/rounding_up.py, for all instances and for those that are not spot.
+    with steps as in problems/rounding_up.py, for all instances and for those that are not spot.
     """
-    shared = [r for r, recipe in enumerate(fleet.recipes) if len(recipe.workloads) > 1]
     for (kind, g, number), cuts in fleet.rounded_slots.items():
         if g not in fleet.recipes_on:
             continue
         terms: dict[int, dict[int, float]] = {t: {} for t in np.flatnonzero(cuts.there).tolist()}
-        for r in dict.fromkeys([*fleet.recipes_on[g], *shared]):
+        for r in fleet.recipes_on[g]:
             recipe = fleet.recipes[r]
             each = cuts.use(recipe.workloads, recipe.slot, cuts.gpus(recipe))
             for i in np.flatnonzero(each > 1e-9).tolist():

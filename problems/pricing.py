@@ -103,7 +103,7 @@ def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
                 if (kind, w, g) in prices.box_usd:
                     value = value + boxes_of(fleet, recipe, g, kind) * prices.box_usd[kind, w, g][t]
     for cut in prices.rounded_usd:
-        if cut.cuts.offer in recipe.offers or len(recipe.workloads) > 1:
+        if cut.cuts.offer in recipe.offers:
             value = value + cut.usd_of(recipe.workloads, t, cut.cuts.gpus(recipe))
     return value
 
@@ -138,10 +138,11 @@ class Priced:
 
 
 def price_recipe(fleet: Fleet, recipe: Recipe, prices: Prices) -> Priced:
-    values = serving_values(fleet, recipe, prices)
     fixed = fixed_value(fleet, recipe, prices)
     if recipe.deferral is not None:
-        return _price_deferred(fleet, recipe, recipe.deferral, prices, values, fixed)
+        at_best = serving_values(fleet, recipe.at_best, prices)
+        return _price_deferred(fleet, recipe, recipe.deferral, prices, at_best, fixed)
+    values = serving_values(fleet, recipe, prices)
     best = recipe.first_of_each_slot(values)
     cheapest = np.zeros(len(fleet.slot_hours))
     cheapest[recipe.slot[best]] = values[best]
@@ -168,7 +169,7 @@ def _price_deferred(
     """Each piece of work where a replica-hour is cheapest: less than any whole number of replicas can cost."""
     hours, slots = fleet.weight, len(fleet.slot_hours)
     none = _value_of_nothing(recipe, values, slots)
-    carried = load_reached(recipe) * hours[recipe.slot]
+    carried = recipe.at_best.uses[0].load * hours[recipe.slot]
     rates = np.divide(values - none[recipe.slot], carried, out=np.full(len(values), np.inf), where=carried > 0)
     per_load_h = np.full(slots, np.inf)
     np.minimum.at(per_load_h, recipe.slot, np.maximum(rates, 0.0))
@@ -186,15 +187,6 @@ def _price_deferred(
         return recipe.only(np.unique(np.r_[best, least_busy]))
 
     return Priced(recipe, value, open_path, np.full(len(values), value), np.zeros(0))
-
-
-def load_reached(recipe: Recipe) -> np.ndarray:
-    """The most load of any count up to the next that is tried, for as many replicas as a serving has [serving]."""
-    replicas, load = recipe.uses[0].replicas, recipe.uses[0].load
-    last = np.r_[np.diff(recipe.slot) != 0, True]
-    skipped = np.where(last, 0, np.maximum(np.r_[np.diff(replicas), 0] - 1, 0))
-    per_replica = np.divide(load, replicas, out=np.zeros_like(load), where=replicas > 0)
-    return np.where(replicas > 0, load + skipped * np.maximum(per_replica, 1.0), load)
 
 
 def _value_of_nothing(recipe: Recipe, values: np.ndarray, slots: int) -> np.ndarray:

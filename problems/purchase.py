@@ -83,7 +83,15 @@ def cheapest_alone(fleet: Fleet, recipe: Recipe) -> Recipe | None:
 
 def hourly_usd(offer: Offer, owned: int, gpus: np.ndarray, firm_gpus: np.ndarray) -> np.ndarray:
     """What usage costs an hour on top of so many instances owned, one figure for each entry."""
-    return _hourly(offer, np.array([owned]), gpus, firm_gpus)[2][0]
+    return hourly_purchase(offer, owned, gpus, firm_gpus)[2]
+
+
+def hourly_purchase(
+    offer: Offer, owned: int, gpus: np.ndarray, firm_gpus: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """On-demand and spot instances on top of so many owned, and their cost an hour, one figure for each entry."""
+    on_demand, spot, usd_per_h = _hourly(offer, np.array([owned]), gpus, firm_gpus)
+    return on_demand[0], spot[0], usd_per_h[0]
 
 
 def _cheapest_term(offer: Offer) -> str | None:

@@ -130,7 +130,8 @@ class Recipe:
     deferral: Deferral | None = None
     """how its slots hang together, where work may wait; a path has settled that"""
     between: Recipe | None = None
-    """where not all loads are tried: servings that nobody can have, no dearer than any between two that were"""
+    """where not all loads are tried: servings that nobody can have, no dearer than any between two that were; for work
+    that may wait one for each serving, which does what any count up to the next can"""
 
     def __post_init__(self) -> None:
         _keep_small(self, "slot")
@@ -188,17 +189,60 @@ class Recipe:
             usd_per_h=self.usd_per_h[servings],
             penalty_usd_per_h=self.penalty_usd_per_h[servings],
             shed_frac=self.shed_frac[servings],
-            between=None,
+            between=self.between.only(servings) if self.between is not None and self.deferral is not None else None,
         )
+
+    @cached_property
+    def slot_starts(self) -> np.ndarray:
+        """where each slot begins [slot]"""
+        return np.flatnonzero(np.r_[True, np.diff(self.slot) != 0]) if len(self.slot) else np.zeros(0, dtype=int)
+
+    @property
+    def at_best(self) -> Recipe:
+        """of work that may wait: what its servings and the counts after them that are not tried could do"""
+        return self.between or self
 
     def first_of_each_slot(self, order: np.ndarray) -> np.ndarray:
         """Indices of the serving with the lowest `order` value in each slot (ties: the first)."""
-        ranked = np.lexsort((np.arange(len(order)), order, self.slot))
-        starts = np.flatnonzero(np.r_[True, np.diff(self.slot[ranked]) != 0])
-        return ranked[starts]
+        starts = self.slot_starts
+        if len(starts) == len(order):
+            return starts
+        lowest = np.repeat(np.minimum.reduceat(order, starts), np.diff(np.r_[starts, len(order)]))
+        found = np.flatnonzero(order == lowest)
+        slot = self.slot[found]
+        return found[np.r_[True, slot[1:] != slot[:-1]]]
 
     def same_servings(self, other: Recipe) -> bool:
         return len(self.slot) == len(other.slot) and all(
             (a.replicas == b.replicas).all() and (a.firm_replicas == b.firm_replicas).all()
             for a, b in zip(self.uses, other.uses, strict=True)
         )
+
+
+def joined(one: Recipe, other: Recipe) -> Recipe:
+    """One recipe with the servings of two that differ in nothing else, each once."""
+
+    def both(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.concatenate((a, b))
+
+    uses = tuple(
+        replace(
+            a,
+            replicas=both(a.replicas, b.replicas),
+            firm_replicas=both(a.firm_replicas, b.firm_replicas),
+            load=both(a.load, b.load),
+        )
+        for a, b in zip(one.uses, other.uses, strict=True)
+    )
+    together = replace(
+        one,
+        uses=uses,
+        slot=both(one.slot, other.slot),
+        usd_per_h=both(one.usd_per_h, other.usd_per_h),
+        penalty_usd_per_h=both(one.penalty_usd_per_h, other.penalty_usd_per_h),
+        shed_frac=both(one.shed_frac, other.shed_frac),
+        between=None,
+    )
+    counts = [n for use in together.uses for n in (use.replicas, use.firm_replicas)]
+    alike = np.stack([together.slot, *counts, together.usd_per_h, together.penalty_usd_per_h])
+    return together.only(np.unique(alike, axis=1, return_index=True)[1])

@@ -1,25 +1,32 @@
 """Boxes are bought whole: what that says about several workloads in one offer and slot.
 
-box x bought >= sum of GPUs in use, with bought whole and one recipe picked per workload, implies a stronger inequality
-by mixed-integer rounding around any usage n*[w] that the workloads might have. With beta = sum_w n*[w] / box, f its
-fractional part and C(a) = floor(a) + min(frac(a) / f, 1):
+Whatever the workloads use, box x bought >= sum of GPUs in use, with bought whole. For each workload let a step function
+count full boxes, and for the rest of its GPUs a part of a box:
 
-    bought - sum_r D[r] pick[r] >= ceil(beta) - sum_w C(n*[w] / box)
-    D[r] = sum_{w in r} C(n*[w] / box) - C((sum_{w in r} n*[w] - n[r]) / box)
+    step[w](n) = floor(n / box) + part[w][n mod box]
 
-It says nothing new of whole plans. In the LP, where parts of boxes are bought, it forbids most of them.
+If no remainders of the workloads together have parts that add up to more than the boxes that they begin,
+
+    sum_w part[w][r_w] <= ceil(sum_w r_w / box)        for all remainders r,        (*)
+
+then every whole plan keeps bought >= sum_w step[w](n_w). All such functions together describe the convex hull of the
+whole plans of a slot: in the LP, where parts of boxes are bought, they forbid whatever is no mixture of whole ones.
+(*) is checked by adding up remainders workload by workload, modulo the box. A workload without parts counts its full
+boxes only, which is always valid.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from problems.recipes import Recipe
 
-PLAIN = (0.02, 0.98)
-"""fractional parts outside these make coefficients that solvers cannot be trusted with"""
+PLAIN = 1e-5
+"""parts are whole multiples of this: solvers drop what is much smaller"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,23 +38,21 @@ class Rounded:
     offer: str
     slot: int
     box: int
-    base: dict[str, int]
-    """GPUs that workloads might use, n*; the others use none"""
+    parts: dict[str, np.ndarray]
+    """by workload [remainder]"""
 
-    @property
-    def part(self) -> float:
-        """f"""
-        return sum(self.base.values()) / self.box % 1.0
-
-    @property
+    @cached_property
     def rhs(self) -> float:
-        beta = sum(self.base.values()) / self.box
-        each = [float(stepped(np.array(n / self.box), self.part)) for n in self.base.values()]
-        return float(np.ceil(beta)) - sum(each)
+        """parts of workloads that use nothing"""
+        return float(sum(part[0] for part in self.parts.values()))
 
     def coefficients(self, workloads: tuple[str, ...], gpus: np.ndarray) -> np.ndarray:
-        """D of recipes of these workloads that use so many GPUs of the offer; never below zero."""
-        return rounded_use(gpus, [np.array(self.base.get(w, 0)) for w in workloads], self.box, np.array(self.part))
+        """What recipes of these workloads add that use so many GPUs of the offer; never below zero.
+
+        Workloads that are served together count as their first: the others use nothing of their own.
+        """
+        part = self.parts.get(workloads[0], np.zeros(self.box))
+        return gpus // self.box + part[gpus % self.box] - part[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,20 +64,20 @@ class RoundedSlots:
     box: int
     there: np.ndarray
     """whether a slot has one [slot]"""
-    part: np.ndarray
-    """[slot]"""
-    base: dict[str, np.ndarray]
-    """by workload [slot]"""
+    parts: dict[str, np.ndarray]
+    """by workload [slot, remainder]"""
 
     def gpus(self, recipe: Recipe) -> np.ndarray:
         """what a recipe uses of the offer [serving]"""
         return recipe.gpus_on(self.offer) if self.kind == "in-use" else recipe.firm_gpus_on(self.offer)
 
     def use(self, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray) -> np.ndarray:
-        """D, and nothing in slots without an inequality."""
-        none = np.zeros(len(self.part))
-        base = [self.base.get(w, none)[slot] for w in workloads]
-        return self.there[slot] * rounded_use(gpus, base, self.box, self.part[slot])
+        """The coefficients, and nothing in slots without an inequality."""
+        use = gpus // self.box
+        part = self.parts.get(workloads[0])
+        if part is not None:
+            use = use + part[slot, gpus % self.box] - part[slot, 0]
+        return self.there[slot] * use
 
 
 def by_slot(cuts: dict[tuple[str, str, int, int], Rounded], slots: int) -> dict[tuple[str, str, int], RoundedSlots]:
@@ -81,27 +86,51 @@ def by_slot(cuts: dict[tuple[str, str, int, int], Rounded], slots: int) -> dict[
     for (kind, offer, t, number), cut in cuts.items():
         if (kind, offer, number) not in found:
             nowhere = np.zeros(slots, dtype=bool)
-            found[kind, offer, number] = RoundedSlots(kind, offer, cut.box, nowhere, np.ones(slots), {})
+            found[kind, offer, number] = RoundedSlots(kind, offer, cut.box, nowhere, {})
         group = found[kind, offer, number]
-        group.there[t], group.part[t] = True, cut.part
-        for w, n in cut.base.items():
-            group.base.setdefault(w, np.zeros(slots))[t] = n
+        group.there[t] = True
+        for w, part in cut.parts.items():
+            group.parts.setdefault(w, np.zeros((slots, cut.box)))[t] = part
     return found
 
 
-def stepped(a: np.ndarray, part: np.ndarray | float) -> np.ndarray:
-    """C(a): stairs with a ramp of width f before each step."""
-    whole = np.floor(a + 1e-9)
-    return whole + np.minimum(np.maximum(a - whole, 0.0) / part, 1.0)
+def boxes_begun(box: int) -> np.ndarray:
+    """What is left of a box, in boxes, that remainders with this sum begin [sum modulo the box]."""
+    return (-np.arange(box) % box) / box
 
 
-def rounded_use(gpus: np.ndarray, base: list[np.ndarray], box: int, part: np.ndarray) -> np.ndarray:
-    """D for usage and bases that may differ from entry to entry."""
-    together = sum(base, np.zeros(()))
-    return np.maximum(sum(stepped(n / box, part) for n in base) - stepped((together - gpus) / box, part), 0.0)
+def most_together(beyond: Iterable[np.ndarray], box: int) -> np.ndarray:
+    """The most that remainders of a given sum have beyond their GPUs, all workloads together [sum modulo the box].
+
+    `beyond` is part[r] - r / box of each workload; -inf where a remainder cannot be.
+    """
+    most = np.full(box, -np.inf)
+    most[0] = 0.0
+    sums = np.arange(box)
+    for own in beyond:
+        most = np.max(most[(sums[:, None] - sums[None, :]) % box] + own[None, :], axis=1)
+    return most
 
 
-def worth_saying(kind: str, offer: str, slot: int, box: int, base: dict[str, int]) -> Rounded | None:
-    """None where the usage fills its boxes, or nearly so."""
-    found = Rounded(kind, offer, slot, box, {w: n for w, n in sorted(base.items()) if n})
-    return found if PLAIN[0] <= found.part <= PLAIN[1] else None
+def made_valid(parts: dict[str, np.ndarray], can: dict[str, np.ndarray], box: int) -> dict[str, np.ndarray]:
+    """Parts of the remainders that workloads can leave, lowered where they break (*) and raised as far as it allows.
+
+    One workload after the other. Whoever uses more begins no fewer boxes: parts never fall from one count to the next.
+    """
+    linear, sums = np.arange(box) / box, np.arange(box)
+    beyond = {w: part - linear for w, part in parts.items()}
+    over = float((most_together(beyond.values(), box) - boxes_begun(box)).max())
+    if over > 0:
+        first = next(iter(beyond))
+        beyond[first] = beyond[first] - over
+    for w in beyond:
+        others = most_together((own for other, own in beyond.items() if other != w), box)
+        room = boxes_begun(box)[:, None] - others[(sums[:, None] - sums[None, :]) % box]
+        beyond[w] = np.where(can[w], np.maximum(beyond[w], room.min(axis=0)), -np.inf)
+    return {w: _never_falling(own + linear) for w, own in beyond.items()}
+
+
+def _never_falling(part: np.ndarray) -> np.ndarray:
+    """The most of any count up to each; a count a box lower has one box less. Rounded down to plain numbers."""
+    never = np.maximum(np.maximum.accumulate(part), part.max() - 1.0)
+    return np.floor(never / PLAIN + 1e-3) * PLAIN

@@ -17,8 +17,10 @@ MOST_STEPS = 48
 """counts of replicas up to which overflow is tried at each"""
 COARSE_STEPS = 16
 """counts that are tried of more than those, and as many near what carries everything"""
-MOST_DEFERRED = 60
-"""counts of replicas that are tried for work that may wait"""
+FINE_COUNTS = 60
+"""counts of replicas up to which each is tried for work that may wait"""
+COARSE_FRAC = 0.03
+"""from one count to the next beyond those"""
 
 
 def recipes_of(pool: Pool, slot_hours: np.ndarray) -> list[Recipe]:
@@ -183,17 +185,15 @@ def _deferred(pool: Pool, d: Deployment, api: Api | None, slot_hours: np.ndarray
     assert pool.window is not None
     load = load_by_slot(pool, d)
     most = d.staffing.replicas((load * slot_hours) @ pool.window / slot_hours)
-    counts = np.arange(int(most.max(initial=0)) + 1)
-    if len(counts) > MOST_DEFERRED:
-        counts = np.unique(np.linspace(0, int(most.max()), MOST_DEFERRED).astype(int))
-    slot, choice = np.nonzero(counts[None, :] <= most[:, None])
+    counts = _counts_up_to(int(most.max(initial=0)))
+    slot, choice = np.nonzero(np.arange(len(counts))[None, :] <= np.searchsorted(counts, most)[:, None])
     replicas = counts[choice]
     carried = d.staffing.carried_load(replicas)
     price = None
     if api is not None:
         each = pool.rate_rps.sum(axis=0)
         price = 3600 * float(each @ api.usd_per_request) / float(each @ d.seconds_per_request)
-    return Recipe(
+    recipe = Recipe(
         pool=pool.key, workloads=pool.workloads, api=api.key if api else None, caching=pool.caching, slot=slot,
         uses=(
             Use(
@@ -204,3 +204,19 @@ def _deferred(pool: Pool, d: Deployment, api: Api | None, slot_hours: np.ndarray
         usd_per_h=pool.fixed_by_slot[slot].astype(float), penalty_usd_per_h=np.zeros(len(slot)),
         shed_frac=np.zeros(len(slot)), deferral=Deferral(load, pool.window, slot_hours, price),
     )  # fmt: skip
+    if len(counts) == counts[-1] + 1:
+        return recipe
+    every = np.arange(counts[-1] + 1)
+    every_load = d.staffing.carried_load(every)
+    firm = np.minimum.reduceat(firm_replicas(pool, d, d.staffing, every_load, every), counts)
+    reached = every_load[np.r_[counts[1:] - 1, counts[-1]]]
+    at_best = replace(recipe.uses[0], firm_replicas=firm[choice], load=reached[choice])
+    return replace(recipe, between=replace(recipe, uses=(at_best,)))
+
+
+def _counts_up_to(most: int) -> np.ndarray:
+    """Every count that work would need if it did not wait, and fewer of those that much of it at once would need."""
+    counts = list(range(min(most, FINE_COUNTS) + 1))
+    while counts[-1] < most:
+        counts.append(min(most, max(counts[-1] + 1, int(counts[-1] * (1 + COARSE_FRAC)))))
+    return np.array(counts)

@@ -5,7 +5,7 @@ paths that would pay at those prices join; when none does, the LP over all recip
 
 Three things keep the rounds few. Duals come from the middle of the optimal ones (an interior point method), not from a
 corner. Duals of offers that the LP does not use are arbitrary, often zero; the bound
-never falls when a price rises, so prices are first lifted to what the offer charges (`_lifted`). And each round
+never falls when a price rises, so prices are first lifted to what the offer charges (solvers/paying.py). And each round
 also prices at a blend with the duals of the best bound so far (dual smoothing). Every bound is computed from
 the prices alone by weak duality, so it holds whatever the LP solver's tolerances.
 """
@@ -17,31 +17,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.deferring import counts_with_room
 from problems.fleet import Fleet, Variables, master
-from problems.model import Column, Model, Row, build_model
-from problems.pricing import Priced, Prices, price_recipe, prices_from_duals, settled_path
+from problems.model import Model
+from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes import Recipe
 from solvers.mixing import Mixes
+from solvers.paths import Paths
+from solvers.paying import Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
 from solvers.result import Status
-from solvers.solve import dual_bound, solve_lp, solve_lp_centrally
+from solvers.solve import solve_lp, solve_lp_centrally
+from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
 from solvers.whole_boxes import Picked, parts_of_boxes
-
-Duals = dict[tuple, float]
-Values = dict[tuple[str, ...], float]
-"""by the workloads of a pool"""
 
 MAX_ROUNDS = 100
 NOTHING_UNSERVED = 1e-7
 NEAR_FRAC = 0.3
 """recipes that are so much dearer than the cheapest of their pool are priced now and then only"""
-IDLE_ROUNDS = 6
-"""LPs in a row that do without an open path before it is left out"""
 FIRST_PATHS = 3
 """of each pool, to begin with"""
 PATHS_PER_WORKLOAD_AND_ROUND = 6
-MIXES_PER_WORKLOAD_AND_ROUND = 3
+MIXES_PER_WORKLOAD_AND_ROUND = 8
 BEFORE_SHARPENING_FRAC = 0.02
 """near enough to begin with rows about whole boxes, which move the prices anyway"""
 ROUNDS_BETWEEN_MIXES = 6
@@ -85,22 +81,6 @@ def generate(
     return ColumnGeneration(fleet, on_round, known).run(CONVERGED_FRAC)
 
 
-def list_prices(fleet: Fleet) -> Prices:
-    """Prices before any LP: a GPU at its cheapest list price, a firm one at that of firm capacity.
-
-    They are feasible duals of the purchases, so they give a first valid bound.
-    """
-    gpu, firm = {}, {}
-    for g, offer in fleet.offers.items():
-        held = [p for p in (offer.on_demand_usd_per_h, *offer.reserved_usd_per_h.values()) if p is not None]
-        spot = [offer.spot_usd_per_h] if offer.spot_usd_per_h is not None else []
-        if held or spot:
-            cheapest = min([*held, *spot])
-            gpu[g] = fleet.weight * cheapest / offer.box
-            firm[g] = fleet.weight * (min(held, default=cheapest) - cheapest) / offer.box
-    return Prices(gpu, firm, np.ones(len(fleet.slot_hours)), dict.fromkeys(fleet.workloads, 0.0))
-
-
 class ColumnGeneration:
     """The state of the rounds, so that they can go on where they stopped."""
 
@@ -110,16 +90,12 @@ class ColumnGeneration:
         self.fleet = fleet
         self.mixes = Mixes(fleet)
         self.waiting = WaitingWork(fleet)
-        self.paths: list[Recipe] = []
+        self.paths = Paths(fleet)
         self._write_down(self._for_those_without(fleet))
         self.recipe_of_key = {recipe.key: recipe for recipe in fleet.recipes if recipe.deferral is not None}
-        self.idle: dict[tuple, int] = {}
-        """LPs in a row that did without an open path"""
-        self.open_paths: dict[tuple, Recipe] = {}
-        """of work that may wait, with all servings that were ever worth it"""
         self.closely: set[int] = set()
         """recipes that are priced in every round; the others when nothing more is to be found among them"""
-        self._join([*self._first_paths(), *known])
+        self.paths.join([*self._first_paths(), *known])
         self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
         self.feasible: bool | None = None
         self.rounds = 0
@@ -129,6 +105,10 @@ class ColumnGeneration:
         self.sharpening = False
         """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others"""
         self.bound = self.bound_at_prices = -np.inf
+        self.model: Model | None = None
+        """of the last bound"""
+        self.tangents: list[Tangent] = []
+        """what bounds on all plans prove at other budgets"""
         self.bound_of_written = -np.inf
         """what the best prices prove of plans without mixes that are not written down"""
         self.priced: tuple[Priced, ...] = ()
@@ -165,14 +145,6 @@ class ColumnGeneration:
             near = [p for p in ranked if p.value - least <= NEAR_FRAC * abs(least)]
             self.closely |= {id(p.recipe) for p in (*near, *ranked[:FIRST_PATHS])}
 
-    def _drop_what_is_of_no_use(self, picked: list[Picked]) -> None:
-        """Open paths of work that may wait are large: those that some LPs in a row did without are left out again."""
-        for p in picked:
-            if p.path.deferral is not None:
-                self.idle[p.path.key] = 0 if p.weight > 1e-6 else self.idle.get(p.path.key, 0) + 1
-        self.paths = [p for p in self.paths if p.deferral is None or self.idle.get(p.key, 0) < IDLE_ROUNDS]
-        self.idle = {key: n for key, n in self.idle.items() if n < IDLE_ROUNDS}
-
     def near_recipes(self, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
         """Recipes that the best prices make nearly as cheap as any, and those of some paths."""
         keys = {path.key for path in paths}
@@ -188,27 +160,6 @@ class ColumnGeneration:
         pay = [p for p in self.priced if id(p.recipe) not in known]
         return [p.cheapest for p in pay if p.value < sum(self.paid[w] for w in p.recipe.workloads)]
 
-    def _join(self, new: list[Recipe]) -> list[Recipe]:
-        """Add paths; an open one of work that may wait joins the one at hand. What is new is returned."""
-        added = []
-        for path in new:
-            if path.deferral is None:
-                self.paths.append(path)
-                added.append(path)
-                continue
-            before = self.open_paths.get(path.key)
-            both = path if before is None else _together(self.recipe_of_key[path.key], before, path)
-            at = next((k for k, p in enumerate(self.paths) if p is before), None)
-            if at is None:
-                self.paths.append(both)
-            elif before is not None and both.servings > before.servings:
-                self.paths[at] = both
-            else:
-                continue
-            self.open_paths[path.key] = both
-            added.append(both)
-        return added
-
     def _write_down(self, recipes: list[Recipe]) -> None:
         self.fleet = replace(self.fleet, recipes=(*self.fleet.recipes, *recipes))
 
@@ -217,17 +168,21 @@ class ColumnGeneration:
         tolerance_frac: float,
         enough: Callable[[ColumnGeneration], bool] = lambda generation: False,
         late: Callable[[], bool] = lambda: False,
+        sharpen: bool = True,
     ) -> Generated:
-        """Go on until the bound is this near to the LP, nothing more pays, `enough` is known, or time is up."""
+        """Go on until the bound is this near to the LP, nothing more pays, `enough` is known, or time is up.
+
+        `sharpen` adds rows about whole boxes once that is so without them.
+        """
         picked: list[Picked] = []
         while self.rounds < MAX_ROUNDS and self.feasible is not False:
             self.rounds += 1
-            model, v = master(replace(self.fleet, recipes=(*self.paths, *self.unserved)))
-            slack = [v.pick[len(self.paths) + k] for k in range(len(self.unserved))]
+            model, v = master(replace(self.fleet, recipes=(*self.paths.held, *self.unserved)))
+            slack = [v.pick[len(self.paths.held) + k] for k in range(len(self.unserved))]
             if self.feasible is None:
                 new, self.feasible = self._look_for_a_plan(_cost_of_only(model, slack), v)
                 if not self.feasible:
-                    new = self._join(new)
+                    new = self.paths.join(new)
                     if not new or late():
                         break
                     continue
@@ -238,10 +193,10 @@ class ColumnGeneration:
                 break
             if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
-            picked = [_picked(v, lp.x, r, path) for r, path in enumerate(self.paths)]
-            self._drop_what_is_of_no_use(picked)
+            picked = [_picked(v, lp.x, r, path) for r, path in enumerate(self.paths.held)]
+            self.paths.after_lp(picked)
             sharper = self.sharpening and self._say_which_boxes_are_whole(v, lp.x, picked)
-            new = self._join(self._round(model, v, _by_key(model, lp.row_duals)))
+            new = self.paths.join(self._round(model, v, _by_key(model, lp.row_duals)))
             close = tolerance_frac if self.sharpening else max(tolerance_frac, BEFORE_SHARPENING_FRAC)
             near = lp.objective - self.bound_of_written <= close * abs(lp.objective)
             if late():
@@ -250,9 +205,9 @@ class ColumnGeneration:
             settled = (near or not new or enough(self)) and not sharper
             if settled or self.rounds % ROUNDS_BETWEEN_MIXES == 0:
                 mixes = self._all_that_pays(model, lp.objective * close)
-                self._join(mixes)
+                self.paths.join(mixes)
                 done = settled and (not mixes or enough(self))
-                if done and self.sharpening:
+                if done and (self.sharpening or not sharpen):
                     break
                 self.sharpening |= done
             if sharper and self.fleet.limited:
@@ -287,27 +242,8 @@ class ColumnGeneration:
     def settled(self) -> tuple[tuple[Recipe, ...], np.ndarray]:
         """All paths with whole counts of replicas, and their weights in the last LP."""
         if self._settled is None:
-            self._settled = self._with_whole_counts()
+            self._settled = self.paths.whole(self.recipe_of_key, self.picked, self.prices)
         return self._settled
-
-    def _with_whole_counts(self) -> tuple[tuple[Recipe, ...], np.ndarray]:
-        paths, weights = [], []
-        for picked in self.picked:
-            path = picked.path
-            if path.deferral is not None:
-                recipe = self.recipe_of_key[path.key]
-                weights += [0.0]
-                paths += [settled_path(self.fleet, recipe, self.prices)]
-                load = picked.mean(path.uses[0].load)
-                rounded = counts_with_room(recipe, load, self.fleet.weight) if picked.weight > 1e-6 else None
-                if rounded is None:
-                    continue
-                path = rounded
-            paths.append(path)
-            weights.append(picked.weight)
-        known = {id(picked.path) for picked in self.picked}
-        rest = [path for path in self.paths if path.deferral is None and id(path) not in known]
-        return (*paths, *rest), np.r_[weights, np.zeros(len(rest))]
 
     def _price_without_a_bound(self) -> None:
         """Neither a plan nor a proof that there is none: whatever is written down may be part of one."""
@@ -320,12 +256,22 @@ class ColumnGeneration:
         before = self.paid
         overlooked = self._price_all()
         left, new = self._find_mixes(0.0, MIXES_PER_WORKLOAD_AND_ROUND)
-        of_written = _most_to_pay(self.fleet, self.priced)
+        of_written = most_to_pay(self.fleet, self.priced)
         self.bound_of_written = dual_bound_of(model, self.anchor, of_written)
-        self.paid = _most_to_pay(self.fleet, self.priced, left)
+        self.paid = most_to_pay(self.fleet, self.priced, left)
         self.bound_at_prices = dual_bound_of(model, self.anchor, self.paid)
         self.bound = max(self.bound, self.bound_at_prices)
+        self.model = model
+        self.tangents.append(tangent_of(model, self.anchor, self.bound_at_prices))
         return overlooked + new if sum(before.values()) - sum(of_written.values()) > tolerance else []
+
+    def tangent_at(self, duals: Duals) -> Tangent:
+        """What other duals of the last model prove: everything is priced at them, also mixes not written down."""
+        assert self.model is not None
+        priced = self._price(duals, self.fleet.recipes)
+        paid = most_to_pay(self.fleet, priced)
+        left = self.mixes.find(self._prices(duals), paid, 0.0, most=0).least_left if self.mixes.pools else {}
+        return tangent_of(self.model, duals, dual_bound_of(self.model, duals, most_to_pay(self.fleet, priced, left)))
 
     def _find_mixes(self, window: float, most: int) -> tuple[Values, list[Recipe]]:
         """Write mixes down, price them where the others were priced, and say how little those left aside cost."""
@@ -348,30 +294,30 @@ class ColumnGeneration:
         if short.objective is not None and short.objective <= NOTHING_UNSERVED:
             return [], True
         duals = _by_key(model, short.row_duals)
-        lifted = self._lifted(model, v, duals)
-        priced = self._price(lifted, self.fleet.recipes, in_dollars=False)
+        raised = lifted(self.fleet, model, v, duals)
+        priced = self._price(raised, self.fleet.recipes, in_dollars=False)
         new = self._worth_adding(duals, priced, in_dollars=False)
-        paid = _most_to_pay(self.fleet, priced)
-        if new and dual_bound_of(model, lifted, paid) <= NOTHING_UNSERVED:
+        paid = most_to_pay(self.fleet, priced)
+        if new and dual_bound_of(model, raised, paid) <= NOTHING_UNSERVED:
             return new, None
-        prices = self._prices(lifted, in_dollars=False)
+        prices = self._prices(raised, in_dollars=False)
         found = self.mixes.find(prices, paid, 0.0, PATHS_PER_WORKLOAD_AND_ROUND)
         self._write_down(found.recipes)
         new += [price_recipe(self.fleet, recipe, prices).cheapest for recipe in found.recipes]
-        if not found.recipes and dual_bound_of(model, lifted, paid) > NOTHING_UNSERVED:
+        if not found.recipes and dual_bound_of(model, raised, paid) > NOTHING_UNSERVED:
             return [], False
         return new, None
 
     def _round(self, model: Model, v: Variables, duals: Duals) -> list[Recipe]:
         """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""
-        lifted = self._lifted(model, v, duals)
-        blend = {k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in lifted.items()}
+        raised = lifted(self.fleet, model, v, duals)
+        blend = {k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in raised.items()}
         found: dict[tuple, Recipe] = {}
         at_best = self.bound_of_written
         recipes = [recipe for recipe in self.fleet.recipes if id(recipe) in self.closely]
-        for at in (self._lifted(model, v, blend), lifted):
+        for at in (lifted(self.fleet, model, v, blend), raised):
             priced = self._price(at, recipes)
-            paid = _most_to_pay(self.fleet, priced)
+            paid = most_to_pay(self.fleet, priced)
             bound = dual_bound_of(model, at, paid)
             if bound > at_best:
                 at_best, self.priced, self.paid, self.anchor = bound, priced, paid, self.list_duals | at
@@ -379,35 +325,6 @@ class ColumnGeneration:
                 found.setdefault(path.footprint, path)
         self.bound_of_written = self.bound_at_prices = at_best
         return list(found.values())
-
-    def _lifted(self, model: Model, v: Variables, duals: Duals) -> Duals:
-        """The same duals with each GPU's price raised as far as the purchases of its offer allow.
-
-        A GPU in a slot may cost no more than on demand; all slots together no more than a commitment; the part
-        that need not be firm no more than spot.
-        """
-        reduced = model.cost - model.priced(np.array([duals.get(key, 0.0) for key in model.row_keys]))
-        lifted = dict(duals)
-        for g in sorted({key[1] for key in duals if key[0] == "in-use"}):
-            offer = self.fleet.offers[g]
-            slots = range(len(self.fleet.slot_hours))
-            terms = [reduced[v.reserved[g, k]] / offer.box for k in offer.reserved_usd_per_h]
-            if offer.on_demand_usd_per_h is not None:
-                room = np.array([reduced[v.on_demand[g, t]] for t in slots]) / offer.box
-            else:
-                room = self.fleet.weight * (min(terms) / self.fleet.weight.sum() if terms else 0.0)
-            room = np.maximum(room, 0.0)
-            if terms:
-                room = room * min(1.0, max(0.0, min(terms)) / max(room.sum(), 1e-300))
-            spot = room
-            if offer.spot_usd_per_h is not None:
-                spot = np.maximum([reduced[v.spot[g, t]] / offer.box for t in slots], 0.0)
-            for t in slots:
-                whole = min(room[t], spot[t]) if offer.spot_usd_per_h is not None else room[t]
-                lifted["in-use", g, t] = lifted.get(("in-use", g, t), 0.0) + whole
-                if ("firm", g, t) in lifted:
-                    lifted["firm", g, t] += room[t] - whole
-        return lifted
 
     @property
     def prices(self) -> Prices:
@@ -470,51 +387,7 @@ def by_pool_and_value(priced: Iterable[Priced]) -> dict[tuple[str, ...], list[Pr
 
 def _picked(v: Variables, x: np.ndarray, r: int, path: Recipe) -> Picked:
     weight = float(x[v.pick[r]])
-    if path.deferral is None:
-        return Picked(path, weight, np.full(path.servings, weight))
     return Picked(path, weight, np.array([x[v.serving(r, i)] for i in range(path.servings)]))
-
-
-def _together(recipe: Recipe, one: Recipe, other: Recipe) -> Recipe:
-    """The recipe with the servings of both."""
-    wanted = {(t, n) for path in (one, other) for t, n in zip(path.slot, path.uses[0].replicas, strict=True)}
-    has = zip(recipe.slot, recipe.uses[0].replicas, strict=True)
-    return recipe.only(np.array([serving in wanted for serving in has]))
-
-
-def dual_bound_of(model: Model, duals: Duals, paid: dict[str, float]) -> float:
-    """The Lagrangian at these duals: what they pay for the workloads, plus what the limits add."""
-    y = duals | {("served", w): usd for w, usd in paid.items()}
-    return dual_bound(model, np.array([y.get(key, 0.0) for key in model.row_keys]))
-
-
-def _most_to_pay(fleet: Fleet, priced: tuple[Priced, ...], left: Values | None = None) -> dict[str, float]:
-    """What may be paid for each workload so that no recipe of any pool costs less than its workloads together.
-
-    With pools of one workload each that is the cheapest recipe. Where pools overlap the most is found by a small LP:
-    max sum_w y[w] with sum_{w in P} y[w] <= cheapest recipe of P, for all pools P. `left` are values of recipes that
-    are not written down.
-    """
-    least = dict(left or {})
-    for p in priced:
-        least[p.recipe.workloads] = min(least.get(p.recipe.workloads, np.inf), p.value)
-    alone = {w: least.get((w,), np.inf) for w in fleet.workloads}
-    shared = {ws: usd for ws, usd in least.items() if len(ws) > 1 and usd < sum(alone[w] for w in ws)}
-    if not shared:
-        return alone
-    largest = max(usd for usd in least.values() if np.isfinite(usd))
-    columns = [Column(("paid", w), -1.0, lower=-largest, upper=min(alone[w], 2 * largest)) for w in fleet.workloads]
-    at = {w: k for k, w in enumerate(fleet.workloads)}
-    rows = [Row(("pool", *ws), [(at[w], 1.0) for w in ws], "<=", usd) for ws, usd in shared.items()]
-    lp = solve_lp(build_model(columns, rows))
-    if lp.x is None:
-        raise RuntimeError(f"the prices of shared pools ended as {lp.status}; please report this case")
-    paid_now = {w: min(float(lp.x[at[w]]), alone[w]) for w in fleet.workloads}
-    for ws, usd in shared.items():
-        over = sum(paid_now[w] for w in ws) - usd
-        if over > 0:
-            paid_now[ws[0]] -= over
-    return paid_now
 
 
 def _by_key(model: Model, row_duals: np.ndarray | None) -> Duals:

@@ -27,7 +27,7 @@ from problems.dominance import without_beaten_recipes
 from problems.fleet import Fleet, master
 from problems.pricing import Priced
 from problems.recipes import Recipe
-from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration, Generated
+from solvers.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.columns import as_start, from_solution
 from solvers.improving import built_up, improved, with_fewer_offers, with_other_commitments
 from solvers.incumbent import Incumbent, each_by_itself, heaviest_paths, incumbent_of, limits_are_kept
@@ -35,7 +35,9 @@ from solvers.known import NOTHING, Known, known_from
 from solvers.result import Status
 from solvers.rounding import rounded_plan
 from solvers.routing import flows_of, work_moved
+from solvers.shaking import shaken, worth_shaking
 from solvers.solve import SolverName, solve_mip
+from solvers.tangents import proved_within
 from solvers.thrift import within_budget
 
 TOLERANCES = (5e-3, 1e-3, CONVERGED_FRAC)
@@ -54,8 +56,14 @@ PRICING_FRAC = 0.6
 """share of the time left that prices may take before a plan is made of them"""
 ROUNDED_WELL = 0.003
 """a gap at which a plan out of the LP is good enough to begin the exact program with"""
-ROUNDING_S, ROUNDING_FRAC = 30.0, 0.7
+ROUNDING_S, ROUNDING_FRAC = 30.0, 0.3
 """the most that a program over paths may take, and the share of the time left: what it finds is still improved"""
+
+
+FIRST_PLANS_FRAC = 0.45
+"""share of the time left that plans may take before rows about whole boxes are looked for"""
+SHAKING_S = 120.0
+"""the most that workloads are taken out and put back for"""
 
 
 class Outcome(StrEnum):
@@ -164,7 +172,7 @@ def _within_budget(
         if options.time_limit_s is not None:
             left = options.time_limit_s - (time.monotonic() - started)
             options = replace(options, time_limit_s=max(0.5, left))
-        solution.raise_bound(free.bound_usd_per_month)
+        solution.raise_bound(max(free.bound_usd_per_month, proved_within(known.tangents, budget)))
     _search(fleet, options, solution, on_progress, known)
 
 
@@ -202,29 +210,41 @@ def _search(
     if not all(generation.fleet.recipes_of[w] for w in fleet.workloads):
         solution.outcome = Outcome.INFEASIBLE
         return
-    for tolerance_frac in TOLERANCES:
+    rounded = False
+    for tolerance_frac in (BEFORE_SHARPENING_FRAC, *TOLERANCES):
         if late():
             break
         before = time.monotonic()
         until = np.inf if deadline is None else before + PRICING_FRAC * (deadline - before)
+        first = tolerance_frac == BEFORE_SHARPENING_FRAC
         generated = generation.run(
             tolerance_frac,
             enough=lambda state: _count_possible(state, solution) <= FEW_SERVINGS,
             late=lambda until=until: time.monotonic() >= until,  # type: ignore[misc]
+            sharpen=not first,
         )
         solution.rounds, solution.known = generated.rounds, known_from(generation)
         _spent(solution, "pricing", before)
         if generated.feasible is False:
             solution.outcome = Outcome.FEASIBLE if solution.best is not None else Outcome.INFEASIBLE
             return
+        hopeless = _count_possible(generation, solution) > HOPELESS * MOST_SERVINGS
+        if first and not hopeless:
+            continue
         before = time.monotonic()
         if generated.feasible:
-            _round_and_improve(generation, generated, options, solution, deadline)
+            share = FIRST_PLANS_FRAC if first else 1.0
+            until = np.inf if deadline is None else before + share * (deadline - before)
+            if not (hopeless and rounded):
+                _round_and_improve(generation, generated, options, solution, until)
+                rounded = True
+            if hopeless:
+                _shake(generated, options, solution, min(until, before + SHAKING_S))
         _spent(solution, "rounding", before)
         if solution.gap_frac <= options.gap_frac:
             break
         before = time.monotonic()
-        if late() or _count_possible(generation, solution) > HOPELESS * MOST_SERVINGS:
+        if late() or first or _count_possible(generation, solution) > HOPELESS * MOST_SERVINGS:
             continue
         generated = generation.with_mixes_within(solution.objective)
         _spent(solution, "pricing", before)
@@ -242,26 +262,28 @@ def _search(
 
 
 def _round_and_improve(
-    generation: ColumnGeneration,
-    generated: Generated,
-    options: Options,
-    solution: FleetSolution,
-    deadline: float | None,
+    generation: ColumnGeneration, generated: Generated, options: Options, solution: FleetSolution, until: float
 ) -> None:
     """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much."""
     fleet = generated.fleet
     for first in (heaviest_paths(fleet, generated), solution.best):
         if first is not None:
-            _offer(solution, improved(fleet, first, deadline))
-    left = np.inf if deadline is None else deadline - time.monotonic()
+            _offer(solution, improved(fleet, first, until))
+    left = until - time.monotonic()
     if solution.gap_frac > max(options.gap_frac, ROUNDED_WELL) and left > 0:
         rounded = rounded_plan(generation, options.solver, min(left * ROUNDING_FRAC, ROUNDING_S))
         if rounded is not None:
-            rounded = improved(fleet, rounded, deadline)
-            _offer(solution, with_fewer_offers(fleet, rounded, deadline))
+            rounded = improved(fleet, rounded, until)
+            _offer(solution, with_fewer_offers(fleet, rounded, until))
     if solution.best is not None and solution.gap_frac > options.gap_frac:
         near = replace(fleet, recipes=generation.near_recipes(solution.best.paths))
-        _offer(solution, with_other_commitments(near, solution.best, deadline))
+        _offer(solution, with_other_commitments(near, solution.best, until))
+
+
+def _shake(generated: Generated, options: Options, solution: FleetSolution, until: float) -> None:
+    if solution.best is not None and solution.gap_frac > options.gap_frac:
+        near = worth_shaking(generated.fleet, generated.priced, solution.best)
+        _offer(solution, shaken(near, solution.best, until))
 
 
 def _without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:

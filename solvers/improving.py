@@ -8,8 +8,9 @@ is exact and cheap, and rounds of answers fill boxes that rounding left half emp
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -54,9 +55,32 @@ def built_up(fleet: Fleet) -> Incumbent | None:
     state = _Plan(fleet, Incumbent((), {}, 0.0))
     for w in sorted(fleet.workloads, key=lambda w: len(fleet.recipes_of[w])):
         own = [fleet.recipes[r] for r in fleet.recipes_of[w] if fleet.recipes[r].workloads == (w,)]
-        if not any(state.take(path) for _, path in state.by_cost(own)[:TRIED_WAYS]):
+        if not any(state.take(path()) for _, path in state.by_cost(own)[:TRIED_WAYS]):
             return None
     return state.as_it_is()
+
+
+def put_back(
+    fleet: Fleet,
+    plan: Incumbent,
+    leave: list[Recipe],
+    reserved: dict[str, int],
+    weights: Callable[[int], np.ndarray],
+) -> Incumbent | None:
+    """The plan after some paths left and their workloads came back, each in the cheapest way beside the others.
+
+    Costs count as much as `weights` say, one for each way; commitments may be given. None where a limit forbids it.
+    """
+    state = _Plan(fleet, plan, reserved)
+    for path in leave:
+        state.remove(path)
+    for path in leave:
+        ways = state.by_cost(r for r in fleet.recipes if r.workloads == path.workloads)
+        if not ways:
+            return None
+        costs = np.array([usd for usd, _ in ways]) * weights(len(ways))
+        state.add(ways[int(np.argmin(costs))][1]())
+    return complete(fleet, in_order(fleet, state.paths.values()))
 
 
 def with_fewer_offers(fleet: Fleet, plan: Incumbent, deadline: float | None = None) -> Incumbent:
@@ -128,16 +152,22 @@ class _Plan:
     def as_it_is(self) -> Incumbent:
         return incumbent_of(self.fleet, in_order(self.fleet, self.paths.values()), self.bought)
 
-    def leave(self, path: Recipe) -> bool:
-        """Serve the workloads of a path without its offers, whatever that costs; False where nothing can."""
+    def add(self, path: Recipe) -> None:
+        self._add(path, 1)
+        self.paths[path.workloads] = path
+
+    def remove(self, path: Recipe) -> None:
         self._add(path, -1)
         del self.paths[path.workloads]
+
+    def leave(self, path: Recipe) -> bool:
+        """Serve the workloads of a path without its offers, whatever that costs; False where nothing can."""
+        self.remove(path)
         groups = [path.workloads, *((w,) for w in path.workloads)] if len(path.workloads) > 1 else [path.workloads]
         for group in groups:
             best = self._best(r for r in self.fleet.recipes if r.workloads == group)
             if best is not None:
-                self._add(best, 1)
-                self.paths[group] = best
+                self.add(best)
                 if group == path.workloads:
                     break
         if {w for group in self.paths for w in group} != set(self.fleet.workloads):
@@ -175,8 +205,7 @@ class _Plan:
         whole = complete(self.fleet, in_order(self.fleet, (*self.paths.values(), path)))
         if whole is None:
             return False
-        self._add(path, 1)
-        self.paths[path.workloads] = path
+        self.add(path)
         self.bought = dict(whole.purchases)
         self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
         return True
@@ -184,12 +213,12 @@ class _Plan:
     def _best(self, recipes: Iterable[Recipe]) -> Recipe | None:
         """The cheapest recipe beside what the others use, with the best serving of each slot."""
         ranked = self.by_cost(recipes)
-        return ranked[0][1] if ranked else None
+        return ranked[0][1]() if ranked else None
 
-    def by_cost(self, recipes: Iterable[Recipe]) -> list[tuple[float, Recipe]]:
-        """Recipes with their best servings, the cheapest first."""
+    def by_cost(self, recipes: Iterable[Recipe]) -> list[tuple[float, Callable[[], Recipe]]]:
+        """What recipes cost with their best servings, the cheapest first, and how to have these."""
         fleet = self.fleet
-        found: list[tuple[float, Recipe]] = []
+        found: list[tuple[float, Callable[[], Recipe]]] = []
         waiting: list[tuple[float, Recipe, np.ndarray]] = []
         team = fleet.team_usd_per_month and not any(p.self_hosted for p in self.paths.values())
         for recipe in recipes:
@@ -210,11 +239,13 @@ class _Plan:
             chosen = recipe.first_of_each_slot(cost)
             total = float(cost[chosen].sum()) + more
             if np.isfinite(total):
-                found.append((total, recipe.only(chosen)))
-        for _, recipe, cost in sorted(waiting, key=lambda item: item[0])[:WAITING_WAYS]:
-            total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
-            if np.isfinite(total):
-                found.append((total, path))
+                found.append((total, partial(recipe.only, chosen)))
+        least = min((usd for usd, _ in found), default=np.inf)
+        for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[:WAITING_WAYS]:
+            if at_least < least:
+                total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
+                least = min(least, total)
+                found += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
         return sorted(found, key=lambda item: item[0])
 
     def _accept(self, replaced: list[Recipe], chosen: list[Recipe]) -> bool:

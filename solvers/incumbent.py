@@ -12,7 +12,8 @@ from problems.fleet import HOURS_PER_MONTH, Fleet
 from problems.pricing import price_recipe
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
-from solvers.column_generation import Generated, list_prices
+from solvers.column_generation import Generated
+from solvers.paying import list_prices
 
 WAITING_WAYS = 3
 """of the recipes for work that may wait, how many are worked out"""

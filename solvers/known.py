@@ -10,6 +10,7 @@ from problems.recipes import Recipe
 from problems.rounding_up import Rounded
 from solvers.column_generation import ColumnGeneration
 from solvers.incumbent import Incumbent
+from solvers.tangents import Tangent
 
 if TYPE_CHECKING:
     from solvers.fleet_solver import FleetSolution
@@ -30,6 +31,8 @@ class Known:
     """a plan that keeps the limits; one that does not is passed over"""
     free: FleetSolution | None = None
     """the same fleet without a budget, searched to the same gap: it is not searched again"""
+    tangents: tuple[Tangent, ...] = ()
+    """bounds at every budget"""
 
     def given_to(self, fleet: Fleet) -> Fleet:
         """The fleet with the rows that are known; limits and recipes are its own."""
@@ -41,5 +44,5 @@ NOTHING = Known()
 
 def known_from(generation: ColumnGeneration) -> Known:
     """Work that may wait ties slots together, so only its settled paths are of use elsewhere."""
-    paths = tuple(path for path in generation.paths if path.deferral is None)
-    return Known(paths, generation.fleet.own_boxes, generation.fleet.rounded)
+    paths = tuple(path for path in generation.paths.held if path.deferral is None)
+    return Known(paths, generation.fleet.own_boxes, generation.fleet.rounded, tangents=tuple(generation.tangents))

@@ -1,9 +1,9 @@
 """Plans within a budget that turn the right requests away.
 
 A budget has a price: where a dollar of cost weighs more, the best plan without any budget costs less. Scaling all costs
-up is scaling all penalties down, so the plans in closed form without a budget lead to one within it: bisection finds a
-lean plan that keeps the budget and a rich one that just breaks it. What the lean one leaves of the budget then buys
-servings of the rich one, slot by slot, those first that avoid most penalty for their money.
+up is scaling all penalties down, so the plans in closed form without a budget lead to one within it: a lean plan that
+keeps the budget, and a rich one that breaks it. Where both are equally good another one may lie between them, until
+none does. What the lean one leaves of the budget is then spent on one workload after the other (solvers/spending.py).
 """
 
 from __future__ import annotations
@@ -15,134 +15,138 @@ import numpy as np
 
 from problems.fleet import Fleet
 from problems.recipes import Recipe
-from solvers.incumbent import Incumbent, complete, each_by_itself, incumbent_of, limits_are_kept
+from solvers.incumbent import Incumbent, complete, cost_by_month, each_by_itself, incumbent_of, limits_are_kept
+from solvers.spending import Spending
 
-BISECTIONS = 14
+MOST_WEIGHTS = 14
 DEAREST = 1e4
 """the most that a dollar may weigh: at more than this, no penalty is a reason to pay"""
-CLOSE = 1.002
+CLOSE_FRAC = 0.03
+"""a lean and a rich plan whose costs differ by no more than this: what lies between is found serving by serving"""
+MOST_SPENT = 8
+"""times that money is spent on a path, those with most penalty left first"""
+UNITS_AROUND = 8
+"""units of money more and less that are tried, as amounts are rounded"""
+MOST_REMEMBERED = 8
+"""spendings that are kept for other budgets"""
 
 
 def within_budget(fleet: Fleet, deadline: float | None) -> Incumbent | None:
     """A plan that keeps the budget and uses it well; None where nothing may be turned away."""
-    if fleet.budget_usd_per_month is None or not any(r.penalty_usd_per_h.any() for r in fleet.recipes):
-        return None
-    lean, rich = _at_weight(fleet, DEAREST), _at_weight(fleet, 1.0)
-    if lean is None or not limits_are_kept(fleet, lean):
-        return None
-    low, high = 1.0, DEAREST
-    for _ in range(BISECTIONS):
-        weight = (low * high) ** 0.5
-        plan = _at_weight(fleet, weight)
-        if plan is None or high / low < CLOSE or (deadline is not None and time.monotonic() >= deadline):
-            break
-        if limits_are_kept(fleet, plan):
-            lean, high = plan, weight
-        else:
-            rich, low = plan, weight
-    return lean if rich is None else _filled(fleet, lean, rich, deadline)
+    return Thrift(fleet).within(fleet.budget_usd_per_month, deadline)
 
 
-def _at_weight(fleet: Fleet, weight: float) -> Incumbent | None:
-    """The plan without a budget where a dollar weighs so much, at its true penalties."""
-    recipes = tuple(replace(r, penalty_usd_per_h=r.penalty_usd_per_h / weight) for r in fleet.recipes)
-    plan = each_by_itself(replace(fleet, recipes=recipes, budget_usd_per_month=None))
-    if plan is None:
-        return None
-    paths = tuple(replace(p, penalty_usd_per_h=p.penalty_usd_per_h * weight) for p in plan.paths)
-    return incumbent_of(fleet, paths, plan.purchases)
+class Thrift:
+    """Plans of one fleet within any budget; what does not depend on the budget is worked out once."""
 
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = replace(fleet, budget_usd_per_month=None)
+        self.may_shed = any(r.penalty_usd_per_h.any() for r in fleet.recipes)
+        self.recipes = {r.key: r for r in fleet.recipes if r.deferral is None}
+        self.at_weights: dict[float, Incumbent | None] = {}
+        """the best plan found where a dollar weighs so much"""
+        self.spendings: dict[tuple, Spending] = {}
 
-def _filled(fleet: Fleet, lean: Incumbent, rich: Incumbent, deadline: float | None) -> Incumbent:
-    """The lean plan with as much of the rich one as the budget pays for."""
-    best = lean
-    by_key = {r.key: r for r in fleet.recipes if r.deferral is None}
-    for wanted in sorted(rich.paths, key=lambda p: -float(fleet.weight @ p.penalty_usd_per_h)):
-        at = next((k for k, p in enumerate(best.paths) if p.workloads == wanted.workloads), None)
-        recipe = by_key.get(wanted.key)
-        if at is None or recipe is None or not wanted.uses:
-            continue
-        best = _with_servings(fleet, best, at, recipe, wanted, deadline)
-    return best
-
-
-def _with_servings(
-    fleet: Fleet, plan: Incumbent, at: int, recipe: Recipe, wanted: Recipe, deadline: float | None
-) -> Incumbent:
-    """One path of the plan moved towards the one wanted, slot by slot, where the limits allow."""
-    replicas = np.sum([use.replicas for use in recipe.uses], axis=0)
-    most = np.sum([use.replicas for use in wanted.uses], axis=0)
-    before = plan.paths[at]
-    chosen = _servings_of(before, recipe)
-    if chosen is None:
-        chosen = recipe.first_of_each_slot(replicas * 1e6 + recipe.penalty_usd_per_h)
-    best, tried = plan, complete(fleet, _swapped(plan, at, recipe, chosen))
-    if tried is not None and tried.objective < best.objective:
-        best = tried
-    gain = fleet.weight * (recipe.penalty_usd_per_h[chosen] - wanted.penalty_usd_per_h)
-    more = np.maximum(most - replicas[chosen], 0) * fleet.weight
-    ranked = np.argsort(-np.divide(gain, more, out=np.zeros_like(gain), where=more > 0), kind="stable").tolist()
-    slots = [t for t in ranked if more[t] > 0]
-    every = [*slots, *(t for t in ranked if more[t] <= 0)]
-    options = {t: _larger_first(recipe, replicas, t, int(max(most[t], replicas[chosen[t]]))) for t in every}
-
-    def filled(best: Incumbent, chosen: np.ndarray, order: list[int]) -> tuple[Incumbent, np.ndarray]:
-        for t in order:
-            for i in options[t]:
-                if replicas[i] <= replicas[chosen[t]]:
-                    break
-                moved = chosen.copy()
-                moved[t] = i
-                tried = complete(fleet, _swapped(plan, at, recipe, moved))
-                if tried is not None and tried.objective < best.objective:
-                    best, chosen = tried, moved
-                    break
-        return best, chosen
-
-    best, chosen = filled(best, chosen, slots)
-    lower = recipe.first_of_each_slot(replicas * 1e6 + recipe.penalty_usd_per_h)
-    for t in every[::-1]:
-        if deadline is not None and time.monotonic() >= deadline:
-            break
-        fewer = chosen.copy()
-        fewer[t] = _one_less(recipe, replicas, t, int(chosen[t]), int(lower[t]))
-        tried = complete(fleet, _swapped(plan, at, recipe, fewer))
-        if tried is not None and fewer[t] != chosen[t]:
-            other, moved = filled(tried, fewer, [u for u in every if u != t])
-            if other.objective < best.objective:
-                best, chosen = other, moved
-    return best
-
-
-def _larger_first(recipe: Recipe, replicas: np.ndarray, slot: int, most: int) -> list[int]:
-    """Servings of a slot with so many replicas at most, the largest first."""
-    there = np.flatnonzero((recipe.slot == slot) & (replicas <= most))
-    return there[np.lexsort((recipe.penalty_usd_per_h[there], -replicas[there]))].tolist()
-
-
-def _one_less(recipe: Recipe, replicas: np.ndarray, slot: int, serving: int, lowest: int) -> int:
-    """The next smaller serving of a slot."""
-    there = np.flatnonzero((recipe.slot == slot) & (replicas < replicas[serving]))
-    return int(there[np.argmax(replicas[there])]) if len(there) else lowest
-
-
-def _swapped(plan: Incumbent, at: int, recipe: Recipe, chosen: np.ndarray) -> tuple[Recipe, ...]:
-    mask = np.zeros(recipe.servings, dtype=bool)
-    mask[chosen] = True
-    return (*plan.paths[:at], recipe.only(mask), *plan.paths[at + 1 :])
-
-
-def _servings_of(path: Recipe, recipe: Recipe) -> np.ndarray | None:
-    """Where the servings of a path are in its recipe [slot]; None where it is a path of another one."""
-    if path.key != recipe.key:
-        return None
-    counts = [(use.replicas, use.firm_replicas) for use in recipe.uses]
-    found = np.full(len(path.slot), -1)
-    for k, t in enumerate(path.slot.tolist()):
-        same = recipe.slot == t
-        for (replicas, firm), use in zip(counts, path.uses, strict=True):
-            same = same & (replicas == use.replicas[k]) & (firm == use.firm_replicas[k])
-        if not same.any():
+    def within(
+        self, budget_usd_per_month: float | None, deadline: float | None = None, good_enough: float = 0.0
+    ) -> Incumbent | None:
+        """The best plan found within a budget; nothing more is tried when one costs, with its penalty, so little."""
+        if budget_usd_per_month is None or not self.may_shed:
             return None
-        found[k] = int(np.flatnonzero(same)[np.argmin(recipe.penalty_usd_per_h[same])])
-    return found
+        fleet = replace(self.fleet, budget_usd_per_month=budget_usd_per_month)
+        around = self._around(fleet, deadline)
+        if around is None:
+            return None
+        best, rich = around
+        quiet = 0
+        for k in range(MOST_SPENT):
+            spenders = sorted(best.paths, key=lambda p: -float(fleet.weight[p.slot] @ p.penalty_usd_per_h))
+            late = deadline is not None and time.monotonic() >= deadline
+            if late or quiet >= len(spenders) or best.objective <= good_enough:
+                break
+            before, spender = best.objective, spenders[k % len(spenders)]
+            keys = [p.key for p in (spender, *rich.paths) if p.workloads == spender.workloads]
+            for recipe in [self.recipes[key] for key in dict.fromkeys(keys) if key in self.recipes]:
+                best = self._spent_on(fleet, best, recipe, good_enough)
+            quiet = 0 if best.objective < before else quiet + 1
+        return best
+
+    def leanest(self) -> Incumbent | None:
+        """The plan that turns away whatever may be."""
+        return self._at_weight(DEAREST) if self.may_shed else None
+
+    def _around(self, fleet: Fleet, deadline: float | None) -> tuple[Incumbent, Incumbent] | None:
+        """The lean plan next to the budget and the rich one: the same where the richest keeps it."""
+        ends = (self._at_weight(DEAREST), self._at_weight(1.0))
+        plans = [plan for plan in (*ends, *self.at_weights.values()) if plan is not None]
+        kept = [plan for plan in plans if limits_are_kept(fleet, plan)]
+        if None in ends or not kept:
+            return None
+        broken = [plan for plan in plans if not limits_are_kept(fleet, plan)]
+        lean = min(kept, key=lambda plan: plan.objective)
+        rich = min(broken, key=lambda plan: plan.cost_usd_per_month, default=lean)
+        for _ in range(MOST_WEIGHTS):
+            more = rich.cost_usd_per_month - lean.cost_usd_per_month
+            less = lean.penalty_usd_per_month - rich.penalty_usd_per_month
+            late = deadline is not None and time.monotonic() >= deadline
+            if late or more <= CLOSE_FRAC * rich.cost_usd_per_month or less <= 0:
+                break
+            weight = less / more
+            plan = self._at_weight(weight)
+            if plan is None or _weighed(plan, weight) >= _weighed(lean, weight) * (1 - 1e-9):
+                break
+            if limits_are_kept(fleet, plan):
+                lean = plan
+            else:
+                rich = plan
+        return lean, rich
+
+    def _at_weight(self, weight: float) -> Incumbent | None:
+        """The plan without a budget where a dollar weighs so much, at its true penalties."""
+        if weight not in self.at_weights:
+            recipes = tuple(replace(r, penalty_usd_per_h=r.penalty_usd_per_h / weight) for r in self.fleet.recipes)
+            plan = each_by_itself(replace(self.fleet, recipes=recipes))
+            if plan is not None:
+                paths = tuple(replace(p, penalty_usd_per_h=p.penalty_usd_per_h * weight) for p in plan.paths)
+                plan = incumbent_of(self.fleet, paths, plan.purchases)
+            self.at_weights[weight] = plan
+        return self.at_weights[weight]
+
+    def _spent_on(self, fleet: Fleet, plan: Incumbent, recipe: Recipe, good_enough: float) -> Incumbent:
+        """The plan with what the other paths leave of the budget spent on this recipe, where that is better."""
+        at = next(k for k, path in enumerate(plan.paths) if path.workloads == recipe.workloads)
+        rest = (*plan.paths[:at], *plan.paths[at + 1 :])
+        spending = self._spending(plan, rest, recipe)
+        if not spending.possible:
+            return plan
+
+        def with_path(path: Recipe) -> tuple[Recipe, ...]:
+            return (*plan.paths[:at], path, *plan.paths[at + 1 :])
+
+        path, spent = spending.within(np.zeros(fleet.months))
+        cheapest = complete(self.fleet, with_path(path))
+        if cheapest is None or fleet.budget_usd_per_month is None:
+            return plan
+        elsewhere = cost_by_month(fleet, cheapest.paths, cheapest.purchases) - spent
+        best = plan
+        for units in range(UNITS_AROUND, -UNITS_AROUND - 1, -1):
+            path, _ = spending.within(fleet.budget_usd_per_month - elsewhere + units * spending.unit_usd)
+            tried = complete(fleet, with_path(path))
+            if tried is not None and tried.objective < best.objective:
+                best = tried
+            if best.objective <= good_enough:
+                break
+        return best
+
+    def _spending(self, plan: Incumbent, rest: tuple[Recipe, ...], recipe: Recipe) -> Spending:
+        held = tuple(sum(plan.purchases[g].reserved.values()) if g in plan.purchases else 0 for g in recipe.offers)
+        key = (recipe.key, held, *(path.footprint for path in rest))
+        if key not in self.spendings:
+            if len(self.spendings) >= MOST_REMEMBERED:
+                del self.spendings[next(iter(self.spendings))]
+            self.spendings[key] = Spending(self.fleet, rest, recipe, dict(zip(recipe.offers, held, strict=True)))
+        return self.spendings[key]
+
+
+def _weighed(plan: Incumbent, weight: float) -> float:
+    return plan.cost_usd_per_month * weight + plan.penalty_usd_per_month

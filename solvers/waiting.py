@@ -1,7 +1,9 @@
 """Work that may wait at given prices: what it costs at least with a deployment, and which counts of replicas matter.
 
-The counts of a slot in parts, and the work moved between slots or sent to an API: a small LP. Its dual bound is a lower
-bound on every path of the recipe, and the servings it takes are those that the master needs.
+The counts of a slot in parts, and the work moved between slots or sent to an API: a small LP over the servings that
+matter. What it says work is worth in each slot bounds every path of the recipe from below, by weak duality over all
+servings; those that look cheaper there join until LP and bound meet. The servings it takes are those that the master
+needs.
 """
 
 from __future__ import annotations
@@ -12,21 +14,25 @@ import numpy as np
 
 from problems.fleet import Fleet
 from problems.model import Model
-from problems.pricing import Priced, Prices, fixed_value, load_reached, serving_values
+from problems.pricing import Priced, Prices, fixed_value, serving_values
 from problems.recipes import Recipe
-from solvers.solve import dual_bound, solve_lp
+from solvers.solve import solve_lp
 
 IN_USE = 1e-7
+NEAR_ENOUGH = 1e-5
+"""of its value, between the program over some servings and the bound over all"""
+MOST_ROUNDS = 12
 
 
 @dataclass(eq=False)
 class WaitingWork:
-    """The programs of recipes, made once: from one price to the next only costs change."""
+    """What is known of recipes from one price to the next: servings that were of use, and what work was worth."""
 
     fleet: Fleet
 
     def __post_init__(self) -> None:
-        self._models: dict[tuple, Model] = {}
+        self._servings: dict[tuple, np.ndarray] = {}
+        """servings that a program had [mask]"""
         self._usd_of_work: dict[tuple, np.ndarray] = {}
         """what work was worth in each slot when a recipe was last priced [slot]"""
 
@@ -35,66 +41,110 @@ class WaitingWork:
         usd_of_work = self._usd_of_work.get(recipe.key)
         if usd_of_work is None:
             return -np.inf
+        values = serving_values(self.fleet, recipe.at_best, prices)
+        return self._bound(recipe, prices, values, _room(recipe, self.fleet), usd_of_work)[0]
+
+    def _bound(
+        self, recipe: Recipe, prices: Prices, values: np.ndarray, room: np.ndarray, usd_of_work: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """By weak duality over all servings; the cheapest of each slot, and what each costs more than that."""
         deferral, hours = recipe.deferral, self.fleet.weight
         assert deferral is not None
-        values = serving_values(self.fleet, recipe, prices)
-        values = values - load_reached(recipe) * hours[recipe.slot] * usd_of_work[recipe.slot]
-        cheapest = float(values[recipe.first_of_each_slot(values)].sum())
+        values = values - room * usd_of_work[recipe.slot]
+        best = recipe.first_of_each_slot(values)
         each = np.where(deferral.window, usd_of_work[None, :], np.inf).min(axis=1)
         if deferral.api_usd_per_load_h is not None:
-            each = np.minimum(each, deferral.api_usd_per_load_h * prices.usd_factor)
+            each = np.minimum(each, _bill(recipe, self.fleet, prices))
         some = deferral.load > 0
         worth = float((deferral.load * hours)[some] @ each[some])
-        return cheapest + worth + fixed_value(self.fleet, recipe, prices)
+        value = float(values[best].sum()) + worth + fixed_value(self.fleet, recipe, prices)
+        return value, best, values - values[best][recipe.slot]
 
-    def priced(self, recipe: Recipe, prices: Prices) -> Priced:
-        """The exact value."""
-        values = serving_values(self.fleet, recipe, prices)
+    def priced(self, recipe: Recipe, prices: Prices) -> Priced | None:
+        """The least that any counts of replicas cost, by a program over the servings that matter.
+
+        None where the program was not solved: a bound of another kind has to do.
+        """
+        values, room = serving_values(self.fleet, recipe.at_best, prices), _room(recipe, self.fleet)
         fixed = fixed_value(self.fleet, recipe, prices)
-        if recipe.key not in self._models:
-            self._models[recipe.key] = _model(recipe, self.fleet)
-        model = self._models[recipe.key]
-        cost = np.zeros(model.n_columns)
-        cost[: recipe.servings] = values
-        deferral = recipe.deferral
-        assert deferral is not None
-        if deferral.api_usd_per_load_h is not None:
-            bill = deferral.load * self.fleet.weight * deferral.api_usd_per_load_h * prices.usd_factor
-            kinds = deferral.alike(self.fleet.slot_month)
-            cost[model.n_columns - len(kinds) :] = [bill[slots].sum() for slots in kinds]
-        model = model.with_cost(cost)
-        lp = solve_lp(model)
-        if lp.x is None or lp.row_duals is None:
-            raise RuntimeError(f"the prices of work that may wait ended as {lp.status}; please report this case")
-        value = dual_bound(model, lp.row_duals) + fixed
-        self._usd_of_work[recipe.key] = np.maximum(lp.row_duals[-len(self.fleet.weight) :], 0.0)
-        used = np.flatnonzero(lp.x[: recipe.servings] > IN_USE)
-        idle = recipe.first_of_each_slot(recipe.uses[0].load)
-        return Priced(
-            recipe, value, lambda: recipe.only(np.unique(np.r_[used, idle])), np.full(len(values), value), np.zeros(0)
-        )
+        idle, largest = recipe.first_of_each_slot(room), recipe.first_of_each_slot(-room)
+        chosen = self._servings.get(recipe.key)
+        if chosen is None:
+            rate = np.divide(values, room, out=np.full(len(values), np.inf), where=room > 0)
+            chosen = np.zeros(recipe.servings, dtype=bool)
+            chosen[np.r_[idle, largest, recipe.first_of_each_slot(rate)]] = True
+        usd_of_work = self._usd_of_work.get(recipe.key)
+        if usd_of_work is not None:
+            chosen = chosen.copy()
+            chosen[self._bound(recipe, prices, values, room, usd_of_work)[1]] = True
+        value, extra, used = -np.inf, np.zeros(recipe.servings), idle
+        for _ in range(MOST_ROUNDS):
+            servings = np.flatnonzero(chosen)
+            lp = solve_lp(_model(recipe, self.fleet, prices, servings, values, room))
+            if lp.x is None or lp.row_duals is None or lp.objective is None:
+                break
+            worth = np.maximum(lp.row_duals[-len(self.fleet.weight) :], 0.0) / _all_work(recipe, self.fleet)
+            bound, best, more = self._bound(recipe, prices, values, room, worth)
+            if bound > value:
+                value, extra, self._usd_of_work[recipe.key] = bound, more, worth
+            used = servings[lp.x[: len(servings)] > IN_USE]
+            if lp.objective + fixed - value <= NEAR_ENOUGH * abs(value) or chosen[best].all():
+                break
+            chosen[best] = True
+        if not np.isfinite(value):
+            return None
+        keep = np.zeros(recipe.servings, dtype=bool)
+        keep[np.r_[idle, largest, used]] = True
+        self._servings[recipe.key] = keep
+        with_it = value + extra
+        skipped = recipe.at_best.uses[0].load > recipe.uses[0].load
+        return Priced(recipe, value, lambda: recipe.only(np.unique(np.r_[used, idle])), with_it, with_it[skipped])
 
 
-def _model(recipe: Recipe, fleet: Fleet) -> Model:
-    """Columns: servings, moves from slot to slot, what the API does; costs come with prices."""
+def _room(recipe: Recipe, fleet: Fleet) -> np.ndarray:
+    """Work that a serving can take, and those counts after it that are not tried [serving]."""
+    return recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
+
+
+def _all_work(recipe: Recipe, fleet: Fleet) -> float:
+    """load x hours that arrive; rows are in parts of it"""
+    assert recipe.deferral is not None
+    return float(recipe.deferral.load @ fleet.weight) or 1.0
+
+
+def _bill(recipe: Recipe, fleet: Fleet, prices: Prices) -> np.ndarray:
+    """What the API asks for the work of a slot, per unit of load and hour [slot]."""
+    assert recipe.deferral is not None and recipe.deferral.api_usd_per_load_h is not None
+    return recipe.deferral.api_usd_per_load_h * prices.usd_factor
+
+
+def _model(
+    recipe: Recipe, fleet: Fleet, prices: Prices, servings: np.ndarray, usd: np.ndarray, rooms: np.ndarray
+) -> Model:
+    """Columns: some servings, moves from slot to slot, what the API does."""
     deferral = recipe.deferral
     assert deferral is not None
     hours, slots = fleet.weight, len(fleet.weight)
     kinds = deferral.alike(fleet.slot_month)
     work = np.array([float(deferral.load[k] @ hours[k]) for k in kinds])
     kind, target = np.nonzero(deferral.window[[k[0] for k in kinds]])
-    n, m = recipe.servings, len(kind)
-    api = len(kinds) if deferral.api_usd_per_load_h is not None else 0
+    n, m = len(servings), len(kind)
+    cost = np.r_[usd[servings], np.zeros(m)]
+    api = 0
+    if deferral.api_usd_per_load_h is not None:
+        bill = deferral.load * hours * _bill(recipe, fleet, prices)
+        cost = np.r_[cost, [bill[k].sum() for k in kinds]]
+        api = len(kinds)
     # One serving in each slot; all work done; the replicas can take the work that is moved to their slot.
-    fits = slots + len(kinds)
-    rows = np.r_[recipe.slot, slots + kind, slots + np.arange(api), fits + recipe.slot, fits + target]
+    slot, fits = recipe.slot[servings], slots + len(kinds)
+    rows = np.r_[slot, slots + kind, slots + np.arange(api), fits + slot, fits + target]
     columns = np.r_[np.arange(n), n + np.arange(m), n + m + np.arange(api), np.arange(n), n + np.arange(m)]
-    room = load_reached(recipe) * hours[recipe.slot]
-    values = np.r_[np.ones(n + m + api), room, -work[kind]]
+    whole = _all_work(recipe, fleet)
+    values = np.r_[np.ones(n + m + api), rooms[servings] / whole, -work[kind] / whole]
     order = np.lexsort((columns, rows))
     one = np.ones(slots + len(kinds))
     return Model(
-        cost=np.zeros(n + m + api),
+        cost=cost,
         lower=np.zeros(n + m + api),
         upper=np.ones(n + m + api),
         integer=np.zeros(n + m + api, dtype=bool),
@@ -125,6 +175,6 @@ def with_waiting_work_settled(priced: list[Priced], waiting: WaitingWork, prices
             if bounds[k] >= least:
                 found[k] = replace(found[k], value=bounds[k], with_serving=np.maximum(found[k].with_serving, bounds[k]))
                 continue
-            found[k] = waiting.priced(found[k].recipe, prices)
+            found[k] = waiting.priced(found[k].recipe, prices) or replace(found[k], value=bounds[k])
             least = min(least, found[k].value)
     return tuple(found)

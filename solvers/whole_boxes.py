@@ -1,4 +1,9 @@
-"""Which rows about whole boxes an LP solution breaks: it buys parts of boxes wherever nothing forbids it."""
+"""Which rows about whole boxes an LP solution breaks: it buys parts of boxes wherever nothing forbids it.
+
+In one offer and slot an LP solution says how often each workload leaves which remainder of a box. If a mixture of whole
+plans has the same remainders, it begins at least so many boxes; the cheapest mixture is a small LP, whose dual is the
+row that says so (problems/rounding_up.py).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.fleet import Fleet, Variables, boxes_of
+from problems.model import Model
 from problems.recipes import Recipe
-from problems.rounding_up import Rounded, by_slot, worth_saying
+from problems.rounding_up import Rounded, boxes_begun, made_valid
+from solvers.solve import solve_lp
 
 SHORT_OF_A_BOX = 0.01
 """boxes by which the LP must be short before a row is added"""
-DRAWS = 8
-"""usages that are tried for a row"""
 ROWS_OF_A_SLOT = 8
 """inequalities that are said of one offer in one slot at most"""
+MOST_UNDECIDED = 24
+"""workloads with several remainders in an offer and slot; where more share boxes they fill them anyway"""
+DECIDED = 0.98
+"""share of one remainder from which on a workload is taken to have that one"""
+ELSEWHERE = 1e-4
+"""weight of remainders that the LP does not have: the row should say something of them too"""
 Own = tuple[str, str, str, int]
 Key = tuple[str, str, int, int]
 
@@ -35,10 +46,6 @@ class Picked:
 
     def mean(self, values: np.ndarray) -> np.ndarray:
         return self.sum(values) / max(self.weight, 1e-300)
-
-    def foremost(self, values: np.ndarray) -> np.ndarray:
-        """what the serving has that is picked most [slot]"""
-        return values[self.path.first_of_each_slot(-self.shares)]
 
 
 def parts_of_boxes(
@@ -61,53 +68,109 @@ def parts_of_boxes(
             for w, boxes in needed.items():
                 short = np.flatnonzero(boxes > has + SHORT_OF_A_BOX).tolist()
                 own |= {(kind, w, g, t) for t in short}
-            rounded |= _rounded(fleet, used, on, g, kind, has)
+            rounded |= _rounded(fleet, on, g, kind, has)
     return own - fleet.own_boxes, rounded
 
 
-def _rounded(
-    fleet: Fleet, used: list[Picked], on: list[Picked], g: str, kind: str, has: np.ndarray
-) -> dict[Key, Rounded]:
-    """The row of each slot that the LP breaks most, around what each workload uses in some path of the LP.
-
-    First in the path that it leans on most, then in paths drawn by their weights.
-    """
-    gpus = {id(p): p.path.gpus_on(g) if kind == "in-use" else p.path.firm_gpus_on(g) for p in on}
-    paths_of: dict[str, list[Picked]] = {}
-    for p in used:
-        for w in p.path.workloads:
-            paths_of.setdefault(w, []).append(p)
-    relevant = [*on, *(p for p in used if id(p) not in gpus and len(p.path.workloads) > 1)]
-    free = {
-        t: n
-        for t in range(len(has))
-        if (n := next((n for n in range(ROWS_OF_A_SLOT) if (kind, g, t, n) not in fleet.rounded), None)) is not None
-    }
+def _rounded(fleet: Fleet, on: list[Picked], g: str, kind: str, has: np.ndarray) -> dict[Key, Rounded]:
+    """The row of each slot that the LP breaks most."""
+    box, slots = fleet.offers[g].box, len(has)
+    shares: dict[str, np.ndarray] = {}
+    in_use = np.zeros(slots)
+    for p in on:
+        gpus = p.path.gpus_on(g) if kind == "in-use" else p.path.firm_gpus_on(g)
+        own = shares.setdefault(p.path.workloads[0], np.zeros((slots, box)))
+        np.add.at(own, (p.path.slot, gpus % box), p.shares)
+        in_use += p.sum(gpus)
+    for own in shares.values():
+        own[:, 0] += np.maximum(0.0, 1.0 - own.sum(axis=1))
+    possible = {w: _possible_remainders(fleet, w, g) for w in shares}
     found: dict[Key, Rounded] = {}
-    worst = np.full(len(has), SHORT_OF_A_BOX)
-    drawn = np.random.default_rng(len(fleet.rounded))
-    for draw in range(DRAWS if free else 0):
-        base: dict[str, np.ndarray] = {}
-        for w, paths in paths_of.items():
-            weights = np.array([p.weight for p in paths])
-            p = paths[
-                int(np.argmax(weights)) if draw == 0 else int(drawn.choice(len(paths), p=weights / weights.sum()))
-            ]
-            if id(p) in gpus and p.path.workloads[0] == w:
-                base[w] = p.foremost(gpus[id(p)])
-        cuts = {
-            (kind, g, t, n): cut
-            for t, n in free.items()
-            if (cut := worth_saying(kind, g, t, fleet.offers[g].box, {w: int(n[t]) for w, n in base.items()}))
-        }
-        short = -has
-        for rows in by_slot({(kind, g, t, 0): cut for (_, _, t, _), cut in cuts.items()}, len(has)).values():
-            for p in relevant:
-                own = gpus[id(p)] if id(p) in gpus else np.zeros(p.path.servings)
-                short = short + p.sum(rows.use(p.path.workloads, p.path.slot, own))
-        for key, cut in cuts.items():
-            t = key[2]
-            if cut.rhs + short[t] > worst[t]:
-                worst[t] = cut.rhs + short[t]
-                found[key] = cut
+    for t in range(slots):
+        number = next((n for n in range(ROWS_OF_A_SLOT) if (kind, g, t, n) not in fleet.rounded), None)
+        some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
+        spare = has[t] - in_use[t] / box
+        if number is None or not some or spare > boxes_begun(box).max() - SHORT_OF_A_BOX:
+            continue
+        parts = _parts(some, possible, box)
+        linear = np.arange(box) / box
+        begun = sum(float(share @ (parts[w] - linear)) for w, share in some.items()) if parts else 0.0
+        if begun > spare + SHORT_OF_A_BOX:
+            found[kind, g, t, number] = Rounded(kind, g, t, box, parts)
     return found
+
+
+def _possible_remainders(fleet: Fleet, workload: str, g: str) -> np.ndarray:
+    """Remainders of a box that a workload may leave: replicas of several GPUs leave few [remainder]."""
+    box = fleet.offers[g].box
+    each = [d.gpus_per_replica for pool in fleet.pools.values() if workload in pool.workloads
+            for d in pool.deployments if d.offer == g]  # fmt: skip
+    step = int(np.gcd.reduce([box, *each]))
+    return np.arange(box) % step == 0
+
+
+def _parts(shares: dict[str, np.ndarray], possible: dict[str, np.ndarray], box: int) -> dict[str, np.ndarray]:
+    """The parts that add up to most at these shares of remainders [remainder]; none where too many are undecided.
+
+    Workloads that leave one remainder for sure only shift the sum; what else they may leave is filled in afterwards.
+    """
+    linear = np.arange(box) / box
+    decided = {w: int(share.argmax()) for w, share in shares.items() if share.max() >= DECIDED}
+    undecided = {w: share for w, share in shares.items() if w not in decided}
+    if len(undecided) > MOST_UNDECIDED:
+        return {}
+    can = {w: possible[w] | (share > 0) for w, share in undecided.items()}
+    beyond = _most_beyond(undecided, can, boxes_begun(box)[(np.arange(box) + sum(decided.values())) % box])
+    if beyond is None:
+        return {}
+    for w, remainder in decided.items():
+        beyond[w] = np.where(np.arange(box) == remainder, 0.0, -np.inf)
+        can[w] = possible[w] | (shares[w] > 0)
+    return made_valid({w: beyond[w] + linear for w in shares}, can, box)
+
+
+def _most_beyond(
+    shares: dict[str, np.ndarray], can: dict[str, np.ndarray], begun: np.ndarray
+) -> dict[str, np.ndarray] | None:
+    """What remainders may have beyond their GPUs so that it adds up to most.
+
+    max sum_w,r shares[w][r] beyond[w][r]  with  together[k][s] >= together[k-1][s-r] + beyond[k][r]  for all k, r, s
+    and together[last][s] no more than what is left of the box that a sum s begins.
+    """
+    if not shares:
+        return {}
+    box, n = len(begun), len(shares)
+    beyond = np.arange(n * box).reshape(n, box)
+    together = n * box + np.arange(n * box).reshape(n, box)
+    cost = np.zeros(2 * n * box)
+    upper = np.full(2 * n * box, 2.0)
+    upper[together[-1]] = begun
+    columns, values, lengths = [], [], []
+    for k, (w, share) in enumerate(shares.items()):
+        cost[beyond[k]] = -np.where(can[w], share + ELSEWHERE, 0.0)
+        r, s = (a.ravel() for a in np.meshgrid(np.flatnonzero(can[w]), np.arange(box), indexing="ij"))
+        if k == 0:
+            r = s = np.flatnonzero(can[w])
+            terms = [together[0][s], beyond[0][r]]
+        else:
+            terms = [together[k][s], together[k - 1][(s - r) % box], beyond[k][r]]
+        columns.append(np.stack(terms, axis=1).ravel())
+        values.append(np.tile([1.0, -1.0, -1.0][: len(terms)], len(r)))
+        lengths += [len(terms)] * len(r)
+    model = Model(
+        cost=cost,
+        lower=np.full(2 * n * box, -2.0),
+        upper=upper,
+        integer=np.zeros(2 * n * box, dtype=bool),
+        starts=np.r_[0, np.cumsum(lengths)],
+        indices=np.concatenate(columns),
+        values=np.concatenate(values),
+        row_lower=np.zeros(len(lengths)),
+        row_upper=np.full(len(lengths), np.inf),
+        column_keys=tuple(("column", k) for k in range(2 * n * box)),
+        row_keys=tuple(("row", k) for k in range(len(lengths))),
+    )
+    lp = solve_lp(model)
+    if lp.x is None:
+        return None
+    return {w: np.where(can[w], lp.x[beyond[k]], -np.inf) for k, w in enumerate(shares)}

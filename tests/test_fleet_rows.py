@@ -98,13 +98,13 @@ def small_fleet(family: Family | None = None) -> Fleet:
     fleet = small_case().fleet
     if family is used_offers_are_charged:
         return replace(fleet, boxes_in_parts=True)
-    around = {"batch": 3, "chat": 2, "nightly": 2}
+    parts = {"batch": np.array([-0.5, 0.0, 0.5, 0.5]), "chat": np.array([0.0, 0.0, 0.5, 1.0])}
     return replace(
         fleet,
         own_boxes=frozenset(
             {("in-use", "chat", "quad", 0), ("in-use", "batch", "quad", 1), ("firm", "chat", "quad", 0)}
         ),
-        rounded={(kind, "quad", 1, 0): Rounded(kind, "quad", 1, 4, around) for kind in ("in-use", "firm")},
+        rounded={(kind, "quad", 1, 0): Rounded(kind, "quad", 1, 4, parts) for kind in ("in-use", "firm")},
     )
 
 

@@ -21,8 +21,9 @@ from problems.pricing import Priced
 from problems.recipes import Recipe
 from problems.staffing import Staffing
 from solvers import fleet_solver
-from solvers.column_generation import ColumnGeneration, Generated, _most_to_pay, dual_bound_of
+from solvers.column_generation import ColumnGeneration, Generated
 from solvers.fleet_solver import FleetSolution, Options, Outcome, _still_possible, solve_fleet
+from solvers.paying import dual_bound_of, most_to_pay
 
 SEEDS = [*range(180), 378, 541, 1719]
 """the rest: cases that have gone wrong before"""
@@ -167,14 +168,14 @@ def test_the_bound_holds_at_any_prices(seed: int) -> None:
     generation = Rounds(case.fleet).generation
     if generation.run(0.05).feasible is False:
         return
-    model, _ = master(replace(generation.fleet, recipes=tuple(generation.paths)))
+    model, _ = master(replace(generation.fleet, recipes=tuple(generation.paths.held)))
     rng = np.random.default_rng(seed)
     for spread in (0.0, 0.1, 0.5, 1.0, 1.0):
         duals = {key: usd * float(rng.uniform(1 - spread, 1 + spread)) for key, usd in generation.anchor.items()}
         priced = generation._price(duals, generation.fleet.recipes)
-        paid = _most_to_pay(generation.fleet, priced)
+        paid = most_to_pay(generation.fleet, priced)
         left = generation.mixes.find(generation._prices(duals), paid, 0.0, most=0).least_left
-        bound = dual_bound_of(model, duals, _most_to_pay(generation.fleet, priced, left))
+        bound = dual_bound_of(model, duals, most_to_pay(generation.fleet, priced, left))
         assert bound <= truth.objective * (1 + 1e-9)
 
 

@@ -12,11 +12,13 @@ from problems.fleet import Fleet, Offer
 from problems.pools import Deployment, Pool
 from problems.pricing import Prices, fixed_value, price_recipe, serving_values, settled_path
 from problems.recipes import Recipe
+from problems.singles import COARSE_FRAC, FINE_COUNTS, _counts_up_to
 from problems.staffing import Staffing
-from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration, list_prices
+from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
 from solvers.fleet_solver import solve_fleet
 from solvers.improving import improved, with_other_commitments
 from solvers.incumbent import each_by_itself, limits_are_kept
+from solvers.paying import list_prices
 from solvers.routing import work_moved
 from solvers.waiting import WaitingWork, with_waiting_work_settled
 
@@ -61,6 +63,59 @@ def test_the_value_is_below_every_path_and_above_both_quick_bounds(seed: int) ->
             for path in (path for path in paths if path is not None):
                 cost = float(serving_values(fleet, path, prices).sum()) + fixed_value(fleet, path, prices)
                 assert exact.value <= cost + rounding
+
+
+def can_do_the_work(recipe: Recipe) -> bool:
+    largest = recipe.uses[0].load[recipe.first_of_each_slot(-recipe.uses[0].load)]
+    return recipe.deferral is not None and work_moved(recipe.deferral, largest) is not None
+
+
+def value_of(fleet: Fleet, recipe: Recipe, prices: Prices) -> float:
+    priced = WaitingWork(fleet).priced(recipe, prices)
+    assert priced is not None
+    return priced.value
+
+
+@pytest.mark.parametrize("seed", WAITING)
+def test_a_plan_with_a_serving_costs_no_less_than_its_bound(seed: int) -> None:
+    """The recipe with all other servings of a slot left out is no cheaper than the bound says."""
+    fleet, rng = lever_case(seed).case.fleet, np.random.default_rng(seed)
+    for recipe in [r for r in waiting_recipes(fleet) if can_do_the_work(r)][:2]:
+        prices = changed(list_prices(fleet), rng)
+        priced = WaitingWork(fleet).priced(recipe, prices)
+        assert priced is not None
+        for k in rng.choice(recipe.servings, min(6, recipe.servings), replace=False):
+            others = (recipe.slot != recipe.slot[k]) | (np.arange(recipe.servings) == k)
+            with_it = recipe.only(others)
+            if can_do_the_work(with_it):
+                assert priced.with_serving[k] <= value_of(fleet, with_it, prices) + 1e-5 * (1 + abs(priced.value))
+
+
+@pytest.mark.parametrize("seed", WAITING)
+def test_counts_that_are_not_tried_cost_no_less_than_is_said(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few counts that are tried, and of all: the first have the lower value, and say so of plans with others."""
+    every = {recipe.key: recipe for recipe in waiting_recipes(lever_case(seed).case.fleet)}
+    monkeypatch.setattr("problems.singles.FINE_COUNTS", 0)
+    monkeypatch.setattr("problems.singles.COARSE_FRAC", 1.5)
+    fleet, rng = lever_case(seed).case.fleet, np.random.default_rng(seed)
+    for coarse in waiting_recipes(fleet)[:3]:
+        recipe = every[coarse.key]
+        if not can_do_the_work(recipe):
+            continue
+        for _ in range(3):
+            prices = changed(list_prices(fleet), rng)
+            value = value_of(fleet, recipe, prices)
+            assert value_of(fleet, coarse, prices) <= value + 1e-6 * (1 + abs(value))
+            assert price_recipe(fleet, coarse, prices).value <= value + 1e-6 * (1 + abs(value))
+
+
+def test_counts_are_close_where_work_is_done_and_further_apart_beyond() -> None:
+    assert _counts_up_to(5).tolist() == [0, 1, 2, 3, 4, 5]
+    counts = _counts_up_to(2000)
+    assert counts[: FINE_COUNTS + 1].tolist() == list(range(FINE_COUNTS + 1))
+    assert counts[-1] == 2000
+    assert (np.diff(counts) <= np.maximum(1, counts[:-1] * COARSE_FRAC)).all()
+    assert len(counts) < 200
 
 
 @pytest.mark.parametrize("seed", WAITING[:10])

@@ -1,8 +1,8 @@
-"""The frontier of a case: the best plan at each budget, from one formulation and one search that goes on.
+"""The frontier of a case: the best plan at each budget, from one formulation and one search for all of them.
 
-A budget moves one number of the program. So recipes are written down once; the search without a budget is made once;
-and each budget begins with the columns, the rows and the plan of the one before. What is proved at a larger budget
-holds at a smaller one, and a plan for a smaller budget is one for a larger: that makes the frontier monotone.
+A budget moves one number of the program. So recipes are written down once, the search without a budget is made once,
+and all budgets share prices, columns, rows and plans (solvers/frontier.py). What is proved at a larger budget holds at
+a smaller one, and a plan for a smaller budget is one for a larger: that makes the frontier monotone.
 """
 
 from __future__ import annotations
@@ -18,15 +18,9 @@ from planner.pipeline import verified
 from planner.plan import Plan
 from planner.slots import slots_of
 from planner.why.changes import with_limits
-from problems.fleet import Fleet
-from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
-from solvers.fleet_solver import FleetSolution, Options, Outcome, Progress, outcome_of, solve_fleet
-from solvers.incumbent import Incumbent, cost_by_month, limits_are_kept
-from solvers.known import Known, known_from
-from solvers.thrift import within_budget
-
-SHAPE_FRAC = 0.02
-"""how near to the LP the first look at the frontier comes"""
+from solvers.fleet_solver import FleetSolution, Options, Outcome, Progress, solve_fleet
+from solvers.frontier import BudgetSearch
+from solvers.incumbent import cost_by_month
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +49,7 @@ class Frontier:
         self.candidates = enumerate_candidates(self.case)
         self.fleet = formulate(self.case, self.candidates, self.slots)
         self._free: FleetSolution | None = None
-        self._shapes: dict[tuple[float, ...], tuple[list[float | None], Known]] = {}
+        self._searches: dict[tuple[float, ...], BudgetSearch] = {}
 
     def free(self) -> FleetSolution:
         """The best plan without any budget."""
@@ -69,84 +63,26 @@ class Frontier:
     def shape(self, budgets: Sequence[float]) -> list[float | None]:
         """A lower bound on cost + penalty at each budget, by the LP: the shape of the frontier, at once.
 
-        None where no plan can keep the budget. Its columns are not lost: the exact search begins with them.
+        None where no plan can keep the budget. Nothing of it is lost: the plans begin with it.
         """
-        return self._shaped(budgets)[0]
-
-    def _shaped(self, budgets: Sequence[float]) -> tuple[list[float | None], Known]:
-        """The shape and what is known afterwards; the same whoever asks first, so that plans do not depend on that."""
-        key = tuple(budgets)
-        if key not in self._shapes:
-            self._shapes[key] = self._shape(budgets)
-        return self._shapes[key]
-
-    def _shape(self, budgets: Sequence[float]) -> tuple[list[float | None], Known]:
-        least: dict[float, float | None] = {}
-        free = self.free()
-        known = free.known
-        near = min(SHAPE_FRAC, max(self.options.gap_frac / 4, CONVERGED_FRAC))
-        for budget in sorted(set(budgets), reverse=True):
-            fleet = known.given_to(replace(self.fleet, budget_usd_per_month=budget))
-            if free.best is not None and limits_are_kept(fleet, free.best):
-                least[budget] = free.bound_usd_per_month
-                continue
-            generation = ColumnGeneration(fleet, lambda n, bound: None, known=known.paths)
-            found = generation.run(near)
-            known = known_from(generation)
-            least[budget] = None if found.feasible is False else max(found.bound, free.bound_usd_per_month)
-        return [least[budget] for budget in budgets], known
+        bounds = self._search(budgets).shape()
+        return [bounds[budget] for budget in budgets]
 
     def plans(self, budgets: Sequence[float]) -> list[BudgetPlan]:
         """In the order of `budgets`; each proved within the gap as far as the search's limits allow."""
-        found: dict[float, FleetSolution] = {}
-        before: FleetSolution | None = None
-        bounds, known = self._shaped(budgets) if len(set(budgets)) > 1 else ([None], self.free().known)
-        least = dict(zip(budgets, bounds, strict=True))
-        for budget in sorted(set(budgets)):
-            before, known = self._solved(budget, before, known, least[budget])
-            found[budget] = before
-        proved = 0.0
-        for budget in sorted(found, reverse=True):
-            found[budget].raise_bound(proved)
-            proved = found[budget].bound_usd_per_month
-            if found[budget].best is not None:
-                found[budget].outcome = outcome_of(found[budget], self.options)
+        found = self._search(budgets).solutions()
         chosen: dict[float, BudgetPlan] = {}
         last: BudgetPlan | None = None
         for budget in sorted(found):
             last = chosen[budget] = self._kept(budget, found[budget], last)
         return [chosen[budget] for budget in budgets]
 
-    def _solved(
-        self, budget: float, before: FleetSolution | None, known: Known, bound: float | None
-    ) -> tuple[FleetSolution, Known]:
-        """The search at one budget, with all that the others know; the plan of a smaller budget holds here too."""
-        fleet = replace(self.fleet, budget_usd_per_month=budget)
-        free, start = self.free(), before.best if before else None
-        at_once = self._at_once(fleet, start, bound)
-        if at_once is not None:
-            return at_once, known
-        solution = solve_fleet(fleet, self.options, self.on_progress, replace(known, start=start, free=free))
-        if solution.outcome is Outcome.INTERRUPTED:
-            raise KeyboardInterrupt  # what is not proved is no point of a frontier
-        if solution.known.paths:
-            known = replace(solution.known, start=None, free=None)
-        better = replace(solution)
-        if start is not None and start.objective < solution.objective:
-            better.best = start
-        return better, known
-
-    def _at_once(self, fleet: Fleet, start: Incumbent | None, bound: float | None) -> FleetSolution | None:
-        """Without a search, where a plan in closed form is near enough to what the LP proves."""
-        fits = self.free().best is not None and limits_are_kept(fleet, self.free().best)  # type: ignore[arg-type]
-        if fits or bound is None or any(pool.window is not None for pool in fleet.pools.values()):
-            return None
-        plans = [p for p in (start, within_budget(fleet, None)) if p is not None]
-        if not plans:
-            return None
-        best = min(plans, key=lambda plan: plan.objective)
-        solution = FleetSolution(Outcome.WITHIN_GAP, best, bound)
-        return solution if solution.gap_frac <= self.options.gap_frac else None
+    def _search(self, budgets: Sequence[float]) -> BudgetSearch:
+        """One for all that is asked about these budgets, and no other: plans do not depend on what was asked before."""
+        key = tuple(sorted(set(budgets)))
+        if key not in self._searches:
+            self._searches[key] = BudgetSearch(self.fleet, self.free(), key, self.options, self.on_progress)
+        return self._searches[key]
 
     def _kept(self, budget: float, solution: FleetSolution, smaller: BudgetPlan | None) -> BudgetPlan:
         """The plan of a budget; that of a smaller one stays where it answers more and is as good within the gap."""

@@ -1,0 +1,55 @@
+"""What prices prove at every budget.
+
+A bound by weak duality is linear in the limits of the rows: each counts with its dual. The prices themselves, and what
+they pay for the workloads, do not know the budget. So a bound at one budget is a bound at every other: another dollar a
+month lowers it by what the prices say a dollar of budget is worth. The least cost is convex in the budget as far as the
+LP can tell, and these lines touch it from below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from problems.model import Model
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """A lower bound on cost + penalty of every plan within a budget, whatever the budget."""
+
+    budget_usd_per_month: float
+    """where it was found"""
+    usd_per_month: float
+    """the bound there"""
+    usd_per_usd: float
+    """how it changes with the budget: zero or less"""
+
+    def within(self, budget_usd_per_month: float) -> float:
+        return self.usd_per_month + self.usd_per_usd * (budget_usd_per_month - self.budget_usd_per_month)
+
+
+def tangent_of(model: Model, duals: dict[tuple, float], bound_usd_per_month: float) -> Tangent:
+    """The line of a bound that the dual prices of a master's rows prove."""
+    rows = [r for r, key in enumerate(model.row_keys) if key[0] == "budget"]
+    worth = sum(min(duals.get(model.row_keys[r], 0.0), 0.0) for r in rows)
+    budget = float(model.row_upper[rows[0]]) if rows else 0.0
+    return Tangent(budget, bound_usd_per_month, worth)
+
+
+def proved_within(tangents: Iterable[Tangent], budget_usd_per_month: float) -> float:
+    """The best bound that any of the lines gives at a budget."""
+    return max((tangent.within(budget_usd_per_month) for tangent in tangents), default=-np.inf)
+
+
+def scaled(duals: dict[tuple, float], factor: float, months: int) -> dict[tuple, float]:
+    """Prices where every dollar weighs so many times as much.
+
+    A dollar weighs 1, and what the budgets' duals add to that. So a purchase that pays at some prices pays at these.
+    """
+    return {
+        key: factor * dual - (factor - 1) / months if key[0] == "budget" else factor * dual
+        for key, dual in duals.items()
+    }
