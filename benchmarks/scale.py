@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,7 @@ MEDIUM = ("gpt-oss-120b", "qwen3-32b")
 SMALL = ("llama-3.1-8b", "qwen2.5-7b", "mistral-7b-v0.3", "qwen3-14b")
 SIZES = ((LARGE, 5.5, 6.5), (SMALL, 5.7, 7.0), (LARGE, 5.5, 6.5), (SMALL, 5.7, 7.0), (MEDIUM, 5.5, 6.5))
 """models, and the powers of ten between which their requests a day lie; workloads take one after the other"""
+LOOK_EVERY_S = 0.2
 GPUS = ("l4", "a10g", "l40s", "a100-80gb", "h100", "h200")
 
 
@@ -90,13 +94,13 @@ def default_time_limit_s(workloads: int) -> float:
 
 def measured(workloads: int, seed: int, solver: Any, time_limit_s: float | None, textbook: bool) -> dict[str, Any]:
     started = time.monotonic()
-    case = generated_case(workloads, seed)
-    fleet = formulate(case, enumerate_candidates(case), slots_of(case))
-    formulated = time.monotonic()
-    limit_s = (time_limit_s or default_time_limit_s(workloads)) - (formulated - started)
-    solution = solve_fleet(fleet, Options(solver=solver, time_limit_s=max(1.0, limit_s)))
+    with PeakMemory() as memory:
+        case = generated_case(workloads, seed)
+        fleet = formulate(case, enumerate_candidates(case), slots_of(case))
+        formulated = time.monotonic()
+        limit_s = (time_limit_s or default_time_limit_s(workloads)) - (formulated - started)
+        solution = solve_fleet(fleet, Options(solver=solver, time_limit_s=max(1.0, limit_s)))
     seconds = time.monotonic() - started
-    peak_mib = _peak_mib()
     result = {
         "workloads": workloads,
         "seed": seed,
@@ -112,7 +116,7 @@ def measured(workloads: int, seed: int, solver: Any, time_limit_s: float | None,
         "gap_frac": solution.gap_frac,
         "gpu_share_frac": _gpu_share(fleet, solution),
         "boxes_of_several_gpus_at_peak": _boxes_of_several_gpus(fleet, solution),
-        "peak_mib": peak_mib,
+        "peak_mib": memory.peak_mib(),
     }
     if textbook:
         result["textbook"] = solve_textbook(fleet, solver, TIMES_OUR_SECONDS * seconds)
@@ -138,10 +142,40 @@ def _boxes_of_several_gpus(fleet: Fleet, solution: FleetSolution) -> dict[str, i
     return {g: n for g, n in boxes.items() if n}
 
 
-def _peak_mib() -> int:
-    """Of this process, plus the largest of the solvers that it ran as children."""
-    kib = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return round(kib / 1024)
+class PeakMemory:
+    """The most that this process and the solvers it runs hold at one time, looked up now and then.
+
+    What the system says of finished children will not do: it counts this process too, from which they are forked.
+    """
+
+    def __enter__(self) -> PeakMemory:
+        self.mib, self._over = 0.0, threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_EVERY_S):
+            children = Path(f"/proc/self/task/{os.getpid()}/children")
+            pids = ["self", *(children.read_text().split() if children.exists() else ())]
+            self.mib = max(self.mib, sum(_resident_mib(Path("/proc") / pid / "status") for pid in pids))
+
+    def peak_mib(self) -> int:
+        own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return round(max(self.mib, own))
+
+
+def _resident_mib(status: Path) -> float:
+    """Nothing where a child is gone, or the system has no such file."""
+    try:
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+    except (OSError, StopIteration):
+        return 0.0
+    return int(line.split()[1]) / 1024
 
 
 def main() -> None:

@@ -135,7 +135,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         _keep_small(self, "slot")
-        for name in ("penalty_usd_per_h", "shed_frac"):
+        for name in ("usd_per_h", "penalty_usd_per_h", "shed_frac"):
             values = getattr(self, name)
             if not values.any():
                 object.__setattr__(self, name, np.broadcast_to(np.zeros(1), values.shape))

@@ -28,7 +28,7 @@ from solvers.result import Status
 from solvers.solve import solve_lp, solve_lp_centrally
 from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
-from solvers.whole_boxes import Picked, parts_of_boxes
+from solvers.whole_boxes import Picked, Quiet, parts_of_boxes
 
 MAX_ROUNDS = 100
 NOTHING_UNSERVED = 1e-7
@@ -37,7 +37,8 @@ NEAR_FRAC = 0.3
 FIRST_PATHS = 3
 """of each pool, to begin with"""
 PATHS_PER_WORKLOAD_AND_ROUND = 6
-MIXES_PER_WORKLOAD_AND_ROUND = 8
+MIXES_OF_A_ROUND, FEWEST_OF_A_POOL, MOST_OF_A_POOL = 2400, 3, 8
+"""mixes that are written down at a time, shared among the pools: they are most of what a large case has in memory"""
 BEFORE_SHARPENING_FRAC = 0.02
 """near enough to begin with rows about whole boxes, which move the prices anyway"""
 ROUNDS_BETWEEN_MIXES = 6
@@ -104,6 +105,7 @@ class ColumnGeneration:
         self._settled: tuple[tuple[Recipe, ...], np.ndarray] | None = None
         self.sharpening = False
         """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others"""
+        self.quiet: Quiet = {}
         self.bound = self.bound_at_prices = -np.inf
         self.model: Model | None = None
         """of the last bound"""
@@ -221,7 +223,7 @@ class ColumnGeneration:
 
     def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
         """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
-        own, rounded = parts_of_boxes(self.fleet, picked, v, x)
+        own, rounded = parts_of_boxes(self.fleet, picked, v, x, self.quiet)
         self.fleet = replace(self.fleet, own_boxes=self.fleet.own_boxes | own, rounded=self.fleet.rounded | rounded)
         return bool(own or rounded)
 
@@ -255,7 +257,8 @@ class ColumnGeneration:
         """Whatever costs less than the best prices pay; a bound on all plans comes of it either way."""
         before = self.paid
         overlooked = self._price_all()
-        left, new = self._find_mixes(0.0, MIXES_PER_WORKLOAD_AND_ROUND)
+        share = MIXES_OF_A_ROUND // max(1, len(self.mixes.pools))
+        left, new = self._find_mixes(0.0, min(max(share, FEWEST_OF_A_POOL), MOST_OF_A_POOL))
         of_written = most_to_pay(self.fleet, self.priced)
         self.bound_of_written = dual_bound_of(model, self.anchor, of_written)
         self.paid = most_to_pay(self.fleet, self.priced, left)

@@ -228,7 +228,8 @@ def _search(
         if generated.feasible is False:
             solution.outcome = Outcome.FEASIBLE if solution.best is not None else Outcome.INFEASIBLE
             return
-        hopeless = _count_possible(generation, solution) > HOPELESS * MOST_SERVINGS
+        possible = _count_possible(generation, solution)
+        hopeless = possible > HOPELESS * MOST_SERVINGS
         if first and not hopeless:
             continue
         before = time.monotonic()
@@ -238,7 +239,7 @@ def _search(
             if not (hopeless and rounded):
                 _round_and_improve(generation, generated, options, solution, until)
                 rounded = True
-            if hopeless:
+            if possible > MOST_SERVINGS:
                 _shake(generated, options, solution, min(until, before + SHAKING_S))
         _spent(solution, "rounding", before)
         if solution.gap_frac <= options.gap_frac:
@@ -283,7 +284,7 @@ def _round_and_improve(
 def _shake(generated: Generated, options: Options, solution: FleetSolution, until: float) -> None:
     if solution.best is not None and solution.gap_frac > options.gap_frac:
         near = worth_shaking(generated.fleet, generated.priced, solution.best)
-        _offer(solution, shaken(near, solution.best, until))
+        _offer(solution, shaken(near, solution.best, until, seed=generated.rounds))
 
 
 def _without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
@@ -302,8 +303,10 @@ def _without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
             continue
         if len(np.unique(recipe.slot[allowed])) < len(fleet.slot_hours):
             continue
-        left = recipe if allowed.all() else replace(recipe.only(allowed), between=recipe.between)
-        deferral = left.deferral
+        left, deferral = recipe, recipe.deferral
+        if not allowed.all():
+            left = recipe.only(allowed)
+            left = left if deferral is not None else replace(left, between=recipe.between)
         if deferral is None or allowed.all() or work_moved(deferral, _largest_load(left)) is not None:
             yield left
 

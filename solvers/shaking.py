@@ -20,7 +20,7 @@ from solvers.column_generation import by_pool_and_value
 from solvers.improving import improved, put_back
 from solvers.incumbent import Incumbent
 
-MOST_IN_VAIN = 80
+MOST_IN_VAIN = 200
 """shakes in a row that save nothing before it is enough"""
 MOST_LEAVE = 4
 NOISE = 0.04
@@ -32,9 +32,9 @@ NEAR_FRAC = 0.01
 """of the cost of a plan: servings dearer than that beside the cheapest of their slot are left aside"""
 
 
-def shaken(fleet: Fleet, plan: Incumbent, until: float) -> Incumbent:
+def shaken(fleet: Fleet, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
     """The best plan found until then, or until nothing was gained for long."""
-    drawn = np.random.default_rng(len(plan.paths))
+    drawn = np.random.default_rng(seed)
     large = sorted(g for g in fleet.recipes_on if fleet.offers[g].box > 1 and fleet.offers[g].reserved_usd_per_h)
     best = now = plan
     in_vain = 0

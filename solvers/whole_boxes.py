@@ -25,10 +25,14 @@ MOST_UNDECIDED = 24
 """workloads with several remainders in an offer and slot; where more share boxes they fill them anyway"""
 DECIDED = 0.98
 """share of one remainder from which on a workload is taken to have that one"""
+QUIET_ROUNDS = 3
+"""that a slot is passed over after nothing was found there"""
 ELSEWHERE = 1e-4
 """weight of remainders that the LP does not have: the row should say something of them too"""
 Own = tuple[str, str, str, int]
 Key = tuple[str, str, int, int]
+Quiet = dict[tuple[str, str, int], int]
+"""(in-use or firm, offer, slot) -> calls that pass it over"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +53,14 @@ class Picked:
 
 
 def parts_of_boxes(
-    fleet: Fleet, picked: list[Picked], v: Variables, x: np.ndarray
+    fleet: Fleet, picked: list[Picked], v: Variables, x: np.ndarray, quiet: Quiet | None = None
 ) -> tuple[set[Own], dict[Key, Rounded]]:
-    """Workloads that get less than their own boxes, and offers that sell less than workloads together begin."""
+    """Workloads that get less than their own boxes, and offers that sell less than workloads together begin.
+
+    `quiet` remembers from call to call where there was nothing to say, and so much longer nobody looks there.
+    """
+    quiet = {} if quiet is None else quiet
+    quiet.update({where: left - 1 for where, left in quiet.items() if left})
     own: set[Own] = set()
     rounded: dict[Key, Rounded] = {}
     slots = len(fleet.slot_hours)
@@ -68,11 +77,11 @@ def parts_of_boxes(
             for w, boxes in needed.items():
                 short = np.flatnonzero(boxes > has + SHORT_OF_A_BOX).tolist()
                 own |= {(kind, w, g, t) for t in short}
-            rounded |= _rounded(fleet, on, g, kind, has)
+            rounded |= _rounded(fleet, on, g, kind, has, quiet)
     return own - fleet.own_boxes, rounded
 
 
-def _rounded(fleet: Fleet, on: list[Picked], g: str, kind: str, has: np.ndarray) -> dict[Key, Rounded]:
+def _rounded(fleet: Fleet, on: list[Picked], g: str, kind: str, has: np.ndarray, quiet: Quiet) -> dict[Key, Rounded]:
     """The row of each slot that the LP breaks most."""
     box, slots = fleet.offers[g].box, len(has)
     shares: dict[str, np.ndarray] = {}
@@ -90,13 +99,16 @@ def _rounded(fleet: Fleet, on: list[Picked], g: str, kind: str, has: np.ndarray)
         number = next((n for n in range(ROWS_OF_A_SLOT) if (kind, g, t, n) not in fleet.rounded), None)
         some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
         spare = has[t] - in_use[t] / box
-        if number is None or not some or spare > boxes_begun(box).max() - SHORT_OF_A_BOX:
+        filled = spare > boxes_begun(box).max() - SHORT_OF_A_BOX
+        if number is None or not some or filled or quiet.get((kind, g, t)):
             continue
         parts = _parts(some, possible, box)
         linear = np.arange(box) / box
         begun = sum(float(share @ (parts[w] - linear)) for w, share in some.items()) if parts else 0.0
         if begun > spare + SHORT_OF_A_BOX:
             found[kind, g, t, number] = Rounded(kind, g, t, box, parts)
+        else:
+            quiet[kind, g, t] = QUIET_ROUNDS
     return found
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from fleets import Case
+from oracle.brute_force import brute_force
 from oracle.cases import lever_case
 
 from problems.deferring import counts_with_room
@@ -15,7 +18,7 @@ from problems.recipes import Recipe
 from problems.singles import COARSE_FRAC, FINE_COUNTS, _counts_up_to
 from problems.staffing import Staffing
 from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
-from solvers.fleet_solver import solve_fleet
+from solvers.fleet_solver import Options, Outcome, solve_fleet
 from solvers.improving import improved, with_other_commitments
 from solvers.incumbent import each_by_itself, limits_are_kept
 from solvers.paying import list_prices
@@ -107,6 +110,20 @@ def test_counts_that_are_not_tried_cost_no_less_than_is_said(seed: int, monkeypa
             value = value_of(fleet, recipe, prices)
             assert value_of(fleet, coarse, prices) <= value + 1e-6 * (1 + abs(value))
             assert price_recipe(fleet, coarse, prices).value <= value + 1e-6 * (1 + abs(value))
+
+
+@pytest.mark.parametrize("seed", WAITING)
+def test_a_proof_over_few_counts_holds_for_all(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits and all: neither is the plan cheaper than the optimum, nor what is proved above it."""
+    best = brute_force(lever_case(seed).case).objective
+    monkeypatch.setattr("problems.singles.FINE_COUNTS", 0)
+    monkeypatch.setattr("problems.singles.COARSE_FRAC", 1.5)
+    solution = solve_fleet(lever_case(seed).case.fleet, Options(gap_frac=1e-6, time_limit_s=20.0))
+    assert solution.bound_usd_per_month <= best * (1 + 1e-6)
+    if solution.best is not None:
+        assert solution.objective >= best * (1 - 1e-6)
+    else:
+        assert best == math.inf or solution.outcome is Outcome.NOT_FOUND
 
 
 def test_counts_are_close_where_work_is_done_and_further_apart_beyond() -> None:
