@@ -22,7 +22,8 @@ from planner.plan import Plan
 from planner.slots import slots_of
 from planner.whatif.budgets import Frontier
 from planner.why.changes import with_limits
-from solvers.fleet_solver import Options, solve_fleet
+from solvers.fleet_solution import Options
+from solvers.fleet_solver import solve_fleet
 
 TARGET = 4
 

@@ -23,7 +23,8 @@ import numpy as np
 from problems.fleet import HOURS_PER_MONTH, Offer, fleet_of
 from problems.pools import Deployment, Pool
 from problems.staffing import Staffing
-from solvers.fleet_solver import Options, solve_fleet
+from solvers.fleet_solution import Options
+from solvers.fleet_solver import solve_fleet
 from solvers.solve import SolverName
 
 NO_MARGIN = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=1.0, min_replicas=1)

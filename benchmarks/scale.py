@@ -25,7 +25,8 @@ from planner.case import Case
 from planner.formulation import formulate
 from planner.slots import slots_of
 from problems.fleet import Fleet
-from solvers.fleet_solver import FleetSolution, Options, solve_fleet
+from solvers.fleet_solution import FleetSolution, Options
+from solvers.fleet_solver import solve_fleet
 
 LARGE = ("llama-3.3-70b", "qwen2.5-72b", "mixtral-8x22b", "qwen3-235b-a22b")
 MEDIUM = ("gpt-oss-120b", "qwen3-32b")

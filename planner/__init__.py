@@ -28,7 +28,7 @@ _WHERE = {
     "Case": "planner.case",
     "InputError": "planner.complaints",
     "Infeasible": "planner.complaints",
-    "Options": "solvers.fleet_solver",
+    "Options": "solvers.fleet_solution",
 }
 
 __all__ = sorted(_WHERE)

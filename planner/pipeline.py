@@ -19,7 +19,8 @@ from planner.plan import Plan
 from planner.slots import slots_of
 from planner.why.remedies import explain_infeasibility
 from problems.fleet import Fleet
-from solvers.fleet_solver import Options, Outcome, Progress, solve_fleet
+from solvers.fleet_solution import Options, Outcome, Progress
+from solvers.fleet_solver import solve_fleet
 
 
 class BrokenPlan(RuntimeError):

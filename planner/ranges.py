@@ -14,7 +14,8 @@ from problems.fleet import Fleet
 from problems.pools import Pool
 from problems.recipes import Recipe
 from problems.singles import recipes_of
-from solvers.fleet_solver import Options, solve_fleet
+from solvers.fleet_solution import Options
+from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import Incumbent
 
 QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, time_limit_s=20.0)

@@ -17,33 +17,30 @@ finds a much better U, and with that the next selection is small.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from problems.dominance import without_beaten_recipes
 from problems.fleet import Fleet, master
-from problems.pricing import Priced
-from problems.recipes import Recipe
 from solvers.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.columns import as_start, from_solution
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
 from solvers.improving import built_up, improved, with_fewer_offers, with_other_commitments
 from solvers.incumbent import Incumbent, each_by_itself, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.known import NOTHING, Known, known_from
 from solvers.result import Status
 from solvers.rounding import rounded_plan
-from solvers.routing import flows_of, work_moved
+from solvers.routing import flows_of
 from solvers.shaking import shaken, worth_shaking
-from solvers.solve import SolverName, solve_mip
+from solvers.solve import solve_mip
 from solvers.tangents import proved_within
 from solvers.thrift import within_budget
+from solvers.what_matters import MOST_SERVINGS, count_possible, still_possible, without_what_limits_forbid
 
 TOLERANCES = (5e-3, 1e-3, CONVERGED_FRAC)
 """how near to the LP the bound comes before each mixed-integer program; a better plan at hand makes the next smaller"""
-MOST_SERVINGS = 12_000
-"""servings that the mixed-integer program is given at most"""
 HOPELESS = 3
 """times as many servings left out as taken, and the program would prove nothing"""
 FEW_SERVINGS = 1_500
@@ -64,69 +61,6 @@ FIRST_PLANS_FRAC = 0.45
 """share of the time left that plans may take before rows about whole boxes are looked for"""
 SHAKING_S = 120.0
 """the most that workloads are taken out and put back for"""
-
-
-class Outcome(StrEnum):
-    OPTIMAL = "optimal"
-    """no cheaper plan exists, within two millionths of its cost"""
-    WITHIN_GAP = "within-gap"
-    """proved within the gap that was asked for"""
-    FEASIBLE = "feasible"
-    """a plan that holds, with the gap that was reached when a limit stopped the search"""
-    INTERRUPTED = "interrupted"
-    INFEASIBLE = "infeasible"
-    """proved: no plan meets the limits"""
-    NOT_FOUND = "not-found"
-    """no plan was found within the limits of the search, nor proved impossible"""
-
-
-@dataclass(frozen=True)
-class Options:
-    solver: SolverName = "cbc"
-    gap_frac: float = 0.001
-    time_limit_s: float | None = None
-    node_limit: int = 20_000
-
-
-@dataclass(frozen=True)
-class Progress:
-    phase: str
-    best_usd_per_month: float | None
-    bound_usd_per_month: float | None
-
-
-@dataclass(eq=False)
-class FleetSolution:
-    """The best plan found so far and what is proved about it."""
-
-    outcome: Outcome = Outcome.FEASIBLE
-    best: Incumbent | None = None
-    bound_usd_per_month: float = 0.0
-    rounds: int = 0
-    columns: int = 0
-    servings_left_out: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    known: Known = NOTHING
-    """what a search under another budget can begin with"""
-
-    @property
-    def cost_usd_per_month(self) -> float:
-        return self.best.cost_usd_per_month if self.best else np.inf
-
-    @property
-    def objective(self) -> float:
-        """cost, and the penalty of what is shed"""
-        return self.best.objective if self.best else np.inf
-
-    def raise_bound(self, usd_per_month: float) -> None:
-        self.bound_usd_per_month = max(self.bound_usd_per_month, usd_per_month)
-
-    @property
-    def gap_frac(self) -> float:
-        if self.best is None or self.objective <= 0:
-            return 0.0 if self.best else np.inf
-        return max(0.0, (self.objective - self.bound_usd_per_month) / self.objective)
 
 
 def solve_fleet(
@@ -193,7 +127,7 @@ def _search(
         solution.raise_bound(bound)
         tell(f"pricing, round {n}")
 
-    fleet = replace(fleet, recipes=tuple(_without_what_limits_forbid(fleet)))
+    fleet = replace(fleet, recipes=tuple(without_what_limits_forbid(fleet)))
     fleet = without_beaten_recipes(fleet)
     _offer(solution, each_by_itself(fleet) or built_up(fleet))
     _offer(solution, within_budget(fleet, deadline))
@@ -219,7 +153,7 @@ def _search(
         first = tolerance_frac == BEFORE_SHARPENING_FRAC
         generated = generation.run(
             tolerance_frac,
-            enough=lambda state: _count_possible(state, solution) <= FEW_SERVINGS,
+            enough=lambda state: count_possible(state, solution) <= FEW_SERVINGS,
             late=lambda until=until: time.monotonic() >= until,  # type: ignore[misc]
             sharpen=not first,
         )
@@ -228,7 +162,7 @@ def _search(
         if generated.feasible is False:
             solution.outcome = Outcome.FEASIBLE if solution.best is not None else Outcome.INFEASIBLE
             return
-        possible = _count_possible(generation, solution)
+        possible = count_possible(generation, solution)
         hopeless = possible > HOPELESS * MOST_SERVINGS
         if first and not hopeless:
             continue
@@ -245,7 +179,7 @@ def _search(
         if solution.gap_frac <= options.gap_frac:
             break
         before = time.monotonic()
-        if late() or first or _count_possible(generation, solution) > HOPELESS * MOST_SERVINGS:
+        if late() or first or count_possible(generation, solution) > HOPELESS * MOST_SERVINGS:
             continue
         generated = generation.with_mixes_within(solution.objective)
         _spent(solution, "pricing", before)
@@ -287,36 +221,6 @@ def _shake(generated: Generated, options: Options, solution: FleetSolution, unti
         _offer(solution, shaken(near, solution.best, until, seed=generated.rounds))
 
 
-def _without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
-    """Recipes without servings that alone would break a quota, or need firm GPUs that nobody sells."""
-    for recipe in fleet.recipes:
-        allowed = np.ones(recipe.servings, dtype=bool)
-        for g in recipe.offers:
-            offer = fleet.offers[g]
-            most = fleet.max_gpus.get(offer.gpu, np.inf)
-            if offer.max_instances is not None:
-                most = min(most, offer.max_instances * offer.box)
-            allowed &= recipe.gpus_on(g) <= most
-            if offer.on_demand_usd_per_h is None and not offer.reserved_usd_per_h:
-                allowed &= recipe.firm_gpus_on(g) == 0
-        if not all(fleet.offers[g].for_sale for g in recipe.offers):
-            continue
-        if len(np.unique(recipe.slot[allowed])) < len(fleet.slot_hours):
-            continue
-        left, deferral = recipe, recipe.deferral
-        if not allowed.all():
-            left = recipe.only(allowed)
-            left = left if deferral is not None else replace(left, between=recipe.between)
-        if deferral is None or allowed.all() or work_moved(deferral, _largest_load(left)) is not None:
-            yield left
-
-
-def _largest_load(recipe: Recipe) -> np.ndarray:
-    """The most load that the servings of a slot can take [slot]."""
-    load = recipe.uses[0].load
-    return load[recipe.first_of_each_slot(-load)]
-
-
 def _with_work_settled(fleet: Fleet, plan: Incumbent) -> Incumbent:
     """The plan with as much of the work that may wait on its GPUs as fits there."""
     paths = []
@@ -340,7 +244,7 @@ def _solve_what_is_possible(
     tell: Callable[[str, float | None], None],
 ) -> bool:
     """The program over servings that a better plan may use; True where nothing better can come of more pricing."""
-    kept, left_out, smallest_left_out = _still_possible(generated, solution.objective)
+    kept, left_out, smallest_left_out = still_possible(generated, solution.objective)
     if left_out > HOPELESS * MOST_SERVINGS:
         solution.raise_bound(generated.bound)
         return False
@@ -374,56 +278,6 @@ def _spent(solution: FleetSolution, phase: str, since: float) -> None:
     solution.seconds[phase] = solution.seconds.get(phase, 0.0) + time.monotonic() - since
 
 
-def outcome_of(solution: FleetSolution, options: Options) -> Outcome:
-    if solution.gap_frac <= 2e-6:
-        return Outcome.OPTIMAL
-    return Outcome.WITHIN_GAP if solution.gap_frac <= options.gap_frac else Outcome.FEASIBLE
-
-
 def _offer(solution: FleetSolution, candidate: Incumbent | None) -> None:
     if candidate is not None and candidate.objective < solution.objective:
         solution.best = candidate
-
-
-def _serving_bounds(priced: tuple[Priced, ...], paid: dict[str, float], bound: float) -> list[np.ndarray]:
-    """For each serving of each recipe, a lower bound on any plan that uses it."""
-    return [bound + p.with_serving - sum(paid[w] for w in p.recipe.workloads) for p in priced]
-
-
-def _count_possible(state: ColumnGeneration, solution: FleetSolution) -> int:
-    """Servings written down that a better plan may use."""
-    if not np.isfinite(state.bound_at_prices):
-        return sum(len(p.with_serving) for p in state.priced)
-    bounds = _serving_bounds(state.priced, state.paid, state.bound_at_prices)
-    return int(sum((b <= solution.objective).sum() for b in bounds))
-
-
-def _still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
-    """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
-    bounds = _serving_bounds(generated.priced, generated.paid, generated.bound_at_prices)
-    threshold = best_cost + 1e-9 * abs(best_cost)
-    every = np.sort(np.concatenate(bounds))
-    possible = every[every <= threshold]
-    smallest_left_out, left_out = np.inf, 0
-    if generated.least_left < np.inf and generated.least_left <= threshold:
-        smallest_left_out, left_out = generated.least_left, 1
-    for p in generated.priced:
-        skipped = generated.bound_at_prices + p.with_skipped - sum(generated.paid[w] for w in p.recipe.workloads)
-        if len(skipped) and skipped.min() <= threshold:
-            smallest_left_out, left_out = min(smallest_left_out, float(skipped.min())), left_out + 1
-    if len(possible) > MOST_SERVINGS:
-        smallest_left_out = min(smallest_left_out, float(possible[MOST_SERVINGS]))
-        threshold = np.nextafter(float(possible[MOST_SERVINGS]), -np.inf)
-    cheapest: dict[tuple[str, ...], float] = {}
-    for p in generated.priced:
-        cheapest[p.recipe.workloads] = min(cheapest.get(p.recipe.workloads, np.inf), p.value)
-    kept = []
-    for p, bound in zip(generated.priced, bounds, strict=True):
-        mask = bound <= threshold
-        if p.value <= cheapest[p.recipe.workloads]:
-            # There is always one way to serve a workload, however many were cut.
-            mask |= p.recipe.deferral is not None
-            mask[p.recipe.first_of_each_slot(p.with_serving)] = True
-        if len(np.unique(p.recipe.slot[mask])) == len(generated.fleet.slot_hours):
-            kept.append(p.recipe.only(mask))
-    return tuple(kept), left_out + int((possible > threshold).sum()), smallest_left_out

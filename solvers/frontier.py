@@ -18,7 +18,8 @@ import numpy as np
 
 from problems.fleet import Fleet
 from solvers.column_generation import ColumnGeneration
-from solvers.fleet_solver import FleetSolution, Options, Outcome, Progress, outcome_of, solve_fleet
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
+from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import Incumbent, cost_by_month
 from solvers.known import Known, known_from
 from solvers.price_ladder import PriceLadder

@@ -13,7 +13,7 @@ from solvers.incumbent import Incumbent
 from solvers.tangents import Tangent
 
 if TYPE_CHECKING:
-    from solvers.fleet_solver import FleetSolution
+    from solvers.fleet_solution import FleetSolution
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from functools import cache
 
 import planner
 from planner.plan import Plan
-from solvers.fleet_solver import Options
+from solvers.fleet_solution import Options
 
 TOGETHER = """
 workloads:

@@ -19,7 +19,8 @@ from oracle.cases import lever_case
 
 from problems.fleet import Fleet
 from problems.pools import Api, Deployment, Pool
-from solvers.fleet_solver import Options, Outcome, solve_fleet
+from solvers.fleet_solution import Options, Outcome
+from solvers.fleet_solver import solve_fleet
 from solvers.solve import SolverName
 
 PLAIN = range(100, 104)

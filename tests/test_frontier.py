@@ -15,7 +15,8 @@ from oracle.cases import lever_case
 from problems.fleet import Fleet, Offer
 from problems.recipes import Recipe, Use
 from solvers.column_generation import ColumnGeneration
-from solvers.fleet_solver import Options, Outcome, solve_fleet
+from solvers.fleet_solution import Options, Outcome
+from solvers.fleet_solver import solve_fleet
 from solvers.frontier import BudgetSearch
 from solvers.incumbent import complete, cost_by_month, limits_are_kept
 from solvers.price_ladder import PriceLadder

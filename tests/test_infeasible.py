@@ -18,7 +18,8 @@ from planner.why.bench import Bench
 from planner.why.every_limit import every_limit, round_figures_above
 from planner.why.limits import Remedy
 from problems.fleet import Fleet
-from solvers.fleet_solver import FleetSolution, Options, Outcome, solve_fleet
+from solvers.fleet_solution import FleetSolution, Options, Outcome
+from solvers.fleet_solver import solve_fleet
 
 QUICK = Options(gap_frac=0.01)
 FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:").replace(

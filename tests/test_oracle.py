@@ -20,10 +20,12 @@ from problems.pools import Api, Deployment, Pool
 from problems.pricing import Priced
 from problems.recipes import Recipe
 from problems.staffing import Staffing
-from solvers import fleet_solver
+from solvers import fleet_solver, what_matters
 from solvers.column_generation import ColumnGeneration, Generated
-from solvers.fleet_solver import FleetSolution, Options, Outcome, _still_possible, solve_fleet
+from solvers.fleet_solution import FleetSolution, Options, Outcome
+from solvers.fleet_solver import solve_fleet
 from solvers.paying import dual_bound_of, most_to_pay
+from solvers.what_matters import still_possible
 
 SEEDS = [*range(180), 378, 541, 1719]
 """the rest: cases that have gone wrong before"""
@@ -208,7 +210,7 @@ def test_servings_are_left_out_only_when_no_cheaper_plan_uses_them(seed: int) ->
         return
     best_cost = truth.objective * 1.02
     generated = generation.with_mixes_within(best_cost)
-    kept, _, smallest_left_out = _still_possible(generated, best_cost)
+    kept, _, smallest_left_out = still_possible(generated, best_cost)
     kept_ways = {(r.key, *way) for r in kept for way in servings(r)}
     rng = np.random.default_rng(seed)
     for p in rng.permutation(np.array(generated.priced, dtype=object))[:8]:
@@ -230,7 +232,9 @@ def servings(recipe: Recipe) -> list[tuple]:
 @pytest.mark.parametrize("room", [2, 5, 9])
 def test_servings_cut_for_size_are_covered_by_the_bound(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for a handful of servings the plan may be dearer, but never the bound."""
-    monkeypatch.setattr(fleet_solver, "MOST_SERVINGS", room)
+    for module in (fleet_solver, what_matters):
+        monkeypatch.setattr(module, "MOST_SERVINGS", room)
+    monkeypatch.setattr("solvers.shaking.MOST_IN_VAIN", 3)
     cut = 0
     for seed in SEEDS[3::20]:
         truth = truth_of(seed)

@@ -11,7 +11,7 @@ from golden_plans import EXAMPLES, as_text, digest, golden_file
 import planner
 from planner.case import Case
 from planner.plan import DeploymentPlan, Plan, plan_from_json
-from solvers.fleet_solver import Options
+from solvers.fleet_solution import Options
 
 
 @pytest.fixture(scope="module")

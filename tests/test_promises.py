@@ -11,7 +11,7 @@ from planner.usage import WITHIN_HOUR_VARIATION, by_hour
 from problems.pools import Api, Deployment, Pool
 from problems.singles import MOST_STEPS, recipes_of
 from problems.staffing import Staffing
-from solvers.fleet_solver import Options
+from solvers.fleet_solution import Options
 
 
 def planned(workload: str, rest: str = "", options: Options | None = None) -> Plan:

@@ -14,7 +14,7 @@ from planner.reports.tables import spot_replicas
 from planner.reports.terminal import render
 from planner.reports.text import columns, percent, span, sparkline, tokens, usd
 from planner.serving_commands import serve_commands
-from solvers.fleet_solver import Progress
+from solvers.fleet_solution import Progress
 
 HOSTILE = "\x1b[31m[bold]x[/bold]<script>alert(1)</script>=cmd()"
 

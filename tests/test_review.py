@@ -33,7 +33,7 @@ from planner.review.observed import Came, as_it_came
 from planner.review.reading import CommittedSpec
 from planner.review.reviewing import Reviewed
 from planner.usage import Hours
-from solvers.fleet_solver import Options
+from solvers.fleet_solution import Options
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "quarterly-review"
 GPU = "aws/g6e.xlarge@us-east-1"

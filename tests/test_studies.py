@@ -27,7 +27,7 @@ from planner.studies.records import BreakEven
 from planner.studies.steps import steps_of
 from planner.studies.volumes import Volumes
 from planner.studies.waterfall import waterfall
-from solvers.fleet_solver import Options
+from solvers.fleet_solution import Options
 
 CACHED = """\
 workloads:

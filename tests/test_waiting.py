@@ -18,7 +18,8 @@ from problems.recipes import Recipe
 from problems.singles import COARSE_FRAC, FINE_COUNTS, _counts_up_to
 from problems.staffing import Staffing
 from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
-from solvers.fleet_solver import Options, Outcome, solve_fleet
+from solvers.fleet_solution import Options, Outcome
+from solvers.fleet_solver import solve_fleet
 from solvers.improving import improved, with_other_commitments
 from solvers.incumbent import each_by_itself, limits_are_kept
 from solvers.paying import list_prices

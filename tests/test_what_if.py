@@ -27,7 +27,7 @@ from planner.whatif.changes import Change, Run, Source, grid, options_of, pieces
 from planner.whatif.files import read_what_if
 from planner.whatif.sweep import Sweep, sweep, swings
 from planner.why.changes import with_limits
-from solvers.fleet_solver import Options
+from solvers.fleet_solution import Options
 from solvers.incumbent import limits_are_kept
 from solvers.thrift import within_budget
 

@@ -23,7 +23,8 @@ from planner.why.every_limit import every_limit, round_figures_above
 from planner.why.explanation import RunnerUp, extra_cost, lever_worth, saving
 from planner.why.levers import levers_in_use, unquantized
 from problems.fleet import Fleet
-from solvers.fleet_solver import FleetSolution, Options, Outcome, Progress, solve_fleet
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.fleet_solver import solve_fleet
 
 EXACT = Options(gap_frac=0.0)
 TIGHT = SMALL.replace("400k", "800k").replace("menu: {", "menu: {max_gpus_per_replica: 1, max_deployments: 1, ") + (

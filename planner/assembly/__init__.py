@@ -29,7 +29,7 @@ from planner.ranges import cost_range
 from planner.slots import Slot
 from problems.fleet import Fleet
 from problems.singles import MOST_STEPS
-from solvers.fleet_solver import FleetSolution, Options, Outcome
+from solvers.fleet_solution import FleetSolution, Options, Outcome
 from solvers.mixing import LARGE_MIXES
 
 __all__ = ["assemble_plan"]

@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from planner.plan import Plan
-    from solvers.fleet_solver import Options
+    from solvers.fleet_solution import Options
 
 
 class Solver(StrEnum):
@@ -118,7 +118,7 @@ def seconds(option: str, text: str | None) -> float | None:
 
 
 def search_options(solver: Any, gap: str, time_limit: str | None) -> Options:
-    from solvers.fleet_solver import Options
+    from solvers.fleet_solution import Options
 
     limit_s = seconds("--time-limit", time_limit)
     return Options(solver=solver, gap_frac=fraction("--gap", gap) or 0.0, time_limit_s=limit_s)

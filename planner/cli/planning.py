@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from planner.case import Case
     from planner.plan import Plan
     from planner.why import Explanation
-    from solvers.fleet_solver import Options
+    from solvers.fleet_solution import Options
 
 verbs = typer.Typer()
 

@@ -13,7 +13,7 @@ from planner.cli.common import DiffFormat, HtmlOption, MarkdownOption, Solver, n
 if TYPE_CHECKING:
     from planner.review.reading import ReviewInputs
     from planner.review.reviewing import Reviewed
-    from solvers.fleet_solver import Options
+    from solvers.fleet_solution import Options
 
 verbs = typer.Typer()
 

@@ -13,7 +13,7 @@ from planner.cli.common import Format, FormatOption, Solver, note, put, refuse, 
 
 if TYPE_CHECKING:
     from planner.plan import Plan
-    from solvers.fleet_solver import Options
+    from solvers.fleet_solution import Options
 
 verbs = typer.Typer()
 

@@ -7,7 +7,7 @@ from typing import Any
 from planner.case import case_from_json
 from planner.executing.jobs import Result
 from planner.pipeline import attempt
-from solvers.fleet_solver import Options, Outcome
+from solvers.fleet_solution import Options, Outcome
 
 FIGURES = (
     *("status", "cost_usd_per_month", "penalty_usd_per_month", "bound_usd_per_month", "gap_frac"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from planner.reports.text import percent, usd
-from solvers.fleet_solver import Progress
+from solvers.fleet_solution import Progress
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from planner.review.records import (
 )
 from planner.review.usage_log import HOUR
 from planner.slots import rates_rps, requests_per_month, slots_of
-from solvers.fleet_solver import Options, Progress
+from solvers.fleet_solution import Options, Progress
 
 OnProgress = Callable[[Progress], None]
 BY_PLAN = "the planned fleet, with API calls by what came: no bill was given"

@@ -10,7 +10,7 @@ from planner.studies.break_even import break_even
 from planner.studies.providers import providers
 from planner.studies.records import Studies
 from planner.studies.waterfall import Plans, waterfall
-from solvers.fleet_solver import Options, Progress
+from solvers.fleet_solution import Options, Progress
 
 KINDS = ("waterfall", "break-even", "providers")
 

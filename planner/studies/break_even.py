@@ -15,7 +15,7 @@ from planner.plan import Plan
 from planner.studies.changes import has_quotas
 from planner.studies.records import INTERRUPTED, BreakEven, Crossing, VolumePoint
 from planner.studies.volumes import Volumes, Way
-from solvers.fleet_solver import Options, Progress
+from solvers.fleet_solution import Options, Progress
 
 GRID = (1 / 32, 1 / 10, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 10.0, 32.0)
 NARROW = 1.02

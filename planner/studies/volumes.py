@@ -17,7 +17,8 @@ from planner.formulation import formulate
 from planner.plan import Plan
 from planner.slots import slots_of
 from planner.studies.changes import has_quotas, may_use_an_api, multiplied, never_shedding, without_apis, without_quotas
-from solvers.fleet_solver import Options, Outcome, Progress, solve_fleet
+from solvers.fleet_solution import Options, Outcome, Progress
+from solvers.fleet_solver import solve_fleet
 
 Way = Literal["self-hosted", "mixed"]
 Cheaper = Literal["self-hosted", "api"]

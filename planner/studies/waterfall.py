@@ -14,7 +14,7 @@ from planner.plan import Plan
 from planner.studies.changes import has_quotas, without_quotas
 from planner.studies.records import INTERRUPTED, StepRecord, Waterfall
 from planner.studies.steps import Step, steps_of
-from solvers.fleet_solver import Options, Outcome, Progress
+from solvers.fleet_solution import Options, Outcome, Progress
 
 LONGEST_S = 30.0
 """for one step, where the plan itself had no shorter limit"""

@@ -18,7 +18,8 @@ from planner.pipeline import verified
 from planner.plan import Plan
 from planner.slots import slots_of
 from planner.why.changes import with_limits
-from solvers.fleet_solver import FleetSolution, Options, Outcome, Progress, solve_fleet
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.fleet_solver import solve_fleet
 from solvers.frontier import BudgetSearch
 from solvers.incumbent import cost_by_month
 

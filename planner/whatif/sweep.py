@@ -12,7 +12,7 @@ from typing import Any
 from planner.executing import Executor, Job, failed, run_jobs
 from planner.whatif.changes import Run, Source
 from planner.whatif.work import Point, plans_of_case, point_of_error, shape_of_case
-from solvers.fleet_solver import Options
+from solvers.fleet_solution import Options
 
 NEXT_USD = 1000.0
 FEW_BUDGETS = 6

@@ -10,7 +10,7 @@ from planner.plan import Plan
 from planner.slots import requests_per_month, slots_of
 from planner.studies.waterfall import fleet_at_its_busiest
 from planner.whatif.budgets import BudgetPlan, Frontier, served_frac, share
-from solvers.fleet_solver import Options
+from solvers.fleet_solution import Options
 
 Point = dict[str, Any]
 

@@ -14,7 +14,7 @@ from planner.why.choices import Asked, choices_of, runner_up
 from planner.why.every_limit import every_limit
 from planner.why.explanation import Choice, Explanation, LeverWorth, LimitWorth, lever_worth, limit_worth
 from planner.why.levers import levers_in_use
-from solvers.fleet_solver import FleetSolution, Options, Progress
+from solvers.fleet_solution import FleetSolution, Options, Progress
 
 __all__ = ["Explanation", "explain"]
 

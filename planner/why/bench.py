@@ -15,7 +15,8 @@ from planner.formulation import formulate
 from planner.judging import Excluded
 from planner.slots import slots_of
 from problems.fleet import Fleet
-from solvers.fleet_solver import FleetSolution, Options, Outcome, Progress, solve_fleet
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import Incumbent, cost_by_month
 
 LONGEST_S = 30.0

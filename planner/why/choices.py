@@ -12,7 +12,7 @@ from planner.plan import DeploymentPlan, Plan, PoolPlan
 from planner.reports.text import percent
 from planner.why.changes import Change, with_workloads
 from planner.why.explanation import Choice, RunnerUp, extra_cost
-from solvers.fleet_solver import FleetSolution, Outcome
+from solvers.fleet_solution import FleetSolution, Outcome
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from planner.complaints import Complaint, InputError
 from planner.not_used import NotUsed
 from planner.plan import Plan
 from planner.validation import Strict
-from solvers.fleet_solver import FleetSolution, Outcome
+from solvers.fleet_solution import FleetSolution, Outcome
 
 EXPLANATION_FORMAT = "fleetplan-explanation/1"
 NEGLIGIBLE_FRAC = 1e-5

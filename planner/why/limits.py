@@ -12,7 +12,7 @@ from planner.reports.text import percent, usd
 from planner.slots import requests_per_month, slots_of
 from planner.why.bench import Bench, Stopped
 from planner.why.changes import Change, last_month, with_limits, with_workload
-from solvers.fleet_solver import FleetSolution, Outcome
+from solvers.fleet_solution import FleetSolution, Outcome
 
 CLOSE_FRAC = 0.01
 """a budget that is proved to be the smallest within this share is called so"""

@@ -17,7 +17,7 @@ from planner.why.changes import one_after_the_other, with_limits
 from planner.why.every_limit import every_limit
 from planner.why.limits import Limit, Remedy, Shedding
 from problems.fleet import Fleet
-from solvers.fleet_solver import Options, Outcome, Progress
+from solvers.fleet_solution import Options, Outcome, Progress
 
 TOTAL_S = 60.0
 """for all remedies, where the plan itself had no limit"""

@@ -1,0 +1,81 @@
+"""What a search for the cheapest fleet is asked, tells on its way, and leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from solvers.incumbent import Incumbent
+from solvers.known import NOTHING, Known
+from solvers.solve import SolverName
+
+
+class Outcome(StrEnum):
+    OPTIMAL = "optimal"
+    """no cheaper plan exists, within two millionths of its cost"""
+    WITHIN_GAP = "within-gap"
+    """proved within the gap that was asked for"""
+    FEASIBLE = "feasible"
+    """a plan that holds, with the gap that was reached when a limit stopped the search"""
+    INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"
+    """proved: no plan meets the limits"""
+    NOT_FOUND = "not-found"
+    """no plan was found within the limits of the search, nor proved impossible"""
+
+
+@dataclass(frozen=True)
+class Options:
+    solver: SolverName = "cbc"
+    gap_frac: float = 0.001
+    time_limit_s: float | None = None
+    node_limit: int = 20_000
+
+
+@dataclass(frozen=True)
+class Progress:
+    phase: str
+    best_usd_per_month: float | None
+    bound_usd_per_month: float | None
+
+
+@dataclass(eq=False)
+class FleetSolution:
+    """The best plan found so far and what is proved about it."""
+
+    outcome: Outcome = Outcome.FEASIBLE
+    best: Incumbent | None = None
+    bound_usd_per_month: float = 0.0
+    rounds: int = 0
+    columns: int = 0
+    servings_left_out: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    known: Known = NOTHING
+    """what a search under another budget can begin with"""
+
+    @property
+    def cost_usd_per_month(self) -> float:
+        return self.best.cost_usd_per_month if self.best else np.inf
+
+    @property
+    def objective(self) -> float:
+        """cost, and the penalty of what is shed"""
+        return self.best.objective if self.best else np.inf
+
+    def raise_bound(self, usd_per_month: float) -> None:
+        self.bound_usd_per_month = max(self.bound_usd_per_month, usd_per_month)
+
+    @property
+    def gap_frac(self) -> float:
+        if self.best is None or self.objective <= 0:
+            return 0.0 if self.best else np.inf
+        return max(0.0, (self.objective - self.bound_usd_per_month) / self.objective)
+
+
+def outcome_of(solution: FleetSolution, options: Options) -> Outcome:
+    if solution.gap_frac <= 2e-6:
+        return Outcome.OPTIMAL
+    return Outcome.WITHIN_GAP if solution.gap_frac <= options.gap_frac else Outcome.FEASIBLE

@@ -1,0 +1,93 @@
+"""Which recipes and servings a better plan may use: what limits forbid is left out, and what prices prove too dear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from problems.fleet import Fleet
+from problems.pricing import Priced
+from problems.recipes import Recipe
+from solvers.column_generation import ColumnGeneration, Generated
+from solvers.fleet_solution import FleetSolution
+from solvers.routing import work_moved
+
+MOST_SERVINGS = 12_000
+"""servings that the mixed-integer program is given at most"""
+
+
+def without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
+    """Recipes without servings that alone would break a quota, or need firm GPUs that nobody sells."""
+    for recipe in fleet.recipes:
+        allowed = np.ones(recipe.servings, dtype=bool)
+        for g in recipe.offers:
+            offer = fleet.offers[g]
+            most = fleet.max_gpus.get(offer.gpu, np.inf)
+            if offer.max_instances is not None:
+                most = min(most, offer.max_instances * offer.box)
+            allowed &= recipe.gpus_on(g) <= most
+            if offer.on_demand_usd_per_h is None and not offer.reserved_usd_per_h:
+                at_best = recipe.at_best if recipe.deferral is not None else recipe
+                allowed &= at_best.firm_gpus_on(g) == 0
+        if not all(fleet.offers[g].for_sale for g in recipe.offers):
+            continue
+        if len(np.unique(recipe.slot[allowed])) < len(fleet.slot_hours):
+            continue
+        left, deferral = recipe, recipe.deferral
+        if not allowed.all():
+            left = recipe.only(allowed)
+            left = left if deferral is not None else replace(left, between=recipe.between)
+        if deferral is None or allowed.all() or work_moved(deferral, _largest_load(left)) is not None:
+            yield left
+
+
+def _largest_load(recipe: Recipe) -> np.ndarray:
+    """The most load that the servings of a slot can take [slot]."""
+    load = recipe.uses[0].load
+    return load[recipe.first_of_each_slot(-load)]
+
+
+def serving_bounds(priced: tuple[Priced, ...], paid: dict[str, float], bound: float) -> list[np.ndarray]:
+    """For each serving of each recipe, a lower bound on any plan that uses it."""
+    return [bound + p.with_serving - sum(paid[w] for w in p.recipe.workloads) for p in priced]
+
+
+def count_possible(state: ColumnGeneration, solution: FleetSolution) -> int:
+    """Servings written down that a better plan may use."""
+    if not np.isfinite(state.bound_at_prices):
+        return sum(len(p.with_serving) for p in state.priced)
+    bounds = serving_bounds(state.priced, state.paid, state.bound_at_prices)
+    return int(sum((b <= solution.objective).sum() for b in bounds))
+
+
+def still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
+    """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
+    bounds = serving_bounds(generated.priced, generated.paid, generated.bound_at_prices)
+    threshold = best_cost + 1e-9 * abs(best_cost)
+    every = np.sort(np.concatenate(bounds))
+    possible = every[every <= threshold]
+    smallest_left_out, left_out = np.inf, 0
+    if generated.least_left < np.inf and generated.least_left <= threshold:
+        smallest_left_out, left_out = generated.least_left, 1
+    for p in generated.priced:
+        skipped = generated.bound_at_prices + p.with_skipped - sum(generated.paid[w] for w in p.recipe.workloads)
+        if len(skipped) and skipped.min() <= threshold:
+            smallest_left_out, left_out = min(smallest_left_out, float(skipped.min())), left_out + 1
+    if len(possible) > MOST_SERVINGS:
+        smallest_left_out = min(smallest_left_out, float(possible[MOST_SERVINGS]))
+        threshold = np.nextafter(float(possible[MOST_SERVINGS]), -np.inf)
+    cheapest: dict[tuple[str, ...], float] = {}
+    for p in generated.priced:
+        cheapest[p.recipe.workloads] = min(cheapest.get(p.recipe.workloads, np.inf), p.value)
+    kept = []
+    for p, bound in zip(generated.priced, bounds, strict=True):
+        mask = bound <= threshold
+        if p.value <= cheapest[p.recipe.workloads]:
+            # There is always one way to serve a workload, however many were cut.
+            mask |= p.recipe.deferral is not None
+            mask[p.recipe.first_of_each_slot(p.with_serving)] = True
+        if len(np.unique(p.recipe.slot[mask])) == len(generated.fleet.slot_hours):
+            kept.append(p.recipe.only(mask))
+    return tuple(kept), left_out + int((possible > threshold).sum()), smallest_left_out
