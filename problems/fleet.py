@@ -513,8 +513,7 @@ FAMILIES: tuple[Callable[[Fleet, Variables], Iterator[Row]], ...] = (
 def master(fleet: Fleet) -> tuple[Model, Variables]:
     """The whole mixed-integer program of a fleet."""
     v = define_variables(fleet)
-    rows = [row for family in FAMILIES for row in family(fleet, v)]
-    return build_model(v.columns, rows), v
+    return build_model(v.columns, (row for family in FAMILIES for row in family(fleet, v))), v
 
 
 def _gpus_by_slot(fleet: Fleet, v: Variables, g: str, what: str) -> list[dict[int, float]]:

@@ -70,7 +70,7 @@ def member_of(pool: Pool, d: Deployment) -> Member | None:
         counts = np.unique(np.r_[0, tried])
     carried = staffing.carried_load(counts)
     firm = _firm(pool, d, staffing, load, counts, carried)
-    return Member(d, counts, carried, firm, np.searchsorted(counts, needed))
+    return Member(d, counts, carried, firm.astype(np.int32), np.searchsorted(counts, needed))
 
 
 def _firm(

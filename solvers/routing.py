@@ -91,7 +91,8 @@ def _kept_by_several(pool: Pool, path: Recipe, members: list[Deployment]) -> lis
         rows.append(Row(("all", int(t), int(b)), terms, "==", 1.0))
     for k, d in enumerate(members):
         for t in np.flatnonzero(path.uses[k].replicas).tolist():
-            load = pool.rate_rps[t] * d.seconds_per_request
+            can = np.isfinite(d.seconds_per_request)
+            load = pool.rate_rps[t] * np.where(can, d.seconds_per_request, 0.0)
             terms = [(at[k, t, b], float(load[b])) for b in range(len(load)) if (k, t, b) in at]
             rows.append(Row(("carried", k, t), terms, "<=", float(path.uses[k].load[t]) * (1 + ROOM)))
     lp = solve_lp(build_model(columns, [row for row in rows if row.terms]))
