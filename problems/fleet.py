@@ -318,8 +318,7 @@ def own_boxes_are_whole(fleet: Fleet, v: Variables) -> Iterator[Row]:
 
 def boxes_of(fleet: Fleet, recipe: Recipe, g: str, kind: str) -> np.ndarray:
     """Whole boxes of an offer that a recipe would need if nobody shared them [serving]."""
-    gpus = recipe.gpus_on(g) if kind == "in-use" else recipe.firm_gpus_on(g)
-    return -(-gpus // fleet.offers[g].box)
+    return -(-recipe.used_on(kind, g) // fleet.offers[g].box)
 
 
 def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:

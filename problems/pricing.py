@@ -186,7 +186,8 @@ def _price_deferred(
         best, least_busy = recipe.first_of_each_slot(rated), recipe.first_of_each_slot(recipe.uses[0].load)
         return recipe.only(np.unique(np.r_[best, least_busy]))
 
-    return Priced(recipe, value, open_path, np.full(len(values), value), np.zeros(0))
+    skipped = np.full(int(recipe.between is not None), value)
+    return Priced(recipe, value, open_path, np.full(len(values), value), skipped)
 
 
 def _value_of_nothing(recipe: Recipe, values: np.ndarray, slots: int) -> np.ndarray:

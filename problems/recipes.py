@@ -173,6 +173,10 @@ class Recipe:
     def firm_gpus_on(self, offer: str) -> np.ndarray:
         return self._sum("firm_gpus", offer)
 
+    def used_on(self, kind: str, offer: str) -> np.ndarray:
+        """all that are in use, or those that must not be spot: kind is in-use or firm [serving]"""
+        return self.gpus_on(offer) if kind == "in-use" else self.firm_gpus_on(offer)
+
     def _sum(self, what: str, offer: str) -> np.ndarray:
         total = np.zeros(len(self.slot), dtype=int)
         for use in self.uses:

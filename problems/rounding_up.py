@@ -69,7 +69,7 @@ class RoundedSlots:
 
     def gpus(self, recipe: Recipe) -> np.ndarray:
         """what a recipe uses of the offer [serving]"""
-        return recipe.gpus_on(self.offer) if self.kind == "in-use" else recipe.firm_gpus_on(self.offer)
+        return recipe.used_on(self.kind, self.offer)
 
     def use(self, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray) -> np.ndarray:
         """The coefficients, and nothing in slots without an inequality."""

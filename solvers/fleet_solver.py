@@ -45,8 +45,6 @@ HOPELESS = 3
 """times as many servings left out as taken, and the program would prove nothing"""
 FEW_SERVINGS = 1_500
 """servings so few that the mixed-integer program is faster than another round of pricing"""
-
-
 FIRST_FRAC = 0.15
 """share of the time that a first plan may take to get better"""
 PRICING_FRAC = 0.6
@@ -55,8 +53,6 @@ ROUNDED_WELL = 0.003
 """a gap at which a plan out of the LP is good enough to begin the exact program with"""
 ROUNDING_S, ROUNDING_FRAC = 30.0, 0.3
 """the most that a program over paths may take, and the share of the time left: what it finds is still improved"""
-
-
 FIRST_PLANS_FRAC = 0.45
 """share of the time left that plans may take before rows about whole boxes are looked for"""
 SHAKING_S = 120.0
@@ -129,15 +125,8 @@ def _search(
 
     fleet = replace(fleet, recipes=tuple(without_what_limits_forbid(fleet)))
     fleet = without_beaten_recipes(fleet)
-    _offer(solution, each_by_itself(fleet) or built_up(fleet))
-    _offer(solution, within_budget(fleet, deadline))
-    if known.start is not None and limits_are_kept(fleet, known.start):
-        _offer(solution, known.start)
-    if solution.best is not None:
-        soon = None if deadline is None else started + FIRST_FRAC * (deadline - started)
-        _offer(solution, improved(fleet, solution.best, soon))
+    _first_plan(fleet, solution, known, started, deadline)
     tell("pricing")
-    before = time.monotonic()
     at_hand = solution.best.paths if solution.best else ()
     generation = ColumnGeneration(known.given_to(fleet), priced, known=(*at_hand, *known.paths))
     solution.known = known  # where the search ends before any price is known
@@ -194,6 +183,17 @@ def _search(
         solution.notes += [left_aside] if left_aside else []
         solution.best = _with_work_settled(fleet, solution.best)
         solution.outcome = outcome_of(solution, options)
+
+
+def _first_plan(fleet: Fleet, solution: FleetSolution, known: Known, started: float, deadline: float | None) -> None:
+    """Plans in closed form, and the one that is known, improved for a while."""
+    _offer(solution, each_by_itself(fleet) or built_up(fleet))
+    _offer(solution, within_budget(fleet, deadline))
+    if known.start is not None and limits_are_kept(fleet, known.start):
+        _offer(solution, known.start)
+    if solution.best is not None:
+        soon = None if deadline is None else started + FIRST_FRAC * (deadline - started)
+        _offer(solution, improved(fleet, solution.best, soon))
 
 
 def _round_and_improve(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
@@ -87,11 +88,8 @@ class Paths:
     def _open(self, key: Key) -> None:
         ways = [path for path in self.held if path.key == key]
         self.held = [path for path in self.held if path.key != key]
-        together = ways[0]
-        for path in ways[1:]:
-            together = joined(together, path)
-        self.opened[key] = together
-        self.held.append(together)
+        self.opened[key] = reduce(joined, ways)
+        self.held.append(self.opened[key])
 
     def whole(
         self, recipe_of_key: dict[Key, Recipe], picked: list[Picked], prices: Prices
@@ -126,15 +124,13 @@ def told_apart(picked: Picked) -> list[Recipe]:
     path = picked.path
     gpus = sum((use.gpus for use in path.uses), np.zeros(path.servings))
     order = np.lexsort((gpus, path.slot))
-    shares = np.maximum(picked.shares[order], 0.0)
-    slot = path.slot[order]
+    ordered, shares = path.only(order), np.maximum(picked.shares[order], 0.0)
+    slot = ordered.slot
     total = np.bincount(slot, weights=shares)
     up_to = np.cumsum(shares) - np.r_[0.0, np.cumsum(total)[:-1]][slot]
     found: dict[tuple, Recipe] = {}
     for level in LEVELS if total.min() > 1e-9 else ():
-        late = np.where(up_to >= level * total[slot] - 1e-12, 0, 1)
-        first = np.lexsort((np.arange(len(order)), late, slot))
-        starts = np.flatnonzero(np.r_[True, np.diff(slot[first]) != 0])
-        whole = path.only(np.sort(order[first[starts]]))
+        reached = up_to >= level * total[slot] - 1e-12
+        whole = ordered.only(ordered.first_of_each_slot(~reached))
         found.setdefault(whole.footprint, whole)
     return list(found.values()) or [path.only(path.first_of_each_slot(gpus))]

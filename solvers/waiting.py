@@ -54,7 +54,7 @@ class WaitingWork:
         best = recipe.first_of_each_slot(values)
         each = np.where(deferral.window, usd_of_work[None, :], np.inf).min(axis=1)
         if deferral.api_usd_per_load_h is not None:
-            each = np.minimum(each, _bill(recipe, self.fleet, prices))
+            each = np.minimum(each, _bill(recipe, prices))
         some = deferral.load > 0
         worth = float((deferral.load * hours)[some] @ each[some])
         value = float(values[best].sum()) + worth + fixed_value(self.fleet, recipe, prices)
@@ -112,7 +112,7 @@ def _all_work(recipe: Recipe, fleet: Fleet) -> float:
     return float(recipe.deferral.load @ fleet.weight) or 1.0
 
 
-def _bill(recipe: Recipe, fleet: Fleet, prices: Prices) -> np.ndarray:
+def _bill(recipe: Recipe, prices: Prices) -> np.ndarray:
     """What the API asks for the work of a slot, per unit of load and hour [slot]."""
     assert recipe.deferral is not None and recipe.deferral.api_usd_per_load_h is not None
     return recipe.deferral.api_usd_per_load_h * prices.usd_factor
@@ -132,7 +132,7 @@ def _model(
     cost = np.r_[usd[servings], np.zeros(m)]
     api = 0
     if deferral.api_usd_per_load_h is not None:
-        bill = deferral.load * hours * _bill(recipe, fleet, prices)
+        bill = deferral.load * hours * _bill(recipe, prices)
         cost = np.r_[cost, [bill[k].sum() for k in kinds]]
         api = len(kinds)
     # One serving in each slot; all work done; the replicas can take the work that is moved to their slot.
@@ -158,6 +158,12 @@ def _model(
     )
 
 
+def _raised(priced: Priced, value: float) -> Priced:
+    """With a better bound on all of it."""
+    with_serving, with_skipped = (np.maximum(usd, value) for usd in (priced.with_serving, priced.with_skipped))
+    return replace(priced, value=value, with_serving=with_serving, with_skipped=with_skipped)
+
+
 def with_waiting_work_settled(priced: list[Priced], waiting: WaitingWork, prices: Prices) -> tuple[Priced, ...]:
     """The same with the recipes of work that may wait priced exactly where one may be the cheapest of its pool."""
     by_pool: dict[tuple[str, ...], list[int]] = {}
@@ -172,9 +178,7 @@ def with_waiting_work_settled(priced: list[Priced], waiting: WaitingWork, prices
             if found[k].recipe.deferral is not None and found[k].value < least
         }
         for k in sorted(bounds, key=lambda k: bounds[k]):
-            if bounds[k] >= least:
-                found[k] = replace(found[k], value=bounds[k], with_serving=np.maximum(found[k].with_serving, bounds[k]))
-                continue
-            found[k] = waiting.priced(found[k].recipe, prices) or replace(found[k], value=bounds[k])
+            exact = waiting.priced(found[k].recipe, prices) if bounds[k] < least else None
+            found[k] = exact or _raised(found[k], bounds[k])
             least = min(least, found[k].value)
     return tuple(found)

@@ -87,7 +87,7 @@ def _rounded(fleet: Fleet, on: list[Picked], g: str, kind: str, has: np.ndarray,
     shares: dict[str, np.ndarray] = {}
     in_use = np.zeros(slots)
     for p in on:
-        gpus = p.path.gpus_on(g) if kind == "in-use" else p.path.firm_gpus_on(g)
+        gpus = p.path.used_on(kind, g)
         own = shares.setdefault(p.path.workloads[0], np.zeros((slots, box)))
         np.add.at(own, (p.path.slot, gpus % box), p.shares)
         in_use += p.sum(gpus)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Page, browser, names_are_text
+from browser import CHROMIUM, Page, names_are_text
 from lever_plans import lever_plan
 from report_plans import HOSTILE, hostile_plan, studied
 
@@ -29,12 +28,6 @@ OUTSIDE = """[...document.querySelectorAll('main *, header *')].filter(e => {
   const r = e.getBoundingClientRect();
   return r.width && r.right > document.documentElement.clientWidth + 1 && !e.closest('.box, .heat, pre, #tip');
 }).map(e => e.outerHTML.slice(0, 120))"""
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with browser() as page:
-        yield page
 
 
 @pytest.fixture(scope="module")

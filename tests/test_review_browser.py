@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Page, browser, names_are_text
+from browser import CHROMIUM, Page, names_are_text
 from report_plans import HOSTILE
 from test_html_browser import A4_PX, DRAWN, OUTSIDE, SMALL_PX, WIDTHS
 
@@ -44,12 +43,6 @@ def renamed(review: Review) -> Review:
             "trend": past,
         }
     )
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with browser() as page:
-        yield page
 
 
 @pytest.fixture(scope="module")

@@ -178,3 +178,16 @@ def test_a_far_dearer_way_is_found_where_quotas_leave_no_other() -> None:
     best = solve_fleet(case.fleet).best
     assert best is not None
     assert {path.workloads: path.deployments for path in best.paths}[("later",)] == ("far",)
+
+
+@pytest.mark.parametrize("seed", WAITING[:6])
+def test_counts_that_are_not_tried_are_never_ruled_out_unsaid(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However a recipe is priced, what is not tried of it has a bound of its own, no better than its value."""
+    monkeypatch.setattr("problems.singles.FINE_COUNTS", 0)
+    monkeypatch.setattr("problems.singles.COARSE_FRAC", 1.5)
+    fleet, rng = lever_case(seed).case.fleet, np.random.default_rng(seed)
+    prices = changed(list_prices(fleet), rng)
+    weak = [price_recipe(fleet, recipe, prices) for recipe in waiting_recipes(fleet) if recipe.between is not None]
+    for p in (*weak, *with_waiting_work_settled(weak, WaitingWork(fleet), prices)):
+        assert len(p.with_skipped) > 0
+        assert p.with_skipped.min() >= p.value - 1e-9 * (1 + abs(p.value))
