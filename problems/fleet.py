@@ -68,6 +68,10 @@ class Fleet:
     budget_usd_per_month: float | None = None
     team_usd_per_month: float = 0.0
     """fixed cost of the engineers who run anything self-hosted"""
+    held: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """(offer, term) -> fewest and most commitments, where that is decided"""
+    uses: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """(workload, offer) -> whether a workload uses an offer, where that is decided"""
     boxes_in_parts: bool = False
     """a program whose boxes are rounded up afterwards: parts of boxes may be bought, and half a box more is charged"""
     own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
@@ -122,6 +126,11 @@ class Fleet:
                     largest[w] = max(largest.get(w, 0), gpus)
             most[offer] = 2 * -(-sum(largest.values()) // self.offers[offer].box) + 1
         return most
+
+    def allows(self, workloads: tuple[str, ...], offers: Iterable[str]) -> bool:
+        """Whether recipes of these workloads on these offers agree with what is decided."""
+        on = set(offers)
+        return all((g in on) == way for (w, g), way in self.uses.items() if w in workloads)
 
     def starts_late(self, g: str) -> bool:
         """Whether instances of an offer take time to start that somebody has to pay for."""
@@ -224,7 +233,8 @@ def _define_purchases(fleet: Fleet, v: Variables, g: str) -> None:
     if fleet.boxes_in_parts and offer.box > 1:
         v.charged[g] = v.add(Column(("charged", g), 0.0, upper=1, integer=True))
     for term, usd_per_h in offer.reserved_usd_per_h.items():
-        column = Column(("reserved", g, term), usd_per_h * HOURS_PER_MONTH, upper=most, integer=True)
+        between = fleet.held.get((g, term), (0, most))
+        column = Column(("reserved", g, term), usd_per_h * HOURS_PER_MONTH, *between, integer=True)
         v.reserved[g, term] = v.add(column)
     for way, price, columns in (
         ("on-demand", offer.on_demand_usd_per_h, v.on_demand),

@@ -272,19 +272,17 @@ def _bills(rate: np.ndarray, seconds: np.ndarray, usd: np.ndarray, carried: np.n
     load, value = np.take_along_axis(load, order, axis=2), np.take_along_axis(value, order, axis=2)
     must = np.where(np.isinf(value), load, 0.0).sum(axis=2)
     value = np.where(np.isinf(value), 0.0, value)
-    whole, saved = np.cumsum(load, axis=2), np.cumsum(value, axis=2)
-    total = saved[:, :, -1]
     slope = np.divide(value, load, out=np.zeros_like(load), where=load > 0)
-    bills = np.empty((*usd.shape[:2], len(carried)))
-    for k, room in enumerate(carried.tolist()):
-        at = (whole <= room).sum(axis=2, keepdims=True)
-        before = np.maximum(at - 1, 0)
-        kept = np.where(at > 0, np.take_along_axis(saved, before, 2), 0.0)[:, :, 0]
-        from_here = room - np.where(at > 0, np.take_along_axis(whole, before, 2), 0.0)[:, :, 0]
-        next_one = np.minimum(at, load.shape[2] - 1)
-        more = np.where(at < load.shape[2], np.take_along_axis(slope, next_one, 2), 0.0)[:, :, 0] * from_here
-        bill = np.maximum(total - kept - more, 0.0)
-        bills[:, :, k] = np.where(room >= must * (1 - 1e-12), np.where(bill > 1e-12 * total, bill, 0.0), np.inf)
+    nothing = np.zeros((*usd.shape[:2], 1))
+    whole = np.concatenate((nothing, np.cumsum(load, axis=2)), axis=2)
+    saved = np.concatenate((nothing, np.cumsum(value, axis=2)), axis=2)
+    slope = np.concatenate((slope, nothing), axis=2)
+    total = saved[:, :, -1:]
+    at = np.count_nonzero(whole[:, :, None, 1:] <= carried[:, None], axis=3)
+    more = np.take_along_axis(slope, at, 2) * (carried - np.take_along_axis(whole, at, 2))
+    bills = total - np.take_along_axis(saved, at, 2) - more
+    bills[bills <= 1e-12 * total] = 0.0
+    bills[carried < must[:, :, None] * (1 - 1e-12)] = np.inf
     return bills + never[:, :, None]
 
 

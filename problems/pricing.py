@@ -120,16 +120,24 @@ def fixed_value(fleet: Fleet, recipe: Recipe, prices: Prices) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Priced:
-    """A recipe at given prices."""
+    """A recipe at given prices. What is asked of few recipes is worked out when it is asked: memory is scarce."""
 
     recipe: Recipe
     value: float
     """cost with the cheapest serving in each slot, or a lower bound on it"""
     narrowed: Callable[[], Recipe]
-    with_serving: np.ndarray
-    """cost when a given serving is used and the other slots are at their cheapest [serving]"""
-    with_skipped: np.ndarray
-    """the same for loads that were not tried"""
+    each: Callable[[], tuple[np.ndarray, np.ndarray]]
+    """cost with each serving, and with each of those that were not tried"""
+
+    @property
+    def with_serving(self) -> np.ndarray:
+        """cost when a given serving is used and the other slots are at their cheapest [serving]"""
+        return np.maximum(self.each()[0], self.value)
+
+    @property
+    def with_skipped(self) -> np.ndarray:
+        """the same for loads that were not tried"""
+        return np.maximum(self.each()[1], self.value)
 
     @cached_property
     def cheapest(self) -> Recipe:
@@ -140,22 +148,32 @@ class Priced:
 def price_recipe(fleet: Fleet, recipe: Recipe, prices: Prices) -> Priced:
     fixed = fixed_value(fleet, recipe, prices)
     if recipe.deferral is not None:
-        at_best = serving_values(fleet, recipe.at_best, prices)
-        return _price_deferred(fleet, recipe, recipe.deferral, prices, at_best, fixed)
+        return _price_deferred(fleet, recipe, recipe.deferral, prices, fixed)
     values = serving_values(fleet, recipe, prices)
     best = recipe.first_of_each_slot(values)
-    cheapest = np.zeros(len(fleet.slot_hours))
-    cheapest[recipe.slot[best]] = values[best]
-    least, between = cheapest, np.zeros(0)
-    if recipe.between is not None:
-        between = serving_values(fleet, recipe.between, prices)
-        least = cheapest.copy()
-        np.minimum.at(least, recipe.between.slot, between)
-        between = between - least[recipe.between.slot]
+    least, _ = _least_by_slot(fleet, recipe, prices, values)
     total = float(least.sum()) + fixed
-    # Without GPUs a slot may be served in parts of each way, so that a serving says nothing.
-    extra = values - least[recipe.slot] if recipe.self_hosted else 0 * values
-    return Priced(recipe, total, lambda: recipe.only(best), total + extra, total + between)
+
+    def each() -> tuple[np.ndarray, np.ndarray]:
+        values = serving_values(fleet, recipe, prices)
+        least, between = _least_by_slot(fleet, recipe, prices, values)
+        # Without GPUs a slot may be served in parts of each way, so that a serving says nothing.
+        extra = values - least[recipe.slot] if recipe.self_hosted else 0 * values
+        return total + extra, total + between
+
+    return Priced(recipe, total, lambda: recipe.only(best), each)
+
+
+def _least_by_slot(fleet: Fleet, recipe: Recipe, prices: Prices, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What a slot costs at least [slot], and how much more each load does that was not tried."""
+    best = recipe.first_of_each_slot(values)
+    least = np.zeros(len(fleet.slot_hours))
+    least[recipe.slot[best]] = values[best]
+    if recipe.between is None:
+        return least, np.zeros(0)
+    between = serving_values(fleet, recipe.between, prices)
+    np.minimum.at(least, recipe.between.slot, between)
+    return least, between - least[recipe.between.slot]
 
 
 def settled_path(fleet: Fleet, recipe: Recipe, prices: Prices) -> Recipe:
@@ -163,14 +181,10 @@ def settled_path(fleet: Fleet, recipe: Recipe, prices: Prices) -> Recipe:
     return cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, prices.usd_factor)[1]
 
 
-def _price_deferred(
-    fleet: Fleet, recipe: Recipe, deferral: Deferral, prices: Prices, values: np.ndarray, fixed: float
-) -> Priced:
+def _price_deferred(fleet: Fleet, recipe: Recipe, deferral: Deferral, prices: Prices, fixed: float) -> Priced:
     """Each piece of work where a replica-hour is cheapest: less than any whole number of replicas can cost."""
     hours, slots = fleet.weight, len(fleet.slot_hours)
-    none = _value_of_nothing(recipe, values, slots)
-    carried = recipe.at_best.uses[0].load * hours[recipe.slot]
-    rates = np.divide(values - none[recipe.slot], carried, out=np.full(len(values), np.inf), where=carried > 0)
+    none, rates = _usd_per_load_h(fleet, recipe, prices)
     per_load_h = np.full(slots, np.inf)
     np.minimum.at(per_load_h, recipe.slot, np.maximum(rates, 0.0))
     least = np.where(deferral.window, per_load_h[None, :], np.inf).min(axis=1)
@@ -182,12 +196,22 @@ def _price_deferred(
     value = float((work[some] * np.minimum(least, api)[some]).sum()) + float(none.sum()) + fixed
 
     def open_path() -> Recipe:
-        rated = np.where(carried > 0, rates, np.inf)
-        best, least_busy = recipe.first_of_each_slot(rated), recipe.first_of_each_slot(recipe.uses[0].load)
+        _, rates = _usd_per_load_h(fleet, recipe, prices)
+        best, least_busy = recipe.first_of_each_slot(rates), recipe.first_of_each_slot(recipe.uses[0].load)
         return recipe.only(np.unique(np.r_[best, least_busy]))
 
-    skipped = np.full(int(recipe.between is not None), value)
-    return Priced(recipe, value, open_path, np.full(len(values), value), skipped)
+    def each() -> tuple[np.ndarray, np.ndarray]:
+        return np.full(recipe.servings, value), np.full(int(recipe.between is not None), value)
+
+    return Priced(recipe, value, open_path, each)
+
+
+def _usd_per_load_h(fleet: Fleet, recipe: Recipe, prices: Prices) -> tuple[np.ndarray, np.ndarray]:
+    """What a slot costs in which nothing is done [slot], and beyond that a replica-hour of load [serving]."""
+    values = serving_values(fleet, recipe.at_best, prices)
+    none = _value_of_nothing(recipe, values, len(fleet.slot_hours))
+    carried = recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
+    return none, np.divide(values - none[recipe.slot], carried, out=np.full(len(values), np.inf), where=carried > 0)
 
 
 def _value_of_nothing(recipe: Recipe, values: np.ndarray, slots: int) -> np.ndarray:

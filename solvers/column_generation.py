@@ -28,7 +28,7 @@ from solvers.result import Status
 from solvers.solve import solve_lp, solve_lp_centrally
 from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
-from solvers.whole_boxes import Picked, Quiet, parts_of_boxes
+from solvers.whole_boxes import Picked, Quiet, parts_of_boxes, picked_of
 
 MAX_ROUNDS = 100
 NOTHING_UNSERVED = 1e-7
@@ -100,6 +100,8 @@ class ColumnGeneration:
         self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
         self.feasible: bool | None = None
         self.rounds = 0
+        self.reserved: dict[tuple[str, str], float] = {}
+        """commitments in the last LP"""
         self.picked: list[Picked] = []
         """the paths of the last LP, and how much it picked of their servings"""
         self._settled: tuple[tuple[Recipe, ...], np.ndarray] | None = None
@@ -146,6 +148,16 @@ class ColumnGeneration:
             least = ranked[0].value
             near = [p for p in ranked if p.value - least <= NEAR_FRAC * abs(least)]
             self.closely |= {id(p.recipe) for p in (*near, *ranked[:FIRST_PATHS])}
+
+    def branched(self, fleet: Fleet) -> ColumnGeneration:
+        """Prices for a part of the plans, where more is decided: paths, rows, mixes and the best prices go on."""
+        recipes = tuple(r for r in self.fleet.recipes if fleet.allows(r.workloads, r.offers))
+        paths = tuple(p for p in self.paths.held if fleet.allows(p.workloads, p.offers))
+        branch = ColumnGeneration(replace(fleet, recipes=recipes), lambda n, bound: None, paths)
+        branch.mixes.go_on_from(self.mixes)
+        branch.waiting, branch.anchor, branch.sharpening = self.waiting, dict(self.anchor), True
+        branch.closely |= self.closely
+        return branch
 
     def near_recipes(self, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
         """Recipes that the best prices make nearly as cheap as any, and those of some paths."""
@@ -195,7 +207,8 @@ class ColumnGeneration:
                 break
             if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
-            picked = [_picked(v, lp.x, r, path) for r, path in enumerate(self.paths.held)]
+            picked = [picked_of(v, lp.x, r, path) for r, path in enumerate(self.paths.held)]
+            self.reserved = {key: float(lp.x[column]) for key, column in v.reserved.items()}
             self.paths.after_lp(picked)
             sharper = self.sharpening and self._say_which_boxes_are_whole(v, lp.x, picked)
             new = self.paths.join(self._round(model, v, _by_key(model, lp.row_duals)))
@@ -204,7 +217,7 @@ class ColumnGeneration:
             if late():
                 self._all_that_pays(model, np.inf)
                 break
-            settled = (near or not new or enough(self)) and not sharper
+            settled = enough(self) or ((near or not new) and not sharper)
             if settled or self.rounds % ROUNDS_BETWEEN_MIXES == 0:
                 mixes = self._all_that_pays(model, lp.objective * close)
                 self.paths.join(mixes)
@@ -294,6 +307,8 @@ class ColumnGeneration:
         A positive lower bound on what stays unserved proves that no plan exists.
         """
         short = solve_lp(model)
+        if short.status is Status.INFEASIBLE:
+            return [], False  # commitments that are decided break a limit by themselves
         if short.objective is not None and short.objective <= NOTHING_UNSERVED:
             return [], True
         duals = _by_key(model, short.row_duals)
@@ -386,11 +401,6 @@ def by_pool_and_value(priced: Iterable[Priced]) -> dict[tuple[str, ...], list[Pr
     for p in priced:
         by_pool.setdefault(p.recipe.workloads, []).append(p)
     return {ws: sorted(found, key=lambda p: p.value) for ws, found in by_pool.items()}
-
-
-def _picked(v: Variables, x: np.ndarray, r: int, path: Recipe) -> Picked:
-    weight = float(x[v.pick[r]])
-    return Picked(path, weight, np.array([x[v.serving(r, i)] for i in range(path.servings)]))
 
 
 def _by_key(model: Model, row_duals: np.ndarray | None) -> Duals:

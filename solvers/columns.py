@@ -38,7 +38,8 @@ def as_start(fleet: Fleet, v: Variables, plan: Incumbent | None, n_columns: int)
         x[v.team] = 1
     for gpu in {gpu for path in plan.paths for gpu in fleet.gpus_of(path)} if v.gpu_type else ():
         x[v.gpu_type[gpu]] = 1
-    return x
+    decided = [(v.columns[v.reserved[key]], key) for key in fleet.held if key in v.reserved]
+    return x if all(c.lower <= x[v.reserved[key]] <= c.upper for c, key in decided) else None
 
 
 def _hold(fleet: Fleet, v: Variables, r: int, path: Recipe, x: np.ndarray) -> bool:

@@ -54,6 +54,11 @@ class Mixes:
         self.pools = [pool for pool in fleet.pools.values() if pool.max_deployments > 1 and pool.window is None]
         self._solved: Memory = {}
 
+    def go_on_from(self, other: Mixes) -> None:
+        """Know what another search over the same pools knows."""
+        self.written |= other.written
+        self._members, self._solved = other._members, other._solved
+
     def not_covered(self) -> str | None:
         """What is left out of mixes of two, in words; None where nothing is."""
         large = any(
@@ -164,7 +169,7 @@ class Mixes:
             for i, j in zip(*np.nonzero(np.isfinite(bounds)), strict=True):
                 first, second = members[i].deployment.key, members[j].deployment.key
                 key = (pool.key, first, second, api.key if api else None)
-                if key not in self.written:
+                if key not in self.written and self.fleet.allows(pool.workloads, (offers[i], offers[j])):
                     two, usd = (members[i], members[j]), shared if same_offer[i, j] else whole
                     found.append(_Mix(key, float(bounds[i, j]), pool, two, (usd[i], usd[j]), api, outlets, fixed))
         return found

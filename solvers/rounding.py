@@ -14,7 +14,10 @@ from solvers.columns import from_solution
 from solvers.incumbent import Incumbent, limits_are_kept
 from solvers.solve import SolverName, solve_mip
 
-PATHS_OF_A_POOL = 12
+FEWEST_PATHS, MOST_PATHS = 4, 12
+"""of a pool, cheapest first"""
+PATHS = 3_000
+"""of all pools together, about: a program of many more takes more memory than all recipes"""
 
 
 def rounded_plan(generation: ColumnGeneration, solver: SolverName, time_limit_s: float) -> Incumbent | None:
@@ -42,11 +45,12 @@ def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
     for k, path in enumerate(paths):
         by_pool.setdefault(path.workloads, []).append((price_recipe(fleet, path, prices).value, k))
     chosen: set[int] = set(np.flatnonzero(weights > 1e-3).tolist())
+    most = min(max(FEWEST_PATHS, PATHS // (2 * len(by_pool))), MOST_PATHS)
     for found in by_pool.values():
-        chosen.update(k for _, k in sorted(found)[:PATHS_OF_A_POOL])
+        chosen.update(k for _, k in sorted(found)[:most])
     near = [paths[k] for k in sorted(chosen)]
     for ranked in by_pool_and_value(generation.priced).values():
-        for p in ranked[:PATHS_OF_A_POOL]:
+        for p in ranked[:most]:
             near.append(settled_path(fleet, p.recipe, prices) if p.recipe.deferral is not None else p.cheapest)
     seen: dict[tuple, Recipe] = {}
     for path in near:

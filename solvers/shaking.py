@@ -74,7 +74,11 @@ def worth_shaking(fleet: Fleet, priced: tuple[Priced, ...], plan: Incumbent) -> 
         for n, p in enumerate(ranked):
             if n >= WAYS_OF_A_POOL and p.recipe.key not in keys:
                 continue
-            near = p.with_serving <= p.with_serving.min() + room
-            near[p.recipe.first_of_each_slot(p.with_serving)] = True
-            recipes.append(p.recipe if p.recipe.deferral is not None else p.recipe.only(near))
+            if p.recipe.deferral is not None:
+                recipes.append(p.recipe)
+                continue
+            cost = p.with_serving
+            near = cost <= cost.min() + room
+            near[p.recipe.first_of_each_slot(cost)] = True
+            recipes.append(p.recipe.only(near))
     return replace(fleet, recipes=tuple(recipes))

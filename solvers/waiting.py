@@ -98,7 +98,8 @@ class WaitingWork:
         self._servings[recipe.key] = keep
         with_it = value + extra
         skipped = recipe.at_best.uses[0].load > recipe.uses[0].load
-        return Priced(recipe, value, lambda: recipe.only(np.unique(np.r_[used, idle])), with_it, with_it[skipped])
+        narrowed = np.unique(np.r_[used, idle])
+        return Priced(recipe, value, lambda: recipe.only(narrowed), lambda: (with_it, with_it[skipped]))
 
 
 def _room(recipe: Recipe, fleet: Fleet) -> np.ndarray:
@@ -158,12 +159,6 @@ def _model(
     )
 
 
-def _raised(priced: Priced, value: float) -> Priced:
-    """With a better bound on all of it."""
-    with_serving, with_skipped = (np.maximum(usd, value) for usd in (priced.with_serving, priced.with_skipped))
-    return replace(priced, value=value, with_serving=with_serving, with_skipped=with_skipped)
-
-
 def with_waiting_work_settled(priced: list[Priced], waiting: WaitingWork, prices: Prices) -> tuple[Priced, ...]:
     """The same with the recipes of work that may wait priced exactly where one may be the cheapest of its pool."""
     by_pool: dict[tuple[str, ...], list[int]] = {}
@@ -179,6 +174,6 @@ def with_waiting_work_settled(priced: list[Priced], waiting: WaitingWork, prices
         }
         for k in sorted(bounds, key=lambda k: bounds[k]):
             exact = waiting.priced(found[k].recipe, prices) if bounds[k] < least else None
-            found[k] = exact or _raised(found[k], bounds[k])
+            found[k] = exact or replace(found[k], value=bounds[k])
             least = min(least, found[k].value)
     return tuple(found)

@@ -54,12 +54,19 @@ def serving_bounds(priced: tuple[Priced, ...], paid: dict[str, float], bound: fl
     return [bound + p.with_serving - sum(paid[w] for w in p.recipe.workloads) for p in priced]
 
 
-def count_possible(state: ColumnGeneration, solution: FleetSolution) -> int:
-    """Servings written down that a better plan may use."""
-    if not np.isfinite(state.bound_at_prices):
-        return sum(len(p.with_serving) for p in state.priced)
-    bounds = serving_bounds(state.priced, state.paid, state.bound_at_prices)
-    return int(sum((b <= solution.objective).sum() for b in bounds))
+def count_possible(state: ColumnGeneration, solution: FleetSolution, up_to: int) -> int:
+    """Servings written down that a better plan may use; where there are more than so many, some number beyond it."""
+    count = 0
+    known = np.isfinite(state.bound_at_prices)
+    for p in state.priced:
+        over = state.bound_at_prices - sum(state.paid[w] for w in p.recipe.workloads)
+        if not known:
+            count += p.recipe.servings
+        elif p.value + over <= solution.objective:
+            count += int((p.with_serving + over <= solution.objective).sum())
+        if count > up_to:
+            break
+    return count
 
 
 def still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
@@ -87,7 +94,7 @@ def still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe
         if p.value <= cheapest[p.recipe.workloads]:
             # There is always one way to serve a workload, however many were cut.
             mask |= p.recipe.deferral is not None
-            mask[p.recipe.first_of_each_slot(p.with_serving)] = True
+            mask[p.recipe.first_of_each_slot(bound)] = True
         if len(np.unique(p.recipe.slot[mask])) == len(generated.fleet.slot_hours):
             kept.append(p.recipe.only(mask))
     return tuple(kept), left_out + int((possible > threshold).sum()), smallest_left_out

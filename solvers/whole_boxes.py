@@ -52,6 +52,11 @@ class Picked:
         return self.sum(values) / max(self.weight, 1e-300)
 
 
+def picked_of(v: Variables, x: np.ndarray, r: int, path: Recipe) -> Picked:
+    """Path r of a program in its solution."""
+    return Picked(path, float(x[v.pick[r]]), np.array([x[v.serving(r, i)] for i in range(path.servings)]))
+
+
 def parts_of_boxes(
     fleet: Fleet, picked: list[Picked], v: Variables, x: np.ndarray, quiet: Quiet | None = None
 ) -> tuple[set[Own], dict[Key, Rounded]]:

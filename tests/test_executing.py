@@ -302,7 +302,7 @@ def test_plans_are_the_same_in_processes() -> None:
 
 def test_half_a_plan_is_no_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The solver answers Ctrl-C with the best plan so far; a journal must not take that for the plan."""
-    import solvers.fleet_solver as solver
+    import solvers.search as solver
 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -20,7 +20,7 @@ from problems.pools import Api, Deployment, Pool
 from problems.pricing import Priced
 from problems.recipes import Recipe
 from problems.staffing import Staffing
-from solvers import fleet_solver, what_matters
+from solvers import search, what_matters
 from solvers.column_generation import ColumnGeneration, Generated
 from solvers.fleet_solution import FleetSolution, Options, Outcome
 from solvers.fleet_solver import solve_fleet
@@ -232,8 +232,10 @@ def servings(recipe: Recipe) -> list[tuple]:
 @pytest.mark.parametrize("room", [2, 5, 9])
 def test_servings_cut_for_size_are_covered_by_the_bound(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for a handful of servings the plan may be dearer, but never the bound."""
-    for module in (fleet_solver, what_matters):
+    for module in (search, what_matters):
         monkeypatch.setattr(module, "MOST_SERVINGS", room)
+    monkeypatch.setattr(search, "HOPELESS", 3 * room)
+    monkeypatch.setattr(search, "MOST_BRANCHES", 2)
     monkeypatch.setattr("solvers.shaking.MOST_IN_VAIN", 3)
     cut = 0
     for seed in SEEDS[3::20]:
@@ -277,7 +279,7 @@ def test_more_workloads_than_the_program_has_room_for() -> None:
     """Each workload keeps its cheapest way in every slot, however many there are."""
     slots = 48
     api = Api("api", np.array([0.001]))
-    names = [f"w{k}" for k in range(fleet_solver.MOST_SERVINGS // slots + 1)]
+    names = [f"w{k}" for k in range(search.MOST_SERVINGS // slots + 1)]
     pools = tuple(Pool(name, (name,), np.ones((slots, 1)), 1.0, False, (), (api,)) for name in names)
     case = Case(pools, {}, np.full(slots, 730 / slots), np.zeros(slots, dtype=int))
     solution = solve_fleet(case.fleet)

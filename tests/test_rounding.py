@@ -9,7 +9,7 @@ from oracle.plans import check_plan
 
 from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
 from solvers.incumbent import limits_are_kept
-from solvers.rounding import PATHS_OF_A_POOL, near_paths, rounded_plan
+from solvers.rounding import MOST_PATHS, near_paths, rounded_plan
 
 SEEDS = [*range(500, 506), *range(1000, 1016)]
 
@@ -64,4 +64,16 @@ def test_the_program_is_small_and_knows_what_the_lp_leans_on() -> None:
     leant_on = [path for path, w in zip(*generation.settled(), strict=True) if w > 1e-3]
     assert leant_on
     assert all(any(path.key == other.key and path.same_servings(other) for other in near) for path in leant_on)
-    assert all(n <= 2 * PATHS_OF_A_POOL + len(leant_on) for n in by_workloads.values())
+    assert all(n <= 2 * MOST_PATHS + len(leant_on) for n in by_workloads.values())
+
+
+def test_many_pools_have_fewer_paths_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program over all of them takes memory."""
+    generation = generated(case_of(503))
+    assert generation is not None
+    before = len(near_paths(generation))
+    monkeypatch.setattr("solvers.rounding.PATHS", 1)
+    monkeypatch.setattr("solvers.rounding.FEWEST_PATHS", 1)
+    leant_on = int((generation.settled()[1] > 1e-3).sum())
+    pools = len({path.workloads for path in near_paths(generation)})
+    assert len(near_paths(generation)) <= min(before - 1, leant_on + 2 * pools)

@@ -1,0 +1,102 @@
+"""Branch and bound: what the LP leaves undecided is decided both ways, and each way has prices of its own.
+
+The LP mixes recipes and commitments so that boxes fill, which no row about one slot forbids. So an offer has at most n
+commitments, or more; then a workload uses an offer of large boxes, or does not. Every whole plan is on one side, so the
+smallest bound of all branches is a bound on every plan. The branch with the smallest one is divided next.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import numpy as np
+
+from solvers.column_generation import ColumnGeneration
+
+UNDECIDED = 0.02
+"""of a commitment, or of a workload's share on an offer, from which on it is worth deciding"""
+
+Bounded = Callable[[ColumnGeneration], float]
+"""prices a branch; what it says of all plans in it"""
+
+
+@dataclass(eq=False)
+class Branches:
+    """The branches that may hold a better plan, and the smallest bound of those that are left as they are."""
+
+    _open: list[tuple[float, int, ColumnGeneration]] = field(default_factory=list)
+    _left: float = np.inf
+    _order: count = field(default_factory=count)
+
+    def add(self, branch: ColumnGeneration, bound: float) -> None:
+        heapq.heappush(self._open, (bound, next(self._order), branch))
+
+    @property
+    def bound(self) -> float:
+        """on every plan of all branches"""
+        return min([self._left, *(bound for bound, _, _ in self._open[:1])])
+
+    def divide(self, bounded: Bounded, enough: float) -> bool:
+        """Divide the branch with the smallest bound; False where none is left that has less than is enough."""
+        while self._open and self._open[0][0] < enough:
+            above, _, branch = heapq.heappop(self._open)
+            sides = both_sides(branch)
+            if not sides:
+                self._left = min(self._left, above)
+                continue
+            # What is not priced any more, because time is up, keeps the bound of both.
+            for side in sides:
+                self.add(side, max(above, bounded(side)))
+            return True
+        return False
+
+
+def both_sides(branch: ColumnGeneration) -> list[ColumnGeneration]:
+    """The two halves of what a branch leaves undecided; none where all is decided."""
+    fleet = branch.fleet
+    commitment = _commitment(branch)
+    if commitment is not None:
+        key, boxes = commitment
+        fewest, most = fleet.held.get(key, (0, fleet.most_instances[key[0]]))
+        below, above = (fewest, int(boxes)), (int(boxes) + 1, most)
+        return [branch.branched(replace(fleet, held=fleet.held | {key: way})) for way in (below, above)]
+    use = _use(branch)
+    if use is None:
+        return []
+    return [branch.branched(replace(fleet, uses=fleet.uses | {use: way})) for way in (True, False)]
+
+
+def _commitment(branch: ColumnGeneration) -> tuple[tuple[str, str], float] | None:
+    """The commitments to large boxes that are furthest from a whole number, by what they cost."""
+    offers = branch.fleet.offers
+    undecided = {}
+    for (g, term), boxes in branch.reserved.items():
+        part = boxes % 1
+        if offers[g].box > 1 and min(part, 1 - part) > UNDECIDED:
+            undecided[g, term] = min(part, 1 - part) * offers[g].reserved_usd_per_h[term]
+    if not undecided:
+        return None
+    key = max(undecided, key=lambda k: (undecided[k], k))
+    return key, branch.reserved[key]
+
+
+def _use(branch: ColumnGeneration) -> tuple[str, str] | None:
+    """The workload and offer of large boxes that the LP leaves most undecided, by what is paid for the workload."""
+    fleet = branch.fleet
+    if any(pool.max_deployments > 2 for pool in fleet.pools.values()):
+        return None  # such mixes are found for a pool as a whole, whatever they use
+    shares: dict[tuple[str, str], float] = {}
+    for p in branch.picked:
+        for w in p.path.workloads:
+            for g in p.path.offers:
+                if fleet.offers[g].box > 1 and (w, g) not in fleet.uses:
+                    shares[w, g] = shares.get((w, g), 0.0) + p.weight
+    undecided = {
+        (w, g): min(share, 1 - share) * branch.paid[w]
+        for (w, g), share in shares.items()
+        if min(share, 1 - share) > UNDECIDED
+    }
+    return max(undecided, key=lambda k: (undecided[k], k), default=None)

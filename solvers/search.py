@@ -1,0 +1,334 @@
+"""The search for the cheapest fleet: bounds by column generation, and a program over what can still matter.
+
+1. The best plan of each workload by itself, in closed form, gives a first incumbent U.
+2. Column generation gives a lower bound L and, for every serving, a bound on any plan that uses it. Mixes of
+   deployments are written down where they pay, and where a better plan may use them.
+3. Servings whose bound exceeds U cannot be in a better plan. Those left, nearest first, go into the master MIP
+   with whole boxes and commitments.
+4. If all of them fitted, the MIP's bound is a bound on every plan. If some were cut for size, no plan with one
+   of those costs less than the smallest bound among them. So in both cases
+
+       bound = max(L, min(bound of the MIP, smallest bound of a serving left out, U))
+
+Steps 2 to 4 are repeated with a tighter L until the gap is reached: the first program, over a rough selection,
+finds a much better U, and with that the next selection is small. Where too many servings stay possible, what the LP
+leaves undecided is decided both ways (solvers/branching.py), and each branch goes through the same steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import numpy as np
+
+from problems.dominance import without_beaten_recipes
+from problems.fleet import Fleet, master
+from solvers.branching import Branches
+from solvers.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
+from solvers.columns import as_start, from_solution
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
+from solvers.improving import built_up, improved, with_fewer_offers, with_other_commitments
+from solvers.incumbent import Incumbent, each_by_itself, heaviest_paths, incumbent_of, limits_are_kept
+from solvers.known import Known, known_from
+from solvers.polishing import polished
+from solvers.result import Status
+from solvers.rounding import rounded_plan
+from solvers.routing import flows_of
+from solvers.shaking import shaken, worth_shaking
+from solvers.solve import solve_mip
+from solvers.thrift import within_budget
+from solvers.what_matters import MOST_SERVINGS, count_possible, still_possible, without_what_limits_forbid
+
+TOLERANCES = (5e-3, 1e-3, CONVERGED_FRAC)
+"""how near to the LP the bound comes before each mixed-integer program; a better plan at hand makes the next smaller"""
+HOPELESS = 3 * MOST_SERVINGS
+"""servings that a better plan may use, of which the program would have so few that it proves nothing"""
+BRANCH_FRAC = 2e-3
+"""how near to its LP the bound of a branch comes"""
+MOST_BRANCHES = 20
+"""that are divided where no time limit is given"""
+FEW_SERVINGS = 1_500
+"""servings so few that the mixed-integer program is faster than another round of pricing"""
+FIRST_FRAC = 0.15
+"""share of the time that a first plan may take to get better"""
+PRICING_FRAC = 0.5
+"""share of the time left that prices may take before a plan is made of them"""
+ROUNDED_WELL = 0.003
+"""a gap at which a plan out of the LP is good enough to begin the exact program with"""
+ROUNDING_S, ROUNDING_FRAC = 30.0, 0.3
+"""the most that a program over paths may take, and the share of the time left: what it finds is still improved"""
+FIRST_PLANS_FRAC = 0.35
+"""share of the time left that plans may take before rows about whole boxes are looked for"""
+SHAKING_S = 120.0
+"""the most that workloads are taken out and put back for, and counts chosen anew"""
+POLISHING_FRAC = 0.5
+"""share of that time for counts of the plan that is shaken"""
+
+
+@dataclass(frozen=True)
+class _Program:
+    """What a program over servings says of all plans."""
+
+    bound: float
+    left_out: int
+    columns: int = 0
+    settled: bool = False
+    """nothing better can come of more pricing"""
+    infeasible: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+class Search:
+    """One search: what it looks for, how long it may take, and the solution that it fills in."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        options: Options,
+        solution: FleetSolution,
+        on_progress: Callable[[Progress], None],
+        known: Known,
+    ) -> None:
+        self.started = time.monotonic()
+        self.deadline = np.inf if options.time_limit_s is None else self.started + options.time_limit_s
+        self.options, self.solution, self.on_progress, self.known = options, solution, on_progress, known
+        self.fleet = without_beaten_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
+        self.shaken: Incumbent | None = None
+        """the plan from which shaking led nowhere"""
+
+    def run(self) -> None:
+        solution = self.solution
+        self._first_plan()
+        self._tell("pricing")
+        at_hand = solution.best.paths if solution.best else ()
+        fleet = self.known.given_to(self.fleet)
+        generation = ColumnGeneration(fleet, self._priced, known=(*at_hand, *self.known.paths))
+        solution.known = self.known  # where the search ends before any price is known
+        if not all(generation.fleet.recipes_of[w] for w in fleet.workloads):
+            solution.outcome = Outcome.INFEASIBLE
+            return
+        self._close_in(generation)
+        if generation.feasible is False:
+            solution.outcome = Outcome.FEASIBLE if solution.best is not None else Outcome.INFEASIBLE
+            return
+        if solution.best is not None and generation.feasible and not self._enough() and not self._late():
+            self._branch(generation)
+        if solution.best is not None:
+            left_aside = generation.mixes.not_covered()
+            solution.notes += [left_aside] if left_aside else []
+            solution.best = _with_work_settled(self.fleet, solution.best)
+            solution.outcome = outcome_of(solution, self.options)
+
+    def _late(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def _enough(self) -> bool:
+        return self.solution.gap_frac <= self.options.gap_frac
+
+    def _until(self, share: float) -> float:
+        """when a share of the time left is over"""
+        now = time.monotonic()
+        return now + share * (self.deadline - now)
+
+    def _left_s(self) -> float | None:
+        return None if self.deadline == np.inf else max(0.5, self.deadline - time.monotonic())
+
+    def _tell(self, phase: str, bound: float | None = None) -> None:
+        best = self.solution.objective if self.solution.best else None
+        self.on_progress(Progress(phase, best, max(self.solution.bound_usd_per_month, bound or 0.0)))
+
+    def _priced(self, n: int, bound: float) -> None:
+        self.solution.raise_bound(bound)
+        self._tell(f"pricing, round {n}")
+
+    def _spent(self, phase: str, since: float) -> None:
+        seconds = self.solution.seconds
+        seconds[phase] = seconds.get(phase, 0.0) + time.monotonic() - since
+
+    def _offer(self, candidate: Incumbent | None) -> None:
+        if candidate is not None and candidate.objective < self.solution.objective:
+            self.solution.best = candidate
+
+    def _close_in(self, generation: ColumnGeneration) -> None:
+        """Prices, plans out of them, and the program over what is possible, each time nearer to the LP."""
+        solution = self.solution
+        rounded = False
+        for tolerance_frac in (BEFORE_SHARPENING_FRAC, *TOLERANCES):
+            if self._late():
+                return
+            first = tolerance_frac == BEFORE_SHARPENING_FRAC
+            before, until = time.monotonic(), self._until(PRICING_FRAC)
+            generated = generation.run(
+                tolerance_frac,
+                enough=lambda state: count_possible(state, solution, FEW_SERVINGS) <= FEW_SERVINGS,
+                late=lambda until=until: time.monotonic() >= until,  # type: ignore[misc]
+                sharpen=not first,
+            )
+            solution.rounds, solution.known = generated.rounds, known_from(generation)
+            self._spent("pricing", before)
+            if generated.feasible is False:
+                return
+            possible = count_possible(generation, solution, HOPELESS)
+            if first and possible <= HOPELESS:
+                continue
+            before = time.monotonic()
+            if generated.feasible:
+                until = self._until(FIRST_PLANS_FRAC if first else 1.0)
+                if not (rounded and possible > HOPELESS):
+                    self._round_and_improve(generation, generated, until)
+                    rounded = True
+                if possible > MOST_SERVINGS:
+                    self._shake_and_polish(generated, min(until, before + SHAKING_S), polish=not first)
+            self._spent("rounding", before)
+            if self._enough():
+                return
+            if self._late() or first or count_possible(generation, solution, HOPELESS) > HOPELESS:
+                continue
+            if self._solve_what_is_possible(generation, tolerance_frac) or self._late() or self._enough():
+                return
+
+    def _first_plan(self) -> None:
+        """Plans in closed form, and the one that is known, improved for a while."""
+        fleet, start, limited = self.fleet, self.known.start, self.deadline < np.inf
+        self._offer(each_by_itself(fleet) or built_up(fleet))
+        self._offer(within_budget(fleet, self.deadline if limited else None))
+        if start is not None and limits_are_kept(fleet, start):
+            self._offer(start)
+        if self.solution.best is not None:
+            soon = self.started + FIRST_FRAC * (self.deadline - self.started)
+            self._offer(improved(fleet, self.solution.best, soon))
+
+    def _round_and_improve(self, generation: ColumnGeneration, generated: Generated, until: float) -> None:
+        """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much."""
+        fleet, solution = generated.fleet, self.solution
+        for first in (heaviest_paths(fleet, generated), solution.best):
+            if first is not None:
+                self._offer(improved(fleet, first, until))
+        left = until - time.monotonic()
+        if solution.gap_frac > max(self.options.gap_frac, ROUNDED_WELL) and left > 0:
+            rounded = rounded_plan(generation, self.options.solver, min(left * ROUNDING_FRAC, ROUNDING_S))
+            if rounded is not None:
+                rounded = improved(fleet, rounded, until)
+                self._offer(with_fewer_offers(fleet, rounded, until))
+        if solution.best is not None and not self._enough():
+            near = replace(fleet, recipes=generation.near_recipes(solution.best.paths))
+            self._offer(with_other_commitments(near, solution.best, until))
+
+    def _shake_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
+        """Better plans near the one at hand; counts chosen anew take rows about whole boxes, so not before these."""
+        solution, solver = self.solution, self.options.solver
+        if solution.best is None or self._enough() or solution.best is self.shaken:
+            return
+        near = worth_shaking(generated.fleet, generated.priced, solution.best)
+        if polish:
+            self._offer(polished(near, solution.best, solver, until))
+        before = solution.best
+        left = until - time.monotonic()
+        self._offer(shaken(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
+        if polish and solution.best is not before:
+            self._offer(polished(near, solution.best, solver, until))
+        elif polish and time.monotonic() < until:
+            self.shaken = before
+
+    def _solve_what_is_possible(self, generation: ColumnGeneration, tolerance_frac: float) -> bool:
+        """The program over servings that a better plan may use; True where nothing better can come of more pricing."""
+        solution, before = self.solution, time.monotonic()
+        generated = generation.with_mixes_within(solution.objective)
+        self._spent("pricing", before)
+        self._tell("solving")
+        before = time.monotonic()
+        rough_frac = 0.0 if tolerance_frac == TOLERANCES[-1] else tolerance_frac / 2
+        program = self._solved(generated, rough_frac, lambda best, bound: self._tell("solving", bound))
+        self._spent("solving", before)
+        solution.columns, solution.servings_left_out = program.columns or solution.columns, program.left_out
+        solution.notes = program.notes
+        if solution.best is None:
+            solution.outcome = Outcome.INFEASIBLE if program.infeasible else Outcome.NOT_FOUND
+            return program.infeasible
+        solution.raise_bound(min(program.bound, solution.objective))
+        return program.settled
+
+    def _solved(
+        self, generated: Generated, rough_frac: float, on_progress: Callable[[float | None, float], None]
+    ) -> _Program:
+        """The program, to a rough gap where servings were left out and it will be solved again; plans are offered."""
+        solution, options = self.solution, self.options
+        kept, left_out, smallest_left_out = still_possible(generated, solution.objective)
+        if left_out > HOPELESS:
+            return _Program(generated.bound, left_out)
+        narrowed = replace(generated.fleet, recipes=kept)
+        model, v = master(narrowed)
+        last = not rough_frac or not left_out
+        result = solve_mip(
+            model,
+            solver=options.solver,
+            gap_frac=options.gap_frac / 2 if last else max(options.gap_frac / 2, rough_frac),
+            time_limit_s=self._left_s(),
+            node_limit=options.node_limit if last else options.node_limit // 10,
+            warm_start=as_start(narrowed, v, solution.best, model.n_columns),
+            on_progress=on_progress,
+        )
+        stopped = result.stopped_by.value if result.stopped_by is not None else None
+        if result.x is not None:
+            self._offer(from_solution(narrowed, v, result.x))
+        infeasible = result.status is Status.INFEASIBLE and not left_out
+        proved = np.inf if infeasible else min(result.bound, smallest_left_out)
+        return _Program(
+            bound=max(generated.bound, min(proved, solution.objective)),
+            left_out=left_out,
+            columns=len(generated.paths) + model.n_columns,
+            settled=not left_out and stopped is None,
+            infeasible=infeasible,
+            notes=[*result.notes, *([f"the search stopped at its {stopped} limit"] if stopped and last else [])],
+        )
+
+    def _branch(self, root: ColumnGeneration) -> None:
+        """Decide both ways what the LP leaves undecided, until the gap is reached or time is up."""
+        before, solution = time.monotonic(), self.solution
+        branches = Branches()
+        branches.add(root, root.bound)
+        for n in range(MOST_BRANCHES) if self.deadline == np.inf else count():
+            self._tell(f"branching, {2 * n} branches")
+            if self._late() or not branches.divide(self._bound_of_branch, self._target()):
+                break
+            solution.raise_bound(min(branches.bound, solution.objective))
+        self._spent("branching", before)
+
+    def _target(self) -> float:
+        """a bound that is good enough"""
+        return (1 - self.options.gap_frac) * self.solution.objective
+
+    def _bound_of_branch(self, branch: ColumnGeneration) -> float:
+        """What no plan of a branch costs less than; better plans are offered on the way."""
+        if self._late():
+            return -np.inf
+        target = self._target()
+        generated = branch.run(BRANCH_FRAC, enough=lambda state: state.bound_at_prices >= target, late=self._late)
+        self.solution.rounds += generated.rounds
+        if generated.feasible is False:
+            return np.inf
+        if generated.bound >= target or self._late():
+            return generated.bound
+        first = heaviest_paths(generated.fleet, generated) if generated.feasible else None
+        self._offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
+        if count_possible(branch, self.solution, MOST_SERVINGS) > MOST_SERVINGS:
+            return generated.bound
+        generated = branch.with_mixes_within(self.solution.objective)
+        return self._solved(generated, 0.0, lambda best, bound: self._tell("solving")).bound
+
+
+def _with_work_settled(fleet: Fleet, plan: Incumbent) -> Incumbent:
+    """The plan with as much of the work that may wait on its GPUs as fits there."""
+    paths = []
+    for path in plan.paths:
+        pool = fleet.pools[path.pool]
+        if pool.window is not None and path.uses and path.api is not None:
+            price = next(a.usd_per_request for a in pool.apis if a.key == path.api)
+            mean = float(pool.rate_rps.sum(axis=0) @ price) / float(pool.rate_rps.sum())
+            sent = flows_of(pool, path, fleet.slot_hours).api.sum(axis=1)
+            path = replace(path, usd_per_h=pool.fixed_by_slot + 3600 * sent * mean)
+        paths.append(path)
+    return incumbent_of(fleet, tuple(paths), plan.purchases)

@@ -1,0 +1,94 @@
+"""Branches: every plan is on one side, no bound exceeds the optimum, and deciding both ways proves more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from oracle.cases import lever_case, truth_of
+
+from problems.fleet import Fleet
+from solvers import search
+from solvers.branching import Branches, both_sides
+from solvers.column_generation import ColumnGeneration
+from solvers.fleet_solution import FleetSolution, Options
+from solvers.fleet_solver import solve_fleet
+from solvers.what_matters import without_what_limits_forbid
+
+COMMITMENTS = [5, 8, 22, 44, 46, 61, 67, 71, 83, 92, 97, 104, 107, 110, 118, 121, 126, 158, 165]
+USES = [29, 55, 140, 156, 157, 164, 167]
+SEEDS = [*COMMITMENTS, *USES]
+"""cases whose LP leaves such things undecided"""
+
+
+def settled(fleet: Fleet) -> ColumnGeneration:
+    allowed = replace(fleet, recipes=tuple(without_what_limits_forbid(fleet)))
+    generation = ColumnGeneration(allowed, lambda n, bound: None)
+    generation.run(1e-6)
+    return generation
+
+
+@cache
+def root(seed: int) -> ColumnGeneration:
+    return settled(lever_case(seed).case.fleet)
+
+
+def sides_of(seed: int) -> list[ColumnGeneration]:
+    return both_sides(root(seed))
+
+
+def test_commitments_are_decided_before_uses() -> None:
+    assert all(side.fleet.held and not side.fleet.uses for seed in COMMITMENTS for side in sides_of(seed))
+    assert all(side.fleet.uses and not side.fleet.held for seed in USES for side in sides_of(seed))
+    assert all(len(sides_of(seed)) == 2 for seed in SEEDS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_optimum_is_on_one_of_the_sides(seed: int) -> None:
+    """Each side is solved by itself, with what is decided there; the better of the two is the best of all."""
+    sides = sides_of(seed)
+    exact = Options(gap_frac=0.0)
+    best = [solve_fleet(side.fleet, exact) for side in sides]
+    assert min(s.bound_usd_per_month for s in best if s.best) <= truth_of(seed).objective * (1 + 1e-6)
+    assert min(s.objective for s in best) == pytest.approx(truth_of(seed).objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_bound_exceeds_the_optimum(seed: int) -> None:
+    """Divided to the end, or for long, by prices alone."""
+    branches = Branches()
+    branches.add(root(seed), root(seed).bound)
+    before = branches.bound
+
+    def bounded(branch: ColumnGeneration) -> float:
+        generated = branch.run(1e-6)
+        return math.inf if generated.feasible is False else generated.bound
+
+    for _ in range(6):
+        more = branches.divide(bounded, math.inf)
+        assert before <= branches.bound <= truth_of(seed).objective * (1 + 1e-7)
+        before = branches.bound
+        if not more:
+            break
+
+
+def without_programs(monkeypatch: pytest.MonkeyPatch, fleet: Fleet, branches: int) -> FleetSolution:
+    """Searched by prices and branches alone: no mixed-integer program over servings."""
+    for name, value in (("MOST_SERVINGS", -1), ("HOPELESS", -1), ("FEW_SERVINGS", -1), ("MOST_BRANCHES", branches)):
+        monkeypatch.setattr(search, name, value)
+    monkeypatch.setattr("solvers.shaking.MOST_IN_VAIN", 5)
+    return solve_fleet(fleet, Options(gap_frac=1e-6))
+
+
+def test_branches_prove_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    lifted = 0
+    for seed in SEEDS:
+        fleet, truth = lever_case(seed).case.fleet, truth_of(seed).objective
+        before = without_programs(monkeypatch, fleet, 0)
+        after = without_programs(monkeypatch, fleet, 12)
+        assert before.bound_usd_per_month <= after.bound_usd_per_month + 1e-9 * truth
+        assert after.bound_usd_per_month <= truth * (1 + 1e-7)
+        lifted += after.bound_usd_per_month > before.bound_usd_per_month * (1 + 1e-5)
+    assert lifted >= 10

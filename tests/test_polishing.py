@@ -1,0 +1,67 @@
+"""Counts chosen anew: the same recipes and commitments, never dearer, every rule kept; boxes are filled together."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fleets import Case, random_case
+from oracle.cases import lever_case
+from oracle.plans import check_plan
+
+from problems.fleet import Offer
+from problems.pools import Api, Deployment, Pool
+from problems.staffing import Staffing
+from solvers.improving import improved
+from solvers.incumbent import each_by_itself, limits_are_kept
+from solvers.polishing import polished
+
+EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
+SEEDS = [*range(300, 308), *range(1000, 1020)]
+
+
+def soon() -> float:
+    return time.monotonic() + 20
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_plans_never_get_worse_and_keep_every_rule(seed: int) -> None:
+    case = random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
+    first = each_by_itself(case.fleet)
+    if first is None:
+        return
+    better = polished(case.fleet, first, "cbc", soon())
+    assert better.objective <= first.objective
+    assert [path.key for path in better.paths] == [path.key for path in first.paths]
+    assert limits_are_kept(case.fleet, better)
+    check_plan(case, better)
+
+
+def shared_box() -> Case:
+    """Two workloads of four GPUs each on boxes of eight, or at an API that costs less than a box for either."""
+    api = Api("api", np.array([6.0 / 4 / 3600]))
+
+    def pool(w: str) -> Pool:
+        return Pool(w, (w,), np.full((2, 1), 4.0), 1.0, False, (Deployment(w, "eight", 1, np.ones(1), EXACT),), (api,))
+
+    offers = {"eight": Offer("eight", "h100", 8, 9.0)}
+    return Case((pool("a"), pool("b")), offers, np.array([365.0, 365.0]), np.zeros(2, dtype=int))
+
+
+def test_a_box_is_bought_that_pays_for_two_and_not_for_one() -> None:
+    """Each answers the other with the API, as 9 USD/h is more than 6; both together save 3 of 12."""
+    fleet = shared_box().fleet
+    hosted = replace(fleet, recipes=tuple(r for r in fleet.recipes if r.self_hosted))
+    apart = each_by_itself(hosted)
+    assert apart is not None
+    assert improved(hosted, apart).objective == pytest.approx(12 * 730)
+    assert polished(hosted, apart, "cbc", soon()).objective == pytest.approx(9 * 730)
+
+
+def test_without_time_the_plan_stays_as_it_is() -> None:
+    fleet = shared_box().fleet
+    plan = each_by_itself(fleet)
+    assert plan is not None
+    assert polished(fleet, plan, "cbc", time.monotonic() - 1) is plan
