@@ -36,6 +36,15 @@ def recipes_of(pool: Pool, slot_hours: np.ndarray) -> list[Recipe]:
     return without_gpus + [_one_deployment(pool, d, api) for d in hosted for api in apis]
 
 
+def with_every_count(pool: Pool, recipe: Recipe, slot_hours: np.ndarray) -> Recipe:
+    """A recipe of one deployment with every count of replicas, where some were left out."""
+    deployment = next(d for d in pool.deployments if d.key == recipe.uses[0].deployment)
+    api = next((api for api in pool.apis if api.key == recipe.api), None)
+    if pool.window is not None:
+        return _deferred(pool, deployment, api, slot_hours, every=True)
+    return _one_deployment(pool, deployment, api, every=True)
+
+
 def kept_share(rate_rps: np.ndarray, seconds: np.ndarray, usd: np.ndarray, load: np.ndarray) -> np.ndarray:
     """Share of each bucket that stays on the GPUs when they carry this load, the dearest first [row, bucket]."""
     order = np.argsort(-usd / seconds, kind="stable")
@@ -80,7 +89,7 @@ class _Servings:
     shed: bool
 
 
-def _one_deployment(pool: Pool, d: Deployment, api: Api | None) -> Recipe:
+def _one_deployment(pool: Pool, d: Deployment, api: Api | None, every: bool = False) -> Recipe:
     """The GPUs carry up to a load and an outlet takes the rest, in every slot."""
     load = load_by_slot(pool, d)
     whole = d.staffing.replicas(load)
@@ -88,7 +97,7 @@ def _one_deployment(pool: Pool, d: Deployment, api: Api | None) -> Recipe:
     between: list[_Servings] = []
     for usd, shed in ((api.usd_per_request if api else None, False), (pool.shed_usd_per_request, True)):
         if usd is not None:
-            part, skipped = _overflow(pool, d, usd, load, whole, shed)
+            part, skipped = _overflow(pool, d, usd, load, whole, shed, every)
             parts.append(part)
             between += [skipped] if skipped is not None else []
     if d.spot_zones > 1 and pool.spot_allowed:
@@ -98,7 +107,7 @@ def _one_deployment(pool: Pool, d: Deployment, api: Api | None) -> Recipe:
 
 
 def _overflow(
-    pool: Pool, d: Deployment, usd: np.ndarray, load: np.ndarray, whole: np.ndarray, shed: bool
+    pool: Pool, d: Deployment, usd: np.ndarray, load: np.ndarray, whole: np.ndarray, shed: bool, every: bool
 ) -> tuple[_Servings, _Servings | None]:
     """Servings that leave a part to an outlet; and, where not all were tried, what those between could cost at least.
 
@@ -106,7 +115,7 @@ def _overflow(
     Of many replicas every few are tried, and all near what carries everything.
     """
     fewest, most = d.staffing.min_replicas, int(whole.max(initial=0))
-    few = most - fewest < MOST_STEPS
+    few = every or most - fewest < MOST_STEPS
     if few:
         counts = np.arange(fewest, most + 1)
         steps = d.staffing.carried_load(counts)
@@ -180,12 +189,13 @@ def _joined(pool: Pool, d: Deployment, api: Api | None, parts: list[_Servings]) 
     )  # fmt: skip
 
 
-def _deferred(pool: Pool, d: Deployment, api: Api | None, slot_hours: np.ndarray) -> Recipe:
+def _deferred(pool: Pool, d: Deployment, api: Api | None, slot_hours: np.ndarray, every: bool = False) -> Recipe:
     """Work that may wait: in every slot any count of replicas, and the load that they can take."""
     assert pool.window is not None
     load = load_by_slot(pool, d)
     most = d.staffing.replicas((load * slot_hours) @ pool.window / slot_hours)
-    counts = _counts_up_to(int(most.max(initial=0)))
+    largest = int(most.max(initial=0))
+    counts = np.arange(largest + 1) if every else _counts_up_to(largest)
     slot, choice = np.nonzero(np.arange(len(counts))[None, :] <= np.searchsorted(counts, most)[:, None])
     replicas = counts[choice]
     carried = d.staffing.carried_load(replicas)
@@ -206,10 +216,10 @@ def _deferred(pool: Pool, d: Deployment, api: Api | None, slot_hours: np.ndarray
     )  # fmt: skip
     if len(counts) == counts[-1] + 1:
         return recipe
-    every = np.arange(counts[-1] + 1)
-    every_load = d.staffing.carried_load(every)
-    firm = np.minimum.reduceat(firm_replicas(pool, d, d.staffing, every_load, every), counts)
-    reached = every_load[np.r_[counts[1:] - 1, counts[-1]]]
+    each = np.arange(counts[-1] + 1)
+    each_load = d.staffing.carried_load(each)
+    firm = np.minimum.reduceat(firm_replicas(pool, d, d.staffing, each_load, each), counts)
+    reached = each_load[np.r_[counts[1:] - 1, counts[-1]]]
     at_best = replace(recipe.uses[0], firm_replicas=firm[choice], load=reached[choice])
     return replace(recipe, between=replace(recipe, uses=(at_best,)))
 

@@ -21,6 +21,7 @@ from problems.fleet import Fleet, Variables, master
 from problems.model import Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes import Recipe
+from problems.singles import with_every_count
 from solvers.mixing import Mixes
 from solvers.paths import Paths
 from solvers.paying import Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
@@ -28,6 +29,7 @@ from solvers.result import Status
 from solvers.solve import solve_lp, solve_lp_centrally
 from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
+from solvers.what_matters import without_what_limits_forbid
 from solvers.whole_boxes import Picked, Quiet, parts_of_boxes, picked_of
 
 MAX_ROUNDS = 100
@@ -41,6 +43,8 @@ MIXES_OF_A_ROUND, FEWEST_OF_A_POOL, MOST_OF_A_POOL = 2400, 3, 8
 """mixes that are written down at a time, shared among the pools: they are most of what a large case has in memory"""
 BEFORE_SHARPENING_FRAC = 0.02
 """near enough to begin with rows about whole boxes, which move the prices anyway"""
+MOST_COUNTS, COUNTS_OF_ALL = 50_000, 2_000_000
+"""counts of replicas over all slots up to which every one is tried of a recipe that turns out to matter, and of all"""
 ROUNDS_BETWEEN_MIXES = 6
 """mixes are looked for when the LP is settled, and now and then before: prices that forget them lead nowhere"""
 MIXES_PER_WORKLOAD = 60
@@ -94,6 +98,7 @@ class ColumnGeneration:
         self.paths = Paths(fleet)
         self._write_down(self._for_those_without(fleet))
         self.recipe_of_key = {recipe.key: recipe for recipe in fleet.recipes if recipe.deferral is not None}
+        self.counts_left = COUNTS_OF_ALL
         self.closely: set[int] = set()
         """recipes that are priced in every round; the others when nothing more is to be found among them"""
         self.paths.join([*self._first_paths(), *known])
@@ -164,15 +169,47 @@ class ColumnGeneration:
         keys = {path.key for path in paths}
         return tuple(r for r in self.fleet.recipes if id(r) in self.closely or r.key in keys)
 
-    def _price_all(self) -> list[Recipe]:
-        """Price every recipe at the best prices; paths of those that pay though nobody looked at them."""
+    def _price_all(self) -> tuple[list[Recipe], list[Recipe]]:
+        """Price every recipe at the best prices; paths of those that pay though nobody looked at them, and of those
+        that have more counts of replicas now.
+        """
         prices = self._prices(self.anchor)
         known = {id(p.recipe) for p in self.priced}
         rest = [price_recipe(self.fleet, recipe, prices) for recipe in self.fleet.recipes if id(recipe) not in known]
         self.priced = with_waiting_work_settled([*self.priced, *rest], self.waiting, prices)
+        finer = {id(recipe) for recipe in self._try_every_count(prices)}
         self._look_closer_at(self.priced)
         pay = [p for p in self.priced if id(p.recipe) not in known]
-        return [p.cheapest for p in pay if p.value < sum(self.paid[w] for w in p.recipe.workloads)]
+        overlooked = [p for p in pay if p.value < sum(self.paid[w] for w in p.recipe.workloads)]
+        return [p.cheapest for p in overlooked], [p.cheapest for p in pay if id(p.recipe) in finer]
+
+    def _try_every_count(self, prices: Prices) -> list[Recipe]:
+        """Of each pool the cheapest recipe, as long as counts of replicas that it leaves out make it the cheapest."""
+        found: list[Recipe] = []
+        while finer := self._with_counts_that_matter():
+            found += finer.values()
+            self.fleet = replace(self.fleet, recipes=tuple(finer.get(id(r), r) for r in self.fleet.recipes))
+            self.closely |= {id(recipe) for recipe in finer.values()}
+            self.recipe_of_key |= {recipe.key: recipe for recipe in finer.values() if recipe.deferral is not None}
+            again = [price_recipe(self.fleet, recipe, prices) for recipe in finer.values()]
+            rest = [p for p in self.priced if id(p.recipe) not in finer]
+            self.priced = with_waiting_work_settled([*rest, *again], self.waiting, prices)
+        return found
+
+    def _with_counts_that_matter(self) -> dict[int, Recipe]:
+        """By the recipe that they replace; those that would be very large stay as they are."""
+        fleet = self.fleet
+        finer: dict[int, Recipe] = {}
+        for ranked in by_pool_and_value(self.priced).values():
+            p, recipe = ranked[0], ranked[0].recipe
+            if recipe.between is None or p.with_skipped.min(initial=np.inf) > p.value:
+                continue
+            most = int(recipe.uses[0].replicas.max()) * len(fleet.slot_hours)
+            if most <= MOST_COUNTS and self.counts_left >= most:
+                self.counts_left -= most
+                every = with_every_count(fleet.pools[recipe.pool], recipe, fleet.slot_hours)
+                finer |= {id(recipe): r for r in without_what_limits_forbid(replace(fleet, recipes=(every,)))}
+        return finer
 
     def _write_down(self, recipes: list[Recipe]) -> None:
         self.fleet = replace(self.fleet, recipes=(*self.fleet.recipes, *recipes))
@@ -269,7 +306,7 @@ class ColumnGeneration:
     def _all_that_pays(self, model: Model, tolerance: float) -> list[Recipe]:
         """Whatever costs less than the best prices pay; a bound on all plans comes of it either way."""
         before = self.paid
-        overlooked = self._price_all()
+        overlooked, finer = self._price_all()
         share = MIXES_OF_A_ROUND // max(1, len(self.mixes.pools))
         left, new = self._find_mixes(0.0, min(max(share, FEWEST_OF_A_POOL), MOST_OF_A_POOL))
         of_written = most_to_pay(self.fleet, self.priced)
@@ -279,7 +316,8 @@ class ColumnGeneration:
         self.bound = max(self.bound, self.bound_at_prices)
         self.model = model
         self.tangents.append(tangent_of(model, self.anchor, self.bound_at_prices))
-        return overlooked + new if sum(before.values()) - sum(of_written.values()) > tolerance else []
+        found = overlooked + new if sum(before.values()) - sum(of_written.values()) > tolerance else []
+        return finer + found
 
     def tangent_at(self, duals: Duals) -> Tangent:
         """What other duals of the last model prove: everything is priced at them, also mixes not written down."""

@@ -38,7 +38,7 @@ class WaitingWork:
 
     def at_least(self, recipe: Recipe, prices: Prices) -> float:
         """A quick lower bound: what work was worth before, at the costs of now."""
-        usd_of_work = self._usd_of_work.get(recipe.key)
+        usd_of_work = self._usd_of_work.get(_known_as(recipe))
         if usd_of_work is None:
             return -np.inf
         values = serving_values(self.fleet, recipe.at_best, prices)
@@ -68,12 +68,12 @@ class WaitingWork:
         values, room = serving_values(self.fleet, recipe.at_best, prices), _room(recipe, self.fleet)
         fixed = fixed_value(self.fleet, recipe, prices)
         idle, largest = recipe.first_of_each_slot(room), recipe.first_of_each_slot(-room)
-        chosen = self._servings.get(recipe.key)
+        chosen = self._servings.get(_known_as(recipe))
         if chosen is None:
             rate = np.divide(values, room, out=np.full(len(values), np.inf), where=room > 0)
             chosen = np.zeros(recipe.servings, dtype=bool)
             chosen[np.r_[idle, largest, recipe.first_of_each_slot(rate)]] = True
-        usd_of_work = self._usd_of_work.get(recipe.key)
+        usd_of_work = self._usd_of_work.get(_known_as(recipe))
         if usd_of_work is not None:
             chosen = chosen.copy()
             chosen[self._bound(recipe, prices, values, room, usd_of_work)[1]] = True
@@ -86,7 +86,7 @@ class WaitingWork:
             worth = np.maximum(lp.row_duals[-len(self.fleet.weight) :], 0.0) / _all_work(recipe, self.fleet)
             bound, best, more = self._bound(recipe, prices, values, room, worth)
             if bound > value:
-                value, extra, self._usd_of_work[recipe.key] = bound, more, worth
+                value, extra, self._usd_of_work[_known_as(recipe)] = bound, more, worth
             used = servings[lp.x[: len(servings)] > IN_USE]
             if lp.objective + fixed - value <= NEAR_ENOUGH * abs(value) or chosen[best].all():
                 break
@@ -95,11 +95,16 @@ class WaitingWork:
             return None
         keep = np.zeros(recipe.servings, dtype=bool)
         keep[np.r_[idle, largest, used]] = True
-        self._servings[recipe.key] = keep
+        self._servings[_known_as(recipe)] = keep
         with_it = value + extra
         skipped = recipe.at_best.uses[0].load > recipe.uses[0].load
         narrowed = np.unique(np.r_[used, idle])
         return Priced(recipe, value, lambda: recipe.only(narrowed), lambda: (with_it, with_it[skipped]))
+
+
+def _known_as(recipe: Recipe) -> tuple:
+    """With every count of replicas tried, a recipe is another."""
+    return (*recipe.key, recipe.servings)
 
 
 def _room(recipe: Recipe, fleet: Fleet) -> np.ndarray:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from problems.fleet import Fleet
 from problems.pricing import Priced
 from problems.recipes import Recipe
-from solvers.column_generation import ColumnGeneration, Generated
-from solvers.fleet_solution import FleetSolution
 from solvers.routing import work_moved
+
+if TYPE_CHECKING:
+    from solvers.column_generation import ColumnGeneration, Generated
+    from solvers.fleet_solution import FleetSolution
 
 MOST_SERVINGS = 12_000
 """servings that the mixed-integer program is given at most"""

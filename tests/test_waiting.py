@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fleets import Case
 from oracle.brute_force import brute_force
-from oracle.cases import lever_case
+from oracle.cases import lever_case, truth_of
 
 from problems.deferring import counts_with_room
 from problems.fleet import Fleet, Offer
@@ -191,3 +191,22 @@ def test_counts_that_are_not_tried_are_never_ruled_out_unsaid(seed: int, monkeyp
     for p in (*weak, *with_waiting_work_settled(weak, WaitingWork(fleet), prices)):
         assert len(p.with_skipped) > 0
         assert p.with_skipped.min() >= p.value - 1e-9 * (1 + abs(p.value))
+
+
+@pytest.mark.parametrize("seed", WAITING[:12])
+def test_counts_that_matter_are_tried_after_all(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a recipe left counts out and turns out to matter, the bound ends where it would with every count."""
+    every = ColumnGeneration(lever_case(seed).case.fleet, lambda n, bound: None).run(1e-7)
+    with monkeypatch.context() as few:
+        few.setattr("problems.singles.FINE_COUNTS", 0)
+        few.setattr("problems.singles.COARSE_FRAC", 1.5)
+        few.setattr("problems.singles.MOST_STEPS", 1)
+        few.setattr("problems.singles.COARSE_STEPS", 2)
+        fleet = lever_case.__wrapped__(seed).case.fleet
+    finer = ColumnGeneration(fleet, lambda n, bound: None)
+    left_out = sum(recipe.between is not None for recipe in fleet.recipes)
+    generated = finer.run(1e-7)
+    assert generated.feasible == every.feasible
+    if generated.feasible and left_out:
+        assert generated.bound == pytest.approx(every.bound, rel=1e-5)
+        assert generated.bound <= truth_of(seed).objective * (1 + 1e-7)
