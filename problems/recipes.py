@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 
-def _keep_small(record: object, *names: str) -> None:
-    """Counts in 32 bits: recipes are most of what a large case has in memory."""
+def _keep_small(record: object, dtype: type[np.integer], *names: str) -> None:
+    """Whole numbers in few bits: recipes are most of what a large case has in memory."""
     for name in names:
-        object.__setattr__(record, name, np.asarray(getattr(record, name), dtype=np.int32))
+        object.__setattr__(record, name, np.asarray(getattr(record, name), dtype=dtype))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,9 @@ class Use:
     """load that it carries; in a mix of deployments, the most that it may carry"""
 
     def __post_init__(self) -> None:
-        _keep_small(self, "replicas", "firm_replicas")
+        _keep_small(self, np.int32, "replicas", "firm_replicas")
+        if self.firm_replicas is not self.replicas and np.array_equal(self.firm_replicas, self.replicas):
+            object.__setattr__(self, "firm_replicas", self.replicas)
 
     @property
     def gpus(self) -> np.ndarray:
@@ -134,7 +136,7 @@ class Recipe:
     that may wait one for each serving, which does what any count up to the next can"""
 
     def __post_init__(self) -> None:
-        _keep_small(self, "slot")
+        _keep_small(self, np.int16 if np.max(self.slot, initial=0) < 2**15 else np.int32, "slot")
         for name in ("usd_per_h", "penalty_usd_per_h", "shed_frac"):
             values = getattr(self, name)
             if not values.any():
