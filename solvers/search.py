@@ -110,11 +110,11 @@ class Search:
         if not all(generation.fleet.recipes_of[w] for w in fleet.workloads):
             solution.outcome = Outcome.INFEASIBLE
             return
-        self._close_in(generation)
+        settled = self._close_in(generation)
         if generation.feasible is False:
             solution.outcome = Outcome.FEASIBLE if solution.best is not None else Outcome.INFEASIBLE
             return
-        if solution.best is not None and generation.feasible and not self._enough() and not self._late():
+        if solution.best is not None and generation.feasible and not (settled or self._enough() or self._late()):
             self._branch(generation)
         if solution.best is not None:
             left_aside = generation.mixes.not_covered()
@@ -152,13 +152,16 @@ class Search:
         if candidate is not None and candidate.objective < self.solution.objective:
             self.solution.best = candidate
 
-    def _close_in(self, generation: ColumnGeneration) -> None:
-        """Prices, plans out of them, and the program over what is possible, each time nearer to the LP."""
+    def _close_in(self, generation: ColumnGeneration) -> bool:
+        """Prices, plans out of them, and the program over what is possible, each time nearer to the LP.
+
+        True where the program had all that is possible and was solved.
+        """
         solution = self.solution
         rounded = False
         for tolerance_frac in (BEFORE_SHARPENING_FRAC, *TOLERANCES):
             if self._late():
-                return
+                break
             first = tolerance_frac == BEFORE_SHARPENING_FRAC
             before, until = time.monotonic(), self._until(PRICING_FRAC)
             generated = generation.run(
@@ -170,7 +173,7 @@ class Search:
             solution.rounds, solution.known = generated.rounds, known_from(generation)
             self._spent("pricing", before)
             if generated.feasible is False:
-                return
+                break
             possible = count_possible(generation, solution, HOPELESS)
             if first and possible <= HOPELESS:
                 continue
@@ -184,11 +187,14 @@ class Search:
                     self._shake_and_polish(generated, min(until, before + SHAKING_S), polish=not first)
             self._spent("rounding", before)
             if self._enough():
-                return
+                break
             if self._late() or first or count_possible(generation, solution, HOPELESS) > HOPELESS:
                 continue
-            if self._solve_what_is_possible(generation, tolerance_frac) or self._late() or self._enough():
-                return
+            if self._solve_what_is_possible(generation, tolerance_frac):
+                return True
+            if self._enough():
+                break
+        return False
 
     def _first_plan(self) -> None:
         """Plans in closed form, and the one that is known, improved for a while."""
@@ -241,7 +247,8 @@ class Search:
         self._tell("solving")
         before = time.monotonic()
         rough_frac = 0.0 if tolerance_frac == TOLERANCES[-1] else tolerance_frac / 2
-        program = self._solved(generated, rough_frac, lambda best, bound: self._tell("solving", bound))
+        nodes = self.options.node_limit
+        program = self._solved(generated, rough_frac, nodes, lambda best, bound: self._tell("solving", bound))
         self._spent("solving", before)
         solution.columns, solution.servings_left_out = program.columns or solution.columns, program.left_out
         solution.notes = program.notes
@@ -252,7 +259,7 @@ class Search:
         return program.settled
 
     def _solved(
-        self, generated: Generated, rough_frac: float, on_progress: Callable[[float | None, float], None]
+        self, generated: Generated, rough_frac: float, nodes: int, on_progress: Callable[[float | None, float], None]
     ) -> _Program:
         """The program, to a rough gap where servings were left out and it will be solved again; plans are offered."""
         solution, options = self.solution, self.options
@@ -267,7 +274,7 @@ class Search:
             solver=options.solver,
             gap_frac=options.gap_frac / 2 if last else max(options.gap_frac / 2, rough_frac),
             time_limit_s=self._left_s(),
-            node_limit=options.node_limit if last else options.node_limit // 10,
+            node_limit=nodes if last else nodes // 10,
             warm_start=as_start(narrowed, v, solution.best, model.n_columns),
             on_progress=on_progress,
         )
@@ -317,7 +324,8 @@ class Search:
         if count_possible(branch, self.solution, MOST_SERVINGS) > MOST_SERVINGS:
             return generated.bound
         generated = branch.with_mixes_within(self.solution.objective)
-        return self._solved(generated, 0.0, lambda best, bound: self._tell("solving")).bound
+        nodes = self.options.node_limit // 10
+        return self._solved(generated, 0.0, nodes, lambda best, bound: self._tell("solving")).bound
 
 
 def _with_work_settled(fleet: Fleet, plan: Incumbent) -> Incumbent:
