@@ -68,8 +68,8 @@ class Fleet:
     budget_usd_per_month: float | None = None
     team_usd_per_month: float = 0.0
     """fixed cost of the engineers who run anything self-hosted"""
-    held: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    """(offer, term) -> fewest and most commitments, where that is decided"""
+    held: dict[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
+    """(offer, term) -> fewest and most commitments, where that is decided; None: as many as anybody could use"""
     uses: dict[tuple[str, str], bool] = field(default_factory=dict)
     """(workload, offer) -> whether a workload uses an offer, where that is decided"""
     boxes_in_parts: bool = False
@@ -233,8 +233,9 @@ def _define_purchases(fleet: Fleet, v: Variables, g: str) -> None:
     if fleet.boxes_in_parts and offer.box > 1:
         v.charged[g] = v.add(Column(("charged", g), 0.0, upper=1, integer=True))
     for term, usd_per_h in offer.reserved_usd_per_h.items():
-        between = fleet.held.get((g, term), (0, most))
-        column = Column(("reserved", g, term), usd_per_h * HOURS_PER_MONTH, *between, integer=True)
+        fewest, at_most = fleet.held.get((g, term), (0, None))
+        upper = max(fewest, most) if at_most is None else at_most
+        column = Column(("reserved", g, term), usd_per_h * HOURS_PER_MONTH, fewest, upper, integer=True)
         v.reserved[g, term] = v.add(column)
     for way, price, columns in (
         ("on-demand", offer.on_demand_usd_per_h, v.on_demand),

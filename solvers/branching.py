@@ -60,9 +60,9 @@ def both_sides(branch: ColumnGeneration) -> list[ColumnGeneration]:
     commitment = _commitment(branch)
     if commitment is not None:
         key, boxes = commitment
-        fewest, most = fleet.held.get(key, (0, fleet.most_instances[key[0]]))
-        below, above = (fewest, int(boxes)), (int(boxes) + 1, most)
-        return [branch.branched(replace(fleet, held=fleet.held | {key: way})) for way in (below, above)]
+        fewest, most = fleet.held.get(key, (0, None))
+        ways: list[tuple[int, int | None]] = [(fewest, int(boxes)), (int(boxes) + 1, most)]
+        return [branch.branched(replace(fleet, held=fleet.held | {key: way})) for way in ways]
     use = _use(branch)
     if use is None:
         return []
@@ -86,8 +86,8 @@ def _commitment(branch: ColumnGeneration) -> tuple[tuple[str, str], float] | Non
 def _use(branch: ColumnGeneration) -> tuple[str, str] | None:
     """The workload and offer of large boxes that the LP leaves most undecided, by what is paid for the workload."""
     fleet = branch.fleet
-    if any(pool.max_deployments > 2 for pool in fleet.pools.values()):
-        return None  # such mixes are found for a pool as a whole, whatever they use
+    if len(fleet.slot_hours) == 1 or any(pool.max_deployments > 2 for pool in fleet.pools.values()):
+        return None  # mixes of any number are found for a pool as a whole, whatever they use
     shares: dict[tuple[str, str], float] = {}
     for p in branch.picked:
         for w in p.path.workloads:

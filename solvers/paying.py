@@ -49,10 +49,10 @@ def lifted(fleet: Fleet, model: Model, v: Variables, duals: Duals) -> Duals:
     for g in sorted({key[1] for key in duals if key[0] == "in-use"}):
         offer = fleet.offers[g]
         slots = range(len(fleet.slot_hours))
-        if any(fleet.held.get((g, k), (0, 0))[0] for k in offer.reserved_usd_per_h):
+        held = {k: fleet.held.get((g, k), (0, None)) for k in offer.reserved_usd_per_h}
+        if any(fewest for fewest, _ in held.values()):
             continue  # what is held anyway is paid for at any price
-        bought = [k for k in offer.reserved_usd_per_h if (g, k) not in fleet.held or fleet.held[g, k][1]]
-        terms = [reduced[v.reserved[g, k]] / offer.box for k in bought]
+        terms = [reduced[v.reserved[g, k]] / offer.box for k, (_, most) in held.items() if most != 0]
         if offer.on_demand_usd_per_h is not None:
             room = np.array([reduced[v.on_demand[g, t]] for t in slots]) / offer.box
         else:

@@ -32,7 +32,7 @@ def polished(fleet: Fleet, plan: Incumbent, solver: SolverName, until: float) ->
     """The best plan of these recipes and commitments to large boxes near what the LP says of them, or the plan."""
     keys = {path.key for path in plan.paths}
     own = tuple(recipe for recipe in fleet.recipes if recipe.key in keys)
-    held = {
+    held: dict[tuple[str, str], tuple[int, int | None]] = {
         (g, term): (plan.purchases[g].reserved.get(term, 0),) * 2
         for g in plan.purchases
         if fleet.offers[g].box > 1
@@ -80,11 +80,12 @@ def _in_the_lp(fleet: Fleet, until: float) -> list[Picked] | None:
 
 
 def _near(picked: Picked, path: Recipe) -> Recipe:
-    """A recipe with the counts near those of the LP, and those of a path."""
+    """A recipe with the counts near those of the LP, and those of a path; with all where a slot has neither."""
     recipe = picked.path
     keep = np.ones(recipe.servings, dtype=bool)
     for use, planned in zip(recipe.uses, path.uses, strict=True):
         mean = picked.mean(use.replicas)
         near = np.abs(use.replicas - mean[recipe.slot]) <= NEAR * len(recipe.uses)
         keep &= near | (use.replicas == planned.replicas[recipe.slot])
-    return recipe.only(keep)
+    left = np.bincount(recipe.slot[keep], minlength=len(path.slot))
+    return recipe.only(keep | (left[recipe.slot] == 0))

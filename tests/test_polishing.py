@@ -16,7 +16,8 @@ from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 from solvers.improving import improved
 from solvers.incumbent import each_by_itself, limits_are_kept
-from solvers.polishing import polished
+from solvers.polishing import _near, polished
+from solvers.whole_boxes import Picked
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 SEEDS = [*range(300, 308), *range(1000, 1020)]
@@ -65,3 +66,17 @@ def test_without_time_the_plan_stays_as_it_is() -> None:
     plan = each_by_itself(fleet)
     assert plan is not None
     assert polished(fleet, plan, "cbc", time.monotonic() - 1) is plan
+
+
+@pytest.mark.parametrize("seed", SEEDS[::2])
+def test_no_slot_is_left_without_a_serving(seed: int) -> None:
+    """Whatever the LP and the plan have, also where a recipe has neither of their counts."""
+    case = random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
+    plan = each_by_itself(case.fleet)
+    for path in plan.paths if plan is not None else ():
+        recipe = next(r for r in case.fleet.recipes if r.key == path.key)
+        far = replace(path, uses=tuple(replace(use, replicas=use.replicas + 1000) for use in path.uses))
+        picked = Picked(recipe, 1.0, np.zeros(recipe.servings))
+        nowhere = replace(picked, shares=np.full(recipe.servings, 1000.0))
+        for p in (picked, nowhere):
+            assert set(_near(p, far).slot.tolist()) == set(recipe.slot.tolist())
