@@ -12,6 +12,7 @@ the prices alone by weak duality, so it holds whatever the LP solver's tolerance
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -113,6 +114,8 @@ class ColumnGeneration:
         self.sharpening = False
         """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others"""
         self.quiet: Quiet = {}
+        self.settling_s = 0.0
+        """what a bound on all plans took, at most: nobody can stop in the middle of it"""
         self.bound = self.bound_at_prices = -np.inf
         self.model: Model | None = None
         """of the last bound"""
@@ -162,6 +165,7 @@ class ColumnGeneration:
         branch.mixes.go_on_from(self.mixes)
         branch.waiting, branch.anchor, branch.sharpening = self.waiting, dict(self.anchor), True
         branch.closely |= self.closely
+        branch.settling_s = self.settling_s
         return branch
 
     def near_recipes(self, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
@@ -305,7 +309,7 @@ class ColumnGeneration:
 
     def _all_that_pays(self, model: Model, tolerance: float) -> list[Recipe]:
         """Whatever costs less than the best prices pay; a bound on all plans comes of it either way."""
-        before = self.paid
+        started, before = time.monotonic(), self.paid
         overlooked, finer = self._price_all()
         share = MIXES_OF_A_ROUND // max(1, len(self.mixes.pools))
         left, new = self._find_mixes(0.0, min(max(share, FEWEST_OF_A_POOL), MOST_OF_A_POOL))
@@ -317,6 +321,7 @@ class ColumnGeneration:
         self.model = model
         self.tangents.append(tangent_of(model, self.anchor, self.bound_at_prices))
         found = overlooked + new if sum(before.values()) - sum(of_written.values()) > tolerance else []
+        self.settling_s = max(self.settling_s, time.monotonic() - started)
         return finer + found
 
     def tangent_at(self, duals: Duals) -> Tangent:

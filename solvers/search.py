@@ -122,8 +122,8 @@ class Search:
             solution.best = _with_work_settled(self.fleet, solution.best)
             solution.outcome = outcome_of(solution, self.options)
 
-    def _late(self) -> bool:
-        return time.monotonic() >= self.deadline
+    def _late(self, needed_s: float = 0.0) -> bool:
+        return time.monotonic() + needed_s >= self.deadline
 
     def _enough(self) -> bool:
         return self.solution.gap_frac <= self.options.gap_frac
@@ -160,7 +160,7 @@ class Search:
         solution = self.solution
         rounded = False
         for tolerance_frac in (BEFORE_SHARPENING_FRAC, *TOLERANCES):
-            if self._late():
+            if self._late(generation.settling_s):
                 break
             first = tolerance_frac == BEFORE_SHARPENING_FRAC
             before, until = time.monotonic(), self._until(PRICING_FRAC)
@@ -310,10 +310,14 @@ class Search:
 
     def _bound_of_branch(self, branch: ColumnGeneration) -> float:
         """What no plan of a branch costs less than; better plans are offered on the way."""
-        if self._late():
+
+        def late() -> bool:
+            return self._late(branch.settling_s)
+
+        if late():
             return -np.inf
         target = self._target()
-        generated = branch.run(BRANCH_FRAC, enough=lambda state: state.bound_at_prices >= target, late=self._late)
+        generated = branch.run(BRANCH_FRAC, enough=lambda state: state.bound_at_prices >= target, late=late)
         self.solution.rounds += generated.rounds
         if generated.feasible is False:
             return np.inf
