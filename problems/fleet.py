@@ -10,8 +10,8 @@ the horizon; penalties of what is shed weigh in the objective alone. Recipes are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -126,6 +126,10 @@ class Fleet:
                     largest[w] = max(largest.get(w, 0), gpus)
             most[offer] = 2 * -(-sum(largest.values()) // self.offers[offer].box) + 1
         return most
+
+    def with_whole_boxes(self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded]) -> Fleet:
+        """The fleet with more rows that say which boxes are whole."""
+        return replace(self, own_boxes=self.own_boxes.union(own), rounded={**self.rounded, **rounded})
 
     def allows(self, workloads: tuple[str, ...], offers: Iterable[str]) -> bool:
         """Whether recipes of these workloads on these offers agree with what is decided."""

@@ -137,7 +137,7 @@ class Priced:
     @property
     def with_skipped(self) -> np.ndarray:
         """the same for loads that were not tried"""
-        return np.maximum(self.each()[1], self.value)
+        return np.maximum(self.each()[1], self.value) if self.recipe.between is not None else np.zeros(0)
 
     @cached_property
     def cheapest(self) -> Recipe:
@@ -151,12 +151,12 @@ def price_recipe(fleet: Fleet, recipe: Recipe, prices: Prices) -> Priced:
         return _price_deferred(fleet, recipe, recipe.deferral, prices, fixed)
     values = serving_values(fleet, recipe, prices)
     best = recipe.first_of_each_slot(values)
-    least, _ = _least_by_slot(fleet, recipe, prices, values)
+    least, _ = _least_by_slot(fleet, recipe, prices, values, best)
     total = float(least.sum()) + fixed
 
     def each() -> tuple[np.ndarray, np.ndarray]:
         values = serving_values(fleet, recipe, prices)
-        least, between = _least_by_slot(fleet, recipe, prices, values)
+        least, between = _least_by_slot(fleet, recipe, prices, values, best)
         # Without GPUs a slot may be served in parts of each way, so that a serving says nothing.
         extra = values - least[recipe.slot] if recipe.self_hosted else 0 * values
         return total + extra, total + between
@@ -164,9 +164,12 @@ def price_recipe(fleet: Fleet, recipe: Recipe, prices: Prices) -> Priced:
     return Priced(recipe, total, lambda: recipe.only(best), each)
 
 
-def _least_by_slot(fleet: Fleet, recipe: Recipe, prices: Prices, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a slot costs at least [slot], and how much more each load does that was not tried."""
-    best = recipe.first_of_each_slot(values)
+def _least_by_slot(
+    fleet: Fleet, recipe: Recipe, prices: Prices, values: np.ndarray, best: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a slot costs at least [slot], and how much more each load does that was not tried; `best` are the cheapest
+    servings.
+    """
     least = np.zeros(len(fleet.slot_hours))
     least[recipe.slot[best]] = values[best]
     if recipe.between is None:

@@ -278,7 +278,7 @@ class ColumnGeneration:
     def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
         """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
         own, rounded = parts_of_boxes(self.fleet, picked, v, x, self.quiet)
-        self.fleet = replace(self.fleet, own_boxes=self.fleet.own_boxes | own, rounded=self.fleet.rounded | rounded)
+        self.fleet = self.fleet.with_whole_boxes(own, rounded)
         return bool(own or rounded)
 
     def with_mixes_within(self, cost: float) -> Generated:

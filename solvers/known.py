@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from problems.fleet import Fleet
@@ -36,7 +36,7 @@ class Known:
 
     def given_to(self, fleet: Fleet) -> Fleet:
         """The fleet with the rows that are known; limits and recipes are its own."""
-        return replace(fleet, own_boxes=fleet.own_boxes | self.own_boxes, rounded=fleet.rounded | self.rounded)
+        return fleet.with_whole_boxes(self.own_boxes, self.rounded)
 
 
 NOTHING = Known()

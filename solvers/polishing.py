@@ -75,7 +75,7 @@ def _in_the_lp(fleet: Fleet, until: float) -> list[Picked] | None:
         own, rounded = parts_of_boxes(fleet, picked, v, lp.x, quiet)
         if not own and not rounded:
             break
-        fleet = replace(fleet, own_boxes=fleet.own_boxes | own, rounded=fleet.rounded | rounded)
+        fleet = fleet.with_whole_boxes(own, rounded)
     return picked
 
 

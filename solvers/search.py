@@ -75,6 +75,7 @@ class _Program:
     bound: float
     left_out: int
     columns: int = 0
+    """none where it would have proved nothing and was not solved"""
     settled: bool = False
     """nothing better can come of more pricing"""
     infeasible: bool = False
@@ -198,9 +199,9 @@ class Search:
 
     def _first_plan(self) -> None:
         """Plans in closed form, and the one that is known, improved for a while."""
-        fleet, start, limited = self.fleet, self.known.start, self.deadline < np.inf
+        fleet, start = self.fleet, self.known.start
         self._offer(each_by_itself(fleet) or built_up(fleet))
-        self._offer(within_budget(fleet, self.deadline if limited else None))
+        self._offer(within_budget(fleet, self.deadline))
         if start is not None and limits_are_kept(fleet, start):
             self._offer(start)
         if self.solution.best is not None:
@@ -250,8 +251,9 @@ class Search:
         nodes = self.options.node_limit
         program = self._solved(generated, rough_frac, nodes, lambda best, bound: self._tell("solving", bound))
         self._spent("solving", before)
-        solution.columns, solution.servings_left_out = program.columns or solution.columns, program.left_out
-        solution.notes = program.notes
+        if program.columns:
+            solution.columns, solution.servings_left_out = program.columns, program.left_out
+            solution.notes = program.notes
         if solution.best is None:
             solution.outcome = Outcome.INFEASIBLE if program.infeasible else Outcome.NOT_FOUND
             return program.infeasible

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fleets import Case, random_case
-from oracle.cases import lever_case
+from oracle.cases import case_of, lever_case
 from oracle.plans import check_plan
 
 from problems.fleet import master
@@ -18,10 +17,6 @@ from solvers.incumbent import each_by_itself
 from solvers.solve import solve_mip
 
 SEEDS = [*range(400, 410), *range(1000, 1050), 1054, 1143]
-
-
-def case_of(seed: int) -> Case:
-    return random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fleets import Case, random_case
-from oracle.cases import lever_case
+from fleets import Case
+from oracle.cases import case_of
 from oracle.plans import check_plan
 
 from problems.fleet import Offer
@@ -19,10 +19,6 @@ from solvers.incumbent import complete, each_by_itself, limits_are_kept
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 SEEDS = [*range(300, 315), *range(1000, 1040)]
-
-
-def case_of(seed: int) -> Case:
-    return random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fleets import Case, random_case
-from oracle.cases import lever_case
+from fleets import Case
+from oracle.cases import case_of
 from oracle.plans import check_plan
 
 from problems.fleet import Offer
@@ -29,7 +29,7 @@ def soon() -> float:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plans_never_get_worse_and_keep_every_rule(seed: int) -> None:
-    case = random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
+    case = case_of(seed)
     first = each_by_itself(case.fleet)
     if first is None:
         return
@@ -71,7 +71,7 @@ def test_without_time_the_plan_stays_as_it_is() -> None:
 @pytest.mark.parametrize("seed", SEEDS[::2])
 def test_no_slot_is_left_without_a_serving(seed: int) -> None:
     """Whatever the LP and the plan have, also where a recipe has neither of their counts."""
-    case = random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
+    case = case_of(seed)
     plan = each_by_itself(case.fleet)
     for path in plan.paths if plan is not None else ():
         recipe = next(r for r in case.fleet.recipes if r.key == path.key)

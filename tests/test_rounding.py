@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fleets import Case, random_case
-from oracle.cases import lever_case
+from fleets import Case
+from oracle.cases import case_of
 from oracle.plans import check_plan
 
 from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
@@ -12,10 +12,6 @@ from solvers.incumbent import limits_are_kept
 from solvers.rounding import MOST_PATHS, near_paths, rounded_plan
 
 SEEDS = [*range(500, 506), *range(1000, 1016)]
-
-
-def case_of(seed: int) -> Case:
-    return random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
 
 
 def generated(case: Case) -> ColumnGeneration | None:

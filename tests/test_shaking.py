@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fleets import Case, random_case
-from oracle.cases import lever_case
+from fleets import Case
+from oracle.cases import case_of
 from oracle.plans import check_plan
 
 from problems.fleet import Offer
@@ -21,10 +21,6 @@ from solvers.shaking import MOST_IN_VAIN, shaken, worth_shaking
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 SEEDS = [*range(300, 308), *range(1000, 1020)]
-
-
-def case_of(seed: int) -> Case:
-    return random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
 
 
 def soon() -> float:

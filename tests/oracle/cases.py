@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from fleets import Case, hours_of, random_offer
+from fleets import Case, hours_of, random_case, random_offer
 
 from oracle.brute_force import Truth, brute_force
 from problems.fleet import Offer
@@ -55,6 +55,11 @@ def lever_case(seed: int) -> LeverCase:
         else:
             levers = levers - {"budget"}
     return LeverCase(case, frozenset(levers))
+
+
+def case_of(seed: int) -> Case:
+    """A case of any kind: simple ones have seeds below 1000, those with levers the others."""
+    return random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
 
 
 @cache
