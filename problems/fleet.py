@@ -21,9 +21,12 @@ from problems.model import Column, Model, Row, build_model
 from problems.pools import Pool
 from problems.recipes import Deferral, Recipe
 from problems.rounding_up import Rounded, RoundedSlots, by_slot
+from problems.side_by_side import SideBySide
 from problems.singles import recipes_of
 
 HOURS_PER_MONTH = 730.0
+SERVINGS_SIDE_BY_SIDE = 3_000_000
+"""of all recipes, up to which those of the same workloads are kept side by side"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +104,34 @@ class Fleet:
             for w in recipe.workloads:
                 of[w].append(r)
         return of
+
+    @cached_property
+    def servings(self) -> int:
+        return sum(recipe.servings for recipe in self.recipes)
+
+    @cached_property
+    def recipes_for(self) -> dict[tuple[str, ...], list[Recipe]]:
+        """by the workloads that are served together"""
+        found: dict[tuple[str, ...], list[Recipe]] = {}
+        for recipe in self.recipes:
+            found.setdefault(recipe.workloads, []).append(recipe)
+        return found
+
+    def side_by_side(self, workloads: tuple[str, ...]) -> Iterable[SideBySide]:
+        """The recipes for workloads that are served together, but those of work that may wait.
+
+        Those of a small fleet are kept side by side; of a large one that would take too much memory.
+        """
+        independent = tuple(recipe for recipe in self.recipes_for.get(workloads, ()) if recipe.deferral is None)
+        if self.servings > SERVINGS_SIDE_BY_SIDE:
+            return (SideBySide((recipe,)) for recipe in independent)
+        if workloads not in self._side_by_side:
+            self._side_by_side[workloads] = (SideBySide(independent),) if independent else ()
+        return self._side_by_side[workloads]
+
+    @cached_property
+    def _side_by_side(self) -> dict[tuple[str, ...], tuple[SideBySide, ...]]:
+        return {}
 
     @cached_property
     def recipes_on(self) -> dict[str, list[int]]:
@@ -190,9 +221,11 @@ class Variables:
     def serving(self, r: int, i: int) -> int:
         return self.serve.get((r, i), self.pick[r])
 
+    def held(self, fleet: Fleet, g: str) -> list[int]:
+        return [self.reserved[g, term] for term in fleet.offers[g].reserved_usd_per_h]
+
     def firm(self, fleet: Fleet, g: str, t: int) -> list[int]:
-        held = [self.reserved[g, term] for term in fleet.offers[g].reserved_usd_per_h]
-        return held + ([self.on_demand[g, t]] if (g, t) in self.on_demand else [])
+        return self.held(fleet, g) + ([self.on_demand[g, t]] if (g, t) in self.on_demand else [])
 
     def bought(self, fleet: Fleet, g: str, t: int) -> list[int]:
         return self.firm(fleet, g, t) + ([self.spot[g, t]] if (g, t) in self.spot else [])
@@ -354,10 +387,13 @@ def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:
                 row, column = terms[int(recipe.slot[i])], v.serving(r, i)
                 row[column] = row.get(column, 0.0) - float(each[i])
         for t, row in terms.items():
+            cut = fleet.rounded[kind, g, t, number]
             bought = v.bought(fleet, g, t) if kind == "in-use" else v.firm(fleet, g, t)
-            if row and bought:
-                rhs = fleet.rounded[kind, g, t, number].rhs
-                yield Row(("rounded", kind, g, t, number), [(c, 1.0) for c in bought] + list(row.items()), ">=", rhs)
+            if cut.by_hour:
+                bought = [c for c in bought if c not in v.held(fleet, g)]
+            if row:
+                terms_of = [(c, 1.0) for c in bought] + list(row.items())
+                yield Row(("rounded", kind, g, t, number), terms_of, ">=", cut.rhs)
 
 
 def used_offers_are_charged(fleet: Fleet, v: Variables) -> Iterator[Row]:

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from problems.deferring import cheapest_counts
-from problems.fleet import Fleet, boxes_of
+from problems.fleet import Fleet, Offer
 from problems.recipes import Deferral, Recipe
 from problems.rounding_up import RoundedSlots
 
@@ -40,26 +40,34 @@ class Prices:
     """a workload's share of one more kind of GPU"""
     box_usd: dict[tuple[str, str, str], np.ndarray] = field(default_factory=dict)
     """a whole box of its own, by in-use or firm, workload and offer [slot]"""
-    rounded_usd: tuple[RoundedUsd, ...] = ()
-    """a box that is rounded up"""
+    rounded_usd: dict[tuple[str, str], list[tuple[RoundedSlots, np.ndarray]]] = field(default_factory=dict)
+    """a box that is rounded up, by in-use or firm and offer [slot]"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
+    _tables: dict[tuple[str, str, tuple[str, ...]], np.ndarray] = field(default_factory=dict)
 
+    @property
+    def know_boxes(self) -> bool:
+        """Whether GPUs cost more than one by one."""
+        return bool(self.box_usd or self.rounded_usd)
 
-@dataclass(frozen=True, eq=False)
-class RoundedUsd:
-    """Prices of inequalities of one offer, one in each slot."""
+    def usd_of_boxes(self, kind: str, offer: Offer, workloads: tuple[str, ...], most: int) -> np.ndarray | None:
+        """What so many GPUs of an offer cost workloads beside the GPUs themselves [slot, GPUs]; None: nothing.
 
-    cuts: RoundedSlots
-    usd: np.ndarray
-    """[slot]"""
-
-    def usd_of(self, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray) -> np.ndarray:
-        return self.usd[slot] * self.cuts.use(workloads, slot, gpus)
-
-
-def _rounded_usd(fleet: Fleet, duals: dict[tuple[str, str, int], np.ndarray]) -> tuple[RoundedUsd, ...]:
-    return tuple(RoundedUsd(fleet.rounded_slots[key], usd) for key, usd in duals.items())
+        All that is said of whole boxes in one table, worked out once for all recipes of a pool.
+        """
+        own = [self.box_usd[kind, w, offer.key] for w in workloads if (kind, w, offer.key) in self.box_usd]
+        rounded = self.rounded_usd.get((kind, offer.key), ())
+        if not own and not rounded:
+            return None
+        table = self._tables.get((kind, offer.key, workloads), np.zeros((0, 0)))
+        if most >= table.shape[1]:
+            gpus = np.arange(max(most + 1, 2 * table.shape[1]))
+            table = np.outer(sum(own, start=np.zeros(len(self.usd_factor))), -(-gpus // offer.box))
+            for cuts, usd in rounded:
+                table += usd[:, None] * cuts.table(workloads, gpus)
+            self._tables[kind, offer.key, workloads] = table
+        return table
 
 
 def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: bool = True) -> Prices:
@@ -87,7 +95,10 @@ def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: b
         elif key[0] == "rounded" and dual > 0:
             rounded.setdefault((key[1], key[2], key[4]), np.zeros(slots))[key[3]] = dual
     factor = float(in_dollars) + fleet.months * budget[fleet.slot_month]
-    return Prices(gpu, firm, factor, team, types, boxes, _rounded_usd(fleet, rounded), in_dollars)
+    by_offer: dict[tuple[str, str], list[tuple[RoundedSlots, np.ndarray]]] = {}
+    for (kind, g, number), usd in rounded.items():
+        by_offer.setdefault((kind, g), []).append((fleet.rounded_slots[kind, g, number], usd))
+    return Prices(gpu, firm, factor, team, types, boxes, by_offer, in_dollars)
 
 
 def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
@@ -97,14 +108,12 @@ def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
     for use in recipe.uses:
         value = value + use.gpus * prices.gpu_usd[use.offer][t]
         value = value + use.firm_gpus * prices.firm_usd[use.offer][t]
-    for w in recipe.workloads if prices.box_usd else ():
-        for g in recipe.offers:
-            for kind in ("in-use", "firm"):
-                if (kind, w, g) in prices.box_usd:
-                    value = value + boxes_of(fleet, recipe, g, kind) * prices.box_usd[kind, w, g][t]
-    for cut in prices.rounded_usd:
-        if cut.cuts.offer in recipe.offers:
-            value = value + cut.usd_of(recipe.workloads, t, cut.cuts.gpus(recipe))
+    for g in recipe.offers if prices.know_boxes else ():
+        for kind in ("in-use", "firm"):
+            gpus = recipe.used_on(kind, g)
+            table = prices.usd_of_boxes(kind, fleet.offers[g], recipe.workloads, int(gpus.max(initial=0)))
+            if table is not None:
+                value = value + table[t, gpus]
     return value
 
 

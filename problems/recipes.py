@@ -155,7 +155,7 @@ class Recipe:
     def deployments(self) -> tuple[str, ...]:
         return tuple(use.deployment for use in self.uses)
 
-    @property
+    @cached_property
     def offers(self) -> tuple[str, ...]:
         """each once"""
         return tuple(dict.fromkeys(use.offer for use in self.uses))

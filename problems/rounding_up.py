@@ -39,20 +39,24 @@ class Rounded:
     slot: int
     box: int
     parts: dict[str, np.ndarray]
-    """by workload [remainder]"""
+    """by workload [remainder, or GPUs where boxes beyond commitments are counted]"""
+    beyond: int | None = None
+    """commitments beyond which boxes are counted (problems/beyond_commitments.py)"""
+    by_hour: bool = False
+    """only what is bought by the hour counts: there are no more commitments than those"""
 
     @cached_property
     def rhs(self) -> float:
-        """parts of workloads that use nothing"""
-        return float(sum(part[0] for part in self.parts.values()))
+        """parts of workloads that use nothing, and what is held anyway"""
+        held = 0 if self.by_hour else self.beyond or 0
+        return held + float(sum(part[0] for part in self.parts.values()))
 
     def coefficients(self, workloads: tuple[str, ...], gpus: np.ndarray) -> np.ndarray:
         """What recipes of these workloads add that use so many GPUs of the offer; never below zero.
 
         Workloads that are served together count as their first: the others use nothing of their own.
         """
-        part = self.parts.get(workloads[0], np.zeros(self.box))
-        return gpus // self.box + part[gpus % self.box] - part[0]
+        return _as_arrays([self], self.slot + 1).table(workloads, gpus)[self.slot]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,36 +66,53 @@ class RoundedSlots:
     kind: str
     offer: str
     box: int
+    beyond: bool
+    """whether boxes beyond commitments are counted"""
     there: np.ndarray
     """whether a slot has one [slot]"""
     parts: dict[str, np.ndarray]
-    """by workload [slot, remainder]"""
+    """by workload [slot, remainder or GPUs]"""
 
     def gpus(self, recipe: Recipe) -> np.ndarray:
         """what a recipe uses of the offer [serving]"""
         return recipe.used_on(self.kind, self.offer)
 
-    def use(self, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray) -> np.ndarray:
-        """The coefficients, and nothing in slots without an inequality."""
-        use = gpus // self.box
+    def table(self, workloads: tuple[str, ...], gpus: np.ndarray) -> np.ndarray:
+        """The coefficients of so many GPUs, and nothing in slots without an inequality [slot, one for each of them]."""
+        use = np.zeros(len(gpus)) if self.beyond else gpus // self.box
         part = self.parts.get(workloads[0])
         if part is not None:
-            use = use + part[slot, gpus % self.box] - part[slot, 0]
-        return self.there[slot] * use
+            known = np.minimum(gpus, part.shape[1] - 1) if self.beyond else gpus % self.box
+            use = use + part[:, known] - part[:, :1]
+        return self.there[:, None] * use
+
+    def use(self, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray) -> np.ndarray:
+        """The coefficients of servings in these slots that use so many GPUs [serving]."""
+        return self.table(workloads, np.arange(int(gpus.max(initial=0)) + 1))[slot, gpus]
 
 
 def by_slot(cuts: dict[tuple[str, str, int, int], Rounded], slots: int) -> dict[tuple[str, str, int], RoundedSlots]:
-    """Inequalities by (kind, offer, number)."""
-    found: dict[tuple[str, str, int], RoundedSlots] = {}
-    for (kind, offer, t, number), cut in cuts.items():
-        if (kind, offer, number) not in found:
-            nowhere = np.zeros(slots, dtype=bool)
-            found[kind, offer, number] = RoundedSlots(kind, offer, cut.box, nowhere, {})
-        group = found[kind, offer, number]
-        group.there[t] = True
+    """Inequalities by (kind, offer, number); those of one number are all about commitments, or none is."""
+    together: dict[tuple[str, str, int], list[Rounded]] = {}
+    for (kind, offer, _, number), cut in cuts.items():
+        together.setdefault((kind, offer, number), []).append(cut)
+    return {key: _as_arrays(group, slots) for key, group in together.items()}
+
+
+def _as_arrays(group: list[Rounded], slots: int) -> RoundedSlots:
+    there = np.zeros(slots, dtype=bool)
+    there[[cut.slot for cut in group]] = True
+    most: dict[str, int] = {}
+    for cut in group:
         for w, part in cut.parts.items():
-            group.parts.setdefault(w, np.zeros((slots, cut.box)))[t] = part
-    return found
+            most[w] = max(most.get(w, 0), len(part))
+    parts = {w: np.zeros((slots, size)) for w, size in most.items()}
+    for cut in group:
+        for w, part in cut.parts.items():
+            parts[w][cut.slot, : len(part)] = part
+            parts[w][cut.slot, len(part) :] = part[-1]
+    first = group[0]
+    return RoundedSlots(first.kind, first.offer, first.box, first.beyond is not None, there, parts)
 
 
 def boxes_begun(box: int) -> np.ndarray:

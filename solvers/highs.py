@@ -17,6 +17,8 @@ from solvers.check import verify
 from solvers.child import run_child
 from solvers.result import Claim, LpSolution, Request, SolverMissing, Status, StoppedBy, cost_scale
 
+SMALL = 1_000
+"""columns and rows of a linear program that takes a few milliseconds"""
 _LIMITS = {
     "kTimeLimit": StoppedBy.TIME,
     "kSolutionLimit": StoppedBy.NODES,
@@ -75,7 +77,10 @@ def solve_lp_centrally(model: Model) -> LpSolution:
 
 
 def _run_interruptibly(highs: Any) -> None:
-    """Run in a thread: inside HiGHS itself a Ctrl-C would wait until the solve is over."""
+    """Run in a thread: inside HiGHS itself a Ctrl-C would wait until the solve is over. Small models end at once."""
+    if highs.getNumCol() + highs.getNumRow() < SMALL:
+        highs.run()
+        return
     highs.HandleUserInterrupt = True
     highs.startSolve()
     try:

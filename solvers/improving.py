@@ -8,7 +8,7 @@ is exact and cheap, and rounds of answers fill boxes that rounding left half emp
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from problems.deferring import cheapest_counts, least_usd
 from problems.fleet import HOURS_PER_MONTH, Fleet
 from problems.purchase import Purchase, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
+from problems.side_by_side import SideBySide
 from solvers.incumbent import WAITING_WAYS, Incumbent, complete, in_order, incumbent_of
 
 MOST_SWEEPS = 20
@@ -28,23 +29,25 @@ WORTH_FRAC = 1e-7
 
 
 def improved(
-    fleet: Fleet, plan: Incumbent, deadline: float | None = None, reserved: dict[str, int] | None = None
+    fleet: Fleet,
+    plan: Incumbent,
+    deadline: float | None = None,
+    reserved: dict[str, int] | None = None,
+    waiting_ways: int = WAITING_WAYS,
 ) -> Incumbent:
     """The plan after rounds of best answers, until none saves anything; limits of the fleet are kept.
 
-    Answers may be to commitments that are given, by offer; in the end the best ones are bought for what is used.
+    Answers may be to commitments that are given, by offer; in the end the best ones are bought for what is used. Of
+    recipes for work that may wait, as many are worked out as are given: that takes longest.
     """
-    state = _Plan(fleet, plan, reserved or {})
-    order = list(dict.fromkeys(recipe.workloads for recipe in fleet.recipes))
-    by_workloads: dict[tuple[str, ...], list[Recipe]] = {}
-    for recipe in fleet.recipes:
-        by_workloads.setdefault(recipe.workloads, []).append(recipe)
+    state = _Plan(fleet, plan, reserved or {}, waiting_ways)
+    order = list(fleet.recipes_for)
     quiet = 0
     for _ in range(MOST_SWEEPS):
         for workloads in order:
             if deadline is not None and time.monotonic() >= deadline:
                 return state.finished(plan)
-            quiet = 0 if state.answer(workloads, by_workloads) else quiet + 1
+            quiet = 0 if state.answer(workloads) else quiet + 1
             if quiet >= len(order):
                 return state.finished(plan)
     return state.finished(plan)
@@ -54,8 +57,7 @@ def built_up(fleet: Fleet) -> Incumbent | None:
     """One workload after the other, each in the cheapest way beside the others that keeps the limits; None if stuck."""
     state = _Plan(fleet, Incumbent((), {}, 0.0))
     for w in sorted(fleet.workloads, key=lambda w: len(fleet.recipes_of[w])):
-        own = [fleet.recipes[r] for r in fleet.recipes_of[w] if fleet.recipes[r].workloads == (w,)]
-        if not any(state.take(path()) for _, path in state.by_cost(own)[:TRIED_WAYS]):
+        if not any(state.take(path()) for _, path in state.by_cost((w,))[:TRIED_WAYS]):
             return None
     return state.as_it_is()
 
@@ -75,7 +77,7 @@ def put_back(
     for path in leave:
         state.remove(path)
     for path in leave:
-        ways = state.by_cost(r for r in fleet.recipes if r.workloads == path.workloads)
+        ways = state.by_cost(path.workloads)
         if not ways:
             return None
         costs = np.array([usd for usd, _ in ways]) * weights(len(ways))
@@ -128,8 +130,14 @@ def with_other_commitments(fleet: Fleet, plan: Incumbent, deadline: float | None
 class _Plan:
     """Paths, their use of each offer, and what is bought for it."""
 
-    def __init__(self, fleet: Fleet, plan: Incumbent, reserved: dict[str, int] | None = None) -> None:
-        self.fleet = fleet
+    def __init__(
+        self,
+        fleet: Fleet,
+        plan: Incumbent,
+        reserved: dict[str, int] | None = None,
+        waiting_ways: int = WAITING_WAYS,
+    ) -> None:
+        self.fleet, self.waiting_ways = fleet, waiting_ways
         self.reserved = reserved or {}
         """commitments that are given, by offer"""
         self.paths = {path.workloads: path for path in plan.paths}
@@ -165,7 +173,7 @@ class _Plan:
         self.remove(path)
         groups = [path.workloads, *((w,) for w in path.workloads)] if len(path.workloads) > 1 else [path.workloads]
         for group in groups:
-            best = self._best(r for r in self.fleet.recipes if r.workloads == group)
+            best = self._best(group)
             if best is not None:
                 self.add(best)
                 if group == path.workloads:
@@ -179,15 +187,16 @@ class _Plan:
         self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
         return True
 
-    def answer(self, workloads: tuple[str, ...], recipes: dict[tuple[str, ...], list[Recipe]]) -> bool:
+    def answer(self, workloads: tuple[str, ...]) -> bool:
         """Serve these workloads together in the cheapest way there is, if that saves anything."""
         replaced = [path for path in self.paths.values() if not set(workloads).isdisjoint(path.workloads)]
         others = sorted({w for path in replaced for w in path.workloads} - set(workloads))
         for path in replaced:
             self._add(path, -1)
+        below = np.inf if others or len(replaced) > 1 else float(self._cost_beside(SideBySide((replaced[0],))).sum())
         chosen: list[Recipe] = []
         for group in (workloads, *((w,) for w in others)):
-            best = self._best(recipes.get(group, []))
+            best = self._best(group, below)
             if best is None:
                 break
             chosen.append(best)
@@ -210,43 +219,47 @@ class _Plan:
         self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
         return True
 
-    def _best(self, recipes: Iterable[Recipe]) -> Recipe | None:
+    def _best(self, workloads: tuple[str, ...], below: float = np.inf) -> Recipe | None:
         """The cheapest recipe beside what the others use, with the best serving of each slot."""
-        ranked = self.by_cost(recipes)
+        ranked = self.by_cost(workloads, below)
         return ranked[0][1]() if ranked else None
 
-    def by_cost(self, recipes: Iterable[Recipe]) -> list[tuple[float, Callable[[], Recipe]]]:
-        """What recipes cost with their best servings, the cheapest first, and how to have these."""
+    def by_cost(self, workloads: tuple[str, ...], below: float = np.inf) -> list[tuple[float, Callable[[], Recipe]]]:
+        """What recipes cost with their best servings, the cheapest first, and how to have these.
+
+        Work that may wait takes long to place: recipes for it are left out that cannot cost less than `below`.
+        """
         fleet = self.fleet
         found: list[tuple[float, Callable[[], Recipe]]] = []
         waiting: list[tuple[float, Recipe, np.ndarray]] = []
-        team = fleet.team_usd_per_month and not any(p.self_hosted for p in self.paths.values())
-        for recipe in recipes:
-            usd = recipe.usd_per_h + recipe.penalty_usd_per_h
-            t = recipe.slot
-            for g in recipe.offers:
-                held = sum(self.bought[g].reserved.values()) if g in self.bought else 0
-                now = hourly_usd(fleet.offers[g], held, self.gpus[g], self.firm[g])
-                then = hourly_usd(
-                    fleet.offers[g], held, self.gpus[g][t] + recipe.gpus_on(g), self.firm[g][t] + recipe.firm_gpus_on(g)
-                )
-                usd = usd + then - now[t]
-            cost = usd * fleet.weight[t]
-            more = fleet.team_usd_per_month if team and recipe.self_hosted else 0.0
+        team = 0.0 if any(p.self_hosted for p in self.paths.values()) else fleet.team_usd_per_month
+        for several in fleet.side_by_side(workloads):
+            cost = self._cost_beside(several)
+            for k, usd in enumerate(several.least(cost).tolist()):
+                total = usd + (team if several.recipes[k].self_hosted else 0.0)
+                if np.isfinite(total):
+                    found.append((total, partial(several.cheapest, k, cost)))
+        for recipe in fleet.recipes_for.get(workloads, ()):
             if recipe.deferral is not None:
-                waiting.append((least_usd(recipe, cost, fleet.weight) + more, recipe, cost))
-                continue
-            chosen = recipe.first_of_each_slot(cost)
-            total = float(cost[chosen].sum()) + more
-            if np.isfinite(total):
-                found.append((total, partial(recipe.only, chosen)))
-        least = min((usd for usd, _ in found), default=np.inf)
-        for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[:WAITING_WAYS]:
+                cost = self._cost_beside(SideBySide((recipe,)))
+                waiting.append((least_usd(recipe, cost, fleet.weight) + team * recipe.self_hosted, recipe, cost))
+        least = min((usd for usd, _ in found), default=below)
+        for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[: self.waiting_ways]:
             if at_least < least:
                 total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
                 least = min(least, total)
                 found += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
         return sorted(found, key=lambda item: item[0])
+
+    def _cost_beside(self, several: SideBySide) -> np.ndarray:
+        """What servings cost beside what the others use [serving]."""
+        usd = several.usd_per_h.copy()
+        for g, (at, gpus, firm) in several.used.items():
+            t, offer = several.slot[at], self.fleet.offers[g]
+            held = sum(self.bought[g].reserved.values()) if g in self.bought else 0
+            now = hourly_usd(offer, held, self.gpus[g], self.firm[g])
+            usd[at] += hourly_usd(offer, held, self.gpus[g][t] + gpus, self.firm[g][t] + firm) - now[t]
+        return usd * self.fleet.weight[several.slot]
 
     def _accept(self, replaced: list[Recipe], chosen: list[Recipe]) -> bool:
         """Buy anew what changes; keep it where the plan gets cheaper and its limits hold."""

@@ -146,7 +146,7 @@ class Mixes:
 
     def _mixes_of(self, pool: Pool, members: list[Member], prices: Prices, below: float) -> list[_Mix]:
         whole = [self._replicas_usd(pool, m, prices, shared=False) for m in members]
-        sharpened = bool(prices.box_usd or prices.rounded_usd)
+        sharpened = prices.know_boxes
         shared = [self._replicas_usd(pool, m, prices, shared=True) for m in members] if sharpened else whole
         offers = np.array([m.deployment.offer for m in members])
         same_offer = offers[:, None] == offers[None, :]
@@ -176,23 +176,22 @@ class Mixes:
 
     def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:
         """What so many replicas of a member cost [slot, count]; boxes shared with another member count in parts."""
-        d, box = m.deployment, self.fleet.offers[m.deployment.offer].box
+        d, offer = m.deployment, self.fleet.offers[m.deployment.offer]
         usd = np.zeros(m.firm.shape)
         for kind, replicas, gpu_usd in (
             ("in-use", np.broadcast_to(m.counts, m.firm.shape), prices.gpu_usd),
             ("firm", m.firm, prices.firm_usd),
         ):
             gpus = replicas * d.gpus_per_replica
-            boxes = gpus / box if shared else -(-gpus // box)
             usd = usd + gpu_usd[d.offer][:, None] * gpus
-            for w in pool.workloads:
-                if (kind, w, d.offer) in prices.box_usd:
-                    usd = usd + prices.box_usd[kind, w, d.offer][:, None] * boxes
-            slots = np.arange(len(usd))
-            for cut in prices.rounded_usd:
-                if (cut.cuts.kind, cut.cuts.offer) == (kind, d.offer) and not shared:
-                    counts = range(gpus.shape[1])
-                    usd = usd + np.stack([cut.usd_of(pool.workloads, slots, gpus[:, k]) for k in counts], axis=1)
+            if shared:
+                for w in pool.workloads:
+                    if (kind, w, d.offer) in prices.box_usd:
+                        usd = usd + prices.box_usd[kind, w, d.offer][:, None] * gpus / offer.box
+                continue
+            table = prices.usd_of_boxes(kind, offer, pool.workloads, int(gpus.max(initial=0)))
+            if table is not None:
+                usd = usd + table[np.arange(len(usd))[:, None], gpus]
         return usd
 
 

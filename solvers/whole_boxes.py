@@ -15,6 +15,7 @@ from problems.fleet import Fleet, Variables, boxes_of
 from problems.model import Model
 from problems.recipes import Recipe
 from problems.rounding_up import Rounded, boxes_begun, made_valid
+from solvers.beyond_commitments import counts_beyond, surely_enough
 from solvers.solve import solve_lp
 
 SHORT_OF_A_BOX = 0.01
@@ -27,8 +28,8 @@ DECIDED = 0.98
 """share of one remainder from which on a workload is taken to have that one"""
 QUIET_ROUNDS = 3
 """that a slot is passed over after nothing was found there"""
-ELSEWHERE = 1e-4
-"""weight of remainders that the LP does not have: the row should say something of them too"""
+SOME = 1e-5
+"""share of a remainder from which on it is there"""
 Own = tuple[str, str, str, int]
 Key = tuple[str, str, int, int]
 Quiet = dict[tuple[str, str, int], int]
@@ -72,6 +73,7 @@ def parts_of_boxes(
     used = [p for p in picked if p.weight > 1e-9 and p.path.self_hosted]
     for g in sorted({g for p in used for g in p.path.offers if fleet.offers[g].box > 1}):
         on = [p for p in used if g in p.path.offers]
+        rounded |= _beyond_commitments(fleet, on, g, v, x, quiet)
         for kind, of in (("in-use", v.bought), ("firm", v.firm)):
             has = np.array([sum(x[c] for c in of(fleet, g, t)) for t in range(slots)])
             needed: dict[str, np.ndarray] = {}
@@ -117,13 +119,75 @@ def _rounded(fleet: Fleet, on: list[Picked], g: str, kind: str, has: np.ndarray,
     return found
 
 
+def _beyond_commitments(
+    fleet: Fleet, on: list[Picked], g: str, v: Variables, x: np.ndarray, quiet: Quiet
+) -> dict[Key, Rounded]:
+    """The row of each slot, about boxes beyond commitments that are decided, that the LP breaks most."""
+    held = _decided_commitments(fleet, g, sum(float(x[c]) for c in v.held(fleet, g)))
+    if held is None:
+        return {}
+    beyond, by_hour = held
+    box, slots = fleet.offers[g].box, len(fleet.slot_hours)
+    found: dict[Key, Rounded] = {}
+    for kind, of in (("in-use", v.bought), ("firm", v.firm)):
+        shares = _shares_of_counts(on, g, kind, slots, box * (beyond + 2))
+        steps = {w: _replica_step(fleet, w, g) for w in shares}
+        for t in range(slots):
+            numbers = range(ROWS_OF_A_SLOT, 2 * ROWS_OF_A_SLOT)
+            number = next((n for n in numbers if (kind, g, t, n) not in fleet.rounded), None)
+            some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
+            if number is None or not some or quiet.get((f"{kind} beyond", g, t)):
+                continue
+            has = sum(float(x[c]) for c in of(fleet, g, t)) - sum(float(x[c]) for c in v.held(fleet, g))
+            if not by_hour:
+                has += sum(float(x[c]) for c in v.held(fleet, g)) - beyond
+            if surely_enough(some, box, beyond) <= has + SHORT_OF_A_BOX:
+                continue
+            can = {w: np.arange(len(share)) % steps[w] == 0 for w, share in some.items()}
+            parts = counts_beyond(some, can, box, beyond)
+            if sum(float(share @ parts[w]) for w, share in some.items() if parts) > has + SHORT_OF_A_BOX:
+                found[kind, g, t, number] = Rounded(kind, g, t, box, parts, beyond, by_hour)
+            else:
+                quiet[f"{kind} beyond", g, t] = QUIET_ROUNDS
+    return found
+
+
+def _decided_commitments(fleet: Fleet, g: str, held: float) -> tuple[int, bool] | None:
+    """The number of commitments, where it is decided that there are no more, or no fewer, than in the LP."""
+    ranges = [fleet.held.get((g, term), (0, None)) for term in fleet.offers[g].reserved_usd_per_h]
+    fewest = sum(few for few, _ in ranges)
+    most = sum(many for _, many in ranges if many is not None) if all(many is not None for _, many in ranges) else None
+    if most and held > most - SHORT_OF_A_BOX:
+        return most, True
+    if fewest and held < fewest + SHORT_OF_A_BOX:
+        return fewest, False
+    return None
+
+
+def _shares_of_counts(on: list[Picked], g: str, kind: str, slots: int, most: int) -> dict[str, np.ndarray]:
+    """How often each workload uses how many GPUs of an offer in the LP [slot, GPUs]."""
+    used = [(p, p.path.used_on(kind, g)) for p in on]
+    largest: dict[str, int] = {}
+    for p, gpus in used:
+        largest[p.path.workloads[0]] = max(largest.get(p.path.workloads[0], most), int(gpus.max(initial=0)))
+    shares = {w: np.zeros((slots, most + 1)) for w, most in largest.items()}
+    for p, gpus in used:
+        np.add.at(shares[p.path.workloads[0]], (p.path.slot, gpus), p.shares)
+    for own in shares.values():
+        own[:, 0] += np.maximum(0.0, 1.0 - own.sum(axis=1))
+    return shares
+
+
 def _possible_remainders(fleet: Fleet, workload: str, g: str) -> np.ndarray:
     """Remainders of a box that a workload may leave: replicas of several GPUs leave few [remainder]."""
-    box = fleet.offers[g].box
+    return np.arange(fleet.offers[g].box) % _replica_step(fleet, workload, g) == 0
+
+
+def _replica_step(fleet: Fleet, workload: str, g: str) -> int:
+    """GPUs that go into the box and into every replica of a workload on an offer."""
     each = [d.gpus_per_replica for pool in fleet.pools.values() if workload in pool.workloads
             for d in pool.deployments if d.offer == g]  # fmt: skip
-    step = int(np.gcd.reduce([box, *each]))
-    return np.arange(box) % step == 0
+    return int(np.gcd.reduce([fleet.offers[g].box, *each]))
 
 
 def _parts(shares: dict[str, np.ndarray], possible: dict[str, np.ndarray], box: int) -> dict[str, np.ndarray]:
@@ -136,20 +200,17 @@ def _parts(shares: dict[str, np.ndarray], possible: dict[str, np.ndarray], box: 
     undecided = {w: share for w, share in shares.items() if w not in decided}
     if len(undecided) > MOST_UNDECIDED:
         return {}
-    can = {w: possible[w] | (share > 0) for w, share in undecided.items()}
-    beyond = _most_beyond(undecided, can, boxes_begun(box)[(np.arange(box) + sum(decided.values())) % box])
+    beyond = _most_beyond(undecided, boxes_begun(box)[(np.arange(box) + sum(decided.values())) % box])
     if beyond is None:
         return {}
     for w, remainder in decided.items():
         beyond[w] = np.where(np.arange(box) == remainder, 0.0, -np.inf)
-        can[w] = possible[w] | (shares[w] > 0)
+    can = {w: possible[w] | (share > 0) for w, share in shares.items()}
     return made_valid({w: beyond[w] + linear for w in shares}, can, box)
 
 
-def _most_beyond(
-    shares: dict[str, np.ndarray], can: dict[str, np.ndarray], begun: np.ndarray
-) -> dict[str, np.ndarray] | None:
-    """What remainders may have beyond their GPUs so that it adds up to most.
+def _most_beyond(shares: dict[str, np.ndarray], begun: np.ndarray) -> dict[str, np.ndarray] | None:
+    """What the remainders that there are may have beyond their GPUs so that it adds up to most.
 
     max sum_w,r shares[w][r] beyond[w][r]  with  together[k][s] >= together[k-1][s-r] + beyond[k][r]  for all k, r, s
     and together[last][s] no more than what is left of the box that a sum s begins.
@@ -163,11 +224,11 @@ def _most_beyond(
     upper = np.full(2 * n * box, 2.0)
     upper[together[-1]] = begun
     columns, values, lengths = [], [], []
-    for k, (w, share) in enumerate(shares.items()):
-        cost[beyond[k]] = -np.where(can[w], share + ELSEWHERE, 0.0)
-        r, s = (a.ravel() for a in np.meshgrid(np.flatnonzero(can[w]), np.arange(box), indexing="ij"))
+    for k, share in enumerate(shares.values()):
+        cost[beyond[k]] = -share
+        r, s = (a.ravel() for a in np.meshgrid(np.flatnonzero(share > SOME), np.arange(box), indexing="ij"))
         if k == 0:
-            r = s = np.flatnonzero(can[w])
+            r = s = np.flatnonzero(share > SOME)
             terms = [together[0][s], beyond[0][r]]
         else:
             terms = [together[k][s], together[k - 1][(s - r) % box], beyond[k][r]]
@@ -190,4 +251,4 @@ def _most_beyond(
     lp = solve_lp(model)
     if lp.x is None:
         return None
-    return {w: np.where(can[w], lp.x[beyond[k]], -np.inf) for k, w in enumerate(shares)}
+    return {w: np.where(share > SOME, lp.x[beyond[k]], -np.inf) for k, (w, share) in enumerate(shares.items())}

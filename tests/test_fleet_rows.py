@@ -98,13 +98,18 @@ def small_fleet(family: Family | None = None) -> Fleet:
     fleet = small_case().fleet
     if family is used_offers_are_charged:
         return replace(fleet, boxes_in_parts=True)
+    beyond = {"batch": np.array([0.0] * 5 + [0.5]), "chat": np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 1.0])}
     parts = {"batch": np.array([-0.5, 0.0, 0.5, 0.5]), "chat": np.array([0.0, 0.0, 0.5, 1.0])}
     return replace(
         fleet,
         own_boxes=frozenset(
             {("in-use", "chat", "quad", 0), ("in-use", "batch", "quad", 1), ("firm", "chat", "quad", 0)}
         ),
-        rounded={(kind, "quad", 1, 0): Rounded(kind, "quad", 1, 4, parts) for kind in ("in-use", "firm")},
+        rounded={
+            **{(kind, "quad", 1, 0): Rounded(kind, "quad", 1, 4, parts) for kind in ("in-use", "firm")},
+            ("in-use", "quad", 2, 8): Rounded("in-use", "quad", 2, 4, beyond, 1, by_hour=True),
+            ("firm", "quad", 2, 8): Rounded("firm", "quad", 2, 4, beyond, 1),
+        },
     )
 
 

@@ -1,0 +1,74 @@
+"""Boxes beyond the commitments are bought by the hour: what that says about several workloads in one offer and slot.
+
+An LP mixes plans. If one of them needs three boxes of an offer in a slot and the other one, two commitments seem to be
+enough for both; but what stands idle in one plan is of no use to the other, which buys its third box by the hour.
+Where at most k boxes are committed to, every whole plan keeps
+
+    bought by the hour >= max(0, ceil(sum_w n_w / box) - k)
+
+for the GPUs n_w that workloads use, and where at least k are, all that it buys together is at least k more than the
+right side. For each workload let a function count boxes. If no counts of the workloads together add up to more,
+
+    sum_w count[w](n_w) <= max(0, ceil(sum_w n_w / box) - k)        for all n,        (*)
+
+then the right side may be replaced by sum_w count[w](n_w), which an LP understands. (*) is checked by adding up GPUs
+workload by workload. A workload that uses more than a function knows counts as much as the most that it knows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from problems.rounding_up import PLAIN
+
+Counts = dict[str, np.ndarray]
+"""by workload [GPUs]; -inf where nothing is said"""
+
+
+def boxes_beyond(box: int, held: int, most: int) -> np.ndarray:
+    """Boxes beyond those held that so many GPUs fill or begin [GPUs, up to the most]."""
+    return np.maximum(0.0, -(-np.arange(most + 1) // box) - held)
+
+
+def made_valid_beyond(counts: Counts, can: Counts, box: int, held: int) -> Counts:
+    """Counts for all GPUs that workloads can use, lowered where they break (*) and raised as far as it allows.
+
+    One workload after the other. Whoever uses more begins no fewer boxes: counts never fall.
+    """
+    order = list(counts)
+    allowed = boxes_beyond(box, held, sum(len(own) - 1 for own in counts.values()))
+    behind = _allowed_before([counts[w] for w in order], allowed)
+    over = max(0.0, -float(behind[0][0]))
+    counts = counts | {order[0]: counts[order[0]] - over}
+    ahead = np.full(len(allowed), -np.inf)
+    ahead[0] = 0.0
+    raised: Counts = {}
+    for w, left in zip(order, behind[1:], strict=True):
+        room = np.array([np.min(left[n:] - ahead[: len(ahead) - n], initial=np.inf) for n in range(len(counts[w]))])
+        raised[w] = np.where(can[w], np.maximum(room, counts[w]), -np.inf)
+        ahead = _together(ahead, raised[w])
+    return {w: _never_falling(own) for w, own in raised.items()}
+
+
+def _allowed_before(counts: list[np.ndarray], allowed: np.ndarray) -> list[np.ndarray]:
+    """What those before a workload may count at most for their GPUs, so that all after them can [workload][GPUs]."""
+    behind = [allowed]
+    for own in reversed(counts):
+        left = np.full(len(allowed), np.inf)
+        for n in np.flatnonzero(own > -np.inf).tolist():
+            end = len(allowed) - n
+            left[:end] = np.minimum(left[:end], behind[0][n:] - own[n])
+        behind.insert(0, left)
+    return behind
+
+
+def _together(ahead: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The most that workloads count together for their GPUs [GPUs]."""
+    most = np.full(len(ahead), -np.inf)
+    for n in np.flatnonzero(own > -np.inf).tolist():
+        most[n:] = np.maximum(most[n:], ahead[: len(ahead) - n] + own[n])
+    return most
+
+
+def _never_falling(count: np.ndarray) -> np.ndarray:
+    return np.floor(np.maximum.accumulate(count) / PLAIN + 1e-3) * PLAIN

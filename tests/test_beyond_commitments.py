@@ -1,0 +1,166 @@
+"""Boxes beyond commitments: what is said of several workloads holds for every whole plan, and plans do not lend boxes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracle.cases import case_of
+from test_whole_boxes import picked
+
+from problems.beyond_commitments import Counts, boxes_beyond, made_valid_beyond
+from problems.fleet import Fleet, Offer, master
+from problems.model import Column, Row, build_model
+from problems.recipes import Recipe, Use
+from problems.rounding_up import Rounded, by_slot
+from solvers.beyond_commitments import counts_beyond, surely_enough
+from solvers.solve import solve_lp, solve_mip
+from solvers.whole_boxes import parts_of_boxes
+
+PLAIN = 1e-4
+"""counts are rounded down to plain numbers"""
+
+
+def beyond(gpus: int, box: int, held: int) -> int:
+    return max(0, math.ceil(gpus / box) - held)
+
+
+def random_counts(rng: np.random.Generator, box: int, held: int) -> Counts:
+    """Whatever it is, it is made valid; of some GPUs nothing is said at first."""
+    most = {w: int(rng.integers(1, 2 * box + 1)) for w in "abc"[: int(rng.integers(1, 4))]}
+    drawn = {w: np.where(rng.random(n + 1) < 0.7, rng.uniform(-1, 2, n + 1), -np.inf) for w, n in most.items()}
+    for own in drawn.values():
+        own[0] = rng.uniform(-1, 1)
+    return made_valid_beyond(drawn, {w: np.ones(len(own), dtype=bool) for w, own in drawn.items()}, box, held)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_whole_plan_keeps_it(seed: int) -> None:
+    """With at most so many commitments, by what is bought by the hour; with at least so many, by all that is bought."""
+    rng = np.random.default_rng(seed)
+    box, held = int(rng.choice([2, 3, 4])), int(rng.integers(1, 3))
+    counts = random_counts(rng, box, held)
+    by_hour = Rounded("in-use", "g", 0, box, counts, held, by_hour=True)
+    at_least = replace(by_hour, by_hour=False)
+    more = 3  # than a function knows
+    tables = {w: by_hour.coefficients((w,), np.arange(len(own) + more)) for w, own in counts.items()}
+    for plan in itertools.product(*(range(len(table)) for table in tables.values())):
+        said = sum(table[n] for table, n in zip(tables.values(), plan, strict=True))
+        boxes = math.ceil(sum(plan) / box)
+        assert max(0, boxes - held) - said >= by_hour.rhs - 1e-9
+        for commitments in range(4):
+            if commitments <= held:
+                assert max(0, boxes - commitments) - said >= by_hour.rhs - 1e-9
+            if commitments >= held:
+                assert max(commitments, boxes) - said >= at_least.rhs - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_counts_never_fall(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for own in random_counts(rng, 4, 1).values():
+        assert (np.diff(own) >= -1e-12).all()
+
+
+def test_boxes_beyond_those_held() -> None:
+    assert boxes_beyond(4, 1, 9).tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1, 2]
+
+
+def fewest_beyond(shares: list[np.ndarray], box: int, held: int) -> float:
+    """What a mixture of whole plans with these shares buys beyond commitments at least: an LP over all plans."""
+    every = list(itertools.product(*[np.flatnonzero(share).tolist() for share in shares]))
+    columns = [Column(("plan", k), float(beyond(sum(plan), box, held)), upper=1) for k, plan in enumerate(every)]
+    rows = [
+        Row(("share", w, n), [(k, 1.0) for k, plan in enumerate(every) if plan[w] == n], "==", float(share[n]))
+        for w, share in enumerate(shares)
+        for n in np.flatnonzero(share).tolist()
+    ]
+    found = solve_lp(build_model(columns, rows)).objective
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_row_that_is_found_says_all_that_can_be_said(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    box, held = int(rng.choice([2, 4])), int(rng.integers(1, 3))
+    shares = {}
+    for k in range(int(rng.integers(1, 4))):
+        drawn = np.where(rng.random(3 * box) < 0.4, rng.random(3 * box), 0.0)
+        drawn[int(rng.integers(3 * box))] += 0.1
+        shares[f"w{k}"] = drawn / drawn.sum()
+    can = {w: np.ones(len(share), dtype=bool) for w, share in shares.items()}
+    counts = counts_beyond(shares, can, box, held)
+    reached = sum(float(share @ counts[w]) for w, share in shares.items())
+    least = fewest_beyond(list(shares.values()), box, held)
+    assert reached == pytest.approx(least, abs=2e-3)
+    assert surely_enough(shares, box, held) >= least - 1e-9
+
+
+def test_what_is_not_known_counts_as_the_most_that_is() -> None:
+    counts = {"a": np.array([0.0, 0.0, 1.0])}
+    few = Rounded("in-use", "g", 0, 2, counts, 0, by_hour=True)
+    many = Rounded("in-use", "g", 1, 2, {"a": np.array([0.0, 0.0, 1.0, 1.0, 2.0])}, 0, by_hour=True)
+    group = by_slot({("in-use", "g", 0, 8): few, ("in-use", "g", 1, 8): many}, 3)["in-use", "g", 8]
+    slot, gpus = np.repeat([0, 1, 2], 6), np.tile(np.arange(6), 3)
+    assert group.use(("a",), slot, gpus).tolist() == [0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 2, 2, 0, 0, 0, 0, 0, 0]
+    assert not group.use(("b",), slot, gpus).any()
+
+
+def three_boxes_or_one(held: tuple[int, int | None]) -> Fleet:
+    """A workload that fills three boxes, or one and pays 8 USD/h to somebody else; a box by the hour is 10 USD/h."""
+
+    def recipe(name: str, boxes: int, usd_per_h: float) -> Recipe:
+        use = Use(name, "big", 8, np.array([boxes]), np.array([boxes]), np.array([1.0]))
+        zero = np.zeros(1)
+        return Recipe(name, ("a",), (use,), None, np.array([0]), np.array([usd_per_h]), zero, zero)
+
+    offers = {"big": Offer("big", "h100", 8, 10.0, reserved_usd_per_h={"reserved-1y": 1.0})}
+    recipes = (recipe("three", 3, 0.0), recipe("one", 1, 8.0))
+    hours, month = np.array([730.0]), np.zeros(1, dtype=int)
+    return Fleet(("a",), hours, month, offers, {}, recipes, held={("big", "reserved-1y"): held})
+
+
+@pytest.mark.parametrize("held", [(2, 2), (0, 2), (2, None)])
+def test_what_stands_idle_in_one_plan_is_of_no_use_to_another(held: tuple[int, int | None]) -> None:
+    """Half of each plan seems to need two boxes, which are held; but either the third is bought, or one is idle."""
+    plain = three_boxes_or_one((2, 2))
+    assert solve_lp(master(plain)[0]).objective == pytest.approx(730 * (2 + 4))
+    fleet = three_boxes_or_one(held)
+    for _ in range(4):
+        model, v = master(fleet)
+        lp = solve_lp(model)
+        assert lp.x is not None
+        fleet = fleet.with_whole_boxes(*parts_of_boxes(fleet, picked(fleet, v, lp.x), v, lp.x))
+    best = solve_mip(master(three_boxes_or_one(held))[0])
+    assert best.objective is not None
+    assert solve_mip(master(fleet)[0]).objective == pytest.approx(best.objective)
+    if held == (2, 2):
+        assert best.objective == pytest.approx(730 * (2 + 8))
+        assert solve_lp(master(fleet)[0]).objective == pytest.approx(best.objective, rel=PLAIN)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1030))
+def test_rows_leave_the_optimum_where_it_is(seed: int) -> None:
+    """With every number of commitments up to two, decided from below, from above and both."""
+    fleet = case_of(seed).fleet
+    recipes = tuple(r.only(r.first_of_each_slot(r.usd_per_h)) for r in fleet.recipes if r.deferral is None)
+    fleet = replace(fleet, recipes=recipes, budget_usd_per_month=None)
+    if {w for r in recipes for w in r.workloads} != set(fleet.workloads):
+        return
+    terms = [(g, term) for g, offer in fleet.offers.items() if offer.box > 1 for term in offer.reserved_usd_per_h]
+    for way in ((1, 1), (0, 1), (1, None), (2, 2)):
+        decided = replace(fleet, held=dict.fromkeys(terms, way))
+        best = solve_mip(master(decided)[0])
+        if best.objective is None:
+            continue
+        sharp = decided
+        for _ in range(5):
+            model, v = master(sharp)
+            lp = solve_lp(model)
+            assert lp.x is not None
+            sharp = sharp.with_whole_boxes(*parts_of_boxes(sharp, picked(sharp, v, lp.x), v, lp.x))
+        assert solve_mip(master(sharp)[0]).objective == pytest.approx(best.objective, rel=1e-6)
