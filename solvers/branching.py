@@ -1,8 +1,8 @@
 """Branch and bound: what the LP leaves undecided is decided both ways, and each way has prices of its own.
 
 The LP mixes recipes and commitments so that boxes fill, which no row about one slot forbids. So an offer has at most n
-commitments, or more; then a workload uses an offer of large boxes, or does not. Every whole plan is on one side, so the
-smallest bound of all branches is a bound on every plan. The branch with the smallest one is divided next.
+commitments, or more; then a workload uses an offer, large boxes first, or does not. Every whole plan is on one side,
+so the smallest bound of all branches is a bound on every plan. The branch with the smallest one is divided next.
 """
 
 from __future__ import annotations
@@ -83,8 +83,13 @@ def _commitment(branch: ColumnGeneration) -> tuple[tuple[str, str], float] | Non
     return key, branch.reserved[key]
 
 
+def undecided(branch: ColumnGeneration) -> bool:
+    """Whether the LP leaves anything undecided that divides a branch."""
+    return _commitment(branch) is not None or _use(branch) is not None
+
+
 def _use(branch: ColumnGeneration) -> tuple[str, str] | None:
-    """The workload and offer of large boxes that the LP leaves most undecided, by what is paid for the workload."""
+    """The workload and offer that the LP leaves most undecided, by what is paid for the workload; large boxes first."""
     fleet = branch.fleet
     if len(fleet.slot_hours) == 1 or any(pool.max_deployments > 2 for pool in fleet.pools.values()):
         return None  # mixes of any number are found for a pool as a whole, whatever they use
@@ -92,10 +97,10 @@ def _use(branch: ColumnGeneration) -> tuple[str, str] | None:
     for p in branch.picked:
         for w in p.path.workloads:
             for g in p.path.offers:
-                if fleet.offers[g].box > 1 and (w, g) not in fleet.uses:
+                if (w, g) not in fleet.uses:
                     shares[w, g] = shares.get((w, g), 0.0) + p.weight
     undecided = {
-        (w, g): min(share, 1 - share) * branch.paid[w]
+        (w, g): (fleet.offers[g].box > 1, min(share, 1 - share) * branch.paid[w])
         for (w, g), share in shares.items()
         if min(share, 1 - share) > UNDECIDED
     }

@@ -52,6 +52,12 @@ MIXES_PER_WORKLOAD = 60
 """mixes of a pool that are written down at most because a better plan may use them"""
 SMOOTHING = 0.7
 """weight of the best prices so far in the blend"""
+AT_REST_FRAC, AT_REST = 1e-3, 2
+"""change of the LP up to which it hardly moves, and how often in a row"""
+NEAR_THE_LP = 0.5
+"""what is left between bound and LP, as a share of what is between LP and plan, where a branch is divided"""
+NO_PRICE_USD = 1e-2
+"""a month, up to which a row of an LP is as good as not there"""
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
@@ -110,12 +116,16 @@ class ColumnGeneration:
         """commitments in the last LP"""
         self.picked: list[Picked] = []
         """the paths of the last LP, and how much it picked of their servings"""
+        self.lp_usd, self.rests = np.inf, 0
+        """the last LP, and LPs in a row that hardly moved"""
+        self.duals: Duals = {}
+        """of the last LP"""
         self._settled: tuple[tuple[Recipe, ...], np.ndarray] | None = None
         self.sharpening = False
         """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others"""
         self.quiet: Quiet = {}
-        self.settling_s = 0.0
-        """what a bound on all plans took, at most: nobody can stop in the middle of it"""
+        self.settling_s = self.round_s = 0.0
+        """what a bound on all plans took, at most, and the last round: nobody can stop in the middle of them"""
         self.bound = self.bound_at_prices = -np.inf
         self.model: Model | None = None
         """of the last bound"""
@@ -157,16 +167,40 @@ class ColumnGeneration:
             near = [p for p in ranked if p.value - least <= NEAR_FRAC * abs(least)]
             self.closely |= {id(p.recipe) for p in (*near, *ranked[:FIRST_PATHS])}
 
+    def nearly_settled(self, usd_per_month: float) -> bool:
+        """The LP with its rows has come to rest, and what is left of prices is less than what a division may bring."""
+        near = self.lp_usd - self.bound_of_written <= NEAR_THE_LP * (usd_per_month - self.lp_usd)
+        return near and self.rests >= AT_REST
+
     def branched(self, fleet: Fleet) -> ColumnGeneration:
-        """Prices for a part of the plans, where more is decided: paths, rows, mixes and the best prices go on."""
+        """Prices for a part of the plans, where more is decided: paths, rows that have a price, mixes and the best
+        prices go on.
+        """
         recipes = tuple(r for r in self.fleet.recipes if fleet.allows(r.workloads, r.offers))
         paths = tuple(p for p in self.paths.held if fleet.allows(p.workloads, p.offers))
-        branch = ColumnGeneration(replace(fleet, recipes=recipes), lambda n, bound: None, paths)
+        fleet = replace(
+            fleet,
+            recipes=recipes,
+            own_boxes=frozenset(row for row in fleet.own_boxes if self._pays(("own-boxes", *row))),
+            rounded={row: cut for row, cut in fleet.rounded.items() if self._pays(("rounded", *row))},
+        )
+        branch = ColumnGeneration(fleet, lambda n, bound: None, paths)
         branch.mixes.go_on_from(self.mixes)
-        branch.waiting, branch.anchor, branch.sharpening = self.waiting, dict(self.anchor), True
+        branch.waiting, branch.sharpening = self.waiting, True
+        of_boxes = {("own-boxes", *row) for row in fleet.own_boxes} | {("rounded", *row) for row in fleet.rounded}
+        branch.anchor = {k: d for k, d in self.anchor.items() if k[0] not in ("own-boxes", "rounded") or k in of_boxes}
         branch.closely |= self.closely
-        branch.settling_s = self.settling_s
+        branch.settling_s, branch.round_s = self.settling_s, self.round_s
         return branch
+
+    def _pays(self, row: tuple) -> bool:
+        """Whether a row has a price in the last LP, or in the best prices."""
+        return max(self.duals.get(row, 0.0), self.anchor.get(row, 0.0)) > NO_PRICE_USD
+
+    @property
+    def next_s(self) -> float:
+        """what another round would take, and a bound on all plans after it"""
+        return self.settling_s + self.round_s
 
     def near_recipes(self, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
         """Recipes that the best prices make nearly as cheap as any, and those of some paths."""
@@ -229,9 +263,9 @@ class ColumnGeneration:
 
         `sharpen` adds rows about whole boxes once that is so without them.
         """
-        picked: list[Picked] = []
         while self.rounds < MAX_ROUNDS and self.feasible is not False:
             self.rounds += 1
+            began = time.monotonic()
             model, v = master(replace(self.fleet, recipes=(*self.paths.held, *self.unserved)))
             slack = [v.pick[len(self.paths.held) + k] for k in range(len(self.unserved))]
             if self.feasible is None:
@@ -248,13 +282,18 @@ class ColumnGeneration:
                 break
             if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
-            picked = [picked_of(v, lp.x, r, path) for r, path in enumerate(self.paths.held)]
+            picked = self.picked = [picked_of(v, lp.x, r, path) for r, path in enumerate(self.paths.held)]
+            self._settled = None
+            moved = abs(lp.objective - self.lp_usd) > AT_REST_FRAC * abs(lp.objective) or not self.fleet.rounded
+            self.rests = 0 if moved else self.rests + 1
+            self.lp_usd, self.duals = lp.objective, _by_key(model, lp.row_duals)
             self.reserved = {key: float(lp.x[column]) for key, column in v.reserved.items()}
             self.paths.after_lp(picked)
             sharper = self.sharpening and self._say_which_boxes_are_whole(v, lp.x, picked)
-            new = self.paths.join(self._round(model, v, _by_key(model, lp.row_duals)))
+            new = self.paths.join(self._round(model, v, self.duals))
             close = tolerance_frac if self.sharpening else max(tolerance_frac, BEFORE_SHARPENING_FRAC)
             near = lp.objective - self.bound_of_written <= close * abs(lp.objective)
+            self.round_s = time.monotonic() - began
             if late():
                 self._all_that_pays(model, np.inf)
                 break
@@ -272,8 +311,7 @@ class ColumnGeneration:
         if self.feasible and len(self.priced) < len(self.fleet.recipes):
             self._all_that_pays(model, np.inf)
         self.on_round(self.rounds, self.bound)
-        self.picked, self._settled = picked, None
-        return self._generated()
+        return self.generated()
 
     def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
         """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
@@ -285,9 +323,10 @@ class ColumnGeneration:
         """The same with all mixes written down that a plan of at most this cost may use, up to a number of them."""
         if self.mixes.pools:
             self._find_mixes(max(0.0, cost - self.bound_at_prices), MIXES_PER_WORKLOAD)
-        return self._generated()
+        return self.generated()
 
-    def _generated(self) -> Generated:
+    def generated(self) -> Generated:
+        """What there is now."""
         if self.feasible is None:
             self._price_without_a_bound()
         return Generated(

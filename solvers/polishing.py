@@ -30,8 +30,8 @@ MOST_NODES = 5_000
 
 def polished(fleet: Fleet, plan: Incumbent, solver: SolverName, until: float) -> Incumbent:
     """The best plan of these recipes and commitments to large boxes near what the LP says of them, or the plan."""
-    keys = {path.key for path in plan.paths}
-    own = tuple(recipe for recipe in fleet.recipes if recipe.key in keys)
+    recipe_of = {recipe.key: recipe for recipe in fleet.recipes}
+    own = tuple(recipe_of.get(path.key, path) for path in plan.paths)
     held: dict[tuple[str, str], tuple[int, int | None]] = {
         (g, term): (plan.purchases[g].reserved.get(term, 0),) * 2
         for g in plan.purchases

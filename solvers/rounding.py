@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet import master
+from problems.fleet import Fleet, master
 from problems.pricing import price_recipe, settled_path
 from problems.recipes import Recipe
 from solvers.column_generation import ColumnGeneration, by_pool_and_value
@@ -20,11 +20,9 @@ PATHS = 3_000
 """of all pools together, about: a program of many more takes more memory than all recipes"""
 
 
-def rounded_plan(generation: ColumnGeneration, solver: SolverName, time_limit_s: float) -> Incumbent | None:
-    """The program over the paths that are nearest to paying, with half a box charged for every offer in use."""
-    fleet = replace(
-        generation.fleet, recipes=near_paths(generation), boxes_in_parts=True, own_boxes=frozenset(), rounded={}
-    )
+def rounded_plan(fleet: Fleet, paths: tuple[Recipe, ...], solver: SolverName, time_limit_s: float) -> Incumbent | None:
+    """The program over some paths, with half a box charged for every offer in use."""
+    fleet = replace(fleet, recipes=paths, boxes_in_parts=True, own_boxes=frozenset(), rounded={})
     model, v = master(fleet)
     result = solve_mip(model, solver=solver, gap_frac=2e-3, time_limit_s=time_limit_s, node_limit=2000)
     if result.x is None:

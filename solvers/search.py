@@ -17,6 +17,7 @@ leaves undecided is decided both ways (solvers/branching.py), and each branch go
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -25,17 +26,19 @@ from itertools import count
 import numpy as np
 
 from problems.dominance import without_beaten_recipes
-from problems.fleet import Fleet, master
-from solvers.branching import Branches
+from problems.fleet import HOURS_PER_MONTH, Fleet, master
+from solvers.branching import Branches, undecided
 from solvers.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.columns import as_start, from_solution
 from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
 from solvers.improving import built_up, improved, with_fewer_offers, with_other_commitments
 from solvers.incumbent import Incumbent, each_by_itself, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.known import Known, known_from
+from solvers.plans_beside import PlansBeside, cores
+from solvers.plans_child import Task
 from solvers.polishing import polished
 from solvers.result import Status
-from solvers.rounding import rounded_plan
+from solvers.rounding import near_paths, rounded_plan
 from solvers.routing import flows_of
 from solvers.shaking import shaken, worth_shaking
 from solvers.solve import solve_mip
@@ -66,6 +69,18 @@ SHAKING_S = 120.0
 """the most that workloads are taken out and put back for, and counts chosen anew"""
 POLISHING_FRAC = 0.5
 """share of that time for counts of the plan that is shaken"""
+BESIDE_SERVINGS = 4_000_000
+"""up to which a second process looks for plans: its memory is small, but not that of what it is told"""
+TO_END_S = 0.5
+"""that are left for it to end"""
+BOX_FRAC = 0.1
+"""of the cost, from which on a box more or less matters so much that commitments are decided first"""
+BRANCH_PROGRAM_FRAC = 0.1
+"""share of the time left that the program of a branch may take"""
+LOOK_AGAIN_S = 12.0
+"""after which that process is told what the LP knows by now"""
+BRANCHING_TAKES = 1.5
+"""times as long as the rows about whole boxes took, that there must be time for before it is worth it"""
 
 
 @dataclass(frozen=True)
@@ -99,14 +114,29 @@ class Search:
         self.fleet = without_beaten_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
         self.shaken: Incumbent | None = None
         """the plan from which shaking led nowhere"""
+        self.beside: PlansBeside | None = None
+        self.looked = -np.inf
+        """when the second process was told last what the LP knows"""
 
     def run(self) -> None:
+        """With a second process for plans where that is of use: a time limit, another core, and memory enough."""
+        alone = multiprocessing.current_process().daemon or cores() < 2
+        if self.deadline == np.inf or alone or self.fleet.servings > BESIDE_SERVINGS:
+            self._search()
+            return
+        self.deadline -= TO_END_S
+        with PlansBeside() as self.beside:
+            self._search()
+
+    def _search(self) -> None:
         solution = self.solution
         self._first_plan()
         self._tell("pricing")
         at_hand = solution.best.paths if solution.best else ()
         fleet = self.known.given_to(self.fleet)
-        generation = ColumnGeneration(fleet, self._priced, known=(*at_hand, *self.known.paths))
+        generation = ColumnGeneration(
+            fleet, lambda n, bound: self._priced(generation, n, bound), known=(*at_hand, *self.known.paths)
+        )
         solution.known = self.known  # where the search ends before any price is known
         if not all(generation.fleet.recipes_of[w] for w in fleet.workloads):
             solution.outcome = Outcome.INFEASIBLE
@@ -117,6 +147,7 @@ class Search:
             return
         if solution.best is not None and generation.feasible and not (settled or self._enough() or self._late()):
             self._branch(generation)
+        self._hear()
         if solution.best is not None:
             left_aside = generation.mixes.not_covered()
             solution.notes += [left_aside] if left_aside else []
@@ -141,7 +172,10 @@ class Search:
         best = self.solution.objective if self.solution.best else None
         self.on_progress(Progress(phase, best, max(self.solution.bound_usd_per_month, bound or 0.0)))
 
-    def _priced(self, n: int, bound: float) -> None:
+    def _priced(self, generation: ColumnGeneration, n: int, bound: float) -> None:
+        self._hear()
+        if self.looked > -np.inf and time.monotonic() > self.looked + LOOK_AGAIN_S and generation.feasible:
+            self._look_beside(generation, generation.generated())
         self.solution.raise_bound(bound)
         self._tell(f"pricing, round {n}")
 
@@ -153,6 +187,26 @@ class Search:
         if candidate is not None and candidate.objective < self.solution.objective:
             self.solution.best = candidate
 
+    def _hear(self) -> None:
+        """Plans that the second process found."""
+        for plan in self.beside.found() if self.beside is not None else ():
+            if limits_are_kept(self.fleet, plan):
+                self._offer(plan)
+
+    def _look_beside(self, generation: ColumnGeneration, generated: Generated) -> None:
+        """Tell the second process what the LP knows, with the simplest plan out of it."""
+        assert self.beside is not None
+        if self._late(LOOK_AGAIN_S):
+            return
+        if self.looked == -np.inf:
+            first = heaviest_paths(generated.fleet, generated)
+            self._offer(improved(generated.fleet, first, self._until(FIRST_FRAC)) if first is not None else None)
+        if self.solution.best is not None:
+            near = worth_shaking(generated.fleet, generated.priced, self.solution.best)
+            plans, left = (self.solution.best,), self.deadline - time.monotonic()
+            self.beside.look(Task(near, plans, near_paths(generation), self.options.solver, left))
+        self.looked = time.monotonic()
+
     def _close_in(self, generation: ColumnGeneration) -> bool:
         """Prices, plans out of them, and the program over what is possible, each time nearer to the LP.
 
@@ -161,16 +215,20 @@ class Search:
         solution = self.solution
         rounded = False
         for tolerance_frac in (BEFORE_SHARPENING_FRAC, *TOLERANCES):
-            if self._late(generation.settling_s):
+            if self._late(generation.next_s):
                 break
             first = tolerance_frac == BEFORE_SHARPENING_FRAC
-            before, until = time.monotonic(), self._until(PRICING_FRAC)
+            alone = first or self.beside is None
+            to_divide = self.beside is not None and tolerance_frac == TOLERANCES[0]
+            before, until = time.monotonic(), self._until(PRICING_FRAC) if alone else self.deadline
             generated = generation.run(
                 tolerance_frac,
-                enough=lambda state: count_possible(state, solution, FEW_SERVINGS) <= FEW_SERVINGS,
-                late=lambda until=until: time.monotonic() >= until,  # type: ignore[misc]
+                enough=lambda state: self._ready(state, to_divide),  # noqa: B023
+                late=lambda until=until: time.monotonic() + generation.next_s >= until,  # type: ignore[misc]
                 sharpen=not first,
             )
+            took = time.monotonic() - before
+            self._hear()
             solution.rounds, solution.known = generated.rounds, known_from(generation)
             self._spent("pricing", before)
             if generated.feasible is False:
@@ -179,7 +237,12 @@ class Search:
             if first and possible <= HOPELESS:
                 continue
             before = time.monotonic()
-            if generated.feasible:
+            divide = (
+                to_divide and possible > MOST_SERVINGS and self._boxes_matter() and self._ready_to_divide(generation)
+            )
+            if generated.feasible and self.beside is not None and (possible > HOPELESS or divide):
+                self._look_beside(generation, generated)
+            elif generated.feasible:
                 until = self._until(FIRST_PLANS_FRAC if first else 1.0)
                 if not (rounded and possible > HOPELESS):
                     self._round_and_improve(generation, generated, until)
@@ -187,7 +250,7 @@ class Search:
                 if possible > MOST_SERVINGS:
                     self._shake_and_polish(generated, min(until, before + SHAKING_S), polish=not first)
             self._spent("rounding", before)
-            if self._enough():
+            if self._enough() or (divide and not self._late(BRANCHING_TAKES * took)):
                 break
             if self._late() or first or count_possible(generation, solution, HOPELESS) > HOPELESS:
                 continue
@@ -196,6 +259,24 @@ class Search:
             if self._enough():
                 break
         return False
+
+    def _ready(self, state: ColumnGeneration, to_divide: bool) -> bool:
+        """Few servings are left that a better plan may use, or nothing more comes of prices before they are divided."""
+        few = count_possible(state, self.solution, FEW_SERVINGS) <= FEW_SERVINGS
+        return few or (to_divide and self._boxes_matter() and self._ready_to_divide(state))
+
+    def _boxes_matter(self) -> bool:
+        """Whether one commitment is a good part of the cost: then little can be said before it is decided."""
+        large = [o for o in self.fleet.offers.values() if o.box > 1 and o.reserved_usd_per_h and o.key in self._bought]
+        dearest = max((min(o.reserved_usd_per_h.values()) for o in large), default=0.0) * HOURS_PER_MONTH
+        return dearest > BOX_FRAC * self.solution.objective
+
+    @property
+    def _bought(self) -> set[str]:
+        return set(self.solution.best.purchases) if self.solution.best else set()
+
+    def _ready_to_divide(self, state: ColumnGeneration) -> bool:
+        return state.nearly_settled(self.solution.objective) and undecided(state)
 
     def _first_plan(self) -> None:
         """Plans in closed form, and the one that is known, improved for a while."""
@@ -216,7 +297,8 @@ class Search:
                 self._offer(improved(fleet, first, until))
         left = until - time.monotonic()
         if solution.gap_frac > max(self.options.gap_frac, ROUNDED_WELL) and left > 0:
-            rounded = rounded_plan(generation, self.options.solver, min(left * ROUNDING_FRAC, ROUNDING_S))
+            limit_s = min(left * ROUNDING_FRAC, ROUNDING_S)
+            rounded = rounded_plan(fleet, near_paths(generation), self.options.solver, limit_s)
             if rounded is not None:
                 rounded = improved(fleet, rounded, until)
                 self._offer(with_fewer_offers(fleet, rounded, until))
@@ -249,7 +331,9 @@ class Search:
         before = time.monotonic()
         rough_frac = 0.0 if tolerance_frac == TOLERANCES[-1] else tolerance_frac / 2
         nodes = self.options.node_limit
-        program = self._solved(generated, rough_frac, nodes, lambda best, bound: self._tell("solving", bound))
+        program = self._solved(
+            generated, rough_frac, nodes, lambda best, bound: self._tell("solving", bound), self._left_s()
+        )
         self._spent("solving", before)
         if program.columns:
             solution.columns, solution.servings_left_out = program.columns, program.left_out
@@ -261,7 +345,12 @@ class Search:
         return program.settled
 
     def _solved(
-        self, generated: Generated, rough_frac: float, nodes: int, on_progress: Callable[[float | None, float], None]
+        self,
+        generated: Generated,
+        rough_frac: float,
+        nodes: int,
+        on_progress: Callable[[float | None, float], None],
+        limit_s: float | None,
     ) -> _Program:
         """The program, to a rough gap where servings were left out and it will be solved again; plans are offered."""
         solution, options = self.solution, self.options
@@ -275,7 +364,7 @@ class Search:
             model,
             solver=options.solver,
             gap_frac=options.gap_frac / 2 if last else max(options.gap_frac / 2, rough_frac),
-            time_limit_s=self._left_s(),
+            time_limit_s=limit_s,
             node_limit=nodes if last else nodes // 10,
             warm_start=as_start(narrowed, v, solution.best, model.n_columns),
             on_progress=on_progress,
@@ -303,6 +392,7 @@ class Search:
             self._tell(f"branching, {2 * n} branches")
             if self._late() or not branches.divide(self._bound_of_branch, self._target()):
                 break
+            self._hear()
             solution.raise_bound(min(branches.bound, solution.objective))
         self._spent("branching", before)
 
@@ -314,12 +404,17 @@ class Search:
         """What no plan of a branch costs less than; better plans are offered on the way."""
 
         def late() -> bool:
-            return self._late(branch.settling_s)
+            return self._late(branch.next_s)
 
+        self._hear()
         if late():
             return -np.inf
         target = self._target()
-        generated = branch.run(BRANCH_FRAC, enough=lambda state: state.bound_at_prices >= target, late=late)
+
+        def enough(state: ColumnGeneration) -> bool:
+            return state.bound_at_prices >= target or self._ready_to_divide(state)
+
+        generated = branch.run(BRANCH_FRAC, enough, late)
         self.solution.rounds += generated.rounds
         if generated.feasible is False:
             return np.inf
@@ -331,7 +426,9 @@ class Search:
             return generated.bound
         generated = branch.with_mixes_within(self.solution.objective)
         nodes = self.options.node_limit // 10
-        return self._solved(generated, 0.0, nodes, lambda best, bound: self._tell("solving")).bound
+        left_s = self._left_s()
+        limit_s = None if left_s is None else BRANCH_PROGRAM_FRAC * left_s
+        return self._solved(generated, 0.0, nodes, lambda best, bound: self._tell("solving"), limit_s).bound
 
 
 def _with_work_settled(fleet: Fleet, plan: Incumbent) -> Incumbent:

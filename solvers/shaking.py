@@ -27,6 +27,8 @@ NOISE = 0.04
 """by which costs differ from what they are when a workload comes back"""
 NO_WORSE_FRAC = 0.002
 """than the best plan, where the next shake begins"""
+WAITING_WAYS = 1
+"""recipes of work that may wait that are worked out for one answer: many shakes find more than few thorough ones"""
 WAYS_OF_A_POOL = 12
 NEAR_FRAC = 0.01
 """of the cost of a plan: servings dearer than that beside the cheapest of their slot are left aside"""
@@ -46,7 +48,7 @@ def shaken(fleet: Fleet, plan: Incumbent, until: float, seed: int = 0) -> Incumb
         in_vain += 1
         if tried is None:
             continue
-        tried = improved(fleet, tried, until, reserved=reserved)
+        tried = improved(fleet, tried, until, reserved, WAITING_WAYS)
         if tried.objective < best.objective * (1 - 1e-6):
             best, in_vain = tried, 0
         now = tried if tried.objective <= best.objective * (1 + NO_WORSE_FRAC) else best

@@ -29,7 +29,7 @@ def test_a_rounded_plan_keeps_every_rule(seed: int) -> None:
     generation = generated(case)
     if generation is None:
         return
-    plan = rounded_plan(generation, "cbc", 10.0)
+    plan = rounded_plan(generation.fleet, near_paths(generation), "cbc", 10.0)
     if plan is None:
         assert case.fleet.limited or case.max_gpu_types is not None
         return
@@ -42,7 +42,7 @@ def test_most_of_them_are_near_the_bound() -> None:
     near = found = 0
     for seed in SEEDS[:10]:
         generation = generated(case_of(seed))
-        plan = rounded_plan(generation, "cbc", 10.0) if generation is not None else None
+        plan = rounded_plan(generation.fleet, near_paths(generation), "cbc", 10.0) if generation is not None else None
         if plan is not None and generation is not None:
             found += 1
             near += plan.objective <= generation.bound * 1.25

@@ -1,0 +1,128 @@
+"""The other process of solvers/plans_beside.py: `python -m solvers.plans_child` reads tasks and writes better plans.
+
+Plans at hand and those out of the LP's paths are shaken, their counts chosen anew, in turn; a new task, with prices
+that know more, replaces the one before. The end of the input ends it, and whatever solver runs in it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import BinaryIO
+
+from problems.fleet import Fleet
+from problems.recipes import Recipe
+from solvers.improving import improved, with_fewer_offers
+from solvers.incumbent import Incumbent
+from solvers.polishing import polished
+from solvers.rounding import rounded_plan
+from solvers.shaking import shaken
+from solvers.solve import SolverName
+
+ROUNDING_S = 5.0
+SHAKING_S, POLISHING_S = 5.0, 12.0
+"""each time that it has its turn"""
+WORTH_FRAC = 1e-3
+"""of its cost that a plan must gain by shaking, or its counts are chosen anew"""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What there is to look among."""
+
+    fleet: Fleet
+    """with the servings that are worth a look"""
+    plans: tuple[Incumbent, ...]
+    paths: tuple[Recipe, ...]
+    """out of the LP"""
+    solver: SolverName
+    seconds: float
+
+
+def plans_of(task: Task, newest: Newest, known: list[Incumbent]) -> Iterator[Incumbent]:
+    """Whatever is found on the way, good or not, until a new task comes or time is up.
+
+    A program over the LP's paths first, unless a better plan is known than such a program finds.
+    """
+    until = time.monotonic() + task.seconds
+    starts = [*task.plans, *known]
+    if not known:
+        rounded = rounded_plan(task.fleet, task.paths, task.solver, min(ROUNDING_S, task.seconds / 4))
+        starts += (
+            [] if rounded is None else [with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until)]
+        )
+        yield min(starts, key=lambda plan: plan.objective)
+    best = min(starts, key=lambda plan: plan.objective)
+    for start in starts if not known else ():
+        best = min(best, _shaken(task, start, until, 0), key=lambda plan: plan.objective)
+        yield best
+    for turn in count(1):
+        before = best
+        for step in (_shaken, _polished):
+            stalls = best.objective > (1 - WORTH_FRAC) * before.objective
+            if newest.waits or time.monotonic() >= until:
+                return
+            if step is _shaken or stalls:
+                best = step(task, best, until, turn)
+                yield best
+
+
+def _shaken(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
+    return shaken(task.fleet, plan, min(until, time.monotonic() + SHAKING_S), turn)
+
+
+def _polished(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
+    better = polished(task.fleet, plan, task.solver, min(until, time.monotonic() + POLISHING_S))
+    return improved(task.fleet, better, until)
+
+
+class Newest:
+    """The newest task of the input."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source, self._came, self._task = source, threading.Event(), None
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def waits(self) -> bool:
+        return self._came.is_set()
+
+    def take(self) -> Task:
+        self._came.wait()
+        self._came.clear()
+        assert self._task is not None
+        return self._task
+
+    def _read(self) -> None:
+        while True:
+            try:
+                self._task = pickle.load(self._source)
+            except (EOFError, OSError, pickle.UnpicklingError):
+                # To the main thread, so that it wakes from whatever it waits for, and ends the solver it runs.
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                return
+            self._came.set()
+
+
+def main() -> None:
+    newest, known = Newest(sys.stdin.buffer), []  # type: ignore[var-annotated]
+    out, sys.stdout = sys.stdout.buffer, sys.stderr
+    try:
+        while True:
+            for plan in plans_of(newest.take(), newest, known):
+                if all(plan.objective < other.objective for other in known):
+                    known = [plan]
+                    pickle.dump(plan, out, protocol=pickle.HIGHEST_PROTOCOL)
+                    out.flush()
+    except (KeyboardInterrupt, BrokenPipeError):
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Plans from a second process: it finds what shaking finds, ends with this one, and its end harms nobody."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import pytest
+from oracle.cases import case_of
+from oracle.plans import check_plan
+from test_shaking import two_boxes
+
+from solvers import search
+from solvers.fleet_solution import Options
+from solvers.fleet_solver import solve_fleet
+from solvers.improving import improved
+from solvers.incumbent import Incumbent, each_by_itself
+from solvers.plans_beside import PlansBeside
+from solvers.plans_child import Task, plans_of
+
+
+class Never:
+    waits = False
+
+
+def task(seconds: float = 20.0) -> Task:
+    """Two workloads on single GPUs, where no single change pays: shaking finds the box that both fill."""
+    fleet = two_boxes().fleet
+    alone = each_by_itself(replace(fleet, recipes=tuple(r for r in fleet.recipes if "one" in r.offers)))
+    assert alone is not None
+    assert improved(fleet, alone).objective == pytest.approx(8 * 730)
+    return Task(fleet, (alone,), alone.paths, "cbc", seconds)
+
+
+def found_within(beside: PlansBeside, seconds: float) -> list[Incumbent]:
+    until, plans = time.monotonic() + seconds, []
+    while time.monotonic() < until and not any(p.objective < 8 * 730 - 1 for p in plans):
+        plans += beside.found()
+        time.sleep(0.05)
+    return plans
+
+
+def test_it_finds_the_box_that_both_fill() -> None:
+    with PlansBeside() as beside:
+        beside.look(task())
+        plans = found_within(beside, 30)
+    best = min(plans, key=lambda plan: plan.objective)
+    assert best.objective == pytest.approx(6 * 730)
+    check_plan(two_boxes(), best)
+    costs = [plan.objective for plan in plans]
+    assert costs == sorted(costs, reverse=True)
+
+
+def running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_it_ends_with_this_one() -> None:
+    with PlansBeside() as beside:
+        beside.look(task(600.0))
+        assert found_within(beside, 30)
+        assert beside._process is not None
+        pid = beside._process.pid
+        assert running(pid)
+        began = time.monotonic()
+    assert time.monotonic() - began < 2.5
+    assert not running(pid)
+
+
+def test_without_a_task_there_is_no_process() -> None:
+    with PlansBeside() as beside:
+        assert beside._process is None
+        assert beside.found() == []
+
+
+def test_its_end_harms_nobody() -> None:
+    with PlansBeside() as beside:
+        beside.look(task())
+        assert beside._process is not None
+        beside._process.kill()
+        beside._process.wait()
+        beside.look(task())
+        beside.look(task())
+        assert beside.found() == [] or beside.found() == []
+
+
+def test_a_new_task_replaces_the_one_before() -> None:
+    class Waits:
+        waits = True
+
+    assert len(list(plans_of(task(600.0), Waits(), []))) <= 4  # type: ignore[arg-type]
+
+
+def test_known_plans_are_gone_on_from() -> None:
+    """No program over paths then: the best known plan is shaken at once."""
+    first = task(3.0)
+    best = min(plans_of(first, Never(), []), key=lambda plan: plan.objective)  # type: ignore[arg-type]
+    again = list(plans_of(replace(first, seconds=1.0), Never(), [best]))  # type: ignore[arg-type]
+    assert all(plan.objective <= best.objective for plan in again)
+
+
+@pytest.mark.parametrize("seed", [1003, 1008])
+def test_a_search_takes_plans_from_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a time limit and no program over servings, plans come from the second process, and keep every rule."""
+    for name in ("MOST_SERVINGS", "HOPELESS", "FEW_SERVINGS"):
+        monkeypatch.setattr(search, name, -1)
+    monkeypatch.setattr(search, "cores", lambda: 2)
+    monkeypatch.setattr(search, "LOOK_AGAIN_S", 0.5)
+    told: list[Task] = []
+    look = PlansBeside.look
+    monkeypatch.setattr(PlansBeside, "look", lambda self, task: (told.append(task), look(self, task))[1])
+    case = case_of(seed)
+    solution = solve_fleet(case.fleet, Options(gap_frac=0.0, time_limit_s=6.0))
+    assert told
+    assert solution.best is not None
+    check_plan(case, solution.best)
+    assert solution.bound_usd_per_month <= solution.objective * (1 + 1e-9)
