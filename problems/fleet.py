@@ -374,7 +374,9 @@ def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:
 
     bought[g,t] - sum_r,s (step[w](gpus[r,t,s]) - step[w](0)) serve[r,t,s] >= sum_w step[w](0)    for chosen g, t    [-]
 
-    with steps as in problems/rounding_up.py, for all instances and for those that are not spot.
+    with steps as in problems/rounding_up.py, for all instances and for those that are not spot. Steps may count boxes
+    beyond commitments, where those are decided (problems/beyond_commitments.py): no more than so many leave the rest
+    to what is bought by the hour, and no fewer are bought in any case.
     """
     for (kind, g, number), cuts in fleet.rounded_slots.items():
         if g not in fleet.recipes_on:

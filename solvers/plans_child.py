@@ -22,14 +22,14 @@ from solvers.improving import improved, with_fewer_offers
 from solvers.incumbent import Incumbent
 from solvers.polishing import polished
 from solvers.rounding import rounded_plan
-from solvers.shaking import shaken
+from solvers.shaking import scattered, shaken
 from solvers.solve import SolverName
 
 ROUNDING_S = 5.0
-SHAKING_S, POLISHING_S = 5.0, 12.0
+SHAKING_S, POLISHING_S = 4.0, 8.0
 """each time that it has its turn"""
 WORTH_FRAC = 1e-3
-"""of its cost that a plan must gain by shaking, or its counts are chosen anew"""
+"""of its cost that a plan must gain in its turn"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,36 +48,41 @@ class Task:
 def plans_of(task: Task, newest: Newest, known: list[Incumbent]) -> Iterator[Incumbent]:
     """Whatever is found on the way, good or not, until a new task comes or time is up.
 
-    A program over the LP's paths first, unless a better plan is known than such a program finds.
+    A program over the LP's paths first, unless a better plan is known than such a program finds. Then the best plan
+    that still gains has its turn; when none gains any more, the best of all is scattered, and it begins again.
     """
     until = time.monotonic() + task.seconds
-    starts = [*task.plans, *known]
+    starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
     if not known:
         rounded = rounded_plan(task.fleet, task.paths, task.solver, min(ROUNDING_S, task.seconds / 4))
         starts += (
             [] if rounded is None else [with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until)]
         )
-        yield min(starts, key=lambda plan: plan.objective)
-    best = min(starts, key=lambda plan: plan.objective)
-    for start in starts if not known else ():
-        best = min(best, _shaken(task, start, until, 0), key=lambda plan: plan.objective)
-        yield best
-    for turn in count(1):
-        before = best
-        for step in (_shaken, _polished):
-            stalls = best.objective > (1 - WORTH_FRAC) * before.objective
-            if newest.waits or time.monotonic() >= until:
-                return
-            if step is _shaken or stalls:
-                best = step(task, best, until, turn)
-                yield best
+        yield min(starts, key=_cost)
+    stalled: list[Incumbent] = []
+    for turn in count():
+        if newest.waits or time.monotonic() >= until:
+            return
+        if not starts:
+            starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]
+        before = starts.pop(starts.index(min(starts, key=_cost)))
+        after = _shaken(task, before, until, turn)
+        yield after
+        after = _polished(task, after, until)
+        yield after
+        gains = after.objective < (1 - WORTH_FRAC) * before.objective
+        (starts if gains else stalled).append(after)
+
+
+def _cost(plan: Incumbent) -> float:
+    return plan.objective
 
 
 def _shaken(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
     return shaken(task.fleet, plan, min(until, time.monotonic() + SHAKING_S), turn)
 
 
-def _polished(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
+def _polished(task: Task, plan: Incumbent, until: float) -> Incumbent:
     better = polished(task.fleet, plan, task.solver, min(until, time.monotonic() + POLISHING_S))
     return improved(task.fleet, better, until)
 

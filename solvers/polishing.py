@@ -2,7 +2,7 @@
 
 Answers of one workload at a time never buy a box that two of them would fill. With the recipes given, the LP with rows
 about whole boxes comes within a percent of the best plan, so the counts near it, and those of the plan, are few enough
-for a mixed-integer program.
+for a mixed-integer program. Work that may wait stays where it is: with it the program would take minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from solvers.whole_boxes import Picked, Quiet, parts_of_boxes, picked_of
 
 SHARPENED = 4
 """times that rows about whole boxes are added"""
-NEAR = 1.5
+NEAR = 2.0
 """replicas by which a count may differ from what the LP has in a slot"""
 NEAR_FRAC = 1e-3
 """of the cost, between the plan and the bound of the program over these counts"""
@@ -30,7 +30,7 @@ MOST_NODES = 5_000
 
 def polished(fleet: Fleet, plan: Incumbent, solver: SolverName, until: float) -> Incumbent:
     """The best plan of these recipes and commitments to large boxes near what the LP says of them, or the plan."""
-    recipe_of = {recipe.key: recipe for recipe in fleet.recipes}
+    recipe_of = {recipe.key: recipe for recipe in fleet.recipes if recipe.deferral is None}
     own = tuple(recipe_of.get(path.key, path) for path in plan.paths)
     held: dict[tuple[str, str], tuple[int, int | None]] = {
         (g, term): (plan.purchases[g].reserved.get(term, 0),) * 2

@@ -23,7 +23,7 @@ from solvers.incumbent import Incumbent
 MOST_IN_VAIN = 200
 """shakes in a row that save nothing before it is enough"""
 MOST_LEAVE = 4
-NOISE = 0.04
+NOISE, MUCH_NOISE = 0.04, 0.15
 """by which costs differ from what they are when a workload comes back"""
 NO_WORSE_FRAC = 0.002
 """than the best plan, where the next shake begins"""
@@ -37,7 +37,7 @@ NEAR_FRAC = 0.01
 def shaken(fleet: Fleet, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
     """The best plan found until then, or until nothing was gained for long."""
     drawn = np.random.default_rng(seed)
-    large = sorted(g for g in fleet.recipes_on if fleet.offers[g].box > 1 and fleet.offers[g].reserved_usd_per_h)
+    large = _large(fleet)
     best = now = plan
     in_vain = 0
     while in_vain < MOST_IN_VAIN and time.monotonic() < until:
@@ -53,6 +53,19 @@ def shaken(fleet: Fleet, plan: Incumbent, until: float, seed: int = 0) -> Incumb
             best, in_vain = tried, 0
         now = tried if tried.objective <= best.objective * (1 + NO_WORSE_FRAC) else best
     return best
+
+
+def scattered(fleet: Fleet, plan: Incumbent, until: float, seed: int) -> Incumbent:
+    """Another plan to begin with, good or not: half of the workloads leave at once, and come back with much noise."""
+    drawn = np.random.default_rng(seed)
+    leave = [plan.paths[k] for k in drawn.permutation(len(plan.paths))[: -(-len(plan.paths) // 2)]]
+    reserved = _other_commitments(plan, _large(fleet), drawn)
+    back = put_back(fleet, plan, leave, reserved, lambda n: 1 + MUCH_NOISE * drawn.standard_normal(n))
+    return plan if back is None else improved(fleet, back, until, reserved, WAITING_WAYS)
+
+
+def _large(fleet: Fleet) -> list[str]:
+    return sorted(g for g in fleet.recipes_on if fleet.offers[g].box > 1 and fleet.offers[g].reserved_usd_per_h)
 
 
 def _other_commitments(plan: Incumbent, large: list[str], drawn: np.random.Generator) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Boxes beyond commitments: what is said of several workloads holds for every whole plan, and plans do not lend boxes."""
+"""Boxes beyond commitments: what is said of workloads holds for every whole plan, and plans lend each other none."""
 
 from __future__ import annotations
 

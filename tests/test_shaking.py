@@ -17,7 +17,7 @@ from problems.staffing import Staffing
 from solvers.column_generation import generate
 from solvers.improving import improved, put_back, with_other_commitments
 from solvers.incumbent import each_by_itself, limits_are_kept
-from solvers.shaking import MOST_IN_VAIN, shaken, worth_shaking
+from solvers.shaking import MOST_IN_VAIN, scattered, shaken, worth_shaking
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 SEEDS = [*range(300, 308), *range(1000, 1020)]
@@ -38,6 +38,26 @@ def test_plans_never_get_worse_and_keep_every_rule(seed: int, monkeypatch: pytes
     assert better.objective <= first.objective
     assert limits_are_kept(case.fleet, better)
     check_plan(case, better)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_scattered_plans_keep_every_rule(seed: int) -> None:
+    case = case_of(seed)
+    first = each_by_itself(case.fleet)
+    if first is None:
+        return
+    for n in range(3):
+        other = scattered(case.fleet, first, soon(), n)
+        assert limits_are_kept(case.fleet, other)
+        check_plan(case, other)
+
+
+def test_scattered_plans_are_others() -> None:
+    fleet = two_boxes().fleet
+    first = each_by_itself(fleet)
+    assert first is not None
+    costs = {round(scattered(fleet, first, soon(), n).objective) for n in range(20)}
+    assert len(costs) > 1
 
 
 def two_boxes() -> Case:
