@@ -56,6 +56,8 @@ AT_REST_FRAC, AT_REST = 1e-3, 2
 """change of the LP up to which it hardly moves, and how often in a row"""
 NEAR_THE_LP = 0.5
 """what is left between bound and LP, as a share of what is between LP and plan, where a branch is divided"""
+LONGER = 1.3
+"""than the last ones, that the next round and bound may take"""
 NO_PRICE_USD = 1e-2
 """a month, up to which a row of an LP is as good as not there"""
 CONVERGED_FRAC = 3e-4
@@ -200,7 +202,7 @@ class ColumnGeneration:
     @property
     def next_s(self) -> float:
         """what another round would take, and a bound on all plans after it"""
-        return self.settling_s + self.round_s
+        return LONGER * (self.settling_s + self.round_s)
 
     def near_recipes(self, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
         """Recipes that the best prices make nearly as cheap as any, and those of some paths."""

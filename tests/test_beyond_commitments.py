@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracle.cases import case_of
+from test_rounding_up import least_boxes
 from test_whole_boxes import picked
 
 from problems.beyond_commitments import Counts, boxes_beyond, made_valid_beyond
 from problems.fleet import Fleet, Offer, master
-from problems.model import Column, Row, build_model
 from problems.recipes import Recipe, Use
 from problems.rounding_up import Rounded, by_slot
 from solvers.beyond_commitments import counts_beyond, surely_enough
@@ -22,10 +22,6 @@ from solvers.whole_boxes import parts_of_boxes
 
 PLAIN = 1e-4
 """counts are rounded down to plain numbers"""
-
-
-def beyond(gpus: int, box: int, held: int) -> int:
-    return max(0, math.ceil(gpus / box) - held)
 
 
 def random_counts(rng: np.random.Generator, box: int, held: int) -> Counts:
@@ -69,20 +65,6 @@ def test_boxes_beyond_those_held() -> None:
     assert boxes_beyond(4, 1, 9).tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1, 2]
 
 
-def fewest_beyond(shares: list[np.ndarray], box: int, held: int) -> float:
-    """What a mixture of whole plans with these shares buys beyond commitments at least: an LP over all plans."""
-    every = list(itertools.product(*[np.flatnonzero(share).tolist() for share in shares]))
-    columns = [Column(("plan", k), float(beyond(sum(plan), box, held)), upper=1) for k, plan in enumerate(every)]
-    rows = [
-        Row(("share", w, n), [(k, 1.0) for k, plan in enumerate(every) if plan[w] == n], "==", float(share[n]))
-        for w, share in enumerate(shares)
-        for n in np.flatnonzero(share).tolist()
-    ]
-    found = solve_lp(build_model(columns, rows)).objective
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_the_row_that_is_found_says_all_that_can_be_said(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -95,7 +77,7 @@ def test_the_row_that_is_found_says_all_that_can_be_said(seed: int) -> None:
     can = {w: np.ones(len(share), dtype=bool) for w, share in shares.items()}
     counts = counts_beyond(shares, can, box, held)
     reached = sum(float(share @ counts[w]) for w, share in shares.items())
-    least = fewest_beyond(list(shares.values()), box, held)
+    least = least_boxes(list(shares.values()), box, held)
     assert reached == pytest.approx(least, abs=2e-3)
     assert surely_enough(shares, box, held) >= least - 1e-9
 

@@ -110,10 +110,11 @@ def test_sums_modulo_the_box_are_those_of_all_remainders(seed: int) -> None:
     assert most_together(beyond, box) == pytest.approx(expected)
 
 
-def least_boxes(shares: list[np.ndarray], box: int) -> float:
-    """How many boxes a mixture of whole plans with these shares of remainders begins at least: an LP over all plans."""
+def least_boxes(shares: list[np.ndarray], box: int, held: int = 0) -> float:
+    """How many boxes a mixture of whole plans with these shares begins at least, beyond those held: an LP over all."""
     every = list(itertools.product(*[np.flatnonzero(share).tolist() for share in shares]))
-    columns = [Column(("plan", k), float(math.ceil(sum(rest) / box)), upper=1) for k, rest in enumerate(every)]
+    boxes = [max(0, math.ceil(sum(rest) / box) - held) for rest in every]
+    columns = [Column(("plan", k), float(begun), upper=1) for k, begun in enumerate(boxes)]
     rows = [
         Row(("share", w, r), [(k, 1.0) for k, rest in enumerate(every) if rest[w] == r], "==", float(share[r]))
         for w, share in enumerate(shares)
