@@ -16,41 +16,63 @@ import numpy as np
 
 from solvers.column_generation import ColumnGeneration
 
+AHEAD_FRAC = 0.3
+"""of the way between the other branches and what is enough, that a branch is priced ahead of them"""
 UNDECIDED = 0.02
 """of a commitment, or of a workload's share on an offer, from which on it is worth deciding"""
 
-Bounded = Callable[[ColumnGeneration], float]
-"""prices a branch; what it says of all plans in it"""
+Bounded = Callable[[ColumnGeneration, float], tuple[float, bool]]
+"""prices a branch until it has a bound of so much; what it says of all plans in it, and whether that is all it has"""
+
+
+@dataclass(order=True)
+class _Open:
+    """A branch that may hold a better plan."""
+
+    bound: float
+    order: int
+    branch: ColumnGeneration = field(compare=False)
+    settled: bool = field(compare=False)
+    """it is divided next; the others are priced first"""
 
 
 @dataclass(eq=False)
 class Branches:
     """The branches that may hold a better plan, and the smallest bound of those that are left as they are."""
 
-    _open: list[tuple[float, int, ColumnGeneration]] = field(default_factory=list)
+    divided: int = 0
+    _open: list[_Open] = field(default_factory=list)
     _left: float = np.inf
     _order: count = field(default_factory=count)
 
-    def add(self, branch: ColumnGeneration, bound: float) -> None:
-        heapq.heappush(self._open, (bound, next(self._order), branch))
+    def add(self, branch: ColumnGeneration, bound: float, settled: bool = True) -> None:
+        heapq.heappush(self._open, _Open(bound, next(self._order), branch, settled))
 
     @property
     def bound(self) -> float:
         """on every plan of all branches"""
-        return min([self._left, *(bound for bound, _, _ in self._open[:1])])
+        return min([self._left, *(one.bound for one in self._open[:1])])
 
-    def divide(self, bounded: Bounded, enough: float) -> bool:
-        """Divide the branch with the smallest bound; False where none is left that has less than is enough."""
-        while self._open and self._open[0][0] < enough:
-            above, _, branch = heapq.heappop(self._open)
-            sides = both_sides(branch)
-            if not sides:
-                self._left = min(self._left, above)
-                continue
-            # What is not priced any more, because time is up, keeps the bound of both.
-            for side in sides:
-                self.add(side, max(above, bounded(side)))
-            return True
+    def go_on(self, bounded: Bounded, enough: float) -> bool:
+        """Price the branch with the smallest bound, or divide it; False where none has less than is enough.
+
+        It is priced until others matter more: a part of the way from the smallest bound of those to what is enough.
+        """
+        while self._open and self._open[0].bound < enough:
+            now = heapq.heappop(self._open)
+            if not now.settled:
+                others = max(self.bound, now.bound)
+                until = enough if others >= enough else others + AHEAD_FRAC * (enough - others)
+                bound, settled = bounded(now.branch, until)
+                self.add(now.branch, max(now.bound, bound), settled)
+                return True
+            sides = both_sides(now.branch)
+            if sides:
+                for side in sides:
+                    self.add(side, now.bound, settled=False)
+                self.divided += 1
+                return True
+            self._left = min(self._left, now.bound)
         return False
 
 

@@ -45,11 +45,12 @@ class Task:
     seconds: float
 
 
-def plans_of(task: Task, newest: Newest, known: list[Incumbent]) -> Iterator[Incumbent]:
+def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator[int]) -> Iterator[Incumbent]:
     """Whatever is found on the way, good or not, until a new task comes or time is up.
 
     A program over the LP's paths first, unless a better plan is known than such a program finds. Then the best plan
-    that still gains has its turn; when none gains any more, the best of all is scattered, and it begins again.
+    that still gains has its turn; when none gains any more, the best of all is scattered, and it begins again. No
+    two turns draw the same, whatever task they belong to.
     """
     until = time.monotonic() + task.seconds
     starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
@@ -60,7 +61,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent]) -> Iterator[Inc
         )
         yield min(starts, key=_cost)
     stalled: list[Incumbent] = []
-    for turn in count():
+    for turn in turns:
         if newest.waits or time.monotonic() >= until:
             return
         if not starts:
@@ -118,9 +119,10 @@ class Newest:
 def main() -> None:
     newest, known = Newest(sys.stdin.buffer), []  # type: ignore[var-annotated]
     out, sys.stdout = sys.stdout.buffer, sys.stderr
+    turns = count()
     try:
         while True:
-            for plan in plans_of(newest.take(), newest, known):
+            for plan in plans_of(newest.take(), newest, known, turns):
                 if all(plan.objective < other.objective for other in known):
                     known = [plan]
                     pickle.dump(plan, out, protocol=pickle.HIGHEST_PROTOCOL)

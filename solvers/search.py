@@ -21,7 +21,6 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import count
 
 import numpy as np
 
@@ -388,9 +387,10 @@ class Search:
         before, solution = time.monotonic(), self.solution
         branches = Branches()
         branches.add(root, root.bound)
-        for n in range(MOST_BRANCHES) if self.deadline == np.inf else count():
-            self._tell(f"branching, {2 * n} branches")
-            if self._late() or not branches.divide(self._bound_of_branch, self._target()):
+        most = MOST_BRANCHES if self.deadline == np.inf else np.inf
+        while branches.divided < most and not self._late():
+            self._tell(f"branching, {2 * branches.divided} branches")
+            if not branches.go_on(self._bound_of_branch, self._target()):
                 break
             self._hear()
             solution.raise_bound(min(branches.bound, solution.objective))
@@ -400,35 +400,37 @@ class Search:
         """a bound that is good enough"""
         return (1 - self.options.gap_frac) * self.solution.objective
 
-    def _bound_of_branch(self, branch: ColumnGeneration) -> float:
-        """What no plan of a branch costs less than; better plans are offered on the way."""
+    def _bound_of_branch(self, branch: ColumnGeneration, until: float) -> tuple[float, bool]:
+        """What no plan of a branch costs less than, and whether more prices would bring nothing.
+
+        It is priced as far as asked, or until it rests; better plans are offered on the way.
+        """
 
         def late() -> bool:
             return self._late(branch.next_s)
 
-        self._hear()
-        if late():
-            return -np.inf
-        target = self._target()
-
         def enough(state: ColumnGeneration) -> bool:
-            return state.bound_at_prices >= target or self._ready_to_divide(state)
+            return state.bound_at_prices >= until or self._ready_to_divide(state)
 
+        if late():
+            self.deadline = min(self.deadline, time.monotonic())  # nothing more can be priced
+            return -np.inf, False
+        rounds = branch.rounds
         generated = branch.run(BRANCH_FRAC, enough, late)
-        self.solution.rounds += generated.rounds
+        self.solution.rounds += branch.rounds - rounds
         if generated.feasible is False:
-            return np.inf
-        if generated.bound >= target or self._late():
-            return generated.bound
+            return np.inf, True
+        if generated.bound >= until or late():
+            return generated.bound, False
         first = heaviest_paths(generated.fleet, generated) if generated.feasible else None
         self._offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
         if count_possible(branch, self.solution, MOST_SERVINGS) > MOST_SERVINGS:
-            return generated.bound
+            return generated.bound, True
         generated = branch.with_mixes_within(self.solution.objective)
-        nodes = self.options.node_limit // 10
-        left_s = self._left_s()
+        nodes, left_s = self.options.node_limit // 10, self._left_s()
         limit_s = None if left_s is None else BRANCH_PROGRAM_FRAC * left_s
-        return self._solved(generated, 0.0, nodes, lambda best, bound: self._tell("solving"), limit_s).bound
+        program = self._solved(generated, 0.0, nodes, lambda best, bound: self._tell("solving"), limit_s)
+        return program.bound, True
 
 
 def _with_work_settled(fleet: Fleet, plan: Incumbent) -> Incumbent:

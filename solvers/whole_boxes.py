@@ -24,6 +24,9 @@ ROWS_OF_A_SLOT = 8
 """inequalities that are said of one offer in one slot at most"""
 MOST_UNDECIDED = 24
 """workloads with several remainders in an offer and slot; where more share boxes they fill them anyway"""
+MOST_HELD, MOST_GPUS = 16, 3_000
+"""commitments, and GPUs that all workloads of an offer and slot may use together, up to which it is asked what is
+bought beyond those: of many boxes few more or less are bought anyway"""
 DECIDED = 0.98
 """share of one remainder from which on a workload is taken to have that one"""
 QUIET_ROUNDS = 3
@@ -127,6 +130,8 @@ def _beyond_commitments(
     if held is None:
         return {}
     beyond, by_hour = held
+    if beyond > MOST_HELD:
+        return {}
     box, slots = fleet.offers[g].box, len(fleet.slot_hours)
     found: dict[Key, Rounded] = {}
     for kind, of in (("in-use", v.bought), ("firm", v.firm)):
@@ -141,7 +146,8 @@ def _beyond_commitments(
             has = sum(float(x[c]) for c in of(fleet, g, t)) - sum(float(x[c]) for c in v.held(fleet, g))
             if not by_hour:
                 has += sum(float(x[c]) for c in v.held(fleet, g)) - beyond
-            if surely_enough(some, box, beyond) <= has + SHORT_OF_A_BOX:
+            gpus = sum(map(len, some.values()))
+            if gpus > MOST_GPUS or surely_enough(some, box, beyond) <= has + SHORT_OF_A_BOX:
                 continue
             can = {w: np.arange(len(share)) % steps[w] == 0 for w, share in some.items()}
             parts = counts_beyond(some, can, box, beyond)

@@ -62,12 +62,13 @@ def test_no_bound_exceeds_the_optimum(seed: int) -> None:
     branches.add(root(seed), root(seed).bound)
     before = branches.bound
 
-    def bounded(branch: ColumnGeneration) -> float:
-        generated = branch.run(1e-6)
-        return math.inf if generated.feasible is False else generated.bound
+    def bounded(branch: ColumnGeneration, until: float) -> tuple[float, bool]:
+        generated = branch.run(1e-6, enough=lambda state: state.bound_at_prices >= until)
+        bound = math.inf if generated.feasible is False else generated.bound
+        return bound, bound < until
 
-    for _ in range(6):
-        more = branches.divide(bounded, math.inf)
+    for _ in range(18):
+        more = branches.go_on(bounded, truth_of(seed).objective * 1.01)
         assert before <= branches.bound <= truth_of(seed).objective * (1 + 1e-7)
         before = branches.bound
         if not more:

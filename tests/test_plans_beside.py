@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from oracle.cases import case_of
@@ -93,14 +94,14 @@ def test_a_new_task_replaces_the_one_before() -> None:
     class Waits:
         waits = True
 
-    assert len(list(plans_of(task(600.0), Waits(), []))) <= 4  # type: ignore[arg-type]
+    assert len(list(plans_of(task(600.0), Waits(), [], count()))) <= 4  # type: ignore[arg-type]
 
 
 def test_known_plans_are_gone_on_from() -> None:
     """No program over paths then: the best known plan is shaken at once."""
     first = task(3.0)
-    best = min(plans_of(first, Never(), []), key=lambda plan: plan.objective)  # type: ignore[arg-type]
-    again = list(plans_of(replace(first, seconds=1.0), Never(), [best]))  # type: ignore[arg-type]
+    best = min(plans_of(first, Never(), [], count()), key=lambda plan: plan.objective)  # type: ignore[arg-type]
+    again = list(plans_of(replace(first, seconds=1.0), Never(), [best], count(100)))  # type: ignore[arg-type]
     assert all(plan.objective <= best.objective for plan in again)
 
 
