@@ -26,7 +26,7 @@ from solvers.shaking import scattered, shaken
 from solvers.solve import SolverName
 
 ROUNDING_S = 5.0
-SHAKING_S, POLISHING_S = 4.0, 8.0
+SHAKING_S, POLISHING_S = 5.0, 8.0
 """each time that it has its turn"""
 WORTH_FRAC = 1e-3
 """of its cost that a plan must gain in its turn"""
@@ -60,6 +60,8 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
             [] if rounded is None else [with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until)]
         )
         yield min(starts, key=_cost)
+        starts = [_shaken(task, start, until, next(turns)) for start in starts]
+        yield min(starts, key=_cost)
     stalled: list[Incumbent] = []
     for turn in turns:
         if newest.waits or time.monotonic() >= until:
@@ -69,8 +71,9 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
         before = starts.pop(starts.index(min(starts, key=_cost)))
         after = _shaken(task, before, until, turn)
         yield after
-        after = _polished(task, after, until)
-        yield after
+        if after.objective > (1 - WORTH_FRAC) * before.objective:
+            after = _polished(task, after, until)
+            yield after
         gains = after.objective < (1 - WORTH_FRAC) * before.objective
         (starts if gains else stalled).append(after)
 
