@@ -16,8 +16,9 @@ from solvers.solve import solve_lp
 MOST_STATES = 20_000
 """sums of GPUs times ways to add to them, over all workloads, up to which the LP is solved"""
 SURE = 0.98
-"""share of one count of GPUs from which on a workload is taken to use that many"""
+"""share of one count of GPUs, or remainder of a box, from which on a workload is taken to have that one"""
 SOME = 1e-5
+"""share of a count or remainder from which on it is there"""
 
 
 def counts_beyond(shares: Counts, can: Counts, box: int, held: int) -> Counts:

@@ -15,7 +15,7 @@ from problems.fleet import Fleet, Variables, boxes_of
 from problems.model import Model
 from problems.recipes import Recipe
 from problems.rounding_up import Rounded, boxes_begun, made_valid
-from solvers.beyond_commitments import counts_beyond, surely_enough
+from solvers.beyond_commitments import SOME, SURE, counts_beyond, surely_enough
 from solvers.solve import solve_lp
 
 SHORT_OF_A_BOX = 0.01
@@ -27,12 +27,8 @@ MOST_UNDECIDED = 24
 MOST_HELD, MOST_GPUS = 16, 3_000
 """commitments, and GPUs that all workloads of an offer and slot may use together, up to which it is asked what is
 bought beyond those: of many boxes few more or less are bought anyway"""
-DECIDED = 0.98
-"""share of one remainder from which on a workload is taken to have that one"""
 QUIET_ROUNDS = 3
 """that a slot is passed over after nothing was found there"""
-SOME = 1e-5
-"""share of a remainder from which on it is there"""
 Own = tuple[str, str, str, int]
 Key = tuple[str, str, int, int]
 Quiet = dict[tuple[str, str, int], int]
@@ -126,12 +122,11 @@ def _beyond_commitments(
     fleet: Fleet, on: list[Picked], g: str, v: Variables, x: np.ndarray, quiet: Quiet
 ) -> dict[Key, Rounded]:
     """The row of each slot, about boxes beyond commitments that are decided, that the LP breaks most."""
-    held = _decided_commitments(fleet, g, sum(float(x[c]) for c in v.held(fleet, g)))
-    if held is None:
+    reserved = sum(float(x[c]) for c in v.held(fleet, g))
+    decided = _decided_commitments(fleet, g, reserved)
+    if decided is None or decided[0] > MOST_HELD:
         return {}
-    beyond, by_hour = held
-    if beyond > MOST_HELD:
-        return {}
+    beyond, by_hour = decided
     box, slots = fleet.offers[g].box, len(fleet.slot_hours)
     found: dict[Key, Rounded] = {}
     for kind, of in (("in-use", v.bought), ("firm", v.firm)):
@@ -143,9 +138,7 @@ def _beyond_commitments(
             some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
             if number is None or not some or quiet.get((f"{kind} beyond", g, t)):
                 continue
-            has = sum(float(x[c]) for c in of(fleet, g, t)) - sum(float(x[c]) for c in v.held(fleet, g))
-            if not by_hour:
-                has += sum(float(x[c]) for c in v.held(fleet, g)) - beyond
+            has = sum(float(x[c]) for c in of(fleet, g, t)) - (reserved if by_hour else beyond)
             gpus = sum(map(len, some.values()))
             if gpus > MOST_GPUS or surely_enough(some, box, beyond) <= has + SHORT_OF_A_BOX:
                 continue
@@ -202,7 +195,7 @@ def _parts(shares: dict[str, np.ndarray], possible: dict[str, np.ndarray], box: 
     Workloads that leave one remainder for sure only shift the sum; what else they may leave is filled in afterwards.
     """
     linear = np.arange(box) / box
-    decided = {w: int(share.argmax()) for w, share in shares.items() if share.max() >= DECIDED}
+    decided = {w: int(share.argmax()) for w, share in shares.items() if share.max() >= SURE}
     undecided = {w: share for w, share in shares.items() if w not in decided}
     if len(undecided) > MOST_UNDECIDED:
         return {}
