@@ -41,7 +41,7 @@ def pool_of(case: Case, group: Group, candidates: tuple[Candidate, ...], slots: 
         rate_rps=group_rates_rps(group, slots),
         critical_share=group.critical_share,
         spot_allowed="spot" in case.purchase and group.critical_share < 1,
-        deployments=tuple(deployment_of(case, c, slots) for c in candidates if c.alone or not c.replica.serves_all),
+        deployments=tuple(deployment_of(case, c, slots) for c in candidates),
         apis=() if group.shared else apis_of(case, group),
         caching=group.caching_name,
         fixed_usd_per_h=sum((cache_usd_per_h(case, w, option, slots) for w, option in caches), np.zeros(len(slots))),
@@ -82,6 +82,7 @@ def deployment_of(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Deployme
         variant=c.variant,
         staffing_in_a_mix=in_a_mix,
         spot_allowed=c.spot_allowed,
+        alone=c.alone or not c.replica.serves_all,
         spot_zones=c.spot_zones,
     )
 

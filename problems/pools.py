@@ -29,6 +29,8 @@ class Deployment:
     """the rule where it serves some of the lengths only, whichever: that of its worst bucket. None: no mixes"""
     spot_allowed: bool = True
     """False where it takes too long to start"""
+    alone: bool = True
+    """False where another one beats it by itself, so that it is of use in a mix only"""
     spot_zones: int = 1
     """zones over which its spot replicas are spread; a reclaim takes one of them"""
 

@@ -30,7 +30,7 @@ def recipes_of(pool: Pool, slot_hours: np.ndarray) -> list[Recipe]:
     """
     apis: tuple[Api | None, ...] = pool.apis or (None,)
     without_gpus = [_no_gpus(pool, api) for api in apis if api or pool.shed_usd_per_request is not None]
-    hosted = [d for d in pool.deployments if d.serves_all]
+    hosted = [d for d in pool.deployments if d.serves_all and d.alone]
     if pool.window is not None:
         return without_gpus + [_deferred(pool, d, api, slot_hours) for d in hosted for api in apis]
     return without_gpus + [_one_deployment(pool, d, api) for d in hosted for api in apis]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import planner
 import planner.judging
 import planner.replica
 from planner.beaten import Beaten, _no_worse
@@ -203,6 +204,36 @@ def test_a_variant_gives_way_in_mixes_only_with_all_that_it_could_be_mixed_with(
     alone = old.model_copy(update={"limits": old.limits.model_copy(update={"max_deployments": 1})})
     kept = {(c.offer.gpu, c.quantization_key): c.alone for c in enumerate_candidates(alone).accepted["a"]}
     assert kept == {("a100-80gb", "fp16"): True, ("h100", "fp8"): True}
+
+
+@pytest.mark.parametrize("requests", ["60k", "400k", "900k", "3M"])
+@pytest.mark.parametrize("gpus", ["a10g, h100", "a100-80gb, h100", "l4, l40s"])
+def test_one_more_quantization_never_costs_more(gpus: str, requests: str) -> None:
+    """Also where FP8 beats FP16 by itself, but the older GPU can be mixed with FP16 alone."""
+    text = OLD_AND_NEW.replace("a100-80gb, h100", gpus).replace("400k", requests)
+    usd = [
+        planner.plan_fleet(case_from_text(text.replace("fp16, fp8", menu))).cost_usd_per_month
+        for menu in ("fp16", "fp16, fp8", "fp16, fp8, int4-awq")
+    ]
+    assert usd[1] <= usd[0] * (1 + 1e-3)
+    assert usd[2] <= usd[1] * (1 + 1e-3)
+
+
+def test_what_is_of_use_in_a_mix_only_is_mixed() -> None:
+    """An A10G has no FP8, and in FP8 an H100 beats itself in FP16; but both together in FP16 cost less than either."""
+    text = """
+workloads:
+  - {name: a, models: [llama-3.1-8b], forecast: {requests_per_day: 900k}, quality: {max_loss: 2%}, api: forbidden}
+menu: {gpus: [a10g, h100], quantizations: [fp8, fp16], purchase: [on-demand]}
+baseline: openai/gpt-4o-mini
+"""
+    plan = planner.plan_fleet(case_from_text(text))
+    (pool,) = plan.pools
+    served_by = {(d.deployment.gpu, d.deployment.quantization) for d in pool.deployments}
+    assert served_by == {("a10g", "fp16"), ("h100", "fp16")}
+    for gpu in ("a10g", "h100"):
+        alone = planner.plan_fleet(case_from_text(text.replace("a10g, h100", gpu)))
+        assert plan.cost_usd_per_month < 0.95 * alone.cost_usd_per_month
 
 
 OLD_AND_NEW = """
