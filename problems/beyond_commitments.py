@@ -17,12 +17,73 @@ workload by workload. A workload that uses more than a function knows counts as 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
+from problems.recipes import Recipe
 from problems.rounding_up import PLAIN
 
 Counts = dict[str, np.ndarray]
 """by workload [GPUs]; -inf where nothing is said"""
+
+
+@dataclass(frozen=True, eq=False)
+class Beyond:
+    """One such inequality, for an offer and a slot."""
+
+    kind: str
+    """in-use, or firm: instances that are not spot"""
+    offer: str
+    slot: int
+    counts: Counts
+    held: int
+    """the commitments, k"""
+    by_hour: bool
+    """only what is bought by the hour counts: there are no more commitments than those"""
+
+    @cached_property
+    def rhs(self) -> float:
+        """counts of workloads that use nothing, and what is held anyway"""
+        return (0 if self.by_hour else self.held) + float(sum(count[0] for count in self.counts.values()))
+
+    @staticmethod
+    def by_slot(group: list[Beyond], slots: int) -> BeyondSlots:
+        """Inequalities of one offer, at most one in each slot, as arrays."""
+        most: dict[str, int] = {}
+        for cut in group:
+            for w, count in cut.counts.items():
+                most[w] = max(most.get(w, 0), len(count))
+        counts = {w: np.zeros((slots, size)) for w, size in most.items()}
+        for cut in group:
+            for w, count in cut.counts.items():
+                counts[w][cut.slot] = count[np.minimum(np.arange(most[w]), len(count) - 1)] - count[0]
+        return BeyondSlots(group[0].kind, group[0].offer, counts)
+
+
+@dataclass(frozen=True, eq=False)
+class BeyondSlots:
+    """Such inequalities of one offer, at most one in each slot."""
+
+    kind: str
+    offer: str
+    counts: Counts
+    """by workload [slot, GPUs]; nothing in slots without one"""
+
+    def table(self, workloads: tuple[str, ...], gpus: np.ndarray) -> np.ndarray | None:
+        """The coefficients of so many GPUs [slot, one for each of them]; None: these workloads have none.
+
+        Workloads that are served together count as their first: the others use nothing of their own.
+        """
+        counts = self.counts.get(workloads[0])
+        return None if counts is None else counts[:, np.minimum(gpus, counts.shape[1] - 1)]
+
+    def use(self, recipe: Recipe) -> np.ndarray:
+        """The coefficients of a recipe's servings, never below zero [serving]."""
+        gpus = recipe.used_on(self.kind, self.offer)
+        table = self.table(recipe.workloads, np.arange(int(gpus.max(initial=0)) + 1))
+        return np.zeros(recipe.servings) if table is None else table[recipe.slot, gpus]
 
 
 def boxes_beyond(box: int, held: int, most: int) -> np.ndarray:

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from problems.beyond_commitments import Beyond, BeyondSlots
 from problems.model import Column, Model, Row, build_model
 from problems.pools import Pool
 from problems.recipes import Deferral, Recipe
-from problems.rounding_up import Rounded, RoundedSlots, by_slot
+from problems.rounding_up import Rounded, RoundedSlots
 from problems.side_by_side import SideBySide
 from problems.singles import recipes_of
 
@@ -79,8 +80,9 @@ class Fleet:
     """a program whose boxes are rounded up afterwards: parts of boxes may be bought, and half a box more is charged"""
     own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
     """(in-use or firm, workload, offer, slot) for which it is said that a workload's own boxes are whole"""
-    rounded: dict[tuple[str, str, int, int], Rounded] = field(default_factory=dict)
-    """(in-use or firm, offer, slot, number) -> what whole boxes say of several workloads"""
+    rounded: dict[tuple[str, str, int, int], Rounded | Beyond] = field(default_factory=dict)
+    """(both, offer, slot, number) -> what whole boxes say of several workloads, in use and firm;
+    (in-use or firm, offer, slot, number) -> what they say of boxes beyond commitments"""
 
     @property
     def limited(self) -> bool:
@@ -142,8 +144,12 @@ class Fleet:
         return on
 
     @cached_property
-    def rounded_slots(self) -> dict[tuple[str, str, int], RoundedSlots]:
-        return by_slot(self.rounded, len(self.slot_hours))
+    def rounded_slots(self) -> dict[tuple[str, str, int], RoundedSlots | BeyondSlots]:
+        """by kind, offer and number"""
+        together: dict[tuple[str, str, int], list[Any]] = {}
+        for (kind, g, _, number), cut in self.rounded.items():
+            together.setdefault((kind, g, number), []).append(cut)
+        return {key: cuts[0].by_slot(cuts, len(self.slot_hours)) for key, cuts in together.items()}
 
     @cached_property
     def most_instances(self) -> dict[str, int]:
@@ -158,11 +164,17 @@ class Fleet:
             most[offer] = 2 * -(-sum(largest.values()) // self.offers[offer].box) + 1
         return most
 
-    def with_whole_boxes(self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded]) -> Fleet:
+    def with_whole_boxes(
+        self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded | Beyond]
+    ) -> Fleet:
         """The fleet with more rows that say which boxes are whole."""
         return replace(self, own_boxes=self.own_boxes.union(own), rounded={**self.rounded, **rounded})
 
-    def allows(self, workloads: tuple[str, ...], offers: Iterable[str]) -> bool:
+    def allows(self, recipe: Recipe) -> bool:
+        """Whether a recipe agrees with what is decided."""
+        return recipe.pool in self.pools and self.allows_use(recipe.workloads, recipe.offers)
+
+    def allows_use(self, workloads: tuple[str, ...], offers: Iterable[str]) -> bool:
         """Whether recipes of these workloads on these offers agree with what is decided."""
         on = set(offers)
         return all((g in on) == way for (w, g), way in self.uses.items() if w in workloads)
@@ -372,30 +384,37 @@ def boxes_of(fleet: Fleet, recipe: Recipe, g: str, kind: str) -> np.ndarray:
 def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:
     """What workloads use together fills whole boxes or begins them. Said where it sharpens the LP.
 
-    bought[g,t] - sum_r,s (step[w](gpus[r,t,s]) - step[w](0)) serve[r,t,s] >= sum_w step[w](0)    for chosen g, t    [-]
+    (1 - f) bought[g,t] + f firm[g,t] - sum_r,s (step[w](r,t,s) - step[w](0)) serve[r,t,s] >= sum_w step[w](0)    [-]
 
-    with steps as in problems/rounding_up.py, for all instances and for those that are not spot. Steps may count boxes
-    beyond commitments, where those are decided (problems/beyond_commitments.py): no more than so many leave the rest
-    to what is bought by the hour, and no fewer are bought in any case.
+    for chosen g, t, with weights f and steps in GPUs in use and firm ones as in problems/rounding_up.py. Where
+    commitments are decided, steps may count boxes beyond them, in use or firm (problems/beyond_commitments.py): no more
+    than so many leave the rest to what is bought by the hour, and no fewer are bought in any case.
     """
     for (kind, g, number), cuts in fleet.rounded_slots.items():
         if g not in fleet.recipes_on:
             continue
-        terms: dict[int, dict[int, float]] = {t: {} for t in np.flatnonzero(cuts.there).tolist()}
+        said = {t for of, offer, t, n in fleet.rounded if (of, offer, n) == (kind, g, number)}
+        terms: dict[int, dict[int, float]] = {t: {} for t in sorted(said)}
         for r in fleet.recipes_on[g]:
             recipe = fleet.recipes[r]
-            each = cuts.use(recipe.workloads, recipe.slot, cuts.gpus(recipe))
+            each = cuts.use(recipe)
             for i in np.flatnonzero(each > 1e-9).tolist():
                 row, column = terms[int(recipe.slot[i])], v.serving(r, i)
                 row[column] = row.get(column, 0.0) - float(each[i])
         for t, row in terms.items():
             cut = fleet.rounded[kind, g, t, number]
-            bought = v.bought(fleet, g, t) if kind == "in-use" else v.firm(fleet, g, t)
-            if cut.by_hour:
-                bought = [c for c in bought if c not in v.held(fleet, g)]
             if row:
-                terms_of = [(c, 1.0) for c in bought] + list(row.items())
-                yield Row(("rounded", kind, g, t, number), terms_of, ">=", cut.rhs)
+                yield Row(("rounded", kind, g, t, number), _counted(fleet, v, cut) + list(row.items()), ">=", cut.rhs)
+
+
+def _counted(fleet: Fleet, v: Variables, cut: Rounded | Beyond) -> list[tuple[int, float]]:
+    """The instances that such a row counts, and how much."""
+    g, t = cut.offer, cut.slot
+    if isinstance(cut, Rounded):
+        spot = [(v.spot[g, t], 1 - cut.firm_frac)] if (g, t) in v.spot and cut.firm_frac < 1 else []
+        return [(c, 1.0) for c in v.firm(fleet, g, t)] + spot
+    counted = v.bought(fleet, g, t) if cut.kind == "in-use" else v.firm(fleet, g, t)
+    return [(c, 1.0) for c in counted if not (cut.by_hour and c in v.held(fleet, g))]
 
 
 def used_offers_are_charged(fleet: Fleet, v: Variables) -> Iterator[Row]:

@@ -15,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from problems.beyond_commitments import BeyondSlots
 from problems.deferring import cheapest_counts
 from problems.fleet import Fleet, Offer
 from problems.recipes import Deferral, Recipe
-from problems.rounding_up import RoundedSlots
+from problems.rounding_up import BOTH, RoundedSlots
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +42,10 @@ class Prices:
     """a workload's share of one more kind of GPU"""
     box_usd: dict[tuple[str, str, str], np.ndarray] = field(default_factory=dict)
     """a whole box of its own, by in-use or firm, workload and offer [slot]"""
-    rounded_usd: dict[tuple[str, str], list[tuple[RoundedSlots, np.ndarray]]] = field(default_factory=dict)
-    """a box that is rounded up, by in-use or firm and offer [slot]"""
+    beyond_usd: dict[tuple[str, str], list[tuple[BeyondSlots, np.ndarray]]] = field(default_factory=dict)
+    """a box beyond commitments, by in-use or firm and offer [slot]"""
+    rounded_usd: dict[str, RoundedSlots] = field(default_factory=dict)
+    """boxes that are rounded up, by offer"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
     _tables: dict[tuple[str, str, tuple[str, ...]], np.ndarray] = field(default_factory=dict)
@@ -49,25 +53,40 @@ class Prices:
     @property
     def know_boxes(self) -> bool:
         """Whether GPUs cost more than one by one."""
-        return bool(self.box_usd or self.rounded_usd)
+        return bool(self.box_usd or self.beyond_usd or self.rounded_usd)
 
     def usd_of_boxes(self, kind: str, offer: Offer, workloads: tuple[str, ...], most: int) -> np.ndarray | None:
-        """What so many GPUs of an offer cost workloads beside the GPUs themselves [slot, GPUs]; None: nothing.
+        """What so many GPUs, in use or firm, cost workloads beside the GPUs themselves [slot, GPUs]; None: nothing.
 
-        All that is said of whole boxes in one table, worked out once for all recipes of a pool.
+        All that is said of boxes of either kind in one table, worked out once for all recipes of a pool.
         """
         own = [self.box_usd[kind, w, offer.key] for w in workloads if (kind, w, offer.key) in self.box_usd]
-        rounded = self.rounded_usd.get((kind, offer.key), ())
-        if not own and not rounded:
+        beyond = self.beyond_usd.get((kind, offer.key), ())
+        if not own and not beyond:
             return None
         table = self._tables.get((kind, offer.key, workloads), np.zeros((0, 0)))
         if most >= table.shape[1]:
             gpus = np.arange(max(most + 1, 2 * table.shape[1]))
             table = np.outer(sum(own, start=np.zeros(len(self.usd_factor))), -(-gpus // offer.box))
-            for cuts, usd in rounded:
-                table += usd[:, None] * cuts.table(workloads, gpus)
+            for cuts, usd in beyond:
+                counts = cuts.table(workloads, gpus)
+                if counts is not None:
+                    table += usd[:, None] * counts
             self._tables[kind, offer.key, workloads] = table
         return table
+
+    def usd_of_use(
+        self, offer: Offer, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray, firm_gpus: np.ndarray
+    ) -> np.ndarray | float:
+        """What so many GPUs in use, and firm ones among them, cost workloads in these slots for the boxes they fill."""
+        usd: np.ndarray | float = 0.0
+        for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
+            table = self.usd_of_boxes(kind, offer, workloads, int(used.max(initial=0)))
+            if table is not None:
+                usd = usd + table[slot, used]
+        if offer.key in self.rounded_usd:
+            usd = usd + self.rounded_usd[offer.key].of(workloads, slot, gpus, firm_gpus)
+        return usd
 
 
 def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: bool = True) -> Prices:
@@ -95,10 +114,12 @@ def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: b
         elif key[0] == "rounded" and dual > 0:
             rounded.setdefault((key[1], key[2], key[4]), np.zeros(slots))[key[3]] = dual
     factor = float(in_dollars) + fleet.months * budget[fleet.slot_month]
-    by_offer: dict[tuple[str, str], list[tuple[RoundedSlots, np.ndarray]]] = {}
+    by_offer: dict[tuple[str, str], list[Any]] = {}
     for (kind, g, number), usd in rounded.items():
         by_offer.setdefault((kind, g), []).append((fleet.rounded_slots[kind, g, number], usd))
-    return Prices(gpu, firm, factor, team, types, boxes, by_offer, in_dollars)
+    together = {g: RoundedSlots.priced(cuts) for (kind, g), cuts in by_offer.items() if kind == BOTH}
+    beyond = {key: cuts for key, cuts in by_offer.items() if key[0] != BOTH}
+    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, in_dollars)
 
 
 def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
@@ -109,11 +130,8 @@ def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
         value = value + use.gpus * prices.gpu_usd[use.offer][t]
         value = value + use.firm_gpus * prices.firm_usd[use.offer][t]
     for g in recipe.offers if prices.know_boxes else ():
-        for kind in ("in-use", "firm"):
-            gpus = recipe.used_on(kind, g)
-            table = prices.usd_of_boxes(kind, fleet.offers[g], recipe.workloads, int(gpus.max(initial=0)))
-            if table is not None:
-                value = value + table[t, gpus]
+        gpus, firm_gpus = recipe.gpus_on(g), recipe.firm_gpus_on(g)
+        value = value + prices.usd_of_use(fleet.offers[g], recipe.workloads, t, gpus, firm_gpus)
     return value
 
 

@@ -1,8 +1,9 @@
 """Branch and bound: what the LP leaves undecided is decided both ways, and each way has prices of its own.
 
 The LP mixes recipes and commitments so that boxes fill, which no row about one slot forbids. So an offer has at most n
-commitments, or more; then a workload uses an offer, large boxes first, or does not. Every whole plan is on one side,
-so the smallest bound of all branches is a bound on every plan. The branch with the smallest one is divided next.
+commitments, or more; then a pool serves its workloads, or others do; then a workload uses an offer, large boxes first,
+or does not. Every whole plan is on one side, so the smallest bound of all branches is a bound on every plan. The branch
+with the smallest one is divided next.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from itertools import count
 
 import numpy as np
 
+from problems.fleet import Fleet
+from problems.pools import Pool
 from solvers.column_generation import ColumnGeneration
 
 AHEAD_FRAC = 0.3
 """of the way between the other branches and what is enough, that a branch is priced ahead of them"""
 UNDECIDED = 0.02
-"""of a commitment, or of a workload's share on an offer, from which on it is worth deciding"""
+"""of a commitment, or of the share that a pool or an offer has in a workload, from which on it is worth deciding"""
 
 Bounded = Callable[[ColumnGeneration, float], tuple[float, bool]]
 """prices a branch until it has a bound of so much; what it says of all plans in it, and whether that is all it has"""
@@ -77,7 +80,7 @@ class Branches:
 
 
 def both_sides(branch: ColumnGeneration) -> list[ColumnGeneration]:
-    """The two halves of what a branch leaves undecided; none where all is decided."""
+    """The two halves of what a branch leaves undecided; none where nothing is."""
     fleet = branch.fleet
     commitment = _commitment(branch)
     if commitment is not None:
@@ -85,19 +88,42 @@ def both_sides(branch: ColumnGeneration) -> list[ColumnGeneration]:
         fewest, most = fleet.held.get(key, (0, None))
         ways: list[tuple[int, int | None]] = [(fewest, int(boxes)), (int(boxes) + 1, most)]
         return [branch.branched(replace(fleet, held=fleet.held | {key: way})) for way in ways]
+    pool = _pool(branch)
+    if pool is not None:
+        return [branch.branched(replace(fleet, pools=pools)) for pools in _with_and_without(fleet, pool)]
     use = _use(branch)
-    if use is None:
-        return []
-    return [branch.branched(replace(fleet, uses=fleet.uses | {use: way})) for way in (True, False)]
+    if use is not None:
+        return [branch.branched(replace(fleet, uses=fleet.uses | {use: way})) for way in (True, False)]
+    return []
+
+
+def _with_and_without(fleet: Fleet, pool: str) -> tuple[dict[str, Pool], dict[str, Pool]]:
+    """The pools that are left where one serves its workloads, and where it does not."""
+    served = set(fleet.pools[pool].workloads)
+    chosen = {key: p for key, p in fleet.pools.items() if key == pool or not served & set(p.workloads)}
+    return chosen, {key: p for key, p in fleet.pools.items() if key != pool}
+
+
+def _pool(branch: ColumnGeneration) -> str | None:
+    """The pool that the LP leaves most undecided, by what is paid for its workloads."""
+    shares: dict[str, float] = {}
+    for p in branch.picked:
+        shares[p.path.pool] = shares.get(p.path.pool, 0.0) + p.weight
+    undecided = {
+        key: min(share, 1 - share) * sum(branch.paid[w] for w in branch.fleet.pools[key].workloads)
+        for key, share in shares.items()
+        if min(share, 1 - share) > UNDECIDED
+    }
+    return max(undecided, key=lambda k: (undecided[k], k), default=None)
 
 
 def _commitment(branch: ColumnGeneration) -> tuple[tuple[str, str], float] | None:
-    """The commitments to large boxes that are furthest from a whole number, by what they cost."""
+    """The commitments that are furthest from a whole number, by what they cost."""
     offers = branch.fleet.offers
     undecided = {}
     for (g, term), boxes in branch.reserved.items():
         part = boxes % 1
-        if offers[g].box > 1 and min(part, 1 - part) > UNDECIDED:
+        if min(part, 1 - part) > UNDECIDED:
             undecided[g, term] = min(part, 1 - part) * offers[g].reserved_usd_per_h[term]
     if not undecided:
         return None
@@ -107,7 +133,7 @@ def _commitment(branch: ColumnGeneration) -> tuple[tuple[str, str], float] | Non
 
 def undecided(branch: ColumnGeneration) -> bool:
     """Whether the LP leaves anything undecided that divides a branch."""
-    return _commitment(branch) is not None or _use(branch) is not None
+    return any(what(branch) is not None for what in (_commitment, _pool, _use))
 
 
 def _use(branch: ColumnGeneration) -> tuple[str, str] | None:

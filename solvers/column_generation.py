@@ -178,8 +178,8 @@ class ColumnGeneration:
         """Prices for a part of the plans, where more is decided: paths, rows that have a price, mixes and the best
         prices go on.
         """
-        recipes = tuple(r for r in self.fleet.recipes if fleet.allows(r.workloads, r.offers))
-        paths = tuple(p for p in self.paths.held if fleet.allows(p.workloads, p.offers))
+        recipes = tuple(r for r in self.fleet.recipes if fleet.allows(r))
+        paths = tuple(p for p in self.paths.held if fleet.allows(p))
         fleet = replace(
             fleet,
             recipes=recipes,
@@ -422,11 +422,15 @@ class ColumnGeneration:
             paid = most_to_pay(self.fleet, priced)
             bound = dual_bound_of(model, at, paid)
             if bound > at_best:
-                at_best, self.priced, self.paid, self.anchor = bound, priced, paid, self.list_duals | at
+                at_best, self.priced, self.paid, self.anchor = bound, priced, paid, self._with_list_duals(at)
             for path in self._worth_adding(duals, priced):
                 found.setdefault(path.footprint, path)
         self.bound_of_written = self.bound_at_prices = at_best
         return list(found.values())
+
+    def _with_list_duals(self, duals: Duals) -> Duals:
+        """Duals with those of list prices for offers that they say nothing of."""
+        return {k: d for k, d in self.list_duals.items() if ("in-use", k[1], 0) not in duals} | duals
 
     @property
     def prices(self) -> Prices:

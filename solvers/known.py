@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from problems.beyond_commitments import Beyond
 from problems.fleet import Fleet
 from problems.recipes import Recipe
 from problems.rounding_up import Rounded
@@ -26,7 +27,7 @@ class Known:
 
     paths: tuple[Recipe, ...] = ()
     own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
-    rounded: dict[tuple[str, str, int, int], Rounded] = field(default_factory=dict)
+    rounded: dict[tuple[str, str, int, int], Rounded | Beyond] = field(default_factory=dict)
     start: Incumbent | None = None
     """a plan that keeps the limits; one that does not is passed over"""
     free: FleetSolution | None = None

@@ -169,7 +169,7 @@ class Mixes:
             for i, j in zip(*np.nonzero(np.isfinite(bounds)), strict=True):
                 first, second = members[i].deployment.key, members[j].deployment.key
                 key = (pool.key, first, second, api.key if api else None)
-                if key not in self.written and self.fleet.allows(pool.workloads, (offers[i], offers[j])):
+                if key not in self.written and self.fleet.allows_use(pool.workloads, (offers[i], offers[j])):
                     two, usd = (members[i], members[j]), shared if same_offer[i, j] else whole
                     found.append(_Mix(key, float(bounds[i, j]), pool, two, (usd[i], usd[j]), api, outlets, fixed))
         return found
@@ -177,21 +177,14 @@ class Mixes:
     def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:
         """What so many replicas of a member cost [slot, count]; boxes shared with another member count in parts."""
         d, offer = m.deployment, self.fleet.offers[m.deployment.offer]
-        usd = np.zeros(m.firm.shape)
-        for kind, replicas, gpu_usd in (
-            ("in-use", np.broadcast_to(m.counts, m.firm.shape), prices.gpu_usd),
-            ("firm", m.firm, prices.firm_usd),
-        ):
-            gpus = replicas * d.gpus_per_replica
-            usd = usd + gpu_usd[d.offer][:, None] * gpus
-            if shared:
-                for w in pool.workloads:
-                    if (kind, w, d.offer) in prices.box_usd:
-                        usd = usd + prices.box_usd[kind, w, d.offer][:, None] * gpus / offer.box
-                continue
-            table = prices.usd_of_boxes(kind, offer, pool.workloads, int(gpus.max(initial=0)))
-            if table is not None:
-                usd = usd + table[np.arange(len(usd))[:, None], gpus]
+        gpus, firm_gpus = np.broadcast_to(m.counts, m.firm.shape) * d.gpus_per_replica, m.firm * d.gpus_per_replica
+        usd = prices.gpu_usd[d.offer][:, None] * gpus + prices.firm_usd[d.offer][:, None] * firm_gpus
+        if not shared:
+            return usd + prices.usd_of_use(offer, pool.workloads, np.arange(len(usd))[:, None], gpus, firm_gpus)
+        for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
+            for w in pool.workloads:
+                if (kind, w, d.offer) in prices.box_usd:
+                    usd = usd + prices.box_usd[kind, w, d.offer][:, None] * used / offer.box
         return usd
 
 

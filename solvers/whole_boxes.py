@@ -1,8 +1,7 @@
 """Which rows about whole boxes an LP solution breaks: it buys parts of boxes wherever nothing forbids it.
 
-In one offer and slot an LP solution says how often each workload leaves which remainder of a box. If a mixture of whole
-plans has the same remainders, it begins at least so many boxes; the cheapest mixture is a small LP, whose dual is the
-row that says so (problems/rounding_up.py).
+A workload's own boxes are whole (problems/fleet.py); so are those that workloads fill together
+(problems/rounding_up.py), and those beyond commitments, where these are decided (problems/beyond_commitments.py).
 """
 
 from __future__ import annotations
@@ -11,19 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from problems.beyond_commitments import Beyond
 from problems.fleet import Fleet, Variables, boxes_of
-from problems.model import Model
 from problems.recipes import Recipe
-from problems.rounding_up import Rounded, boxes_begun, made_valid
-from solvers.beyond_commitments import SOME, SURE, counts_beyond, surely_enough
-from solvers.solve import solve_lp
+from problems.rounding_up import BOTH, Rounded
+from solvers.beyond_commitments import counts_beyond, surely_enough
+from solvers.rounding_up import parts_begun
 
 SHORT_OF_A_BOX = 0.01
 """boxes by which the LP must be short before a row is added"""
 ROWS_OF_A_SLOT = 8
 """inequalities that are said of one offer in one slot at most"""
-MOST_UNDECIDED = 24
-"""workloads with several remainders in an offer and slot; where more share boxes they fill them anyway"""
 MOST_HELD, MOST_GPUS = 16, 3_000
 """commitments, and GPUs that all workloads of an offer and slot may use together, up to which it is asked what is
 bought beyond those: of many boxes few more or less are bought anyway"""
@@ -32,7 +29,7 @@ QUIET_ROUNDS = 3
 Own = tuple[str, str, str, int]
 Key = tuple[str, str, int, int]
 Quiet = dict[tuple[str, str, int], int]
-"""(in-use or firm, offer, slot) -> calls that pass it over"""
+"""(kind of row, offer, slot) -> calls that pass it over"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +56,7 @@ def picked_of(v: Variables, x: np.ndarray, r: int, path: Recipe) -> Picked:
 
 def parts_of_boxes(
     fleet: Fleet, picked: list[Picked], v: Variables, x: np.ndarray, quiet: Quiet | None = None
-) -> tuple[set[Own], dict[Key, Rounded]]:
+) -> tuple[set[Own], dict[Key, Rounded | Beyond]]:
     """Workloads that get less than their own boxes, and offers that sell less than workloads together begin.
 
     `quiet` remembers from call to call where there was nothing to say, and so much longer nobody looks there.
@@ -67,12 +64,14 @@ def parts_of_boxes(
     quiet = {} if quiet is None else quiet
     quiet.update({where: left - 1 for where, left in quiet.items() if left})
     own: set[Own] = set()
-    rounded: dict[Key, Rounded] = {}
+    rounded: dict[Key, Rounded | Beyond] = {}
     slots = len(fleet.slot_hours)
     used = [p for p in picked if p.weight > 1e-9 and p.path.self_hosted]
-    for g in sorted({g for p in used for g in p.path.offers if fleet.offers[g].box > 1}):
+    for g in sorted({g for p in used for g in p.path.offers}):
         on = [p for p in used if g in p.path.offers]
         rounded |= _beyond_commitments(fleet, on, g, v, x, quiet)
+        if fleet.offers[g].box == 1:
+            continue
         for kind, of in (("in-use", v.bought), ("firm", v.firm)):
             has = np.array([sum(x[c] for c in of(fleet, g, t)) for t in range(slots)])
             needed: dict[str, np.ndarray] = {}
@@ -83,44 +82,40 @@ def parts_of_boxes(
             for w, boxes in needed.items():
                 short = np.flatnonzero(boxes > has + SHORT_OF_A_BOX).tolist()
                 own |= {(kind, w, g, t) for t in short}
-            rounded |= _rounded(fleet, on, g, kind, has, quiet)
+        rounded |= _rounded(fleet, on, g, v, x, quiet)
     return own - fleet.own_boxes, rounded
 
 
-def _rounded(fleet: Fleet, on: list[Picked], g: str, kind: str, has: np.ndarray, quiet: Quiet) -> dict[Key, Rounded]:
+def _rounded(fleet: Fleet, on: list[Picked], g: str, v: Variables, x: np.ndarray, quiet: Quiet) -> dict[Key, Rounded]:
     """The row of each slot that the LP breaks most."""
-    box, slots = fleet.offers[g].box, len(has)
+    box, slots = fleet.offers[g].box, len(fleet.slot_hours)
+    spare = np.array([[sum(x[c] for c in of(fleet, g, t)) for of in (v.bought, v.firm)] for t in range(slots)])
     shares: dict[str, np.ndarray] = {}
-    in_use = np.zeros(slots)
     for p in on:
-        gpus = p.path.used_on(kind, g)
-        own = shares.setdefault(p.path.workloads[0], np.zeros((slots, box)))
-        np.add.at(own, (p.path.slot, gpus % box), p.shares)
-        in_use += p.sum(gpus)
+        gpus, firm = p.path.gpus_on(g), p.path.firm_gpus_on(g)
+        own = shares.setdefault(p.path.workloads[0], np.zeros((slots, box**2)))
+        np.add.at(own, (p.path.slot, gpus % box * box + firm % box), p.shares)
+        spare -= np.stack([p.sum(gpus), p.sum(firm)], axis=1) / box
     for own in shares.values():
         own[:, 0] += np.maximum(0.0, 1.0 - own.sum(axis=1))
-    possible = {w: _possible_remainders(fleet, w, g) for w in shares}
+    can = {w: _possible_remainders(fleet, w, g) for w in shares}
     found: dict[Key, Rounded] = {}
     for t in range(slots):
-        number = next((n for n in range(ROWS_OF_A_SLOT) if (kind, g, t, n) not in fleet.rounded), None)
+        number = next((n for n in range(ROWS_OF_A_SLOT) if (BOTH, g, t, n) not in fleet.rounded), None)
         some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
-        spare = has[t] - in_use[t] / box
-        filled = spare > boxes_begun(box).max() - SHORT_OF_A_BOX
-        if number is None or not some or filled or quiet.get((kind, g, t)):
+        if number is None or not some or quiet.get((BOTH, g, t)):
             continue
-        parts = _parts(some, possible, box)
-        linear = np.arange(box) / box
-        begun = sum(float(share @ (parts[w] - linear)) for w, share in some.items()) if parts else 0.0
-        if begun > spare + SHORT_OF_A_BOX:
-            found[kind, g, t, number] = Rounded(kind, g, t, box, parts)
+        parts = parts_begun(some, can, box, spare[t], SHORT_OF_A_BOX)
+        if parts is not None:
+            found[BOTH, g, t, number] = Rounded(g, t, box, *parts)
         else:
-            quiet[kind, g, t] = QUIET_ROUNDS
+            quiet[BOTH, g, t] = QUIET_ROUNDS
     return found
 
 
 def _beyond_commitments(
     fleet: Fleet, on: list[Picked], g: str, v: Variables, x: np.ndarray, quiet: Quiet
-) -> dict[Key, Rounded]:
+) -> dict[Key, Beyond]:
     """The row of each slot, about boxes beyond commitments that are decided, that the LP breaks most."""
     reserved = sum(float(x[c]) for c in v.held(fleet, g))
     decided = _decided_commitments(fleet, g, reserved)
@@ -128,15 +123,14 @@ def _beyond_commitments(
         return {}
     beyond, by_hour = decided
     box, slots = fleet.offers[g].box, len(fleet.slot_hours)
-    found: dict[Key, Rounded] = {}
+    found: dict[Key, Beyond] = {}
     for kind, of in (("in-use", v.bought), ("firm", v.firm)):
         shares = _shares_of_counts(on, g, kind, slots, box * (beyond + 2))
         steps = {w: _replica_step(fleet, w, g) for w in shares}
         for t in range(slots):
-            numbers = range(ROWS_OF_A_SLOT, 2 * ROWS_OF_A_SLOT)
-            number = next((n for n in numbers if (kind, g, t, n) not in fleet.rounded), None)
+            number = next((n for n in range(ROWS_OF_A_SLOT) if (kind, g, t, n) not in fleet.rounded), None)
             some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
-            if number is None or not some or quiet.get((f"{kind} beyond", g, t)):
+            if number is None or not some or quiet.get((kind, g, t)):
                 continue
             has = sum(float(x[c]) for c in of(fleet, g, t)) - (reserved if by_hour else beyond)
             gpus = sum(map(len, some.values()))
@@ -145,9 +139,9 @@ def _beyond_commitments(
             can = {w: np.arange(len(share)) % steps[w] == 0 for w, share in some.items()}
             parts = counts_beyond(some, can, box, beyond)
             if sum(float(share @ parts[w]) for w, share in some.items() if parts) > has + SHORT_OF_A_BOX:
-                found[kind, g, t, number] = Rounded(kind, g, t, box, parts, beyond, by_hour)
+                found[kind, g, t, number] = Beyond(kind, g, t, parts, beyond, by_hour)
             else:
-                quiet[f"{kind} beyond", g, t] = QUIET_ROUNDS
+                quiet[kind, g, t] = QUIET_ROUNDS
     return found
 
 
@@ -178,8 +172,9 @@ def _shares_of_counts(on: list[Picked], g: str, kind: str, slots: int, most: int
 
 
 def _possible_remainders(fleet: Fleet, workload: str, g: str) -> np.ndarray:
-    """Remainders of a box that a workload may leave: replicas of several GPUs leave few [remainder]."""
-    return np.arange(fleet.offers[g].box) % _replica_step(fleet, workload, g) == 0
+    """Remainders of a box that a workload may leave: replicas of several GPUs leave few [both as one number]."""
+    one = np.arange(fleet.offers[g].box) % _replica_step(fleet, workload, g) == 0
+    return (one[:, None] & one[None, :]).ravel()
 
 
 def _replica_step(fleet: Fleet, workload: str, g: str) -> int:
@@ -187,67 +182,3 @@ def _replica_step(fleet: Fleet, workload: str, g: str) -> int:
     each = [d.gpus_per_replica for pool in fleet.pools.values() if workload in pool.workloads
             for d in pool.deployments if d.offer == g]  # fmt: skip
     return int(np.gcd.reduce([fleet.offers[g].box, *each]))
-
-
-def _parts(shares: dict[str, np.ndarray], possible: dict[str, np.ndarray], box: int) -> dict[str, np.ndarray]:
-    """The parts that add up to most at these shares of remainders [remainder]; none where too many are undecided.
-
-    Workloads that leave one remainder for sure only shift the sum; what else they may leave is filled in afterwards.
-    """
-    linear = np.arange(box) / box
-    decided = {w: int(share.argmax()) for w, share in shares.items() if share.max() >= SURE}
-    undecided = {w: share for w, share in shares.items() if w not in decided}
-    if len(undecided) > MOST_UNDECIDED:
-        return {}
-    beyond = _most_beyond(undecided, boxes_begun(box)[(np.arange(box) + sum(decided.values())) % box])
-    if beyond is None:
-        return {}
-    for w, remainder in decided.items():
-        beyond[w] = np.where(np.arange(box) == remainder, 0.0, -np.inf)
-    can = {w: possible[w] | (share > 0) for w, share in shares.items()}
-    return made_valid({w: beyond[w] + linear for w in shares}, can, box)
-
-
-def _most_beyond(shares: dict[str, np.ndarray], begun: np.ndarray) -> dict[str, np.ndarray] | None:
-    """What the remainders that there are may have beyond their GPUs so that it adds up to most.
-
-    max sum_w,r shares[w][r] beyond[w][r]  with  together[k][s] >= together[k-1][s-r] + beyond[k][r]  for all k, r, s
-    and together[last][s] no more than what is left of the box that a sum s begins.
-    """
-    if not shares:
-        return {}
-    box, n = len(begun), len(shares)
-    beyond = np.arange(n * box).reshape(n, box)
-    together = n * box + np.arange(n * box).reshape(n, box)
-    cost = np.zeros(2 * n * box)
-    upper = np.full(2 * n * box, 2.0)
-    upper[together[-1]] = begun
-    columns, values, lengths = [], [], []
-    for k, share in enumerate(shares.values()):
-        cost[beyond[k]] = -share
-        r, s = (a.ravel() for a in np.meshgrid(np.flatnonzero(share > SOME), np.arange(box), indexing="ij"))
-        if k == 0:
-            r = s = np.flatnonzero(share > SOME)
-            terms = [together[0][s], beyond[0][r]]
-        else:
-            terms = [together[k][s], together[k - 1][(s - r) % box], beyond[k][r]]
-        columns.append(np.stack(terms, axis=1).ravel())
-        values.append(np.tile([1.0, -1.0, -1.0][: len(terms)], len(r)))
-        lengths += [len(terms)] * len(r)
-    model = Model(
-        cost=cost,
-        lower=np.full(2 * n * box, -2.0),
-        upper=upper,
-        integer=np.zeros(2 * n * box, dtype=bool),
-        starts=np.r_[0, np.cumsum(lengths)],
-        indices=np.concatenate(columns),
-        values=np.concatenate(values),
-        row_lower=np.zeros(len(lengths)),
-        row_upper=np.full(len(lengths), np.inf),
-        column_keys=tuple(("column", k) for k in range(2 * n * box)),
-        row_keys=tuple(("row", k) for k in range(len(lengths))),
-    )
-    lp = solve_lp(model)
-    if lp.x is None:
-        return None
-    return {w: np.where(share > SOME, lp.x[beyond[k]], -np.inf) for k, (w, share) in enumerate(shares.items())}

@@ -9,13 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from oracle.cases import case_of
-from test_rounding_up import least_boxes
+from test_rounding_up import least_short, random_shares
 from test_whole_boxes import picked
 
-from problems.beyond_commitments import Counts, boxes_beyond, made_valid_beyond
+from problems.beyond_commitments import Beyond, Counts, boxes_beyond, made_valid_beyond
 from problems.fleet import Fleet, Offer, master
 from problems.recipes import Recipe, Use
-from problems.rounding_up import Rounded, by_slot
 from solvers.beyond_commitments import counts_beyond, surely_enough
 from solvers.solve import solve_lp, solve_mip
 from solvers.whole_boxes import parts_of_boxes
@@ -39,10 +38,11 @@ def test_every_whole_plan_keeps_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
     box, held = int(rng.choice([2, 3, 4])), int(rng.integers(1, 3))
     counts = random_counts(rng, box, held)
-    by_hour = Rounded("in-use", "g", 0, box, counts, held, by_hour=True)
+    by_hour = Beyond("in-use", "g", 0, counts, held, by_hour=True)
     at_least = replace(by_hour, by_hour=False)
     more = 3  # than a function knows
-    tables = {w: by_hour.coefficients((w,), np.arange(len(own) + more)) for w, own in counts.items()}
+    group = Beyond.by_slot([by_hour], 1)
+    tables = {w: group.table((w,), np.arange(len(own) + more))[0] for w, own in counts.items()}
     for plan in itertools.product(*(range(len(table)) for table in tables.values())):
         said = sum(table[n] for table, n in zip(tables.values(), plan, strict=True))
         boxes = math.ceil(sum(plan) / box)
@@ -69,27 +69,22 @@ def test_boxes_beyond_those_held() -> None:
 def test_the_row_that_is_found_says_all_that_can_be_said(seed: int) -> None:
     rng = np.random.default_rng(seed)
     box, held = int(rng.choice([2, 4])), int(rng.integers(1, 3))
-    shares = {}
-    for k in range(int(rng.integers(1, 4))):
-        drawn = np.where(rng.random(3 * box) < 0.4, rng.random(3 * box), 0.0)
-        drawn[int(rng.integers(3 * box))] += 0.1
-        shares[f"w{k}"] = drawn / drawn.sum()
+    shares = {f"w{k}": random_shares(rng, 3 * box, 0.4) for k in range(int(rng.integers(1, 4)))}
     can = {w: np.ones(len(share), dtype=bool) for w, share in shares.items()}
     counts = counts_beyond(shares, can, box, held)
     reached = sum(float(share @ counts[w]) for w, share in shares.items())
-    least = least_boxes(list(shares.values()), box, held)
+    least = least_short(list(shares.values()), [lambda plan: max(0, math.ceil(sum(plan) / box) - held)], [0.0])
     assert reached == pytest.approx(least, abs=2e-3)
     assert surely_enough(shares, box, held) >= least - 1e-9
 
 
 def test_what_is_not_known_counts_as_the_most_that_is() -> None:
     counts = {"a": np.array([0.0, 0.0, 1.0])}
-    few = Rounded("in-use", "g", 0, 2, counts, 0, by_hour=True)
-    many = Rounded("in-use", "g", 1, 2, {"a": np.array([0.0, 0.0, 1.0, 1.0, 2.0])}, 0, by_hour=True)
-    group = by_slot({("in-use", "g", 0, 8): few, ("in-use", "g", 1, 8): many}, 3)["in-use", "g", 8]
-    slot, gpus = np.repeat([0, 1, 2], 6), np.tile(np.arange(6), 3)
-    assert group.use(("a",), slot, gpus).tolist() == [0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 2, 2, 0, 0, 0, 0, 0, 0]
-    assert not group.use(("b",), slot, gpus).any()
+    few = Beyond("in-use", "g", 0, counts, 0, by_hour=True)
+    many = Beyond("in-use", "g", 1, {"a": np.array([0.0, 0.0, 1.0, 1.0, 2.0])}, 0, by_hour=True)
+    group = Beyond.by_slot([few, many], 3)
+    assert group.table(("a",), np.arange(6)).tolist() == [[0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 2, 2], [0] * 6]
+    assert group.table(("b",), np.arange(6)) is None
 
 
 def three_boxes_or_one(held: tuple[int, int | None]) -> Fleet:

@@ -17,9 +17,10 @@ from solvers.fleet_solution import FleetSolution, Options
 from solvers.fleet_solver import solve_fleet
 from solvers.what_matters import without_what_limits_forbid
 
-COMMITMENTS = [5, 8, 22, 44, 46, 61, 67, 71, 83, 92, 97, 104, 107, 110, 118, 121, 126, 158, 165]
-USES = [29, 55, 140, 156, 157, 164, 167]
-SEEDS = [*COMMITMENTS, *USES]
+COMMITMENTS = [5, 8, 10, 22, 36, 43, 44, 46, 61, 67, 71, 83, 92, 97, 104, 107, 110, 118, 121, 126, 158, 165]
+POOLS = [29, 37, 100, 119, 140, 148, 164]
+USES = [33, 55, 96, 113, 156, 157, 167]
+SEEDS = [*COMMITMENTS, *POOLS, *USES]
 """cases whose LP leaves such things undecided"""
 
 
@@ -39,10 +40,25 @@ def sides_of(seed: int) -> list[ColumnGeneration]:
     return both_sides(root(seed))
 
 
-def test_commitments_are_decided_before_uses() -> None:
-    assert all(side.fleet.held and not side.fleet.uses for seed in COMMITMENTS for side in sides_of(seed))
-    assert all(side.fleet.uses and not side.fleet.held for seed in USES for side in sides_of(seed))
-    assert all(len(sides_of(seed)) == 2 for seed in SEEDS)
+def test_commitments_are_decided_before_pools_and_pools_before_uses() -> None:
+    kinds = ((COMMITMENTS, (True, False, False)), (POOLS, (False, True, False)), (USES, (False, False, True)))
+    for seeds, decided in kinds:
+        for seed in seeds:
+            sides = [side.fleet for side in sides_of(seed)]
+            assert len(sides) == 2
+            pools = len(root(seed).fleet.pools)
+            assert {(bool(f.held), len(f.pools) < pools, bool(f.uses)) for f in sides} == {decided}
+
+
+def test_a_pool_serves_its_workloads_or_others_do() -> None:
+    for seed in POOLS:
+        pools = root(seed).fleet.pools
+        chosen, others = (side.fleet.pools for side in sides_of(seed))
+        (left_out,) = pools.keys() - others.keys()
+        assert left_out in chosen
+        served = set(pools[left_out].workloads)
+        assert not any(served & set(pool.workloads) for key, pool in chosen.items() if key != left_out)
+        assert all(key in chosen for key, pool in pools.items() if not served & set(pool.workloads))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

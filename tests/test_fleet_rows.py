@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from fleets import Case
 
+from problems.beyond_commitments import Beyond
 from problems.fleet import (
     FAMILIES,
     Fleet,
@@ -32,7 +33,7 @@ from problems.fleet import (
 )
 from problems.model import Row
 from problems.pools import Api, Deployment, Pool
-from problems.rounding_up import Rounded
+from problems.rounding_up import BOTH, Rounded
 from problems.staffing import Staffing
 
 GOLDEN = Path(__file__).parent / "golden" / "rows"
@@ -99,16 +100,17 @@ def small_fleet(family: Family | None = None) -> Fleet:
     if family is used_offers_are_charged:
         return replace(fleet, boxes_in_parts=True)
     beyond = {"batch": np.array([0.0] * 5 + [0.5]), "chat": np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 1.0])}
-    parts = {"batch": np.array([-0.5, 0.0, 0.5, 0.5]), "chat": np.array([0.0, 0.0, 0.5, 1.0])}
+    steps = {"batch": np.array([-0.5, 0.0, 0.5, 0.5]), "chat": np.array([0.0, 0.0, 0.5, 1.0])}
+    parts = {w: 0.75 * step[:, None] + 0.25 * step[None, :] for w, step in steps.items()}
     return replace(
         fleet,
         own_boxes=frozenset(
             {("in-use", "chat", "quad", 0), ("in-use", "batch", "quad", 1), ("firm", "chat", "quad", 0)}
         ),
         rounded={
-            **{(kind, "quad", 1, 0): Rounded(kind, "quad", 1, 4, parts) for kind in ("in-use", "firm")},
-            ("in-use", "quad", 2, 8): Rounded("in-use", "quad", 2, 4, beyond, 1, by_hour=True),
-            ("firm", "quad", 2, 8): Rounded("firm", "quad", 2, 4, beyond, 1),
+            (BOTH, "quad", 1, 0): Rounded("quad", 1, 4, parts, firm_frac=0.25),
+            ("in-use", "quad", 2, 0): Beyond("in-use", "quad", 2, beyond, 1, by_hour=True),
+            ("firm", "quad", 2, 0): Beyond("firm", "quad", 2, beyond, 1, by_hour=False),
         },
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,34 +15,40 @@ from problems.fleet import Fleet, Offer, master
 from problems.model import Column, Row, build_model
 from problems.pools import Deployment, Pool
 from problems.recipes import Recipe, Use
-from problems.rounding_up import Rounded, boxes_begun, by_slot, made_valid, most_together
+from problems.rounding_up import BOTH, Parts, Rounded, boxes_begun, made_valid, most_together
 from problems.staffing import Staffing
+from solvers.rounding_up import each_by_itself, parts_begun
 from solvers.solve import solve_lp, solve_mip
-from solvers.whole_boxes import _parts
 
-Ways = list[tuple[tuple[str, ...], int]]
-"""who is served, with how many GPUs"""
+Ways = list[tuple[tuple[str, ...], int, int]]
+"""who is served, with how many GPUs, and how many of them firm"""
 ROUNDED = 1e-4
 """parts are rounded down to plain numbers"""
 
 
-def random_parts(rng: np.random.Generator, workloads: list[str], box: int) -> dict[str, np.ndarray]:
+def random_parts(rng: np.random.Generator, workloads: list[str], box: int, firm_frac: float) -> Parts:
     """Whatever it is, it is made valid; some workloads have none."""
-    drawn = {w: rng.uniform(-1, 2, box) for w in workloads if rng.random() < 0.8} or {workloads[0]: np.zeros(box)}
-    return made_valid(drawn, {w: np.ones(box, dtype=bool) for w in drawn}, box)
+    drawn = {w: rng.uniform(-1, 2, (box, box)) for w in workloads if rng.random() < 0.8}
+    drawn = drawn or {workloads[0]: np.zeros((box, box))}
+    return made_valid(drawn, {w: np.ones((box, box), dtype=bool) for w in drawn}, box, firm_frac)
 
 
 def random_instance(seed: int) -> tuple[Rounded, list[str], Ways]:
     """An inequality, and ways to serve workloads: some that the inequality is about, alone and together."""
     rng = np.random.default_rng(seed)
-    box = int(rng.choice([2, 3, 4, 8]))
+    box, firm_frac = int(rng.choice([2, 3, 4, 8])), float(rng.choice([0.0, 0.25, 0.6, 1.0]))
     workloads = [f"w{k}" for k in range(int(rng.integers(2, 5)))]
-    ways: Ways = [((w,), int(n)) for w in workloads for n in rng.integers(0, 3 * box, 3)]
+    ways: Ways = [((w,), int(n), int(rng.integers(0, n + 1))) for w in workloads for n in rng.integers(0, 3 * box, 3)]
     for size in range(2, len(workloads) + 1):
         for some in itertools.combinations(workloads, size):
             if rng.random() < 0.4:
-                ways.append((some, int(rng.integers(0, 4 * box))))
-    return Rounded("in-use", "g", 0, box, random_parts(rng, workloads, box)), workloads, ways
+                n = int(rng.integers(0, 4 * box))
+                ways.append((some, n, int(rng.integers(0, n + 1))))
+    return Rounded("g", 0, box, random_parts(rng, workloads, box, firm_frac), firm_frac), workloads, ways
+
+
+def coefficients(cut: Rounded, workloads: tuple[str, ...], gpus: np.ndarray, firm: np.ndarray) -> np.ndarray:
+    return cut.by_slot([cut], cut.slot + 1).of(workloads, np.full(len(gpus), cut.slot), gpus, firm)
 
 
 def plans(workloads: list[str], ways: Ways) -> Iterator[Ways]:
@@ -59,86 +65,135 @@ def plans(workloads: list[str], ways: Ways) -> Iterator[Ways]:
 @pytest.mark.parametrize("seed", range(60))
 def test_every_whole_plan_keeps_it(seed: int) -> None:
     cut, workloads, ways = random_instance(seed)
-    coefficient = {way: float(cut.coefficients(way[0], np.array([way[1]]))[0]) for way in ways}
+    coefficient = {way: float(coefficients(cut, way[0], *np.array([[way[1]], [way[2]]]))[0]) for way in ways}
     checked = 0
     for plan in plans(workloads, ways):
-        bought = math.ceil(sum(n for _, n in plan) / cut.box)
-        assert bought - sum(coefficient[way] for way in plan) >= cut.rhs - 1e-9
+        bought, firm = (math.ceil(sum(way[k] for way in plan) / cut.box) for k in (1, 2))
+        counted = (1 - cut.firm_frac) * bought + cut.firm_frac * firm
+        assert counted - sum(coefficient[way] for way in plan) >= cut.rhs - 1e-9
         checked += 1
     assert checked >= 3 ** len(workloads)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_nothing_more_could_be_said(seed: int) -> None:
-    """Each part is as large as it may be: some remainders of the others use all that is left of the box."""
+    """Each part is no larger than it may be, and the last as large: the others use all that is left of the boxes."""
     rng = np.random.default_rng(seed)
-    box = int(rng.choice([2, 3, 4]))
-    parts = random_parts(rng, ["a", "b", "c"], box)
+    box, firm_frac = int(rng.choice([2, 3])), float(rng.choice([0.0, 0.3, 1.0]))
+    parts = random_parts(rng, ["a", "b", "c"], box, firm_frac)
+    pairs = list(itertools.product(range(box), repeat=2))
     for w, part in parts.items():
         others = [own for other, own in parts.items() if other != w]
-        for r in range(box):
-            room = min(
-                math.ceil((r + sum(rest)) / box) - sum(own[k] for own, k in zip(others, rest, strict=True))
-                for rest in itertools.product(range(box), repeat=len(others))
-            )
-            assert part[r] <= room + 1e-9
-            assert part[r] >= room - ROUNDED or w != list(parts)[-1]
+        for pair in pairs:
+            room = math.inf
+            for rest in itertools.product(pairs, repeat=len(others)):
+                all_in_use, all_firm = (sum(column) for column in zip(pair, *rest, strict=True))
+                boxes = (1 - firm_frac) * math.ceil(all_in_use / box) + firm_frac * math.ceil(all_firm / box)
+                room = min(room, boxes - sum(own[at] for own, at in zip(others, rest, strict=True)))
+            assert part[pair] <= room + 1e-9
+            assert part[pair] >= room - ROUNDED or w != list(parts)[-1]
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_no_coefficient_is_below_zero(seed: int) -> None:
-    """Whoever uses more begins no fewer boxes; and a box more is a box more."""
+    """Whoever uses more begins no fewer boxes, in use and firm; and a box more is a box more."""
     cut, workloads, _ = random_instance(seed)
-    gpus = np.arange(4 * cut.box)
+    most = 3 * cut.box
+    gpus, firm = (both.ravel() for both in np.meshgrid(np.arange(most), np.arange(most), indexing="ij"))
     for w in workloads:
-        used = cut.coefficients((w,), gpus)
-        assert used[0] == 0
-        assert (np.diff(used) >= -1e-12).all()
-        assert used[cut.box :] == pytest.approx(used[: -cut.box] + 1)
-        assert ((used == 0) | (used > 5e-6)).all()
+        used = coefficients(cut, (w,), gpus, firm).reshape(most, most)
+        assert used[0, 0] == 0
+        for axis in (0, 1):
+            assert (np.diff(used, axis=axis) >= -1e-12).all()
+        assert used[cut.box :] == pytest.approx(used[: -cut.box] + 1 - cut.firm_frac)
+        assert used[:, cut.box :] == pytest.approx(used[:, : -cut.box] + cut.firm_frac)
+        assert ((used < 1e-12) | (used > 5e-6)).all()
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_sums_modulo_the_box_are_those_of_all_remainders(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    box, n = int(rng.choice([2, 3, 4])), int(rng.integers(1, 5))
-    beyond = [rng.uniform(-1, 1, box) for _ in range(n)]
-    expected = np.full(box, -np.inf)
-    for rest in itertools.product(range(box), repeat=n):
-        s = sum(rest) % box
-        expected[s] = max(expected[s], sum(own[r] for own, r in zip(beyond, rest, strict=True)))
-    assert most_together(beyond, box) == pytest.approx(expected)
+    box = int(rng.choice([2, 3, 4]))
+    one, other = (rng.uniform(-1, 1, (box, box)) for _ in range(2))
+    expected = np.full((box, box), -np.inf)
+    for (a, b), (c, d) in itertools.product(itertools.product(range(box), repeat=2), repeat=2):
+        at = ((a + c) % box, (b + d) % box)
+        expected[at] = max(expected[at], one[a, b] + other[c, d])
+    assert most_together(one.ravel(), other.ravel(), box) == pytest.approx(expected.ravel())
 
 
-def least_boxes(shares: list[np.ndarray], box: int, held: int = 0) -> float:
-    """How many boxes a mixture of whole plans with these shares begins at least, beyond those held: an LP over all."""
+def least_short(shares: list[np.ndarray], needs: list[Callable[[tuple[int, ...]], float]], has: list[float]) -> float:
+    """What a mixture of whole plans with these shares lacks at least, of what it lacks most: an LP over all plans."""
     every = list(itertools.product(*[np.flatnonzero(share).tolist() for share in shares]))
-    boxes = [max(0, math.ceil(sum(rest) / box) - held) for rest in every]
-    columns = [Column(("plan", k), float(begun), upper=1) for k, begun in enumerate(boxes)]
+    columns = [Column(("short",), 1.0, lower=-100.0, upper=100.0)]
+    columns += [Column(("plan", k), 0.0, upper=1) for k in range(len(every))]
     rows = [
-        Row(("share", w, r), [(k, 1.0) for k, rest in enumerate(every) if rest[w] == r], "==", float(share[r]))
+        Row(("share", w, r), [(k + 1, 1.0) for k, plan in enumerate(every) if plan[w] == r], "==", float(share[r]))
         for w, share in enumerate(shares)
         for r in np.flatnonzero(share).tolist()
     ]
+    for k, need in enumerate(needs):
+        terms = [(0, 1.0)] + [(n + 1, -need(plan)) for n, plan in enumerate(every)]
+        rows.append(Row(("need", k), terms, ">=", -has[k]))
     found = solve_lp(build_model(columns, rows)).objective
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
+def random_shares(rng: np.random.Generator, choices: int, some: float) -> np.ndarray:
+    drawn = np.where(rng.random(choices) < some, rng.random(choices), 0.0)
+    drawn[int(rng.integers(choices))] += 0.1
+    return drawn / drawn.sum()
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_the_row_that_is_found_says_all_that_can_be_said(seed: int) -> None:
-    """It reaches what the cheapest mixture of whole plans begins: the rows describe the hull of whole plans."""
+    """It reaches what the cheapest mixture of whole plans lacks: the rows describe the hull of whole plans."""
     rng = np.random.default_rng(seed)
-    box = int(rng.choice([2, 4, 8]))
-    shares = {}
-    for k in range(int(rng.integers(1, 4))):
-        drawn = np.where(rng.random(box) < 0.5, rng.random(box), 0.0)
-        drawn[int(rng.integers(box))] += 0.1
-        shares[f"w{k}"] = drawn / drawn.sum()
-    possible = {w: np.ones(box, dtype=bool) for w in shares}
-    parts = _parts(shares, possible, box)
-    reached = sum(float(share @ parts[w]) for w, share in shares.items())
-    assert reached == pytest.approx(least_boxes(list(shares.values()), box), abs=2e-3)
+    box = int(rng.choice([2, 4]))
+    shares = {f"w{k}": random_shares(rng, box**2, 0.4) for k in range(int(rng.integers(1, 4)))}
+    gpus = [sum(float(share @ (np.arange(box**2) // box)) for share in shares.values()),
+            sum(float(share @ (np.arange(box**2) % box)) for share in shares.values())]  # fmt: skip
+    has = [used / box + float(rng.uniform(0.0, 0.7)) for used in gpus]
+    needs = [
+        lambda plan: math.ceil(sum(pair // box for pair in plan) / box),
+        lambda plan: math.ceil(sum(pair % box for pair in plan) / box),
+    ]
+    short = least_short(list(shares.values()), needs, has)
+    can = {w: np.ones(box**2, dtype=bool) for w in shares}
+    found = parts_begun(shares, can, box, np.array(has) - np.array(gpus) / box, 0.01)
+    if found is None:
+        assert short <= 0.012
+        return
+    parts, firm_frac = found
+    reached = sum(float(share @ parts[w].ravel()) for w, share in shares.items())
+    assert reached - (1 - firm_frac) * has[0] - firm_frac * has[1] == pytest.approx(short, abs=2e-3)
+
+
+def test_some_rows_count_both_kinds_of_boxes() -> None:
+    """Of two mixtures one begins one box and a half, one of them firm; the other one box, but one and a half firm."""
+    a = np.where(np.isin(np.arange(16), (1 * 4 + 1, 3 * 4 + 3)), 0.5, 0.0)
+    b = np.where(np.isin(np.arange(16), (3 * 4 + 1, 1 * 4 + 3)), 0.5, 0.0)
+    in_use, firm = (lambda p: math.ceil(sum(k // 4 for k in p) / 4)), (lambda p: math.ceil(sum(k % 4 for k in p) / 4))
+    assert least_short([a, b], [in_use], [1.1]) < 0
+    assert least_short([a, b], [firm], [1.1]) < 0
+    can = {w: np.ones(16, dtype=bool) for w in "ab"}
+    found = parts_begun({"a": a, "b": b}, can, 4, np.array([0.1, 0.1]), 0.01)
+    assert found is not None
+    assert found[1] == pytest.approx(0.5)
+    reached = sum(float(share @ found[0][w].ravel()) for w, share in (("a", a), ("b", b)))
+    assert reached == pytest.approx(1.25, abs=ROUNDED)
+
+
+def test_a_mixture_in_which_each_decides_by_itself() -> None:
+    rng = np.random.default_rng(0)
+    shares = {w: random_shares(rng, 9, 0.5) for w in "ab"}
+    sums = each_by_itself(shares, 3)
+    expected = np.zeros((3, 3))
+    for one, other in itertools.product(range(9), repeat=2):
+        at = ((one // 3 + other // 3) % 3, (one + other) % 3)
+        expected[at] += shares["a"][one] * shares["b"][other]
+    assert sums == pytest.approx(expected.ravel())
 
 
 def test_what_is_left_of_a_box_that_is_begun() -> None:
@@ -146,35 +201,31 @@ def test_what_is_left_of_a_box_that_is_begun() -> None:
 
 
 def test_inequalities_as_arrays_say_the_same() -> None:
-    """By slot and number, and nothing in slots without one."""
+    """By slot, nothing in slots without one, and added up at prices."""
     rng = np.random.default_rng(0)
-    parts = [random_parts(rng, ["a", "b"], 4) for _ in range(4)]
-    cuts = {
-        ("in-use", "g", 0, 0): Rounded("in-use", "g", 0, 4, parts[0]),
-        ("in-use", "g", 2, 0): Rounded("in-use", "g", 2, 4, parts[1]),
-        ("in-use", "g", 2, 1): Rounded("in-use", "g", 2, 4, parts[2]),
-        ("firm", "g", 1, 0): Rounded("firm", "g", 1, 4, {"b": parts[3].get("b", np.zeros(4))}),
-    }
-    found = by_slot(cuts, 3)
-    assert set(found) == {("in-use", "g", 0), ("in-use", "g", 1), ("firm", "g", 0)}
-    slot, gpus = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
-    for (kind, g, number), group in found.items():
-        for workloads in (("a",), ("b",), ("a", "b"), ("c",)):
-            use = group.use(workloads, slot, gpus)
-            for t in range(3):
-                cut = cuts.get((kind, g, t, number))
-                expected = np.zeros(5) if cut is None else cut.coefficients(workloads, np.arange(5))
-                assert use[slot == t] == pytest.approx(expected)
+    drawn = [(t, random_parts(rng, ["a", "b"], 4, f), f) for t, f in ((0, 0.5), (2, 0.0), (2, 1.0))]
+    first, later, last = (Rounded("g", t, 4, parts, f) for t, parts, f in drawn)
+    slots = Rounded.by_slot([first, later], 3)
+    alone = Rounded.by_slot([last], 3)
+    usd = np.array([2.0, 3.0, 5.0])
+    total = type(slots).priced([(slots, usd), (alone, usd + 1)])
+    gpus, firm = np.array([0, 3, 5, 9]), np.array([0, 3, 1, 6])
+    for workloads in (("a",), ("b",), ("a", "b"), ("c",)):
+        each = [coefficients(cut, workloads, gpus, firm) for cut in (first, later, last)]
+        for t, expected in ((0, each[0]), (1, 0 * each[0]), (2, each[1])):
+            assert slots.of(workloads, np.full(4, t), gpus, firm) == pytest.approx(expected)
+        assert total.of(workloads, np.full(4, 0), gpus, firm) == pytest.approx(2 * each[0])
+        assert total.of(workloads, np.full(4, 2), gpus, firm) == pytest.approx(5 * each[1] + 6 * each[2])
 
 
-def test_firm_inequalities_count_firm_gpus() -> None:
-    cut = Rounded("firm", "g", 0, 4, {"a": np.array([0.0, 1.0, 1.0, 1.0])})
-    group = by_slot({("firm", "g", 0, 0): cut}, 1)["firm", "g", 0]
+def test_a_recipe_counts_its_gpus_in_use_and_its_firm_ones() -> None:
+    part = np.zeros((4, 4))
+    part[2, 2] = 0.5
+    cut = Rounded("g", 0, 4, {"a": part}, 0.25)
     use = Use("d", "g", 2, np.array([3]), np.array([1]), np.array([1.0]))
     zero = np.zeros(1)
     recipe = Recipe("a", ("a",), (use,), None, np.array([0]), zero, zero, zero)
-    assert group.gpus(recipe).tolist() == [2]
-    assert replace(group, kind="in-use").gpus(recipe).tolist() == [6]
+    assert Rounded.by_slot([cut], 1).use(recipe) == pytest.approx([0.75 * 1 + 0.25 * 0 + 0.5])
 
 
 def five_of_eight() -> Fleet:
@@ -189,9 +240,11 @@ def five_of_eight() -> Fleet:
 
 def test_it_forbids_parts_of_boxes_and_no_whole_ones() -> None:
     plain = five_of_eight()
-    five = np.where(np.arange(8) == 5, 1.0, 0.0)
-    parts = _parts({"a": five, "b": five}, dict.fromkeys("ab", np.ones(8, dtype=bool)), 8)
-    sharp = replace(plain, rounded={("in-use", "big", 0, 0): Rounded("in-use", "big", 0, 8, parts)})
+    five = np.where(np.arange(64) == 5 * 8 + 5, 1.0, 0.0)
+    can = dict.fromkeys("ab", np.ones(64, dtype=bool))
+    found = parts_begun({"a": five, "b": five}, can, 8, np.zeros(2), 0.01)
+    assert found is not None
+    sharp = replace(plain, rounded={(BOTH, "big", 0, 0): Rounded("big", 0, 8, *found)})
     assert solve_lp(master(plain)[0]).objective == pytest.approx(7300 * 1.25)
     assert solve_lp(master(sharp)[0]).objective == pytest.approx(7300 * 2, rel=ROUNDED)
     assert solve_mip(master(sharp)[0]).objective == solve_mip(master(plain)[0]).objective == pytest.approx(7300 * 2)

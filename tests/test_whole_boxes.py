@@ -11,7 +11,7 @@ from oracle.cases import lever_case
 
 from problems.fleet import Fleet, Offer, Variables, master
 from problems.pools import Deployment, Pool
-from problems.rounding_up import Rounded
+from problems.rounding_up import BOTH, Rounded
 from problems.staffing import Staffing
 from solvers.columns import as_start
 from solvers.incumbent import each_by_itself
@@ -65,7 +65,7 @@ def test_workloads_together_get_whole_boxes() -> None:
     fleet = boxes_of_eight(5, 5)
     assert solved(fleet)[0] == pytest.approx(10 / 8)
     sharp, _ = sharpened(fleet)
-    assert {(cut.kind, *cut.parts) for cut in sharp.rounded.values()} == {("in-use", "w0", "w1"), ("firm", "w0", "w1")}
+    assert [(key, *cut.parts) for key, cut in sharp.rounded.items()] == [((BOTH, "big", 0, 0), "w0", "w1")]
     assert solved(sharp)[0] == pytest.approx(2.0, rel=1e-4)
     assert not sharpened(sharp)[1]
 
@@ -85,9 +85,7 @@ def test_boxes_of_one_gpu_need_no_rows() -> None:
 def test_no_more_rows_than_a_slot_may_have() -> None:
     fleet = boxes_of_eight(5, 5)
     said = {
-        (kind, "big", 0, n): Rounded(kind, "big", 0, 8, {"w0": np.zeros(8)})
-        for kind in ("in-use", "firm")
-        for n in range(ROWS_OF_A_SLOT)
+        (BOTH, "big", 0, n): Rounded("big", 0, 8, {"w0": np.zeros((8, 8))}) for n in range(ROWS_OF_A_SLOT)
     }
     sharp, _ = sharpened(replace(fleet, rounded=said))
     assert sharp.rounded.keys() == said.keys()
