@@ -32,6 +32,8 @@ class Candidate:
     """whether it starts fast enough to replace what a reclaim takes"""
     alone: bool = True
     """False where it is of use in a mix only: it cannot serve all lengths, or another one beats it by itself"""
+    replaced_by: frozenset[str] = frozenset()
+    """other variants that have one which is no worse in any mix"""
 
     @property
     def machine(self) -> Machine:

@@ -83,6 +83,7 @@ def deployment_of(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Deployme
         staffing_in_a_mix=in_a_mix,
         spot_allowed=c.spot_allowed,
         alone=c.alone or not c.replica.serves_all,
+        replaced_by=c.replaced_by,
         spot_zones=c.spot_zones,
     )
 

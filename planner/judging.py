@@ -176,7 +176,8 @@ class Judge:
                 continue
             alone = v.replica.serves_all and k not in beaten.alone
             fitting = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and o.gpus % v.machine.gpus == 0)
-            placed = (replace(v, offer_key=key, offer=o, alone=alone) for key, o in fitting)
+            better = beaten.replaced_by[k]
+            placed = (replace(v, offer_key=key, offer=o, alone=alone, replaced_by=better) for key, o in fitting)
             self.found[group.key].accepted.extend(placed)
 
     def _excluded(self, group: Group, candidate: Candidate) -> bool:

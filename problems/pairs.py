@@ -193,8 +193,17 @@ class MemberPrices:
     """a request a second left over [slot, bucket]"""
 
 
-def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: float) -> np.ndarray:
-    """A lower bound on the servings of each two members, summed over the slots [member, member] (upper triangle).
+def may_mix(members: list[Member]) -> np.ndarray:
+    """Whether two members are worth mixing: no other variant could replace both [member, member]."""
+    variants = sorted({v for m in members for v in m.deployment.replaced_by})
+    by = np.array([[v in m.deployment.replaced_by for v in variants] for m in members], dtype=int)
+    worth = by.reshape(len(members), -1) @ by.reshape(len(members), -1).T == 0
+    return np.asarray(worth & ~np.eye(len(members), dtype=bool))
+
+
+def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: float, asked: np.ndarray) -> np.ndarray:
+    """A lower bound on the servings of each two members, summed over the slots [member, member] (upper triangle); inf
+    for those that are not asked for.
 
     Every request costs no less than on the better of the two, at the best of its counts. Where that is below a given
     value it is sharpened: in a slot one of the two serves alone, which is priced exactly; or both do. Then one of them
@@ -209,6 +218,7 @@ def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: 
         spent = np.where(pool.rate_rps[None] > 0, per_request * pool.rate_rps[None], 0.0)
     for k in range(len(members) - 1):
         bounds[k, k + 1 :] = np.minimum(spent[k][None], spent[k + 1 :]).sum(axis=(1, 2))
+    bounds[~asked] = np.inf
     worth = np.flatnonzero((bounds < below).any(axis=0) | (bounds < below).any(axis=1)).tolist()
     if not worth:
         return bounds

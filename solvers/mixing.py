@@ -16,6 +16,7 @@ from problems.pairs import (
     Member,
     MemberPrices,
     Outlet,
+    may_mix,
     member_of,
     most_replicas,
     pair_bounds,
@@ -126,14 +127,15 @@ class Mixes:
         return found, least
 
     def _members_of(self, pool: Pool) -> list[list[Member]]:
-        """Deployments that may be mixed, by model variant."""
+        """Deployments that may be mixed, by model variant, each with some other."""
         if pool.key not in self._members:
             by_variant: dict[str, list[Member]] = {}
             for d in pool.deployments:
                 member = member_of(pool, d) if self.fleet.offers[d.offer].for_sale else None
                 if member is not None:
                     by_variant.setdefault(d.variant, []).append(member)
-            self._members[pool.key] = [members for members in by_variant.values() if len(members) > 1]
+            mixed = [[m for m, some in zip(of, may_mix(of), strict=True) if some.any()] for of in by_variant.values()]
+            self._members[pool.key] = [members for members in mixed if members]
         return self._members[pool.key]
 
     def _by_bound(self, pool: Pool, prices: Prices, below: float) -> list[_Mix]:
@@ -149,7 +151,7 @@ class Mixes:
         sharpened = prices.know_boxes
         shared = [self._replicas_usd(pool, m, prices, shared=True) for m in members] if sharpened else whole
         offers = np.array([m.deployment.offer for m in members])
-        same_offer = offers[:, None] == offers[None, :]
+        asked, share = may_mix(members), sharpened & (offers[:, None] == offers[None, :])
         weight = self.fleet.weight
         fixed = float((pool.fixed_by_slot * weight * prices.usd_factor).sum())
         fixed += sum(prices.team_usd[w] for w in pool.workloads)
@@ -162,15 +164,16 @@ class Mixes:
             outlets = [Outlet(api.usd_per_request, 3600 * weight * prices.usd_factor), *shed] if api else shed
             each_outlet = [o.weight[:, None] * o.usd_per_request[None, :] for o in outlets]
             outlet_usd = np.minimum.reduce(each_outlet) if outlets else None
-            bounds = pair_bounds(pool, members, MemberPrices(whole, outlet_usd), below - fixed) + fixed
-            if sharpened:
-                shared_bounds = pair_bounds(pool, members, MemberPrices(shared, outlet_usd), below - fixed) + fixed
-                bounds = np.where(same_offer, shared_bounds, bounds)
+            bounds = np.full(asked.shape, np.inf)
+            for usd, which in ((whole, asked & ~share), (shared, asked & share)):
+                if which.any():
+                    of = pair_bounds(pool, members, MemberPrices(usd, outlet_usd), below - fixed, which) + fixed
+                    bounds = np.minimum(bounds, of)
             for i, j in zip(*np.nonzero(np.isfinite(bounds)), strict=True):
                 first, second = members[i].deployment.key, members[j].deployment.key
                 key = (pool.key, first, second, api.key if api else None)
                 if key not in self.written and self.fleet.allows_use(pool.workloads, (offers[i], offers[j])):
-                    two, usd = (members[i], members[j]), shared if same_offer[i, j] else whole
+                    two, usd = (members[i], members[j]), shared if share[i, j] else whole
                     found.append(_Mix(key, float(bounds[i, j]), pool, two, (usd[i], usd[j]), api, outlets, fixed))
         return found
 

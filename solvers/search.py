@@ -78,7 +78,7 @@ BRANCH_PROGRAM_FRAC = 0.1
 """share of the time left that the program of a branch may take"""
 LOOK_AGAIN_S = 12.0
 """after which that process is told what the LP knows by now"""
-BRANCHING_TAKES = 1.5
+BRANCHING_TAKES = 0.5
 """times as long as the rows about whole boxes took, that there must be time for before it is worth it"""
 
 
