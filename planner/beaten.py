@@ -9,7 +9,7 @@ first stays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Beaten:
     """those of no use, each with one that beats it"""
     alone: frozenset[int]
     """those of use in a mix only, as another variant beats them by themselves"""
-    replaced_by: dict[int, frozenset[str]]
+    replaced_by: dict[int, frozenset[str]] = field(default_factory=dict)
     """other variants that have one which is no worse in any mix"""
 
 

@@ -176,7 +176,7 @@ class Judge:
                 continue
             alone = v.replica.serves_all and k not in beaten.alone
             fitting = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and o.gpus % v.machine.gpus == 0)
-            better = beaten.replaced_by[k]
+            better = beaten.replaced_by.get(k, frozenset())
             placed = (replace(v, offer_key=key, offer=o, alone=alone, replaced_by=better) for key, o in fitting)
             self.found[group.key].accepted.extend(placed)
 

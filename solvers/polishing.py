@@ -1,8 +1,8 @@
 """A better plan with the same recipes and commitments: how many replicas in which slot, chosen anew for all at once.
 
 Answers of one workload at a time never buy a box that two of them would fill. With the recipes given, the LP with rows
-about whole boxes comes within a percent of the best plan, so the counts near it, and those of the plan, are few enough
-for a mixed-integer program. Work that may wait stays where it is: with it the program would take minutes.
+about whole boxes comes within half a percent of the best plan, so the counts near it, and those of the plan, are few
+enough for a mixed-integer program. Work that may wait stays where it is: with it the program would take minutes.
 """
 
 from __future__ import annotations

@@ -70,6 +70,8 @@ POLISHING_FRAC = 0.5
 """share of that time for counts of the plan that is shaken"""
 BESIDE_SERVINGS = 4_000_000
 """up to which a second process looks for plans: its memory is small, but not that of what it is told"""
+HEAR_AGAIN_S = 0.1
+"""after which it is asked again, where there is nothing else to do"""
 TO_END_S = 0.5
 """that are left for it to end"""
 BOX_FRAC = 0.1
@@ -116,6 +118,8 @@ class Search:
         self.beside: PlansBeside | None = None
         self.looked = -np.inf
         """when the second process was told last what the LP knows"""
+        self.done = False
+        """nothing more can be priced in the time that is left"""
 
     def run(self) -> None:
         """With a second process for plans where that is of use: a time limit, another core, and memory enough."""
@@ -146,7 +150,7 @@ class Search:
             return
         if solution.best is not None and generation.feasible and not (settled or self._enough() or self._late()):
             self._branch(generation)
-        self._hear()
+        self._hear_to_the_end()
         if solution.best is not None:
             left_aside = generation.mixes.not_covered()
             solution.notes += [left_aside] if left_aside else []
@@ -154,7 +158,7 @@ class Search:
             solution.outcome = outcome_of(solution, self.options)
 
     def _late(self, needed_s: float = 0.0) -> bool:
-        return time.monotonic() + needed_s >= self.deadline
+        return self.done or time.monotonic() + needed_s >= self.deadline
 
     def _enough(self) -> bool:
         return self.solution.gap_frac <= self.options.gap_frac
@@ -191,6 +195,13 @@ class Search:
         for plan in self.beside.found() if self.beside is not None else ():
             if limits_are_kept(self.fleet, plan):
                 self._offer(plan)
+
+    def _hear_to_the_end(self) -> None:
+        """Where nothing more can be proved in time, the second process has the rest of it."""
+        self._hear()
+        while self.looked > -np.inf and not self._enough() and time.monotonic() < self.deadline:
+            time.sleep(HEAR_AGAIN_S)
+            self._hear()
 
     def _look_beside(self, generation: ColumnGeneration, generated: Generated) -> None:
         """Tell the second process what the LP knows, with the simplest plan out of it."""
@@ -413,7 +424,7 @@ class Search:
             return state.bound_at_prices >= until or self._ready_to_divide(state)
 
         if late():
-            self.deadline = min(self.deadline, time.monotonic())  # nothing more can be priced
+            self.done = True
             return -np.inf, False
         rounds = branch.rounds
         generated = branch.run(BRANCH_FRAC, enough, late)

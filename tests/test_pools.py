@@ -219,6 +219,20 @@ def test_one_more_quantization_never_costs_more(gpus: str, requests: str) -> Non
     assert usd[2] <= usd[1] * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("requests", ["60k", "900k"])
+@pytest.mark.parametrize("gpus", ["a10g, h100", "a100-80gb, h100", "l4, a10g, l40s"])
+def test_what_is_beaten_is_in_no_optimum(gpus: str, requests: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = OLD_AND_NEW.replace("a100-80gb, h100", gpus).replace("400k", requests)
+    case = case_from_text(text.replace("fp16, fp8", "fp16, fp8, int8, int4-awq"))
+    plan, kept = planner.plan_fleet(case), len(enumerate_candidates(case).accepted["a"])
+    with monkeypatch.context() as patch:
+        patch.setattr(planner.judging, "beaten_variants", lambda *args: Beaten({}, frozenset()))
+        assert len(enumerate_candidates(case).accepted["a"]) > kept
+        of_everything = planner.plan_fleet(case)
+    within = max(plan.gap_frac, of_everything.gap_frac) + 1e-9
+    assert plan.cost_usd_per_month == pytest.approx(of_everything.cost_usd_per_month, rel=within)
+
+
 def test_what_is_of_use_in_a_mix_only_is_mixed() -> None:
     """An A10G has no FP8, and in FP8 an H100 beats itself in FP16; but both together in FP16 cost less than either."""
     text = """
