@@ -70,7 +70,14 @@ def member_of(pool: Pool, d: Deployment) -> Member | None:
         counts = np.unique(np.r_[0, tried])
     carried = staffing.carried_load(counts)
     firm = _firm(pool, d, staffing, load, counts, carried)
-    return Member(d, counts, carried, firm.astype(np.int32), np.searchsorted(counts, needed))
+    return Member(d, counts, carried, _kept_small(firm, d.gpus_per_replica), np.searchsorted(counts, needed))
+
+
+def _kept_small(replicas: np.ndarray, gpus: int) -> np.ndarray:
+    """What is the same in all slots is kept once; GPUs of replicas still fit. Members are a good part of the memory."""
+    kind = np.int16 if int(replicas.max(initial=0)) * gpus < 2**15 else np.int32
+    once = replicas[:1] if replicas.strides[0] == 0 else replicas
+    return np.broadcast_to(once.astype(kind), replicas.shape)
 
 
 def _firm(
