@@ -2,8 +2,8 @@
 
 A candidate or a choice of caching is beaten by one that needs no more of anything, in every way that it may be used.
 A mix is of one model variant, so what may be part of one gives way to another variant only if all that it could be
-mixed with does; two of those that stay are not mixed where one other variant could replace both. Of two equal ones the
-first stays.
+mixed with does; two of those that stay, on two offers, are not mixed where one other variant could replace both. Of two
+equal ones the first stays.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Beaten:
     alone: frozenset[int]
     """those of use in a mix only, as another variant beats them by themselves"""
     replaced_by: dict[int, frozenset[str]] = field(default_factory=dict)
-    """other variants that have one which is no worse in any mix"""
+    """other variants that have one which stays and is no worse in any mix"""
 
 
 def beaten_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Offer]) -> Beaten:
@@ -50,7 +50,8 @@ def beaten_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Off
     serves_all = np.array([c.replica.serves_all for c in found], dtype=bool)
     beaten_alone = np.flatnonzero(_first_of_equals(alone).any(axis=0) & serves_all).tolist()
     by = {k: found[int(np.argmax(beaten_by[:, k]))] for k in beaten}
-    better = _first_of_equals(mixed) & (variant[:, None] != variant)
+    stays = ~np.isin(np.arange(len(found)), beaten)
+    better = _first_of_equals(mixed) & (variant[:, None] != variant) & stays[:, None]
     replaced_by = {k: frozenset(variants[variant[i]] for i in np.flatnonzero(better[:, k])) for k in range(len(found))}
     return Beaten(by, frozenset(beaten_alone) - by.keys(), replaced_by)
 

@@ -201,11 +201,15 @@ class MemberPrices:
 
 
 def may_mix(members: list[Member]) -> np.ndarray:
-    """Whether two members are worth mixing: no other variant could replace both [member, member]."""
+    """Whether two members are worth mixing: no other variant could replace both [member, member].
+
+    On one offer the same deployment may replace both, and that is no mix: these are always worth it.
+    """
     variants = sorted({v for m in members for v in m.deployment.replaced_by})
     by = np.array([[v in m.deployment.replaced_by for v in variants] for m in members], dtype=int)
     worth = by.reshape(len(members), -1) @ by.reshape(len(members), -1).T == 0
-    return np.asarray(worth & ~np.eye(len(members), dtype=bool))
+    offer = np.array([m.deployment.offer for m in members])
+    return np.asarray((worth | (offer[:, None] == offer)) & ~np.eye(len(members), dtype=bool))
 
 
 def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: float, asked: np.ndarray) -> np.ndarray:

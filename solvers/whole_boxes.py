@@ -72,24 +72,24 @@ def parts_of_boxes(
         rounded |= _beyond_commitments(fleet, on, g, v, x, quiet)
         if fleet.offers[g].box == 1:
             continue
-        for kind, of in (("in-use", v.bought), ("firm", v.firm)):
-            has = np.array([sum(x[c] for c in of(fleet, g, t)) for t in range(slots)])
+        has = np.array([[sum(x[c] for c in of(fleet, g, t)) for of in (v.bought, v.firm)] for t in range(slots)])
+        for kind, enough in zip(("in-use", "firm"), has.T, strict=True):
             needed: dict[str, np.ndarray] = {}
             for p in on:
                 boxes = p.sum(boxes_of(fleet, p.path, g, kind))
                 for w in p.path.workloads:
                     needed[w] = needed.get(w, np.zeros(slots)) + boxes
             for w, boxes in needed.items():
-                short = np.flatnonzero(boxes > has + SHORT_OF_A_BOX).tolist()
+                short = np.flatnonzero(boxes > enough + SHORT_OF_A_BOX).tolist()
                 own |= {(kind, w, g, t) for t in short}
-        rounded |= _rounded(fleet, on, g, v, x, quiet)
+        rounded |= _rounded(fleet, on, g, has, quiet)
     return own - fleet.own_boxes, rounded
 
 
-def _rounded(fleet: Fleet, on: list[Picked], g: str, v: Variables, x: np.ndarray, quiet: Quiet) -> dict[Key, Rounded]:
-    """The row of each slot that the LP breaks most."""
+def _rounded(fleet: Fleet, on: list[Picked], g: str, has: np.ndarray, quiet: Quiet) -> dict[Key, Rounded]:
+    """The row of each slot that the LP breaks most; `has` are all instances and those that are not spot [slot, 2]."""
     box, slots = fleet.offers[g].box, len(fleet.slot_hours)
-    spare = np.array([[sum(x[c] for c in of(fleet, g, t)) for of in (v.bought, v.firm)] for t in range(slots)])
+    spare = has.copy()
     shares: dict[str, np.ndarray] = {}
     for p in on:
         gpus, firm = p.path.gpus_on(g), p.path.firm_gpus_on(g)
