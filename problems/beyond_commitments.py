@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from problems.recipes import Recipe
 from problems.rounding_up import PLAIN
@@ -105,7 +106,8 @@ def made_valid_beyond(counts: Counts, can: Counts, box: int, held: int) -> Count
     ahead[0] = 0.0
     raised: Counts = {}
     for w, left in zip(order, behind[1:], strict=True):
-        room = np.array([np.min(left[n:] - ahead[: len(ahead) - n], initial=np.inf) for n in range(len(counts[w]))])
+        later = np.r_[left, np.full(len(counts[w]) - 1, np.inf)]
+        room = (sliding_window_view(later, len(ahead)) - ahead).min(axis=1)
         raised[w] = np.where(can[w], np.maximum(room, counts[w]), -np.inf)
         ahead = _together(ahead, raised[w])
     return {w: _never_falling(own) for w, own in raised.items()}
@@ -115,19 +117,18 @@ def _allowed_before(counts: list[np.ndarray], allowed: np.ndarray) -> list[np.nd
     """What those before a workload may count at most for their GPUs, so that all after them can [workload][GPUs]."""
     behind = [allowed]
     for own in reversed(counts):
-        left = np.full(len(allowed), np.inf)
-        for n in np.flatnonzero(own > -np.inf).tolist():
-            end = len(allowed) - n
-            left[:end] = np.minimum(left[:end], behind[0][n:] - own[n])
+        possible = own > -np.inf
+        later = np.r_[behind[0], np.full(len(own) - 1, np.inf)]
+        left = (sliding_window_view(later, len(own))[:, possible] - own[possible]).min(axis=1)
         behind.insert(0, left)
     return behind
 
 
 def _together(ahead: np.ndarray, own: np.ndarray) -> np.ndarray:
     """The most that workloads count together for their GPUs [GPUs]."""
-    most = np.full(len(ahead), -np.inf)
-    for n in np.flatnonzero(own > -np.inf).tolist():
-        most[n:] = np.maximum(most[n:], ahead[: len(ahead) - n] + own[n])
+    possible = own > -np.inf
+    before = np.r_[np.full(len(own) - 1, -np.inf), ahead]
+    most: np.ndarray = (sliding_window_view(before, len(own))[:, ::-1][:, possible] + own[possible]).max(axis=1)
     return most
 
 

@@ -307,9 +307,9 @@ class ColumnGeneration:
                 if done and (self.sharpening or not sharpen):
                     break
                 self.sharpening |= done
+            self.on_round(self.rounds, self.bound)
             if sharper and self.fleet.limited:
                 self.feasible = None  # the paths at hand may not keep the limits any more
-            self.on_round(self.rounds, self.bound)
         if self.feasible and len(self.priced) < len(self.fleet.recipes):
             self._all_that_pays(model, np.inf)
         self.on_round(self.rounds, self.bound)

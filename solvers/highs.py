@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from math import inf, isinf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from problems.model import Model
+from problems.model import Floats, Model
 from solvers import highs_child
 from solvers.check import verify
 from solvers.child import run_child
@@ -74,6 +75,32 @@ def solve_lp_centrally(model: Model) -> LpSolution:
     reduced_costs = model.cost - model.priced(row_duals)
     seconds = time.perf_counter() - started
     return LpSolution(Status.OPTIMAL, x, model.objective(x), row_duals, reduced_costs, seconds)
+
+
+class WarmLp:
+    """A linear program that is solved again and again while its columns are decided, each time from where it was."""
+
+    def __init__(self, model: Model) -> None:
+        _require_highspy()
+        self._highs = highs_child.load_model(_arrays(model.relaxed()))
+        self._highs.setOptionValue("solver", "ipm")  # from nowhere that is faster, and it leaves a basis behind
+        self._solved = False
+
+    def decide(self, columns: Iterable[int], lower: float, upper: float) -> None:
+        """Bounds of some columns from now on."""
+        for column in columns:
+            self._highs.changeColBounds(column, lower, upper)
+
+    def solve(self) -> Floats | None:
+        """Values of the columns, near enough; None where there are none."""
+        _run_interruptibly(self._highs)
+        if not self._solved:
+            self._highs.setOptionValue("solver", "simplex")
+            self._highs.setOptionValue("presolve", "off")
+            self._solved = True
+        if self._highs.getModelStatus().name != "kOptimal":
+            return None
+        return np.array(self._highs.getSolution().col_value, dtype=float)
 
 
 def _run_interruptibly(highs: Any) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from problems.deferring import cheapest_counts, least_usd
 from problems.fleet import HOURS_PER_MONTH, Fleet
-from problems.purchase import Purchase, cheapest_purchase, hourly_usd, starting_usd_per_h
+from problems.purchase import Purchase, cheapest_purchase, hourly_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
 from problems.side_by_side import SideBySide
 from solvers.incumbent import WAITING_WAYS, Incumbent, complete, in_order, incumbent_of
@@ -73,11 +73,21 @@ def put_back(
 
     Costs count as much as `weights` say, one for each way; commitments may be given. None where a limit forbids it.
     """
+    stay = tuple(path for path in plan.paths if not any(path is one for one in leave))
+    return put_in(fleet, replace(plan, paths=stay), [path.workloads for path in leave], reserved, weights)
+
+
+def put_in(
+    fleet: Fleet,
+    plan: Incumbent,
+    groups: list[tuple[str, ...]],
+    reserved: dict[str, int],
+    weights: Callable[[int], np.ndarray] = np.ones,
+) -> Incumbent | None:
+    """A plan of some workloads with those that are missing, one group after the other."""
     state = _Plan(fleet, plan, reserved)
-    for path in leave:
-        state.remove(path)
-    for path in leave:
-        ways = state.by_cost(path.workloads)
+    for workloads in groups:
+        ways = state.by_cost(workloads)
         if not ways:
             return None
         costs = np.array([usd for usd, _ in ways]) * weights(len(ways))
@@ -242,6 +252,8 @@ class _Plan:
         for recipe in fleet.recipes_for.get(workloads, ()):
             if recipe.deferral is not None:
                 cost = self._cost_beside(SideBySide((recipe,)))
+                if not np.isfinite(cost[recipe.first_of_each_slot(cost)]).all():
+                    continue  # limits leave it no way
                 waiting.append((least_usd(recipe, cost, fleet.weight) + team * recipe.self_hosted, recipe, cost))
         least = min((usd for usd, _ in found), default=below)
         for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[: self.waiting_ways]:
@@ -258,7 +270,10 @@ class _Plan:
             t, offer = several.slot[at], self.fleet.offers[g]
             held = sum(self.bought[g].reserved.values()) if g in self.bought else 0
             now = hourly_usd(offer, held, self.gpus[g], self.firm[g])
-            usd[at] += hourly_usd(offer, held, self.gpus[g][t] + gpus, self.firm[g][t] + firm) - now[t]
+            on_demand, spot, then = hourly_purchase(offer, held, self.gpus[g][t] + gpus, self.firm[g][t] + firm)
+            if offer.max_instances is not None:
+                then = np.where(held + on_demand + spot > offer.max_instances, np.inf, then)
+            usd[at] += then - now[t]
         return usd * self.fleet.weight[several.slot]
 
     def _accept(self, replaced: list[Recipe], chosen: list[Recipe]) -> bool:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from problems.fleet import Fleet
 from problems.recipes import Recipe
+from solvers.diving import dived
 from solvers.improving import improved, with_fewer_offers
 from solvers.incumbent import Incumbent
 from solvers.polishing import polished
@@ -26,7 +27,7 @@ from solvers.shaking import scattered, shaken
 from solvers.solve import SolverName
 
 ROUNDING_S = 5.0
-SHAKING_S, POLISHING_S = 5.0, 8.0
+SHAKING_S, POLISHING_S = 5.0, 10.0
 """each time that it has its turn"""
 WORTH_FRAC = 1e-3
 """of its cost that a plan must gain in its turn"""
@@ -40,7 +41,9 @@ class Task:
     """with the servings that are worth a look"""
     plans: tuple[Incumbent, ...]
     paths: tuple[Recipe, ...]
-    """out of the LP"""
+    """out of the LP, whole"""
+    held: tuple[Recipe, ...]
+    """what the LP holds, with all servings"""
     solver: SolverName
     seconds: float
 
@@ -48,9 +51,10 @@ class Task:
 def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator[int]) -> Iterator[Incumbent]:
     """Whatever is found on the way, good or not, until a new task comes or time is up.
 
-    A program over the LP's paths first, unless a better plan is known than such a program finds. Then the best plan
-    that still gains has its turn; when none gains any more, the best of all is scattered, and it begins again. No
-    two turns draw the same, whatever task they belong to.
+    A program over the LP's paths first, unless a better plan is known than such a program finds. Then, turn by turn,
+    the best plan that still gains is shaken, or its counts are chosen anew, and where the LP knows of whole boxes
+    every other turn is a dive. When no plan gains any more, the best of all is scattered, and it begins again. No two
+    turns draw the same, whatever task they belong to.
     """
     until = time.monotonic() + task.seconds
     starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
@@ -63,9 +67,15 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
         starts = [_shaken(task, start, until, next(turns)) for start in starts]
         yield min(starts, key=_cost)
     stalled: list[Incumbent] = []
+    dives = count()
     for turn in turns:
         if newest.waits or time.monotonic() >= until:
             return
+        if task.fleet.rounded and turn % 2 == 0:
+            plan = _dived(task, until, turn if next(dives) else 0)
+            starts += [] if plan is None else [plan]
+            yield from starts[-1:]
+            continue
         if not starts:
             starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]
         before = starts.pop(starts.index(min(starts, key=_cost)))
@@ -76,6 +86,11 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
             yield after
         gains = after.objective < (1 - WORTH_FRAC) * before.objective
         (starts if gains else stalled).append(after)
+
+
+def _dived(task: Task, until: float, seed: int) -> Incumbent | None:
+    plan = dived(task.fleet, task.held, until, seed)
+    return _polished(task, plan, until) if plan is not None else None
 
 
 def _cost(plan: Incumbent) -> float:

@@ -2,7 +2,8 @@
 
 Answers of one workload at a time never buy a box that two of them would fill. With the recipes given, the LP with rows
 about whole boxes comes within half a percent of the best plan, so the counts near it, and those of the plan, are few
-enough for a mixed-integer program. Work that may wait stays where it is: with it the program would take minutes.
+enough for a mixed-integer program. Together with work that may wait it would take minutes: first that work stays where
+it is, then all the others do.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ SHARPENED = 4
 """times that rows about whole boxes are added"""
 NEAR = 2.0
 """replicas by which a count may differ from what the LP has in a slot"""
+AROUND = 4.0
+"""replicas by which a count of work that may wait may differ from the plan's"""
+MOST_WAITING_S = 3.0
+"""for counts of work that may wait: the program finds soon what it finds"""
 NEAR_FRAC = 1e-3
 """of the cost, between the plan and the bound of the program over these counts"""
 MOST_NODES = 5_000
@@ -30,8 +35,20 @@ MOST_NODES = 5_000
 
 def polished(fleet: Fleet, plan: Incumbent, solver: SolverName, until: float) -> Incumbent:
     """The best plan of these recipes and commitments to large boxes near what the LP says of them, or the plan."""
-    recipe_of = {recipe.key: recipe for recipe in fleet.recipes if recipe.deferral is None}
-    own = tuple(recipe_of.get(path.key, path) for path in plan.paths)
+    recipe_of = {recipe.key: recipe for recipe in fleet.recipes}
+    waits = {path.key for path in plan.paths if fleet.pools[path.pool].window is not None}
+    plan = _chosen_anew(fleet, plan, {key: r for key, r in recipe_of.items() if r.deferral is None}, solver, until)
+    waiting = {key: r for key, r in recipe_of.items() if key in waits and r.deferral is not None}
+    until = min(until, time.monotonic() + MOST_WAITING_S)
+    return _chosen_anew(fleet, plan, waiting, solver, until) if waiting and time.monotonic() < until else plan
+
+
+def _chosen_anew(
+    fleet: Fleet, plan: Incumbent, recipe_of: dict[tuple, Recipe], solver: SolverName, until: float
+) -> Incumbent:
+    """The same plan with other counts of some recipes, where that saves anything."""
+    paths = {path.key: path for path in plan.paths}
+    own = tuple(_around(recipe_of[key], path) if key in recipe_of else path for key, path in paths.items())
     held: dict[tuple[str, str], tuple[int, int | None]] = {
         (g, term): (plan.purchases[g].reserved.get(term, 0),) * 2
         for g in plan.purchases
@@ -39,11 +56,10 @@ def polished(fleet: Fleet, plan: Incumbent, solver: SolverName, until: float) ->
         for term in fleet.offers[g].reserved_usd_per_h
     }
     given = replace(fleet, recipes=own, held=held)
-    picked = _in_the_lp(given, until)
-    if picked is None:
+    by_the_lp = sharpened(given, until)
+    if by_the_lp is None:
         return plan
-    paths = {path.key: path for path in plan.paths}
-    counts = tuple(_near(p, paths[p.path.key]) for p in picked)
+    counts = tuple(near_counts(p.path, p.means, NEAR, paths[p.path.key]) for p in by_the_lp[1])
     near = replace(given, recipes=counts, own_boxes=frozenset(), rounded={})
     model, v = master(near)
     result = solve_mip(
@@ -60,11 +76,18 @@ def polished(fleet: Fleet, plan: Incumbent, solver: SolverName, until: float) ->
     return min(plan, found, key=lambda incumbent: incumbent.objective)
 
 
-def _in_the_lp(fleet: Fleet, until: float) -> list[Picked] | None:
-    """What the LP picks of each recipe, after some rounds of rows about whole boxes."""
+def _around(recipe: Recipe, path: Recipe) -> Recipe:
+    """A recipe with all counts; of work that may wait with those around the path's, else the LP would take long."""
+    if recipe.deferral is None:
+        return recipe
+    return near_counts(recipe, [use.replicas for use in path.uses], AROUND, path)
+
+
+def sharpened(fleet: Fleet, until: float, times: int = SHARPENED) -> tuple[Fleet, list[Picked]] | None:
+    """The fleet with rows about whole boxes that its LP breaks, so many times, and what that picks of each recipe."""
     quiet: Quiet = {}
     picked: list[Picked] | None = None
-    for _ in range(1 + SHARPENED):
+    for _ in range(1 + times):
         if time.monotonic() >= until:
             break
         model, v = master(fleet)
@@ -76,16 +99,14 @@ def _in_the_lp(fleet: Fleet, until: float) -> list[Picked] | None:
         if not own and not rounded:
             break
         fleet = fleet.with_whole_boxes(own, rounded)
-    return picked
+    return (fleet, picked) if picked is not None else None
 
 
-def _near(picked: Picked, path: Recipe) -> Recipe:
-    """A recipe with the counts near those of the LP, and those of a path; with all where a slot has neither."""
-    recipe = picked.path
+def near_counts(recipe: Recipe, means: list[np.ndarray], replicas: float, path: Recipe | None = None) -> Recipe:
+    """A recipe with the counts near some means [slot], and those of a path; with all where a slot has neither."""
     keep = np.ones(recipe.servings, dtype=bool)
-    for use, planned in zip(recipe.uses, path.uses, strict=True):
-        mean = picked.mean(use.replicas)
-        near = np.abs(use.replicas - mean[recipe.slot]) <= NEAR * len(recipe.uses)
-        keep &= near | (use.replicas == planned.replicas[recipe.slot])
-    left = np.bincount(recipe.slot[keep], minlength=len(path.slot))
+    for k, (use, mean) in enumerate(zip(recipe.uses, means, strict=True)):
+        near = np.abs(use.replicas - mean[recipe.slot]) <= replicas * len(recipe.uses)
+        keep &= near if path is None else near | (use.replicas == path.uses[k].replicas[recipe.slot])
+    left = np.bincount(recipe.slot[keep], minlength=int(recipe.slot.max()) + 1)
     return recipe.only(keep | (left[recipe.slot] == 0))

@@ -80,6 +80,8 @@ BRANCH_PROGRAM_FRAC = 0.1
 """share of the time left that the program of a branch may take"""
 LOOK_AGAIN_S = 12.0
 """after which that process is told what the LP knows by now"""
+LOOK_INTO_BRANCH_S = 6.0
+"""after which it is told what the LP of a branch knows"""
 BRANCHING_TAKES = 0.5
 """times as long as the rows about whole boxes took, that there must be time for before it is worth it"""
 
@@ -213,8 +215,10 @@ class Search:
             self._offer(improved(generated.fleet, first, self._until(FIRST_FRAC)) if first is not None else None)
         if self.solution.best is not None:
             near = worth_shaking(generated.fleet, generated.priced, self.solution.best)
+            near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
             plans, left = (self.solution.best,), self.deadline - time.monotonic()
-            self.beside.look(Task(near, plans, near_paths(generation), self.options.solver, left))
+            held = tuple(generation.paths.held)
+            self.beside.look(Task(near, plans, near_paths(generation), held, self.options.solver, left))
         self.looked = time.monotonic()
 
     def _close_in(self, generation: ColumnGeneration) -> bool:
@@ -435,6 +439,8 @@ class Search:
             return generated.bound, False
         first = heaviest_paths(generated.fleet, generated) if generated.feasible else None
         self._offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
+        if self.looked > -np.inf and time.monotonic() > self.looked + LOOK_INTO_BRANCH_S and generated.feasible:
+            self._look_beside(branch, generated)
         if count_possible(branch, self.solution, MOST_SERVINGS) > MOST_SERVINGS:
             return generated.bound, True
         generated = branch.with_mixes_within(self.solution.objective)

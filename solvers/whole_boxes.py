@@ -48,6 +48,11 @@ class Picked:
     def mean(self, values: np.ndarray) -> np.ndarray:
         return self.sum(values) / max(self.weight, 1e-300)
 
+    @property
+    def means(self) -> list[np.ndarray]:
+        """replicas of each use [slot]"""
+        return [self.mean(use.replicas) for use in self.path.uses]
+
 
 def picked_of(v: Variables, x: np.ndarray, r: int, path: Recipe) -> Picked:
     """Path r of a program in its solution."""

@@ -16,7 +16,7 @@ from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 from solvers.improving import improved
 from solvers.incumbent import each_by_itself, limits_are_kept
-from solvers.polishing import _near, polished
+from solvers.polishing import near_counts, polished
 from solvers.whole_boxes import Picked
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
@@ -61,6 +61,21 @@ def test_a_box_is_bought_that_pays_for_two_and_not_for_one() -> None:
     assert polished(hosted, apart, "cbc", soon()).objective == pytest.approx(9 * 730)
 
 
+def test_work_that_may_wait_is_done_elsewhere_where_that_saves() -> None:
+    """Its best answer beside the others is greedy; all its counts at once are not."""
+    case = case_of(1024)
+    first = each_by_itself(case.fleet)
+    assert first is not None
+    answered = improved(case.fleet, first)
+    better = polished(case.fleet, answered, "cbc", soon())
+    check_plan(case, better)
+    others = [p for p in answered.paths if case.fleet.pools[p.pool].window is None]
+    assert [p.footprint for p in better.paths if case.fleet.pools[p.pool].window is None] == [
+        p.footprint for p in others
+    ]
+    assert better.objective < 0.9 * answered.objective
+
+
 def test_without_time_the_plan_stays_as_it_is() -> None:
     fleet = shared_box().fleet
     plan = each_by_itself(fleet)
@@ -79,4 +94,4 @@ def test_no_slot_is_left_without_a_serving(seed: int) -> None:
         picked = Picked(recipe, 1.0, np.zeros(recipe.servings))
         nowhere = replace(picked, shares=np.full(recipe.servings, 1000.0))
         for p in (picked, nowhere):
-            assert set(_near(p, far).slot.tolist()) == set(recipe.slot.tolist())
+            assert set(near_counts(recipe, p.means, 2.0, far).slot.tolist()) == set(recipe.slot.tolist())

@@ -1,5 +1,6 @@
 """Both solvers against enumeration, the checker against broken points, prices against the optimum."""
 
+import dataclasses
 import itertools
 from math import inf
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from problems.model import Column, Model, Row, build_model
 from solvers.check import dual_bound, verify
 from solvers.result import Solution, Status, StoppedBy, cost_scale
-from solvers.solve import SolverName, checked_point, solve_lp, solve_mip
+from solvers.solve import SolverName, WarmLp, checked_point, solve_lp, solve_mip
 
 BOTH: list[SolverName] = ["cbc", "highs"]
 both = pytest.mark.parametrize("solver", BOTH)
@@ -117,6 +118,34 @@ def test_prices_never_prove_more_than_the_optimum(case: tuple[Model, list[float]
     slack = 1e-6 * max(1.0, abs(lp.objective))
     assert dual_bound(model, np.array(prices)) <= lp.objective + slack
     assert dual_bound(model, lp.row_duals) == pytest.approx(lp.objective, abs=slack)
+
+
+@given(case=boxed_linear_programs(), values=st.lists(st.integers(-2, 2), min_size=1, max_size=5))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_decided_step_by_step_a_program_ends_as_if_it_had_been_so_from_the_start(
+    case: tuple[Model, list[float]], values: list[int]
+) -> None:
+    model, warm = case[0], WarmLp(case[0])
+    lower, upper = model.lower.copy(), model.upper.copy()
+    for step in range(-1, min(len(values), model.n_columns)):
+        if step >= 0:
+            lower[step] = upper[step] = values[step]
+            warm.decide([step], values[step], values[step])
+        anew = solve_lp(dataclasses.replace(model, lower=lower.copy(), upper=upper.copy()))
+        x = warm.solve()
+        assert (x is None) == (anew.status is not Status.OPTIMAL)
+        if x is not None:
+            assert model.objective(x) == pytest.approx(anew.objective, rel=1e-6, abs=1e-6)
+
+
+def test_what_was_decided_can_be_taken_back() -> None:
+    model = build_model([Column(("x",), 1.0, 0, 4)], [Row(("r",), [(0, 1.0)], ">=", 3.0)])
+    lp = WarmLp(model)
+    assert lp.solve() == pytest.approx([3.0])
+    lp.decide([0], 0.0, 2.0)
+    assert lp.solve() is None
+    lp.decide([0], 0.0, 4.0)
+    assert lp.solve() == pytest.approx([3.0])
 
 
 def test_duals_are_the_price_of_the_right_hand_side() -> None:

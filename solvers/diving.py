@@ -1,0 +1,215 @@
+"""A plan out of the LP by diving: what it leans on most is decided, and it is solved again, until all is decided.
+
+First one recipe for each workload, then commitments to large boxes, then how many replicas in which slot: with rows
+about whole boxes the LP says well what each decision costs, and after a few changes it is solved again in milliseconds
+where simplex goes on from where it was. Work that may wait comes last: it fills the boxes that the others leave open,
+what needs most GPUs first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from problems.fleet import Fleet, Variables, master
+from problems.purchase import Purchase, cheapest_purchase
+from problems.recipes import Recipe, joined
+from solvers.improving import improved, put_in
+from solvers.incumbent import Incumbent, in_order, usage
+from solvers.polishing import near_counts, sharpened
+from solvers.solve import WarmLp
+from solvers.whole_boxes import Picked, picked_of
+
+NOISE = 0.3
+"""by which shares of recipes, and commitments, differ from what they are, in all dives but the first"""
+DECIDED = 0.999
+"""share from which on a recipe is as good as chosen"""
+NOTHING = 1e-4
+"""share up to which a recipe is not in the LP"""
+RATHER_MORE = 0.2
+"""of a commitment: whole counts need more than the LP says, and what is held has room for them"""
+NEAR = 3.0
+"""replicas by which a count may differ from what the LP has in a slot"""
+SURE, AT_ONCE_FRAC = 0.9, 0.2
+"""share from which on a count is decided, and of those that are left how many are at a time"""
+SHARPENED = 1
+"""times that rows about whole boxes are added once recipes are chosen"""
+Held = dict[tuple[str, str], tuple[int, int | None]]
+
+
+def dived(fleet: Fleet, paths: tuple[Recipe, ...], until: float, seed: int = 0) -> Incumbent | None:
+    """The plan at the end of a dive from the LP over these paths; None where limits or time do not let it end.
+
+    With the seed 0 always the largest share is taken, else nearly the largest.
+    """
+    decided = _recipes_and_commitments(replace(fleet, recipes=paths), until, seed)
+    if decided is None:
+        return None
+    given = replace(fleet, recipes=tuple(_around(fleet, decided.picked)), held=fleet.held | decided.held)
+    by_the_lp = sharpened(given, until, SHARPENED)
+    if by_the_lp is None:
+        return None
+    given, picked = by_the_lp
+    others = _counts(given, until)
+    if others is None:
+        return None
+    waiting = sorted((p for p in picked if p.path.deferral is not None), key=_gpus, reverse=True)
+    reserved = {g: sum(n for (own, _), (n, _) in decided.held.items() if own == g) for g, _ in decided.held}
+    plan = put_in(fleet, others, [p.path.workloads for p in waiting], reserved)
+    if plan is None:
+        return None
+    return improved(fleet, improved(fleet, plan, until, reserved), until)
+
+
+def _around(fleet: Fleet, picked: list[Picked]) -> Iterator[Recipe]:
+    """The recipes that are picked with all counts near those of the LP; work that may wait may also rest."""
+    known = {recipe.key: recipe for recipe in fleet.recipes}
+    for p in picked:
+        recipe = known.get(p.path.key, p.path)
+        near = near_counts(recipe, p.means, NEAR)
+        if recipe.deferral is not None:
+            near = joined(near, recipe.only(recipe.uses[0].replicas == 0))
+        yield near
+
+
+def _gpus(picked: Picked) -> float:
+    return float(sum(picked.sum(use.gpus).sum() for use in picked.path.uses))
+
+
+@dataclass(frozen=True, eq=False)
+class _Decided:
+    picked: list[Picked]
+    held: Held
+
+
+def _recipes_and_commitments(fleet: Fleet, until: float, seed: int) -> _Decided | None:
+    """One recipe for every workload, and whole commitments to large boxes."""
+    model, v = master(fleet)
+    lp = WarmLp(model)
+    drawn, noise = np.random.default_rng(seed), NOISE if seed else 0.0
+    keys = _recipes(fleet, v, lp, until, drawn, noise)
+    if keys is None:
+        return None
+    x = lp.solve()
+    held, x = _commitments(fleet, v, lp, x, until, drawn, noise)
+    if x is None:
+        return None
+    picked = [picked_of(v, x, r, path) for r, path in enumerate(fleet.recipes) if path.key in keys]
+    return _Decided([max((p for p in picked if p.path.key == key), key=lambda p: p.weight) for key in keys], held)
+
+
+def _recipes(
+    fleet: Fleet, v: Variables, lp: WarmLp, until: float, drawn: np.random.Generator, noise: float
+) -> list[tuple] | None:
+    """The keys of the recipes."""
+    columns: dict[tuple, list[int]] = {}
+    """by the key of a recipe, which may be there with several of its servings"""
+    path_of: dict[tuple, Recipe] = {}
+    for r, path in enumerate(fleet.recipes):
+        columns.setdefault(path.key, []).append(v.pick[r])
+        path_of[path.key] = path
+    chosen: list[tuple] = []
+    left = dict.fromkeys(columns)
+    x = lp.solve()
+    while x is not None and time.monotonic() < until:
+        share = {key: float(x[columns[key]].sum()) for key in left}
+        open_ones = {key: s for key, s in share.items() if s > NOTHING}
+        if not open_ones:
+            break
+        ranked = sorted(open_ones, key=lambda key: (open_ones[key] * (1 + noise * drawn.standard_normal()), str(key)))
+        sure = [key for key, s in open_ones.items() if s > DECIDED]
+        others: dict[tuple, None] = {}
+        for key in sure or ranked[-1:]:
+            served = set(path_of[key].workloads)
+            others |= dict.fromkeys(o for o in left if o != key and served & set(path_of[o].workloads))
+        lp.decide([c for key in others for c in columns[key]], 0.0, 0.0)
+        then = x if sure and not any(share[o] > NOTHING for o in others) else lp.solve()
+        if then is None and not sure:  # a limit forbids it
+            lp.decide([c for key in others for c in columns[key]], 0.0, 1.0)
+            lp.decide(columns[ranked[-1]], 0.0, 0.0)
+            del left[ranked[-1]]
+            x = lp.solve()
+            continue
+        x = then
+        chosen += sure or ranked[-1:]
+        left = dict.fromkeys(key for key in left if key not in others and key not in chosen)
+    all_served = [w for key in chosen for w in path_of[key].workloads]
+    return chosen if sorted(all_served) == sorted(fleet.workloads) else None
+
+
+def _commitments(
+    fleet: Fleet,
+    v: Variables,
+    lp: WarmLp,
+    x: np.ndarray | None,
+    until: float,
+    drawn: np.random.Generator,
+    noise: float,
+) -> tuple[Held, np.ndarray | None]:
+    """To about the nearest whole number, the surest first, or another where a limit forbids it; the LP then, if any."""
+    large = {key: c for key, c in v.reserved.items() if fleet.offers[key[0]].box > 1}
+    held: Held = {}
+    while x is not None and len(held) < len(large):
+        boxes = {key: float(x[c]) for key, c in large.items() if key not in held}
+        key = min(boxes, key=lambda key: (abs(boxes[key] - round(boxes[key])), key))
+        near = max(0, round(boxes[key] + RATHER_MORE + noise * drawn.standard_normal()))
+        for whole in (near, near + 1, near - 1):
+            lp.decide([large[key]], float(whole), float(whole))
+            x = lp.solve() if whole >= 0 and time.monotonic() < until else None
+            if x is not None:
+                held[key] = (whole, whole)
+                break
+    return held, x
+
+
+def _counts(fleet: Fleet, until: float) -> Incumbent | None:
+    """A plan of the workloads that cannot wait, with the counts of a dive; boxes are bought for them alone."""
+    model, v = master(fleet)
+    lp = WarmLp(model)
+    ways: dict[tuple[int, int], list[int]] = {}
+    """(recipe, slot) -> its servings, where there is a choice"""
+    for (r, i), column in v.serve.items():
+        if fleet.recipes[r].deferral is None:
+            ways.setdefault((r, int(fleet.recipes[r].slot[i])), []).append(column)
+    x = lp.solve()
+    left, at_once = dict.fromkeys(ways), AT_ONCE_FRAC
+    while left and x is not None and time.monotonic() < until:
+        largest = {key: float(x[ways[key]].max()) for key in left}
+        ranked = sorted(left, key=lambda key: (-largest[key], key))
+        sure = sum(share > SURE for share in largest.values()) if at_once == AT_ONCE_FRAC else 0
+        now = ranked[: max(1, sure, int(at_once * len(ranked)))]
+        best = {key: ways[key][int(np.argmax(x[ways[key]]))] for key in now}
+        rest = [c for key in now for c in ways[key] if c != best[key]]
+        lp.decide(rest, 0.0, 0.0)
+        then = lp.solve()
+        if then is not None:
+            x, left, at_once = then, {key: None for key in left if key not in best}, min(AT_ONCE_FRAC, 2 * at_once)
+            continue
+        lp.decide(rest, 0.0, 1.0)  # limits forbid it: fewer at a time, and none of that kind where it is only one
+        at_once /= 4
+        if len(now) == 1:
+            lp.decide(best.values(), 0.0, 0.0)
+            ways[now[0]].remove(best[now[0]])
+            x = lp.solve() if ways[now[0]] else None
+    if left or x is None:
+        return None
+    paths = in_order(fleet, _paths(fleet, v, x))
+    return Incumbent(paths, _purchases(fleet, paths), 0.0)
+
+
+def _purchases(fleet: Fleet, paths: tuple[Recipe, ...]) -> dict[str, Purchase]:
+    """What is cheapest for some paths, whatever the limits."""
+    bought = {
+        g: cheapest_purchase(fleet, g, *usage(fleet, paths, g)) for g in sorted({g for p in paths for g in p.offers})
+    }
+    return {g: purchase for g, purchase in bought.items() if purchase is not None}
+
+
+def _paths(fleet: Fleet, v: Variables, x: np.ndarray) -> Iterator[Recipe]:
+    for r, recipe in enumerate(fleet.recipes):
+        if recipe.deferral is None:
+            share = np.array([x[v.serving(r, i)] for i in range(recipe.servings)])
+            yield recipe.only(recipe.first_of_each_slot(-share))

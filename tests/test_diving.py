@@ -1,0 +1,95 @@
+"""Plans at the end of a dive: every rule is kept, none is cheaper than the cheapest, and shared boxes are found."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracle.cases import case_of, truth_of
+from oracle.plans import check_plan
+from test_shaking import two_boxes
+
+from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
+from solvers.diving import dived
+from solvers.incumbent import Incumbent, limits_are_kept
+
+SEEDS = [*range(300, 310), *range(1000, 1040)]
+
+
+def soon() -> float:
+    return time.monotonic() + 20
+
+
+def priced(fleet) -> ColumnGeneration:  # type: ignore[no-untyped-def]
+    generation = ColumnGeneration(fleet, lambda n, bound: None)
+    generation.run(CONVERGED_FRAC)
+    return generation
+
+
+def dives_of(seed: int) -> list[Incumbent]:
+    """Out of the LP of a case: the one that takes the largest share, and some others."""
+    generation = priced(case_of(seed).fleet)
+    if not generation.feasible:
+        return []
+    held = tuple(generation.paths.held)
+    plans = [dived(generation.fleet, held, soon(), n) for n in range(3)]
+    return [plan for plan in plans if plan is not None]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_dives_keep_every_rule_and_are_never_cheaper_than_the_cheapest(seed: int) -> None:
+    case = case_of(seed)
+    for plan in dives_of(seed):
+        assert limits_are_kept(case.fleet, plan)
+        check_plan(case, plan)
+        if seed >= 1000:
+            assert plan.objective >= truth_of(seed).objective * (1 - 1e-7)
+
+
+def test_nearly_all_of_them_end_and_many_at_the_cheapest_plan() -> None:
+    ended = [seed for seed in SEEDS if dives_of(seed)]
+    possible = [seed for seed in SEEDS if priced(case_of(seed).fleet).feasible]
+    assert len(ended) >= 0.8 * len(possible)
+    known = [seed for seed in ended if seed >= 1000]
+    best = [
+        seed
+        for seed in known
+        if min(plan.objective for plan in dives_of(seed)) <= truth_of(seed).objective * (1 + 1e-6)
+    ]
+    assert len(best) >= 0.5 * len(known)
+
+
+def test_a_box_is_found_that_two_workloads_fill() -> None:
+    """No single change leads there from single GPUs (tests/test_shaking.py)."""
+    generation = priced(two_boxes().fleet)
+    plan = dived(generation.fleet, tuple(generation.paths.held), soon())
+    assert plan is not None
+    assert plan.objective == pytest.approx(6 * 730)
+
+
+def test_commitments_that_are_decided_stay_so() -> None:
+    fleet = replace(two_boxes().fleet, held={("better", "reserved-1y"): (0, 0)})
+    generation = priced(fleet)
+    plan = dived(generation.fleet, tuple(generation.paths.held), soon())
+    assert plan is not None
+    assert plan.objective == pytest.approx(7 * 730)
+
+
+def test_the_same_draw_leads_to_the_same_plan() -> None:
+    generation = priced(case_of(1012).fleet)
+    held = tuple(generation.paths.held)
+    for n in range(3):
+        one, other = (dived(generation.fleet, held, soon(), n) for _ in range(2))
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert one.objective == other.objective
+            assert all(
+                np.array_equal(a.slot, b.slot) and a.key == b.key for a, b in zip(one.paths, other.paths, strict=True)
+            )
+
+
+def test_late_is_late() -> None:
+    generation = priced(two_boxes().fleet)
+    assert dived(generation.fleet, tuple(generation.paths.held), time.monotonic() - 1) is None
