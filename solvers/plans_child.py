@@ -27,8 +27,12 @@ from solvers.shaking import scattered, shaken
 from solvers.solve import SolverName
 
 ROUNDING_S = 5.0
-SHAKING_S, POLISHING_S = 5.0, 10.0
+SHAKING_S, POLISHING_S = 3.0, 8.0
 """each time that it has its turn"""
+SHAKE_EVERY = 3
+"""turns, where the others are dives"""
+PROMISING_FRAC = 0.01
+"""above the best plan, up to which the counts of one at the end of a dive are chosen anew"""
 WORTH_FRAC = 1e-3
 """of its cost that a plan must gain in its turn"""
 
@@ -52,8 +56,8 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
     """Whatever is found on the way, good or not, until a new task comes or time is up.
 
     A program over the LP's paths first, unless a better plan is known than such a program finds. Then, turn by turn,
-    the best plan that still gains is shaken, or its counts are chosen anew, and where the LP knows of whole boxes
-    every other turn is a dive. When no plan gains any more, the best of all is scattered, and it begins again. No two
+    the best plan that still gains is shaken, or its counts are chosen anew; where the LP knows of whole boxes, most
+    turns are dives. When no plan gains any more, the best of all is scattered, and it begins again. No two
     turns draw the same, whatever task they belong to.
     """
     until = time.monotonic() + task.seconds
@@ -71,10 +75,12 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
     for turn in turns:
         if newest.waits or time.monotonic() >= until:
             return
-        if task.fleet.rounded and turn % 2 == 0:
-            plan = _dived(task, until, turn if next(dives) else 0)
-            starts += [] if plan is None else [plan]
-            yield from starts[-1:]
+        if task.fleet.rounded and turn % SHAKE_EVERY:
+            plan = dived(task.fleet, task.held, until, turn if next(dives) else 0)
+            best = min(starts + stalled, key=_cost)
+            if plan is not None and plan.objective <= (1 + PROMISING_FRAC) * best.objective:
+                starts.append(_polished(task, plan, until))
+                yield starts[-1]
             continue
         if not starts:
             starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]
@@ -86,11 +92,6 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
             yield after
         gains = after.objective < (1 - WORTH_FRAC) * before.objective
         (starts if gains else stalled).append(after)
-
-
-def _dived(task: Task, until: float, seed: int) -> Incumbent | None:
-    plan = dived(task.fleet, task.held, until, seed)
-    return _polished(task, plan, until) if plan is not None else None
 
 
 def _cost(plan: Incumbent) -> float:
