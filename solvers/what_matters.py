@@ -23,26 +23,33 @@ MOST_SERVINGS = 12_000
 
 def without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
     """Recipes without servings that alone would break a quota, or need firm GPUs that nobody sells."""
+    slots = len(fleet.slot_hours)
     for recipe in fleet.recipes:
+        if not all(fleet.offers[g].for_sale for g in recipe.offers):
+            continue
         allowed = np.ones(recipe.servings, dtype=bool)
         for g in recipe.offers:
             offer = fleet.offers[g]
             most = fleet.max_gpus.get(offer.gpu, np.inf)
             if offer.max_instances is not None:
                 most = min(most, offer.max_instances * offer.box)
-            allowed &= recipe.gpus_on(g) <= most
+            if most < np.inf:
+                allowed &= recipe.gpus_on(g) <= most
             if offer.on_demand_usd_per_h is None and not offer.reserved_usd_per_h:
                 at_best = recipe.at_best if recipe.deferral is not None else recipe
                 allowed &= at_best.firm_gpus_on(g) == 0
-        if not all(fleet.offers[g].for_sale for g in recipe.offers):
-            continue
-        if len(np.unique(recipe.slot[allowed])) < len(fleet.slot_hours):
+        if not np.bincount(recipe.slot[allowed], minlength=slots).all():
             continue
         left, deferral = recipe, recipe.deferral
         if not allowed.all():
             left = recipe.only(allowed)
             left = left if deferral is not None else replace(left, between=recipe.between)
-        if deferral is None or allowed.all() or work_moved(deferral, _largest_load(left)) is not None:
+        if (
+            deferral is None
+            or deferral.api_usd_per_load_h is not None
+            or allowed.all()
+            or work_moved(deferral, _largest_load(left)) is not None
+        ):
             yield left
 
 
