@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from problems.fleet import Fleet, Variables, master
-from problems.purchase import Purchase, cheapest_purchase
 from problems.recipes import Recipe, joined
 from solvers.improving import improved, put_in
-from solvers.incumbent import Incumbent, in_order, usage
+from solvers.incumbent import Incumbent, in_order, purchases_for
 from solvers.polishing import near_counts, sharpened
 from solvers.solve import WarmLp
 from solvers.whole_boxes import Picked, picked_of
@@ -197,15 +196,8 @@ def _counts(fleet: Fleet, until: float) -> Incumbent | None:
     if left or x is None:
         return None
     paths = in_order(fleet, _paths(fleet, v, x))
-    return Incumbent(paths, _purchases(fleet, paths), 0.0)
-
-
-def _purchases(fleet: Fleet, paths: tuple[Recipe, ...]) -> dict[str, Purchase]:
-    """What is cheapest for some paths, whatever the limits."""
-    bought = {
-        g: cheapest_purchase(fleet, g, *usage(fleet, paths, g)) for g in sorted({g for p in paths for g in p.offers})
-    }
-    return {g: purchase for g, purchase in bought.items() if purchase is not None}
+    bought = purchases_for(fleet, paths)
+    return Incumbent(paths, bought, 0.0) if bought is not None else None
 
 
 def _paths(fleet: Fleet, v: Variables, x: np.ndarray) -> Iterator[Recipe]:

@@ -36,14 +36,20 @@ class Incumbent:
 
 def complete(fleet: Fleet, paths: tuple[Recipe, ...]) -> Incumbent | None:
     """Buy what these paths need, in closed form; None where that breaks a limit."""
+    purchases = purchases_for(fleet, paths)
+    plan = incumbent_of(fleet, paths, purchases) if purchases is not None else None
+    return plan if plan is not None and limits_are_kept(fleet, plan) else None
+
+
+def purchases_for(fleet: Fleet, paths: tuple[Recipe, ...]) -> dict[str, Purchase] | None:
+    """What is cheapest for these paths, whatever the limits; None where an offer cannot sell what they need."""
     purchases: dict[str, Purchase] = {}
     for g in sorted({g for p in paths for g in p.offers}):
         bought = cheapest_purchase(fleet, g, *usage(fleet, paths, g))
         if bought is None:
             return None
         purchases[g] = bought
-    plan = incumbent_of(fleet, paths, purchases)
-    return plan if limits_are_kept(fleet, plan) else None
+    return purchases
 
 
 def usage(fleet: Fleet, paths: tuple[Recipe, ...], g: str) -> tuple[np.ndarray, np.ndarray]:

@@ -36,9 +36,9 @@ MOST_NODES = 5_000
 def polished(fleet: Fleet, plan: Incumbent, solver: SolverName, until: float) -> Incumbent:
     """The best plan of these recipes and commitments to large boxes near what the LP says of them, or the plan."""
     recipe_of = {recipe.key: recipe for recipe in fleet.recipes}
-    waits = {path.key for path in plan.paths if fleet.pools[path.pool].window is not None}
     plan = _chosen_anew(fleet, plan, {key: r for key, r in recipe_of.items() if r.deferral is None}, solver, until)
-    waiting = {key: r for key, r in recipe_of.items() if key in waits and r.deferral is not None}
+    planned = {path.key for path in plan.paths}
+    waiting = {key: r for key, r in recipe_of.items() if key in planned and r.deferral is not None}
     until = min(until, time.monotonic() + MOST_WAITING_S)
     return _chosen_anew(fleet, plan, waiting, solver, until) if waiting and time.monotonic() < until else plan
 

@@ -179,8 +179,7 @@ class Search:
 
     def _priced(self, generation: ColumnGeneration, n: int, bound: float) -> None:
         self._hear()
-        if self.looked > -np.inf and time.monotonic() > self.looked + LOOK_AGAIN_S and generation.feasible:
-            self._look_beside(generation, generation.generated())
+        self._look_again(generation, LOOK_AGAIN_S)
         self.solution.raise_bound(bound)
         self._tell(f"pricing, round {n}")
 
@@ -204,6 +203,11 @@ class Search:
         while self.looked > -np.inf and not self._enough() and time.monotonic() < self.deadline:
             time.sleep(HEAR_AGAIN_S)
             self._hear()
+
+    def _look_again(self, generation: ColumnGeneration, after_s: float) -> None:
+        """Tell the second process what the LP knows by now, if it is at work and was not told for so long."""
+        if -np.inf < self.looked < time.monotonic() - after_s and generation.feasible:
+            self._look_beside(generation, generation.generated())
 
     def _look_beside(self, generation: ColumnGeneration, generated: Generated) -> None:
         """Tell the second process what the LP knows, with the simplest plan out of it."""
@@ -439,8 +443,7 @@ class Search:
             return generated.bound, False
         first = heaviest_paths(generated.fleet, generated) if generated.feasible else None
         self._offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
-        if self.looked > -np.inf and time.monotonic() > self.looked + LOOK_INTO_BRANCH_S and generated.feasible:
-            self._look_beside(branch, generated)
+        self._look_again(branch, LOOK_INTO_BRANCH_S)
         if count_possible(branch, self.solution, MOST_SERVINGS) > MOST_SERVINGS:
             return generated.bound, True
         generated = branch.with_mixes_within(self.solution.objective)

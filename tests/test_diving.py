@@ -11,6 +11,7 @@ from oracle.cases import case_of, truth_of
 from oracle.plans import check_plan
 from test_shaking import two_boxes
 
+from problems.fleet import Fleet
 from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
 from solvers.diving import dived
 from solvers.incumbent import Incumbent, limits_are_kept
@@ -22,7 +23,7 @@ def soon() -> float:
     return time.monotonic() + 20
 
 
-def priced(fleet) -> ColumnGeneration:  # type: ignore[no-untyped-def]
+def priced(fleet: Fleet) -> ColumnGeneration:
     generation = ColumnGeneration(fleet, lambda n, bound: None)
     generation.run(CONVERGED_FRAC)
     return generation
