@@ -113,6 +113,40 @@ class Model:
     def with_cost(self, cost: ArrayLike) -> Model:
         return dataclasses.replace(self, cost=np.array(cost, dtype=float))
 
+    def with_rows(self, rows: Iterable[Row]) -> Model:
+        """A copy with more rows at its end; raises ModelError like `build_model`."""
+        keys: list[Key] = []
+        row_lower: list[float] = []
+        row_upper: list[float] = []
+        starts = [self.n_nonzeros]
+        indices, values = array("q"), array("d")  # a tenth of what lists of numbers take
+        for row in rows:
+            keys.append(row.key)
+            low, high = _row_bounds(row)
+            row_lower.append(low)
+            row_upper.append(high)
+            if len(row.terms) == 0:
+                raise ModelError(f"row {row.key!r} is empty")
+            try:
+                indices.extend(index for index, _ in row.terms)
+            except TypeError:
+                raise ModelError("a row has a column index that is not an integer") from None
+            values.extend(value for _, value in row.terms)
+            starts.append(self.n_nonzeros + len(indices))
+        row_keys = (*self.row_keys, *keys)
+        _all_different(row_keys, "row")
+        longer = dataclasses.replace(
+            self,
+            starts=np.r_[self.starts[:-1], np.array(starts, dtype=np.int64)],
+            indices=np.r_[self.indices, np.array(indices, dtype=np.int64)],
+            values=np.r_[self.values, np.array(values, dtype=float)],
+            row_lower=np.r_[self.row_lower, np.array(row_lower, dtype=float)],
+            row_upper=np.r_[self.row_upper, np.array(row_upper, dtype=float)],
+            row_keys=row_keys,
+        )
+        _check_entries(longer)
+        return longer
+
 
 def build_model(columns: Sequence[Column], rows: Iterable[Row]) -> Model:
     """Arrays from columns and rows; raises ModelError rather than mend or drop anything."""
@@ -123,41 +157,21 @@ def build_model(columns: Sequence[Column], rows: Iterable[Row]) -> Model:
     upper = np.array([column.upper for column in columns], dtype=float)
     _check_columns(column_keys, cost, lower, upper)
 
-    row_keys: list[Key] = []
-    row_lower: list[float] = []
-    row_upper: list[float] = []
-    starts = [0]
-    indices, values = array("q"), array("d")  # a tenth of what lists of numbers take
-    for row in rows:
-        row_keys.append(row.key)
-        low, high = _row_bounds(row)
-        row_lower.append(low)
-        row_upper.append(high)
-        if len(row.terms) == 0:
-            raise ModelError(f"row {row.key!r} is empty")
-        try:
-            indices.extend(index for index, _ in row.terms)
-        except TypeError:
-            raise ModelError("a row has a column index that is not an integer") from None
-        values.extend(value for _, value in row.terms)
-        starts.append(len(indices))
-    _all_different(row_keys, "row")
-
-    model = Model(
+    nothing = np.zeros(0)
+    without_rows = Model(
         cost=cost,
         lower=lower,
         upper=upper,
         integer=np.array([column.integer for column in columns], dtype=bool),
-        starts=np.array(starts, dtype=np.int64),
-        indices=np.array(indices, dtype=np.int64),
-        values=np.array(values, dtype=float),
-        row_lower=np.array(row_lower, dtype=float),
-        row_upper=np.array(row_upper, dtype=float),
+        starts=np.zeros(1, dtype=np.int64),
+        indices=nothing.astype(np.int64),
+        values=nothing,
+        row_lower=nothing,
+        row_upper=nothing,
         column_keys=column_keys,
-        row_keys=tuple(row_keys),
+        row_keys=(),
     )
-    _check_entries(model)
-    return model
+    return without_rows.with_rows(rows)
 
 
 def _all_different(keys: Sequence[Key], what: str) -> None:

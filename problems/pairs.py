@@ -307,14 +307,12 @@ def _bills(rate: np.ndarray, seconds: np.ndarray, usd: np.ndarray, carried: np.n
     return bills + never[:, :, None]
 
 
-def pair_value(
-    pool: Pool, first: Member, second: Member, usd: tuple[np.ndarray, np.ndarray], outlets: list[Outlet]
-) -> float:
+def pair_value(pool: Pool, first: Member, second: Member, base: np.ndarray, outlets: list[Outlet]) -> float:
     """What the cheapest counts of two members cost, exactly, summed over the slots; inf where they cannot serve all.
 
-    The bills of an outlet are bounded from below at first, and worked out only where that could be the cheapest.
+    `base` is what their replicas cost [slot, count, count]. The bills of an outlet are bounded from below at first, and
+    worked out only where that could be the cheapest.
     """
-    base = usd[0][:, :, None] + usd[1][:, None, :]
     if not outlets:
         slot, a, b, _, _ = _without_outlet(pool, first, second)
         least = np.full(pool.slots, np.inf)

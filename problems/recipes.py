@@ -218,6 +218,18 @@ class Recipe:
         slot = self.slot[found]
         return found[np.r_[True, slot[1:] != slot[:-1]]]
 
+    def within(self, other: Recipe) -> Recipe:
+        """The same with the servings that another one has too, which differs in nothing else."""
+        most = 1 + max((int(use.replicas.max(initial=0)) for use in (*self.uses, *other.uses)), default=0)
+
+        def numbered(recipe: Recipe) -> np.ndarray:
+            number = recipe.slot.astype(np.int64)
+            for use in recipe.uses:
+                number = number * most + use.replicas
+            return number
+
+        return self.only(np.isin(numbered(self), numbered(other)))
+
     def same_servings(self, other: Recipe) -> bool:
         return len(self.slot) == len(other.slot) and all(
             (a.replicas == b.replicas).all() and (a.firm_replicas == b.firm_replicas).all()

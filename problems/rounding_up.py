@@ -91,6 +91,18 @@ class RoundedSlots:
         part = self.parts.get(workloads[0])
         return use if part is None else use + part[slot, rest * self.box + firm_rest]
 
+    def at_least(self, workloads: tuple[str, ...], gpus: np.ndarray, firm_gpus: np.ndarray) -> np.ndarray:
+        """What some GPUs have at least if others may fill the same boxes: for both together it is no more than of all
+        [slot, one for each of them].
+
+        In straight lines, less what the remainders that leave most may be below them.
+        """
+        lines = (self.in_use[:, None] * gpus + self.firm[:, None] * firm_gpus) / self.box
+        part = self.parts.get(workloads[0], np.zeros((len(self.in_use), self.box**2)))
+        rest, firm_rest = np.divmod(np.arange(self.box**2), self.box)
+        below = part - (self.in_use[:, None] * rest + self.firm[:, None] * firm_rest) / self.box
+        return lines + np.where(gpus > 0, below.min(axis=1, keepdims=True), 0.0)
+
     @staticmethod
     def priced(cuts: Iterable[tuple[RoundedSlots, np.ndarray]]) -> RoundedSlots:
         """All inequalities of an offer at prices by slot, added up."""

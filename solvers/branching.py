@@ -56,10 +56,11 @@ class Branches:
         """on every plan of all branches"""
         return min([self._left, *(one.bound for one in self._open[:1])])
 
-    def go_on(self, bounded: Bounded, enough: float) -> bool:
+    def go_on(self, bounded: Bounded, enough: float, best: float = np.inf) -> bool:
         """Price the branch with the smallest bound, or divide it; False where none has less than is enough.
 
         It is priced until others matter more: a part of the way from the smallest bound of those to what is enough.
+        Plans that cost as much as the best one at hand, or more, are of no interest.
         """
         while self._open and self._open[0].bound < enough:
             now = heapq.heappop(self._open)
@@ -69,7 +70,7 @@ class Branches:
                 bound, settled = bounded(now.branch, until)
                 self.add(now.branch, max(now.bound, bound), settled)
                 return True
-            sides = both_sides(now.branch)
+            sides = both_sides(now.branch, best)
             if sides:
                 for side in sides:
                     self.add(side, now.bound, settled=False)
@@ -79,21 +80,21 @@ class Branches:
         return False
 
 
-def both_sides(branch: ColumnGeneration) -> list[ColumnGeneration]:
-    """The two halves of what a branch leaves undecided; none where nothing is."""
+def both_sides(branch: ColumnGeneration, best: float = np.inf) -> list[ColumnGeneration]:
+    """The two halves of what a branch leaves undecided, of plans cheaper than the best; none where nothing is."""
     fleet = branch.fleet
     commitment = _commitment(branch)
     if commitment is not None:
         key, boxes = commitment
         fewest, most = fleet.held.get(key, (0, None))
         ways: list[tuple[int, int | None]] = [(fewest, int(boxes)), (int(boxes) + 1, most)]
-        return [branch.branched(replace(fleet, held=fleet.held | {key: way})) for way in ways]
+        return [branch.branched(replace(fleet, held=fleet.held | {key: way}), best) for way in ways]
     pool = _pool(branch)
     if pool is not None:
-        return [branch.branched(replace(fleet, pools=pools)) for pools in _with_and_without(fleet, pool)]
+        return [branch.branched(replace(fleet, pools=pools), best) for pools in _with_and_without(fleet, pool)]
     use = _use(branch)
     if use is not None:
-        return [branch.branched(replace(fleet, uses=fleet.uses | {use: way})) for way in (True, False)]
+        return [branch.branched(replace(fleet, uses=fleet.uses | {use: way}), best) for way in (True, False)]
     return []
 
 

@@ -60,6 +60,12 @@ LONGER = 1.1
 """than the last ones, that the next round and bound may take"""
 NO_PRICE_USD = 1e-2
 """a month, up to which a row of an LP is as good as not there"""
+ABOUT_BOXES = ("own-boxes", "rounded")
+"""rows about whole boxes, which come and go"""
+BEHIND_FRAC, BEHIND_OF_ROWS = 2.5e-3, 0.5
+"""of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
+IDLE_ROUNDS = 2
+"""LPs in a row that do without such a row before it is left out"""
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
@@ -123,9 +129,12 @@ class ColumnGeneration:
         self.duals: Duals = {}
         """of the last LP"""
         self._settled: tuple[tuple[Recipe, ...], np.ndarray] | None = None
-        self.sharpening = False
-        """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others"""
+        self.sharpening, self.plain_usd = False, 0.0
+        """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others; the
+        LP without them"""
         self.quiet: Quiet = {}
+        self.idle_rows: dict[tuple, int] = {}
+        """LPs in a row that did without a row about whole boxes"""
         self.settling_s = self.round_s = 0.0
         """what a bound on all plans took, at most, and the last round: nobody can stop in the middle of them"""
         self.bound = self.bound_at_prices = -np.inf
@@ -174,12 +183,15 @@ class ColumnGeneration:
         near = self.lp_usd - self.bound_of_written <= NEAR_THE_LP * (usd_per_month - self.lp_usd)
         return near and self.rests >= AT_REST
 
-    def branched(self, fleet: Fleet) -> ColumnGeneration:
+    def branched(self, fleet: Fleet, usd: float = np.inf) -> ColumnGeneration:
         """Prices for a part of the plans, where more is decided: paths, rows that have a price, mixes and the best
-        prices go on.
+        prices go on. What no plan of less than so much uses is left out, so a bound beyond that says no more than that.
         """
-        recipes = tuple(r for r in self.fleet.recipes if fleet.allows(r))
-        paths = tuple(p for p in self.paths.held if fleet.allows(p))
+        kept = self._possible_within(usd) if len(self.priced) == len(self.fleet.recipes) else self.fleet.recipes
+        recipes = tuple(r for r in kept if fleet.allows(r))
+        known = {recipe.key: recipe for recipe in recipes}
+        narrowed = (path.within(known[path.key]) for path in self.paths.held if path.key in known)
+        paths = tuple(path for path in narrowed if len(path.slot_starts) == len(fleet.slot_hours))
         fleet = replace(
             fleet,
             recipes=recipes,
@@ -188,15 +200,31 @@ class ColumnGeneration:
         )
         branch = ColumnGeneration(fleet, lambda n, bound: None, paths)
         branch.mixes.go_on_from(self.mixes)
-        branch.waiting, branch.sharpening = self.waiting, True
+        branch.waiting = self.waiting
+        branch.sharpening, branch.plain_usd = True, self.plain_usd
         of_boxes = {("own-boxes", *row) for row in fleet.own_boxes} | {("rounded", *row) for row in fleet.rounded}
-        branch.anchor = {k: d for k, d in self.anchor.items() if k[0] not in ("own-boxes", "rounded") or k in of_boxes}
-        branch.closely |= self.closely
+        branch.anchor = {k: d for k, d in self.anchor.items() if k[0] not in ABOUT_BOXES or k in of_boxes}
+        near = {recipe.key for recipe in self.fleet.recipes if id(recipe) in self.closely}
+        branch.closely |= {id(recipe) for recipe in recipes if recipe.key in near}
         branch.settling_s, branch.round_s = self.settling_s, self.round_s
         return branch
 
+    def _possible_within(self, usd: float) -> list[Recipe]:
+        """Recipes, with the servings, that a plan of less than so much may use."""
+        possible: list[Recipe] = []
+        for p in self.priced:
+            over = self.bound_at_prices - sum(self.paid[w] for w in p.recipe.workloads)
+            if p.value + over >= usd:
+                continue
+            servings = p.with_serving + over < usd
+            if servings.all():
+                possible.append(p.recipe)
+            else:
+                possible.append(replace(p.recipe.only(servings), between=p.recipe.between))
+        return possible
+
     def _pays(self, row: tuple) -> bool:
-        """Whether a row has a price in the last LP, or in the best prices."""
+        """Whether a row about whole boxes has a price in the last LP, or in the best prices."""
         return max(self.duals.get(row, 0.0), self.anchor.get(row, 0.0)) > NO_PRICE_USD
 
     @property
@@ -291,8 +319,10 @@ class ColumnGeneration:
             self.lp_usd, self.duals = lp.objective, _by_key(model, lp.row_duals)
             self.reserved = {key: float(lp.x[column]) for key, column in v.reserved.items()}
             self.paths.after_lp(picked)
-            sharper = self.sharpening and self._say_which_boxes_are_whole(v, lp.x, picked)
             new = self.paths.join(self._round(model, v, self.duals))
+            self._forget_rows_without_a_price()
+            behind = bool(new) and self._prices_are_behind()
+            sharper = self.sharpening and (behind or self._say_which_boxes_are_whole(v, lp.x, picked))
             close = tolerance_frac if self.sharpening else max(tolerance_frac, BEFORE_SHARPENING_FRAC)
             near = lp.objective - self.bound_of_written <= close * abs(lp.objective)
             self.round_s = time.monotonic() - began
@@ -306,20 +336,40 @@ class ColumnGeneration:
                 done = settled and (not mixes or enough(self))
                 if done and (self.sharpening or not sharpen):
                     break
-                self.sharpening |= done
+                if done:
+                    self.sharpening, self.plain_usd = True, lp.objective
             self.on_round(self.rounds, self.bound)
-            if sharper and self.fleet.limited:
+            if sharper and not behind and self.fleet.limited:
                 self.feasible = None  # the paths at hand may not keep the limits any more
         if self.feasible and len(self.priced) < len(self.fleet.recipes):
             self._all_that_pays(model, np.inf)
         self.on_round(self.rounds, self.bound)
         return self.generated()
 
+    def _prices_are_behind(self) -> bool:
+        """Whether the LP is so far above what prices prove that more rows would only move it on."""
+        by_rows = self.lp_usd - self.plain_usd
+        return self.lp_usd - self.bound_of_written > max(BEHIND_FRAC * abs(self.lp_usd), BEHIND_OF_ROWS * by_rows)
+
     def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
         """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
         own, rounded = parts_of_boxes(self.fleet, picked, v, x, self.quiet)
         self.fleet = self.fleet.with_whole_boxes(own, rounded)
         return bool(own or rounded)
+
+    def _forget_rows_without_a_price(self) -> None:
+        """Leave out rows about whole boxes that some LPs in a row did without, and the best prices too."""
+        own = {row: ("own-boxes", *row) for row in self.fleet.own_boxes}
+        rounded = {row: ("rounded", *row) for row in self.fleet.rounded}
+        self.idle_rows = {
+            key: 0 if self._pays(key) else self.idle_rows.get(key, 0) + 1 for key in (*own.values(), *rounded.values())
+        }
+        gone = {key for key, n in self.idle_rows.items() if n >= IDLE_ROUNDS}
+        self.fleet = replace(
+            self.fleet,
+            own_boxes=frozenset(row for row, key in own.items() if key not in gone),
+            rounded={row: self.fleet.rounded[row] for row, key in rounded.items() if key not in gone},
+        )
 
     def with_mixes_within(self, cost: float) -> Generated:
         """The same with all mixes written down that a plan of at most this cost may use, up to a number of them."""
@@ -412,8 +462,8 @@ class ColumnGeneration:
 
     def _round(self, model: Model, v: Variables, duals: Duals) -> list[Recipe]:
         """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""
-        raised = lifted(self.fleet, model, v, duals)
-        blend = {k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in raised.items()}
+        raised = lifted(self.fleet, model, v, _plain(duals))
+        blend = _plain({k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in raised.items()})
         found: dict[tuple, Recipe] = {}
         at_best = self.bound_of_written
         recipes = [recipe for recipe in self.fleet.recipes if id(recipe) in self.closely]
@@ -489,6 +539,11 @@ def by_pool_and_value(priced: Iterable[Priced]) -> dict[tuple[str, ...], list[Pr
     for p in priced:
         by_pool.setdefault(p.recipe.workloads, []).append(p)
     return {ws: sorted(found, key=lambda p: p.value) for ws, found in by_pool.items()}
+
+
+def _plain(duals: Duals) -> Duals:
+    """The same without prices of rows about whole boxes that are next to nothing."""
+    return {k: 0.0 if k[0] in ABOUT_BOXES and d <= NO_PRICE_USD else d for k, d in duals.items()}
 
 
 def _by_key(model: Model, row_duals: np.ndarray | None) -> Duals:

@@ -18,7 +18,8 @@ from problems.fleet import Fleet, Variables, master
 from problems.recipes import Recipe, joined
 from solvers.improving import improved, put_in
 from solvers.incumbent import Incumbent, in_order, purchases_for
-from solvers.polishing import near_counts, sharpened
+from solvers.polishing import near_counts
+from solvers.sharpening import sharpened
 from solvers.solve import WarmLp
 from solvers.whole_boxes import Picked, picked_of
 
@@ -34,7 +35,7 @@ NEAR = 3.0
 """replicas by which a count may differ from what the LP has in a slot"""
 SURE, AT_ONCE_FRAC = 0.9, 0.2
 """share from which on a count is decided, and of those that are left how many are at a time"""
-SHARPENED = 1
+SHARPENED = 2
 """times that rows about whole boxes are added once recipes are chosen"""
 Held = dict[tuple[str, str], tuple[int, int | None]]
 
@@ -48,14 +49,11 @@ def dived(fleet: Fleet, paths: tuple[Recipe, ...], until: float, seed: int = 0) 
     if decided is None:
         return None
     given = replace(fleet, recipes=tuple(_around(fleet, decided.picked)), held=fleet.held | decided.held)
-    by_the_lp = sharpened(given, until, SHARPENED)
-    if by_the_lp is None:
+    by_the_lp = sharpened(given, *master(given), SHARPENED, until=until)
+    others = _counts(by_the_lp.fleet, until) if by_the_lp.picked is not None else None
+    if by_the_lp.picked is None or others is None:
         return None
-    given, picked = by_the_lp
-    others = _counts(given, until)
-    if others is None:
-        return None
-    waiting = sorted((p for p in picked if p.path.deferral is not None), key=_gpus, reverse=True)
+    waiting = sorted((p for p in by_the_lp.picked if p.path.deferral is not None), key=_gpus, reverse=True)
     reserved = {g: sum(n for (own, _), (n, _) in decided.held.items() if own == g) for g, _ in decided.held}
     plan = put_in(fleet, others, [p.path.workloads for p in waiting], reserved)
     if plan is None:

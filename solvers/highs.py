@@ -27,12 +27,13 @@ _LIMITS = {
 }
 
 
-def solve_lp(model: Model) -> LpSolution:
+def solve_lp(model: Model, presolve: bool = True) -> LpSolution:
     """The linear program (integrality is ignored) with its duals; x is checked before it is returned."""
     _require_highspy()
     started = time.perf_counter()
     model = model.relaxed()
     highs = highs_child.load_model(_arrays(model))
+    highs.setOptionValue("presolve", "choose" if presolve else "off")
     name = highs_child.run_resolved(highs, _run_interruptibly).name
     seconds = time.perf_counter() - started
     if name in ("kInfeasible", "kUnbounded"):
@@ -78,7 +79,9 @@ def solve_lp_centrally(model: Model) -> LpSolution:
 
 
 class WarmLp:
-    """A linear program that is solved again and again while its columns are decided, each time from where it was."""
+    """A linear program that is solved again and again while its columns are decided and rows are added, each time from
+    where it was.
+    """
 
     def __init__(self, model: Model) -> None:
         _require_highspy()
@@ -90,6 +93,15 @@ class WarmLp:
         """Bounds of some columns from now on."""
         for column in columns:
             self._highs.changeColBounds(column, lower, upper)
+
+    def add_rows_of(self, model: Model) -> None:
+        """Those that a model has beyond the rows at hand."""
+        first = self._highs.getNumRow()
+        entries = slice(int(model.starts[first]), None)
+        starts = (model.starts[first:-1] - model.starts[first]).astype(np.int32)
+        indices, values = model.indices[entries].astype(np.int32), model.values[entries]
+        bounds = model.row_lower[first:], model.row_upper[first:]
+        self._highs.addRows(len(starts), *bounds, len(values), starts, indices, values)
 
     def solve(self) -> Floats | None:
         """Values of the columns, near enough; None where there are none."""

@@ -173,12 +173,14 @@ class Mixes:
                 first, second = members[i].deployment.key, members[j].deployment.key
                 key = (pool.key, first, second, api.key if api else None)
                 if key not in self.written and self.fleet.allows_use(pool.workloads, (offers[i], offers[j])):
-                    two, usd = (members[i], members[j]), shared if share[i, j] else whole
-                    found.append(_Mix(key, float(bounds[i, j]), pool, two, (usd[i], usd[j]), api, outlets, fixed))
+                    two = (members[i], members[j])
+                    each = None if share[i, j] else (whole[i], whole[j])
+                    bound = float(bounds[i, j])
+                    found.append(_Mix(self.fleet, key, bound, pool, two, each, prices, api, outlets, fixed))
         return found
 
     def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:
-        """What so many replicas of a member cost [slot, count]; boxes shared with another member count in parts."""
+        """What so many replicas of a member cost [slot, count]; at least, where another member shares its boxes."""
         d, offer = m.deployment, self.fleet.offers[m.deployment.offer]
         gpus, firm_gpus = np.broadcast_to(m.counts, m.firm.shape) * d.gpus_per_replica, m.firm * d.gpus_per_replica
         usd = prices.gpu_usd[d.offer][:, None] * gpus + prices.firm_usd[d.offer][:, None] * firm_gpus
@@ -188,6 +190,8 @@ class Mixes:
             for w in pool.workloads:
                 if (kind, w, d.offer) in prices.box_usd:
                     usd = usd + prices.box_usd[kind, w, d.offer][:, None] * used / offer.box
+        if d.offer in prices.rounded_usd:
+            usd = usd + prices.rounded_usd[d.offer].at_least(pool.workloads, gpus, firm_gpus)
         return usd
 
 
@@ -201,17 +205,32 @@ def _of_several(pool: Pool) -> set[str]:
 class _Mix:
     """Two deployments of a pool at given prices."""
 
+    fleet: Fleet
     key: Key
     bound: float
     pool: Pool
     members: tuple[Member, Member]
-    usd: tuple[np.ndarray, np.ndarray]
+    usd: tuple[np.ndarray, np.ndarray] | None
+    """what so many replicas of either cost; None where they share boxes [slot, count]"""
+    prices: Prices
     api: Api | None
     outlets: list[Outlet]
     fixed_usd: float
 
     def value(self) -> float:
-        return self.fixed_usd + pair_value(self.pool, *self.members, self.usd, self.outlets)
+        usd = self._in_shared_boxes() if self.usd is None else self.usd[0][:, :, None] + self.usd[1][:, None, :]
+        return self.fixed_usd + pair_value(self.pool, *self.members, usd, self.outlets)
+
+    def _in_shared_boxes(self) -> np.ndarray:
+        """What replicas of two deployments on one offer cost together [slot, count, count]."""
+        one, other = self.members
+        g, prices = one.deployment.offer, self.prices
+        each, others = one.deployment.gpus_per_replica, other.deployment.gpus_per_replica
+        gpus = one.counts[:, None] * each + other.counts[None, :] * others
+        firm = one.firm[:, :, None] * each + other.firm[:, None, :] * others
+        slot = np.arange(len(firm))[:, None, None]
+        usd = prices.gpu_usd[g][:, None, None] * gpus + prices.firm_usd[g][:, None, None] * firm
+        return np.asarray(usd + prices.usd_of_use(self.fleet.offers[g], self.pool.workloads, slot, gpus[None], firm))
 
     def recipe(self) -> Recipe | None:
         return pair_recipe(self.pool, *self.members, self.api)

@@ -46,6 +46,7 @@ def cheapest_mixture(shares: Shares, start: int, plus: Plus, needs: np.ndarray, 
 
     min short  with  short >= sum_s needs[k,s] flow to s - has[k]  for all needs k
     """
+    shares = _few_sums_first(shares, start, plus)
     used = [np.flatnonzero(share > SOME) for share in shares.values()]
     sums = [np.array([start])]
     ways = 0
@@ -53,7 +54,7 @@ def cheapest_mixture(shares: Shares, start: int, plus: Plus, needs: np.ndarray, 
         ways += len(sums[-1]) * len(own)
         if ways > MOST_WAYS:
             return None
-        sums.append(np.unique(plus(sums[-1][:, None], own[None, :])))
+        sums.append(_different(plus(sums[-1][:, None], own[None, :])))
     share_rows, sum_rows, need_rows = _numbered([used, sums[1:-1], [np.arange(len(needs))]])
     program = _Program()
     program.enter(need_rows[0], np.zeros(1, dtype=int), np.ones(1))
@@ -73,13 +74,35 @@ def cheapest_mixture(shares: Shares, start: int, plus: Plus, needs: np.ndarray, 
     exactly = np.concatenate([share[own] / share[own].sum() for share, own in zip(shares.values(), used, strict=True)])
     kept = np.zeros(sum(map(len, sum_rows)))
     lower, upper = np.r_[exactly, kept, -has], np.r_[exactly, kept, np.full(len(has), np.inf)]
-    lp = solve_lp(program.model(columns, lower, upper))
+    lp = solve_lp(program.model(columns, lower, upper), presolve=False)  # so small that it takes longer with it
     if lp.objective is None or lp.row_duals is None:
         return None
     prices = {w: np.full(len(share), -np.inf) for w, share in shares.items()}
     for own, rows, price in zip(used, share_rows, prices.values(), strict=True):
         price[own] = lp.row_duals[rows]
     return Mixture(lp.objective, np.clip(lp.row_duals[need_rows[0]], 0.0, 1.0), prices)
+
+
+def _few_sums_first(shares: Shares, start: int, plus: Plus) -> Shares:
+    """The same in an order that keeps sums few as long as possible: those are what the program is about."""
+    sums, left = np.array([start]), {w: np.flatnonzero(share > SOME) for w, share in shares.items()}
+    order: list[str] = []
+    while left:
+        fewest, first = np.array([]), ""
+        for w in sorted(left, key=lambda w: len(left[w])):
+            if first and len(left[w]) >= len(fewest):
+                break  # there are no fewer sums than choices
+            then = _different(plus(sums[:, None], left[w][None, :]))
+            if not first or len(then) < len(fewest):
+                fewest, first = then, w
+        order.append(first)
+        sums = fewest
+        del left[first]
+    return {w: shares[w] for w in order}
+
+
+def _different(numbers: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(np.bincount(numbers.ravel()))
 
 
 def _numbered(families: list[list[np.ndarray]]) -> list[list[np.ndarray]]:

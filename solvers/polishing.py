@@ -17,8 +17,8 @@ from problems.fleet import Fleet, master
 from problems.recipes import Recipe
 from solvers.columns import as_start, from_solution
 from solvers.incumbent import Incumbent, limits_are_kept
-from solvers.solve import SolverName, solve_lp_centrally, solve_mip
-from solvers.whole_boxes import Picked, Quiet, parts_of_boxes, picked_of
+from solvers.sharpening import sharpened
+from solvers.solve import SolverName, solve_mip
 
 SHARPENED = 4
 """times that rows about whole boxes are added"""
@@ -56,10 +56,10 @@ def _chosen_anew(
         for term in fleet.offers[g].reserved_usd_per_h
     }
     given = replace(fleet, recipes=own, held=held)
-    by_the_lp = sharpened(given, until)
-    if by_the_lp is None:
+    by_the_lp = sharpened(given, *master(given), SHARPENED, until=until)
+    if by_the_lp.picked is None:
         return plan
-    counts = tuple(near_counts(p.path, p.means, NEAR, paths[p.path.key]) for p in by_the_lp[1])
+    counts = tuple(near_counts(p.path, p.means, NEAR, paths[p.path.key]) for p in by_the_lp.picked)
     near = replace(given, recipes=counts, own_boxes=frozenset(), rounded={})
     model, v = master(near)
     result = solve_mip(
@@ -81,25 +81,6 @@ def _around(recipe: Recipe, path: Recipe) -> Recipe:
     if recipe.deferral is None:
         return recipe
     return near_counts(recipe, [use.replicas for use in path.uses], AROUND, path)
-
-
-def sharpened(fleet: Fleet, until: float, times: int = SHARPENED) -> tuple[Fleet, list[Picked]] | None:
-    """The fleet with rows about whole boxes that its LP breaks, so many times, and what that picks of each recipe."""
-    quiet: Quiet = {}
-    picked: list[Picked] | None = None
-    for _ in range(1 + times):
-        if time.monotonic() >= until:
-            break
-        model, v = master(fleet)
-        lp = solve_lp_centrally(model)
-        if lp.x is None:
-            break
-        picked = [picked_of(v, lp.x, r, recipe) for r, recipe in enumerate(fleet.recipes)]
-        own, rounded = parts_of_boxes(fleet, picked, v, lp.x, quiet)
-        if not own and not rounded:
-            break
-        fleet = fleet.with_whole_boxes(own, rounded)
-    return (fleet, picked) if picked is not None else None
 
 
 def near_counts(recipe: Recipe, means: list[np.ndarray], replicas: float, path: Recipe | None = None) -> Recipe:

@@ -78,6 +78,8 @@ BOX_FRAC = 0.1
 """of the cost, from which on a box more or less matters so much that commitments are decided first"""
 BRANCH_PROGRAM_FRAC = 0.1
 """share of the time left that the program of a branch may take"""
+LOOK_FROM_ROUND = 2
+"""of prices, from which on that process has something to look among, where a program would be far too large"""
 LOOK_AGAIN_S = 12.0
 """after which that process is told what the LP knows by now"""
 LOOK_INTO_BRANCH_S = 6.0
@@ -118,6 +120,7 @@ class Search:
         self.shaken: Incumbent | None = None
         """the plan from which shaking led nowhere"""
         self.beside: PlansBeside | None = None
+        self.hopeless = HOPELESS
         self.looked = -np.inf
         """when the second process was told last what the LP knows"""
         self.done = False
@@ -130,6 +133,7 @@ class Search:
             self._search()
             return
         self.deadline -= TO_END_S
+        self.hopeless = MOST_SERVINGS  # plans come from there, and where servings are left out branches prove more
         with PlansBeside() as self.beside:
             self._search()
 
@@ -179,6 +183,8 @@ class Search:
 
     def _priced(self, generation: ColumnGeneration, n: int, bound: float) -> None:
         self._hear()
+        if self.looked == -np.inf and n >= LOOK_FROM_ROUND:
+            self._look_early(generation)
         self._look_again(generation, LOOK_AGAIN_S)
         self.solution.raise_bound(bound)
         self._tell(f"pricing, round {n}")
@@ -203,6 +209,13 @@ class Search:
         while self.looked > -np.inf and not self._enough() and time.monotonic() < self.deadline:
             time.sleep(HEAR_AGAIN_S)
             self._hear()
+
+    def _look_early(self, generation: ColumnGeneration) -> None:
+        """Where the case is so hard that a second process is at work later on, it may begin at once."""
+        if self.beside is None or not generation.feasible:
+            return
+        if count_possible(generation, self.solution, self.hopeless) > self.hopeless:
+            self._look_beside(generation, generation.generated())
 
     def _look_again(self, generation: ColumnGeneration, after_s: float) -> None:
         """Tell the second process what the LP knows by now, if it is at work and was not told for so long."""
@@ -251,18 +264,18 @@ class Search:
             self._spent("pricing", before)
             if generated.feasible is False:
                 break
-            possible = count_possible(generation, solution, HOPELESS)
-            if first and possible <= HOPELESS:
+            possible = count_possible(generation, solution, self.hopeless)
+            if first and possible <= self.hopeless:
                 continue
             before = time.monotonic()
             divide = (
                 to_divide and possible > MOST_SERVINGS and self._boxes_matter() and self._ready_to_divide(generation)
             )
-            if generated.feasible and self.beside is not None and (possible > HOPELESS or divide):
+            if generated.feasible and self.beside is not None and (possible > self.hopeless or divide):
                 self._look_beside(generation, generated)
             elif generated.feasible:
                 until = self._until(FIRST_PLANS_FRAC if first else 1.0)
-                if not (rounded and possible > HOPELESS):
+                if not (rounded and possible > self.hopeless):
                     self._round_and_improve(generation, generated, until)
                     rounded = True
                 if possible > MOST_SERVINGS:
@@ -270,7 +283,7 @@ class Search:
             self._spent("rounding", before)
             if self._enough() or (divide and not self._late(BRANCHING_TAKES * took)):
                 break
-            if self._late() or first or count_possible(generation, solution, HOPELESS) > HOPELESS:
+            if self._late() or first or count_possible(generation, solution, self.hopeless) > self.hopeless:
                 continue
             if self._solve_what_is_possible(generation, tolerance_frac):
                 return True
@@ -373,7 +386,7 @@ class Search:
         """The program, to a rough gap where servings were left out and it will be solved again; plans are offered."""
         solution, options = self.solution, self.options
         kept, left_out, smallest_left_out = still_possible(generated, solution.objective)
-        if left_out > HOPELESS:
+        if left_out > self.hopeless:
             return _Program(generated.bound, left_out)
         narrowed = replace(generated.fleet, recipes=kept)
         model, v = master(narrowed)
@@ -409,7 +422,7 @@ class Search:
         most = MOST_BRANCHES if self.deadline == np.inf else np.inf
         while branches.divided < most and not self._late():
             self._tell(f"branching, {2 * branches.divided} branches")
-            if not branches.go_on(self._bound_of_branch, self._target()):
+            if not branches.go_on(self._bound_of_branch, self._target(), solution.objective):
                 break
             self._hear()
             solution.raise_bound(min(branches.bound, solution.objective))

@@ -18,10 +18,12 @@ from solvers.fleet_solver import solve_fleet
 from solvers.what_matters import without_what_limits_forbid
 
 COMMITMENTS = [5, 8, 10, 22, 36, 43, 44, 46, 61, 67, 71, 83, 92, 97, 104, 107, 110, 118, 121, 126, 158, 165]
-POOLS = [29, 37, 100, 119, 140, 148, 164]
+POOLS = [29, 37, 119, 140, 148, 164]
 USES = [33, 55, 96, 113, 156, 157, 167]
 SEEDS = [*COMMITMENTS, *POOLS, *USES]
 """cases whose LP leaves such things undecided"""
+NOTHING_TO_LEAVE_OUT = {107, 148, 158, 165}
+"""cases where every serving could be in a plan as cheap as the best, as far as prices say"""
 
 
 def settled(fleet: Fleet) -> ColumnGeneration:
@@ -69,6 +71,17 @@ def test_the_optimum_is_on_one_of_the_sides(seed: int) -> None:
     best = [solve_fleet(side.fleet, exact) for side in sides]
     assert min(s.bound_usd_per_month for s in best if s.best) <= truth_of(seed).objective * (1 + 1e-6)
     assert min(s.objective for s in best) == pytest.approx(truth_of(seed).objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_left_out_of_both_sides_is_in_no_cheaper_plan(seed: int) -> None:
+    """With a plan at hand that is hardly dearer than the optimum, the optimum stays on one of the sides."""
+    optimum = truth_of(seed).objective
+    sides = both_sides(root(seed), optimum * (1 + 1e-4))
+    solved = [solve_fleet(side.fleet, Options(gap_frac=0.0)) for side in sides]
+    assert min(s.objective for s in solved) == pytest.approx(optimum, rel=1e-6)
+    fewer = sum(side.fleet.servings for side in sides) < sum(side.fleet.servings for side in sides_of(seed))
+    assert fewer == (seed not in NOTHING_TO_LEAVE_OUT)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

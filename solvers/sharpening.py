@@ -1,0 +1,54 @@
+"""An LP with rows about whole boxes: those that it breaks are added, from corner to corner, until it breaks no more.
+
+After a few more rows simplex goes on from where it was, in a tenth of the time that the LP took at first.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from problems.fleet import Fleet, Variables, boxes_are_rounded_up, own_boxes_are_whole
+from problems.model import Model
+from solvers.solve import WarmLp
+from solvers.whole_boxes import Picked, Quiet, parts_of_boxes, picked_of
+
+
+@dataclass(frozen=True, eq=False)
+class Sharpened:
+    """What came of it."""
+
+    fleet: Fleet
+    """with the rows"""
+    model: Model
+    """with the rows"""
+    picked: list[Picked] | None
+    """of each recipe at the last corner; None where the rows leave nothing, or time was up before the first"""
+    times: int
+    """that rows were added"""
+
+
+def sharpened(
+    fleet: Fleet, model: Model, v: Variables, times: int, quiet: Quiet | None = None, until: float = np.inf
+) -> Sharpened:
+    """Add rows at most so many times. The model is that of the fleet."""
+    quiet = {} if quiet is None else quiet
+    lp = WarmLp(model)
+    picked: list[Picked] | None = None
+    for n in range(times + 1):
+        if time.monotonic() >= until:
+            return Sharpened(fleet, model, picked, n)
+        x = lp.solve()
+        picked = [picked_of(v, x, r, recipe) for r, recipe in enumerate(fleet.recipes)] if x is not None else None
+        if x is None or picked is None or n == times:
+            return Sharpened(fleet, model, picked, n)
+        own, rounded = parts_of_boxes(fleet, picked, v, x, quiet)
+        new = replace(fleet, own_boxes=frozenset(own), rounded=rounded)
+        rows = [*own_boxes_are_whole(new, v), *boxes_are_rounded_up(new, v)]
+        if not rows:
+            return Sharpened(fleet, model, picked, n)
+        fleet, model = fleet.with_whole_boxes(own, rounded), model.with_rows(rows)
+        lp.add_rows_of(model)
+    raise AssertionError("the last time ends it")
