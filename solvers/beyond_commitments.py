@@ -12,15 +12,17 @@ from problems.beyond_commitments import Counts, boxes_beyond, made_valid_beyond
 from solvers.mixtures import SURE, Shares, cheapest_mixture
 
 
-def counts_beyond(shares: Shares, can: Shares, box: int, held: int) -> Counts:
-    """The counts of boxes that add up to most at these shares [GPUs]; none where too much is undecided."""
+def counts_beyond(shares: Shares, can: Shares, box: int, held: int, enough: float = -np.inf) -> Counts:
+    """The counts of boxes that add up to most at these shares [GPUs]; none where so many are enough for a mixture, or
+    too much is undecided.
+    """
     sure = {w: int(share.argmax()) for w, share in shares.items() if share.max() >= SURE}
     unsure = {w: share for w, share in shares.items() if w not in sure}
     counts = {w: np.where(np.arange(len(shares[w])) == gpus, 0.0, -np.inf) for w, gpus in sure.items()}
     if unsure:
         needs = boxes_beyond(box, held, sum(sure.values()) + sum(map(len, unsure.values())))[None, :]
         mixture = cheapest_mixture(unsure, sum(sure.values()), np.add, needs, np.zeros(1))
-        if mixture is None:
+        if mixture is None or mixture.short <= enough:
             return {}
         counts |= mixture.prices
     either = {w: can[w] | (counts[w] > -np.inf) for w in shares}

@@ -15,13 +15,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
+from problems.beyond_commitments import Beyond
 from problems.fleet import Fleet, Variables, master
 from problems.model import Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes import Recipe
+from problems.rounding_up import BOTH, Rounded
 from problems.singles import with_every_count
 from solvers.mixing import Mixes
 from solvers.paths import Paths
@@ -62,10 +65,12 @@ NO_PRICE_USD = 1e-2
 """a month, up to which a row of an LP is as good as not there"""
 ABOUT_BOXES = ("own-boxes", "rounded")
 """rows about whole boxes, which come and go"""
-BEHIND_FRAC, BEHIND_OF_ROWS = 2.5e-3, 0.5
+BEHIND_FRAC, BEHIND_OF_ROWS = 5e-3, 0.5
 """of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
 IDLE_ROUNDS = 2
 """LPs in a row that do without such a row before it is left out"""
+MOST_FORGOTTEN = 600
+"""of those, the last ones, that are told to others"""
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
@@ -135,6 +140,8 @@ class ColumnGeneration:
         self.quiet: Quiet = {}
         self.idle_rows: dict[tuple, int] = {}
         """LPs in a row that did without a row about whole boxes"""
+        self.forgotten: list[Rounded | Beyond] = []
+        """rows that were left out"""
         self.settling_s = self.round_s = 0.0
         """what a bound on all plans took, at most, and the last round: nobody can stop in the middle of them"""
         self.bound = self.bound_at_prices = -np.inf
@@ -346,6 +353,15 @@ class ColumnGeneration:
         self.on_round(self.rounds, self.bound)
         return self.generated()
 
+    def with_forgotten_rows(self, fleet: Fleet) -> Fleet:
+        """A fleet with rows that the LP does without, but not an LP where more is decided."""
+        rounded = dict(fleet.rounded)
+        for row in self.forgotten[-MOST_FORGOTTEN:]:
+            kind = row.kind if isinstance(row, Beyond) else BOTH
+            number = next(n for n in count() if (kind, row.offer, row.slot, n) not in rounded)
+            rounded[kind, row.offer, row.slot, number] = row
+        return replace(fleet, rounded=rounded)
+
     def _prices_are_behind(self) -> bool:
         """Whether the LP is so far above what prices prove that more rows would only move it on."""
         by_rows = self.lp_usd - self.plain_usd
@@ -365,6 +381,7 @@ class ColumnGeneration:
             key: 0 if self._pays(key) else self.idle_rows.get(key, 0) + 1 for key in (*own.values(), *rounded.values())
         }
         gone = {key for key, n in self.idle_rows.items() if n >= IDLE_ROUNDS}
+        self.forgotten += [self.fleet.rounded[row] for row, key in rounded.items() if key in gone]
         self.fleet = replace(
             self.fleet,
             own_boxes=frozenset(row for row, key in own.items() if key not in gone),

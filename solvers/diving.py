@@ -35,30 +35,58 @@ NEAR = 3.0
 """replicas by which a count may differ from what the LP has in a slot"""
 SURE, AT_ONCE_FRAC = 0.9, 0.2
 """share from which on a count is decided, and of those that are left how many are at a time"""
-SHARPENED = 2
+SHARPENED = 4
 """times that rows about whole boxes are added once recipes are chosen"""
+WHOLE_FRAC = 0.003
+"""by which whole counts cost more than that LP says, at the least"""
 Held = dict[tuple[str, str], tuple[int, int | None]]
 
 
-def dived(fleet: Fleet, paths: tuple[Recipe, ...], until: float, seed: int = 0) -> Incumbent | None:
-    """The plan at the end of a dive from the LP over these paths; None where limits or time do not let it end.
+class Dives:
+    """Dives from the LP over some paths, which is solved once for all of them."""
 
-    With the seed 0 always the largest share is taken, else nearly the largest.
-    """
-    decided = _recipes_and_commitments(replace(fleet, recipes=paths), until, seed)
-    if decided is None:
-        return None
-    given = replace(fleet, recipes=tuple(_around(fleet, decided.picked)), held=fleet.held | decided.held)
-    by_the_lp = sharpened(given, *master(given), SHARPENED, until=until)
-    others = _counts(by_the_lp.fleet, until) if by_the_lp.picked is not None else None
-    if by_the_lp.picked is None or others is None:
-        return None
-    waiting = sorted((p for p in by_the_lp.picked if p.path.deferral is not None), key=_gpus, reverse=True)
-    reserved = {g: sum(n for (own, _), (n, _) in decided.held.items() if own == g) for g, _ in decided.held}
-    plan = put_in(fleet, others, [p.path.workloads for p in waiting], reserved)
-    if plan is None:
-        return None
-    return improved(fleet, improved(fleet, plan, until, reserved), until)
+    def __init__(self, fleet: Fleet, paths: tuple[Recipe, ...]) -> None:
+        self.fleet = fleet
+        self._held = replace(fleet, recipes=paths)
+        model, self._v = master(self._held)
+        self._lp = WarmLp(model)
+
+    def dived(self, until: float, seed: int = 0, below: float = np.inf) -> Incumbent | None:
+        """The plan at the end of a dive; None where limits, time or what it would cost do not let it end.
+
+        With the seed 0 always the largest share is taken, else nearly the largest.
+        """
+        fleet, decided = self.fleet, self._recipes_and_commitments(until, seed)
+        if decided is None:
+            return None
+        given = replace(fleet, recipes=tuple(_around(fleet, decided.picked)), held=fleet.held | decided.held)
+        by_the_lp = sharpened(given, *master(given), SHARPENED, until=until)
+        if by_the_lp.picked is None or by_the_lp.usd > (1 - WHOLE_FRAC) * below:
+            return None
+        others = _counts(by_the_lp.fleet, until)
+        if others is None:
+            return None
+        waiting = sorted((p for p in by_the_lp.picked if p.path.deferral is not None), key=_gpus, reverse=True)
+        reserved = {g: sum(n for (own, _), (n, _) in decided.held.items() if own == g) for g, _ in decided.held}
+        plan = put_in(fleet, others, [p.path.workloads for p in waiting], reserved)
+        if plan is None:
+            return None
+        return improved(fleet, improved(fleet, plan, until, reserved), until)
+
+    def _recipes_and_commitments(self, until: float, seed: int) -> _Decided | None:
+        """One recipe for every workload, and whole commitments to large boxes."""
+        fleet, v, lp = self._held, self._v, self._lp
+        lp.begin_again()
+        drawn, noise = np.random.default_rng(seed), NOISE if seed else 0.0
+        keys = _recipes(fleet, v, lp, until, drawn, noise)
+        if keys is None:
+            return None
+        x = lp.solve()
+        held, x = _commitments(fleet, v, lp, x, until, drawn, noise)
+        if x is None:
+            return None
+        picked = [picked_of(v, x, r, path) for r, path in enumerate(fleet.recipes) if path.key in keys]
+        return _Decided([max((p for p in picked if p.path.key == key), key=lambda p: p.weight) for key in keys], held)
 
 
 def _around(fleet: Fleet, picked: list[Picked]) -> Iterator[Recipe]:
@@ -80,22 +108,6 @@ def _gpus(picked: Picked) -> float:
 class _Decided:
     picked: list[Picked]
     held: Held
-
-
-def _recipes_and_commitments(fleet: Fleet, until: float, seed: int) -> _Decided | None:
-    """One recipe for every workload, and whole commitments to large boxes."""
-    model, v = master(fleet)
-    lp = WarmLp(model)
-    drawn, noise = np.random.default_rng(seed), NOISE if seed else 0.0
-    keys = _recipes(fleet, v, lp, until, drawn, noise)
-    if keys is None:
-        return None
-    x = lp.solve()
-    held, x = _commitments(fleet, v, lp, x, until, drawn, noise)
-    if x is None:
-        return None
-    picked = [picked_of(v, x, r, path) for r, path in enumerate(fleet.recipes) if path.key in keys]
-    return _Decided([max((p for p in picked if p.path.key == key), key=lambda p: p.weight) for key in keys], held)
 
 
 def _recipes(

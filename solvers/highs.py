@@ -87,12 +87,22 @@ class WarmLp:
         _require_highspy()
         self._highs = highs_child.load_model(_arrays(model.relaxed()))
         self._highs.setOptionValue("solver", "ipm")  # from nowhere that is faster, and it leaves a basis behind
-        self._solved = False
+        self._model, self._first_basis = model, None
+        self._decided: set[int] = set()
 
     def decide(self, columns: Iterable[int], lower: float, upper: float) -> None:
         """Bounds of some columns from now on."""
         for column in columns:
             self._highs.changeColBounds(column, lower, upper)
+            self._decided.add(column)
+
+    def begin_again(self) -> None:
+        """Nothing is decided any more, and it is solved from where it was at first."""
+        for column in self._decided:
+            self._highs.changeColBounds(column, float(self._model.lower[column]), float(self._model.upper[column]))
+        self._decided.clear()
+        if self._first_basis is not None:
+            self._highs.setBasis(self._first_basis)
 
     def add_rows_of(self, model: Model) -> None:
         """Those that a model has beyond the rows at hand."""
@@ -106,10 +116,10 @@ class WarmLp:
     def solve(self) -> Floats | None:
         """Values of the columns, near enough; None where there are none."""
         _run_interruptibly(self._highs)
-        if not self._solved:
+        if self._first_basis is None:
             self._highs.setOptionValue("solver", "simplex")
             self._highs.setOptionValue("presolve", "off")
-            self._solved = True
+            self._first_basis = self._highs.getBasis()
         if self._highs.getModelStatus().name != "kOptimal":
             return None
         return np.array(self._highs.getSolution().col_value, dtype=float)

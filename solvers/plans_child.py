@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from problems.fleet import Fleet
 from problems.recipes import Recipe
-from solvers.diving import dived
+from solvers.diving import Dives
 from solvers.improving import improved, with_fewer_offers
 from solvers.incumbent import Incumbent
 from solvers.polishing import polished
@@ -27,7 +27,7 @@ from solvers.shaking import scattered, shaken
 from solvers.solve import SolverName
 
 ROUNDING_S = 5.0
-SHAKING_S, POLISHING_S = 3.0, 8.0
+SHAKING_S, POLISHING_S = 3.0, 5.0
 """each time that it has its turn"""
 SHAKE_EVERY = 3
 """turns, where the others are dives"""
@@ -71,15 +71,20 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
         starts = [_shaken(task, start, until, next(turns)) for start in starts]
         yield min(starts, key=_cost)
     stalled: list[Incumbent] = []
-    dives = count()
+    polished_ones: set[float] = set()
+    """what plans cost whose counts need not be chosen anew"""
+    dives = Dives(task.fleet, task.held) if task.fleet.rounded else None
+    first = True
     for turn in turns:
         if newest.waits or time.monotonic() >= until:
             return
-        if task.fleet.rounded and turn % SHAKE_EVERY:
-            plan = dived(task.fleet, task.held, until, turn if next(dives) else 0)
+        if dives is not None and (first or turn % SHAKE_EVERY):
             best = min(starts + stalled, key=_cost)
+            plan = dives.dived(until, 0 if first else turn, best.objective)
+            first = False
             if plan is not None and plan.objective <= (1 + PROMISING_FRAC) * best.objective:
                 starts.append(_polished(task, plan, until))
+                polished_ones.add(starts[-1].objective)
                 yield starts[-1]
             continue
         if not starts:
@@ -87,8 +92,11 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
         before = starts.pop(starts.index(min(starts, key=_cost)))
         after = _shaken(task, before, until, turn)
         yield after
-        if after.objective > (1 - WORTH_FRAC) * before.objective:
+        if newest.waits:
+            return
+        if after.objective > (1 - WORTH_FRAC) * before.objective and after.objective not in polished_ones:
             after = _polished(task, after, until)
+            polished_ones.add(after.objective)
             yield after
         gains = after.objective < (1 - WORTH_FRAC) * before.objective
         (starts if gains else stalled).append(after)

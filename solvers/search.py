@@ -82,6 +82,8 @@ LOOK_FROM_ROUND = 2
 """of prices, from which on that process has something to look among, where a program would be far too large"""
 LOOK_AGAIN_S = 12.0
 """after which that process is told what the LP knows by now"""
+FIRST_BOXES_S = 8.0
+"""after which it is told of the first rows about whole boxes"""
 LOOK_INTO_BRANCH_S = 6.0
 """after which it is told what the LP of a branch knows"""
 BRANCHING_TAKES = 0.5
@@ -123,6 +125,7 @@ class Search:
         self.hopeless = HOPELESS
         self.looked = -np.inf
         """when the second process was told last what the LP knows"""
+        self.told_of_boxes = False
         self.done = False
         """nothing more can be priced in the time that is left"""
 
@@ -218,7 +221,12 @@ class Search:
             self._look_beside(generation, generation.generated())
 
     def _look_again(self, generation: ColumnGeneration, after_s: float) -> None:
-        """Tell the second process what the LP knows by now, if it is at work and was not told for so long."""
+        """Tell the second process what the LP knows by now, if it is at work and was not told for so long.
+
+        Dives need rows about whole boxes, so it is told of the first ones sooner.
+        """
+        sooner = bool(generation.fleet.rounded) and not self.told_of_boxes
+        after_s = min(after_s, FIRST_BOXES_S) if sooner else after_s
         if -np.inf < self.looked < time.monotonic() - after_s and generation.feasible:
             self._look_beside(generation, generation.generated())
 
@@ -233,9 +241,11 @@ class Search:
         if self.solution.best is not None:
             near = worth_shaking(generated.fleet, generated.priced, self.solution.best)
             near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
+            near = generation.with_forgotten_rows(near)
             plans, left = (self.solution.best,), self.deadline - time.monotonic()
             held = tuple(generation.paths.held)
             self.beside.look(Task(near, plans, near_paths(generation), held, self.options.solver, left))
+            self.told_of_boxes = bool(near.rounded)
         self.looked = time.monotonic()
 
     def _close_in(self, generation: ColumnGeneration) -> bool:
@@ -272,7 +282,8 @@ class Search:
                 to_divide and possible > MOST_SERVINGS and self._boxes_matter() and self._ready_to_divide(generation)
             )
             if generated.feasible and self.beside is not None and (possible > self.hopeless or divide):
-                self._look_beside(generation, generated)
+                if self.looked == -np.inf:
+                    self._look_beside(generation, generated)
             elif generated.feasible:
                 until = self._until(FIRST_PLANS_FRAC if first else 1.0)
                 if not (rounded and possible > self.hopeless):

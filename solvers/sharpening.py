@@ -26,29 +26,26 @@ class Sharpened:
     """with the rows"""
     picked: list[Picked] | None
     """of each recipe at the last corner; None where the rows leave nothing, or time was up before the first"""
-    times: int
-    """that rows were added"""
+    usd: float
+    """what the LP costs there"""
 
 
-def sharpened(
-    fleet: Fleet, model: Model, v: Variables, times: int, quiet: Quiet | None = None, until: float = np.inf
-) -> Sharpened:
+def sharpened(fleet: Fleet, model: Model, v: Variables, times: int, until: float = np.inf) -> Sharpened:
     """Add rows at most so many times. The model is that of the fleet."""
-    quiet = {} if quiet is None else quiet
+    quiet: Quiet = {}
     lp = WarmLp(model)
-    picked: list[Picked] | None = None
+    at_last = Sharpened(fleet, model, None, np.inf)
     for n in range(times + 1):
-        if time.monotonic() >= until:
-            return Sharpened(fleet, model, picked, n)
-        x = lp.solve()
-        picked = [picked_of(v, x, r, recipe) for r, recipe in enumerate(fleet.recipes)] if x is not None else None
-        if x is None or picked is None or n == times:
-            return Sharpened(fleet, model, picked, n)
-        own, rounded = parts_of_boxes(fleet, picked, v, x, quiet)
+        x = lp.solve() if time.monotonic() < until else None
+        if x is None:
+            return at_last if time.monotonic() >= until else Sharpened(fleet, model, None, np.inf)
+        picked = [picked_of(v, x, r, recipe) for r, recipe in enumerate(fleet.recipes)]
+        at_last = Sharpened(fleet, model, picked, model.objective(x))
+        own, rounded = parts_of_boxes(fleet, picked, v, x, quiet) if n < times else (set(), {})
         new = replace(fleet, own_boxes=frozenset(own), rounded=rounded)
         rows = [*own_boxes_are_whole(new, v), *boxes_are_rounded_up(new, v)]
         if not rows:
-            return Sharpened(fleet, model, picked, n)
+            break
         fleet, model = fleet.with_whole_boxes(own, rounded), model.with_rows(rows)
         lp.add_rows_of(model)
-    raise AssertionError("the last time ends it")
+    return at_last

@@ -142,7 +142,7 @@ def _beyond_commitments(
             if gpus > MOST_GPUS or surely_enough(some, box, beyond) <= has + SHORT_OF_A_BOX:
                 continue
             can = {w: np.arange(len(share)) % steps[w] == 0 for w, share in some.items()}
-            parts = counts_beyond(some, can, box, beyond)
+            parts = counts_beyond(some, can, box, beyond, has + SHORT_OF_A_BOX)
             if sum(float(share @ parts[w]) for w, share in some.items() if parts) > has + SHORT_OF_A_BOX:
                 found[kind, g, t, number] = Beyond(kind, g, t, parts, beyond, by_hour)
             else:

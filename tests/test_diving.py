@@ -13,7 +13,7 @@ from test_shaking import two_boxes
 
 from problems.fleet import Fleet
 from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
-from solvers.diving import dived
+from solvers.diving import Dives
 from solvers.incumbent import Incumbent, limits_are_kept
 
 SEEDS = [*range(300, 310), *range(1000, 1040)]
@@ -35,7 +35,8 @@ def dives_of(seed: int) -> list[Incumbent]:
     if not generation.feasible:
         return []
     held = tuple(generation.paths.held)
-    plans = [dived(generation.fleet, held, soon(), n) for n in range(3)]
+    dives = Dives(generation.fleet, held)
+    plans = [dives.dived(soon(), n) for n in range(3)]
     return [plan for plan in plans if plan is not None]
 
 
@@ -65,7 +66,7 @@ def test_nearly_all_of_them_end_and_many_at_the_cheapest_plan() -> None:
 def test_a_box_is_found_that_two_workloads_fill() -> None:
     """No single change leads there from single GPUs (tests/test_shaking.py)."""
     generation = priced(two_boxes().fleet)
-    plan = dived(generation.fleet, tuple(generation.paths.held), soon())
+    plan = Dives(generation.fleet, tuple(generation.paths.held)).dived(soon())
     assert plan is not None
     assert plan.objective == pytest.approx(6 * 730)
 
@@ -73,7 +74,7 @@ def test_a_box_is_found_that_two_workloads_fill() -> None:
 def test_commitments_that_are_decided_stay_so() -> None:
     fleet = replace(two_boxes().fleet, held={("better", "reserved-1y"): (0, 0)})
     generation = priced(fleet)
-    plan = dived(generation.fleet, tuple(generation.paths.held), soon())
+    plan = Dives(generation.fleet, tuple(generation.paths.held)).dived(soon())
     assert plan is not None
     assert plan.objective == pytest.approx(7 * 730)
 
@@ -82,7 +83,7 @@ def test_the_same_draw_leads_to_the_same_plan() -> None:
     generation = priced(case_of(1012).fleet)
     held = tuple(generation.paths.held)
     for n in range(3):
-        one, other = (dived(generation.fleet, held, soon(), n) for _ in range(2))
+        one, other = (Dives(generation.fleet, held).dived(soon(), n) for _ in range(2))
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             assert one.objective == other.objective
@@ -93,4 +94,4 @@ def test_the_same_draw_leads_to_the_same_plan() -> None:
 
 def test_late_is_late() -> None:
     generation = priced(two_boxes().fleet)
-    assert dived(generation.fleet, tuple(generation.paths.held), time.monotonic() - 1) is None
+    assert Dives(generation.fleet, tuple(generation.paths.held)).dived(time.monotonic() - 1) is None
