@@ -69,8 +69,8 @@ BEHIND_FRAC, BEHIND_OF_ROWS = 5e-3, 0.5
 """of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
 IDLE_ROUNDS = 2
 """LPs in a row that do without such a row before it is left out"""
-MOST_FORGOTTEN = 600
-"""of those, the last ones, that are told to others"""
+MOST_FORGOTTEN = 12_000
+"""of those times the number of workloads: the last ones are kept, as they are told to others"""
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
@@ -356,7 +356,7 @@ class ColumnGeneration:
     def with_forgotten_rows(self, fleet: Fleet) -> Fleet:
         """A fleet with rows that the LP does without, but not an LP where more is decided."""
         rounded = dict(fleet.rounded)
-        for row in self.forgotten[-MOST_FORGOTTEN:]:
+        for row in self.forgotten:
             kind = row.kind if isinstance(row, Beyond) else BOTH
             number = next(n for n in count() if (kind, row.offer, row.slot, n) not in rounded)
             rounded[kind, row.offer, row.slot, number] = row
@@ -382,6 +382,7 @@ class ColumnGeneration:
         }
         gone = {key for key, n in self.idle_rows.items() if n >= IDLE_ROUNDS}
         self.forgotten += [self.fleet.rounded[row] for row, key in rounded.items() if key in gone]
+        del self.forgotten[: -MOST_FORGOTTEN // len(self.fleet.workloads)]
         self.fleet = replace(
             self.fleet,
             own_boxes=frozenset(row for row, key in own.items() if key not in gone),

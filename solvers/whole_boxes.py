@@ -19,7 +19,7 @@ from solvers.rounding_up import parts_begun
 
 SHORT_OF_A_BOX = 0.01
 """boxes by which the LP must be short before a row is added"""
-ROWS_OF_A_SLOT = 16
+ROWS_OF_A_SLOT = 8
 """inequalities that are said of one offer in one slot at most"""
 MOST_HELD, MOST_GPUS = 16, 3_000
 """commitments, and GPUs that all workloads of an offer and slot may use together, up to which it is asked what is

@@ -9,12 +9,13 @@ from functools import cache
 import pytest
 from oracle.cases import lever_case, truth_of
 
-from problems.fleet import Fleet
+from problems.fleet import Fleet, master
 from solvers import search
 from solvers.branching import Branches, both_sides
 from solvers.column_generation import ColumnGeneration
 from solvers.fleet_solution import FleetSolution, Options
 from solvers.fleet_solver import solve_fleet
+from solvers.solve import solve_lp
 from solvers.what_matters import without_what_limits_forbid
 
 COMMITMENTS = [5, 8, 10, 22, 36, 43, 44, 46, 61, 67, 71, 83, 92, 97, 104, 107, 110, 118, 121, 126, 158, 165]
@@ -122,3 +123,17 @@ def test_branches_prove_more(monkeypatch: pytest.MonkeyPatch) -> None:
         assert after.bound_usd_per_month <= truth * (1 + 1e-7)
         lifted += after.bound_usd_per_month > before.bound_usd_per_month * (1 + 1e-5)
     assert lifted >= 10
+
+
+def test_rows_that_were_left_out_hold_for_every_plan() -> None:
+    """They are told to others, so the LP with all of them must not exceed the optimum."""
+    forgotten = 0
+    for seed in COMMITMENTS:
+        generation = root(seed)
+        forgotten += len(generation.forgotten)
+        fleet = generation.with_forgotten_rows(generation.fleet)
+        assert len(fleet.rounded) == len(generation.fleet.rounded) + len(generation.forgotten)
+        lp = solve_lp(master(fleet)[0])
+        assert lp.objective is not None
+        assert lp.objective <= truth_of(seed).objective * (1 + 1e-6)
+    assert forgotten

@@ -95,3 +95,27 @@ def test_the_same_draw_leads_to_the_same_plan() -> None:
 def test_late_is_late() -> None:
     generation = priced(two_boxes().fleet)
     assert Dives(generation.fleet, tuple(generation.paths.held)).dived(time.monotonic() - 1) is None
+
+
+@pytest.mark.parametrize("seed", SEEDS[::5])
+def test_a_dive_does_not_depend_on_those_before_it(seed: int) -> None:
+    generation = priced(case_of(seed).fleet)
+    if not generation.feasible:
+        return
+    held = tuple(generation.paths.held)
+    together, last = Dives(generation.fleet, held), None
+    for n in range(3):
+        last = together.dived(soon(), n)
+    alone = Dives(generation.fleet, held).dived(soon(), 2)
+    assert (last is None) == (alone is None)
+    if last is not None and alone is not None:
+        assert last.objective == pytest.approx(alone.objective, rel=1e-9)
+
+
+def test_a_dive_ends_where_it_cannot_lead_below_what_is_known() -> None:
+    generation = priced(two_boxes().fleet)
+    dives = Dives(generation.fleet, tuple(generation.paths.held))
+    plan = dives.dived(soon())
+    assert plan is not None
+    assert dives.dived(soon(), 0, plan.objective * 2) is not None
+    assert dives.dived(soon(), 0, generation.bound / 2) is None
