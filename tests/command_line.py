@@ -30,20 +30,20 @@ HARD = (
     + "".join(
         f"""\
   - name: w{k}
-    models: [llama-3.1-8b, qwen2.5-14b]
-    forecast: {{requests_per_day: {310 * k}k, shape: consumer}}
+    models: [{"llama-3.1-8b" if k % 3 else "llama-3.3-70b"}, qwen2.5-14b]
+    forecast: {{requests_per_day: {110 * k if k > 7 else 310 * k}k, shape: {"consumer" if k % 2 else "business-hours"}}}
     tokens: {{input: {{p50: {400 * k}, p95: {1700 * k}}}, output: {{p50: {60 + 40 * k}, p95: {100 + 190 * k}}}}}
-    spot: {{critical_share: {30 + 10 * k}%}}
+    spot: {{critical_share: {30 + 7 * k}%}}
     api: {"forbidden" if k % 2 else "allowed"}
 """
-        for k in range(1, 8)
+        for k in range(1, 11)
     )
     + """\
 menu:
   gpus: [h100, a100-80gb]
-  quantizations: [fp16]
+  quantizations: [fp16, fp8]
   purchase: [on-demand, spot, reserved-1y, reserved-3y]
-  max_deployments: 1
+  max_deployments: 2
 baseline: openai/gpt-4o-mini
 """
 )
