@@ -223,7 +223,11 @@ class ColumnGeneration:
             over = self.bound_at_prices - sum(self.paid[w] for w in p.recipe.workloads)
             if p.value + over >= usd:
                 continue
-            servings = p.with_serving + over < usd
+            cost = p.with_serving
+            servings = cost + over < usd
+            servings[p.recipe.first_of_each_slot(cost)] = (
+                True  # counts that are not tried may be the cheapest of a slot
+            )
             if servings.all():
                 possible.append(p.recipe)
             else:

@@ -123,9 +123,11 @@ class Search:
         """the plan from which shaking led nowhere"""
         self.beside: PlansBeside | None = None
         self.hopeless = HOPELESS
+        """servings that a better plan may use, beyond which no program is solved"""
         self.looked = -np.inf
         """when the second process was told last what the LP knows"""
         self.told_of_boxes = False
+        """whether it knows rows about whole boxes"""
         self.done = False
         """nothing more can be priced in the time that is left"""
 

@@ -22,8 +22,6 @@ class Sharpened:
 
     fleet: Fleet
     """with the rows"""
-    model: Model
-    """with the rows"""
     picked: list[Picked] | None
     """of each recipe at the last corner; None where the rows leave nothing, or time was up before the first"""
     usd: float
@@ -34,13 +32,13 @@ def sharpened(fleet: Fleet, model: Model, v: Variables, times: int, until: float
     """Add rows at most so many times. The model is that of the fleet."""
     quiet: Quiet = {}
     lp = WarmLp(model)
-    at_last = Sharpened(fleet, model, None, np.inf)
+    at_last = Sharpened(fleet, None, np.inf)
     for n in range(times + 1):
         x = lp.solve() if time.monotonic() < until else None
         if x is None:
-            return at_last if time.monotonic() >= until else Sharpened(fleet, model, None, np.inf)
+            return at_last if time.monotonic() >= until else Sharpened(fleet, None, np.inf)
         picked = [picked_of(v, x, r, recipe) for r, recipe in enumerate(fleet.recipes)]
-        at_last = Sharpened(fleet, model, picked, model.objective(x))
+        at_last = Sharpened(fleet, picked, model.objective(x))
         own, rounded = parts_of_boxes(fleet, picked, v, x, quiet) if n < times else (set(), {})
         new = replace(fleet, own_boxes=frozenset(own), rounded=rounded)
         rows = [*own_boxes_are_whole(new, v), *boxes_are_rounded_up(new, v)]
