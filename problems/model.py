@@ -113,6 +113,40 @@ class Model:
     def with_cost(self, cost: ArrayLike) -> Model:
         return dataclasses.replace(self, cost=np.array(cost, dtype=float))
 
+    def only_rows(self, rows: Integers) -> Model:
+        """A copy with some of its rows, in the order given."""
+        lengths = np.diff(self.starts)[rows]
+        starts = np.r_[0, np.cumsum(lengths)]
+        entries = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
+        return dataclasses.replace(
+            self,
+            starts=starts,
+            indices=self.indices[entries],
+            values=self.values[entries],
+            row_lower=self.row_lower[rows],
+            row_upper=self.row_upper[rows],
+            row_keys=tuple(self.row_keys[n] for n in rows.tolist()),
+        )
+
+    def with_shares(self, columns: Sequence[tuple[float, Integers, Floats]]) -> Model:
+        """A copy with more columns at its end, 0 or 1, each with its cost, its rows and its entries there."""
+        n, nothing = len(columns), np.zeros(0)
+        rows = np.concatenate([self.entry_rows, *(own for _, own, _ in columns)]).astype(np.int64)
+        lengths = [len(own) for _, own, _ in columns]
+        indices = np.r_[self.indices, np.repeat(self.n_columns + np.arange(n), lengths)]
+        order = np.argsort(rows, kind="stable")
+        return dataclasses.replace(
+            self,
+            cost=np.r_[self.cost, [cost for cost, _, _ in columns]],
+            lower=np.r_[self.lower, np.zeros(n)],
+            upper=np.r_[self.upper, np.ones(n)],
+            integer=np.r_[self.integer, np.ones(n, dtype=bool)],
+            starts=np.searchsorted(rows[order], np.arange(self.n_rows + 1)),
+            indices=indices[order].astype(np.int64),
+            values=np.concatenate([self.values, nothing, *(own for _, _, own in columns)])[order],
+            column_keys=(*self.column_keys, *(("share", k) for k in range(n))),
+        )
+
     def with_rows(self, rows: Iterable[Row]) -> Model:
         """A copy with more rows at its end; raises ModelError like `build_model`."""
         keys: list[Key] = []

@@ -1,9 +1,8 @@
 """A plan out of the LP by diving: what it leans on most is decided, and it is solved again, until all is decided.
 
-First one recipe for each workload, then commitments to large boxes, then how many replicas in which slot: with rows
-about whole boxes the LP says well what each decision costs, and after a few changes it is solved again in milliseconds
-where simplex goes on from where it was. Work that may wait comes last: it fills the boxes that the others leave open,
-what needs most GPUs first.
+First one recipe for each workload, then commitments to large boxes: with rows about whole boxes the LP says well what
+each decision costs, and after a few changes it is solved again in milliseconds where simplex goes on from where it was.
+How many replicas in which slot is then chosen by plans of slots (solvers/slot_plans.py).
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import numpy as np
 
 from problems.fleet import Fleet, Variables, master
 from problems.recipes import Recipe, joined
-from solvers.improving import improved, put_in
-from solvers.incumbent import Incumbent, in_order, purchases_for
+from solvers.improving import improved
+from solvers.incumbent import Incumbent
 from solvers.polishing import near_counts
-from solvers.sharpening import sharpened
-from solvers.solve import WarmLp
+from solvers.slot_plans import counts_by_slot
+from solvers.solve import SolverName, WarmLp
 from solvers.whole_boxes import Picked, picked_of
 
 NOISE = 0.3
@@ -33,12 +32,8 @@ RATHER_MORE = 0.2
 """of a commitment: whole counts need more than the LP says, and what is held has room for them"""
 NEAR = 3.0
 """replicas by which a count may differ from what the LP has in a slot"""
-SURE, AT_ONCE_FRAC = 0.9, 0.2
-"""share from which on a count is decided, and of those that are left how many are at a time"""
-SHARPENED = 4
-"""times that rows about whole boxes are added once recipes are chosen"""
-WHOLE_FRAC = 0.003
-"""by which whole counts cost more than that LP says, at the least"""
+COUNTS_S = 4.0
+"""for the counts at the end of a dive"""
 Held = dict[tuple[str, str], tuple[int, int | None]]
 
 
@@ -51,7 +46,7 @@ class Dives:
         model, self._v = master(self._held)
         self._lp = WarmLp(model)
 
-    def dived(self, until: float, seed: int = 0, below: float = np.inf) -> Incumbent | None:
+    def dived(self, solver: SolverName, until: float, seed: int = 0, below: float = np.inf) -> Incumbent | None:
         """The plan at the end of a dive; None where limits, time or what it would cost do not let it end.
 
         With the seed 0 always the largest share is taken, else nearly the largest.
@@ -60,18 +55,8 @@ class Dives:
         if decided is None:
             return None
         given = replace(fleet, recipes=tuple(_around(fleet, decided.picked)), held=fleet.held | decided.held)
-        by_the_lp = sharpened(given, *master(given), SHARPENED, until=until)
-        if by_the_lp.picked is None or by_the_lp.usd > (1 - WHOLE_FRAC) * below:
-            return None
-        others = _counts(by_the_lp.fleet, until)
-        if others is None:
-            return None
-        waiting = sorted((p for p in by_the_lp.picked if p.path.deferral is not None), key=_gpus, reverse=True)
-        reserved = {g: sum(n for (own, _), (n, _) in decided.held.items() if own == g) for g, _ in decided.held}
-        plan = put_in(fleet, others, [p.path.workloads for p in waiting], reserved)
-        if plan is None:
-            return None
-        return improved(fleet, improved(fleet, plan, until, reserved), until)
+        plan = counts_by_slot(given, solver, min(until, time.monotonic() + COUNTS_S), below)
+        return improved(fleet, plan, until) if plan is not None else None
 
     def _recipes_and_commitments(self, until: float, seed: int) -> _Decided | None:
         """One recipe for every workload, and whole commitments to large boxes."""
@@ -98,10 +83,6 @@ def _around(fleet: Fleet, picked: list[Picked]) -> Iterator[Recipe]:
         if recipe.deferral is not None:
             near = joined(near, recipe.only(recipe.uses[0].replicas == 0))
         yield near
-
-
-def _gpus(picked: Picked) -> float:
-    return float(sum(picked.sum(use.gpus).sum() for use in picked.path.uses))
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,46 +153,3 @@ def _commitments(
                 held[key] = (whole, whole)
                 break
     return held, x
-
-
-def _counts(fleet: Fleet, until: float) -> Incumbent | None:
-    """A plan of the workloads that cannot wait, with the counts of a dive; boxes are bought for them alone."""
-    model, v = master(fleet)
-    lp = WarmLp(model)
-    ways: dict[tuple[int, int], list[int]] = {}
-    """(recipe, slot) -> its servings, where there is a choice"""
-    for (r, i), column in v.serve.items():
-        if fleet.recipes[r].deferral is None:
-            ways.setdefault((r, int(fleet.recipes[r].slot[i])), []).append(column)
-    x = lp.solve()
-    left, at_once = dict.fromkeys(ways), AT_ONCE_FRAC
-    while left and x is not None and time.monotonic() < until:
-        largest = {key: float(x[ways[key]].max()) for key in left}
-        ranked = sorted(left, key=lambda key: (-largest[key], key))
-        sure = sum(share > SURE for share in largest.values()) if at_once == AT_ONCE_FRAC else 0
-        now = ranked[: max(1, sure, int(at_once * len(ranked)))]
-        best = {key: ways[key][int(np.argmax(x[ways[key]]))] for key in now}
-        rest = [c for key in now for c in ways[key] if c != best[key]]
-        lp.decide(rest, 0.0, 0.0)
-        then = lp.solve()
-        if then is not None:
-            x, left, at_once = then, {key: None for key in left if key not in best}, min(AT_ONCE_FRAC, 2 * at_once)
-            continue
-        lp.decide(rest, 0.0, 1.0)  # limits forbid it: fewer at a time, and none of that kind where it is only one
-        at_once /= 4
-        if len(now) == 1:
-            lp.decide(best.values(), 0.0, 0.0)
-            ways[now[0]].remove(best[now[0]])
-            x = lp.solve() if ways[now[0]] else None
-    if left or x is None:
-        return None
-    paths = in_order(fleet, _paths(fleet, v, x))
-    bought = purchases_for(fleet, paths)
-    return Incumbent(paths, bought, 0.0) if bought is not None else None
-
-
-def _paths(fleet: Fleet, v: Variables, x: np.ndarray) -> Iterator[Recipe]:
-    for r, recipe in enumerate(fleet.recipes):
-        if recipe.deferral is None:
-            share = np.array([x[v.serving(r, i)] for i in range(recipe.servings)])
-            yield recipe.only(recipe.first_of_each_slot(-share))

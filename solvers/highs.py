@@ -113,6 +113,34 @@ class WarmLp:
         bounds = model.row_lower[first:], model.row_upper[first:]
         self._highs.addRows(len(starts), *bounds, len(values), starts, indices, values)
 
+    def add_columns(self, columns: list[tuple[float, np.ndarray, np.ndarray]]) -> None:
+        """Shares from 0 to 1, each with its cost, its rows and its entries there."""
+        starts = np.cumsum([0, *(len(rows) for _, rows, _ in columns)])
+        nothing = np.zeros(0)
+        self._highs.addCols(
+            len(columns),
+            np.array([cost for cost, _, _ in columns]),
+            np.zeros(len(columns)),
+            np.ones(len(columns)),
+            int(starts[-1]),
+            starts[:-1].astype(np.int32),
+            np.concatenate([nothing, *(rows for _, rows, _ in columns)]).astype(np.int32),
+            np.concatenate([nothing, *(entries for _, _, entries in columns)]),
+        )
+
+    @property
+    def n_columns(self) -> int:
+        return int(self._highs.getNumCol())
+
+    @property
+    def prices(self) -> Floats:
+        """Of the rows, where it was solved last."""
+        return np.array(self._highs.getSolution().row_dual, dtype=float)
+
+    @property
+    def objective(self) -> float:
+        return float(self._highs.getInfo().objective_function_value)
+
     def solve(self) -> Floats | None:
         """Values of the columns, near enough; None where there are none."""
         _run_interruptibly(self._highs)

@@ -80,7 +80,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
             return
         if dives is not None and (first or turn % SHAKE_EVERY):
             best = min(starts + stalled, key=_cost)
-            plan = dives.dived(until, 0 if first else turn, best.objective)
+            plan = dives.dived(task.solver, until, 0 if first else turn, best.objective)
             first = False
             if plan is not None and plan.objective <= (1 + PROMISING_FRAC) * best.objective:
                 starts.append(_polished(task, plan, until))

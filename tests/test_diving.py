@@ -36,7 +36,7 @@ def dives_of(seed: int) -> list[Incumbent]:
         return []
     held = tuple(generation.paths.held)
     dives = Dives(generation.fleet, held)
-    plans = [dives.dived(soon(), n) for n in range(3)]
+    plans = [dives.dived("cbc", soon(), n) for n in range(3)]
     return [plan for plan in plans if plan is not None]
 
 
@@ -66,7 +66,7 @@ def test_nearly_all_of_them_end_and_many_at_the_cheapest_plan() -> None:
 def test_a_box_is_found_that_two_workloads_fill() -> None:
     """No single change leads there from single GPUs (tests/test_shaking.py)."""
     generation = priced(two_boxes().fleet)
-    plan = Dives(generation.fleet, tuple(generation.paths.held)).dived(soon())
+    plan = Dives(generation.fleet, tuple(generation.paths.held)).dived("cbc", soon())
     assert plan is not None
     assert plan.objective == pytest.approx(6 * 730)
 
@@ -74,7 +74,7 @@ def test_a_box_is_found_that_two_workloads_fill() -> None:
 def test_commitments_that_are_decided_stay_so() -> None:
     fleet = replace(two_boxes().fleet, held={("better", "reserved-1y"): (0, 0)})
     generation = priced(fleet)
-    plan = Dives(generation.fleet, tuple(generation.paths.held)).dived(soon())
+    plan = Dives(generation.fleet, tuple(generation.paths.held)).dived("cbc", soon())
     assert plan is not None
     assert plan.objective == pytest.approx(7 * 730)
 
@@ -83,7 +83,7 @@ def test_the_same_draw_leads_to_the_same_plan() -> None:
     generation = priced(case_of(1012).fleet)
     held = tuple(generation.paths.held)
     for n in range(3):
-        one, other = (Dives(generation.fleet, held).dived(soon(), n) for _ in range(2))
+        one, other = (Dives(generation.fleet, held).dived("cbc", soon(), n) for _ in range(2))
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             assert one.objective == other.objective
@@ -94,7 +94,7 @@ def test_the_same_draw_leads_to_the_same_plan() -> None:
 
 def test_late_is_late() -> None:
     generation = priced(two_boxes().fleet)
-    assert Dives(generation.fleet, tuple(generation.paths.held)).dived(time.monotonic() - 1) is None
+    assert Dives(generation.fleet, tuple(generation.paths.held)).dived("cbc", time.monotonic() - 1) is None
 
 
 @pytest.mark.parametrize("seed", SEEDS[::5])
@@ -105,8 +105,8 @@ def test_a_dive_does_not_depend_on_those_before_it(seed: int) -> None:
     held = tuple(generation.paths.held)
     together, last = Dives(generation.fleet, held), None
     for n in range(3):
-        last = together.dived(soon(), n)
-    alone = Dives(generation.fleet, held).dived(soon(), 2)
+        last = together.dived("cbc", soon(), n)
+    alone = Dives(generation.fleet, held).dived("cbc", soon(), 2)
     assert (last is None) == (alone is None)
     if last is not None and alone is not None:
         assert last.objective == pytest.approx(alone.objective, rel=1e-9)
@@ -115,7 +115,7 @@ def test_a_dive_does_not_depend_on_those_before_it(seed: int) -> None:
 def test_a_dive_ends_where_it_cannot_lead_below_what_is_known() -> None:
     generation = priced(two_boxes().fleet)
     dives = Dives(generation.fleet, tuple(generation.paths.held))
-    plan = dives.dived(soon())
+    plan = dives.dived("cbc", soon())
     assert plan is not None
-    assert dives.dived(soon(), 0, plan.objective * 2) is not None
-    assert dives.dived(soon(), 0, generation.bound / 2) is None
+    assert dives.dived("cbc", soon(), 0, plan.objective * 2) is not None
+    assert dives.dived("cbc", soon(), 0, generation.bound / 2) is None
