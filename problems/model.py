@@ -128,6 +128,22 @@ class Model:
             row_keys=tuple(self.row_keys[n] for n in rows.tolist()),
         )
 
+    def without_columns(self, columns: Booleans) -> Model:
+        """A copy without some columns (a mask), which are zero, in its rows."""
+        kept = ~columns
+        left = kept[self.indices]
+        return dataclasses.replace(
+            self,
+            cost=self.cost[kept],
+            lower=self.lower[kept],
+            upper=self.upper[kept],
+            integer=self.integer[kept],
+            starts=np.r_[0, np.cumsum(np.bincount(self.entry_rows[left], minlength=self.n_rows))],
+            indices=(np.cumsum(kept) - 1)[self.indices[left]],
+            values=self.values[left],
+            column_keys=tuple(key for key, own in zip(self.column_keys, kept.tolist(), strict=True) if own),
+        )
+
     def with_shares(self, columns: Sequence[tuple[float, Integers, Floats]]) -> Model:
         """A copy with more columns at its end, 0 or 1, each with its cost, its rows and its entries there."""
         n, nothing = len(columns), np.zeros(0)

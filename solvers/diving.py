@@ -28,12 +28,12 @@ DECIDED = 0.999
 """share from which on a recipe is as good as chosen"""
 NOTHING = 1e-4
 """share up to which a recipe is not in the LP"""
-RATHER_MORE = 0.2
-"""of a commitment: whole counts need more than the LP says, and what is held has room for them"""
+COMMITTED_FRAC = 0.01
+"""of the cost, by which commitments seem to cost more or less than they do, in all dives but the first"""
+SURELY = 0.02
+"""boxes by which commitments may differ from a whole number that they are taken for"""
 NEAR = 3.0
 """replicas by which a count may differ from what the LP has in a slot"""
-COUNTS_S = 4.0
-"""for the counts at the end of a dive"""
 Held = dict[tuple[str, str], tuple[int, int | None]]
 
 
@@ -51,19 +51,19 @@ class Dives:
 
         With the seed 0 always the largest share is taken, else nearly the largest.
         """
-        fleet, decided = self.fleet, self._recipes_and_commitments(until, seed)
+        fleet, decided = self.fleet, self._recipes_and_commitments(until, seed, below)
         if decided is None:
             return None
         given = replace(fleet, recipes=tuple(_around(fleet, decided.picked)), held=fleet.held | decided.held)
-        plan = counts_by_slot(given, solver, min(until, time.monotonic() + COUNTS_S), below)
+        plan = counts_by_slot(given, solver, until, below)
         return improved(fleet, plan, until) if plan is not None else None
 
-    def _recipes_and_commitments(self, until: float, seed: int) -> _Decided | None:
+    def _recipes_and_commitments(self, until: float, seed: int, below: float = np.inf) -> _Decided | None:
         """One recipe for every workload, and whole commitments to large boxes."""
         fleet, v, lp = self._held, self._v, self._lp
         lp.begin_again()
         drawn, noise = np.random.default_rng(seed), NOISE if seed else 0.0
-        keys = _recipes(fleet, v, lp, until, drawn, noise)
+        keys = _recipes(fleet, v, lp, until, drawn, noise, below)
         if keys is None:
             return None
         x = lp.solve()
@@ -92,9 +92,15 @@ class _Decided:
 
 
 def _recipes(
-    fleet: Fleet, v: Variables, lp: WarmLp, until: float, drawn: np.random.Generator, noise: float
+    fleet: Fleet,
+    v: Variables,
+    lp: WarmLp,
+    until: float,
+    drawn: np.random.Generator,
+    noise: float,
+    below: float,
 ) -> list[tuple] | None:
-    """The keys of the recipes."""
+    """The keys of the recipes; None where they would not cost less."""
     columns: dict[tuple, list[int]] = {}
     """by the key of a recipe, which may be there with several of its servings"""
     path_of: dict[tuple, Recipe] = {}
@@ -104,7 +110,7 @@ def _recipes(
     chosen: list[tuple] = []
     left = dict.fromkeys(columns)
     x = lp.solve()
-    while x is not None and time.monotonic() < until:
+    while x is not None and lp.objective < below and time.monotonic() < until:
         share = {key: float(x[columns[key]].sum()) for key in left}
         open_ones = {key: s for key, s in share.items() if s > NOTHING}
         if not open_ones:
@@ -139,17 +145,28 @@ def _commitments(
     drawn: np.random.Generator,
     noise: float,
 ) -> tuple[Held, np.ndarray | None]:
-    """To about the nearest whole number, the surest first, or another where a limit forbids it; the LP then, if any."""
+    """To a whole number nearby, the surest first, whichever the LP makes cheaper; the LP then, if any."""
     large = {key: c for key, c in v.reserved.items() if fleet.offers[key[0]].box > 1}
     held: Held = {}
     while x is not None and len(held) < len(large):
         boxes = {key: float(x[c]) for key, c in large.items() if key not in held}
         key = min(boxes, key=lambda key: (abs(boxes[key] - round(boxes[key])), key))
-        near = max(0, round(boxes[key] + RATHER_MORE + noise * drawn.standard_normal()))
-        for whole in (near, near + 1, near - 1):
+        costs: dict[int, float] = {}
+        for whole in _nearby(boxes[key]):
             lp.decide([large[key]], float(whole), float(whole))
-            x = lp.solve() if whole >= 0 and time.monotonic() < until else None
-            if x is not None:
-                held[key] = (whole, whole)
-                break
+            if time.monotonic() < until and lp.solve() is not None:
+                costs[whole] = lp.objective * (1 + noise * COMMITTED_FRAC * drawn.standard_normal())
+        if not costs:
+            return held, None
+        best = min(costs, key=lambda whole: costs[whole])
+        lp.decide([large[key]], float(best), float(best))
+        held[key], x = (best, best), lp.solve()
     return held, x
+
+
+def _nearby(boxes: float) -> list[int]:
+    """Whole numbers to try for a part of one: the nearest alone where it is as good as whole."""
+    near = round(boxes)
+    if abs(boxes - near) < SURELY:
+        return [near]
+    return [int(boxes), int(boxes) + 1]

@@ -129,10 +129,6 @@ class WarmLp:
         )
 
     @property
-    def n_columns(self) -> int:
-        return int(self._highs.getNumCol())
-
-    @property
     def prices(self) -> Floats:
         """Of the rows, where it was solved last."""
         return np.array(self._highs.getSolution().row_dual, dtype=float)

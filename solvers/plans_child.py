@@ -31,8 +31,6 @@ SHAKING_S, POLISHING_S = 3.0, 5.0
 """each time that it has its turn"""
 SHAKE_EVERY = 3
 """turns, where the others are dives"""
-PROMISING_FRAC = 0.01
-"""above the best plan, up to which the counts of one at the end of a dive are chosen anew"""
 WORTH_FRAC = 1e-3
 """of its cost that a plan must gain in its turn"""
 
@@ -82,10 +80,9 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
             best = min(starts + stalled, key=_cost)
             plan = dives.dived(task.solver, until, 0 if first else turn, best.objective)
             first = False
-            if plan is not None and plan.objective <= (1 + PROMISING_FRAC) * best.objective:
-                starts.append(_polished(task, plan, until))
-                polished_ones.add(starts[-1].objective)
-                yield starts[-1]
+            if plan is not None:
+                starts.append(plan)
+                yield plan
             continue
         if not starts:
             starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]

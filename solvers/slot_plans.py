@@ -33,7 +33,9 @@ SETTLED_FRAC = 1e-5
 """of the cost: prices that save less lead nowhere"""
 WHOLE_FRAC = 1e-3
 """by which whole plans cost more than the LP says, at the least"""
-NEAR_FRAC = 5e-4
+WHOLE_S = 2.0
+"""for the program over plans of slots: it finds what it finds at once, or takes minutes"""
+NEAR_FRAC = 1e-3
 """of the cost, between the plan and the bound of the program over plans of slots"""
 
 
@@ -75,6 +77,8 @@ class _Slot:
         """what recipes use that have no choice"""
         self.choices: list[_Choice] = []
         for r, recipe in enumerate(fleet.recipes):
+            if set(large).isdisjoint(recipe.offers):
+                continue
             at = np.flatnonzero(recipe.slot == t)
             here = recipe.only(at)
             use = np.zeros((len(at), 2 * len(large)))
@@ -177,11 +181,14 @@ class _Together:
         price_of = dict(zip(known.row_keys, prices.tolist(), strict=True))
         self.first_usd = self._usd(np.array([price_of[key] for key in self.ties.row_keys]))
         self.likely = np.maximum(known.cost - known.priced(prices), 0.0)
-        inside = np.zeros(self.model.n_columns, dtype=bool)
+        self.inside = np.zeros(self.model.n_columns, dtype=bool)
+        """columns that plans of slots stand for"""
         for slot in self.slots:
-            inside[slot.columns] = True
-        self.ties = self.ties.with_fixed(inside, 0.0)
-        self.lp = WarmLp(self.ties)
+            self.inside[slot.columns] = True
+        counts = [c for (r, _), c in self.v.serve.items() if self.fleet.recipes[r].deferral is not None]
+        whole = np.isin(np.arange(self.model.n_columns), counts)  # others have their best answers afterwards
+        self.rest = replace(self.ties, integer=whole).without_columns(self.inside)
+        self.lp = WarmLp(self.rest)
         self.plans: list[_SlotPlan] = []
 
     def priced(self, until: float) -> float | None:
@@ -198,14 +205,14 @@ class _Together:
 
     def whole(self, solver: SolverName, until: float) -> Incumbent | None:
         """One plan for every slot."""
-        columns = [(plan.usd, plan.rows, plan.entries) for plan in self.plans]
-        model = replace(self.ties, integer=np.zeros(self.ties.n_columns, dtype=bool)).with_shares(columns)
-        result = solve_mip(model, solver=solver, gap_frac=NEAR_FRAC, time_limit_s=max(0.5, until - time.monotonic()))
+        model = self.rest.with_shares([(plan.usd, plan.rows, plan.entries) for plan in self.plans])
+        left_s = max(0.5, min(WHOLE_S, until - time.monotonic()))
+        result = solve_mip(model, solver=solver, gap_frac=NEAR_FRAC, time_limit_s=left_s, cuts=False)
         if result.x is None:
             return None
-        first = self.model.n_columns
-        values = result.x[:first].copy()
-        for plan, share in zip(self.plans, result.x[first:].tolist(), strict=True):
+        values = np.zeros(self.model.n_columns)
+        values[~self.inside] = result.x[: self.rest.n_columns]
+        for plan, share in zip(self.plans, result.x[self.rest.n_columns :].tolist(), strict=True):
             if share > 0.5:
                 values[self.slots[plan.slot].columns] = plan.values
         found = from_solution(self.fleet, self.v, values)
@@ -234,9 +241,10 @@ def _ties(model: Model, fleet: Fleet, slots: set[int]) -> Model:
     """The rows that tie slots together; of those that say that a recipe serves a slot, one for each slot."""
     seen: set[int] = set()
     kept = []
+    on_large = {r for r, recipe in enumerate(fleet.recipes) if any(fleet.offers[g].box > 1 for g in recipe.offers)}
     for n, key in enumerate(model.row_keys):
         within = key[0] in ("in-use", "firm") and fleet.offers[str(key[1])].box > 1 and key[2] in slots
-        if key[0] == "one-serving":
+        if key[0] == "one-serving" and key[1] in on_large:
             within = key[2] in seen
             seen.add(int(key[2]))  # type: ignore[call-overload]
         if not within:
