@@ -128,21 +128,25 @@ class Model:
             row_keys=tuple(self.row_keys[n] for n in rows.tolist()),
         )
 
-    def without_columns(self, columns: Booleans) -> Model:
-        """A copy without some columns (a mask), which are zero, in its rows."""
-        kept = ~columns
+    def without_columns(self, columns: Booleans, x: ArrayLike) -> Model:
+        """A copy without some columns (a mask), which have their values in x, and without the rows they leave empty."""
+        there, kept = self.activity(np.where(columns, x, 0.0)), ~columns
         left = kept[self.indices]
-        return dataclasses.replace(
+        lengths = np.bincount(self.entry_rows[left], minlength=self.n_rows)
+        shorter = dataclasses.replace(
             self,
             cost=self.cost[kept],
             lower=self.lower[kept],
             upper=self.upper[kept],
             integer=self.integer[kept],
-            starts=np.r_[0, np.cumsum(np.bincount(self.entry_rows[left], minlength=self.n_rows))],
+            starts=np.r_[0, np.cumsum(lengths)],
             indices=(np.cumsum(kept) - 1)[self.indices[left]],
             values=self.values[left],
+            row_lower=self.row_lower - there,
+            row_upper=self.row_upper - there,
             column_keys=tuple(key for key, own in zip(self.column_keys, kept.tolist(), strict=True) if own),
         )
+        return shorter.only_rows(np.flatnonzero(lengths))
 
     def with_shares(self, columns: Sequence[tuple[float, Integers, Floats]]) -> Model:
         """A copy with more columns at its end, 0 or 1, each with its cost, its rows and its entries there."""

@@ -17,7 +17,7 @@ from problems.fleet import Fleet, Variables, master
 from problems.recipes import Recipe, joined
 from solvers.improving import improved
 from solvers.incumbent import Incumbent
-from solvers.polishing import near_counts
+from solvers.polishing import near_counts, polished
 from solvers.slot_plans import counts_by_slot
 from solvers.solve import SolverName, WarmLp
 from solvers.whole_boxes import Picked, picked_of
@@ -34,17 +34,23 @@ SURELY = 0.02
 """boxes by which commitments may differ from a whole number that they are taken for"""
 NEAR = 3.0
 """replicas by which a count may differ from what the LP has in a slot"""
+LIKE_THE_BEST = 0.7
+"""of what whole plans cost more than their LP, so much is taken to hold for others"""
+OTHER_FRAC = 1e-3
+"""of the cost: where best answers save more than that, counts are chosen anew beside them"""
 Held = dict[tuple[str, str], tuple[int, int | None]]
 
 
 class Dives:
     """Dives from the LP over some paths, which is solved once for all of them."""
 
-    def __init__(self, fleet: Fleet, paths: tuple[Recipe, ...]) -> None:
+    def __init__(self, fleet: Fleet, paths: tuple[Recipe, ...], whole_frac: float = 0.0) -> None:
         self.fleet = fleet
         self._held = replace(fleet, recipes=paths)
         model, self._v = master(self._held)
         self._lp = WarmLp(model)
+        self.whole_frac = whole_frac
+        """by which a plan costs more than the LP over plans of slots says, at the least, as far as is known"""
 
     def dived(self, solver: SolverName, until: float, seed: int = 0, below: float = np.inf) -> Incumbent | None:
         """The plan at the end of a dive; None where limits, time or what it would cost do not let it end.
@@ -55,8 +61,15 @@ class Dives:
         if decided is None:
             return None
         given = replace(fleet, recipes=tuple(_around(fleet, decided.picked)), held=fleet.held | decided.held)
-        plan = counts_by_slot(given, solver, until, below)
-        return improved(fleet, plan, until) if plan is not None else None
+        counted = counts_by_slot(given, solver, until, below * (1 - self.whole_frac))
+        if counted is None:
+            return None
+        dearer = counted.plan.objective / counted.lp_usd - 1
+        self.whole_frac = min(self.whole_frac or np.inf, max(0.0, LIKE_THE_BEST * dearer))
+        better = improved(fleet, counted.plan, until)
+        if better.objective > (1 - OTHER_FRAC) * counted.plan.objective:
+            return better
+        return improved(fleet, polished(fleet, better, solver, until), until)
 
     def _recipes_and_commitments(self, until: float, seed: int, below: float = np.inf) -> _Decided | None:
         """One recipe for every workload, and whole commitments to large boxes."""

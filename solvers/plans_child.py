@@ -29,7 +29,7 @@ from solvers.solve import SolverName
 ROUNDING_S = 5.0
 SHAKING_S, POLISHING_S = 3.0, 5.0
 """each time that it has its turn"""
-SHAKE_EVERY = 3
+SHAKE_EVERY = 5
 """turns, where the others are dives"""
 WORTH_FRAC = 1e-3
 """of its cost that a plan must gain in its turn"""
@@ -82,6 +82,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
             first = False
             if plan is not None:
                 starts.append(plan)
+                polished_ones.add(plan.objective)
                 yield plan
             continue
         if not starts:

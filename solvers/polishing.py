@@ -43,7 +43,7 @@ def polished(fleet: Fleet, plan: Incumbent, solver: SolverName, until: float) ->
     means = [picked_of(v, x, r, recipe).means for r, recipe in enumerate(own)]
     near = tuple(near_counts(r, m, NEAR, p) for r, m, p in zip(own, means, plan.paths, strict=True))
     found = counts_by_slot(replace(given, recipes=near), solver, until, plan.objective)
-    return plan if found is None else min(plan, found, key=lambda incumbent: incumbent.objective)
+    return plan if found is None else min(plan, found.plan, key=lambda incumbent: incumbent.objective)
 
 
 def _around(recipe: Recipe, path: Recipe) -> Recipe:

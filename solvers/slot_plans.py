@@ -19,7 +19,8 @@ from problems.model import Model
 from problems.purchase import hourly_purchase
 from solvers.columns import from_solution
 from solvers.incumbent import Incumbent, limits_are_kept
-from solvers.solve import SolverName, WarmLp, solve_mip
+from solvers.slot_choice import one_for_each_slot
+from solvers.solve import SolverName, WarmLp
 
 SUMS = 1_500
 """of some workloads that are kept while others are added: those that the LP says most for"""
@@ -31,16 +32,20 @@ ROUNDS = 12
 """of prices"""
 SETTLED_FRAC = 1e-5
 """of the cost: prices that save less lead nowhere"""
-WHOLE_FRAC = 1e-3
-"""by which whole plans cost more than the LP says, at the least"""
-WHOLE_S = 2.0
-"""for the program over plans of slots: it finds what it finds at once, or takes minutes"""
-NEAR_FRAC = 1e-3
-"""of the cost, between the plan and the bound of the program over plans of slots"""
+WHOLE_S = 4.0
+"""for one plan of each slot"""
 
 
-def counts_by_slot(fleet: Fleet, solver: SolverName, until: float, below: float = np.inf) -> Incumbent | None:
-    """A plan with the recipes and commitments of a fleet, near the cheapest; None where it would not cost less.
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A plan, and what its recipes and commitments would cost if slots could mix plans."""
+
+    plan: Incumbent
+    lp_usd: float
+
+
+def counts_by_slot(fleet: Fleet, solver: SolverName, until: float, below: float = np.inf) -> Counted | None:
+    """A plan with the recipes and commitments of a fleet, near the cheapest; None where the LP does not cost less.
 
     Every workload has one recipe there, and commitments to large boxes are decided.
     """
@@ -50,9 +55,8 @@ def counts_by_slot(fleet: Fleet, solver: SolverName, until: float, below: float 
         return None
     together = _Together(fleet, model, lp.prices)
     usd = together.priced(until)
-    if usd is None or usd > (1 - WHOLE_FRAC) * below:
-        return None
-    return together.whole(solver, until)
+    plan = together.whole(solver, until) if usd is not None and usd < below else None
+    return Counted(plan, usd) if plan is not None and usd is not None else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +191,7 @@ class _Together:
             self.inside[slot.columns] = True
         counts = [c for (r, _), c in self.v.serve.items() if self.fleet.recipes[r].deferral is not None]
         whole = np.isin(np.arange(self.model.n_columns), counts)  # others have their best answers afterwards
-        self.rest = replace(self.ties, integer=whole).without_columns(self.inside)
+        self.rest = replace(self.ties, integer=whole).without_columns(self.inside, np.zeros(self.model.n_columns))
         self.lp = WarmLp(self.rest)
         self.plans: list[_SlotPlan] = []
 
@@ -206,13 +210,13 @@ class _Together:
     def whole(self, solver: SolverName, until: float) -> Incumbent | None:
         """One plan for every slot."""
         model = self.rest.with_shares([(plan.usd, plan.rows, plan.entries) for plan in self.plans])
-        left_s = max(0.5, min(WHOLE_S, until - time.monotonic()))
-        result = solve_mip(model, solver=solver, gap_frac=NEAR_FRAC, time_limit_s=left_s, cuts=False)
-        if result.x is None:
+        slots = np.array([plan.slot for plan in self.plans], dtype=int)
+        x = one_for_each_slot(model, slots, solver, min(until, time.monotonic() + WHOLE_S))
+        if x is None:
             return None
         values = np.zeros(self.model.n_columns)
-        values[~self.inside] = result.x[: self.rest.n_columns]
-        for plan, share in zip(self.plans, result.x[self.rest.n_columns :].tolist(), strict=True):
+        values[~self.inside] = x[: self.rest.n_columns]
+        for plan, share in zip(self.plans, x[self.rest.n_columns :].tolist(), strict=True):
             if share > 0.5:
                 values[self.slots[plan.slot].columns] = plan.values
         found = from_solution(self.fleet, self.v, values)
