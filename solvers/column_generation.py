@@ -93,9 +93,8 @@ class Generated:
     """the bound that they give"""
     least_left: float
     """what a plan costs at least if it uses a mix that is not written down"""
-    paths: tuple[Recipe, ...]
-    weights: np.ndarray
-    """how much of each path the last LP picked [path]"""
+    held: int
+    """paths in the LP"""
     rounds: int
 
 
@@ -405,7 +404,7 @@ class ColumnGeneration:
             self._price_without_a_bound()
         return Generated(
             self.feasible, self.bound, self.fleet, self.priced, self.paid, self.bound_at_prices, self.least_left,
-            *self.settled(), self.rounds,
+            len(self.paths.held), self.rounds,
         )  # fmt: skip
 
     def settled(self) -> tuple[tuple[Recipe, ...], np.ndarray]:

@@ -12,7 +12,7 @@ from problems.fleet import HOURS_PER_MONTH, Fleet
 from problems.pricing import price_recipe
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
-from solvers.column_generation import Generated
+from solvers.column_generation import ColumnGeneration
 from solvers.paying import list_prices
 
 WAITING_WAYS = 3
@@ -171,12 +171,13 @@ def _as_many_as_fit(fleet: Fleet, wanted: list[Recipe]) -> Incumbent | None:
     return plan
 
 
-def heaviest_paths(fleet: Fleet, generated: Generated) -> Incumbent | None:
+def heaviest_paths(generation: ColumnGeneration) -> Incumbent | None:
     """The paths that the LP leans on most, until every workload is served."""
+    fleet, (paths, weights) = generation.fleet, generation.settled()
     chosen: list[Recipe] = []
     served: set[str] = set()
-    for k in sorted(range(len(generated.paths)), key=lambda k: (-generated.weights[k], k)):
-        path = generated.paths[k]
+    for k in np.argsort(-weights, kind="stable").tolist():
+        path = paths[k]
         if served.isdisjoint(path.workloads):
             chosen.append(path)
             served.update(path.workloads)

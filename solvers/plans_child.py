@@ -43,7 +43,7 @@ class Task:
     """with the servings that are worth a look"""
     plans: tuple[Incumbent, ...]
     paths: tuple[Recipe, ...]
-    """out of the LP, whole"""
+    """out of the LP, whole; none where it was told of them before"""
     held: tuple[Recipe, ...]
     """what the LP holds, with all servings"""
     solver: SolverName
@@ -61,6 +61,8 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
     until = time.monotonic() + task.seconds
     starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
     if not known:
+        starts = [improved(task.fleet, start, until) for start in starts]
+        yield min(starts, key=_cost)
         rounded = rounded_plan(task.fleet, task.paths, task.solver, min(ROUNDING_S, task.seconds / 4))
         starts += (
             [] if rounded is None else [with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until)]

@@ -220,7 +220,7 @@ class Search:
         if self.beside is None or not generation.feasible:
             return
         if count_possible(generation, self.solution, self.hopeless) > self.hopeless:
-            self._look_beside(generation, generation.generated())
+            self._look_beside(generation)
 
     def _look_again(self, generation: ColumnGeneration, after_s: float) -> None:
         """Tell the second process what the LP knows by now, if it is at work and was not told for so long.
@@ -230,23 +230,23 @@ class Search:
         sooner = bool(generation.fleet.rounded) and not self.told_of_boxes
         after_s = min(after_s, FIRST_BOXES_S) if sooner else after_s
         if -np.inf < self.looked < time.monotonic() - after_s and generation.feasible:
-            self._look_beside(generation, generation.generated())
+            self._look_beside(generation)
 
-    def _look_beside(self, generation: ColumnGeneration, generated: Generated) -> None:
-        """Tell the second process what the LP knows, with the simplest plan out of it."""
+    def _look_beside(self, generation: ColumnGeneration) -> None:
+        """Tell the second process what the LP knows, the first time with the simplest plan out of it."""
         assert self.beside is not None
         if self._late(LOOK_AGAIN_S):
             return
-        if self.looked == -np.inf:
-            first = heaviest_paths(generated.fleet, generated)
-            self._offer(improved(generated.fleet, first, self._until(FIRST_FRAC)) if first is not None else None)
+        first = self.looked == -np.inf
+        if first:
+            self._offer(heaviest_paths(generation))
         if self.solution.best is not None:
-            near = worth_shaking(generated.fleet, generated.priced, self.solution.best)
+            near = worth_shaking(generation.fleet, generation.priced, self.solution.best)
             near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
             near = generation.with_forgotten_rows(near)
             plans, left = (self.solution.best,), self.deadline - time.monotonic()
-            held = tuple(generation.paths.held)
-            self.beside.look(Task(near, plans, near_paths(generation), held, self.options.solver, left))
+            paths, held = near_paths(generation) if first else (), tuple(generation.paths.held)
+            self.beside.look(Task(near, plans, paths, held, self.options.solver, left))
             self.told_of_boxes = bool(near.rounded)
         self.looked = time.monotonic()
 
@@ -285,7 +285,7 @@ class Search:
             )
             if generated.feasible and self.beside is not None and (possible > self.hopeless or divide):
                 if self.looked == -np.inf:
-                    self._look_beside(generation, generated)
+                    self._look_beside(generation)
             elif generated.feasible:
                 until = self._until(FIRST_PLANS_FRAC if first else 1.0)
                 if not (rounded and possible > self.hopeless):
@@ -336,7 +336,7 @@ class Search:
     def _round_and_improve(self, generation: ColumnGeneration, generated: Generated, until: float) -> None:
         """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much."""
         fleet, solution = generated.fleet, self.solution
-        for first in (heaviest_paths(fleet, generated), solution.best):
+        for first in (heaviest_paths(generation), solution.best):
             if first is not None:
                 self._offer(improved(fleet, first, until))
         left = until - time.monotonic()
@@ -421,7 +421,7 @@ class Search:
         return _Program(
             bound=max(generated.bound, min(proved, solution.objective)),
             left_out=left_out,
-            columns=len(generated.paths) + model.n_columns,
+            columns=generated.held + model.n_columns,
             settled=not left_out and stopped is None,
             infeasible=infeasible,
             notes=[*result.notes, *([f"the search stopped at its {stopped} limit"] if stopped and last else [])],
@@ -467,7 +467,7 @@ class Search:
             return np.inf, True
         if generated.bound >= until or late():
             return generated.bound, False
-        first = heaviest_paths(generated.fleet, generated) if generated.feasible else None
+        first = heaviest_paths(branch) if generated.feasible else None
         self._offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
         self._look_again(branch, LOOK_INTO_BRANCH_S)
         if count_possible(branch, self.solution, MOST_SERVINGS) > MOST_SERVINGS:
