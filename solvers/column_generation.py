@@ -55,6 +55,8 @@ MIXES_PER_WORKLOAD = 60
 """mixes of a pool that are written down at most because a better plan may use them"""
 SMOOTHING = 0.7
 """weight of the best prices so far in the blend"""
+STANDS_FRAC, STANDS_ROUNDS = 1e-5, 4
+"""LPs in a row that cost the same, after which more rows about boxes bring nothing: some go and come for ever"""
 AT_REST_FRAC, AT_REST = 1e-3, 2
 """change of the LP up to which it hardly moves, and how often in a row"""
 NEAR_THE_LP = 0.5
@@ -128,7 +130,7 @@ class ColumnGeneration:
         """commitments in the last LP"""
         self.picked: list[Picked] = []
         """the paths of the last LP, and how much it picked of their servings"""
-        self.lp_usd, self.rests = np.inf, 0
+        self.lp_usd, self.rests, self.stood = np.inf, 0, 0
         """the last LP, and LPs in a row that hardly moved"""
         self.duals: Duals = {}
         """of the last LP"""
@@ -326,13 +328,16 @@ class ColumnGeneration:
             self._settled = None
             moved = abs(lp.objective - self.lp_usd) > AT_REST_FRAC * abs(lp.objective) or not self.fleet.rounded
             self.rests = 0 if moved else self.rests + 1
+            stands = abs(lp.objective - self.lp_usd) <= STANDS_FRAC * abs(lp.objective)
+            self.stood = self.stood + 1 if stands else 0
             self.lp_usd, self.duals = lp.objective, _by_key(model, lp.row_duals)
             self.reserved = {key: float(lp.x[column]) for key, column in v.reserved.items()}
             self.paths.after_lp(picked)
             new = self.paths.join(self._round(model, v, self.duals))
             self._forget_rows_without_a_price()
             behind = bool(new) and self._prices_are_behind()
-            sharper = self.sharpening and (behind or self._say_which_boxes_are_whole(v, lp.x, picked))
+            goes_on = self.sharpening and self.stood < STANDS_ROUNDS
+            sharper = goes_on and (behind or self._say_which_boxes_are_whole(v, lp.x, picked))
             close = tolerance_frac if self.sharpening else max(tolerance_frac, BEFORE_SHARPENING_FRAC)
             near = lp.objective - self.bound_of_written <= close * abs(lp.objective)
             self.round_s = time.monotonic() - began

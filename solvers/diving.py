@@ -28,7 +28,7 @@ DECIDED = 0.999
 """share from which on a recipe is as good as chosen"""
 NOTHING = 1e-4
 """share up to which a recipe is not in the LP"""
-COMMITTED_FRAC = 0.01
+COMMITTED_FRAC = 0.003
 """of the cost, by which commitments seem to cost more or less than they do, in all dives but the first"""
 SURELY = 0.02
 """boxes by which commitments may differ from a whole number that they are taken for"""
