@@ -33,7 +33,7 @@ from solvers.result import Status
 from solvers.solve import solve_lp, solve_lp_centrally
 from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
-from solvers.what_matters import without_what_limits_forbid
+from solvers.what_matters import possible_within, without_what_limits_forbid
 from solvers.whole_boxes import Picked, Quiet, parts_of_boxes, picked_of
 
 MAX_ROUNDS = 100
@@ -195,7 +195,7 @@ class ColumnGeneration:
         """Prices for a part of the plans, where more is decided: paths, rows that have a price, mixes and the best
         prices go on. What no plan of less than so much uses is left out, so a bound beyond that says no more than that.
         """
-        kept = self._possible_within(usd) if len(self.priced) == len(self.fleet.recipes) else self.fleet.recipes
+        kept = possible_within(self, usd) if len(self.priced) == len(self.fleet.recipes) else self.fleet.recipes
         recipes = tuple(r for r in kept if fleet.allows(r))
         known = {recipe.key: recipe for recipe in recipes}
         narrowed = (path.within(known[path.key]) for path in self.paths.held if path.key in known)
@@ -216,24 +216,6 @@ class ColumnGeneration:
         branch.closely |= {id(recipe) for recipe in recipes if recipe.key in near}
         branch.settling_s, branch.round_s = self.settling_s, self.round_s
         return branch
-
-    def _possible_within(self, usd: float) -> list[Recipe]:
-        """Recipes, with the servings, that a plan of less than so much may use."""
-        possible: list[Recipe] = []
-        for p in self.priced:
-            over = self.bound_at_prices - sum(self.paid[w] for w in p.recipe.workloads)
-            if p.value + over >= usd:
-                continue
-            cost = p.with_serving
-            servings = cost + over < usd
-            servings[p.recipe.first_of_each_slot(cost)] = (
-                True  # counts that are not tried may be the cheapest of a slot
-            )
-            if servings.all():
-                possible.append(p.recipe)
-            else:
-                possible.append(replace(p.recipe.only(servings), between=p.recipe.between))
-        return possible
 
     def _pays(self, row: tuple) -> bool:
         """Whether a row about whole boxes has a price in the last LP, or in the best prices."""

@@ -79,6 +79,23 @@ def count_possible(state: ColumnGeneration, solution: FleetSolution, up_to: int)
     return count
 
 
+def possible_within(state: ColumnGeneration, usd: float) -> list[Recipe]:
+    """Recipes, with the servings, that a plan of less than so much may use."""
+    possible: list[Recipe] = []
+    for p in state.priced:
+        over = state.bound_at_prices - sum(state.paid[w] for w in p.recipe.workloads)
+        if p.value + over >= usd:
+            continue
+        cost = p.with_serving
+        servings = cost + over < usd
+        servings[p.recipe.first_of_each_slot(cost)] = True  # counts that are not tried may be the cheapest of a slot
+        if servings.all():
+            possible.append(p.recipe)
+        else:
+            possible.append(replace(p.recipe.only(servings), between=p.recipe.between))
+    return possible
+
+
 def still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
     """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
     bounds = serving_bounds(generated.priced, generated.paid, generated.bound_at_prices)

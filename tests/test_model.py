@@ -109,3 +109,25 @@ def test_duplicate_keys_are_refused() -> None:
     row = Row(("r",), [(0, 1.0)], "<=", 1.0)
     with pytest.raises(ModelError, match=r"row \('r',\) is defined twice"):
         build_model(two_columns(), [row, row])
+
+
+def test_some_rows_and_columns_make_a_smaller_model_of_the_same_numbers() -> None:
+    model = small_model()
+    two = model.only_rows(np.array([2, 0]))
+    assert two.row_keys == (("tie",), ("served",))
+    assert two.activity([3.0, 5.0]).tolist() == [2.0, 13.0]
+    without = model.without_columns(np.array([True, False]), [1.0, 99.0])
+    assert without.column_keys == (("load",),)
+    assert without.row_lower.tolist() == [2.0, -inf, 1.0]
+    assert without.activity([5.0]).tolist() == [10.0, 20.0, 5.0]
+    alone = model.without_columns(np.array([False, True]), [0.0, 2.0])
+    assert alone.row_keys == (("served",), ("tie",)), "a row without columns is left out"
+
+
+def test_shares_are_columns_of_their_own() -> None:
+    shares = [(7.0, np.array([0, 2]), np.array([3.0, -1.0])), (0.0, np.array([1]), np.ones(1))]
+    model = small_model().with_shares(shares)
+    assert model.activity([0.0, 0.0, 2.0, 5.0]).tolist() == [6.0, 5.0, -2.0]
+    assert model.objective([0.0, 0.0, 2.0, 5.0]) == 14.0
+    assert model.integer.tolist() == [True, False, True, True]
+    assert model.upper.tolist()[2:] == [1.0, 1.0]
