@@ -129,11 +129,11 @@ class Model:
         )
 
     def without_columns(self, columns: Booleans, x: ArrayLike) -> Model:
-        """A copy without some columns (a mask), which have their values in x, and without the rows they leave empty."""
+        """A copy without some columns (a mask), which have their values in x; rows may be left empty."""
         there, kept = self.activity(np.where(columns, x, 0.0)), ~columns
         left = kept[self.indices]
         lengths = np.bincount(self.entry_rows[left], minlength=self.n_rows)
-        shorter = dataclasses.replace(
+        return dataclasses.replace(
             self,
             cost=self.cost[kept],
             lower=self.lower[kept],
@@ -146,7 +146,10 @@ class Model:
             row_upper=self.row_upper - there,
             column_keys=tuple(key for key, own in zip(self.column_keys, kept.tolist(), strict=True) if own),
         )
-        return shorter.only_rows(np.flatnonzero(lengths))
+
+    def without_empty_rows(self) -> Model:
+        """A copy whose rows all have entries."""
+        return self.only_rows(np.flatnonzero(np.diff(self.starts)))
 
     def with_shares(self, columns: Sequence[tuple[float, Integers, Floats]]) -> Model:
         """A copy with more columns at its end, 0 or 1, each with its cost, its rows and its entries there."""

@@ -26,6 +26,7 @@ IN_VAIN = 8
 
 def one_for_each_slot(model: Model, slots: Integers, solver: SolverName, until: float) -> Floats | None:
     """Values of all columns; None where no choice is found. The last columns are plans of these slots [plan]."""
+    model = model.without_empty_rows()
     left_s = max(AGAIN_S, min(FIRST_S, until - time.monotonic()))
     first = solve_mip(model, solver=solver, gap_frac=NEAR_FRAC, time_limit_s=left_s, cuts=False)
     if first.x is None:
@@ -40,7 +41,7 @@ def one_for_each_slot(model: Model, slots: Integers, solver: SolverName, until: 
         x[shares] = np.round(x[shares])
         stays = shares.copy()
         stays[shares] = ~np.isin(slots, some)
-        part = model.without_columns(stays, x)
+        part = model.without_columns(stays, x).without_empty_rows()
         found = solve_mip(part, solver=solver, warm_start=x[~stays], time_limit_s=AGAIN_S, cuts=False)
         then = x.copy()
         then[~stays] = found.x if found.x is not None else x[~stays]

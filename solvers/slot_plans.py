@@ -76,7 +76,8 @@ class _Slot:
 
     def __init__(self, fleet: Fleet, v: Variables, t: int, large: list[str]) -> None:
         self.t, self.offers = t, [fleet.offers[g] for g in large]
-        self.held = [sum(fleet.held[g, term][0] for term in fleet.offers[g].reserved_usd_per_h) for g in large]
+        terms = [[(g, term) for term in fleet.offers[g].reserved_usd_per_h] for g in large]
+        self.held = [sum(fleet.held.get(key, (0, 0))[0] for key in keys) for keys in terms]
         self.base = np.zeros(2 * len(large))
         """what recipes use that have no choice"""
         self.choices: list[_Choice] = []
@@ -197,13 +198,15 @@ class _Together:
 
     def priced(self, until: float) -> float | None:
         """What the LP costs when its prices lead to nothing better; None where time is up or it has no solution."""
-        self._add(self.first_usd, FIRST_PLANS, np.inf)
+        self._add(self.first_usd, FIRST_PLANS, np.inf, until)
         usd = np.inf
         for _ in range(ROUNDS):
             if time.monotonic() >= until or self.lp.solve() is None:
                 return None
             before, usd = usd, self.lp.objective
-            if before - usd < SETTLED_FRAC * usd or not self._add(self._usd(self.lp.prices), MORE_PLANS, 0.0):
+            if before - usd < SETTLED_FRAC * usd:
+                break
+            if not self._add(self._usd(self.lp.prices), MORE_PLANS, 0.0, until):
                 break
         return usd
 
@@ -226,12 +229,12 @@ class _Together:
         """What a unit of each column costs once what ties slots together is paid for."""
         return self.model.cost - self.ties.priced(prices)
 
-    def _add(self, usd: np.ndarray, most: int, below: float) -> bool:
-        """New plans of all slots; False where there are none."""
+    def _add(self, usd: np.ndarray, most: int, below: float, until: float) -> bool:
+        """New plans of all slots, as far as time allows; False where there are none."""
         likely = self.likely + usd - self.first_usd
         new: list[_SlotPlan] = []
         for s, (slot, (rows, entries)) in enumerate(zip(self.slots, self.parts, strict=True)):
-            for values in slot.plans(usd, likely, most, below):
+            for values in slot.plans(usd, likely, most, below) if time.monotonic() < until else ():
                 column = entries @ values
                 some = np.flatnonzero(column)
                 own = float(self.model.cost[slot.columns] @ values)

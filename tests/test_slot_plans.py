@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from oracle.cases import case_of
 from oracle.plans import check_plan
+from test_polishing import shared_box
 
 from problems.fleet import Fleet, master
 from problems.model import Column, Model, Row, build_model
@@ -67,6 +68,7 @@ def test_rules_are_kept_and_no_plan_is_cheaper_than_the_cheapest(seed: int) -> N
     assert limits_are_kept(fleet, found.plan)
     check_plan(case_of(seed), found.plan)
     assert found.plan.objective >= exactly(replace(fleet, held={})) * (1 - 1e-7)
+    assert found.lp_usd <= exactly(fleet) * (1 + 1e-6)
 
 
 def test_nearly_all_are_as_cheap_as_the_exact_program() -> None:
@@ -84,6 +86,20 @@ def test_nothing_is_put_together_that_would_not_cost_less() -> None:
     assert found is not None
     assert counts_by_slot(fleet, "cbc", soon(), found.lp_usd * 0.99) is None
     assert counts_by_slot(fleet, "cbc", time.monotonic() - 1) is None
+
+
+def test_quotas_and_a_budget_hold_at_once() -> None:
+    """Rows about an offer that is bought by the hour alone have no columns but those of plans of slots."""
+    case = shared_box()
+    offers = {g: replace(offer, max_instances=1) for g, offer in case.offers.items()}
+    fleet = replace(case, offers=offers, budget_usd_per_month=10 * 730.0).fleet
+    hosted = replace(fleet, recipes=tuple(r for r in fleet.recipes if r.self_hosted))
+    found = counts_by_slot(hosted, "cbc", soon())
+    assert found is not None
+    assert found.plan.objective == pytest.approx(9 * 730)
+    assert found.lp_usd == pytest.approx(9 * 730)
+    tight = replace(hosted, budget_usd_per_month=8.9 * 730)
+    assert counts_by_slot(tight, "cbc", soon()) is None
 
 
 def cheapest_by_enumeration(fleet: Fleet, slot: _Slot, usd: np.ndarray) -> float:
@@ -163,7 +179,7 @@ def test_slots_are_chosen_again_while_the_others_stay(seed: int, monkeypatch: py
 def test_columns_join_an_lp_that_was_solved() -> None:
     model, _ = knapsacks(7)
     first = np.arange(model.n_columns) < 1 + 5 * 20
-    small = model.without_columns(~first, np.zeros(model.n_columns))
+    small = model.without_columns(~first, np.zeros(model.n_columns)).without_empty_rows()
     small = small.only_rows(np.array([n for n, key in enumerate(small.row_keys) if key != ("one", 5)]))
     lp = WarmLp(small)
     assert lp.solve() is not None
