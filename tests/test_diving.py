@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ def priced(fleet: Fleet) -> ColumnGeneration:
     return generation
 
 
+@cache
 def dives_of(seed: int) -> list[Incumbent]:
     """Out of the LP of a case: the one that takes the largest share, and some others."""
     generation = priced(case_of(seed).fleet)
