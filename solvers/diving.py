@@ -44,12 +44,12 @@ Held = dict[tuple[str, str], tuple[int, int | None]]
 class Dives:
     """Dives from the LP over some paths, which is solved once for all of them."""
 
-    def __init__(self, fleet: Fleet, paths: tuple[Recipe, ...], whole_frac: float = 0.0) -> None:
+    def __init__(self, fleet: Fleet, paths: tuple[Recipe, ...]) -> None:
         self.fleet = fleet
         self._held = replace(fleet, recipes=paths)
         model, self._v = master(self._held)
         self._lp = WarmLp(model)
-        self.whole_frac = whole_frac
+        self.whole_frac = 0.0
         """by which a plan costs more than the LP over plans of slots says, at the least, as far as is known"""
 
     def dived(self, solver: SolverName, until: float, seed: int = 0, below: float = np.inf) -> Incumbent | None:

@@ -63,10 +63,10 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
     if not known:
         starts = [improved(task.fleet, start, until) for start in starts]
         yield min(starts, key=_cost)
-        rounded = rounded_plan(task.fleet, task.paths, task.solver, min(ROUNDING_S, task.seconds / 4))
-        starts += (
-            [] if rounded is None else [with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until)]
-        )
+        limit_s = min(ROUNDING_S, task.seconds / 4)
+        rounded = rounded_plan(task.fleet, task.paths, task.solver, limit_s) if task.paths else None
+        if rounded is not None:
+            starts.append(with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until))
         yield min(starts, key=_cost)
         starts = [_shaken(task, start, until, next(turns)) for start in starts]
         yield min(starts, key=_cost)
