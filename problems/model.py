@@ -153,7 +153,7 @@ class Model:
 
     def with_shares(self, columns: Sequence[tuple[float, Integers, Floats]]) -> Model:
         """A copy with more columns at its end, 0 or 1, each with its cost, its rows and its entries there."""
-        n, nothing = len(columns), np.zeros(0)
+        n = len(columns)
         rows = np.concatenate([self.entry_rows, *(own for _, own, _ in columns)]).astype(np.int64)
         lengths = [len(own) for _, own, _ in columns]
         indices = np.r_[self.indices, np.repeat(self.n_columns + np.arange(n), lengths)]
@@ -166,7 +166,7 @@ class Model:
             integer=np.r_[self.integer, np.ones(n, dtype=bool)],
             starts=np.searchsorted(rows[order], np.arange(self.n_rows + 1)),
             indices=indices[order].astype(np.int64),
-            values=np.concatenate([self.values, nothing, *(own for _, _, own in columns)])[order],
+            values=np.concatenate([self.values, *(own for _, _, own in columns)])[order],
             column_keys=(*self.column_keys, *(("share", k) for k in range(n))),
         )
 

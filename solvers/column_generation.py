@@ -131,7 +131,7 @@ class ColumnGeneration:
         self.picked: list[Picked] = []
         """the paths of the last LP, and how much it picked of their servings"""
         self.lp_usd, self.rests, self.stood = np.inf, 0, 0
-        """the last LP, and LPs in a row that hardly moved"""
+        """the last LP, and LPs in a row that hardly moved, and that did not move at all"""
         self.duals: Duals = {}
         """of the last LP"""
         self._settled: tuple[tuple[Recipe, ...], np.ndarray] | None = None

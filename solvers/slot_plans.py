@@ -10,6 +10,7 @@ recipes and commitments cost, but for what the ties make it mix, and a small pro
 from __future__ import annotations
 
 import time
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from problems.fleet import Fleet, Variables, master
 from problems.model import Model
 from problems.purchase import hourly_purchase
+from solvers.column_generation import ABOUT_BOXES
 from solvers.columns import from_solution
 from solvers.incumbent import Incumbent, limits_are_kept
 from solvers.slot_choice import one_for_each_slot
@@ -49,11 +51,11 @@ def counts_by_slot(fleet: Fleet, solver: SolverName, until: float, below: float 
 
     Every workload has one recipe there, and commitments to large boxes are decided.
     """
-    model, _ = master(fleet)
+    model, v = master(fleet)
     lp = WarmLp(model)
     if time.monotonic() >= until or lp.solve() is None or lp.objective > below:
         return None
-    together = _Together(fleet, model, lp.prices)
+    together = _Together(fleet, model, v, lp.prices)
     usd = together.priced(until)
     plan = together.whole(solver, until) if usd is not None and usd < below else None
     return Counted(plan, usd) if plan is not None and usd is not None else None
@@ -166,33 +168,31 @@ class _SlotPlan:
     slot: int
     values: np.ndarray
     """of the slot's columns"""
-    usd: float
-    rows: np.ndarray
-    entries: np.ndarray
+    column: tuple[float, np.ndarray, np.ndarray]
+    """its cost, its rows and its entries there"""
 
 
 class _Together:
     """The LP over plans of slots, and the program that makes it whole."""
 
-    def __init__(self, fleet: Fleet, known: Model, prices: np.ndarray) -> None:
-        """`prices` are of the rows of a program of the fleet that knows of whole boxes."""
-        self.fleet = replace(fleet, own_boxes=frozenset(), rounded={})
-        self.model, self.v = master(self.fleet)
-        large = sorted(g for g in self.fleet.recipes_on if self.fleet.offers[g].box > 1)
-        slots = (_Slot(self.fleet, self.v, t, large) for t in range(len(self.fleet.slot_hours)))
+    def __init__(self, fleet: Fleet, model: Model, v: Variables, prices: np.ndarray) -> None:
+        """The model is that of the fleet, and knows of whole boxes; `prices` are of its rows."""
+        self.fleet, self.v, self.cost = fleet, v, model.cost
+        large = sorted(g for g in fleet.recipes_on if fleet.offers[g].box > 1)
+        slots = (_Slot(fleet, v, t, large) for t in range(len(fleet.slot_hours)))
         self.slots = [slot for slot in slots if slot.choices]
-        self.ties = _ties(self.model, self.fleet, {slot.t for slot in self.slots})
+        rows = _ties(model, fleet, {slot.t for slot in self.slots})
+        self.ties = model.only_rows(rows)
         self.parts = [_entries(self.ties, slot.columns) for slot in self.slots]
-        price_of = dict(zip(known.row_keys, prices.tolist(), strict=True))
-        self.first_usd = self._usd(np.array([price_of[key] for key in self.ties.row_keys]))
-        self.likely = np.maximum(known.cost - known.priced(prices), 0.0)
-        self.inside = np.zeros(self.model.n_columns, dtype=bool)
+        self.first_usd = self._usd(prices[rows])
+        self.likely = np.maximum(model.cost - model.priced(prices), 0.0)
+        self.inside = np.zeros(model.n_columns, dtype=bool)
         """columns that plans of slots stand for"""
         for slot in self.slots:
             self.inside[slot.columns] = True
-        counts = [c for (r, _), c in self.v.serve.items() if self.fleet.recipes[r].deferral is not None]
-        whole = np.isin(np.arange(self.model.n_columns), counts)  # others have their best answers afterwards
-        self.rest = replace(self.ties, integer=whole).without_columns(self.inside, np.zeros(self.model.n_columns))
+        counts = [c for (r, _), c in v.serve.items() if fleet.recipes[r].deferral is not None]
+        whole = np.isin(np.arange(model.n_columns), counts)  # others have their best answers afterwards
+        self.rest = replace(self.ties, integer=whole).without_columns(self.inside, np.zeros(model.n_columns))
         self.lp = WarmLp(self.rest)
         self.plans: list[_SlotPlan] = []
 
@@ -212,12 +212,12 @@ class _Together:
 
     def whole(self, solver: SolverName, until: float) -> Incumbent | None:
         """One plan for every slot."""
-        model = self.rest.with_shares([(plan.usd, plan.rows, plan.entries) for plan in self.plans])
+        model = self.rest.with_shares([plan.column for plan in self.plans])
         slots = np.array([plan.slot for plan in self.plans], dtype=int)
         x = one_for_each_slot(model, slots, solver, min(until, time.monotonic() + WHOLE_S))
         if x is None:
             return None
-        values = np.zeros(self.model.n_columns)
+        values = np.zeros(len(self.inside))
         values[~self.inside] = x[: self.rest.n_columns]
         for plan, share in zip(self.plans, x[self.rest.n_columns :].tolist(), strict=True):
             if share > 0.5:
@@ -227,7 +227,7 @@ class _Together:
 
     def _usd(self, prices: np.ndarray) -> np.ndarray:
         """What a unit of each column costs once what ties slots together is paid for."""
-        return self.model.cost - self.ties.priced(prices)
+        return self.cost - self.ties.priced(prices)
 
     def _add(self, usd: np.ndarray, most: int, below: float, until: float) -> bool:
         """New plans of all slots, as far as time allows; False where there are none."""
@@ -237,26 +237,28 @@ class _Together:
             for values in slot.plans(usd, likely, most, below) if time.monotonic() < until else ():
                 column = entries @ values
                 some = np.flatnonzero(column)
-                own = float(self.model.cost[slot.columns] @ values)
-                new.append(_SlotPlan(s, values, own, rows[some], column[some]))
-        self.lp.add_columns([(plan.usd, plan.rows, plan.entries) for plan in new])
+                own = float(self.cost[slot.columns] @ values)
+                new.append(_SlotPlan(s, values, (own, rows[some], column[some])))
+        self.lp.add_columns([plan.column for plan in new])
         self.plans += new
         return bool(new)
 
 
-def _ties(model: Model, fleet: Fleet, slots: set[int]) -> Model:
+def _ties(model: Model, fleet: Fleet, slots: set[int]) -> np.ndarray:
     """The rows that tie slots together; of those that say that a recipe serves a slot, one for each slot."""
-    seen: set[int] = set()
+    seen: set[Hashable] = set()
     kept = []
     on_large = {r for r, recipe in enumerate(fleet.recipes) if any(fleet.offers[g].box > 1 for g in recipe.offers)}
     for n, key in enumerate(model.row_keys):
-        within = key[0] in ("in-use", "firm") and fleet.offers[str(key[1])].box > 1 and key[2] in slots
-        if key[0] == "one-serving" and key[1] in on_large:
+        within = key[0] in ABOUT_BOXES
+        if key[0] in ("in-use", "firm"):
+            within = fleet.offers[str(key[1])].box > 1 and key[2] in slots
+        elif key[0] == "one-serving" and key[1] in on_large:
             within = key[2] in seen
-            seen.add(int(key[2]))  # type: ignore[call-overload]
+            seen.add(key[2])
         if not within:
             kept.append(n)
-    return model.only_rows(np.array(kept, dtype=int))
+    return np.array(kept, dtype=int)
 
 
 def _entries(model: Model, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
