@@ -144,6 +144,7 @@ class Newest:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
     newest, known = Newest(sys.stdin.buffer), []  # type: ignore[var-annotated]
     out, sys.stdout = sys.stdout.buffer, sys.stderr
     turns = count()

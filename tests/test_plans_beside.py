@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 from oracle.cases import case_of
@@ -61,7 +63,17 @@ def running(pid: int) -> bool:
     return True
 
 
-def test_it_ends_with_this_one() -> None:
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_it_ends_with_this_one(handler: Any) -> None:
+    """Also where this one ignores interrupts, as a shell's background jobs do."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        _ends_with_this_one()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ends_with_this_one() -> None:
     with PlansBeside() as beside:
         beside.look(task(600.0))
         assert found_within(beside, 30)
