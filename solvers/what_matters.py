@@ -89,10 +89,8 @@ def possible_within(state: ColumnGeneration, usd: float) -> list[Recipe]:
         cost = p.with_serving
         servings = cost + over < usd
         servings[p.recipe.first_of_each_slot(cost)] = True  # counts that are not tried may be the cheapest of a slot
-        if servings.all():
-            possible.append(p.recipe)
-        else:
-            possible.append(replace(p.recipe.only(servings), between=p.recipe.between))
+        left = p.recipe if servings.all() else p.recipe.only(servings)
+        possible.append(left if left.deferral is not None else replace(left, between=p.recipe.between))
     return possible
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from solvers.incumbent import each_by_itself, limits_are_kept
 from solvers.paying import list_prices
 from solvers.routing import work_moved
 from solvers.waiting import WaitingWork, with_waiting_work_settled
+from solvers.what_matters import possible_within
 
 WAITING = [seed for seed in range(400) if "defer" in str(sorted(lever_case(seed).levers))][:30]
 
@@ -180,12 +182,43 @@ def test_a_far_dearer_way_is_found_where_quotas_leave_no_other() -> None:
     assert {path.workloads: path.deployments for path in best.paths}[("later",)] == ("far",)
 
 
+def few_counts(seed: int, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    """A case whose recipes try few counts of replicas."""
+    with monkeypatch.context() as few:
+        few.setattr("problems.singles.FINE_COUNTS", 0)
+        few.setattr("problems.singles.COARSE_FRAC", 1.5)
+        few.setattr("problems.singles.MOST_STEPS", 1)
+        few.setattr("problems.singles.COARSE_STEPS", 2)
+        return lever_case.__wrapped__(seed).case.fleet
+
+
+def test_servings_that_no_better_plan_uses_leave_with_the_counts_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of a recipe in a branch can be priced, and costs no less than all of it."""
+    narrower = 0
+    for seed in WAITING:
+        fleet, rng = few_counts(seed, monkeypatch), np.random.default_rng(seed)
+        prices, waiting = changed(list_prices(fleet), rng), WaitingWork(fleet)
+        priced = with_waiting_work_settled(
+            [price_recipe(fleet, recipe, prices) for recipe in waiting_recipes(fleet)], waiting, prices
+        )
+        paid = dict.fromkeys(fleet.workloads, 0.0)
+        state = SimpleNamespace(priced=priced, bound_at_prices=0.0, paid=paid)
+        by_key = {p.recipe.key: p for p in priced}
+        for usd in sorted({float(np.median(p.with_serving)) for p in priced if p.recipe.between is not None}):
+            for recipe in possible_within(state, usd):  # type: ignore[arg-type]
+                whole = by_key[recipe.key]
+                narrower += recipe.servings < whole.recipe.servings
+                again = WaitingWork(fleet).priced(recipe, prices)
+                assert again is None or again.value >= whole.value - 1e-6 * (1 + abs(whole.value))
+                weak = price_recipe(fleet, whole.recipe, prices).value
+                assert price_recipe(fleet, recipe, prices).value >= weak - 1e-6 * (1 + abs(weak))
+    assert narrower > 5
+
+
 @pytest.mark.parametrize("seed", WAITING[:6])
 def test_counts_that_are_not_tried_are_never_ruled_out_unsaid(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However a recipe is priced, what is not tried of it has a bound of its own, no better than its value."""
-    monkeypatch.setattr("problems.singles.FINE_COUNTS", 0)
-    monkeypatch.setattr("problems.singles.COARSE_FRAC", 1.5)
-    fleet, rng = lever_case(seed).case.fleet, np.random.default_rng(seed)
+    fleet, rng = few_counts(seed, monkeypatch), np.random.default_rng(seed)
     prices = changed(list_prices(fleet), rng)
     weak = [price_recipe(fleet, recipe, prices) for recipe in waiting_recipes(fleet) if recipe.between is not None]
     for p in (*weak, *with_waiting_work_settled(weak, WaitingWork(fleet), prices)):
@@ -197,12 +230,7 @@ def test_counts_that_are_not_tried_are_never_ruled_out_unsaid(seed: int, monkeyp
 def test_counts_that_matter_are_tried_after_all(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a recipe left counts out and turns out to matter, the bound ends where it would with every count."""
     every = ColumnGeneration(lever_case(seed).case.fleet, lambda n, bound: None).run(1e-7)
-    with monkeypatch.context() as few:
-        few.setattr("problems.singles.FINE_COUNTS", 0)
-        few.setattr("problems.singles.COARSE_FRAC", 1.5)
-        few.setattr("problems.singles.MOST_STEPS", 1)
-        few.setattr("problems.singles.COARSE_STEPS", 2)
-        fleet = lever_case.__wrapped__(seed).case.fleet
+    fleet = few_counts(seed, monkeypatch)
     finer = ColumnGeneration(fleet, lambda n, bound: None)
     left_out = sum(recipe.between is not None for recipe in fleet.recipes)
     generated = finer.run(1e-7)
