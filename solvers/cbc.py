@@ -95,8 +95,6 @@ def _options(request: Request) -> list[str]:
         options += ["-sec", repr(request.time_limit_s)]
     if request.node_limit is not None:
         options += ["-maxNodes", str(request.node_limit)]
-    if not request.cuts:
-        options += ["-cuts", "off"]
     if not request.presolve:
         options += ["-preprocess", "off", "-presolve", "off"]
     return options

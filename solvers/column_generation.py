@@ -144,7 +144,7 @@ class ColumnGeneration:
         self.forgotten: list[Rounded | Beyond] = []
         """rows that were left out"""
         self.settling_s = self.round_s = 0.0
-        """what a bound on all plans took, at most, and the last round: nobody can stop in the middle of them"""
+        """what the last bound on all plans took, and the last round: nobody can stop in the middle of them"""
         self.bound = self.bound_at_prices = -np.inf
         self.model: Model | None = None
         """of the last bound"""
@@ -420,7 +420,7 @@ class ColumnGeneration:
         self.model = model
         self.tangents.append(tangent_of(model, self.anchor, self.bound_at_prices))
         found = overlooked + new if sum(before.values()) - sum(of_written.values()) > tolerance else []
-        self.settling_s = max(self.settling_s, time.monotonic() - started)
+        self.settling_s = time.monotonic() - started
         return finer + found
 
     def tangent_at(self, duals: Duals) -> Tangent:

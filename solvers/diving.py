@@ -2,7 +2,7 @@
 
 First one recipe for each workload, then commitments to large boxes: with rows about whole boxes the LP says well what
 each decision costs, and after a few changes it is solved again in milliseconds where simplex goes on from where it was.
-How many replicas in which slot is then chosen by plans of slots (solvers/slot_plans.py).
+How many replicas in which slot is then chosen by plans of slots (solvers/slots_together.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from problems.recipes import Recipe, joined
 from solvers.improving import improved
 from solvers.incumbent import Incumbent
 from solvers.polishing import near_counts, polished
-from solvers.slot_plans import counts_by_slot
+from solvers.slots_together import counts_by_slot
 from solvers.solve import SolverName, WarmLp
 from solvers.whole_boxes import Picked, picked_of
 

@@ -139,7 +139,7 @@ class Mixes:
         return self._members[pool.key]
 
     def _by_bound(self, pool: Pool, prices: Prices, below: float) -> list[_Mix]:
-        """All mixes of a pool that are not written down, those with the lowest bound first."""
+        """Mixes of a pool that are not written down and may cost less, lowest bound first, and the next ones."""
         found: list[_Mix] = []
         for members in self._members_of(pool):
             found += self._mixes_of(pool, members, prices, below)
@@ -169,14 +169,18 @@ class Mixes:
                 if which.any():
                     of = pair_bounds(pool, members, MemberPrices(usd, outlet_usd), below - fixed, which) + fixed
                     bounds = np.minimum(bounds, of)
-            for i, j in zip(*np.nonzero(np.isfinite(bounds)), strict=True):
+            for i, j in zip(*np.unravel_index(np.argsort(bounds, axis=None, kind="stable"), bounds.shape), strict=True):
+                bound = float(bounds[i, j])
+                if bound == np.inf:
+                    break
                 first, second = members[i].deployment.key, members[j].deployment.key
                 key = (pool.key, first, second, api.key if api else None)
                 if key not in self.written and self.fleet.allows_use(pool.workloads, (offers[i], offers[j])):
                     two = (members[i], members[j])
                     each = None if share[i, j] else (whole[i], whole[j])
-                    bound = float(bounds[i, j])
                     found.append(_Mix(self.fleet, key, bound, pool, two, each, prices, api, outlets, fixed))
+                    if bound >= below:
+                        break  # one of them says how little those beyond cost
         return found
 
     def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 Answers of one workload at a time never buy a box that two of them would fill. With the recipes given, the LP with rows
 about whole boxes comes within half a percent of the best plan, so the counts near it, and those of the plan, are few
-enough to be put together slot by slot (solvers/slot_plans.py).
+enough to be put together slot by slot (solvers/slots_together.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from problems.fleet import Fleet, master
 from problems.recipes import Recipe
 from solvers.incumbent import Incumbent
-from solvers.slot_plans import counts_by_slot
+from solvers.slots_together import counts_by_slot
 from solvers.solve import SolverName, WarmLp
 from solvers.whole_boxes import picked_of
 

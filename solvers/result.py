@@ -82,8 +82,6 @@ class Request:
     node_limit: int | None = None
     warm_start: Floats | None = None
     presolve: bool = True
-    cuts: bool = True
-    """whether CBC looks for more rows; where the relaxation is nearly whole as it is, they cost more than they bring"""
     on_progress: Progress | None = None
 
 

@@ -1,58 +1,89 @@
-"""One plan for each slot out of many: a program over all slots, and then over some of them while the others stay.
+"""One plan for each slot: slots are decided one after the other, by what the LP over plans of slots costs then.
 
-What ties slots together leaves the first program with a percent between plan and bound, and more time helps it little.
-A dozen slots at a time, hours that follow each other or any, are chosen in half a second, and every other time that
-saves something.
+Work that may wait ties slots together, so a plan that is cheap for its slot may leave too little room for what waits.
+With new prices after every decision the slots that follow find plans for what is left to do. Those with room for all
+that the LP does in a slot are always tried: where a window ends, nothing else will do. In the end a few slots are
+decided again while the others stay.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from problems.model import Floats, Integers, Model
-from solvers.solve import SolverName, solve_mip
+if TYPE_CHECKING:
+    from solvers.slots_together import SlotsTogether
 
-FIRST_S, AGAIN_S = 1.5, 0.5
-"""for all slots at once, and for some of them"""
-SLOTS_AGAIN = 12
+TRIED, TRIED_WITH_ROOM = 4, 4
+"""plans of a slot: those that the LP has most of, and the cheapest with room"""
+DECIDED, NOTHING = 0.999, 1e-6
+"""shares of a plan that the LP has decided on, and has not at all"""
+AHEAD = 6
+"""slots that have new plans before one is decided"""
+AGAIN, IN_VAIN = 8, 2
+"""slots that are decided again together, and times that this saved nothing, after which it ends"""
 NEAR_FRAC = 1e-3
-"""of the cost, between the plan and the bound, up to which nothing is chosen again"""
-IN_VAIN = 8
-"""times that nothing was saved, after which it ends"""
+"""of the cost, above the LP, up to which nothing is decided again"""
 
 
-def one_for_each_slot(model: Model, slots: Integers, solver: SolverName, until: float) -> Floats | None:
-    """Values of all columns; None where no choice is found. The last columns are plans of these slots [plan]."""
-    model = model.without_empty_rows()
-    left_s = max(AGAIN_S, min(FIRST_S, until - time.monotonic()))
-    first = solve_mip(model, solver=solver, gap_frac=NEAR_FRAC, time_limit_s=left_s, cuts=False)
-    if first.x is None:
+def one_for_each_slot(together: SlotsTogether, until: float) -> list[int] | None:
+    """The number of a plan for each slot, as the LP is left; None where time is up or limits forbid what is left."""
+    slots = len(together.slots)
+    chosen: dict[int, int] = {}
+    usd = _decided(together, list(range(slots)), chosen, until)
+    if usd is None:
         return None
-    x = first.x.copy()
-    shares = np.arange(model.n_columns) >= model.n_columns - len(slots)
-    in_vain = 0
-    for some in _some_slots(int(slots.max(initial=0)) + 1):
-        usd = model.objective(x)
-        if usd - first.bound <= NEAR_FRAC * usd or in_vain >= IN_VAIN or time.monotonic() + AGAIN_S > until:
+    first, in_vain = slots - AGAIN // 2, 0
+    while in_vain < IN_VAIN and usd > (1 + NEAR_FRAC) * together.usd:
+        some = list(dict.fromkeys(s % slots for s in range(first, first + AGAIN)))
+        before = {s: chosen[s] for s in some}
+        for s in some:
+            together.lp.decide([together.column(n) for n in together.plans_of[s]], 0.0, 1.0)
+        then = _decided(together, some, chosen, until)
+        if then is None or then >= usd * (1 - 1e-9):
+            for s, n in before.items():
+                _decide(together, s, n)
+            chosen |= before
+        in_vain = 0 if then is not None and then < usd * (1 - 1e-9) else in_vain + 1
+        usd, first = min(usd, then or usd), (first - AGAIN) % slots
+        if time.monotonic() >= until:
             break
-        x[shares] = np.round(x[shares])
-        stays = shares.copy()
-        stays[shares] = ~np.isin(slots, some)
-        part = model.without_columns(stays, x).without_empty_rows()
-        found = solve_mip(part, solver=solver, warm_start=x[~stays], time_limit_s=AGAIN_S, cuts=False)
-        then = x.copy()
-        then[~stays] = found.x if found.x is not None else x[~stays]
-        in_vain = 0 if model.objective(then) < usd * (1 - 1e-9) else in_vain + 1
-        x = x if in_vain else then
-    return x
+    return [chosen[s] for s in range(slots)]
 
 
-def _some_slots(n: int) -> Iterator[Integers]:
-    """Slots that follow each other, and any, in turn."""
-    drawn = np.random.default_rng(0)
-    while True:
-        yield (int(drawn.integers(n)) + np.arange(min(n, SLOTS_AGAIN))) % n
-        yield drawn.permutation(n)[:SLOTS_AGAIN]
+def _decided(together: SlotsTogether, slots: list[int], chosen: dict[int, int], until: float) -> float | None:
+    """Decide these slots; what the LP costs then. Where time is short, less is tried."""
+    lp, began = together.lp, time.monotonic()
+    for k, s in enumerate(slots):
+        now = time.monotonic()
+        short = k > 0 and (now - began) / k > (until - now) / (len(slots) - k)
+        x = lp.solve()
+        if x is not None and together.add_what_pays(slots[k : k + (1 if short else AHEAD)]):
+            x = lp.solve()
+        if x is None or now >= until:
+            return None
+        shares = together.shares(s, x)
+        numbers = np.array(together.plans_of[s])
+        decided = shares.max() >= DECIDED
+        most = np.argsort(-shares, kind="stable")[: 1 if decided or short else TRIED]
+        tried = numbers[most[shares[most] > NOTHING]].tolist()
+        if not decided:
+            tried += [n for n in together.with_room(s, shares, 1 if short else TRIED_WITH_ROOM) if n not in tried]
+        costs: dict[int, float] = {}
+        for n in tried if len(tried) > 1 else ():
+            _decide(together, s, n)
+            if lp.solve() is not None:
+                costs[n] = lp.objective
+        if len(tried) > 1 and not costs:
+            return None
+        chosen[s] = min(costs, key=lambda n: costs[n]) if costs else tried[0]
+        _decide(together, s, chosen[s])
+    return lp.objective if lp.solve() is not None else None
+
+
+def _decide(together: SlotsTogether, s: int, n: int) -> None:
+    """A slot has this plan and no other."""
+    together.lp.decide([together.column(other) for other in together.plans_of[s]], 0.0, 0.0)
+    together.lp.decide([together.column(n)], 1.0, 1.0)

@@ -32,7 +32,6 @@ def solve_mip(
     node_limit: int | None = None,
     warm_start: Floats | None = None,
     on_progress: Progress | None = None,
-    cuts: bool = True,
 ) -> Solution:
     """The cheapest whole solution found, and how much cheaper one could still be.
 
@@ -53,7 +52,7 @@ def solve_mip(
     if not model.integer.any() and solver == "cbc":
         solver = "highs"
         search.notes.append("no integer columns: solved as a linear program by HiGHS")
-    request = Request(model, gap_frac, node_limit=node_limit, on_progress=on_progress, cuts=cuts)
+    request = Request(model, gap_frac, node_limit=node_limit, on_progress=on_progress)
     for name, presolve in ((solver, True), (solver, False), (OTHER[solver], True)):
         attempt = dataclasses.replace(
             request, presolve=presolve, time_limit_s=search.time_left(), warm_start=search.best
