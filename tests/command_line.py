@@ -31,12 +31,12 @@ HARD = (
         f"""\
   - name: w{k}
     models: [{"llama-3.1-8b" if k % 3 else "llama-3.3-70b"}, qwen2.5-14b]
-    forecast: {{requests_per_day: {110 * k if k > 7 else 310 * k}k, shape: {"consumer" if k % 2 else "business-hours"}}}
+    forecast: {{requests_per_day: {310 * k}k, shape: {"consumer" if k % 2 else "business-hours"}}}
     tokens: {{input: {{p50: {400 * k}, p95: {1700 * k}}}, output: {{p50: {60 + 40 * k}, p95: {100 + 190 * k}}}}}
     spot: {{critical_share: {30 + 7 * k}%}}
     api: {"forbidden" if k % 2 else "allowed"}
 """
-        for k in range(1, 11)
+        for k in range(1, 8)
     )
     + """\
 menu:
@@ -47,7 +47,7 @@ menu:
 baseline: openai/gpt-4o-mini
 """
 )
-"""a first plan at once, then within seconds a proof that takes both solvers far longer than any test waits"""
+"""a first plan at once, then within seconds a program that takes both solvers far longer than a test waits for it"""
 
 
 @dataclass(frozen=True)

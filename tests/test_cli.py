@@ -412,7 +412,7 @@ def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, f
     try:
         solving = wait_until(lambda: children_of(process.pid) or process.poll() is not None)
         assert isinstance(solving, list), process.communicate()
-        time.sleep(0.5)  # well into the search
+        time.sleep(0.3)  # well into the search
         process.send_signal(number)
         # It promises about a second; a busy machine gets more.
         out, err = process.communicate(timeout=5)
