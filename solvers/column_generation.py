@@ -131,7 +131,9 @@ class ColumnGeneration:
         self.picked: list[Picked] = []
         """the paths of the last LP, and how much it picked of their servings"""
         self.lp_usd, self.rests, self.stood = np.inf, 0, 0
-        """the last LP, and LPs in a row that hardly moved, and that did not move at all"""
+        """the last LP, and LPs in a row that hardly moved, and that did not move at all for all rows about boxes"""
+        self.behind = False
+        """whether prices were so far behind the last LP that it had no more rows about boxes"""
         self.duals: Duals = {}
         """of the last LP"""
         self._settled: tuple[tuple[Recipe, ...], np.ndarray] | None = None
@@ -308,16 +310,16 @@ class ColumnGeneration:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
             picked = self.picked = [picked_of(v, lp.x, r, path) for r, path in enumerate(self.paths.held)]
             self._settled = None
-            moved = abs(lp.objective - self.lp_usd) > AT_REST_FRAC * abs(lp.objective) or not self.fleet.rounded
-            self.rests = 0 if moved else self.rests + 1
+            moved = abs(lp.objective - self.lp_usd) > AT_REST_FRAC * abs(lp.objective)
+            self.rests = 0 if moved or self.behind or not self.fleet.rounded else self.rests + 1
             stands = abs(lp.objective - self.lp_usd) <= STANDS_FRAC * abs(lp.objective)
-            self.stood = self.stood + 1 if stands else 0
+            self.stood = self.stood + 1 if stands and self.sharpening else 0
             self.lp_usd, self.duals = lp.objective, _by_key(model, lp.row_duals)
             self.reserved = {key: float(lp.x[column]) for key, column in v.reserved.items()}
             self.paths.after_lp(picked)
             new = self.paths.join(self._round(model, v, self.duals))
             self._forget_rows_without_a_price()
-            behind = bool(new) and self._prices_are_behind()
+            behind = self.behind = bool(new) and self._prices_are_behind()
             goes_on = self.sharpening and self.stood < STANDS_ROUNDS
             sharper = goes_on and (behind or self._say_which_boxes_are_whole(v, lp.x, picked))
             close = tolerance_frac if self.sharpening else max(tolerance_frac, BEFORE_SHARPENING_FRAC)

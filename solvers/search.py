@@ -260,7 +260,7 @@ class Search:
                 break
             first = tolerance_frac == BEFORE_SHARPENING_FRAC
             alone = first or self.beside is None
-            to_divide = self.beside is not None and tolerance_frac == TOLERANCES[0]
+            to_divide = self.beside is not None and not first
             before, until = time.monotonic(), self._until(PRICING_FRAC) if alone else self.deadline
             generated = generation.run(
                 tolerance_frac,

@@ -22,7 +22,7 @@ from problems.purchase import hourly_purchase
 from problems.staffing import Staffing
 from solvers import slot_choice
 from solvers.check import dual_bound
-from solvers.column_generation import CONVERGED_FRAC, MAX_ROUNDS, ColumnGeneration
+from solvers.column_generation import CONVERGED_FRAC, MAX_ROUNDS, STANDS_ROUNDS, ColumnGeneration
 from solvers.incumbent import each_by_itself, limits_are_kept
 from solvers.result import Status
 from solvers.routing import flows_of
@@ -295,3 +295,20 @@ def test_rows_that_come_for_ever_do_not_keep_it_from_ending(monkeypatch: pytest.
     endless.run(CONVERGED_FRAC)
     assert endless.rounds < min(MAX_ROUNDS, alone.rounds + 20)
     assert endless.bound <= alone.bound * (1 + 1e-6)
+
+
+def test_an_lp_that_stood_before_it_knew_of_boxes_is_told_of_them_all_the_same() -> None:
+    """LPs in a row that cost the same end rows about boxes only where there were such rows."""
+    told = 0
+    for seed in range(1000, 1016):
+        fleet = case_of(seed).fleet
+        alone = ColumnGeneration(fleet, lambda n, bound: None)
+        alone.run(CONVERGED_FRAC)
+        stood = ColumnGeneration(fleet, lambda n, bound: None)
+        stood.run(CONVERGED_FRAC, sharpen=False)
+        before, stood.stood = stood.lp_usd, STANDS_ROUNDS + 1
+        stood.run(CONVERGED_FRAC)
+        if alone.feasible and alone.lp_usd > before * (1 + 1e-4):
+            told += 1
+            assert stood.bound == pytest.approx(alone.bound, rel=2 * CONVERGED_FRAC)
+    assert told >= 2
