@@ -52,24 +52,24 @@ class Dives:
         self.whole_frac = 0.0
         """by which a plan costs more than the LP over plans of slots says, at the least, as far as is known"""
 
-    def dived(self, solver: SolverName, until: float, seed: int = 0, below: float = np.inf) -> Incumbent | None:
-        """The plan at the end of a dive; None where limits, time or what it would cost do not let it end.
+    def dived(self, solver: SolverName, until: float, seed: int = 0, below: float = np.inf) -> Iterator[Incumbent]:
+        """The plan at the end of a dive, and a better one; none where limits, time or its cost do not let it end.
 
         With the seed 0 always the largest share is taken, else nearly the largest.
         """
         fleet, decided = self.fleet, self._recipes_and_commitments(until, seed, below)
         if decided is None:
-            return None
+            return
         given = replace(fleet, recipes=tuple(_around(fleet, decided.picked)), held=fleet.held | decided.held)
         counted = counts_by_slot(given, solver, until, below * (1 - self.whole_frac))
         if counted is None:
-            return None
+            return
         dearer = counted.plan.objective / counted.lp_usd - 1
         self.whole_frac = min(self.whole_frac or np.inf, max(0.0, LIKE_THE_BEST * dearer))
         better = improved(fleet, counted.plan, until)
-        if better.objective > (1 - OTHER_FRAC) * counted.plan.objective:
-            return better
-        return improved(fleet, polished(fleet, better, solver, until), until)
+        yield better
+        if better.objective <= (1 - OTHER_FRAC) * counted.plan.objective:
+            yield improved(fleet, polished(fleet, better, solver, until), until)
 
     def _recipes_and_commitments(self, until: float, seed: int, below: float = np.inf) -> _Decided | None:
         """One recipe for every workload, and whole commitments to large boxes."""

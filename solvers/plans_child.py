@@ -1,7 +1,8 @@
 """The other process of solvers/plans_beside.py: `python -m solvers.plans_child` reads tasks and writes better plans.
 
-It dives from the LP, shakes plans at hand and chooses their counts anew, in turn; a new task, with prices that know
-more, replaces the one before. The end of the input ends it, and whatever solver runs in it.
+Plans at hand and those out of the LP's paths are shaken, their counts chosen anew, in turn with dives from the LP; a
+new task, with prices that know more, replaces the one before. The end of the input ends it, and whatever solver runs in
+it.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from typing import BinaryIO
 from problems.fleet import Fleet
 from problems.recipes import Recipe
 from solvers.diving import Dives
-from solvers.improving import improved
+from solvers.improving import improved, with_fewer_offers
 from solvers.incumbent import Incumbent
 from solvers.polishing import polished
+from solvers.rounding import rounded_plan
 from solvers.shaking import scattered, shaken
 from solvers.solve import SolverName
 
+ROUNDING_S = 5.0
 SHAKING_S, POLISHING_S = 3.0, 5.0
 """each time that it has its turn"""
-SHAKE_EVERY, SHAKE_EVERY_BEFORE = 5, 2
-"""turns, where the others are dives: from when the LP knows of whole boxes on, and before"""
+SHAKE_EVERY = 5
+"""turns, where the others are dives"""
 WORTH_FRAC = 1e-3
 """of its cost that a plan must gain in its turn"""
 
@@ -40,6 +43,8 @@ class Task:
     fleet: Fleet
     """with the servings that are worth a look"""
     plans: tuple[Incumbent, ...]
+    paths: tuple[Recipe, ...]
+    """out of the LP, whole; none where it was told of them before"""
     held: tuple[Recipe, ...]
     """what the LP holds, with all servings"""
     solver: SolverName
@@ -51,29 +56,36 @@ def plans_of(
 ) -> Iterator[Incumbent]:
     """Whatever is found on the way, good or not, until a new task comes or time is up.
 
-    Most turns are dives; in the others the best plan that still gains is shaken, or its counts are chosen anew. When no
-    plan gains any more, the best of all is scattered, and it begins again. No two turns draw the same, whatever task
-    they belong to. `polished_ones` remembers what plans cost whose counts need not be chosen anew.
+    A program over the LP's paths first, unless a better plan is known than such a program finds. Then, turn by turn,
+    the best plan that still gains is shaken, or its counts are chosen anew; where the LP knows of whole boxes, most
+    turns are dives. When no plan gains any more, the best of all is scattered, and it begins again. No two turns draw
+    the same, whatever task they belong to. `polished_ones` remembers what plans cost whose counts need not be chosen
+    anew.
     """
     until = time.monotonic() + task.seconds
     starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
     if not known:
         starts = [improved(task.fleet, start, until) for start in starts]
         yield min(starts, key=_cost)
+        limit_s = min(ROUNDING_S, task.seconds / 4)
+        rounded = rounded_plan(task.fleet, task.paths, task.solver, limit_s) if task.paths else None
+        if rounded is not None:
+            starts.append(with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until))
+        yield min(starts, key=_cost)
+        starts = [_shaken(task, start, until, next(turns)) for start in starts]
+        yield min(starts, key=_cost)
     stalled: list[Incumbent] = []
-    dives, first = Dives(task.fleet, task.held), True
-    shake_every = SHAKE_EVERY if task.fleet.rounded else SHAKE_EVERY_BEFORE
+    dives, first = Dives(task.fleet, task.held) if task.fleet.rounded else None, True
     for turn in turns:
         if newest.waits or time.monotonic() >= until:
             return
-        if first or turn % shake_every:
+        if dives is not None and (first or turn % SHAKE_EVERY):
             best = min(starts + stalled, key=_cost)
-            plan = dives.dived(task.solver, until, 0 if first else turn, best.objective)
-            first = False
-            if plan is not None:
+            for plan in dives.dived(task.solver, until, 0 if first else turn, best.objective):
                 starts.append(plan)
                 polished_ones.add(plan.objective)
                 yield plan
+            first = False
             continue
         if not starts:
             starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]

@@ -237,14 +237,16 @@ class Search:
         assert self.beside is not None
         if self._late(LOOK_AGAIN_S):
             return
-        if self.looked == -np.inf:
+        first = self.looked == -np.inf
+        if first:
             self._offer(heaviest_paths(generation))
         if self.solution.best is not None:
             near = worth_shaking(generation.fleet, generation.priced, self.solution.best)
             near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
             near = generation.with_forgotten_rows(near)
             plans, left = (self.solution.best,), self.deadline - time.monotonic()
-            self.beside.look(Task(near, plans, tuple(generation.paths.held), self.options.solver, left))
+            paths, held = near_paths(generation) if first else (), tuple(generation.paths.held)
+            self.beside.look(Task(near, plans, paths, held, self.options.solver, left))
             self.told_of_boxes = bool(near.rounded)
         self.looked = time.monotonic()
 

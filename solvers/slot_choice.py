@@ -24,6 +24,8 @@ AHEAD = 6
 """slots that have new plans before one is decided"""
 AGAIN, IN_VAIN = 8, 2
 """slots that are decided again together, and times that this saved nothing, after which it ends"""
+AGAIN_FRAC = 0.5
+"""of the time that it took to decide them all, for that"""
 NEAR_FRAC = 1e-3
 """of the cost, above the LP, up to which nothing is decided again"""
 
@@ -32,11 +34,14 @@ def one_for_each_slot(together: SlotsTogether, until: float) -> list[int] | None
     """The number of a plan for each slot, as the LP is left; None where time is up or limits forbid what is left."""
     slots = len(together.slots)
     chosen: dict[int, int] = {}
+    began = time.monotonic()
     usd = _decided(together, list(range(slots)), chosen, until)
     if usd is None:
         return None
+    now = time.monotonic()
+    until = min(until, now + AGAIN_FRAC * (now - began))
     first, in_vain = slots - AGAIN // 2, 0
-    while in_vain < IN_VAIN and usd > (1 + NEAR_FRAC) * together.usd:
+    while in_vain < IN_VAIN and usd > (1 + NEAR_FRAC) * together.usd and time.monotonic() < until:
         some = list(dict.fromkeys(s % slots for s in range(first, first + AGAIN)))
         before = {s: chosen[s] for s in some}
         for s in some:
@@ -48,8 +53,6 @@ def one_for_each_slot(together: SlotsTogether, until: float) -> list[int] | None
             chosen |= before
         in_vain = 0 if then is not None and then < usd * (1 - 1e-9) else in_vain + 1
         usd, first = min(usd, then or usd), (first - AGAIN) % slots
-        if time.monotonic() >= until:
-            break
     return [chosen[s] for s in range(slots)]
 
 

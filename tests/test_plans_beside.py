@@ -33,7 +33,7 @@ def task(seconds: float = 20.0) -> Task:
     alone = each_by_itself(replace(fleet, recipes=tuple(r for r in fleet.recipes if "one" in r.offers)))
     assert alone is not None
     assert improved(fleet, alone).objective == pytest.approx(8 * 730)
-    return Task(fleet, (alone,), alone.paths, "cbc", seconds)
+    return Task(fleet, (alone,), alone.paths, alone.paths, "cbc", seconds)
 
 
 def found_within(beside: PlansBeside, seconds: float) -> list[Incumbent]:
