@@ -21,6 +21,7 @@ from problems.model import Model
 from solvers.column_generation import ABOUT_BOXES
 from solvers.columns import from_solution
 from solvers.incumbent import Incumbent, limits_are_kept
+from solvers.routing import work_moved
 from solvers.slot_choice import one_for_each_slot
 from solvers.slot_plans import Slot
 from solvers.solve import SolverName, WarmLp, solve_mip
@@ -139,7 +140,8 @@ class SlotsTogether:
         for n in chosen:
             values[self.slots[self.plans[n].slot].columns] = self.plans[n].values
         plan = from_solution(self.fleet, self.v, values)
-        return plan if plan is not None and limits_are_kept(self.fleet, plan) else None
+        kept = plan is not None and limits_are_kept(self.fleet, plan) and _all_work_is_done(self.fleet, plan)
+        return plan if kept else None
 
     def _leave_undone_at_a_price(self) -> None:
         """Plans with too little room for waiting work that no API does are dear from now on, not forbidden."""
@@ -200,6 +202,13 @@ class SlotsTogether:
                 self.plans_of[s].append(number)
         self.lp.add_columns([plan.column for plan in self.plans[first:]])
         return numbers
+
+
+def _all_work_is_done(fleet: Fleet, plan: Incumbent) -> bool:
+    """Whether work that may wait fits where no API does the rest; the LP knows that to a part in a million only."""
+    deferral_of = {recipe.key: recipe.deferral for recipe in fleet.recipes}
+    waiting = [(path, deferral) for path in plan.paths if (deferral := deferral_of[path.key]) is not None]
+    return all(work_moved(deferral, path.uses[0].load) is not None for path, deferral in waiting if path.api is None)
 
 
 def _ties(model: Model, fleet: Fleet, slots: set[int]) -> np.ndarray:

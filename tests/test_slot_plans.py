@@ -27,7 +27,7 @@ from solvers.incumbent import each_by_itself, limits_are_kept
 from solvers.result import Status
 from solvers.routing import flows_of
 from solvers.slot_plans import Slot
-from solvers.slots_together import Counted, SlotsTogether, counts_by_slot
+from solvers.slots_together import Counted, SlotsTogether, _all_work_is_done, counts_by_slot
 from solvers.solve import WarmLp, solve_lp, solve_mip
 
 SEEDS = [*range(300, 308), *range(1000, 1030)]
@@ -231,6 +231,11 @@ def test_work_that_waits_fills_boxes_from_hour_to_hour(seed: int) -> None:
         pool = fleet.pools[path.pool]
         if pool.window is not None:
             assert flows_of(pool, path, fleet.slot_hours).api.sum() == pytest.approx(0.0, abs=1e-6)
+    assert _all_work_is_done(fleet, found.plan)
+    least = {r.key: r.only(r.first_of_each_slot(r.uses[0].load)) for r in fleet.recipes if r.deferral is not None}
+    for key, idle in least.items():
+        paths = tuple(idle if path.key == key else path for path in found.plan.paths)
+        assert not _all_work_is_done(fleet, replace(found.plan, paths=paths))
 
 
 def test_where_time_is_short_less_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
