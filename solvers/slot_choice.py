@@ -36,7 +36,7 @@ def one_for_each_slot(together: SlotsTogether, until: float) -> list[int] | None
     chosen: dict[int, int] = {}
     began = time.monotonic()
     usd = _decided(together, list(range(slots)), chosen, until)
-    if usd is None:
+    if usd == np.inf:
         return None
     now = time.monotonic()
     until = min(until, now + AGAIN_FRAC * (now - began))
@@ -47,17 +47,22 @@ def one_for_each_slot(together: SlotsTogether, until: float) -> list[int] | None
         for s in some:
             together.lp.decide([together.column(n) for n in together.plans_of[s]], 0.0, 1.0)
         then = _decided(together, some, chosen, until)
-        if then is None or then >= usd * (1 - 1e-9):
+        if then < usd * (1 - 1e-9):
+            usd, in_vain = then, 0
+        else:
+            in_vain += 1
             for s, n in before.items():
                 _decide(together, s, n)
             chosen |= before
-        in_vain = 0 if then is not None and then < usd * (1 - 1e-9) else in_vain + 1
-        usd, first = min(usd, then or usd), (first - AGAIN) % slots
+        first = (first - AGAIN) % slots
     return [chosen[s] for s in range(slots)]
 
 
-def _decided(together: SlotsTogether, slots: list[int], chosen: dict[int, int], until: float) -> float | None:
-    """Decide these slots; what the LP costs then. Where time is short, less is tried."""
+def _decided(together: SlotsTogether, slots: list[int], chosen: dict[int, int], until: float) -> float:
+    """Decide these slots; what the LP costs then, infinite where time is up or limits forbid what is left.
+
+    Where time is short, less is tried.
+    """
     lp, began = together.lp, time.monotonic()
     for k, s in enumerate(slots):
         now = time.monotonic()
@@ -66,7 +71,7 @@ def _decided(together: SlotsTogether, slots: list[int], chosen: dict[int, int], 
         if x is not None and together.add_what_pays(slots[k : k + (1 if short else AHEAD)]):
             x = lp.solve()
         if x is None or now >= until:
-            return None
+            return np.inf
         shares = together.shares(s, x)
         numbers = np.array(together.plans_of[s])
         decided = shares.max() >= DECIDED
@@ -80,10 +85,10 @@ def _decided(together: SlotsTogether, slots: list[int], chosen: dict[int, int], 
             if lp.solve() is not None:
                 costs[n] = lp.objective
         if len(tried) > 1 and not costs:
-            return None
+            return np.inf
         chosen[s] = min(costs, key=lambda n: costs[n]) if costs else tried[0]
         _decide(together, s, chosen[s])
-    return lp.objective if lp.solve() is not None else None
+    return lp.objective if lp.solve() is not None else np.inf
 
 
 def _decide(together: SlotsTogether, s: int, n: int) -> None:

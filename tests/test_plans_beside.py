@@ -68,21 +68,17 @@ def test_it_ends_with_this_one(handler: Any) -> None:
     """Also where this one ignores interrupts, as a shell's background jobs do."""
     before = signal.signal(signal.SIGINT, handler)
     try:
-        _ends_with_this_one()
+        with PlansBeside() as beside:
+            beside.look(task(600.0))
+            assert found_within(beside, 30)
+            assert beside._process is not None
+            pid = beside._process.pid
+            assert running(pid)
+            began = time.monotonic()
+        assert time.monotonic() - began < 2.5
+        assert not running(pid)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _ends_with_this_one() -> None:
-    with PlansBeside() as beside:
-        beside.look(task(600.0))
-        assert found_within(beside, 30)
-        assert beside._process is not None
-        pid = beside._process.pid
-        assert running(pid)
-        began = time.monotonic()
-    assert time.monotonic() - began < 2.5
-    assert not running(pid)
 
 
 def test_without_a_task_there_is_no_process() -> None:

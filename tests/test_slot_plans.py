@@ -258,21 +258,20 @@ def test_where_time_is_short_less_is_tried(monkeypatch: pytest.MonkeyPatch) -> N
     assert 1 in tried
 
 
-def knapsacks(seed: int) -> tuple[Model, np.ndarray]:
+def knapsacks(seed: int) -> Model:
     """Thirty slots with five plans each that differ in what they cost and do, and as much to do as half of it all."""
     drawn = np.random.default_rng(seed)
     done = np.sort(drawn.uniform(0.0, 10.0, (30, 5)), axis=1)
     usd = 100.0 + np.sort(drawn.uniform(0.0, 50.0, (30, 5)), axis=1)
     columns = [Column(("rest",), 40.0)]
     columns += [Column(("plan", t, k), float(usd[t, k]), 0.0, 1.0, True) for t in range(30) for k in range(5)]
-    slots = np.repeat(np.arange(30), 5)
     rows = [Row(("one", t), [(1 + 5 * t + k, 1.0) for k in range(5)], "==", 1.0) for t in range(30)]
     rows.append(Row(("done",), [(0, 1.0), *((1 + k, float(d)) for k, d in enumerate(done.ravel()))], ">=", 150.0))
-    return build_model(columns, rows), slots
+    return build_model(columns, rows)
 
 
 def test_columns_join_an_lp_that_was_solved() -> None:
-    model, _ = knapsacks(7)
+    model = knapsacks(7)
     first = np.arange(model.n_columns) < 1 + 5 * 20
     small = model.without_columns(~first, np.zeros(model.n_columns)).without_empty_rows()
     small = small.only_rows(np.array([n for n, key in enumerate(small.row_keys) if key != ("one", 5)]))
