@@ -32,7 +32,7 @@ def cheapest_counts(recipe: Recipe, usd: np.ndarray, hours: np.ndarray, usd_fact
     work = deferral.load * hours
     chosen = recipe.first_of_each_slot(usd)
     room, paid = room_of[chosen] * hours, usd[chosen].copy()
-    left = _left_over(work, room, deferral)
+    left = left_over(work, room, deferral)
     api = np.inf if deferral.api_usd_per_load_h is None else deferral.api_usd_per_load_h * float(usd_factor.mean())
     t = recipe.slot
     while left.sum() > NOTHING * work.sum():
@@ -48,7 +48,7 @@ def cheapest_counts(recipe: Recipe, usd: np.ndarray, hours: np.ndarray, usd_fact
         grown = best[: int(np.argmin(alike)) or len(best)]
         at = t[grown]
         chosen[at], room[at], paid[at] = grown, room_of[grown] * hours[at], usd[grown]
-        left = _left_over(work, room, deferral)
+        left = left_over(work, room, deferral)
     if left.sum() > NOTHING * work.sum() and deferral.api_usd_per_load_h is None:
         # Filled in another order it fits: recipes whose largest counts cannot do the work are left out beforehand.
         chosen, left = recipe.first_of_each_slot(-room_of), np.zeros(slots)
@@ -81,7 +81,7 @@ def _trimmed(
             less = float(room_of[chosen[t]] - room_of[fewer[t]]) * hours[t]
             if (less - idle[t]) * price >= gain:
                 continue  # so much at least would be left over
-            then = _left_over(work, room_of[fewer] * hours, deferral)
+            then = left_over(work, room_of[fewer] * hours, deferral)
             if (then.sum() - left.sum()) * price < gain:
                 chosen, left = fewer, then
                 break
@@ -105,7 +105,7 @@ def counts_with_room(recipe: Recipe, load: np.ndarray, hours: np.ndarray) -> Rec
     room_of = recipe.uses[0].load
     enough = room_of >= load[recipe.slot] * (1 - 1e-9)
     chosen = recipe.first_of_each_slot(np.where(enough, room_of, 1e12 - room_of))
-    left = _left_over(deferral.load * hours, room_of[chosen] * hours, deferral)
+    left = left_over(deferral.load * hours, room_of[chosen] * hours, deferral)
     if left.sum() > NOTHING * deferral.load.sum() and deferral.api_usd_per_load_h is None:
         return None
     return _settled(recipe, chosen, left, hours)
@@ -135,7 +135,7 @@ def least_usd(recipe: Recipe, usd: np.ndarray, hours: np.ndarray) -> float:
     return float((work[work > 0] * np.minimum(least, api)[work > 0]).sum())
 
 
-def _left_over(work: np.ndarray, room: np.ndarray, deferral: Deferral) -> np.ndarray:
+def left_over(work: np.ndarray, room: np.ndarray, deferral: Deferral) -> np.ndarray:
     """Work of each arrival slot that finds no room: what comes first is done first, which leaves the least.
 
     Where windows are of any other kind, work with the least room to go to is first, which is near enough.

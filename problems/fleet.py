@@ -24,6 +24,7 @@ from problems.recipes import Deferral, Recipe
 from problems.rounding_up import Rounded, RoundedSlots
 from problems.side_by_side import SideBySide
 from problems.singles import recipes_of
+from problems.waiting_line import WaitingLine
 
 HOURS_PER_MONTH = 730.0
 SERVINGS_SIDE_BY_SIDE = 3_000_000
@@ -179,6 +180,12 @@ class Fleet:
         on = set(offers)
         return all((g in on) == way for (w, g), way in self.uses.items() if w in workloads)
 
+    def line_of(self, r: int) -> WaitingLine:
+        """of a recipe for work that may wait"""
+        deferral = self.recipes[r].deferral
+        assert deferral is not None
+        return deferral.line
+
     def starts_late(self, g: str) -> bool:
         """Whether instances of an offer take time to start that somebody has to pay for."""
         return self.slot_before is not None and self.offers[g].start_h > 0
@@ -215,12 +222,10 @@ class Variables:
     spot: dict[tuple[str, int], int] = field(default_factory=dict)
     started: dict[tuple[str, str, int], int] = field(default_factory=dict)
     """(on-demand or spot, offer, slot) -> instances started for that slot"""
-    arrivals: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-    """(recipe, first arrival slot) -> arrival slots of work that may go to the same slots"""
-    moved: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    """(recipe, first arrival slot, slot) -> share of that work which is done in the slot"""
+    waits: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(recipe, stretch of its waiting line) -> work that waits at the end of it"""
     sent: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(recipe, first arrival slot) -> share of that work which an API does"""
+    """(recipe, stretch of its waiting line) -> work that leaves the line there for an API"""
     gpu_type: dict[str, int] = field(default_factory=dict)
     charged: dict[str, int] = field(default_factory=dict)
     """offer -> whether it is used, where half a box is charged for that"""
@@ -253,7 +258,7 @@ def define_variables(fleet: Fleet) -> Variables:
         for i in np.flatnonzero(choices).tolist():
             v.serve[r, i] = v.add(Column(("serve", r, i), float(cost[i]), upper=1, integer=recipe.self_hosted))
         if recipe.deferral is not None:
-            _define_moves(fleet, v, r, recipe.deferral)
+            _define_waiting(fleet, v, r, recipe.deferral)
     for g in sorted(fleet.recipes_on):
         _define_purchases(fleet, v, g)
     if fleet.max_gpu_types is not None:
@@ -264,16 +269,14 @@ def define_variables(fleet: Fleet) -> Variables:
     return v
 
 
-def _define_moves(fleet: Fleet, v: Variables, r: int, deferral: Deferral) -> None:
-    price = deferral.api_usd_per_load_h
-    for arrivals in deferral.alike(fleet.slot_month):
-        h = int(arrivals[0])
-        v.arrivals[r, h] = arrivals
-        for t in np.flatnonzero(deferral.window[h]).tolist():
-            v.moved[r, h, t] = v.add(Column(("moved", r, h, t), 0.0, upper=1))
+def _define_waiting(fleet: Fleet, v: Variables, r: int, deferral: Deferral) -> None:
+    line, price = deferral.line, deferral.api_usd_per_load_h
+    for n in line.stretches:
+        most = float(line.may_wait[n])
+        if most:
+            v.waits[r, n] = v.add(Column(("waits", r, n), 0.0, upper=most))
         if price is not None:
-            cost = float(fleet.weight[arrivals] @ deferral.load[arrivals] * price)
-            v.sent[r, h] = v.add(Column(("sent", r, h), cost, upper=1))
+            v.sent[r, n] = v.add(Column(("sent", r, n), price * line.unit / fleet.months, upper=float(line.most[n])))
 
 
 def _define_purchases(fleet: Fleet, v: Variables, g: str) -> None:
@@ -445,38 +448,36 @@ def instances_are_started_in_time(fleet: Fleet, v: Variables) -> Iterator[Row]:
 
 
 def deferred_work_is_done(fleet: Fleet, v: Variables) -> Iterator[Row]:
-    """All work of a recipe that is picked is done in its window, or by the API.
+    """Work of a recipe that is picked is done where it comes, by the API, or waits.
 
-    sum_t moved[r,h,t] + sent[r,h] - pick[r] = 0    for all recipes r of work that may wait, kinds of work h    [-]
-
-    Work of a month that may go to the same slots is one kind, whenever it arrives.
+    sum_t,s room[r,t,s] serve[r,t,s] + sent[r,n] + waits[r,n] - waits[r,before n] - work[r,n] pick[r] >= 0
+        for all recipes r of work that may wait, stretches n of slots t (problems/waiting_line.py)    [work]
     """
-    by_arrival: dict[tuple[int, int], list[int]] = {}
-    for (r, h, _), column in v.moved.items():
-        by_arrival.setdefault((r, h), []).append(column)
-    for (r, h), column in v.sent.items():
-        by_arrival.setdefault((r, h), []).append(column)
-    for (r, h), columns in by_arrival.items():
-        yield Row(("work-done", r, h), [(c, 1.0) for c in columns] + [(v.pick[r], -1.0)], "==", 0.0)
+    for r, recipe in enumerate(fleet.recipes):
+        if recipe.deferral is None:
+            continue
+        line = recipe.deferral.line
+        room = recipe.uses[0].load * fleet.slot_hours[recipe.slot] / line.unit
+        terms: list[dict[int, float]] = [{} for _ in line.stretches]
+        for i in np.flatnonzero(room).tolist():
+            row, column = terms[line.stretch_of[recipe.slot[i]]], v.serving(r, i)
+            row[column] = row.get(column, 0.0) + float(room[i])
+        for n, row in enumerate(terms):
+            if line.work[n]:
+                row[v.pick[r]] = row.get(v.pick[r], 0.0) - float(line.work[n])
+            others = ((v.sent, n, 1.0), (v.waits, n, 1.0), (v.waits, int(line.before[n]), -1.0))
+            of_line = [(columns[r, k], sign) for columns, k, sign in others if (r, k) in columns]
+            if row or of_line:
+                yield Row(("work-done", r, n), [*row.items(), *of_line], ">=", 0.0)
 
 
-def deferred_work_fits(fleet: Fleet, v: Variables) -> Iterator[Row]:
-    """The replicas of a slot can take the work that was moved there.
+def deferred_work_is_in_time(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """No work waits longer than it may.
 
-    sum_s load[r,t,s] serve[r,t,s] - sum_h work[r,h] / hours[t] moved[r,h,t] >= 0  for such r, all t  [load]
+    may_wait[r,n] pick[r] - waits[r,n] >= 0    for all such recipes r, stretches n at whose end work may wait    [work]
     """
-    arriving: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    for (r, h, t), column in v.moved.items():
-        deferral = fleet.recipes[r].deferral
-        assert deferral is not None
-        work = deferral.work(v.arrivals[r, h]) / float(deferral.hours[t])
-        arriving.setdefault((r, t), []).append((column, -work))
-    for (r, t), terms in arriving.items():
-        recipe = fleet.recipes[r]
-        room: dict[int, float] = {}
-        for i in np.flatnonzero(recipe.slot == t).tolist():
-            room[v.serving(r, i)] = float(recipe.uses[0].load[i])
-        yield Row(("work-fits", r, t), [(c, n) for c, n in room.items() if n] + terms, ">=", 0.0)
+    for (r, n), waits in v.waits.items():
+        yield Row(("in-time", r, n), [(v.pick[r], float(fleet.line_of(r).may_wait[n])), (waits, -1.0)], ">=", 0.0)
 
 
 def instance_quota_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
@@ -540,7 +541,9 @@ def the_budget_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
         terms += [
             (c, v.columns[c].cost * fleet.months) for (_, _, t), c in v.started.items() if fleet.slot_month[t] == month
         ]
-        terms += [(c, v.columns[c].cost * fleet.months) for (_, h), c in v.sent.items() if fleet.slot_month[h] == month]
+        for (r, n), c in v.sent.items():
+            if fleet.slot_month[fleet.line_of(r).slots(n)[0]] == month:
+                terms.append((c, v.columns[c].cost * fleet.months))
         terms += _other_cost_of_month(fleet, v, month)
         if v.team is not None:
             terms.append((v.team, fleet.team_usd_per_month))
@@ -566,7 +569,7 @@ FAMILIES: tuple[Callable[[Fleet, Variables], Iterator[Row]], ...] = (
     every_workload_is_served,
     every_slot_has_one_serving,
     deferred_work_is_done,
-    deferred_work_fits,
+    deferred_work_is_in_time,
     gpus_in_use_are_bought,
     firm_gpus_are_not_spot,
     own_boxes_are_whole,

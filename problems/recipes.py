@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from problems.waiting_line import WaitingLine, line_of
+
 
 def _keep_small(record: object, dtype: type[np.integer], *names: str) -> None:
     """Whole numbers in few bits: recipes are most of what a large case has in memory."""
@@ -73,17 +75,6 @@ class Deferral:
     api_usd_per_load_h: float | None
     """price of one replica-hour of load at the API; None: no API"""
 
-    def alike(self, month: np.ndarray) -> list[np.ndarray]:
-        """Arrival slots of a month whose work may go to the same slots: one kind of work."""
-        kinds: dict[tuple[int, bytes], list[int]] = {}
-        for h in np.flatnonzero(self.load).tolist():
-            kinds.setdefault((int(month[h]), self.window[h].tobytes()), []).append(h)
-        return [np.array(slots) for slots in kinds.values()]
-
-    def work(self, slots: np.ndarray) -> float:
-        """load x hours that arrive in some slots"""
-        return float(self.load[slots] @ self.hours[slots])
-
     @cached_property
     def days(self) -> list[tuple[list[int], int]] | None:
         """the slots of each day in their order, and how many of them work may take, where windows are such: hours that
@@ -106,6 +97,13 @@ class Deferral:
             days.append((slots, long))
             seen.update(slots)
         return days
+
+    @cached_property
+    def line(self) -> WaitingLine:
+        """the work as it waits from slot to slot"""
+        if self.days is None:
+            raise ValueError("work may be done in the hours that follow on its arrival, around midnight too")
+        return line_of(self.days, self.load * self.hours)
 
     @cached_property
     def slots_of(self) -> list[list[int]]:

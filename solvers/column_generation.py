@@ -125,7 +125,8 @@ class ColumnGeneration:
         self.paths.join([*self._first_paths(), *known])
         self.unserved = tuple(_unserved(fleet, w) for w in fleet.workloads)
         self.feasible: bool | None = None
-        self.rounds = 0
+        self.rounds = self.looked_in = 0
+        """so far, and the last one with a bound on all plans"""
         self.reserved: dict[tuple[str, str], float] = {}
         """commitments in the last LP"""
         self.picked: list[Picked] = []
@@ -140,6 +141,8 @@ class ColumnGeneration:
         self.sharpening, self.plain_usd = False, 0.0
         """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others; the
         LP without them"""
+        self.to_sharpen: tuple[Variables, np.ndarray] | None = None
+        """the last LP's columns and solution, where such rows may begin"""
         self.quiet: Quiet = {}
         self.idle_rows: dict[tuple, int] = {}
         """LPs in a row that did without a row about whole boxes"""
@@ -289,6 +292,8 @@ class ColumnGeneration:
 
         `sharpen` adds rows about whole boxes once that is so without them.
         """
+        if sharpen and not self.sharpening:
+            self._begin_to_sharpen()
         while self.rounds < MAX_ROUNDS and self.feasible is not False:
             self.rounds += 1
             began = time.monotonic()
@@ -330,20 +335,29 @@ class ColumnGeneration:
                 break
             settled = enough(self) or ((near or not new) and not sharper)
             if settled or self.rounds % ROUNDS_BETWEEN_MIXES == 0:
-                mixes = self._all_that_pays(model, lp.objective * close)
-                self.paths.join(mixes)
-                done = settled and (not mixes or enough(self))
+                finer, mixes = self._all_that_pays(model, lp.objective * close)
+                self.paths.join([*finer, *mixes])
+                done = settled and (not (mixes or (finer and self.sharpening)) or enough(self))
+                self.to_sharpen = (v, lp.x) if done else None
                 if done and (self.sharpening or not sharpen):
                     break
                 if done:
-                    self.sharpening, self.plain_usd = True, lp.objective
+                    self._begin_to_sharpen()
             self.on_round(self.rounds, self.bound)
             if sharper and not behind and self.fleet.limited:
                 self.feasible = None  # the paths at hand may not keep the limits any more
-        if self.feasible and len(self.priced) < len(self.fleet.recipes):
+        if self.feasible and self.looked_in < self.rounds:
             self._all_that_pays(model, np.inf)
         self.on_round(self.rounds, self.bound)
         return self.generated()
+
+    def _begin_to_sharpen(self) -> None:
+        """With rows that the LP at hand breaks, if it is near enough to the one over all recipes."""
+        if self.to_sharpen is not None:
+            self.sharpening, self.plain_usd = True, self.lp_usd
+            if self._say_which_boxes_are_whole(*self.to_sharpen, self.picked) and self.fleet.limited:
+                self.feasible = None  # as above
+            self.to_sharpen = None
 
     def with_forgotten_rows(self, fleet: Fleet) -> Fleet:
         """A fleet with rows that the LP does without, but not an LP where more is decided."""
@@ -408,10 +422,13 @@ class ColumnGeneration:
         self.paid = dict.fromkeys(self.fleet.workloads, 0.0)
         self.bound_at_prices = -np.inf
 
-    def _all_that_pays(self, model: Model, tolerance: float) -> list[Recipe]:
-        """Whatever costs less than the best prices pay; a bound on all plans comes of it either way."""
+    def _all_that_pays(self, model: Model, tolerance: float) -> tuple[list[Recipe], list[Recipe]]:
+        """What has more counts of replicas now, and whatever else costs less than the best prices pay; a bound on all
+        plans comes of it either way.
+        """
         started, before = time.monotonic(), self.paid
         overlooked, finer = self._price_all()
+        self.looked_in = self.rounds
         share = MIXES_OF_A_ROUND // max(1, len(self.mixes.pools))
         left, new = self._find_mixes(0.0, min(max(share, FEWEST_OF_A_POOL), MOST_OF_A_POOL))
         of_written = most_to_pay(self.fleet, self.priced)
@@ -423,7 +440,7 @@ class ColumnGeneration:
         self.tangents.append(tangent_of(model, self.anchor, self.bound_at_prices))
         found = overlooked + new if sum(before.values()) - sum(of_written.values()) > tolerance else []
         self.settling_s = time.monotonic() - started
-        return finer + found
+        return finer, found
 
     def tangent_at(self, duals: Duals) -> Tangent:
         """What other duals of the last model prove: everything is priced at them, also mixes not written down."""

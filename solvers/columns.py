@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from problems.deferring import left_over
 from problems.fleet import Fleet, Variables
 from problems.purchase import Purchase
-from problems.recipes import Recipe
+from problems.recipes import Deferral, Recipe
 from solvers.incumbent import Incumbent, complete, in_order, incumbent_of
-from solvers.routing import work_moved
+
+AS_GOOD_AS_DONE = 1e-6
+"""share of the work that may be left over"""
 
 
 def as_start(fleet: Fleet, v: Variables, plan: Incumbent | None, n_columns: int) -> np.ndarray | None:
@@ -57,22 +60,27 @@ def _hold(fleet: Fleet, v: Variables, r: int, path: Recipe, x: np.ndarray) -> bo
         if not len(found):
             return False
         chosen.append(int(found[0]))
-    if recipe.deferral is not None:
-        moved = work_moved(recipe.deferral, path.uses[0].load)
-        if moved is None:
-            return False
-        work = recipe.deferral.load * recipe.deferral.hours
-        for (recipe_number, h), slots in v.arrivals.items():
-            if recipe_number == r:
-                done = work[slots] @ moved[slots] / work[slots].sum()
-                for t in np.flatnonzero(recipe.deferral.window[h]).tolist():
-                    x[v.moved[r, h, t]] = done[t]
-                if (r, h) in v.sent:
-                    x[v.sent[r, h]] = max(0.0, 1 - done.sum())
+    if recipe.deferral is not None and not _wait(v, r, recipe.deferral, path.uses[0].load, x):
+        return False
     x[v.pick[r]] = 1
     for i in chosen:
         if (r, i) in v.serve:
             x[v.serve[r, i]] = 1
+    return True
+
+
+def _wait(v: Variables, r: int, deferral: Deferral, room: np.ndarray, x: np.ndarray) -> bool:
+    """Values for work that waits, with so much room in each slot; False where some is left over and no API does it."""
+    line, work = deferral.line, deferral.load * deferral.hours
+    left = left_over(work, room * deferral.hours, deferral)
+    if deferral.api_usd_per_load_h is None and left.sum() > AS_GOOD_AS_DONE * work.sum():
+        return False
+    sent, room = (np.bincount(line.stretch_of, each) / line.unit for each in (left, room * deferral.hours))
+    waits = line.waits(room + sent)
+    for n in line.stretches:
+        for columns, values in ((v.waits, waits), (v.sent, sent)):
+            if (r, n) in columns:
+                x[columns[r, n]] = values[n]
     return True
 
 
@@ -110,14 +118,16 @@ def _blended(recipe: Recipe, path: Recipe, share: np.ndarray) -> Recipe:
 
 
 def _with_api_bill(fleet: Fleet, v: Variables, r: int, path: Recipe, x: np.ndarray) -> Recipe:
-    """What the API does of work that may wait, as a cost of the slots in which it arrives."""
+    """What the API does of work that may wait, as a cost of the slots in which it leaves the line."""
     deferral = path.deferral
     assert deferral is not None
     usd_per_h = path.usd_per_h.copy()
-    for (recipe_number, h), column in v.sent.items():
-        if recipe_number == r:
-            slots = v.arrivals[r, h]
-            usd_per_h[slots] += float(x[column]) * deferral.load[slots] * (deferral.api_usd_per_load_h or 0.0)
+    line = deferral.line
+    for n in line.stretches:
+        if (r, n) in v.sent:
+            slots = line.slots(n)
+            load = float(x[v.sent[r, n]]) * line.unit / float(deferral.hours[slots].sum())
+            usd_per_h[slots] += load * (deferral.api_usd_per_load_h or 0.0)
     return replace(path, usd_per_h=usd_per_h, deferral=None)
 
 

@@ -7,7 +7,7 @@ generated one by one for every combination. Work that may wait is open from the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -22,7 +22,9 @@ from solvers.whole_boxes import Picked
 LEANS_ON = 0.01
 """share of a recipe in the LP that opens it"""
 IDLE_ROUNDS = 6
-"""LPs in a row that do without an open path before it is left out"""
+"""LPs in a row that do without a path before it is left out"""
+FEW_PATHS = 10
+"""of a workload, up to which those with one serving per slot stay: they may be of use again"""
 LEVELS = (0.125, 0.375, 0.625, 0.875)
 """an open path is told apart into whole ones at these shares, from few GPUs to many"""
 
@@ -37,8 +39,8 @@ class Paths:
     held: list[Recipe] = field(default_factory=list)
     opened: dict[Key, Recipe] = field(default_factory=dict)
     """recipes with all servings that were ever worth it"""
-    idle: dict[Key, int] = field(default_factory=dict)
-    """LPs in a row that did without an open path"""
+    idle: dict[Hashable, int] = field(default_factory=dict)
+    """LPs in a row that did without a path, by its key where it is open"""
 
     def join(self, new: Iterable[Recipe]) -> list[Recipe]:
         """Add paths; those of an open recipe join it. What is new is returned."""
@@ -71,19 +73,24 @@ class Paths:
         return path.key not in self.opened or self.fleet.pools[path.pool].window is not None
 
     def after_lp(self, picked: list[Picked]) -> None:
-        """Open what the LP leans on in several ways; leave out open paths that some LPs in a row did without."""
+        """Open what the LP leans on in several ways; leave out those that some LPs in a row did without."""
         ways: dict[Key, list[Picked]] = {}
         for p in picked:
-            if self._is_open(p.path):
-                self.idle[p.path.key] = 0 if p.weight > 1e-6 else self.idle.get(p.path.key, 0) + 1
-            elif p.path.self_hosted and self.fleet.pools[p.path.pool].window is None:
+            name = self._name(p.path)
+            self.idle[name] = 0 if p.weight > 1e-6 else self.idle.get(name, 0) + 1
+            if not self._is_open(p.path) and p.path.self_hosted and self.fleet.pools[p.path.pool].window is None:
                 ways.setdefault(p.path.key, []).append(p)
         for key, paths in ways.items():
             if len(paths) > 1 and sum(p.weight for p in paths) > LEANS_ON:
                 self._open(key)
-        gone = {key for key, n in self.idle.items() if n >= IDLE_ROUNDS}
-        self.held = [p for p in self.held if not (self._is_open(p) and p.key in gone)]
-        self.idle = {key: n for key, n in self.idle.items() if key not in gone}
+        many = len(self.held) > FEW_PATHS * len(self.fleet.workloads)
+        gone = {name for name, n in self.idle.items() if n >= IDLE_ROUNDS}
+        self.held = [p for p in self.held if not ((many or self._is_open(p)) and self._name(p) in gone)]
+        held = {self._name(path) for path in self.held}
+        self.idle = {name: n for name, n in self.idle.items() if name in held}
+
+    def _name(self, path: Recipe) -> Hashable:
+        return path.key if self._is_open(path) else id(path)
 
     def _open(self, key: Key) -> None:
         ways = [path for path in self.held if path.key == key]
@@ -99,13 +106,8 @@ class Paths:
         weights: list[float] = []
         for p in picked:
             if p.path.deferral is not None:
-                recipe = recipe_of_key[p.path.key]
-                paths.append(settled_path(self.fleet, recipe, prices))
-                weights.append(0.0)
-                load = p.mean(p.path.uses[0].load)
-                rounded = counts_with_room(recipe, load, self.fleet.weight) if p.weight > 1e-6 else None
-                if rounded is not None:
-                    paths.append(rounded)
+                if p.weight > 1e-6:
+                    paths.append(self._with_whole_counts(p, recipe_of_key[p.path.key], prices))
                     weights.append(p.weight)
             elif self._is_open(p.path):
                 ways = told_apart(p)
@@ -117,6 +119,11 @@ class Paths:
         known = {id(p.path) for p in picked}
         rest = [path for path in self.held if not self._is_open(path) and id(path) not in known]
         return (*paths, *rest), np.r_[weights, np.zeros(len(rest))]
+
+    def _with_whole_counts(self, picked: Picked, recipe: Recipe, prices: Prices) -> Recipe:
+        """Work that may wait with enough replicas for what the LP does in each slot, or near the cheapest way."""
+        enough = counts_with_room(recipe, picked.mean(picked.path.uses[0].load), self.fleet.weight)
+        return settled_path(self.fleet, recipe, prices) if enough is None else enough
 
 
 def told_apart(picked: Picked) -> list[Recipe]:

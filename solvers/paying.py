@@ -18,8 +18,8 @@ from solvers.solve import dual_bound, solve_lp
 Duals = dict[tuple, float]
 Values = dict[tuple[str, ...], float]
 """by the workloads of a pool"""
-OF_RECIPES = ("pick", "serve", "moved", "sent")
-INSIDE_RECIPES = ("one-serving", "work-done", "work-fits")
+OF_RECIPES = ("pick", "serve", "waits", "sent")
+INSIDE_RECIPES = ("one-serving", "work-done", "in-time")
 
 
 def list_prices(fleet: Fleet) -> Prices:

@@ -56,11 +56,11 @@ def plans_of(
 ) -> Iterator[Incumbent]:
     """Whatever is found on the way, good or not, until a new task comes or time is up.
 
-    A program over the LP's paths first, unless a better plan is known than such a program finds. Then, turn by turn,
-    the best plan that still gains is shaken, or its counts are chosen anew; where the LP knows of whole boxes, most
-    turns are dives. When no plan gains any more, the best of all is scattered, and it begins again. No two turns draw
-    the same, whatever task they belong to. `polished_ones` remembers what plans cost whose counts need not be chosen
-    anew.
+    A program over the LP's paths first, unless a better plan is known than such a program finds. The best plan is
+    shaken and its counts chosen anew. Then, turn by turn, the best plan that still gains is shaken, or its counts are
+    chosen anew; where the LP knows of whole boxes, most turns are dives. When no plan gains any more, the best of all
+    is scattered, and it begins again. No two turns draw the same, whatever task they belong to. `polished_ones`
+    remembers what plans cost whose counts need not be chosen anew.
     """
     until = time.monotonic() + task.seconds
     starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
@@ -72,8 +72,14 @@ def plans_of(
         if rounded is not None:
             starts.append(with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until))
         yield min(starts, key=_cost)
-        starts = [_shaken(task, start, until, next(turns)) for start in starts]
-        yield min(starts, key=_cost)
+        best = _taken(starts)
+        starts.append(_shaken(task, best, until, next(turns)))
+        yield starts[-1]
+    best = min(starts, key=_cost)
+    if best.objective not in polished_ones and not newest.waits:
+        starts.append(_polished(task, best, until))
+        polished_ones |= {best.objective, starts[-1].objective}
+        yield starts[-1]
     stalled: list[Incumbent] = []
     dives, first = Dives(task.fleet, task.held) if task.fleet.rounded else None, True
     for turn in turns:
@@ -89,7 +95,7 @@ def plans_of(
             continue
         if not starts:
             starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]
-        before = starts.pop(starts.index(min(starts, key=_cost)))
+        before = _taken(starts)
         after = _shaken(task, before, until, turn)
         yield after
         if newest.waits:
@@ -104,6 +110,11 @@ def plans_of(
 
 def _cost(plan: Incumbent) -> float:
     return plan.objective
+
+
+def _taken(plans: list[Incumbent]) -> Incumbent:
+    """The cheapest, which is there no more."""
+    return plans.pop(plans.index(min(plans, key=_cost)))
 
 
 def _shaken(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:

@@ -11,7 +11,7 @@ from problems.pricing import price_recipe, settled_path
 from problems.recipes import Recipe
 from solvers.column_generation import ColumnGeneration, by_pool_and_value
 from solvers.columns import from_solution
-from solvers.incumbent import Incumbent, limits_are_kept
+from solvers.incumbent import WAITING_WAYS, Incumbent, limits_are_kept
 from solvers.solve import SolverName, solve_mip
 
 FEWEST_PATHS, MOST_PATHS = 4, 12
@@ -48,8 +48,9 @@ def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
         chosen.update(k for _, k in sorted(found)[:most])
     near = [paths[k] for k in sorted(chosen)]
     for ranked in by_pool_and_value(generation.priced).values():
-        for p in ranked[:most]:
-            near.append(settled_path(fleet, p.recipe, prices) if p.recipe.deferral is not None else p.cheapest)
+        near += [p.cheapest for p in ranked[:most] if p.recipe.deferral is None]
+        waiting = [p.recipe for p in ranked if p.recipe.deferral is not None]
+        near += [settled_path(fleet, recipe, prices) for recipe in waiting[:WAITING_WAYS]]
     seen: dict[tuple, Recipe] = {}
     for path in near:
         seen.setdefault(path.footprint, path)

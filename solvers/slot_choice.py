@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from solvers.slots_together import SlotsTogether
 
 TRIED, TRIED_WITH_ROOM = 4, 4
-"""plans of a slot: those that the LP has most of, and the cheapest with room"""
+"""plans of a slot: those that the LP has most of, or all where there are no more, and the cheapest with room"""
 DECIDED, NOTHING = 0.999, 1e-6
 """shares of a plan that the LP has decided on, and has not at all"""
 AHEAD = 6
@@ -76,7 +76,7 @@ def _decided(together: SlotsTogether, slots: list[int], chosen: dict[int, int], 
         numbers = np.array(together.plans_of[s])
         decided = shares.max() >= DECIDED
         most = np.argsort(-shares, kind="stable")[: 1 if decided or short else TRIED]
-        tried = numbers[most[shares[most] > NOTHING]].tolist()
+        tried = numbers[most[(shares[most] > NOTHING) | (len(numbers) <= TRIED)]].tolist()
         if not decided:
             tried += [n for n in together.with_room(s, shares, 1 if short else TRIED_WITH_ROOM) if n not in tried]
         costs: dict[int, float] = {}

@@ -30,6 +30,8 @@ class Choice:
     """of work that may wait [serving]"""
     use: np.ndarray
     """GPUs, all and firm ones, of each large offer [serving, 2 x offer]"""
+    number: np.ndarray
+    """for what it uses: sums of these are alike where all is used alike, but for an accident [serving]"""
 
 
 class Slot:
@@ -42,6 +44,7 @@ class Slot:
         self.base = np.zeros(2 * len(large))
         """what recipes use that have no choice"""
         self.choices: list[Choice] = []
+        numbers = np.random.default_rng(0).integers(1, 2**50, 2 * len(large))
         for r, recipe in enumerate(fleet.recipes):
             if set(large).isdisjoint(recipe.offers):
                 continue
@@ -55,7 +58,8 @@ class Slot:
                 self.base += use[0]
             elif len(at):
                 load = here.uses[0].load if here.deferral is not None else np.zeros(len(at))
-                self.choices.append(Choice(np.array([v.serve[r, i] for i in at.tolist()]), load, use))
+                columns = np.array([v.serve[r, i] for i in at.tolist()])
+                self.choices.append(Choice(columns, load, use, use.astype(np.int64) @ numbers))
         self.bought = [(v.on_demand.get((g, t)), v.spot.get((g, t))) for g in large]
         bought = [c for columns in self.bought for c in columns if c is not None]
         self.columns = np.array([*(c for choice in self.choices for c in choice.columns.tolist()), *bought], dtype=int)
@@ -96,9 +100,9 @@ class Slot:
         self, usd: np.ndarray, likely: np.ndarray, room: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """One serving of each recipe: costs, GPUs, columns and loads; the cheapest for all that they could use."""
-        rank, cost, use = np.zeros(1), np.zeros(1), self.base[None, :]
-        chosen, loads = np.zeros((1, 0), dtype=int), np.zeros((1, 0))
-        number = np.random.default_rng(0).integers(1, 2**62, use.shape[1])  # different sums have different ones
+        rank, cost, alike = np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64)
+        place = np.zeros((1, len(self.choices)), dtype=int)
+        """of the serving of each choice [sum, choice]"""
         open_ones = [int((likely[choice.columns] < 1e-6).sum()) for choice in self.choices]
         for c in np.argsort(open_ones, kind="stable").tolist():
             choice = self.choices[c]
@@ -107,17 +111,20 @@ class Slot:
                 some = some[choice.load[some] >= min(room[c], choice.load.max()) - 1e-9]
             some = some[:SERVINGS]
             columns = choice.columns[some]
-            ranks = (rank[:, None] + likely[columns] - likely[columns[0]]).ravel()
-            costs = (cost[:, None] + usd[columns]).ravel()
-            uses = (use[:, None, :] + choice.use[some]).reshape(len(costs), -1)
-            alike = uses.astype(np.int64) @ number
-            order = np.lexsort((costs, alike))
-            kept = order[np.r_[True, np.diff(alike[order]) != 0]]
+            costs = np.add.outer(usd[columns], cost).ravel()
+            numbers = np.add.outer(choice.number[some], alike).ravel()
+            kept = _cheapest_of_each(numbers, costs)
+            own, before = np.divmod(kept, len(cost))
+            ranks = rank[before] + likely[columns][own] - likely[columns[0]]
             if len(kept) > SUMS:
-                kept = kept[np.argpartition(ranks[kept], SUMS)[:SUMS]]
-            before, own = np.divmod(kept, len(some))
-            rank, cost, use = ranks[kept], costs[kept], uses[kept]
-            chosen, loads = np.c_[chosen[before], columns[own]], np.c_[loads[before], choice.load[some][own]]
+                likeliest = np.sort(np.argpartition(ranks, SUMS)[:SUMS])  # numbers stay in order
+                kept, own, before, ranks = kept[likeliest], own[likeliest], before[likeliest], ranks[likeliest]
+            rank, cost, alike = ranks, costs[kept], numbers[kept]
+            place = place[before]
+            place[:, c] = some[own]
+        use = sum((choice.use[place[:, c]] for c, choice in enumerate(self.choices)), self.base)
+        chosen = np.stack([choice.columns[place[:, c]] for c, choice in enumerate(self.choices)], axis=1)
+        loads = np.stack([choice.load[place[:, c]] for c, choice in enumerate(self.choices)], axis=1)
         return cost, use, chosen, loads
 
     def _values(self, chosen: np.ndarray, bought: np.ndarray) -> np.ndarray:
@@ -127,3 +134,19 @@ class Slot:
             if column is not None:
                 values[self._place[column]] = n
         return values
+
+
+def _cheapest_of_each(numbers: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    """Where the cheapest of each number is, in the order of the numbers."""
+    order = np.argsort(numbers, kind="stable")
+    costs, first = costs[order], _first_of_each(numbers[order])
+    group = np.cumsum(first) - 1
+    cheapest = np.flatnonzero(costs == np.minimum.reduceat(costs, np.flatnonzero(first))[group])
+    return order[cheapest[_first_of_each(group[cheapest])]]
+
+
+def _first_of_each(in_order: np.ndarray) -> np.ndarray:
+    """Which are not the same as the one before [mask]."""
+    first = np.ones(len(in_order), dtype=bool)
+    np.not_equal(in_order[1:], in_order[:-1], out=first[1:])
+    return first

@@ -33,7 +33,7 @@ ROUNDS = 12
 SETTLED_FRAC = 1e-5
 """of the cost: prices that save less lead nowhere"""
 UNDONE_FRAC = 10.0
-"""of the cost, that a kind of waiting work left undone would cost while plans are chosen: enough to find room for it"""
+"""of the cost, that all waiting work of an hour left undone would cost: enough to find room for it"""
 UNDONE = 1e-6
 """share of it that is as good as done"""
 REST_S = 1.5
@@ -57,7 +57,7 @@ def counts_by_slot(fleet: Fleet, solver: SolverName, until: float, below: float 
     lp = WarmLp(model)
     if time.monotonic() >= until or lp.solve() is None or lp.objective > below:
         return None
-    together = SlotsTogether(fleet, model, v, lp.prices)
+    together = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
     usd = together.priced(until)
     plan = together.whole(solver, until) if usd is not None and usd < below else None
     return Counted(plan, usd) if plan is not None and usd is not None else None
@@ -77,8 +77,8 @@ class SlotPlan:
 class SlotsTogether:
     """The LP over plans of slots."""
 
-    def __init__(self, fleet: Fleet, model: Model, v: Variables, prices: np.ndarray) -> None:
-        """The model is that of the fleet, and knows of whole boxes; `prices` are of its rows."""
+    def __init__(self, fleet: Fleet, model: Model, v: Variables, prices: np.ndarray, usd: float) -> None:
+        """The model is that of the fleet, and knows of whole boxes; `prices` are of its rows, `usd` its LP."""
         self.fleet, self.v, self.cost = fleet, v, model.cost
         large = sorted(g for g in fleet.recipes_on if fleet.offers[g].box > 1)
         slots = (Slot(fleet, v, t, large) for t in range(len(fleet.slot_hours)))
@@ -96,14 +96,16 @@ class SlotsTogether:
         whole = np.isin(np.arange(model.n_columns), counts)  # others have their best answers afterwards
         self.rest = replace(self.ties, integer=whole).without_columns(self.inside, np.zeros(model.n_columns))
         self.lp = WarmLp(self.rest)
+        undone = self._undone_at_a_price(UNDONE_FRAC * usd)
+        self.lp.add_columns(undone)
+        self._undone = slice(self.rest.n_columns, self.rest.n_columns + len(undone))
+        """columns for work that is left undone"""
         self.plans: list[SlotPlan] = []
         self.plans_of: list[list[int]] = [[] for _ in self.slots]
         """numbers of the plans of each slot"""
         self.usd = np.inf
         """what the LP costs with all plans that pay"""
         self._number: dict[tuple[int, bytes], int] = {}
-        self._undone = np.zeros(0, dtype=int)
-        """columns for work that is left undone"""
 
     def priced(self, until: float) -> float | None:
         """What the LP costs when its prices lead to nothing better; None where time is up or it has no solution."""
@@ -121,7 +123,6 @@ class SlotsTogether:
 
     def whole(self, solver: SolverName, until: float) -> Incumbent | None:
         """One plan for every slot."""
-        self._leave_undone_at_a_price()
         chosen = one_for_each_slot(self, until)
         x = self.lp.solve() if chosen is not None else None
         if chosen is None or x is None or x[self._undone].max(initial=0.0) > UNDONE:
@@ -143,18 +144,19 @@ class SlotsTogether:
         kept = plan is not None and limits_are_kept(self.fleet, plan) and _all_work_is_done(self.fleet, plan)
         return plan if kept else None
 
-    def _leave_undone_at_a_price(self) -> None:
-        """Plans with too little room for waiting work that no API does are dear from now on, not forbidden."""
-        to_the_api = self.v.sent
-        rows = [n for n, key in enumerate(self.rest.row_keys) if key[0] == "work-done" and key[1:] not in to_the_api]
-        first = self.rest.n_columns + len(self.plans)
-        self.lp.add_columns([(UNDONE_FRAC * self.usd, np.array([n]), np.ones(1)) for n in rows])
-        self._undone = np.arange(first, first + len(rows))
+    def _undone_at_a_price(self, usd: float) -> list[tuple[float, np.ndarray, np.ndarray]]:
+        """Columns for waiting work that no API does: plans with too little room for it are dear, not forbidden."""
+        row_of = {key: n for n, key in enumerate(self.rest.row_keys)}
+        return [
+            (usd, np.array([row_of["work-done", r, n]]), recipe.deferral.line.most[n : n + 1])
+            for r, recipe in enumerate(self.fleet.recipes)
+            if recipe.deferral is not None and recipe.deferral.api_usd_per_load_h is None
+            for n in recipe.deferral.line.stretches
+        ]
 
     def column(self, plan: int) -> int:
         """of the LP"""
-        at = self.rest.n_columns + plan
-        return at if not len(self._undone) or at < self._undone[0] else at + len(self._undone)
+        return self._undone.stop + plan
 
     def shares(self, s: int, x: np.ndarray) -> np.ndarray:
         """What a solution of the LP has of each plan of a slot."""

@@ -1,9 +1,8 @@
 """Work that may wait at given prices: what it costs at least with a deployment, and which counts of replicas matter.
 
-The counts of a slot in parts, and the work moved between slots or sent to an API: a small LP over the servings that
-matter. What it says work is worth in each slot bounds every path of the recipe from below, by weak duality over all
-servings; those that look cheaper there join until LP and bound meet. The servings it takes are those that the master
-needs.
+The counts of a slot in parts, and work that waits or leaves for an API: a small LP over the servings that matter. What
+it says work is worth in each slot bounds every path of the recipe from below, by weak duality over all servings; those
+that look cheaper there join until LP and bound meet. The servings it takes are those that the master needs.
 """
 
 from __future__ import annotations
@@ -67,6 +66,8 @@ class WaitingWork:
         """
         values, room = serving_values(self.fleet, recipe.at_best, prices), _room(recipe, self.fleet)
         fixed = fixed_value(self.fleet, recipe, prices)
+        assert recipe.deferral is not None
+        line = recipe.deferral.line
         idle, largest = recipe.first_of_each_slot(room), recipe.first_of_each_slot(-room)
         chosen = self._servings.get(_known_as(recipe))
         if chosen is None:
@@ -83,7 +84,8 @@ class WaitingWork:
             lp = solve_lp(_model(recipe, self.fleet, prices, servings, values, room))
             if lp.x is None or lp.row_duals is None or lp.objective is None:
                 break
-            worth = np.maximum(lp.row_duals[-len(self.fleet.weight) :], 0.0) / _all_work(recipe, self.fleet)
+            of_line = np.maximum(lp.row_duals[len(self.fleet.weight) :], 0.0)
+            worth = of_line[line.stretch_of] / _unit(recipe, self.fleet)
             bound, best, more = self._bound(recipe, prices, values, room, worth)
             if bound > value:
                 value, extra, self._usd_of_work[_known_as(recipe)] = bound, more, worth
@@ -112,10 +114,10 @@ def _room(recipe: Recipe, fleet: Fleet) -> np.ndarray:
     return recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
 
 
-def _all_work(recipe: Recipe, fleet: Fleet) -> float:
-    """load x hours that arrive; rows are in parts of it"""
+def _unit(recipe: Recipe, fleet: Fleet) -> float:
+    """of the waiting line, in load x hours of the mean month"""
     assert recipe.deferral is not None
-    return float(recipe.deferral.load @ fleet.weight) or 1.0
+    return recipe.deferral.line.unit / fleet.months
 
 
 def _bill(recipe: Recipe, prices: Prices) -> np.ndarray:
@@ -127,40 +129,34 @@ def _bill(recipe: Recipe, prices: Prices) -> np.ndarray:
 def _model(
     recipe: Recipe, fleet: Fleet, prices: Prices, servings: np.ndarray, usd: np.ndarray, rooms: np.ndarray
 ) -> Model:
-    """Columns: some servings, moves from slot to slot, what the API does."""
+    """Columns: some servings, work that waits from slot to slot, what the API does."""
     deferral = recipe.deferral
     assert deferral is not None
-    hours, slots = fleet.weight, len(fleet.weight)
-    kinds = deferral.alike(fleet.slot_month)
-    work = np.array([float(deferral.load[k] @ hours[k]) for k in kinds])
-    kind, target = np.nonzero(deferral.window[[k[0] for k in kinds]])
-    n, m = len(servings), len(kind)
-    cost = np.r_[usd[servings], np.zeros(m)]
-    api = 0
-    if deferral.api_usd_per_load_h is not None:
-        bill = deferral.load * hours * _bill(recipe, prices)
-        cost = np.r_[cost, [bill[k].sum() for k in kinds]]
-        api = len(kinds)
-    # One serving in each slot; all work done; the replicas can take the work that is moved to their slot.
-    slot, fits = recipe.slot[servings], slots + len(kinds)
-    rows = np.r_[slot, slots + kind, slots + np.arange(api), fits + slot, fits + target]
-    columns = np.r_[np.arange(n), n + np.arange(m), n + m + np.arange(api), np.arange(n), n + np.arange(m)]
-    whole = _all_work(recipe, fleet)
-    values = np.r_[np.ones(n + m + api), rooms[servings] / whole, -work[kind] / whole]
+    line, unit, slots = deferral.line, _unit(recipe, fleet), len(fleet.weight)
+    waits = np.flatnonzero(line.may_wait)
+    after = np.argsort(line.before)  # every stretch is before one
+    sent = np.arange(len(line.work) if deferral.api_usd_per_load_h is not None else 0)
+    n, m, k = len(servings), len(waits), len(sent)
+    bill = _bill(recipe, prices)[[line.slots(at)[0] for at in sent.tolist()]] if k else np.zeros(0)
+    # One serving in each slot; work is done by its replicas or the API, or waits.
+    slot = recipe.slot[servings]
+    rows = np.r_[slot, slots + np.r_[line.stretch_of[slot], waits, after[waits], sent]]
+    columns = np.r_[np.arange(n), np.arange(n), n + np.arange(m), n + np.arange(m), n + m + np.arange(k)]
+    values = np.r_[np.ones(n), rooms[servings] / unit, np.ones(m), -np.ones(m), np.ones(k)]
     order = np.lexsort((columns, rows))
-    one = np.ones(slots + len(kinds))
+    one, n_rows = np.ones(slots), slots + len(line.work)
     return Model(
-        cost=cost,
-        lower=np.zeros(n + m + api),
-        upper=np.ones(n + m + api),
-        integer=np.zeros(n + m + api, dtype=bool),
-        starts=np.r_[0, np.cumsum(np.bincount(rows, minlength=fits + slots))],
+        cost=np.r_[usd[servings], np.zeros(m), unit * bill],
+        lower=np.zeros(n + m + k),
+        upper=np.r_[np.ones(n), line.may_wait[waits], line.most[sent]],
+        integer=np.zeros(n + m + k, dtype=bool),
+        starts=np.r_[0, np.cumsum(np.bincount(rows, minlength=n_rows))],
         indices=columns[order],
         values=values[order],
-        row_lower=np.r_[one, np.zeros(slots)],
-        row_upper=np.r_[one, np.full(slots, np.inf)],
-        column_keys=tuple(("column", k) for k in range(n + m + api)),
-        row_keys=tuple(("row", k) for k in range(fits + slots)),
+        row_lower=np.r_[one, line.work],
+        row_upper=np.r_[one, np.full(len(line.work), np.inf)],
+        column_keys=tuple(("column", c) for c in range(n + m + k)),
+        row_keys=tuple(("row", c) for c in range(n_rows)),
     )
 
 

@@ -23,7 +23,7 @@ POOLS = [29, 37, 119, 140, 148, 164]
 USES = [33, 55, 96, 113, 156, 157, 167]
 SEEDS = [*COMMITMENTS, *POOLS, *USES]
 """cases whose LP leaves such things undecided"""
-NOTHING_TO_LEAVE_OUT = {107, 148, 158, 165}
+NOTHING_TO_LEAVE_OUT = {46, 107, 148, 158, 165}
 """cases where every serving could be in a plan as cheap as the best, as far as prices say"""
 
 

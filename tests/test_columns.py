@@ -51,7 +51,7 @@ def test_these_plans_have_every_lever() -> None:
             assert x is not None
             kinds |= {model.column_keys[c][0] for c in np.flatnonzero(x > 1e-9).tolist()}
     assert kinds == {
-        "pick", "serve", "reserved", "on-demand", "spot", "started", "moved", "sent", "gpu-type", "team",
+        "pick", "serve", "reserved", "on-demand", "spot", "started", "waits", "sent", "gpu-type", "team",
     }  # fmt: skip
 
 

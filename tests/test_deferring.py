@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from problems.deferring import _left_over, cheapest_counts
+from problems import deferring
+from problems.deferring import cheapest_counts
 from problems.pools import Api, Deployment, Pool
 from problems.recipes import Deferral, Recipe
 from problems.singles import recipes_of
@@ -149,7 +150,7 @@ def test_what_comes_first_is_done_first_and_that_leaves_the_least(seed: int) -> 
     moved = work_moved(deferral, room)
     assert moved is not None
     least = float(work.sum() - (moved * work[:, None]).sum())
-    left = _left_over(work, room, deferral)
+    left = deferring.left_over(work, room, deferral)
     assert (left <= work + 1e-9).all()
     assert left.sum() >= least - 1e-6
     if left.sum() > least + 1e-6:  # days that had not settled when the looking stopped

@@ -41,22 +41,23 @@ Family = Callable[[Fleet, Variables], Iterator[Row]]
 
 
 def small_case() -> Case:
-    """A month of two slots (200 and 530 hours, in turn) and a month of one.
+    """A month of three slots (200, 300 and 230 hours, in turn) and a month of one.
 
-    chat    2, 1 and 1 replicas of 2 GPUs on quad, half of them may be spot; an API may help or do it all, or it is shed
-    batch   1, 3 and 1 replicas of 1 GPU on quad or on solo, all of them may be spot, no API
-    both    chat and batch on the same replicas of 2 GPUs on quad: 3, 4 and 2, none of them spot
-    nightly half a replica and one more, on quad or duo or from an API; it may wait for the other slot of its month
+    chat    2, 1, 1 and 1 replicas of 2 GPUs on quad, half of them may be spot; an API may help or do all, or it is shed
+    batch   1, 3, 1 and 1 replicas of 1 GPU on quad or on solo, all of them may be spot, no API
+    both    chat and batch on the same replicas of 2 GPUs on quad: 3, 4, 2 and 2, none of them spot
+    nightly half a replica, none, a quarter and one more, on quad or duo or from an API; it may wait for a slot of its
+            month
     """
     exact = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
     second = np.ones(1)
     chat = Pool(
-        key="chat", workloads=("chat",), rate_rps=np.array([[2.0], [1.0], [1.0]]), critical_share=0.5,
+        key="chat", workloads=("chat",), rate_rps=np.array([[2.0], [1.0], [1.0], [1.0]]), critical_share=0.5,
         spot_allowed=True, deployments=(Deployment("chat on quad", "quad", 2, second, exact),),
         apis=(Api("api", np.array([0.0005])),), shed_usd_per_request=np.array([0.001]),
     )  # fmt: skip
     batch = Pool(
-        key="batch", workloads=("batch",), rate_rps=np.array([[1.0], [3.0], [1.0]]), critical_share=0.0,
+        key="batch", workloads=("batch",), rate_rps=np.array([[1.0], [3.0], [1.0], [1.0]]), critical_share=0.0,
         spot_allowed=True, apis=(),
         deployments=(
             Deployment("batch on quad", "quad", 1, second, exact),
@@ -65,17 +66,17 @@ def small_case() -> Case:
     )  # fmt: skip
     both = Pool(
         key="both", workloads=("chat", "batch"), critical_share=1.0, spot_allowed=False, apis=(),
-        rate_rps=np.array([[2.0, 1.0], [1.0, 3.0], [1.0, 1.0]]),
+        rate_rps=np.array([[2.0, 1.0], [1.0, 3.0], [1.0, 1.0], [1.0, 1.0]]),
         deployments=(Deployment("both on quad", "quad", 2, np.ones(2), exact),),
     )  # fmt: skip
     nightly = Pool(
-        key="nightly", workloads=("nightly",), rate_rps=np.array([[0.5], [0.0], [1.0]]), critical_share=1.0,
-        spot_allowed=False, apis=(Api("api", np.array([0.001])),),
+        key="nightly", workloads=("nightly",), critical_share=1.0, spot_allowed=False,
+        rate_rps=np.array([[0.5], [0.0], [0.25], [1.0]]), apis=(Api("api", np.array([0.001])),),
         deployments=(
             Deployment("nightly on quad", "quad", 1, second, exact),
             Deployment("nightly on duo", "duo", 2, second, exact),
         ),
-        window=np.array([[True, True, False], [True, True, False], [False, False, True]]),
+        window=np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 1, 0], [0, 0, 0, 1]], dtype=bool),
     )  # fmt: skip
     return Case(
         pools=(chat, batch, both, nightly),
@@ -84,9 +85,9 @@ def small_case() -> Case:
             "solo": Offer("solo", "h100", 1, on_demand_usd_per_h=2.5),
             "duo": Offer("duo", "a100", 2, on_demand_usd_per_h=3.0),
         },
-        slot_hours=np.array([200.0, 530.0, 730.0]),
-        slot_month=np.array([0, 0, 1]),
-        slot_before=np.array([1, 0, 2]),
+        slot_hours=np.array([200.0, 300.0, 230.0, 730.0]),
+        slot_month=np.array([0, 0, 0, 1]),
+        slot_before=np.array([2, 0, 1, 3]),
         max_gpus={"h100": 12},
         max_gpu_types=1,
         budget_usd_per_month=20_000.0,
@@ -211,7 +212,7 @@ def test_an_offer_without_spot_has_no_firm_rows() -> None:
 
 def test_a_month_that_costs_nothing_keeps_any_budget() -> None:
     """No demand in the second month and only an API: the budget of that month has nothing to count."""
-    idle = Pool("w", ("w",), np.array([[1.0], [1.0], [0.0]]), 1.0, False, (), (Api("api", np.array([0.001])),))
+    idle = Pool("w", ("w",), np.array([[1.0], [1.0], [1.0], [0.0]]), 1.0, False, (), (Api("api", np.array([0.001])),))
     case = replace(small_case(), pools=(idle,))
     model, _ = master(case.fleet)
     assert ("budget", 0) in model.row_keys

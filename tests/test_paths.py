@@ -78,6 +78,24 @@ def test_open_paths_that_are_not_used_are_left_out_and_come_back_whole() -> None
     assert back.servings == 2 * len(fleet.slot_hours)
 
 
+def test_single_paths_that_are_not_used_are_left_out_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = fleet_with_choices()
+    recipe = wide(fleet)
+    other = next(r for r in fleet.recipes if r.key != recipe.key)
+    used, idle = path_of(recipe, 0), path_of(other, 0)
+    few, many = Paths(fleet, [used, idle]), Paths(fleet, [used, idle])
+    for paths in (few, many):
+        monkeypatch.setattr("solvers.paths.FEW_PATHS", 1 / len(fleet.workloads) if paths is many else 2)
+        for n in range(IDLE_ROUNDS):
+            assert paths.held == [used, idle], n
+            paths.after_lp([picked(used, 1.0), picked(idle, 0.0)])
+    assert few.held == [used, idle]
+    assert many.held == [used]
+    assert many.join([idle]) == [idle]
+    many.after_lp([picked(used, 1.0), picked(idle, 0.0)])
+    assert many.held == [used, idle]
+
+
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.6, 1.0])
 def test_an_open_path_is_told_apart_from_few_gpus_to_many(share: float) -> None:
     """In each slot the fewer GPUs up to their share, the more beyond it."""

@@ -20,11 +20,11 @@ from problems.model import Column, Model, Row, build_model
 from problems.pools import Deployment, Pool
 from problems.purchase import hourly_purchase
 from problems.staffing import Staffing
-from solvers import slot_choice
+from solvers import column_generation, slot_choice
 from solvers.check import dual_bound
 from solvers.column_generation import CONVERGED_FRAC, MAX_ROUNDS, STANDS_ROUNDS, ColumnGeneration
 from solvers.incumbent import each_by_itself, limits_are_kept
-from solvers.result import Status
+from solvers.result import LpSolution, Status
 from solvers.routing import flows_of
 from solvers.slot_plans import Slot
 from solvers.slots_together import Counted, SlotsTogether, _all_work_is_done, counts_by_slot
@@ -172,7 +172,7 @@ def together(seed: int) -> SlotsTogether | None:
     lp = WarmLp(model)
     if lp.solve() is None:
         return None
-    slots = SlotsTogether(fleet, model, v, lp.prices)
+    slots = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
     return slots if slots.priced(soon()) is not None and slots.slots else None
 
 
@@ -244,9 +244,8 @@ def test_where_time_is_short_less_is_tried(monkeypatch: pytest.MonkeyPatch) -> N
     model, v = master(fleet)
     lp = WarmLp(model)
     assert lp.solve() is not None
-    slots = SlotsTogether(fleet, model, v, lp.prices)
+    slots = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
     assert slots.priced(soon()) is not None
-    slots._leave_undone_at_a_price()
     tried: list[int] = []
     with_room = slots.with_room
     monkeypatch.setattr(slots, "with_room", lambda s, shares, most: tried.append(most) or with_room(s, shares, most))
@@ -316,3 +315,27 @@ def test_an_lp_that_stood_before_it_knew_of_boxes_is_told_of_them_all_the_same()
             told += 1
             assert stood.bound == pytest.approx(alone.bound, rel=2 * CONVERGED_FRAC)
     assert told >= 2
+
+
+def test_rows_about_boxes_begin_with_the_lp_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where prices stopped before such rows, the next LP has the first of them: nothing is solved twice."""
+    rows: list[int] = []
+    solve = column_generation.solve_lp_centrally
+
+    def counted(model: Model) -> LpSolution:
+        rows.append(sum(key[0] in ("own-boxes", "rounded") for key in model.row_keys))
+        return solve(model)
+
+    monkeypatch.setattr(column_generation, "solve_lp_centrally", counted)
+    begun = 0
+    for seed in range(1000, 1016):
+        generation = ColumnGeneration(case_of(seed).fleet, lambda n, bound: None)
+        generation.run(CONVERGED_FRAC, sharpen=False)
+        assert not any(rows)
+        rows.clear()
+        generation.run(CONVERGED_FRAC)
+        begun += bool(rows and rows[0])
+        if any(rows) and generation.feasible:
+            assert rows[0]
+        rows.clear()
+    assert begun >= 2
