@@ -299,7 +299,8 @@ class ColumnGeneration:
             began = time.monotonic()
             model, v = master(replace(self.fleet, recipes=(*self.paths.held, *self.unserved)))
             slack = [v.pick[len(self.paths.held) + k] for k in range(len(self.unserved))]
-            if self.feasible is None:
+            in_doubt = self.feasible is None
+            if in_doubt:
                 new, self.feasible = self._look_for_a_plan(_cost_of_only(model, slack), v)
                 if not self.feasible:
                     new = self.paths.join(new)
@@ -308,6 +309,9 @@ class ColumnGeneration:
                     continue
             model = _without(model, slack)
             lp = solve_lp_centrally(model)
+            if lp.status is Status.INFEASIBLE and not in_doubt:
+                self.feasible = None  # with new rows, or without paths that left, the others may not keep the limits
+                continue
             if lp.status is Status.INFEASIBLE:
                 self.feasible = False  # a limit is missed by less than the tolerance of the search for a plan
                 break
@@ -344,8 +348,6 @@ class ColumnGeneration:
                 if done:
                     self._begin_to_sharpen()
             self.on_round(self.rounds, self.bound)
-            if sharper and not behind and self.fleet.limited:
-                self.feasible = None  # the paths at hand may not keep the limits any more
         if self.feasible and self.looked_in < self.rounds:
             self._all_that_pays(model, np.inf)
         self.on_round(self.rounds, self.bound)
@@ -355,8 +357,7 @@ class ColumnGeneration:
         """With rows that the LP at hand breaks, if it is near enough to the one over all recipes."""
         if self.to_sharpen is not None:
             self.sharpening, self.plain_usd = True, self.lp_usd
-            if self._say_which_boxes_are_whole(*self.to_sharpen, self.picked) and self.fleet.limited:
-                self.feasible = None  # as above
+            self._say_which_boxes_are_whole(*self.to_sharpen, self.picked)
             self.to_sharpen = None
 
     def with_forgotten_rows(self, fleet: Fleet) -> Fleet:
