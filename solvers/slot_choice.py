@@ -20,7 +20,7 @@ TRIED, TRIED_WITH_ROOM = 4, 4
 """plans of a slot: those that the LP has most of, or all where there are no more, and the cheapest with room"""
 DECIDED, NOTHING = 0.999, 1e-6
 """shares of a plan that the LP has decided on, and has not at all"""
-AHEAD = 6
+AHEAD = 4
 """slots that have new plans before one is decided"""
 AGAIN, IN_VAIN = 8, 2
 """slots that are decided again together, and times that this saved nothing, after which it ends"""
