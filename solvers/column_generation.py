@@ -61,7 +61,7 @@ AT_REST_FRAC, AT_REST = 1e-3, 2
 """change of the LP up to which it hardly moves, and how often in a row"""
 NEAR_THE_LP = 0.5
 """what is left between bound and LP, as a share of what is between LP and plan, where a branch is divided"""
-LONGER = 1.8
+LONGER = 1.6
 """than the last ones, that the next round and bound may take"""
 NO_PRICE_USD = 1e-2
 """a month, up to which a row of an LP is as good as not there"""
