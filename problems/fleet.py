@@ -542,7 +542,7 @@ def the_budget_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
             (c, v.columns[c].cost * fleet.months) for (_, _, t), c in v.started.items() if fleet.slot_month[t] == month
         ]
         for (r, n), c in v.sent.items():
-            if fleet.slot_month[fleet.line_of(r).slots(n)[0]] == month:
+            if fleet.slot_month[fleet.line_of(r).first_slot[n]] == month:
                 terms.append((c, v.columns[c].cost * fleet.months))
         terms += _other_cost_of_month(fleet, v, month)
         if v.team is not None:

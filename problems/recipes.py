@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.waiting_line import WaitingLine, line_of
+from problems.waiting_line import WaitingLine, line_through
 
 
 def _keep_small(record: object, dtype: type[np.integer], *names: str) -> None:
@@ -103,7 +103,7 @@ class Deferral:
         """the work as it waits from slot to slot"""
         if self.days is None:
             raise ValueError("work may be done in the hours that follow on its arrival, around midnight too")
-        return line_of(self.days, self.load * self.hours)
+        return line_through(self.days, self.load * self.hours)
 
     @cached_property
     def slots_of(self) -> list[list[int]]:

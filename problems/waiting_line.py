@@ -38,6 +38,11 @@ class WaitingLine:
         return np.flatnonzero(self.stretch_of == stretch)
 
     @cached_property
+    def first_slot(self) -> np.ndarray:
+        """[stretch]"""
+        return np.unique(self.stretch_of, return_index=True)[1]
+
+    @cached_property
     def most(self) -> np.ndarray:
         """work that there can be, with what waited before [stretch]"""
         return self.may_wait[self.before] + self.work
@@ -53,7 +58,7 @@ class WaitingLine:
         return waits
 
 
-def line_of(days: list[tuple[list[int], int]], work: np.ndarray) -> WaitingLine:
+def line_through(days: list[tuple[list[int], int]], work: np.ndarray) -> WaitingLine:
     """Days are the slots of each, in order, and in how many of them work may be done; work is load x hours [slot]."""
     unit = float(work.mean()) or 1.0
     stretch_of = np.zeros(len(work), dtype=int)

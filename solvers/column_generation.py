@@ -342,7 +342,7 @@ class ColumnGeneration:
                 finer, mixes = self._all_that_pays(model, lp.objective * close)
                 self.paths.join([*finer, *mixes])
                 done = settled and (not (mixes or (finer and self.sharpening)) or enough(self))
-                self.to_sharpen = (v, lp.x) if done else None
+                self.to_sharpen = (v, lp.x) if done and not self.sharpening else None
                 if done and (self.sharpening or not sharpen):
                     break
                 if done:

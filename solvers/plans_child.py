@@ -72,8 +72,7 @@ def plans_of(
         if rounded is not None:
             starts.append(with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until))
         yield min(starts, key=_cost)
-        best = _taken(starts)
-        starts.append(_shaken(task, best, until, next(turns)))
+        starts.append(_shaken(task, _taken(starts), until, next(turns)))
         yield starts[-1]
     best = min(starts, key=_cost)
     if best.objective not in polished_ones and not newest.waits:

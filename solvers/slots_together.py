@@ -151,7 +151,7 @@ class SlotsTogether:
             (usd, np.array([row_of["work-done", r, n]]), recipe.deferral.line.most[n : n + 1])
             for r, recipe in enumerate(self.fleet.recipes)
             if recipe.deferral is not None and recipe.deferral.api_usd_per_load_h is None
-            for n in recipe.deferral.line.stretches
+            for n in np.flatnonzero(recipe.deferral.line.most).tolist()
         ]
 
     def column(self, plan: int) -> int:

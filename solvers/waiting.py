@@ -137,7 +137,7 @@ def _model(
     after = np.argsort(line.before)  # every stretch is before one
     sent = np.arange(len(line.work) if deferral.api_usd_per_load_h is not None else 0)
     n, m, k = len(servings), len(waits), len(sent)
-    bill = _bill(recipe, prices)[[line.slots(at)[0] for at in sent.tolist()]] if k else np.zeros(0)
+    bill = _bill(recipe, prices)[line.first_slot] if k else np.zeros(0)
     # One serving in each slot; work is done by its replicas or the API, or waits.
     slot = recipe.slot[servings]
     rows = np.r_[slot, slots + np.r_[line.stretch_of[slot], waits, after[waits], sent]]

@@ -238,6 +238,23 @@ def test_work_that_waits_fills_boxes_from_hour_to_hour(seed: int) -> None:
         assert not _all_work_is_done(fleet, replace(found.plan, paths=paths))
 
 
+def test_an_hour_without_work_or_room_for_any_stands_in_nobody_s_way() -> None:
+    """Work that must not wait, and none in one hour: there is no row for that hour, and nothing to leave undone."""
+    fleet = hours_of_a_day(0)
+    pools = []
+    for pool in fleet.pools.values():
+        rates = pool.rate_rps * (np.arange(24) != 5)[:, None] if pool.key == "a" else pool.rate_rps
+        window = np.eye(24, dtype=bool) if pool.key == "a" else pool.window
+        pools.append(replace(pool, rate_rps=rates, window=window))
+    idle = Case(tuple(pools), fleet.offers, fleet.slot_hours, fleet.slot_month).fleet
+    model, _ = master(idle)
+    rows = {key for key in model.row_keys if key[0] == "work-done"}
+    assert 0 < len(rows) < 24 * sum(recipe.deferral is not None for recipe in idle.recipes)
+    found = counts_by_slot(idle, "cbc", soon())
+    assert found is not None
+    assert _all_work_is_done(idle, found.plan)
+
+
 def test_where_time_is_short_less_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the time that is left is over at every look at the clock, yet all slots have plans in the end."""
     fleet = hours_of_a_day(0)
