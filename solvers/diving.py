@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from problems.fleet import Fleet, Variables, master
-from problems.recipes import Recipe, joined
+from problems.recipes import Recipe
+from solvers.climbing import Held
 from solvers.improving import improved
 from solvers.incumbent import Incumbent
-from solvers.polishing import near_counts, polished
+from solvers.polishing import around_the_picked, heaviest_of_each, polished
 from solvers.slots_together import counts_by_slot
 from solvers.solve import SolverName, WarmLp
-from solvers.whole_boxes import Picked, picked_of
+from solvers.whole_boxes import Picked
 
 NOISE = 0.3
 """by which shares of recipes, and commitments, differ from what they are, in all dives but the first"""
@@ -32,13 +33,10 @@ COMMITTED_FRAC = 0.003
 """of the cost, by which commitments seem to cost more or less than they do, in all dives but the first"""
 SURELY = 0.02
 """boxes by which commitments may differ from a whole number that they are taken for"""
-NEAR = 3.0
-"""replicas by which a count may differ from what the LP has in a slot"""
 LIKE_THE_BEST = 0.7
 """of what whole plans cost more than their LP, so much is taken to hold for others"""
 OTHER_FRAC = 1e-3
 """of the cost: where best answers save more than that, counts are chosen anew beside them"""
-Held = dict[tuple[str, str], tuple[int, int | None]]
 
 
 class Dives:
@@ -51,17 +49,16 @@ class Dives:
         self._lp = WarmLp(model)
         self.whole_frac = 0.0
         """by which a plan costs more than the LP over plans of slots says, at the least, as far as is known"""
+        self._known: set[frozenset] = set()
+        """what earlier dives decided on"""
 
     def dived(self, solver: SolverName, until: float, seed: int = 0, below: float = np.inf) -> Iterator[Incumbent]:
         """The plan at the end of a dive, and a better one; none where limits, time or its cost do not let it end.
 
         With the seed 0 always the largest share is taken, else nearly the largest.
         """
-        fleet, decided = self.fleet, self._recipes_and_commitments(until, seed, below)
-        if decided is None:
-            return
-        given = replace(fleet, recipes=tuple(_around(fleet, decided.picked)), held=fleet.held | decided.held)
-        counted = counts_by_slot(given, solver, until, below * (1 - self.whole_frac))
+        fleet, decided = self.fleet, self.decided(until, seed, below)
+        counted = counts_by_slot([decided], solver, until, below * (1 - self.whole_frac)) if decided else None
         if counted is None:
             return
         dearer = counted.plan.objective / counted.lp_usd - 1
@@ -70,6 +67,15 @@ class Dives:
         yield better
         if better.objective <= (1 - OTHER_FRAC) * counted.plan.objective:
             yield improved(fleet, polished(fleet, better, solver, until), until)
+
+    def decided(self, until: float, seed: int = 0, below: float = np.inf) -> Fleet | None:
+        """The fleet with what a dive decides on, and counts near it; None where there is nothing new or cheaper."""
+        decided = self._recipes_and_commitments(until, seed, below)
+        if decided is None or decided.known_as in self._known:
+            return None
+        self._known.add(decided.known_as)
+        recipes = tuple(around_the_picked(self.fleet, decided.picked))
+        return replace(self.fleet, recipes=recipes, held=self.fleet.held | decided.held)
 
     def _recipes_and_commitments(self, until: float, seed: int, below: float = np.inf) -> _Decided | None:
         """One recipe for every workload, and whole commitments to large boxes."""
@@ -83,25 +89,17 @@ class Dives:
         held, x = _commitments(fleet, v, lp, x, until, drawn, noise)
         if x is None:
             return None
-        picked = [picked_of(v, x, r, path) for r, path in enumerate(fleet.recipes) if path.key in keys]
-        return _Decided([max((p for p in picked if p.path.key == key), key=lambda p: p.weight) for key in keys], held)
-
-
-def _around(fleet: Fleet, picked: list[Picked]) -> Iterator[Recipe]:
-    """The recipes that are picked with all counts near those of the LP; work that may wait may also rest."""
-    known = {recipe.key: recipe for recipe in fleet.recipes}
-    for p in picked:
-        recipe = known.get(p.path.key, p.path)
-        near = near_counts(recipe, p.means, NEAR)
-        if recipe.deferral is not None:
-            near = joined(near, recipe.only(recipe.uses[0].replicas == 0))
-        yield near
+        return _Decided(heaviest_of_each(v, x, fleet.recipes, keys), held)
 
 
 @dataclass(frozen=True, eq=False)
 class _Decided:
     picked: list[Picked]
     held: Held
+
+    @property
+    def known_as(self) -> frozenset:
+        return frozenset((*(p.path.key for p in self.picked), *self.held.items()))
 
 
 def _recipes(

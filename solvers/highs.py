@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from problems.model import Floats, Model
+from problems.model import Booleans, Floats, Model
 from solvers import highs_child
-from solvers.check import verify
+from solvers.check import rounded, verify
 from solvers.child import run_child
 from solvers.result import Claim, LpSolution, Request, SolverMissing, Status, StoppedBy, cost_scale
 
 SMALL = 1_000
 """columns and rows of a linear program that takes a few milliseconds"""
+PART_GAP_FRAC = 1e-4
+"""of the cost, that a part of a program leaves open"""
 _LIMITS = {
     "kTimeLimit": StoppedBy.TIME,
     "kSolutionLimit": StoppedBy.NODES,
@@ -134,6 +136,11 @@ class WarmLp:
         return np.array(self._highs.getSolution().row_dual, dtype=float)
 
     @property
+    def reduced_costs(self) -> Floats:
+        """Of the columns, where it was solved last."""
+        return np.array(self._highs.getSolution().col_dual, dtype=float)
+
+    @property
     def objective(self) -> float:
         return float(self._highs.getInfo().objective_function_value)
 
@@ -147,6 +154,28 @@ class WarmLp:
         if self._highs.getModelStatus().name != "kOptimal":
             return None
         return np.array(self._highs.getSolution().col_value, dtype=float)
+
+
+def solve_part(model: Model, stays: Booleans, x: Floats, seconds: float) -> Floats | None:
+    """A cheaper whole point with some columns as they are in x, found in so many seconds; None where there is none.
+
+    In this process, as it is small: nobody else has to wait for it, and nothing is proved by it.
+    """
+    _require_highspy()
+    part = model.without_columns(stays, x).without_empty_rows()
+    highs = highs_child.load_model(_arrays(part))
+    for option, value in (("mip_rel_gap", PART_GAP_FRAC), ("mip_allow_restart", False), ("time_limit", seconds)):
+        highs.setOptionValue(option, value)
+    start = x[~stays]
+    highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
+    _run_interruptibly(highs)
+    found = np.array(highs.getSolution().col_value, dtype=float)
+    if found.shape != start.shape:
+        return None
+    then = x.copy()
+    then[~stays] = found
+    then = rounded(model, then)
+    return then if not verify(model, then) and model.objective(then) < model.objective(x) else None
 
 
 def _run_interruptibly(highs: Any) -> None:

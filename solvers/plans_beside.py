@@ -43,11 +43,7 @@ class PlansBeside:
             return
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
-        try:
-            process.wait(TO_WIND_DOWN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        threading.Thread(target=_wind_down, args=(process,), daemon=True).start()  # nobody has to wait for that
 
     def look(self, task: Task) -> None:
         """Tell it what to look among from now on."""
@@ -79,3 +75,11 @@ class PlansBeside:
         with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
                 self._found.put(pickle.load(process.stdout))
+
+
+def _wind_down(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(TO_WIND_DOWN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import BinaryIO
@@ -28,7 +28,7 @@ from solvers.shaking import scattered, shaken
 from solvers.solve import SolverName
 
 ROUNDING_S = 5.0
-SHAKING_S, POLISHING_S = 3.0, 5.0
+SHAKING_S, POLISHING_S = 3.0, 10.0
 """each time that it has its turn"""
 SHAKE_EVERY = 5
 """turns, where the others are dives"""
@@ -51,16 +51,13 @@ class Task:
     seconds: float
 
 
-def plans_of(
-    task: Task, newest: Newest, known: list[Incumbent], turns: Iterator[int], polished_ones: set[float]
-) -> Iterator[Incumbent]:
+def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator[int]) -> Iterator[Incumbent]:
     """Whatever is found on the way, good or not, until a new task comes or time is up.
 
     A program over the LP's paths first, unless a better plan is known than such a program finds. The best plan is
     shaken and its counts chosen anew. Then, turn by turn, the best plan that still gains is shaken, or its counts are
     chosen anew; where the LP knows of whole boxes, most turns are dives. When no plan gains any more, the best of all
-    is scattered, and it begins again. No two turns draw the same, whatever task they belong to. `polished_ones`
-    remembers what plans cost whose counts need not be chosen anew.
+    is scattered, and it begins again. No two turns draw the same, whatever task they belong to.
     """
     until = time.monotonic() + task.seconds
     starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
@@ -72,25 +69,25 @@ def plans_of(
         if rounded is not None:
             starts.append(with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until))
         yield min(starts, key=_cost)
-        starts.append(_shaken(task, _taken(starts), until, next(turns)))
-        yield starts[-1]
     best = min(starts, key=_cost)
-    if best.objective not in polished_ones and not newest.waits:
-        starts.append(_polished(task, best, until))
+    polished_ones: set[float] = set()
+    """what plans cost whose counts need not be chosen anew"""
+    dives = Dives(task.fleet, task.held) if task.fleet.rounded else None
+    if not newest.waits:
+        dived = dives.decided(until, 0, best.objective) if dives is not None else None
+        starts.append(_polished(task, best, until, () if dived is None else (dived,)))
         polished_ones |= {best.objective, starts[-1].objective}
         yield starts[-1]
     stalled: list[Incumbent] = []
-    dives, first = Dives(task.fleet, task.held) if task.fleet.rounded else None, True
     for turn in turns:
         if newest.waits or time.monotonic() >= until:
             return
-        if dives is not None and (first or turn % SHAKE_EVERY):
+        if dives is not None and turn % SHAKE_EVERY:
             best = min(starts + stalled, key=_cost)
-            for plan in dives.dived(task.solver, until, 0 if first else turn, best.objective):
+            for plan in dives.dived(task.solver, until, turn, best.objective):
                 starts.append(plan)
                 polished_ones.add(plan.objective)
                 yield plan
-            first = False
             continue
         if not starts:
             starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]
@@ -120,8 +117,9 @@ def _shaken(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
     return shaken(task.fleet, plan, min(until, time.monotonic() + SHAKING_S), turn)
 
 
-def _polished(task: Task, plan: Incumbent, until: float) -> Incumbent:
-    better = polished(task.fleet, plan, task.solver, min(until, time.monotonic() + POLISHING_S))
+def _polished(task: Task, plan: Incumbent, until: float, others: Sequence[Fleet] = ()) -> Incumbent:
+    paths = task.held if task.fleet.rounded else ()
+    better = polished(task.fleet, plan, task.solver, min(until, time.monotonic() + POLISHING_S), paths, others)
     return improved(task.fleet, better, until)
 
 
@@ -157,10 +155,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
     newest, known = Newest(sys.stdin.buffer), []  # type: ignore[var-annotated]
     out, sys.stdout = sys.stdout.buffer, sys.stderr
-    turns, polished_ones = count(), set()  # type: ignore[var-annotated]
+    turns = count()
     try:
         while True:
-            for plan in plans_of(newest.take(), newest, known, turns, polished_ones):
+            for plan in plans_of(newest.take(), newest, known, turns):
                 if all(plan.objective < other.objective for other in known):
                     known = [plan]
                     pickle.dump(plan, out, protocol=pickle.HIGHEST_PROTOCOL)

@@ -24,6 +24,7 @@ from solvers.incumbent import Incumbent, limits_are_kept
 from solvers.routing import work_moved
 from solvers.slot_choice import one_for_each_slot
 from solvers.slot_plans import Slot
+from solvers.slot_windows import chosen_in_windows
 from solvers.solve import SolverName, WarmLp, solve_mip
 
 FIRST_PLANS, MORE_PLANS = 20, 5
@@ -34,6 +35,14 @@ SETTLED_FRAC = 1e-5
 """of the cost: prices that save less lead nowhere"""
 UNDONE_FRAC = 10.0
 """of the cost, that all waiting work of an hour left undone would cost: enough to find room for it"""
+PLANS_TO_CHOOSE_FROM = 40
+"""of a slot, that join when some slots have plans chosen together"""
+MAY_SAVE_FRAC = 0.006
+"""of the cost, that this may save"""
+WINDOWS_TAKE = 1.0
+"""times as long as deciding slot by slot, that choosing plans of several slots together may take"""
+SURELY_FRAC = 0.01
+"""of the cost, by which whole plans are hardly ever dearer than the LP over them"""
 UNDONE = 1e-6
 """share of it that is as good as done"""
 REST_S = 1.5
@@ -48,19 +57,26 @@ class Counted:
     lp_usd: float
 
 
-def counts_by_slot(fleet: Fleet, solver: SolverName, until: float, below: float = np.inf) -> Counted | None:
-    """A plan with the recipes and commitments of a fleet, near the cheapest; None where the LP does not cost less.
+def counts_by_slot(ways: Iterable[Fleet], solver: SolverName, until: float, below: float = np.inf) -> Counted | None:
+    """A plan with the recipes and commitments of the cheapest of some fleets, near the cheapest there is.
 
-    Every workload has one recipe there, and commitments to large boxes are decided.
+    Every workload has one recipe there, and commitments to large boxes are decided. None where no LP costs less. Where
+    one costs so much less that its plan will as well, no others are asked for.
     """
-    model, v = master(fleet)
-    lp = WarmLp(model)
-    if time.monotonic() >= until or lp.solve() is None or lp.objective > below:
-        return None
-    together = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
-    usd = together.priced(until)
-    plan = together.whole(solver, until) if usd is not None and usd < below else None
-    return Counted(plan, usd) if plan is not None and usd is not None else None
+    best: SlotsTogether | None = None
+    for fleet in ways:
+        model, v = master(fleet)
+        lp = WarmLp(model)
+        if time.monotonic() >= until or lp.solve() is None or lp.objective > below:
+            continue
+        together = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
+        usd = together.priced(until)
+        if usd is not None and usd < min(below, best.usd if best is not None else np.inf):
+            best = together
+            if usd < (1 - SURELY_FRAC) * below < np.inf:
+                break
+    plan = best.whole(solver, until, (1 + MAY_SAVE_FRAC) * below) if best is not None else None
+    return Counted(plan, best.usd) if plan is not None and best is not None else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +112,17 @@ class SlotsTogether:
         whole = np.isin(np.arange(model.n_columns), counts)  # others have their best answers afterwards
         self.rest = replace(self.ties, integer=whole).without_columns(self.inside, np.zeros(model.n_columns))
         self.lp = WarmLp(self.rest)
-        undone = self._undone_at_a_price(UNDONE_FRAC * usd)
-        self.lp.add_columns(undone)
-        self._undone = slice(self.rest.n_columns, self.rest.n_columns + len(undone))
-        """columns for work that is left undone"""
+        self._undone_columns = self._undone_at_a_price(UNDONE_FRAC * usd)
+        """for work that is left undone"""
+        self.lp.add_columns(self._undone_columns)
+        self._undone = slice(self.rest.n_columns, self.rest.n_columns + len(self._undone_columns))
         self.plans: list[SlotPlan] = []
         self.plans_of: list[list[int]] = [[] for _ in self.slots]
         """numbers of the plans of each slot"""
         self.usd = np.inf
         """what the LP costs with all plans that pay"""
+        self.prices = prices[rows]
+        """of the LP then"""
         self._number: dict[tuple[int, bytes], int] = {}
 
     def priced(self, until: float) -> float | None:
@@ -114,16 +132,20 @@ class SlotsTogether:
         for _ in range(ROUNDS):
             if time.monotonic() >= until or self.lp.solve() is None:
                 return None
-            before, self.usd = self.usd, self.lp.objective
+            before, self.usd, self.prices = self.usd, self.lp.objective, self.lp.prices
             if before - self.usd < SETTLED_FRAC * self.usd:
                 break
             if not self.add_what_pays(every, until):
                 break
         return self.usd
 
-    def whole(self, solver: SolverName, until: float) -> Incumbent | None:
-        """One plan for every slot."""
+    def whole(self, solver: SolverName, until: float, below: float = np.inf) -> Incumbent | None:
+        """One plan for every slot; where they cost more than that, they are what they are."""
+        began = time.monotonic()
         chosen = one_for_each_slot(self, until)
+        if chosen is not None and self.lp.objective < below:
+            now = time.monotonic()
+            chosen = chosen_in_windows(self, chosen, min(until, now + WINDOWS_TAKE * (now - began)))
         x = self.lp.solve() if chosen is not None else None
         if chosen is None or x is None or x[self._undone].max(initial=0.0) > UNDONE:
             return None
@@ -161,6 +183,32 @@ class SlotsTogether:
     def shares(self, s: int, x: np.ndarray) -> np.ndarray:
         """What a solution of the LP has of each plan of a slot."""
         return x[[self.column(n) for n in self.plans_of[s]]]
+
+    def decide(self, s: int, number: int) -> None:
+        """A slot has this plan and no other."""
+        self.lp.decide([self.column(other) for other in self.plans_of[s]], 0.0, 0.0)
+        self.lp.decide([self.column(number)], 1.0, 1.0)
+
+    def program(self) -> Model:
+        """The LP as a program where slots have whole plans."""
+        columns = [*self._undone_columns, *(plan.column for plan in self.plans)]
+        model = self.rest.with_shares(columns)
+        return replace(model, integer=np.arange(model.n_columns) >= self._undone.stop)
+
+    def plans_outside(self, slots: Iterable[int]) -> np.ndarray:
+        """Columns of plans of all slots but these [mask]."""
+        some = set(slots)
+        outside = [plan.slot not in some for plan in self.plans]
+        return np.r_[np.zeros(self._undone.stop, dtype=bool), np.array(outside, dtype=bool)]
+
+    def beyond_the_best(self, plans: list[int]) -> np.ndarray:
+        """What plans cost more than the best ones of their slots, at the prices of the LP with all plans that pay."""
+        columns = [self.plans[n].column for n in plans]
+        return np.array([usd - float(self.prices[rows] @ entries) for usd, rows, entries in columns])
+
+    def add_cheapest(self, slots: Iterable[int]) -> None:
+        """More plans of some slots, the cheapest at those prices."""
+        self._add(slots, self._usd(self.prices), PLANS_TO_CHOOSE_FROM, np.inf, np.inf)
 
     def add_what_pays(self, slots: Iterable[int], until: float = np.inf) -> bool:
         """New plans of some slots that pay at the LP's prices; False where there are none."""

@@ -14,10 +14,10 @@ import numpy as np
 from problems.model import Floats, Model
 from solvers.cbc import run_cbc
 from solvers.check import dual_bound, rounded, verify
-from solvers.highs import WarmLp, run_highs, solve_lp, solve_lp_centrally
+from solvers.highs import WarmLp, run_highs, solve_lp, solve_lp_centrally, solve_part
 from solvers.result import Claim, Progress, Request, Solution, Status, StoppedBy, objective_slack
 
-__all__ = ["WarmLp", "dual_bound", "solve_lp", "solve_lp_centrally", "solve_mip"]
+__all__ = ["WarmLp", "dual_bound", "solve_lp", "solve_lp_centrally", "solve_mip", "solve_part"]
 
 SolverName = Literal["cbc", "highs"]
 OTHER: dict[SolverName, SolverName] = {"cbc": "highs", "highs": "cbc"}

@@ -75,7 +75,9 @@ def test_it_ends_with_this_one(handler: Any) -> None:
             pid = beside._process.pid
             assert running(pid)
             began = time.monotonic()
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < 0.5  # nobody has to wait for its end
+        while running(pid) and time.monotonic() - began < 2.5:
+            time.sleep(0.02)
         assert not running(pid)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -102,14 +104,14 @@ def test_a_new_task_replaces_the_one_before() -> None:
     class Waits:
         waits = True
 
-    assert len(list(plans_of(task(600.0), Waits(), [], count(), set()))) <= 4  # type: ignore[arg-type]
+    assert len(list(plans_of(task(600.0), Waits(), [], count()))) <= 4  # type: ignore[arg-type]
 
 
 def test_known_plans_are_gone_on_from() -> None:
     """Nothing comes that costs more than what is known."""
     first = task(3.0)
-    best = min(plans_of(first, Never(), [], count(), set()), key=lambda plan: plan.objective)  # type: ignore[arg-type]
-    again = list(plans_of(replace(first, seconds=1.0), Never(), [best], count(100), set()))  # type: ignore[arg-type]
+    best = min(plans_of(first, Never(), [], count()), key=lambda plan: plan.objective)  # type: ignore[arg-type]
+    again = list(plans_of(replace(first, seconds=1.0), Never(), [best], count(100)))  # type: ignore[arg-type]
     assert all(plan.objective <= best.objective for plan in again)
 
 

@@ -11,8 +11,9 @@ from fleets import Case
 from oracle.cases import case_of
 from oracle.plans import check_plan
 
-from problems.fleet import Offer
+from problems.fleet import Fleet, Offer
 from problems.pools import Api, Deployment, Pool
+from problems.recipes import Recipe
 from problems.staffing import Staffing
 from solvers.improving import improved
 from solvers.incumbent import each_by_itself, limits_are_kept
@@ -38,6 +39,52 @@ def test_plans_never_get_worse_and_keep_every_rule(seed: int) -> None:
     assert [path.key for path in better.paths] == [path.key for path in first.paths]
     assert limits_are_kept(case.fleet, better)
     check_plan(case, better)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_other_recipes_take_their_place_for_less_only(seed: int) -> None:
+    """Those of other paths, and of fleets where all is decided."""
+    case = case_of(seed)
+    first = each_by_itself(case.fleet)
+    if first is None:
+        return
+    others = heaviest_first(case.fleet)
+    better = polished(case.fleet, first, "cbc", soon(), others)
+    assert better.objective <= first.objective
+    assert limits_are_kept(case.fleet, better)
+    check_plan(case, better)
+
+
+def heaviest_first(fleet: Fleet) -> tuple[Recipe, ...]:
+    """A path of every recipe, with most replicas in every slot."""
+    return tuple(r.only(r.first_of_each_slot(-r.uses[0].replicas)) for r in fleet.recipes if r.uses)
+
+
+def test_a_better_recipe_is_found_among_other_paths() -> None:
+    """A plan on boxes that cost twice as much: the LP is cheaper with the others, one by one."""
+    case = shared_box()
+    dear = replace(case.offers["eight"], key="dear", on_demand_usd_per_h=18.0)
+    pools = [
+        replace(p, apis=(), deployments=(*p.deployments, replace(p.deployments[0], key=f"dear {p.key}", offer="dear")))
+        for p in case.pools
+    ]
+    fleet = replace(case, pools=tuple(pools), offers={**case.offers, "dear": dear}).fleet
+    on_dear = replace(fleet, recipes=tuple(r for r in fleet.recipes if "dear" in r.offers))
+    plan = each_by_itself(on_dear)
+    assert plan is not None
+    assert polished(fleet, plan, "cbc", soon()).objective == pytest.approx(18 * 730)
+    assert polished(fleet, plan, "cbc", soon(), heaviest_first(fleet)).objective == pytest.approx(9 * 730)
+
+
+def test_plans_of_slots_say_which_of_several_ways_is_cheapest() -> None:
+    """A fleet with other recipes, all decided, takes the place of the plan's."""
+    fleet = shared_box().fleet
+    by_api = replace(fleet, recipes=tuple(r for r in fleet.recipes if not r.self_hosted))
+    hosted = replace(fleet, recipes=tuple(r for r in fleet.recipes if r.self_hosted))
+    plan = each_by_itself(by_api)
+    assert plan is not None
+    assert polished(fleet, plan, "cbc", soon()).objective == pytest.approx(12 * 730)
+    assert polished(fleet, plan, "cbc", soon(), (), (hosted,)).objective == pytest.approx(9 * 730)
 
 
 def shared_box() -> Case:

@@ -20,7 +20,7 @@ from problems.model import Column, Model, Row, build_model
 from problems.pools import Deployment, Pool
 from problems.purchase import hourly_purchase
 from problems.staffing import Staffing
-from solvers import column_generation, slot_choice
+from solvers import column_generation, slot_choice, slot_windows, slots_together
 from solvers.check import dual_bound
 from solvers.column_generation import CONVERGED_FRAC, MAX_ROUNDS, STANDS_ROUNDS, ColumnGeneration
 from solvers.incumbent import each_by_itself, limits_are_kept
@@ -28,7 +28,7 @@ from solvers.result import LpSolution, Status
 from solvers.routing import flows_of
 from solvers.slot_plans import Slot
 from solvers.slots_together import Counted, SlotsTogether, _all_work_is_done, counts_by_slot
-from solvers.solve import WarmLp, solve_lp, solve_mip
+from solvers.solve import WarmLp, solve_lp, solve_mip, solve_part
 
 SEEDS = [*range(300, 308), *range(1000, 1030)]
 WAITING = [1000, 1001, 1013, 1014, 1015, 1024, 1034, 1035, 1052, 1054, 1060, 1062]
@@ -58,7 +58,7 @@ def given(seed: int) -> Fleet | None:
 @cache
 def counted(seed: int) -> Counted | None:
     fleet = given(seed)
-    return counts_by_slot(fleet, "cbc", soon()) if fleet is not None else None
+    return counts_by_slot([fleet], "cbc", soon()) if fleet is not None else None
 
 
 @cache
@@ -98,10 +98,10 @@ def test_nearly_all_are_as_cheap_as_the_exact_program() -> None:
 def test_nothing_is_put_together_that_would_not_cost_less() -> None:
     fleet = given(1012)
     assert fleet is not None
-    found = counts_by_slot(fleet, "cbc", soon())
+    found = counts_by_slot([fleet], "cbc", soon())
     assert found is not None
-    assert counts_by_slot(fleet, "cbc", soon(), found.lp_usd * 0.99) is None
-    assert counts_by_slot(fleet, "cbc", time.monotonic() - 1) is None
+    assert counts_by_slot([fleet], "cbc", soon(), found.lp_usd * 0.99) is None
+    assert counts_by_slot([fleet], "cbc", time.monotonic() - 1) is None
 
 
 def test_quotas_and_a_budget_hold_at_once() -> None:
@@ -110,12 +110,12 @@ def test_quotas_and_a_budget_hold_at_once() -> None:
     offers = {g: replace(offer, max_instances=1) for g, offer in case.offers.items()}
     fleet = replace(case, offers=offers, budget_usd_per_month=10 * 730.0).fleet
     hosted = replace(fleet, recipes=tuple(r for r in fleet.recipes if r.self_hosted))
-    found = counts_by_slot(hosted, "cbc", soon())
+    found = counts_by_slot([hosted], "cbc", soon())
     assert found is not None
     assert found.plan.objective == pytest.approx(9 * 730)
     assert found.lp_usd == pytest.approx(9 * 730)
     tight = replace(hosted, budget_usd_per_month=8.9 * 730)
-    assert counts_by_slot(tight, "cbc", soon()) is None
+    assert counts_by_slot([tight], "cbc", soon()) is None
 
 
 def cheapest_by_enumeration(slot: Slot, usd: np.ndarray, room: np.ndarray) -> float:
@@ -176,29 +176,29 @@ def together(seed: int) -> SlotsTogether | None:
     return slots if slots.priced(soon()) is not None and slots.slots else None
 
 
-def test_every_slot_has_a_plan_of_its_own_and_is_decided_again_for_less_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All slots again and again, wherever the LP costs less: what is chosen then is what the LP is left with."""
+def left_with(slots: SlotsTogether, chosen: list[int]) -> float:
+    """What the LP costs that is left with these plans."""
+    assert [slots.plans[n].slot for n in chosen] == list(range(len(slots.slots)))
+    x = slots.lp.solve()
+    assert x is not None
+    assert x[[slots.column(n) for n in chosen]] == pytest.approx(1.0)
+    assert slots.lp.objective >= slots.usd * (1 - 1e-9)
+    return slots.lp.objective
+
+
+def test_every_slot_has_a_plan_of_its_own_and_another_for_less_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of slots, wherever the LP costs less: what is chosen then is what the LP is left with."""
+    monkeypatch.setattr(slot_windows, "NEAR_FRAC", -1.0)
     compared = 0
     for seed in (*SEEDS[:12], *WAITING):
-        costs = []
-        for in_vain in (0, 3):
-            slots = together(seed)
-            if slots is None:
-                break
-            monkeypatch.setattr(slot_choice, "IN_VAIN", in_vain)
-            monkeypatch.setattr(slot_choice, "NEAR_FRAC", -1.0)
-            chosen = slot_choice.one_for_each_slot(slots, soon())
-            if chosen is None:
-                break
-            assert [slots.plans[n].slot for n in chosen] == list(range(len(slots.slots)))
-            x = slots.lp.solve()
-            assert x is not None
-            assert x[[slots.column(n) for n in chosen]] == pytest.approx(1.0)
-            assert slots.lp.objective >= slots.usd * (1 - 1e-9)
-            costs.append(slots.lp.objective)
-        if len(costs) == 2:
-            compared += 1
-            assert costs[1] <= costs[0] * (1 + 1e-9)
+        slots = together(seed)
+        chosen = slot_choice.one_for_each_slot(slots, soon()) if slots is not None else None
+        if slots is None or chosen is None:
+            continue
+        before = left_with(slots, chosen)
+        again = slot_windows.chosen_in_windows(slots, chosen, soon())
+        assert left_with(slots, again) <= before * (1 + 1e-9)
+        compared += 1
     assert compared >= 10
 
 
@@ -219,12 +219,47 @@ def hours_of_a_day(seed: int) -> Fleet:
     return Case(pools, {"box": Offer("box", "h100", 8, 10.0)}, np.full(24, 730 / 24), np.zeros(24, dtype=int)).fleet
 
 
+def slots_of_a_day(seed: int) -> SlotsTogether:
+    fleet = hours_of_a_day(seed)
+    model, v = master(fleet)
+    lp = WarmLp(model)
+    assert lp.solve() is not None
+    slots = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
+    assert slots.priced(soon()) is not None
+    return slots
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_windows_find_what_slots_one_after_the_other_do_not(seed: int) -> None:
+    """A box for an hour is more than a percent of the cost, and one fewer will do; exactly, none cheaper is at hand."""
+    slots = slots_of_a_day(seed)
+    one_by_one = slot_choice.one_for_each_slot(slots, soon())
+    assert one_by_one is not None
+    first = left_with(slots, one_by_one)
+    then = left_with(slots, slot_windows.chosen_in_windows(slots, one_by_one, time.monotonic() + 4))
+    assert then < first * (1 - 0.01)
+    assert then >= solve_mip(slots.program(), solver="highs", gap_frac=1e-3, time_limit_s=3).bound * (1 - 1e-9)
+
+
+def test_what_is_beyond_the_best_of_a_slot_adds_up_to_what_a_choice_costs_more() -> None:
+    """At the prices of the LP no plan that it has is below the best of its slot, and the sum is what is lost but for
+    work that waits longer than it pays for."""
+    slots = slots_of_a_day(1)
+    every = slots.beyond_the_best(list(range(len(slots.plans))))
+    assert every.min() >= -1e-6 * slots.usd
+    chosen = slot_choice.one_for_each_slot(slots, soon())
+    assert chosen is not None
+    lost = left_with(slots, chosen) - slots.usd
+    assert lost > 0
+    assert slots.beyond_the_best(chosen).sum() <= lost + 1e-6 * slots.usd
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_work_that_waits_fills_boxes_from_hour_to_hour(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No API does what is left over, so windows have to close; a box for an hour is more than a percent of the cost."""
-    monkeypatch.setattr(slot_choice, "AGAIN_FRAC", 100.0)  # however busy the machine is, slots are decided again
+    monkeypatch.setattr(slots_together, "WINDOWS_TAKE", 100.0)  # however busy the machine is, slots are chosen again
     fleet = hours_of_a_day(seed)
-    found = counts_by_slot(fleet, "cbc", soon())
+    found = counts_by_slot([fleet], "cbc", soon())
     assert found is not None
     assert limits_are_kept(fleet, found.plan)
     assert found.lp_usd <= found.plan.objective <= 1.04 * found.lp_usd
@@ -251,19 +286,14 @@ def test_an_hour_without_work_or_room_for_any_stands_in_nobody_s_way() -> None:
     model, _ = master(idle)
     rows = {key for key in model.row_keys if key[0] == "work-done"}
     assert 0 < len(rows) < 24 * sum(recipe.deferral is not None for recipe in idle.recipes)
-    found = counts_by_slot(idle, "cbc", soon())
+    found = counts_by_slot([idle], "cbc", soon())
     assert found is not None
     assert _all_work_is_done(idle, found.plan)
 
 
 def test_where_time_is_short_less_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the time that is left is over at every look at the clock, yet all slots have plans in the end."""
-    fleet = hours_of_a_day(0)
-    model, v = master(fleet)
-    lp = WarmLp(model)
-    assert lp.solve() is not None
-    slots = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
-    assert slots.priced(soon()) is not None
+    slots = slots_of_a_day(0)
     tried: list[int] = []
     with_room = slots.with_room
     monkeypatch.setattr(slots, "with_room", lambda s, shares, most: tried.append(most) or with_room(s, shares, most))
@@ -285,6 +315,23 @@ def knapsacks(seed: int) -> Model:
     rows = [Row(("one", t), [(1 + 5 * t + k, 1.0) for k in range(5)], "==", 1.0) for t in range(30)]
     rows.append(Row(("done",), [(0, 1.0), *((1 + k, float(d)) for k, d in enumerate(done.ravel()))], ">=", 150.0))
     return build_model(columns, rows)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_part_of_a_program_is_solved_while_the_rest_stays(seed: int) -> None:
+    """From the dearest plan of each slot: ten slots have the cheapest there is beside the others, and no more."""
+    model = knapsacks(seed)
+    dearest = np.zeros(model.n_columns)
+    dearest[5::5] = 1.0
+    stays = np.zeros(model.n_columns, dtype=bool)
+    stays[1 : 1 + 5 * 20] = True
+    then = solve_part(model, stays, dearest, 10.0)
+    assert then is not None
+    assert then[stays] == pytest.approx(dearest[stays])
+    exact = solve_mip(model.with_fixed(stays, dearest[stays]), solver="cbc")
+    assert exact.objective is not None
+    assert exact.objective - 1e-6 <= model.objective(then) <= exact.objective * (1 + 1e-4) + 1e-6
+    assert solve_part(model, stays, then, 10.0) is None or model.objective(then) > exact.objective
 
 
 def test_columns_join_an_lp_that_was_solved() -> None:
