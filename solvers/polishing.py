@@ -53,11 +53,12 @@ def _ways(fleet: Fleet, plan: Incumbent, until: float, paths: tuple[Recipe, ...]
     own = tuple(_around(recipe_of[path.key], path) if path.key in recipe_of else path for path in plan.paths)
     keys = [path.key for path in own]
     alternatives = tuple(path for path in paths if path.key in recipe_of and path.key not in set(keys))
+    bought = {g: purchase.reserved for g, purchase in plan.purchases.items()}
     held: Held = {
-        (g, term): (plan.purchases[g].reserved.get(term, 0),) * 2
-        for g in plan.purchases
-        if fleet.offers[g].box > 1
-        for term in fleet.offers[g].reserved_usd_per_h
+        (g, term): (bought.get(g, {}).get(term, 0),) * 2
+        for g, offer in fleet.offers.items()
+        if offer.box > 1
+        for term in offer.reserved_usd_per_h
     }
     given = replace(fleet, recipes=(*own, *alternatives), held=held)
     model, v = master(given)

@@ -74,6 +74,12 @@ def test_a_better_recipe_is_found_among_other_paths() -> None:
     assert plan is not None
     assert polished(fleet, plan, "cbc", soon()).objective == pytest.approx(18 * 730)
     assert polished(fleet, plan, "cbc", soon(), heaviest_first(fleet)).objective == pytest.approx(9 * 730)
+    committed = replace(case.offers["eight"], reserved_usd_per_h={"1y": 5.0})
+    offers = {"eight": committed, "dear": dear}
+    held = replace(case, pools=tuple(pools), offers=offers)
+    better = polished(held.fleet, plan, "cbc", soon(), heaviest_first(held.fleet))
+    assert better.objective == pytest.approx(5 * 730)
+    check_plan(held, better)
 
 
 def test_plans_of_slots_say_which_of_several_ways_is_cheapest() -> None:
