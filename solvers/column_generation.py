@@ -15,17 +15,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 
-from problems.beyond_commitments import Beyond
 from problems.fleet import Fleet, Variables, master
 from problems.model import Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes import Recipe
-from problems.rounding_up import BOTH, Rounded
-from problems.singles import with_every_count
+from solvers.box_rows import ABOUT_BOXES, NO_PRICE_USD, BoxRows
+from solvers.counts_left_out import CountsLeftOut
 from solvers.mixing import Mixes
 from solvers.paths import Paths
 from solvers.paying import Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
@@ -33,8 +31,8 @@ from solvers.result import Status
 from solvers.solve import solve_lp, solve_lp_centrally
 from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
-from solvers.what_matters import possible_within, without_what_limits_forbid
-from solvers.whole_boxes import Picked, Quiet, parts_of_boxes, picked_of
+from solvers.what_matters import possible_within
+from solvers.whole_boxes import Picked, picked_of
 
 MAX_ROUNDS = 100
 NOTHING_UNSERVED = 1e-7
@@ -47,8 +45,6 @@ MIXES_OF_A_ROUND, FEWEST_OF_A_POOL, MOST_OF_A_POOL = 2400, 3, 8
 """mixes that are written down at a time, shared among the pools: they are most of what a large case has in memory"""
 BEFORE_SHARPENING_FRAC = 0.02
 """near enough to begin with rows about whole boxes, which move the prices anyway"""
-MOST_COUNTS, COUNTS_OF_ALL = 50_000, 2_000_000
-"""counts of replicas over all slots up to which every one is tried of a recipe that turns out to matter, and of all"""
 ROUNDS_BETWEEN_MIXES = 6
 """mixes are looked for when the LP is settled, and now and then before: prices that forget them lead nowhere"""
 MIXES_PER_WORKLOAD = 60
@@ -63,16 +59,8 @@ NEAR_THE_LP = 0.5
 """what is left between bound and LP, as a share of what is between LP and plan, where a branch is divided"""
 LONGER = 1.6
 """than the last ones, that the next round and bound may take"""
-NO_PRICE_USD = 1e-2
-"""a month, up to which a row of an LP is as good as not there"""
-ABOUT_BOXES = ("own-boxes", "rounded")
-"""rows about whole boxes, which come and go"""
 BEHIND_FRAC, BEHIND_OF_ROWS = 5e-3, 0.5
 """of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
-IDLE_ROUNDS = 2
-"""LPs in a row that do without such a row before it is left out"""
-MOST_FORGOTTEN = 12_000
-"""of those times the number of workloads: the last ones are kept, as they are told to others"""
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
@@ -119,7 +107,7 @@ class ColumnGeneration:
         self.paths = Paths(fleet)
         self._write_down(self._for_those_without(fleet))
         self.recipe_of_key = {recipe.key: recipe for recipe in fleet.recipes if recipe.deferral is not None}
-        self.counts_left = COUNTS_OF_ALL
+        self.counts_left_out = CountsLeftOut()
         self.closely: set[int] = set()
         """recipes that are priced in every round; the others when nothing more is to be found among them"""
         self.paths.join([*self._first_paths(), *known])
@@ -143,11 +131,7 @@ class ColumnGeneration:
         LP without them"""
         self.to_sharpen: tuple[Variables, np.ndarray] | None = None
         """the last LP's columns and solution, where such rows may begin"""
-        self.quiet: Quiet = {}
-        self.idle_rows: dict[tuple, int] = {}
-        """LPs in a row that did without a row about whole boxes"""
-        self.forgotten: list[Rounded | Beyond] = []
-        """rows that were left out"""
+        self.box_rows = BoxRows()
         self.settling_s = self.round_s = 0.0
         """what the last bound on all plans took, and the last round: nobody can stop in the middle of them"""
         self.bound = self.bound_at_prices = -np.inf
@@ -253,7 +237,7 @@ class ColumnGeneration:
     def _try_every_count(self, prices: Prices) -> list[Recipe]:
         """Of each pool the cheapest recipe, as long as counts of replicas that it leaves out make it the cheapest."""
         found: list[Recipe] = []
-        while finer := self._with_counts_that_matter():
+        while finer := self.counts_left_out.that_matter(self.fleet, by_pool_and_value(self.priced)):
             found += finer.values()
             self.fleet = replace(self.fleet, recipes=tuple(finer.get(id(r), r) for r in self.fleet.recipes))
             self.closely |= {id(recipe) for recipe in finer.values()}
@@ -262,21 +246,6 @@ class ColumnGeneration:
             rest = [p for p in self.priced if id(p.recipe) not in finer]
             self.priced = with_waiting_work_settled([*rest, *again], self.waiting, prices)
         return found
-
-    def _with_counts_that_matter(self) -> dict[int, Recipe]:
-        """By the recipe that they replace; those that would be very large stay as they are."""
-        fleet = self.fleet
-        finer: dict[int, Recipe] = {}
-        for ranked in by_pool_and_value(self.priced).values():
-            p, recipe = ranked[0], ranked[0].recipe
-            if recipe.between is None or p.with_skipped.min(initial=np.inf) > p.value:
-                continue
-            most = int(recipe.uses[0].replicas.max()) * len(fleet.slot_hours)
-            if most <= MOST_COUNTS and self.counts_left >= most:
-                self.counts_left -= most
-                every = with_every_count(fleet.pools[recipe.pool], recipe, fleet.slot_hours)
-                finer |= {id(recipe): r for r in without_what_limits_forbid(replace(fleet, recipes=(every,)))}
-        return finer
 
     def _write_down(self, recipes: list[Recipe]) -> None:
         self.fleet = replace(self.fleet, recipes=(*self.fleet.recipes, *recipes))
@@ -327,7 +296,7 @@ class ColumnGeneration:
             self.reserved = {key: float(lp.x[column]) for key, column in v.reserved.items()}
             self.paths.after_lp(picked)
             new = self.paths.join(self._round(model, v, self.duals))
-            self._forget_rows_without_a_price()
+            self.fleet = self.box_rows.without_idle(self.fleet, self._pays)
             behind = self.behind = bool(new) and self._prices_are_behind()
             goes_on = self.sharpening and self.stood < STANDS_ROUNDS
             sharper = goes_on and (behind or self._say_which_boxes_are_whole(v, lp.x, picked))
@@ -360,15 +329,6 @@ class ColumnGeneration:
             self._say_which_boxes_are_whole(*self.to_sharpen, self.picked)
             self.to_sharpen = None
 
-    def with_forgotten_rows(self, fleet: Fleet) -> Fleet:
-        """A fleet with rows that the LP does without, but not an LP where more is decided."""
-        rounded = dict(fleet.rounded)
-        for row in self.forgotten:
-            kind = row.kind if isinstance(row, Beyond) else BOTH
-            number = next(n for n in count() if (kind, row.offer, row.slot, n) not in rounded)
-            rounded[kind, row.offer, row.slot, number] = row
-        return replace(fleet, rounded=rounded)
-
     def _prices_are_behind(self) -> bool:
         """Whether the LP is so far above what prices prove that more rows would only move it on."""
         by_rows = self.lp_usd - self.plain_usd
@@ -376,25 +336,8 @@ class ColumnGeneration:
 
     def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
         """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
-        own, rounded = parts_of_boxes(self.fleet, picked, v, x, self.quiet)
-        self.fleet = self.fleet.with_whole_boxes(own, rounded)
-        return bool(own or rounded)
-
-    def _forget_rows_without_a_price(self) -> None:
-        """Leave out rows about whole boxes that some LPs in a row did without, and the best prices too."""
-        own = {row: ("own-boxes", *row) for row in self.fleet.own_boxes}
-        rounded = {row: ("rounded", *row) for row in self.fleet.rounded}
-        self.idle_rows = {
-            key: 0 if self._pays(key) else self.idle_rows.get(key, 0) + 1 for key in (*own.values(), *rounded.values())
-        }
-        gone = {key for key, n in self.idle_rows.items() if n >= IDLE_ROUNDS}
-        self.forgotten += [self.fleet.rounded[row] for row, key in rounded.items() if key in gone]
-        del self.forgotten[: -MOST_FORGOTTEN // len(self.fleet.workloads)]
-        self.fleet = replace(
-            self.fleet,
-            own_boxes=frozenset(row for row, key in own.items() if key not in gone),
-            rounded={row: self.fleet.rounded[row] for row, key in rounded.items() if key not in gone},
-        )
+        self.fleet, any_new = self.box_rows.said(self.fleet, v, x, picked)
+        return any_new
 
     def with_mixes_within(self, cost: float) -> Generated:
         """The same with all mixes written down that a plan of at most this cost may use, up to a number of them."""

@@ -72,8 +72,8 @@ BESIDE_SERVINGS = 4_000_000
 """up to which a second process looks for plans: its memory is small, but not that of what it is told"""
 HEAR_AGAIN_S = 0.1
 """after which it is asked again, where there is nothing else to do"""
-TO_END_S = 0.5
-"""that are left for it to end"""
+TO_END_S = 0.2
+"""that are left to take what it found last"""
 BOX_FRAC = 0.1
 """of the cost, from which on a box more or less matters so much that commitments are decided first"""
 BRANCH_PROGRAM_FRAC = 0.1
@@ -243,7 +243,7 @@ class Search:
         if self.solution.best is not None:
             near = worth_shaking(generation.fleet, generation.priced, self.solution.best)
             near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
-            near = generation.with_forgotten_rows(near)
+            near = generation.box_rows.with_forgotten(near)
             plans, left = (self.solution.best,), self.deadline - time.monotonic()
             paths, held = near_paths(generation) if first else (), tuple(generation.paths.held)
             self.beside.look(Task(near, plans, paths, held, self.options.solver, left))

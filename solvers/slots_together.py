@@ -18,7 +18,7 @@ import numpy as np
 
 from problems.fleet import Fleet, Variables, master
 from problems.model import Model
-from solvers.column_generation import ABOUT_BOXES
+from solvers.box_rows import ABOUT_BOXES
 from solvers.columns import from_solution
 from solvers.incumbent import Incumbent, limits_are_kept
 from solvers.routing import work_moved

@@ -130,9 +130,9 @@ def test_rows_that_were_left_out_hold_for_every_plan() -> None:
     forgotten = 0
     for seed in COMMITMENTS:
         generation = root(seed)
-        forgotten += len(generation.forgotten)
-        fleet = generation.with_forgotten_rows(generation.fleet)
-        assert len(fleet.rounded) == len(generation.fleet.rounded) + len(generation.forgotten)
+        forgotten += len(generation.box_rows.forgotten)
+        fleet = generation.box_rows.with_forgotten(generation.fleet)
+        assert len(fleet.rounded) == len(generation.fleet.rounded) + len(generation.box_rows.forgotten)
         lp = solve_lp(master(fleet)[0])
         assert lp.objective is not None
         assert lp.objective <= truth_of(seed).objective * (1 + 1e-6)
