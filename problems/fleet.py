@@ -29,6 +29,8 @@ from problems.waiting_line import WaitingLine
 HOURS_PER_MONTH = 730.0
 SERVINGS_SIDE_BY_SIDE = 3_000_000
 """of all recipes, up to which those of the same workloads are kept side by side"""
+Held = dict[tuple[str, str], tuple[int, int | None]]
+"""by offer and term: the fewest commitments, and the most if that is decided"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,7 @@ class Fleet:
     budget_usd_per_month: float | None = None
     team_usd_per_month: float = 0.0
     """fixed cost of the engineers who run anything self-hosted"""
-    held: dict[tuple[str, str], tuple[int, int | None]] = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
     """(offer, term) -> fewest and most commitments, where that is decided; None: as many as anybody could use"""
     uses: dict[tuple[str, str], bool] = field(default_factory=dict)
     """(workload, offer) -> whether a workload uses an offer, where that is decided"""

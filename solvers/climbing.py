@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from problems.fleet import Fleet, Variables
+from problems.fleet import Fleet, Held, Variables
 from solvers.solve import WarmLp
 
 WORTH_FRAC = 1e-4
@@ -18,7 +18,14 @@ WORTH_FRAC = 1e-4
 RECIPE, BOXES = "recipe", "boxes"
 Change = tuple[str, Any, Any]
 """another recipe at a place, or so many boxes of a commitment"""
-Held = dict[tuple[str, str], tuple[int, int | None]]
+
+
+def picks_by_key(fleet: Fleet, v: Variables) -> dict[tuple, list[int]]:
+    """The columns that pick a recipe, which may be there with several of its servings."""
+    columns: dict[tuple, list[int]] = {}
+    for r, recipe in enumerate(fleet.recipes):
+        columns.setdefault(recipe.key, []).append(v.pick[r])
+    return columns
 
 
 class Climb:
@@ -27,13 +34,12 @@ class Climb:
     def __init__(self, fleet: Fleet, v: Variables, lp: WarmLp, keys: list[tuple], held: Held) -> None:
         """`fleet` has these recipes and others, by their keys; `held` are commitments to large boxes."""
         self.lp, self.keys, self.held = lp, list(keys), dict(held)
-        self.columns: dict[tuple, list[int]] = {}
+        self.columns = picks_by_key(fleet, v)
+        self.workloads = {recipe.key: recipe.workloads for recipe in fleet.recipes}
         self.others: dict[tuple[str, ...], set[tuple]] = {}
         """recipes by the workloads that they serve"""
-        for r, recipe in enumerate(fleet.recipes):
-            self.columns.setdefault(recipe.key, []).append(v.pick[r])
-            self.others.setdefault(recipe.workloads, set()).add(recipe.key)
-        self.workloads = {recipe.key: recipe.workloads for recipe in fleet.recipes}
+        for key, workloads in self.workloads.items():
+            self.others.setdefault(workloads, set()).add(key)
         self.reserved = {key: v.reserved[key] for key in held}
         lp.decide([c for key, columns in self.columns.items() if key not in set(keys) for c in columns], 0.0, 0.0)
 
@@ -42,23 +48,23 @@ class Climb:
 
         The LP was solved before, and is to be solved again: the last change that was tried is undone.
         """
-        in_vain: set[Change] = set()
         changed = False
-        while time.monotonic() < until:
-            usd = self.lp.objective
-            saved = {change: saved for change, saved in self._changes(usd) if change not in in_vain}
-            for change in sorted(saved, key=lambda change: (-saved[change], str(change))):
-                back = self._do(change)
-                if self.lp.solve() is not None and self.lp.objective < (1 - WORTH_FRAC) * usd:
-                    changed, in_vain = True, set()
-                    break
-                self._do(back)
-                in_vain.add(change)
-                if time.monotonic() >= until:
-                    break
-            else:
-                break
+        while self._changes_something(until):
+            changed = True
         return changed
+
+    def _changes_something(self, until: float) -> bool:
+        """The first change that saves enough, of those that promise most."""
+        usd = self.lp.objective
+        saved = dict(self._changes(usd))
+        for change in sorted(saved, key=lambda change: (-saved[change], str(change))):
+            if time.monotonic() >= until:
+                break
+            back = self._do(change)
+            if self.lp.solve() is not None and self.lp.objective < (1 - WORTH_FRAC) * usd:
+                return True
+            self._do(back)
+        return False
 
     def _changes(self, usd: float) -> Iterator[tuple[Change, float]]:
         """Those that save enough at the LP's prices, and how much."""

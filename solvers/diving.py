@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.fleet import Fleet, Variables, master
+from problems.fleet import Fleet, Held, Variables, master
 from problems.recipes import Recipe
-from solvers.climbing import Held
+from solvers.climbing import picks_by_key
 from solvers.improving import improved
 from solvers.incumbent import Incumbent
 from solvers.polishing import around_the_picked, heaviest_of_each, polished
@@ -112,12 +112,8 @@ def _recipes(
     below: float,
 ) -> list[tuple] | None:
     """The keys of the recipes; None where they would not cost less."""
-    columns: dict[tuple, list[int]] = {}
-    """by the key of a recipe, which may be there with several of its servings"""
-    path_of: dict[tuple, Recipe] = {}
-    for r, path in enumerate(fleet.recipes):
-        columns.setdefault(path.key, []).append(v.pick[r])
-        path_of[path.key] = path
+    columns = picks_by_key(fleet, v)
+    path_of = {path.key: path for path in fleet.recipes}
     chosen: list[tuple] = []
     left = dict.fromkeys(columns)
     x = lp.solve()

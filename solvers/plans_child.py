@@ -54,10 +54,11 @@ class Task:
 def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator[int]) -> Iterator[Incumbent]:
     """Whatever is found on the way, good or not, until a new task comes or time is up.
 
-    A program over the LP's paths first, unless a better plan is known than such a program finds. The best plan is
-    shaken and its counts chosen anew. Then, turn by turn, the best plan that still gains is shaken, or its counts are
-    chosen anew; where the LP knows of whole boxes, most turns are dives. When no plan gains any more, the best of all
-    is scattered, and it begins again. No two turns draw the same, whatever task they belong to.
+    A program over the LP's paths first, unless a better plan is known than such a program finds. The best plan has its
+    counts chosen anew, where the LP knows of whole boxes beside what a dive decides on. Then, turn by turn, the best
+    plan that still gains is shaken, or its counts are chosen anew; with such an LP most turns are dives. When no plan
+    gains any more, the best of all is scattered, and it begins again. No two turns draw the same, whatever task they
+    belong to.
     """
     until = time.monotonic() + task.seconds
     starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())

@@ -2,7 +2,8 @@
 
 Answers of one workload at a time never buy a box that two of them would fill. With the recipes given, the LP with rows
 about whole boxes comes within half a percent of the best plan, so the counts near it, and those of the plan, are few
-enough to be put together slot by slot (solvers/slots_together.py).
+enough to be put together slot by slot (solvers/slots_together.py). Where the LP knows of others, recipes and
+commitments may change as well (solvers/climbing.py).
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from itertools import chain
 
 import numpy as np
 
-from problems.fleet import Fleet, Variables, master
+from problems.fleet import Fleet, Held, Variables, master
 from problems.recipes import Recipe, joined
-from solvers.climbing import Climb, Held
+from solvers.climbing import Climb
 from solvers.incumbent import Incumbent
 from solvers.slots_together import counts_by_slot
 from solvers.solve import SolverName, WarmLp

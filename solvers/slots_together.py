@@ -65,9 +65,11 @@ def counts_by_slot(ways: Iterable[Fleet], solver: SolverName, until: float, belo
     """
     best: SlotsTogether | None = None
     for fleet in ways:
+        if time.monotonic() >= until:
+            break
         model, v = master(fleet)
         lp = WarmLp(model)
-        if time.monotonic() >= until or lp.solve() is None or lp.objective > below:
+        if lp.solve() is None or lp.objective > below:
             continue
         together = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
         usd = together.priced(until)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from oracle.cases import case_of
 
-from problems.fleet import Fleet, master
-from solvers.climbing import WORTH_FRAC, Climb, Held
+from problems.fleet import Fleet, Held, master
+from solvers.climbing import WORTH_FRAC, Climb
 from solvers.incumbent import each_by_itself
 from solvers.result import Status
 from solvers.solve import WarmLp, solve_lp

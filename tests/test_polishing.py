@@ -16,7 +16,7 @@ from problems.pools import Api, Deployment, Pool
 from problems.recipes import Recipe
 from problems.staffing import Staffing
 from solvers.improving import improved
-from solvers.incumbent import each_by_itself, limits_are_kept
+from solvers.incumbent import Incumbent, each_by_itself, limits_are_kept
 from solvers.polishing import near_counts, polished
 from solvers.whole_boxes import Picked
 
@@ -30,29 +30,28 @@ def soon() -> float:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plans_never_get_worse_and_keep_every_rule(seed: int) -> None:
-    case = case_of(seed)
-    first = each_by_itself(case.fleet)
-    if first is None:
-        return
-    better = polished(case.fleet, first, "cbc", soon())
-    assert better.objective <= first.objective
-    assert [path.key for path in better.paths] == [path.key for path in first.paths]
-    assert limits_are_kept(case.fleet, better)
-    check_plan(case, better)
+    first = each_by_itself(case_of(seed).fleet)
+    if first is not None:
+        better = no_worse(seed, first)
+        assert [path.key for path in better.paths] == [path.key for path in first.paths]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_other_recipes_take_their_place_for_less_only(seed: int) -> None:
-    """Those of other paths, and of fleets where all is decided."""
+    fleet = case_of(seed).fleet
+    first = each_by_itself(fleet)
+    if first is not None:
+        no_worse(seed, first, heaviest_first(fleet))
+
+
+def no_worse(seed: int, plan: Incumbent, paths: tuple[Recipe, ...] = ()) -> Incumbent:
+    """The plan that a plan of a case becomes, with all that has to hold of it."""
     case = case_of(seed)
-    first = each_by_itself(case.fleet)
-    if first is None:
-        return
-    others = heaviest_first(case.fleet)
-    better = polished(case.fleet, first, "cbc", soon(), others)
-    assert better.objective <= first.objective
+    better = polished(case.fleet, plan, "cbc", soon(), paths)
+    assert better.objective <= plan.objective
     assert limits_are_kept(case.fleet, better)
     check_plan(case, better)
+    return better
 
 
 def heaviest_first(fleet: Fleet) -> tuple[Recipe, ...]:

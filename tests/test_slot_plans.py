@@ -163,9 +163,8 @@ def test_the_first_plan_of_a_slot_is_the_cheapest_at_any_prices(seed: int) -> No
                 assert (slot.room_of(plan) >= np.minimum(room, most) - 1e-9).all()
 
 
-def together(seed: int) -> SlotsTogether | None:
+def together(fleet: Fleet | None) -> SlotsTogether | None:
     """The LP over plans of slots, with all that pay."""
-    fleet = given(seed)
     if fleet is None:
         return None
     model, v = master(fleet)
@@ -191,7 +190,7 @@ def test_every_slot_has_a_plan_of_its_own_and_another_for_less_only(monkeypatch:
     monkeypatch.setattr(slot_windows, "NEAR_FRAC", -1.0)
     compared = 0
     for seed in (*SEEDS[:12], *WAITING):
-        slots = together(seed)
+        slots = together(given(seed))
         chosen = slot_choice.one_for_each_slot(slots, soon()) if slots is not None else None
         if slots is None or chosen is None:
             continue
@@ -220,12 +219,8 @@ def hours_of_a_day(seed: int) -> Fleet:
 
 
 def slots_of_a_day(seed: int) -> SlotsTogether:
-    fleet = hours_of_a_day(seed)
-    model, v = master(fleet)
-    lp = WarmLp(model)
-    assert lp.solve() is not None
-    slots = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
-    assert slots.priced(soon()) is not None
+    slots = together(hours_of_a_day(seed))
+    assert slots is not None
     return slots
 
 
