@@ -13,6 +13,9 @@ right side. For each workload let a function count boxes. If no counts of the wo
 
 then the right side may be replaced by sum_w count[w](n_w), which an LP understands. (*) is checked by adding up GPUs
 workload by workload. A workload that uses more than a function knows counts as much as the most that it knows.
+
+The boxes that each workload alone begins beyond k are such counts where k is at least one: of m workloads that begin
+more than k, all together begin at most m - 1 boxes fewer than one by one, and m k - k is no less than that.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from problems.rounding_up import PLAIN
 
 Counts = dict[str, np.ndarray]
 """by workload [GPUs]; -inf where nothing is said"""
+ALWAYS = -1
+"""the number of rows that count what each workload alone begins: they stay, whether an LP breaks them or not"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +95,12 @@ class BeyondSlots:
 def boxes_beyond(box: int, held: int, most: int) -> np.ndarray:
     """Boxes beyond those held that so many GPUs fill or begin [GPUs, up to the most]."""
     return np.maximum(0.0, -(-np.arange(most + 1) // box) - held)
+
+
+def each_alone(box: int, held: int, most: dict[str, int]) -> Counts:
+    """Boxes beyond those held that each workload alone fills or begins, up to the most GPUs that it may use."""
+    assert held > 0
+    return {w: boxes_beyond(box, held, gpus) for w, gpus in most.items()}
 
 
 def made_valid_beyond(counts: Counts, can: Counts, box: int, held: int) -> Counts:

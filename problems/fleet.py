@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.beyond_commitments import Beyond, BeyondSlots
+from problems.beyond_commitments import ALWAYS, Beyond, BeyondSlots
 from problems.model import Column, Model, Row, build_model
 from problems.pools import Pool
 from problems.recipes import Deferral, Recipe
@@ -155,6 +155,11 @@ class Fleet:
         return {key: cuts[0].by_slot(cuts, len(self.slot_hours)) for key, cuts in together.items()}
 
     @cached_property
+    def rounded_always(self) -> list[Beyond]:
+        """rows about boxes beyond commitments that stay"""
+        return [cut for (*_, number), cut in self.rounded.items() if number == ALWAYS and isinstance(cut, Beyond)]
+
+    @cached_property
     def most_instances(self) -> dict[str, int]:
         """Instances of an offer that no plan exceeds: every workload with its largest recipe there."""
         most: dict[str, int] = {}
@@ -166,6 +171,12 @@ class Fleet:
                     largest[w] = max(largest.get(w, 0), gpus)
             most[offer] = 2 * -(-sum(largest.values()) // self.offers[offer].box) + 1
         return most
+
+    def decided_commitments(self, g: str) -> tuple[int, int | None]:
+        """The fewest commitments to an offer that are decided, of all terms together, and the most if that is."""
+        ranges = [self.held.get((g, term), (0, None)) for term in self.offers[g].reserved_usd_per_h]
+        most = [many for _, many in ranges if many is not None]
+        return sum(few for few, _ in ranges), sum(most) if len(most) == len(ranges) else None
 
     def with_whole_boxes(
         self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded | Beyond]
@@ -408,8 +419,9 @@ def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:
                 row[column] = row.get(column, 0.0) - float(each[i])
         for t, row in terms.items():
             cut = fleet.rounded[kind, g, t, number]
-            if row:
-                yield Row(("rounded", kind, g, t, number), _counted(fleet, v, cut) + list(row.items()), ">=", cut.rhs)
+            counted = _counted(fleet, v, cut)
+            if row or (counted and number == ALWAYS):
+                yield Row(("rounded", kind, g, t, number), counted + list(row.items()), ">=", cut.rhs)
 
 
 def _counted(fleet: Fleet, v: Variables, cut: Rounded | Beyond) -> list[tuple[int, float]]:

@@ -1,4 +1,5 @@
-"""Which rows about boxes beyond commitments an LP solution breaks (problems/beyond_commitments.py).
+"""Rows about boxes beyond commitments: those that an LP solution breaks, and those that prices need anyway
+(problems/beyond_commitments.py).
 
 In one offer and slot an LP solution says how often each workload uses how many GPUs. A mixture of whole plans with the
 same shares buys at least so many boxes beyond the commitments.
@@ -8,8 +9,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from problems.beyond_commitments import Counts, boxes_beyond, made_valid_beyond
+from problems.beyond_commitments import ALWAYS, Beyond, Counts, boxes_beyond, each_alone, made_valid_beyond
+from problems.fleet import Fleet
 from solvers.mixtures import SURE, Shares, cheapest_mixture
+
+MOST_HELD = 16
+"""commitments up to which it is asked what is bought beyond them: of many boxes few more or less are bought anyway"""
+
+
+def always_beyond(fleet: Fleet) -> dict[tuple[str, str, int, int], Beyond]:
+    """Rows for all offers with commitments that are decided: beyond them, each workload alone buys boxes by the hour.
+
+    An LP seldom breaks them. But where commitments stand idle GPUs have no price, and without these rows any number of
+    GPUs would have none.
+    """
+    rows: dict[tuple[str, str, int, int], Beyond] = {}
+    for g in sorted(fleet.recipes_on):
+        fewest, most = fleet.decided_commitments(g)
+        held = fewest if most is None else most
+        if not 0 < held <= MOST_HELD:
+            continue
+        box, gpus = fleet.offers[g].box, _most_gpus(fleet, g)
+        counts = each_alone(box, held, {w: max(2 * n, box * (held + 2)) for w, n in gpus.items()})
+        for kind in ("in-use", "firm") if fleet.offers[g].spot_usd_per_h is not None else ("in-use",):
+            for t in range(len(fleet.slot_hours)):
+                rows[kind, g, t, ALWAYS] = Beyond(kind, g, t, counts, held, by_hour=most is not None)
+    return rows
+
+
+def _most_gpus(fleet: Fleet, g: str) -> dict[str, int]:
+    """The most that a workload uses of an offer, those of mixes that are not written down apart."""
+    most: dict[str, int] = {}
+    for r in fleet.recipes_on[g]:
+        recipe = fleet.recipes[r]
+        most[recipe.workloads[0]] = max(most.get(recipe.workloads[0], 0), int(recipe.gpus_on(g).max(initial=0)))
+    return most
 
 
 def counts_beyond(shares: Shares, can: Shares, box: int, held: int, enough: float = -np.inf) -> Counts:

@@ -11,7 +11,7 @@ from itertools import count
 
 import numpy as np
 
-from problems.beyond_commitments import Beyond
+from problems.beyond_commitments import ALWAYS, Beyond
 from problems.fleet import Fleet, Variables
 from problems.rounding_up import BOTH, Rounded
 from solvers.whole_boxes import Picked, Quiet, parts_of_boxes
@@ -44,7 +44,7 @@ class BoxRows:
     def without_idle(self, fleet: Fleet, pays: Callable[[tuple], bool]) -> Fleet:
         """The fleet without rows that some LPs in a row did without."""
         own = {row: ("own-boxes", *row) for row in fleet.own_boxes}
-        rounded = {row: ("rounded", *row) for row in fleet.rounded}
+        rounded = {row: ("rounded", *row) for row in fleet.rounded if row[3] != ALWAYS}
         self.idle = {key: 0 if pays(key) else self.idle.get(key, 0) + 1 for key in (*own.values(), *rounded.values())}
         gone = {key for key, n in self.idle.items() if n >= IDLE_ROUNDS}
         self.forgotten += [fleet.rounded[row] for row, key in rounded.items() if key in gone]
@@ -52,7 +52,7 @@ class BoxRows:
         return replace(
             fleet,
             own_boxes=frozenset(row for row, key in own.items() if key not in gone),
-            rounded={row: fleet.rounded[row] for row, key in rounded.items() if key not in gone},
+            rounded={row: cut for row, cut in fleet.rounded.items() if rounded.get(row) not in gone},
         )
 
     def with_forgotten(self, fleet: Fleet) -> Fleet:

@@ -87,7 +87,7 @@ def both_sides(branch: ColumnGeneration, best: float = np.inf) -> list[ColumnGen
     if commitment is not None:
         key, boxes = commitment
         fewest, most = fleet.held.get(key, (0, None))
-        ways: list[tuple[int, int | None]] = [(fewest, int(boxes)), (int(boxes) + 1, most)]
+        ways: list[tuple[int, int | None]] = [(fewest, boxes), (boxes + 1, most)]
         return [branch.branched(replace(fleet, held=fleet.held | {key: way}), best) for way in ways]
     pool = _pool(branch)
     if pool is not None:
@@ -118,18 +118,33 @@ def _pool(branch: ColumnGeneration) -> str | None:
     return max(undecided, key=lambda k: (undecided[k], k), default=None)
 
 
-def _commitment(branch: ColumnGeneration) -> tuple[tuple[str, str], float] | None:
-    """The commitments that are furthest from a whole number, by what they cost."""
-    offers = branch.fleet.offers
-    undecided = {}
+def _commitment(branch: ColumnGeneration) -> tuple[tuple[str, str], int] | None:
+    """The commitments that are furthest from decided, by what they cost, and how many there are at most on one side.
+
+    They are parts of boxes in the LP, or whole but mixed: plans that need fewer make up for those that need more.
+    """
+    fleet = branch.fleet
+    usd: dict[tuple[str, str], float] = {}
     for (g, term), boxes in branch.reserved.items():
         part = boxes % 1
         if min(part, 1 - part) > UNDECIDED:
-            undecided[g, term] = min(part, 1 - part) * offers[g].reserved_usd_per_h[term]
-    if not undecided:
+            usd[g, term] = min(part, 1 - part) * fleet.offers[g].reserved_usd_per_h[term]
+    for g in sorted({g for g, _ in branch.reserved} - {g for g, _ in usd}):
+        open_ones = [key for key in branch.reserved if key[0] == g and _is_open(branch, key)]
+        by_hour = fleet.offers[g].on_demand_usd_per_h or fleet.offers[g].spot_usd_per_h
+        short = branch.short_if_decided(g) if open_ones and by_hour else 0.0
+        if short > UNDECIDED and by_hour:
+            usd[open_ones[0]] = short * by_hour
+    if not usd:
         return None
-    key = max(undecided, key=lambda k: (undecided[k], k))
-    return key, branch.reserved[key]
+    key = max(usd, key=lambda k: (usd[k], k))
+    return key, int(branch.reserved[key] + UNDECIDED)
+
+
+def _is_open(branch: ColumnGeneration, key: tuple[str, str]) -> bool:
+    """Whether there could be fewer commitments than the LP has, and more: whoever has the least or most is decided."""
+    boxes = round(branch.reserved[key])
+    return boxes > 0 and boxes not in branch.fleet.held.get(key, (0, None))
 
 
 def undecided(branch: ColumnGeneration) -> bool:

@@ -18,10 +18,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.fleet import Fleet, Variables, master
+from problems.beyond_commitments import ALWAYS
+from problems.fleet import HOURS_PER_MONTH, Fleet, Variables, master
 from problems.model import Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes import Recipe
+from solvers.beyond_commitments import always_beyond
 from solvers.box_rows import ABOUT_BOXES, NO_PRICE_USD, BoxRows
 from solvers.counts_left_out import CountsLeftOut
 from solvers.mixing import Mixes
@@ -32,7 +34,7 @@ from solvers.solve import solve_lp, solve_lp_centrally
 from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
 from solvers.what_matters import possible_within
-from solvers.whole_boxes import Picked, picked_of
+from solvers.whole_boxes import Picked, picked_of, short_if_decided
 
 MAX_ROUNDS = 100
 NOTHING_UNSERVED = 1e-7
@@ -61,6 +63,10 @@ LONGER = 1.6
 """than the last ones, that the next round and bound may take"""
 BEHIND_FRAC, BEHIND_OF_ROWS = 5e-3, 0.5
 """of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
+TOO_LOW = 0.5
+"""of the way from the best bound to the LP, by which prices may prove less before those of that bound come back"""
+OF_OFFERS = {"in-use": 1, "firm": 1, "started": 2, "instance-quota": 1, "own-boxes": 3, "rounded": 2}
+"""rows about one offer, and where their keys say which"""
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
@@ -119,6 +125,8 @@ class ColumnGeneration:
         """commitments in the last LP"""
         self.picked: list[Picked] = []
         """the paths of the last LP, and how much it picked of their servings"""
+        self.solution: tuple[Variables, np.ndarray] | None = None
+        """its columns, and their values"""
         self.lp_usd, self.rests, self.stood = np.inf, 0, 0
         """the last LP, and LPs in a row that hardly moved, and that did not move at all for all rows about boxes"""
         self.behind = False
@@ -143,13 +151,18 @@ class ColumnGeneration:
         """what the best prices prove of plans without mixes that are not written down"""
         self.priced: tuple[Priced, ...] = ()
         self.paid: dict[str, float] = {}
+        self.paid_for_written: dict[str, float] = {}
+        """what could be paid if there were no mixes but those written down"""
         self.least_left = -np.inf if self.mixes.pools else np.inf
         self.list_duals: Duals = {}
         for family, by_offer in (("in-use", self.listed.gpu_usd), ("firm", self.listed.firm_usd)):
             for g, prices in by_offer.items():
                 self.list_duals |= {(family, g, t): float(p) for t, p in enumerate(prices)}
         self.anchor = dict(self.list_duals)
-        """the duals of the best bound so far"""
+        """the duals of the best bound so far, as far as recipes are concerned that are priced in every round"""
+        self.proved: Duals = {}
+        self.proved_usd = -np.inf
+        """of a branch, the duals of the best bound on all its plans, and that bound"""
 
     def _for_those_without(self, fleet: Fleet) -> list[Recipe]:
         """Mixes for workloads that no deployment can serve by itself."""
@@ -187,28 +200,37 @@ class ColumnGeneration:
         kept = possible_within(self, usd) if len(self.priced) == len(self.fleet.recipes) else self.fleet.recipes
         recipes = tuple(r for r in kept if fleet.allows(r))
         known = {recipe.key: recipe for recipe in recipes}
-        narrowed = (path.within(known[path.key]) for path in self.paths.held if path.key in known)
-        paths = tuple(path for path in narrowed if len(path.slot_starts) == len(fleet.slot_hours))
+        narrowed = {path: path.within(known[path.key]) for path in self.paths.held if path.key in known}
+        held = {path: own for path, own in narrowed.items() if len(own.slot_starts) == len(fleet.slot_hours)}
         fleet = replace(
             fleet,
             recipes=recipes,
             own_boxes=frozenset(row for row in fleet.own_boxes if self._pays(("own-boxes", *row))),
-            rounded={row: cut for row, cut in fleet.rounded.items() if self._pays(("rounded", *row))},
+            rounded={r: cut for r, cut in fleet.rounded.items() if r[3] != ALWAYS and self._pays(("rounded", *r))},
         )
-        branch = ColumnGeneration(fleet, lambda n, bound: None, paths)
+        fleet = fleet.with_whole_boxes((), always_beyond(fleet))
+        branch = ColumnGeneration(fleet, lambda n, bound: None, tuple(held.values()))
+        branch.paths.doubt(held[path] for path in held if self.paths.is_idle(path))
         branch.mixes.go_on_from(self.mixes)
         branch.waiting = self.waiting
         branch.sharpening, branch.plain_usd = True, self.plain_usd
         of_boxes = {("own-boxes", *row) for row in fleet.own_boxes} | {("rounded", *row) for row in fleet.rounded}
-        branch.anchor = {k: d for k, d in self.anchor.items() if k[0] not in ABOUT_BOXES or k in of_boxes}
+        proved = self.proved if self.proved_usd > self.bound_at_prices else self.anchor
+        branch.anchor = {k: d for k, d in proved.items() if k[0] not in ABOUT_BOXES or k in of_boxes}
+        branch.proved, branch.proved_usd = branch.anchor, max(self.proved_usd, self.bound_at_prices)
         near = {recipe.key for recipe in self.fleet.recipes if id(recipe) in self.closely}
         branch.closely |= {id(recipe) for recipe in recipes if recipe.key in near}
         branch.settling_s, branch.round_s = self.settling_s, self.round_s
         return branch
 
+    def short_if_decided(self, g: str) -> float:
+        """Boxes, in the mean of all hours, that the LP lacks if commitments to an offer were decided as it has them."""
+        assert self.solution is not None
+        return short_if_decided(self.fleet, self.picked, g, *self.solution) / HOURS_PER_MONTH
+
     def _pays(self, row: tuple) -> bool:
         """Whether a row about whole boxes has a price in the last LP, or in the best prices."""
-        return max(self.duals.get(row, 0.0), self.anchor.get(row, 0.0)) > NO_PRICE_USD
+        return max(duals.get(row, 0.0) for duals in (self.duals, self.anchor, self.proved)) > NO_PRICE_USD
 
     @property
     def next_s(self) -> float:
@@ -287,7 +309,7 @@ class ColumnGeneration:
             if lp.status is not Status.OPTIMAL or lp.x is None or lp.objective is None:
                 raise RuntimeError(f"the master LP ended as {lp.status}; please report this case")
             picked = self.picked = [picked_of(v, lp.x, r, path) for r, path in enumerate(self.paths.held)]
-            self._settled = None
+            self._settled, self.solution = None, (v, lp.x)
             moved = abs(lp.objective - self.lp_usd) > AT_REST_FRAC * abs(lp.objective)
             self.rests = 0 if moved or self.behind or not self.fleet.rounded else self.rests + 1
             stands = abs(lp.objective - self.lp_usd) <= STANDS_FRAC * abs(lp.objective)
@@ -369,22 +391,56 @@ class ColumnGeneration:
     def _all_that_pays(self, model: Model, tolerance: float) -> tuple[list[Recipe], list[Recipe]]:
         """What has more counts of replicas now, and whatever else costs less than the best prices pay; a bound on all
         plans comes of it either way.
+
+        Prices that look good among the recipes at hand may be far too low for others. Then those come back that proved
+        more, and the next ones are looked for around these.
         """
         started, before = time.monotonic(), self.paid
+        self.anchor, changed = self._of_model(self.anchor, model)
+        if changed:
+            self._price_again()
+        finer, found = self._found_at_anchor(model)
+        less = sum(before.values()) - sum(self.paid_for_written.values())
+        too_low = self.bound_at_prices < self.proved_usd - TOO_LOW * max(0.0, self.lp_usd - self.proved_usd)
+        if too_low:
+            self.anchor, _ = self._of_model(self.proved, model)
+            self._price_again()
+            more = self._found_at_anchor(model)
+            finer, found = finer + more[0], found + more[1]
+        if self.proved and (too_low or self.bound_at_prices >= self.proved_usd):
+            self.proved, self.proved_usd = self.anchor, self.bound_at_prices
+        self.model = model
+        self.settling_s = time.monotonic() - started
+        return finer, found if less > tolerance else []
+
+    def _of_model(self, duals: Duals, model: Model) -> tuple[Duals, bool]:
+        """The same with list prices for offers that a model says nothing of any more, and whether there are such.
+
+        A bound counts what purchases add. Those of an offer that has left the LP would be forgotten.
+        """
+        sold = {key[1] for key in model.row_keys if key[0] == "in-use"}
+        left = {k: d for k, d in duals.items() if k[0] not in OF_OFFERS or k[OF_OFFERS[k[0]]] in sold}
+        left = self._with_list_duals(left)
+        return left, any(left.get(k, 0.0) != d for k, d in duals.items())
+
+    def _price_again(self) -> None:
+        """Price recipes at the anchor, where it has changed."""
+        self.priced = self._price(self.anchor, self.fleet.recipes)
+        self.paid = most_to_pay(self.fleet, self.priced)
+
+    def _found_at_anchor(self, model: Model) -> tuple[list[Recipe], list[Recipe]]:
+        """The same at the best prices as they are."""
         overlooked, finer = self._price_all()
         self.looked_in = self.rounds
         share = MIXES_OF_A_ROUND // max(1, len(self.mixes.pools))
         left, new = self._find_mixes(0.0, min(max(share, FEWEST_OF_A_POOL), MOST_OF_A_POOL))
-        of_written = most_to_pay(self.fleet, self.priced)
-        self.bound_of_written = dual_bound_of(model, self.anchor, of_written)
+        self.paid_for_written = most_to_pay(self.fleet, self.priced)
+        self.bound_of_written = dual_bound_of(model, self.anchor, self.paid_for_written)
         self.paid = most_to_pay(self.fleet, self.priced, left)
         self.bound_at_prices = dual_bound_of(model, self.anchor, self.paid)
         self.bound = max(self.bound, self.bound_at_prices)
-        self.model = model
         self.tangents.append(tangent_of(model, self.anchor, self.bound_at_prices))
-        found = overlooked + new if sum(before.values()) - sum(of_written.values()) > tolerance else []
-        self.settling_s = time.monotonic() - started
-        return finer, found
+        return finer, overlooked + new
 
     def tangent_at(self, duals: Duals) -> Tangent:
         """What other duals of the last model prove: everything is priced at them, also mixes not written down."""

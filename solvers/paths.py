@@ -89,6 +89,14 @@ class Paths:
         held = {self._name(path) for path in self.held}
         self.idle = {name: n for name, n in self.idle.items() if name in held}
 
+    def is_idle(self, path: Recipe) -> bool:
+        """Whether the last LP did without a path."""
+        return self.idle.get(self._name(path), 0) > 0
+
+    def doubt(self, paths: Iterable[Recipe]) -> None:
+        """Leave paths out if the next LP does without them."""
+        self.idle |= {self._name(path): IDLE_ROUNDS - 1 for path in paths}
+
     def _name(self, path: Recipe) -> Hashable:
         return path.key if self._is_open(path) else id(path)
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from problems.beyond_commitments import ALWAYS
 from problems.fleet import Fleet, Variables
 from problems.model import Column, Model, Row, build_model
 from problems.pricing import Priced, Prices
@@ -68,6 +69,38 @@ def lifted(fleet: Fleet, model: Model, v: Variables, duals: Duals) -> Duals:
             raised["in-use", g, t] = raised.get(("in-use", g, t), 0.0) + whole
             if ("firm", g, t) in raised:
                 raised["firm", g, t] += room[t] - whole
+    return _lifted_beyond(fleet, model, v, raised)
+
+
+def _lifted_beyond(fleet: Fleet, model: Model, v: Variables, duals: Duals) -> Duals:
+    """The same with prices for boxes beyond commitments that are decided, as far as purchases by the hour allow.
+
+    Where no more are decided than so many, what is committed to does not pay them; else all slots together may not cost
+    more than another commitment.
+    """
+    decided = sorted({(cut.offer, cut.by_hour) for cut in fleet.rounded_always})
+    decided = [(g, by_hour) for g, by_hour in decided if ("rounded", "in-use", g, 0, ALWAYS) in duals]
+    if not decided:
+        return duals
+    reduced = np.maximum(model.cost - model.priced(np.array([duals.get(key, 0.0) for key in model.row_keys])), 0.0)
+    raised = dict(duals)
+    for g, by_hour in decided:
+        by_slot = [
+            [reduced[of[g, t]] for of in (v.on_demand, v.spot) if (g, t) in of] for t in range(len(fleet.weight))
+        ]
+        if not all(by_slot):
+            continue
+        whole = np.array([min(usd) for usd in by_slot])
+        firm = np.array([usd[0] for usd in by_slot]) - whole if (g, 0) in v.on_demand else 0.0 * whole
+        if not by_hour:
+            together = max(float((whole + firm).sum()), 1e-300)
+            least = min(reduced[c] for c in v.held(fleet, g))
+            whole, firm = (part * min(1.0, least / together) for part in (whole, firm))
+        for kind, usd in (("in-use", whole), ("firm", firm)):
+            for t, price in enumerate(usd.tolist()):
+                key = ("rounded", kind, g, t, ALWAYS)
+                if key in raised:
+                    raised[key] += price
     return raised
 
 

@@ -76,6 +76,8 @@ TO_END_S = 0.2
 """that are left to take what it found last"""
 BOX_FRAC = 0.1
 """of the cost, from which on a box more or less matters so much that commitments are decided first"""
+BRANCH_SERVINGS = MOST_SERVINGS // 2
+"""servings that the program of a branch has at most: dividing it proves more than a larger one"""
 BRANCH_PROGRAM_FRAC = 0.1
 """share of the time left that the program of a branch may take"""
 LOOK_FROM_ROUND = 2
@@ -395,11 +397,15 @@ class Search:
         nodes: int,
         on_progress: Callable[[float | None, float], None],
         limit_s: float | None,
+        may_miss: int | None = None,
     ) -> _Program:
-        """The program, to a rough gap where servings were left out and it will be solved again; plans are offered."""
+        """The program, to a rough gap where servings were left out and it will be solved again; plans are offered.
+
+        It is not solved where more servings are left out than it may miss.
+        """
         solution, options = self.solution, self.options
         kept, left_out, smallest_left_out = still_possible(generated, solution.objective)
-        if left_out > self.hopeless:
+        if left_out > (self.hopeless if may_miss is None else may_miss):
             return _Program(generated.bound, left_out)
         narrowed = replace(generated.fleet, recipes=kept)
         model, v = master(narrowed)
@@ -433,7 +439,7 @@ class Search:
         branches = Branches()
         branches.add(root, root.bound)
         most = MOST_BRANCHES if self.deadline == np.inf else np.inf
-        while branches.divided < most and not self._late():
+        while branches.divided < most and not self._late(root.next_s):
             self._tell(f"branching, {2 * branches.divided} branches")
             if not branches.go_on(self._bound_of_branch, self._target(), solution.objective):
                 break
@@ -470,12 +476,12 @@ class Search:
         first = heaviest_paths(branch) if generated.feasible else None
         self._offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
         self._look_again(branch, LOOK_INTO_BRANCH_S)
-        if count_possible(branch, self.solution, MOST_SERVINGS) > MOST_SERVINGS:
+        if count_possible(branch, self.solution, BRANCH_SERVINGS) > BRANCH_SERVINGS:
             return generated.bound, True
         generated = branch.with_mixes_within(self.solution.objective)
         nodes, left_s = self.options.node_limit // 10, self._left_s()
         limit_s = None if left_s is None else BRANCH_PROGRAM_FRAC * left_s
-        program = self._solved(generated, 0.0, nodes, lambda best, bound: self._tell("solving"), limit_s)
+        program = self._solved(generated, 0.0, nodes, lambda best, bound: self._tell("solving"), limit_s, may_miss=0)
         return program.bound, True
 
 

@@ -10,24 +10,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.beyond_commitments import Beyond
+from problems.beyond_commitments import Beyond, Counts
 from problems.fleet import Fleet, Variables, boxes_of
 from problems.recipes import Recipe
 from problems.rounding_up import BOTH, Rounded
-from solvers.beyond_commitments import counts_beyond, surely_enough
+from solvers.beyond_commitments import MOST_HELD, counts_beyond, surely_enough
 from solvers.rounding_up import parts_begun
 
 SHORT_OF_A_BOX = 0.01
 """boxes by which the LP must be short before a row is added"""
 ROWS_OF_A_SLOT = 8
 """inequalities that are said of one offer in one slot at most"""
-MOST_HELD, MOST_GPUS = 16, 3_000
-"""commitments, and GPUs that all workloads of an offer and slot may use together, up to which it is asked what is
-bought beyond those: of many boxes few more or less are bought anyway"""
+MOST_GPUS = 3_000
+"""of all workloads together in an offer and slot, up to which it is asked what is bought beyond commitments"""
 QUIET_ROUNDS = 3
 """that a slot is passed over after nothing was found there"""
 Own = tuple[str, str, str, int]
 Key = tuple[str, str, int, int]
+Where = tuple[str, int]
+"""in-use or firm, and the slot"""
 Quiet = dict[tuple[str, str, int], int]
 """(kind of row, offer, slot) -> calls that pass it over"""
 
@@ -124,18 +125,49 @@ def _beyond_commitments(
     """The row of each slot, about boxes beyond commitments that are decided, that the LP breaks most."""
     reserved = sum(float(x[c]) for c in v.held(fleet, g))
     decided = _decided_commitments(fleet, g, reserved)
-    if decided is None or decided[0] > MOST_HELD:
+    if decided is None:
         return {}
     beyond, by_hour = decided
-    box, slots = fleet.offers[g].box, len(fleet.slot_hours)
+    numbers = {
+        (kind, t): next((n for n in range(ROWS_OF_A_SLOT) if (kind, g, t, n) not in fleet.rounded), None)
+        for kind in ("in-use", "firm")
+        for t in range(len(fleet.slot_hours))
+    }
+    asked = {(kind, t) for (kind, t), n in numbers.items() if n is not None and not quiet.get((kind, g, t))}
     found: dict[Key, Beyond] = {}
+    for (kind, t), (parts, short) in _short_beyond(fleet, on, g, v, x, beyond, by_hour, asked).items():
+        number = numbers[kind, t]
+        if short > SHORT_OF_A_BOX and number is not None:
+            found[kind, g, t, number] = Beyond(kind, g, t, parts, beyond, by_hour)
+        else:
+            quiet[kind, g, t] = QUIET_ROUNDS
+    return found
+
+
+def short_if_decided(fleet: Fleet, picked: list[Picked], g: str, v: Variables, x: np.ndarray) -> float:
+    """Box-hours a month that an LP solution lacks if an offer's commitments, whole in it, were decided so."""
+    on = [p for p in picked if p.weight > 1e-9 and g in p.path.offers]
+    held = round(sum(float(x[c]) for c in v.held(fleet, g)))
+    everywhere = {(kind, t) for kind in ("in-use", "firm") for t in range(len(fleet.slot_hours))}
+    found = _short_beyond(fleet, on, g, v, x, held, True, everywhere)
+    return sum(float(fleet.weight[t]) * short for (_, t), (_, short) in found.items() if short > SHORT_OF_A_BOX)
+
+
+def _short_beyond(
+    fleet: Fleet, on: list[Picked], g: str, v: Variables, x: np.ndarray, beyond: int, by_hour: bool, asked: set[Where]
+) -> dict[Where, tuple[Counts, float]]:
+    """Boxes beyond so many commitments that any mixture of whole plans has more than the LP, and what says so."""
+    if beyond > MOST_HELD:
+        return {}
+    box, slots = fleet.offers[g].box, len(fleet.slot_hours)
+    reserved = sum(float(x[c]) for c in v.held(fleet, g))
+    found: dict[Where, tuple[Counts, float]] = {}
     for kind, of in (("in-use", v.bought), ("firm", v.firm)):
         shares = _shares_of_counts(on, g, kind, slots, box * (beyond + 2))
         steps = {w: _replica_step(fleet, w, g) for w in shares}
         for t in range(slots):
-            number = next((n for n in range(ROWS_OF_A_SLOT) if (kind, g, t, n) not in fleet.rounded), None)
             some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
-            if number is None or not some or quiet.get((kind, g, t)):
+            if not some or (kind, t) not in asked:
                 continue
             has = sum(float(x[c]) for c in of(fleet, g, t)) - (reserved if by_hour else beyond)
             gpus = sum(map(len, some.values()))
@@ -143,23 +175,17 @@ def _beyond_commitments(
                 continue
             can = {w: np.arange(len(share)) % steps[w] == 0 for w, share in some.items()}
             parts = counts_beyond(some, can, box, beyond, has + SHORT_OF_A_BOX)
-            if sum(float(share @ parts[w]) for w, share in some.items() if parts) > has + SHORT_OF_A_BOX:
-                found[kind, g, t, number] = Beyond(kind, g, t, parts, beyond, by_hour)
-            else:
-                quiet[kind, g, t] = QUIET_ROUNDS
+            needed = sum(float(share @ parts[w]) for w, share in some.items() if parts)
+            found[kind, t] = parts, needed - has
     return found
 
 
 def _decided_commitments(fleet: Fleet, g: str, held: float) -> tuple[int, bool] | None:
-    """The number of commitments, where it is decided that there are no more, or no fewer, than in the LP."""
-    ranges = [fleet.held.get((g, term), (0, None)) for term in fleet.offers[g].reserved_usd_per_h]
-    fewest = sum(few for few, _ in ranges)
-    most = sum(many for _, many in ranges if many is not None) if all(many is not None for _, many in ranges) else None
-    if most and held > most - SHORT_OF_A_BOX:
+    """The number of commitments that is decided to be the most, or the fewest: whichever is nearer to the LP."""
+    fewest, most = fleet.decided_commitments(g)
+    if most and (not fewest or 2 * held >= fewest + most):
         return most, True
-    if fewest and held < fewest + SHORT_OF_A_BOX:
-        return fewest, False
-    return None
+    return (fewest, False) if fewest else None
 
 
 def _shares_of_counts(on: list[Picked], g: str, kind: str, slots: int, most: int) -> dict[str, np.ndarray]:

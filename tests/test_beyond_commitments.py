@@ -12,10 +12,11 @@ from oracle.cases import case_of
 from test_rounding_up import least_short, random_shares
 from test_whole_boxes import picked
 
-from problems.beyond_commitments import Beyond, Counts, boxes_beyond, made_valid_beyond
+from problems.beyond_commitments import ALWAYS, Beyond, Counts, boxes_beyond, each_alone, made_valid_beyond
 from problems.fleet import Fleet, Offer, master
 from problems.recipes import Recipe, Use
-from solvers.beyond_commitments import counts_beyond, surely_enough
+from solvers.beyond_commitments import always_beyond, counts_beyond, surely_enough
+from solvers.paying import dual_bound_of, lifted
 from solvers.solve import solve_lp, solve_mip
 from solvers.whole_boxes import parts_of_boxes
 
@@ -37,7 +38,22 @@ def test_every_whole_plan_keeps_it(seed: int) -> None:
     """With at most so many commitments, by what is bought by the hour; with at least so many, by all that is bought."""
     rng = np.random.default_rng(seed)
     box, held = int(rng.choice([2, 3, 4])), int(rng.integers(1, 3))
-    counts = random_counts(rng, box, held)
+    keeps_it(random_counts(rng, box, held), box, held)
+
+
+@pytest.mark.parametrize("held", [1, 2, 3])
+@pytest.mark.parametrize("box", [1, 2, 3, 4])
+def test_what_each_alone_begins_beyond_commitments_adds_up(box: int, held: int) -> None:
+    keeps_it(each_alone(box, held, dict.fromkeys("abc", box * (held + 1) + 1)), box, held)
+
+
+def test_without_commitments_it_would_not() -> None:
+    """Two workloads that begin a box each may share one."""
+    with pytest.raises(AssertionError):
+        each_alone(2, 0, {"a": 1, "b": 1})
+
+
+def keeps_it(counts: Counts, box: int, held: int) -> None:
     by_hour = Beyond("in-use", "g", 0, counts, held, by_hour=True)
     at_least = replace(by_hour, by_hour=False)
     more = 3  # than a function knows
@@ -134,10 +150,38 @@ def test_rows_leave_the_optimum_where_it_is(seed: int) -> None:
         best = solve_mip(master(decided)[0])
         if best.objective is None:
             continue
-        sharp = decided
+        sharp = decided.with_whole_boxes((), always_beyond(decided))
         for _ in range(5):
             model, v = master(sharp)
             lp = solve_lp(model)
             assert lp.x is not None
             sharp = sharp.with_whole_boxes(*parts_of_boxes(sharp, picked(sharp, v, lp.x), v, lp.x))
         assert solve_mip(master(sharp)[0]).objective == pytest.approx(best.objective, rel=1e-6)
+
+
+def test_rows_that_stay_are_there_for_decided_commitments_only() -> None:
+    assert not always_beyond(replace(three_boxes_or_one((0, None)), held={}))
+    assert not always_beyond(three_boxes_or_one((0, 0)))
+    for held, by_hour, number in (((2, None), False, 2), ((1, 3), True, 3), ((2, 2), True, 2)):
+        rows = always_beyond(three_boxes_or_one(held))
+        assert {key[3] for key in rows} == {ALWAYS}
+        assert {(row.by_hour, row.held) for row in rows.values()} == {(by_hour, number)}
+
+
+@pytest.mark.parametrize("held", [(2, None), (0, 2), (2, 2)])
+def test_beyond_commitments_no_gpu_is_free(held: tuple[int, int | None]) -> None:
+    """The LP uses fewer boxes than are held, so a GPU has no price; those beyond have one, and no bound falls."""
+    fleet = three_boxes_or_one(held)
+    fleet = replace(fleet, recipes=fleet.recipes[1:])
+    fleet = fleet.with_whole_boxes((), always_beyond(fleet))
+    model, v = master(fleet)
+    lp = solve_lp(model)
+    assert lp.row_duals is not None
+    duals = dict(zip(model.row_keys, lp.row_duals.tolist(), strict=True))
+    if held[0]:
+        assert duals["in-use", "big", 0] == pytest.approx(0.0)
+    paid = {"a": duals["served", "a"]}
+    raised = lifted(fleet, model, v, duals)
+    beyond = raised["rounded", "in-use", "big", 0, ALWAYS] + raised["in-use", "big", 0] * fleet.offers["big"].box
+    assert beyond > 0
+    assert dual_bound_of(model, raised, paid) >= dual_bound_of(model, duals, paid) - 1e-6

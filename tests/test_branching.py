@@ -6,22 +6,25 @@ import math
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 from oracle.cases import lever_case, truth_of
 
 from problems.fleet import Fleet, master
 from solvers import search
 from solvers.branching import Branches, both_sides
-from solvers.column_generation import ColumnGeneration
+from solvers.column_generation import OF_OFFERS, ColumnGeneration
 from solvers.fleet_solution import FleetSolution, Options
 from solvers.fleet_solver import solve_fleet
 from solvers.solve import solve_lp
 from solvers.what_matters import without_what_limits_forbid
 
 COMMITMENTS = [5, 8, 10, 22, 36, 43, 44, 46, 61, 67, 71, 83, 92, 97, 104, 107, 110, 118, 121, 126, 158, 165]
-POOLS = [29, 37, 119, 140, 148, 164]
-USES = [33, 55, 96, 113, 156, 157, 167]
-SEEDS = [*COMMITMENTS, *POOLS, *USES]
+MIXED = [38, 78, 119, 148, 157, 164]
+"""commitments are whole in the LP, but it mixes plans that need more of them and fewer"""
+POOLS = [29, 37, 140]
+USES = [33, 55, 96, 113, 156, 167]
+SEEDS = [*COMMITMENTS, *MIXED, *POOLS, *USES]
 """cases whose LP leaves such things undecided"""
 NOTHING_TO_LEAVE_OUT = {46, 107, 148, 158, 165}
 """cases where every serving could be in a plan as cheap as the best, as far as prices say"""
@@ -44,13 +47,31 @@ def sides_of(seed: int) -> list[ColumnGeneration]:
 
 
 def test_commitments_are_decided_before_pools_and_pools_before_uses() -> None:
-    kinds = ((COMMITMENTS, (True, False, False)), (POOLS, (False, True, False)), (USES, (False, False, True)))
+    commitments = [*COMMITMENTS, *MIXED]
+    kinds = ((commitments, (True, False, False)), (POOLS, (False, True, False)), (USES, (False, False, True)))
     for seeds, decided in kinds:
         for seed in seeds:
             sides = [side.fleet for side in sides_of(seed)]
             assert len(sides) == 2
             pools = len(root(seed).fleet.pools)
             assert {(bool(f.held), len(f.pools) < pools, bool(f.uses)) for f in sides} == {decided}
+
+
+def test_commitments_that_are_whole_but_mixed_are_decided_too() -> None:
+    """The LP breaks neither side, but costs more on one of them, or on both."""
+    on_both = 0
+    for seed in MIXED:
+        assert all(min(boxes % 1, 1 - boxes % 1) < 0.02 for boxes in root(seed).reserved.values())
+        sides = sides_of(seed)
+        [key] = {key for side in sides for key in side.fleet.held}
+        (_, most), (fewest, _) = (side.fleet.held[key] for side in sides)
+        assert most == round(root(seed).reserved[key]) == fewest - 1
+        for side in sides:
+            side.run(1e-6)
+        more = [side.feasible is False or side.lp_usd > root(seed).lp_usd * (1 + 1e-6) for side in sides]
+        assert any(more)
+        on_both += all(more)
+    assert on_both
 
 
 def test_a_pool_serves_its_workloads_or_others_do() -> None:
@@ -137,3 +158,35 @@ def test_rows_that_were_left_out_hold_for_every_plan() -> None:
         assert lp.objective is not None
         assert lp.objective <= truth_of(seed).objective * (1 + 1e-6)
     assert forgotten
+
+
+@pytest.mark.parametrize("seed", SEEDS[::4])
+def test_prices_that_prove_far_less_give_way_to_those_that_proved_most(seed: int) -> None:
+    """As happens where prices are good for the recipes at hand, and far too low for others."""
+    for branch in both_sides(settled(lever_case(seed).case.fleet)):
+        branch.run(1e-6)
+        proved, model = branch.proved_usd, branch.model
+        if model is None or branch.feasible is not True:
+            continue
+        assert branch.bound == pytest.approx(proved, rel=1e-9)
+        branch.anchor = dict.fromkeys(branch.anchor, 0.0)
+        branch.priced = ()
+        branch._all_that_pays(model, 0.0)
+        assert branch.bound_at_prices == pytest.approx(proved, rel=1e-6)
+
+
+def test_offers_that_left_the_lp_are_at_list_prices() -> None:
+    """Else what their purchases take off a bound would be forgotten."""
+    for seed in SEEDS[::4]:
+        generation = settled(lever_case(seed).case.fleet)
+        model = generation.model
+        assert model is not None
+        same, changed = generation._of_model(generation.anchor, model)
+        assert not changed and same == generation.anchor
+        gone = next(key[1] for key in model.row_keys if key[0] == "in-use")
+        rows = [n for n, key in enumerate(model.row_keys) if key[0] not in OF_OFFERS or gone not in key]
+        left, changed = generation._of_model(generation.anchor, model.only_rows(np.array(rows)))
+        assert changed == any(generation.list_duals.get(k, 0.0) != d for k, d in generation.anchor.items() if gone in k)
+        assert {k: d for k, d in left.items() if gone in k} == {
+            k: d for k, d in generation.list_duals.items() if gone in k
+        }

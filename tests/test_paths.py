@@ -96,6 +96,24 @@ def test_single_paths_that_are_not_used_are_left_out_where_there_are_many(monkey
     assert many.held == [used, idle]
 
 
+def test_paths_in_doubt_have_one_more_lp() -> None:
+    fleet = fleet_with_choices()
+    recipe = wide(fleet)
+    one = joined(path_of(recipe, 0), path_of(recipe, 1))
+    used, idle = Paths(fleet), Paths(fleet)
+    for paths, weight in ((used, 0.5), (idle, 0.0)):
+        paths.join([one])
+        paths.after_lp([picked(one, 0.5)])
+        assert not paths.is_idle(one)
+        paths.after_lp([picked(one, 0.0)])
+        assert paths.is_idle(one)
+        paths.doubt([one])
+        paths.after_lp([picked(one, weight)])
+    assert used.held == [one]
+    assert not used.is_idle(one)
+    assert idle.held == []
+
+
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.6, 1.0])
 def test_an_open_path_is_told_apart_from_few_gpus_to_many(share: float) -> None:
     """In each slot the fewer GPUs up to their share, the more beyond it."""
