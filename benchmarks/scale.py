@@ -89,10 +89,10 @@ def _caching(rng: np.random.Generator, short: int) -> str:
 
 
 def default_time_limit_s(workloads: int) -> float:
-    """A minute at 20 workloads with all that goes with it, growing to 400 s at 100 and 20 minutes at 300; two at 5,
+    """A minute at 20 workloads with all that goes with it, growing to 400 s at 100 and 20 minutes at 300; five at 5,
     where one box is a tenth of the cost and a proof takes longest.
     """
-    return float(np.interp(workloads, (5, 20, 100, 300), (120, 59.5, 400, 1200)))
+    return float(np.interp(workloads, (5, 20, 100, 300), (300, 59.5, 400, 1200)))
 
 
 def measured(workloads: int, seed: int, solver: Any, time_limit_s: float | None, textbook: bool) -> dict[str, Any]:

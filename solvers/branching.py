@@ -26,6 +26,8 @@ UNDECIDED = 0.02
 
 Bounded = Callable[[ColumnGeneration, float], tuple[float, bool]]
 """prices a branch until it has a bound of so much; what it says of all plans in it, and whether that is all it has"""
+AtLast = Callable[[ColumnGeneration], float]
+"""a bound on all plans of a branch by other means"""
 
 
 @dataclass(order=True)
@@ -37,6 +39,8 @@ class _Open:
     branch: ColumnGeneration = field(compare=False)
     settled: bool = field(compare=False)
     """it is divided next; the others are priced first"""
+    last: bool = field(default=False, compare=False)
+    """all was tried to prove more of it"""
 
 
 @dataclass(eq=False)
@@ -48,19 +52,20 @@ class Branches:
     _left: float = np.inf
     _order: count = field(default_factory=count)
 
-    def add(self, branch: ColumnGeneration, bound: float, settled: bool = True) -> None:
-        heapq.heappush(self._open, _Open(bound, next(self._order), branch, settled))
+    def add(self, branch: ColumnGeneration, bound: float, settled: bool = True, last: bool = False) -> None:
+        heapq.heappush(self._open, _Open(bound, next(self._order), branch, settled, last))
 
     @property
     def bound(self) -> float:
         """on every plan of all branches"""
         return min([self._left, *(one.bound for one in self._open[:1])])
 
-    def go_on(self, bounded: Bounded, enough: float, best: float = np.inf) -> bool:
+    def go_on(self, bounded: Bounded, enough: float, best: float = np.inf, at_last: AtLast = lambda _: -np.inf) -> bool:
         """Price the branch with the smallest bound, or divide it; False where none has less than is enough.
 
         It is priced until others matter more: a part of the way from the smallest bound of those to what is enough.
-        Plans that cost as much as the best one at hand, or more, are of no interest.
+        Plans that cost as much as the best one at hand, or more, are of no interest. Where nothing can be divided, what
+        is proved at last may change that; else the branch stays as it is.
         """
         while self._open and self._open[0].bound < enough:
             now = heapq.heappop(self._open)
@@ -75,6 +80,9 @@ class Branches:
                 for side in sides:
                     self.add(side, now.bound, settled=False)
                 self.divided += 1
+                return True
+            if not now.last:
+                self.add(now.branch, max(now.bound, at_last(now.branch)), last=True)
                 return True
             self._left = min(self._left, now.bound)
         return False

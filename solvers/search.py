@@ -78,8 +78,8 @@ BOX_FRAC = 0.1
 """of the cost, from which on a box more or less matters so much that commitments are decided first"""
 BRANCH_SERVINGS = MOST_SERVINGS // 2
 """servings that the program of a branch has at most: dividing it proves more than a larger one"""
-BRANCH_PROGRAM_FRAC = 0.1
-"""share of the time left that the program of a branch may take"""
+BRANCH_PROGRAM_FRAC, LAST_PROGRAM_FRAC = 0.1, 0.3
+"""share of the time left that the program of a branch may take, and where the branch cannot be divided"""
 LOOK_FROM_ROUND = 2
 """of prices, from which on that process has something to look among, where a program would be far too large"""
 LOOK_AGAIN_S = 12.0
@@ -441,7 +441,7 @@ class Search:
         most = MOST_BRANCHES if self.deadline == np.inf else np.inf
         while branches.divided < most and not self._late(root.next_s):
             self._tell(f"branching, {2 * branches.divided} branches")
-            if not branches.go_on(self._bound_of_branch, self._target(), solution.objective):
+            if not branches.go_on(self._bound_of_branch, self._target(), solution.objective, self._bound_at_last):
                 break
             self._hear()
             solution.raise_bound(min(branches.bound, solution.objective))
@@ -479,10 +479,30 @@ class Search:
         if count_possible(branch, self.solution, BRANCH_SERVINGS) > BRANCH_SERVINGS:
             return generated.bound, True
         generated = branch.with_mixes_within(self.solution.objective)
+        return self._program_of_branch(generated, BRANCH_PROGRAM_FRAC, may_miss=0), True
+
+    def _bound_at_last(self, branch: ColumnGeneration) -> float:
+        """What prices prove of a branch that cannot be divided if they come nearer to the LP, and if that still leaves
+        nothing to divide, the program, though it may miss servings.
+        """
+
+        def late() -> bool:
+            return self._late(branch.next_s)
+
+        if late():
+            return -np.inf
+        generated = branch.run(CONVERGED_FRAC, lambda state: state.bound_at_prices >= self._target(), late)
+        if generated.feasible is False:
+            return np.inf
+        if generated.bound >= self._target() or undecided(branch) or late():
+            return generated.bound
+        return self._program_of_branch(branch.with_mixes_within(self.solution.objective), LAST_PROGRAM_FRAC, None)
+
+    def _program_of_branch(self, generated: Generated, time_frac: float, may_miss: int | None) -> float:
         nodes, left_s = self.options.node_limit // 10, self._left_s()
-        limit_s = None if left_s is None else BRANCH_PROGRAM_FRAC * left_s
-        program = self._solved(generated, 0.0, nodes, lambda best, bound: self._tell("solving"), limit_s, may_miss=0)
-        return program.bound, True
+        limit_s = None if left_s is None else time_frac * left_s
+        tell = lambda best, bound: self._tell("solving")  # noqa: E731
+        return self._solved(generated, 0.0, nodes, tell, limit_s, may_miss).bound
 
 
 def _with_work_settled(fleet: Fleet, plan: Incumbent) -> Incumbent:

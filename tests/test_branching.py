@@ -190,3 +190,25 @@ def test_offers_that_left_the_lp_are_at_list_prices() -> None:
         assert {k: d for k, d in left.items() if gone in k} == {
             k: d for k, d in generation.list_duals.items() if gone in k
         }
+
+
+def test_what_cannot_be_divided_is_left_only_after_all_was_tried() -> None:
+    """More prices may show something to divide; what they prove counts either way."""
+    seed = COMMITMENTS[0]
+    asked = []
+
+    def at_last(branch: ColumnGeneration) -> float:
+        asked.append(branch)
+        return branch.bound + 1.0
+
+    decided = both_sides(root(seed))[0]
+    decided.run(1e-6)
+    decided.reserved, decided.picked = {}, []  # as if nothing were undecided
+    branches = Branches()
+    branches.add(decided, decided.bound)
+    never = pytest.fail
+    assert branches.go_on(lambda branch, until: never("it is settled"), math.inf, math.inf, at_last)
+    assert branches.bound == decided.bound + 1.0
+    assert not branches.go_on(lambda branch, until: never("it is settled"), math.inf, math.inf, at_last)
+    assert asked == [decided]
+    assert branches.bound == decided.bound + 1.0
