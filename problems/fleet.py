@@ -160,17 +160,22 @@ class Fleet:
         return [cut for (*_, number), cut in self.rounded.items() if number == ALWAYS and isinstance(cut, Beyond)]
 
     @cached_property
-    def most_instances(self) -> dict[str, int]:
-        """Instances of an offer that no plan exceeds: every workload with its largest recipe there."""
-        most: dict[str, int] = {}
+    def largest_use(self) -> dict[str, dict[str, int]]:
+        """offer -> workload -> the most GPUs that one of its recipes uses there"""
+        largest: dict[str, dict[str, int]] = {}
         for offer, recipes in self.recipes_on.items():
-            largest: dict[str, int] = {}
+            of_workload = largest.setdefault(offer, {})
             for r in recipes:
                 gpus = int(self.recipes[r].gpus_on(offer).max(initial=0))
                 for w in self.recipes[r].workloads:
-                    largest[w] = max(largest.get(w, 0), gpus)
-            most[offer] = 2 * -(-sum(largest.values()) // self.offers[offer].box) + 1
-        return most
+                    of_workload[w] = max(of_workload.get(w, 0), gpus)
+        return largest
+
+    @cached_property
+    def most_instances(self) -> dict[str, int]:
+        """Instances of an offer that no plan exceeds: every workload with its largest recipe there."""
+        largest = {offer: sum(gpus.values()) for offer, gpus in self.largest_use.items()}
+        return {offer: 2 * -(-gpus // self.offers[offer].box) + 1 for offer, gpus in largest.items()}
 
     def decided_commitments(self, g: str) -> tuple[int, int | None]:
         """The fewest commitments to an offer that are decided, of all terms together, and the most if that is."""

@@ -29,21 +29,12 @@ def always_beyond(fleet: Fleet) -> dict[tuple[str, str, int, int], Beyond]:
         held = fewest if most is None else most
         if not 0 < held <= MOST_HELD:
             continue
-        box, gpus = fleet.offers[g].box, _most_gpus(fleet, g)
-        counts = each_alone(box, held, {w: max(2 * n, box * (held + 2)) for w, n in gpus.items()})
+        box = fleet.offers[g].box  # mixes that are not written down may use more than any recipe that is
+        counts = each_alone(box, held, {w: max(2 * n, box * (held + 2)) for w, n in fleet.largest_use[g].items()})
         for kind in ("in-use", "firm") if fleet.offers[g].spot_usd_per_h is not None else ("in-use",):
             for t in range(len(fleet.slot_hours)):
                 rows[kind, g, t, ALWAYS] = Beyond(kind, g, t, counts, held, by_hour=most is not None)
     return rows
-
-
-def _most_gpus(fleet: Fleet, g: str) -> dict[str, int]:
-    """The most that a workload uses of an offer, those of mixes that are not written down apart."""
-    most: dict[str, int] = {}
-    for r in fleet.recipes_on[g]:
-        recipe = fleet.recipes[r]
-        most[recipe.workloads[0]] = max(most.get(recipe.workloads[0], 0), int(recipe.gpus_on(g).max(initial=0)))
-    return most
 
 
 def counts_beyond(shares: Shares, can: Shares, box: int, held: int, enough: float = -np.inf) -> Counts:

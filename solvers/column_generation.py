@@ -28,7 +28,7 @@ from solvers.box_rows import ABOUT_BOXES, NO_PRICE_USD, BoxRows
 from solvers.counts_left_out import CountsLeftOut
 from solvers.mixing import Mixes
 from solvers.paths import Paths
-from solvers.paying import Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
+from solvers.paying import INSIDE_RECIPES, Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
 from solvers.result import Status
 from solvers.solve import solve_lp, solve_lp_centrally
 from solvers.tangents import Tangent, tangent_of
@@ -65,8 +65,6 @@ BEHIND_FRAC, BEHIND_OF_ROWS = 5e-3, 0.5
 """of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
 TOO_LOW = 0.5
 """of the way from the best bound to the LP, by which prices may prove less before those of that bound come back"""
-OF_OFFERS = {"in-use": 1, "firm": 1, "started": 2, "instance-quota": 1, "own-boxes": 3, "rounded": 2}
-"""rows about one offer, and where their keys say which"""
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
@@ -414,14 +412,15 @@ class ColumnGeneration:
         return finer, found if less > tolerance else []
 
     def _of_model(self, duals: Duals, model: Model) -> tuple[Duals, bool]:
-        """The same with list prices for offers that a model says nothing of any more, and whether there are such.
+        """The same without rows that a model has no more, with list prices for offers of which it knows nothing, and
+        whether anything changed.
 
-        A bound counts what purchases add. Those of an offer that has left the LP would be forgotten.
+        Recipes pay for such rows, but what they take off a bound, by purchases or a limit below zero, would be
+        forgotten.
         """
-        sold = {key[1] for key in model.row_keys if key[0] == "in-use"}
-        left = {k: d for k, d in duals.items() if k[0] not in OF_OFFERS or k[OF_OFFERS[k[0]]] in sold}
-        left = self._with_list_duals(left)
-        return left, any(left.get(k, 0.0) != d for k, d in duals.items())
+        rows = set(model.row_keys)
+        left = self._with_list_duals({k: d for k, d in duals.items() if k in rows})
+        return left, any(left.get(k, 0.0) != d for k, d in duals.items() if k[0] not in INSIDE_RECIPES)
 
     def _price_again(self) -> None:
         """Price recipes at the anchor, where it has changed."""

@@ -501,8 +501,8 @@ class Search:
     def _program_of_branch(self, generated: Generated, time_frac: float, may_miss: int | None) -> float:
         nodes, left_s = self.options.node_limit // 10, self._left_s()
         limit_s = None if left_s is None else time_frac * left_s
-        tell = lambda best, bound: self._tell("solving")  # noqa: E731
-        return self._solved(generated, 0.0, nodes, tell, limit_s, may_miss).bound
+        program = self._solved(generated, 0.0, nodes, lambda best, bound: self._tell("solving"), limit_s, may_miss)
+        return program.bound
 
 
 def _with_work_settled(fleet: Fleet, plan: Incumbent) -> Incumbent:

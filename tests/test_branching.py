@@ -13,7 +13,7 @@ from oracle.cases import lever_case, truth_of
 from problems.fleet import Fleet, master
 from solvers import search
 from solvers.branching import Branches, both_sides
-from solvers.column_generation import OF_OFFERS, ColumnGeneration
+from solvers.column_generation import ColumnGeneration
 from solvers.fleet_solution import FleetSolution, Options
 from solvers.fleet_solver import solve_fleet
 from solvers.solve import solve_lp
@@ -175,21 +175,27 @@ def test_prices_that_prove_far_less_give_way_to_those_that_proved_most(seed: int
         assert branch.bound_at_prices == pytest.approx(proved, rel=1e-6)
 
 
-def test_offers_that_left_the_lp_are_at_list_prices() -> None:
-    """Else what their purchases take off a bound would be forgotten."""
+def test_rows_that_left_the_lp_have_no_price() -> None:
+    """Else what they take off a bound would be forgotten. Offers that left altogether are at list prices."""
     for seed in SEEDS[::4]:
         generation = settled(lever_case(seed).case.fleet)
         model = generation.model
         assert model is not None
         same, changed = generation._of_model(generation.anchor, model)
-        assert not changed and same == generation.anchor
+        assert not changed
+        assert all(same[k] == d for k, d in generation.anchor.items() if k in same)
         gone = next(key[1] for key in model.row_keys if key[0] == "in-use")
-        rows = [n for n, key in enumerate(model.row_keys) if key[0] not in OF_OFFERS or gone not in key]
+        rows = [n for n, key in enumerate(model.row_keys) if gone not in key]
         left, changed = generation._of_model(generation.anchor, model.only_rows(np.array(rows)))
-        assert changed == any(generation.list_duals.get(k, 0.0) != d for k, d in generation.anchor.items() if gone in k)
-        assert {k: d for k, d in left.items() if gone in k} == {
-            k: d for k, d in generation.list_duals.items() if gone in k
-        }
+        listed = {k: d for k, d in generation.list_duals.items() if gone in k}
+        assert {k: d for k, d in left.items() if gone in k} == listed
+        before = {k: d for k, d in generation.anchor.items() if gone in k}
+        assert changed == any(listed.get(k, 0.0) != d for k, d in before.items())
+        priced = [n for n, key in enumerate(model.row_keys) if key[0] == "rounded" and same.get(key, 0.0) > 0]
+        if priced:
+            others = model.only_rows(np.delete(np.arange(model.n_rows), priced[0]))
+            fewer, changed = generation._of_model(generation.anchor, others)
+            assert changed and model.row_keys[priced[0]] not in fewer
 
 
 def test_what_cannot_be_divided_is_left_only_after_all_was_tried() -> None:
