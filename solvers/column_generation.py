@@ -59,8 +59,10 @@ AT_REST_FRAC, AT_REST = 1e-3, 2
 """change of the LP up to which it hardly moves, and how often in a row"""
 NEAR_THE_LP = 0.5
 """what is left between bound and LP, as a share of what is between LP and plan, where a branch is divided"""
-LONGER = 1.6
+LONGER = 1.35
 """than the last ones, that the next round and bound may take"""
+LAST_ROUNDS = 2
+"""before time is up that have no new rows"""
 BEHIND_FRAC, BEHIND_OF_ROWS = 5e-3, 0.5
 """of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
 TOO_LOW = 0.5
@@ -274,12 +276,14 @@ class ColumnGeneration:
         self,
         tolerance_frac: float,
         enough: Callable[[ColumnGeneration], bool] = lambda generation: False,
-        late: Callable[[], bool] = lambda: False,
+        late: Callable[[float], bool] = lambda needed_s: False,
         sharpen: bool = True,
     ) -> Generated:
-        """Go on until the bound is this near to the LP, nothing more pays, `enough` is known, or time is up.
+        """Go on until the bound is this near to the LP, nothing more pays, `enough` is known, or it is too late for
+        what another round takes.
 
-        `sharpen` adds rows about whole boxes once that is so without them.
+        `sharpen` adds rows about whole boxes once that is so without them. The last rounds have no new ones: prices
+        come nearer to an LP that stays as it is.
         """
         if sharpen and not self.sharpening:
             self._begin_to_sharpen()
@@ -293,7 +297,7 @@ class ColumnGeneration:
                 new, self.feasible = self._look_for_a_plan(_cost_of_only(model, slack), v)
                 if not self.feasible:
                     new = self.paths.join(new)
-                    if not new or late():
+                    if not new or late(self.next_s):
                         break
                     continue
             model = _without(model, slack)
@@ -314,19 +318,20 @@ class ColumnGeneration:
             self.stood = self.stood + 1 if stands and self.sharpening else 0
             self.lp_usd, self.duals = lp.objective, _by_key(model, lp.row_duals)
             self.reserved = {key: float(lp.x[column]) for key, column in v.reserved.items()}
-            self.paths.after_lp(picked)
+            self.paths.after_lp(picked, stands)
             new = self.paths.join(self._round(model, v, self.duals))
             self.fleet = self.box_rows.without_idle(self.fleet, self._pays)
             behind = self.behind = bool(new) and self._prices_are_behind()
-            goes_on = self.sharpening and self.stood < STANDS_ROUNDS
+            ends = late(self.next_s + LAST_ROUNDS * self.round_s)
+            goes_on = self.sharpening and self.stood < STANDS_ROUNDS and not ends
             sharper = goes_on and (behind or self._say_which_boxes_are_whole(v, lp.x, picked))
             close = tolerance_frac if self.sharpening else max(tolerance_frac, BEFORE_SHARPENING_FRAC)
             near = lp.objective - self.bound_of_written <= close * abs(lp.objective)
             self.round_s = time.monotonic() - began
-            if late():
+            if late(self.next_s):
                 self._all_that_pays(model, np.inf)
                 break
-            settled = enough(self) or ((near or not new) and not sharper)
+            settled = enough(self) or (((near and not ends) or not new) and not sharper)
             if settled or self.rounds % ROUNDS_BETWEEN_MIXES == 0:
                 finer, mixes = self._all_that_pays(model, lp.objective * close)
                 self.paths.join([*finer, *mixes])

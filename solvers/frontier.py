@@ -106,7 +106,7 @@ class BudgetSearch:
         found = generation.run(
             near_frac,
             enough=lambda state: state.bound_of_written >= enough_usd,
-            late=lambda: time.monotonic() >= until,
+            late=lambda _: time.monotonic() >= until,
         )
         self._learn(known_from(generation))
         if found.feasible is False:

@@ -72,8 +72,11 @@ class Paths:
             return False
         return path.key not in self.opened or self.fleet.pools[path.pool].window is not None
 
-    def after_lp(self, picked: list[Picked]) -> None:
-        """Open what the LP leans on in several ways; leave out those that some LPs in a row did without."""
+    def after_lp(self, picked: list[Picked], stands: bool = False) -> None:
+        """Open what the LP leans on in several ways; leave out those that some LPs in a row did without.
+
+        As long as the LP costs the same none is left out: it would come back for ever.
+        """
         ways: dict[Key, list[Picked]] = {}
         for p in picked:
             name = self._name(p.path)
@@ -84,7 +87,7 @@ class Paths:
             if len(paths) > 1 and sum(p.weight for p in paths) > LEANS_ON:
                 self._open(key)
         many = len(self.held) > FEW_PATHS * len(self.fleet.workloads)
-        gone = {name for name, n in self.idle.items() if n >= IDLE_ROUNDS}
+        gone = {name for name, n in self.idle.items() if n >= IDLE_ROUNDS and not stands}
         self.held = [p for p in self.held if not ((many or self._is_open(p)) and self._name(p) in gone)]
         held = {self._name(path) for path in self.held}
         self.idle = {name: n for name, n in self.idle.items() if name in held}

@@ -89,6 +89,8 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
                 starts.append(plan)
                 polished_ones.add(plan.objective)
                 yield plan
+                if newest.waits:
+                    return
             continue
         if not starts:
             starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]

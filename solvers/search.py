@@ -269,7 +269,7 @@ class Search:
             generated = generation.run(
                 tolerance_frac,
                 enough=lambda state: self._ready(state, to_divide),  # noqa: B023
-                late=lambda until=until: time.monotonic() + generation.next_s >= until,  # type: ignore[misc]
+                late=lambda needed_s, until=until: time.monotonic() + needed_s >= until,  # type: ignore[misc]
                 sharpen=not first,
             )
             took = time.monotonic() - before
@@ -457,21 +457,18 @@ class Search:
         It is priced as far as asked, or until it rests; better plans are offered on the way.
         """
 
-        def late() -> bool:
-            return self._late(branch.next_s)
-
         def enough(state: ColumnGeneration) -> bool:
             return state.bound_at_prices >= until or self._ready_to_divide(state)
 
-        if late():
+        if self._late(branch.next_s):
             self.done = True
             return -np.inf, False
         rounds = branch.rounds
-        generated = branch.run(BRANCH_FRAC, enough, late)
+        generated = branch.run(BRANCH_FRAC, enough, self._late)
         self.solution.rounds += branch.rounds - rounds
         if generated.feasible is False:
             return np.inf, True
-        if generated.bound >= until or late():
+        if generated.bound >= until or self._late(branch.next_s):
             return generated.bound, False
         first = heaviest_paths(branch) if generated.feasible else None
         self._offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
@@ -485,16 +482,12 @@ class Search:
         """What prices prove of a branch that cannot be divided if they come nearer to the LP, and if that still leaves
         nothing to divide, the program, though it may miss servings.
         """
-
-        def late() -> bool:
-            return self._late(branch.next_s)
-
-        if late():
+        if self._late(branch.next_s):
             return -np.inf
-        generated = branch.run(CONVERGED_FRAC, lambda state: state.bound_at_prices >= self._target(), late)
+        generated = branch.run(CONVERGED_FRAC, lambda state: state.bound_at_prices >= self._target(), self._late)
         if generated.feasible is False:
             return np.inf
-        if generated.bound >= self._target() or undecided(branch) or late():
+        if generated.bound >= self._target() or undecided(branch) or self._late(branch.next_s):
             return generated.bound
         return self._program_of_branch(branch.with_mixes_within(self.solution.objective), LAST_PROGRAM_FRAC, None)
 

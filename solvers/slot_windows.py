@@ -3,12 +3,14 @@
 Slots that are decided one after the other (solvers/slot_choice.py) leave work waiting for which later ones have room in
 another box only. A mixed-integer program over a window of slots sees both, and as its columns are whole plans of slots,
 its LP says well what they cost. At the prices of the LP over plans of all slots a chosen plan costs something more than
-the best of its slot. The window where that is most comes first, and again once slots of it have changed.
+the best of its slot. The window where that is most comes first, and again once slots of it have changed. Narrow windows
+are soon solved and soon find nothing; then wider ones have their turn, which may not be solved in their time at all.
 """
 
 from __future__ import annotations
 
 import time
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from solvers.slots_together import SlotsTogether
 
 WIDTHS = (4, 8, 16)
-"""slots of a window; the wider ones when others find nothing more"""
+"""slots of a window"""
+IN_VAIN = 2
+"""windows of a width in a row that find nothing, after which it is the turn of the next"""
 WINDOW_S = 0.5
 """for one of them"""
 NEAR_FRAC = 1e-3
@@ -29,13 +33,16 @@ NEAR_FRAC = 1e-3
 def chosen_in_windows(together: SlotsTogether, chosen: list[int], until: float) -> list[int]:
     """The number of a plan for each slot, which are no dearer than those chosen; so is the LP left."""
     chosen, more = list(chosen), set[int]()
-    for width in WIDTHS:
-        windows = _windows(len(chosen), width)
-        left = set(range(len(windows)))
-        while left:
+    windows = {width: _windows(len(chosen), width) for width in WIDTHS}
+    left = {width: set(range(len(windows[width]))) for width in WIDTHS}
+    for width in cycle(WIDTHS):
+        if not any(left.values()):
+            return chosen
+        in_vain = 0
+        while left[width] and in_vain < IN_VAIN:
             beyond = together.beyond_the_best(chosen)
-            now = max(left, key=lambda k: float(beyond[windows[k]].sum()))
-            some = windows[now]
+            now = max(left[width], key=lambda k: float(beyond[windows[width][k]].sum()))
+            some = windows[width][now]
             together.add_cheapest([s for s in some if s not in more])
             more.update(some)
             for s in some:
@@ -43,19 +50,22 @@ def chosen_in_windows(together: SlotsTogether, chosen: list[int], until: float) 
             x, left_s = together.lp.solve(), until - time.monotonic()
             if x is None or left_s <= 0 or together.lp.objective <= (1 + NEAR_FRAC) * together.usd:
                 return chosen
-            left.remove(now)
             then = solve_part(together.program(), together.plans_outside(some), x, min(WINDOW_S, left_s))
-            if then is None:
-                continue
-            changed = set()
-            for s in some:
-                number = together.plans_of[s][int(np.argmax(together.shares(s, then)))]
-                if number != chosen[s]:
-                    changed.add(s)
-                    chosen[s] = number
-                    together.decide(s, number)
-            left |= {k for k, window in enumerate(windows) if k != now and not changed.isdisjoint(window)}
+            better = dict(zip(some, _most_of_each(together, some, then), strict=True)) if then is not None else {}
+            changed = {s for s, number in better.items() if number != chosen[s]}
+            for s in changed:
+                chosen[s] = better[s]
+                together.decide(s, chosen[s])
+            in_vain = 0 if changed else in_vain + 1
+            for other in WIDTHS:
+                left[other] |= {k for k, own in enumerate(windows[other]) if not changed.isdisjoint(own)}
+            left[width].discard(now)
     return chosen
+
+
+def _most_of_each(together: SlotsTogether, slots: list[int], x: np.ndarray) -> list[int]:
+    """The plans of some slots that a solution has most of."""
+    return [together.plans_of[s][int(np.argmax(together.shares(s, x)))] for s in slots]
 
 
 def _windows(slots: int, width: int) -> list[list[int]]:

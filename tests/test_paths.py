@@ -96,6 +96,19 @@ def test_single_paths_that_are_not_used_are_left_out_where_there_are_many(monkey
     assert many.held == [used, idle]
 
 
+def test_no_path_is_left_out_while_the_lp_costs_the_same() -> None:
+    fleet = fleet_with_choices()
+    recipe = wide(fleet)
+    one = joined(path_of(recipe, 0), path_of(recipe, 1))
+    paths = Paths(fleet)
+    paths.join([one])
+    for _ in range(2 * IDLE_ROUNDS):
+        paths.after_lp([picked(one, 0.0)], stands=True)
+        assert paths.held == [one]
+    paths.after_lp([picked(one, 0.0)])
+    assert paths.held == []
+
+
 def test_paths_in_doubt_have_one_more_lp() -> None:
     fleet = fleet_with_choices()
     recipe = wide(fleet)

@@ -399,3 +399,26 @@ def test_rows_about_boxes_begin_with_the_lp_at_hand(monkeypatch: pytest.MonkeyPa
             assert rows[0]
         rows.clear()
     assert begun >= 2
+
+
+def test_the_last_rounds_have_no_new_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only few rounds are left, prices come nearer to the LP as it is."""
+    asked: list[bool] = []
+    say = ColumnGeneration._say_which_boxes_are_whole
+    monkeypatch.setattr(
+        ColumnGeneration, "_say_which_boxes_are_whole", lambda self, *at: asked.append(True) or say(self, *at)
+    )
+    fewer = 0
+    for seed in range(1000, 1016):
+        alone = ColumnGeneration(case_of(seed).fleet, lambda n, bound: None)
+        alone.run(CONVERGED_FRAC)
+        often = len(asked)
+        asked.clear()
+        ends = ColumnGeneration(case_of(seed).fleet, lambda n, bound: None)
+        ends.run(CONVERGED_FRAC, late=lambda needed_s, ends=ends: needed_s > ends.next_s)  # type: ignore[misc]
+        assert len(asked) <= 1
+        if alone.feasible:
+            assert ends.bound <= alone.lp_usd * (1 + 1e-6)
+        fewer += len(asked) < often
+        asked.clear()
+    assert fewer >= 2
