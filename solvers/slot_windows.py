@@ -35,10 +35,9 @@ def chosen_in_windows(together: SlotsTogether, chosen: list[int], until: float) 
     chosen, more = list(chosen), set[int]()
     windows = {width: _windows(len(chosen), width) for width in WIDTHS}
     left = {width: set(range(len(windows[width]))) for width in WIDTHS}
-    for width in cycle(WIDTHS):
-        if not any(left.values()):
-            return chosen
-        in_vain = 0
+    widths = cycle(WIDTHS)
+    while any(left.values()):
+        width, in_vain = next(widths), 0
         while left[width] and in_vain < IN_VAIN:
             beyond = together.beyond_the_best(chosen)
             now = max(left[width], key=lambda k: float(beyond[windows[width][k]].sum()))
@@ -51,21 +50,16 @@ def chosen_in_windows(together: SlotsTogether, chosen: list[int], until: float) 
             if x is None or left_s <= 0 or together.lp.objective <= (1 + NEAR_FRAC) * together.usd:
                 return chosen
             then = solve_part(together.program(), together.plans_outside(some), x, min(WINDOW_S, left_s))
-            better = dict(zip(some, _most_of_each(together, some, then), strict=True)) if then is not None else {}
-            changed = {s for s, number in better.items() if number != chosen[s]}
+            most_of = {s: int(np.argmax(together.shares(s, then))) for s in some} if then is not None else {}
+            changed = {s for s, n in most_of.items() if together.plans_of[s][n] != chosen[s]}
             for s in changed:
-                chosen[s] = better[s]
+                chosen[s] = together.plans_of[s][most_of[s]]
                 together.decide(s, chosen[s])
             in_vain = 0 if changed else in_vain + 1
             for other in WIDTHS:
                 left[other] |= {k for k, own in enumerate(windows[other]) if not changed.isdisjoint(own)}
             left[width].discard(now)
     return chosen
-
-
-def _most_of_each(together: SlotsTogether, slots: list[int], x: np.ndarray) -> list[int]:
-    """The plans of some slots that a solution has most of."""
-    return [together.plans_of[s][int(np.argmax(together.shares(s, x)))] for s in slots]
 
 
 def _windows(slots: int, width: int) -> list[list[int]]:
