@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.fleet import HOURS_PER_MONTH, Offer, fleet_of
+from problems.fleet_data import HOURS_PER_MONTH, Offer, fleet_of
 from problems.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.fleet_solution import Options

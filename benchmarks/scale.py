@@ -24,7 +24,7 @@ from planner.candidates import enumerate_candidates
 from planner.case import Case
 from planner.formulation import formulate
 from planner.slots import slots_of
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.fleet_solution import FleetSolution, Options
 from solvers.fleet_solver import solve_fleet
 

@@ -11,7 +11,7 @@ from planner.case import Case
 from planner.pooling import Group
 from planner.residency import sellable
 from planner.slots import Slot, rates_rps, slots_before, window_of
-from problems.fleet import Fleet, Offer, fleet_of
+from problems.fleet_data import Fleet, Offer, fleet_of
 from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing, staffing_z
 

@@ -18,7 +18,7 @@ from planner.formulation import formulate
 from planner.plan import Plan
 from planner.slots import slots_of
 from planner.why.remedies import explain_infeasibility
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.fleet_solution import Options, Outcome, Progress
 from solvers.fleet_solver import solve_fleet
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from planner.candidates import Candidates
 from planner.plan import CostRange
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pools import Pool
 from problems.recipes import Recipe
 from problems.singles import recipes_of

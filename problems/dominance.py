@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.recipes import Recipe
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from problems.beyond_commitments import BeyondSlots
 from problems.deferring import cheapest_counts
-from problems.fleet import Fleet, Offer
+from problems.fleet_data import Fleet, Offer
 from problems.recipes import Deferral, Recipe
 from problems.rounding_up import BOTH, RoundedSlots
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet import HOURS_PER_MONTH, Fleet, Offer
+from problems.fleet_data import HOURS_PER_MONTH, Fleet, Offer
 from problems.recipes import Recipe
 
 FINE_COUNTS = 24

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from problems.beyond_commitments import ALWAYS, Beyond, Counts, boxes_beyond, each_alone, made_valid_beyond
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.mixtures import SURE, Shares, cheapest_mixture
 
 MOST_HELD = 16

@@ -12,7 +12,8 @@ from itertools import count
 import numpy as np
 
 from problems.beyond_commitments import ALWAYS, Beyond
-from problems.fleet import Fleet, Variables
+from problems.fleet_data import Fleet
+from problems.fleet_variables import Variables
 from problems.rounding_up import BOTH, Rounded
 from solvers.whole_boxes import Picked, Quiet, parts_of_boxes
 

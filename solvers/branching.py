@@ -15,7 +15,7 @@ from itertools import count
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pools import Pool
 from solvers.column_generation import ColumnGeneration
 

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from problems.fleet import Fleet, Held, Variables
+from problems.fleet_data import Fleet, Held
+from problems.fleet_variables import Variables
 from solvers.solve import WarmLp
 
 WORTH_FRAC = 1e-4

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from problems.deferring import left_over
-from problems.fleet import Fleet, Variables
+from problems.fleet_data import Fleet
+from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes import Deferral, Recipe
 from solvers.incumbent import Incumbent, complete, in_order, incumbent_of

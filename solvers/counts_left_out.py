@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pricing import Priced
 from problems.recipes import Recipe
 from problems.singles import with_every_count

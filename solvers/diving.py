@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.fleet import Fleet, Held, Variables, master
+from problems.fleet import master
+from problems.fleet_data import Fleet, Held
+from problems.fleet_variables import Variables
 from problems.recipes import Recipe
 from solvers.climbing import picks_by_key
 from solvers.improving import improved

@@ -65,6 +65,11 @@ class FleetSolution:
         """cost, and the penalty of what is shed"""
         return self.best.objective if self.best else np.inf
 
+    def offer(self, candidate: Incumbent | None) -> None:
+        """Take a plan that is better."""
+        if candidate is not None and candidate.objective < self.objective:
+            self.best = candidate
+
     def raise_bound(self, usd_per_month: float) -> None:
         self.bound_usd_per_month = max(self.bound_usd_per_month, usd_per_month)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.incumbent import limits_are_kept
 from solvers.known import NOTHING, Known

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.column_generation import ColumnGeneration
 from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
 from solvers.fleet_solver import solve_fleet

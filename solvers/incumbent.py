@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.deferring import cheapest_counts
-from problems.fleet import HOURS_PER_MONTH, Fleet
+from problems.fleet_data import HOURS_PER_MONTH, Fleet
 from problems.pricing import price_recipe
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe

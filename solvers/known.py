@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from problems.beyond_commitments import Beyond
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.recipes import Recipe
 from problems.rounding_up import Rounded
 from solvers.column_generation import ColumnGeneration

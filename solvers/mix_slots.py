@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.mixes import SlotMix, slot_mix
 from problems.pools import Api, Deployment, Pool
 from problems.pricing import Prices

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pairs import (
     Member,
     MemberPrices,

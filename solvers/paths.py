@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from problems.deferring import counts_with_room
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pricing import Prices, settled_path
 from problems.recipes import Recipe, joined
 from solvers.whole_boxes import Picked

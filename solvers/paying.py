@@ -11,7 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from problems.beyond_commitments import ALWAYS
-from problems.fleet import Fleet, Variables
+from problems.fleet_data import Fleet
+from problems.fleet_variables import Variables
 from problems.model import Column, Model, Row, build_model
 from problems.pricing import Priced, Prices
 from solvers.solve import dual_bound, solve_lp

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import BinaryIO
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.recipes import Recipe
 from solvers.diving import Dives
 from solvers.improving import improved, with_fewer_offers

@@ -15,7 +15,9 @@ from itertools import chain
 
 import numpy as np
 
-from problems.fleet import Fleet, Held, Variables, master
+from problems.fleet import master
+from problems.fleet_data import Fleet, Held
+from problems.fleet_variables import Variables
 from problems.recipes import Recipe, joined
 from solvers.climbing import Climb
 from solvers.incumbent import Incumbent

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet import Fleet, master
+from problems.fleet import master
+from problems.fleet_data import Fleet
 from problems.pricing import price_recipe, settled_path
 from problems.recipes import Recipe
 from solvers.column_generation import ColumnGeneration, by_pool_and_value

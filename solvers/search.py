@@ -25,7 +25,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from problems.dominance import without_beaten_recipes
-from problems.fleet import HOURS_PER_MONTH, Fleet, master
+from problems.fleet import master
+from problems.fleet_data import HOURS_PER_MONTH, Fleet
 from solvers.branching import Branches, undecided
 from solvers.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.columns import as_start, from_solution
@@ -34,11 +35,11 @@ from solvers.improving import built_up, improved, with_fewer_offers, with_other_
 from solvers.incumbent import Incumbent, each_by_itself, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.known import Known, known_from
 from solvers.plans_beside import PlansBeside, cores
-from solvers.plans_child import Task
 from solvers.polishing import polished
 from solvers.result import Status
 from solvers.rounding import near_paths, rounded_plan
 from solvers.routing import flows_of
+from solvers.second_process import SecondProcess
 from solvers.shaking import shaken, worth_shaking
 from solvers.solve import solve_mip
 from solvers.thrift import within_budget
@@ -70,8 +71,6 @@ POLISHING_FRAC = 0.5
 """share of that time for counts of the plan that is shaken"""
 BESIDE_SERVINGS = 4_000_000
 """up to which a second process looks for plans: its memory is small, but not that of what it is told"""
-HEAR_AGAIN_S = 0.1
-"""after which it is asked again, where there is nothing else to do"""
 TO_END_S = 0.2
 """that are left to take what it found last"""
 BOX_FRAC = 0.1
@@ -82,12 +81,6 @@ BRANCH_PROGRAM_FRAC, LAST_PROGRAM_FRAC = 0.1, 0.3
 """share of the time left that the program of a branch may take, and where the branch cannot be divided"""
 LOOK_FROM_ROUND = 2
 """of prices, from which on that process has something to look among, where a program would be far too large"""
-LOOK_AGAIN_S = 12.0
-"""after which that process is told what the LP knows by now"""
-FIRST_BOXES_S = 8.0
-"""after which it is told of the first rows about whole boxes"""
-LOOK_INTO_BRANCH_S = 6.0
-"""after which it is told what the LP of a branch knows"""
 BRANCHING_TAKES = 0.5
 """times as long as the rows about whole boxes took, that there must be time for before it is worth it"""
 
@@ -123,13 +116,10 @@ class Search:
         self.fleet = without_beaten_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
         self.shaken: Incumbent | None = None
         """the plan from which shaking led nowhere"""
-        self.beside: PlansBeside | None = None
+        self.second: SecondProcess | None = None
+        """for plans, where there is one"""
         self.hopeless = HOPELESS
         """servings that a better plan may use, beyond which no program is solved"""
-        self.looked = -np.inf
-        """when the second process was told last what the LP knows"""
-        self.told_of_boxes = False
-        """whether it knows rows about whole boxes"""
         self.done = False
         """nothing more can be priced in the time that is left"""
 
@@ -141,7 +131,8 @@ class Search:
             return
         self.deadline -= TO_END_S
         self.hopeless = MOST_SERVINGS  # plans come from there, and where servings are left out branches prove more
-        with PlansBeside() as self.beside:
+        with PlansBeside() as beside:
+            self.second = SecondProcess(beside, self.fleet, self.solution, self.options.solver, self.deadline)
             self._search()
 
     def _search(self) -> None:
@@ -163,7 +154,8 @@ class Search:
             return
         if solution.best is not None and generation.feasible and not (settled or self._enough() or self._late()):
             self._branch(generation)
-        self._hear_to_the_end()
+        if self.second is not None:
+            self.second.hear_to_the_end(self.options.gap_frac)
         if solution.best is not None:
             left_aside = generation.mixes.not_covered()
             solution.notes += [left_aside] if left_aside else []
@@ -190,9 +182,10 @@ class Search:
 
     def _priced(self, generation: ColumnGeneration, n: int, bound: float) -> None:
         self._hear()
-        if self.looked == -np.inf and n >= LOOK_FROM_ROUND:
-            self._look_early(generation)
-        self._look_again(generation, LOOK_AGAIN_S)
+        if self.second is not None:
+            if not self.second.at_work and n >= LOOK_FROM_ROUND:
+                self._look_early(generation, self.second)
+            self.second.tell_again(generation)
         self.solution.raise_bound(bound)
         self._tell(f"pricing, round {n}")
 
@@ -200,57 +193,14 @@ class Search:
         seconds = self.solution.seconds
         seconds[phase] = seconds.get(phase, 0.0) + time.monotonic() - since
 
-    def _offer(self, candidate: Incumbent | None) -> None:
-        if candidate is not None and candidate.objective < self.solution.objective:
-            self.solution.best = candidate
-
     def _hear(self) -> None:
-        """Plans that the second process found."""
-        for plan in self.beside.found() if self.beside is not None else ():
-            if limits_are_kept(self.fleet, plan):
-                self._offer(plan)
+        if self.second is not None:
+            self.second.hear()
 
-    def _hear_to_the_end(self) -> None:
-        """Where nothing more can be proved in time, the second process has the rest of it."""
-        self._hear()
-        while self.looked > -np.inf and not self._enough() and time.monotonic() < self.deadline:
-            time.sleep(HEAR_AGAIN_S)
-            self._hear()
-
-    def _look_early(self, generation: ColumnGeneration) -> None:
+    def _look_early(self, generation: ColumnGeneration, second: SecondProcess) -> None:
         """Where the case is so hard that a second process is at work later on, it may begin at once."""
-        if self.beside is None or not generation.feasible:
-            return
-        if count_possible(generation, self.solution, self.hopeless) > self.hopeless:
-            self._look_beside(generation)
-
-    def _look_again(self, generation: ColumnGeneration, after_s: float) -> None:
-        """Tell the second process what the LP knows by now, if it is at work and was not told for so long.
-
-        Dives need rows about whole boxes, so it is told of the first ones sooner.
-        """
-        sooner = bool(generation.fleet.rounded) and not self.told_of_boxes
-        after_s = min(after_s, FIRST_BOXES_S) if sooner else after_s
-        if -np.inf < self.looked < time.monotonic() - after_s and generation.feasible:
-            self._look_beside(generation)
-
-    def _look_beside(self, generation: ColumnGeneration) -> None:
-        """Tell the second process what the LP knows, the first time with the simplest plan out of it."""
-        assert self.beside is not None
-        if self._late(LOOK_AGAIN_S):
-            return
-        first = self.looked == -np.inf
-        if first:
-            self._offer(heaviest_paths(generation))
-        if self.solution.best is not None:
-            near = worth_shaking(generation.fleet, generation.priced, self.solution.best)
-            near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
-            near = generation.box_rows.with_forgotten(near)
-            plans, left = (self.solution.best,), self.deadline - time.monotonic()
-            paths, held = near_paths(generation) if first else (), tuple(generation.paths.held)
-            self.beside.look(Task(near, plans, paths, held, self.options.solver, left))
-            self.told_of_boxes = bool(near.rounded)
-        self.looked = time.monotonic()
+        if generation.feasible and count_possible(generation, self.solution, self.hopeless) > self.hopeless:
+            second.tell(generation)
 
     def _close_in(self, generation: ColumnGeneration) -> bool:
         """Prices, plans out of them, and the program over what is possible, each time nearer to the LP.
@@ -263,8 +213,8 @@ class Search:
             if self._late(generation.next_s):
                 break
             first = tolerance_frac == BEFORE_SHARPENING_FRAC
-            alone = first or self.beside is None
-            to_divide = self.beside is not None and not first
+            alone = first or self.second is None
+            to_divide = self.second is not None and not first
             before, until = time.monotonic(), self._until(PRICING_FRAC) if alone else self.deadline
             generated = generation.run(
                 tolerance_frac,
@@ -285,9 +235,9 @@ class Search:
             divide = (
                 to_divide and possible > MOST_SERVINGS and self._boxes_matter() and self._ready_to_divide(generation)
             )
-            if generated.feasible and self.beside is not None and (possible > self.hopeless or divide):
-                if self.looked == -np.inf:
-                    self._look_beside(generation)
+            if generated.feasible and self.second is not None and (possible > self.hopeless or divide):
+                if not self.second.at_work:
+                    self.second.tell(generation)
             elif generated.feasible:
                 until = self._until(FIRST_PLANS_FRAC if first else 1.0)
                 if not (rounded and possible > self.hopeless):
@@ -327,30 +277,30 @@ class Search:
     def _first_plan(self) -> None:
         """Plans in closed form, and the one that is known, improved for a while."""
         fleet, start = self.fleet, self.known.start
-        self._offer(each_by_itself(fleet) or built_up(fleet))
-        self._offer(within_budget(fleet, self.deadline))
+        self.solution.offer(each_by_itself(fleet) or built_up(fleet))
+        self.solution.offer(within_budget(fleet, self.deadline))
         if start is not None and limits_are_kept(fleet, start):
-            self._offer(start)
+            self.solution.offer(start)
         if self.solution.best is not None:
             soon = self.started + FIRST_FRAC * (self.deadline - self.started)
-            self._offer(improved(fleet, self.solution.best, soon))
+            self.solution.offer(improved(fleet, self.solution.best, soon))
 
     def _round_and_improve(self, generation: ColumnGeneration, generated: Generated, until: float) -> None:
         """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much."""
         fleet, solution = generated.fleet, self.solution
         for first in (heaviest_paths(generation), solution.best):
             if first is not None:
-                self._offer(improved(fleet, first, until))
+                solution.offer(improved(fleet, first, until))
         left = until - time.monotonic()
         if solution.gap_frac > max(self.options.gap_frac, ROUNDED_WELL) and left > 0:
             limit_s = min(left * ROUNDING_FRAC, ROUNDING_S)
             rounded = rounded_plan(fleet, near_paths(generation), self.options.solver, limit_s)
             if rounded is not None:
                 rounded = improved(fleet, rounded, until)
-                self._offer(with_fewer_offers(fleet, rounded, until))
+                solution.offer(with_fewer_offers(fleet, rounded, until))
         if solution.best is not None and not self._enough():
             near = replace(fleet, recipes=generation.near_recipes(solution.best.paths))
-            self._offer(with_other_commitments(near, solution.best, until))
+            solution.offer(with_other_commitments(near, solution.best, until))
 
     def _shake_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
         """Better plans near the one at hand; counts chosen anew take rows about whole boxes, so not before these."""
@@ -359,12 +309,12 @@ class Search:
             return
         near = worth_shaking(generated.fleet, generated.priced, solution.best)
         if polish:
-            self._offer(polished(near, solution.best, solver, until))
+            solution.offer(polished(near, solution.best, solver, until))
         before = solution.best
         left = until - time.monotonic()
-        self._offer(shaken(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
+        solution.offer(shaken(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
         if polish and solution.best is not before:
-            self._offer(polished(near, solution.best, solver, until))
+            solution.offer(polished(near, solution.best, solver, until))
         elif polish and time.monotonic() < until:
             self.shaken = before
 
@@ -421,7 +371,7 @@ class Search:
         )
         stopped = result.stopped_by.value if result.stopped_by is not None else None
         if result.x is not None:
-            self._offer(from_solution(narrowed, v, result.x))
+            solution.offer(from_solution(narrowed, v, result.x))
         infeasible = result.status is Status.INFEASIBLE and not left_out
         proved = np.inf if infeasible else min(result.bound, smallest_left_out)
         return _Program(
@@ -471,8 +421,9 @@ class Search:
         if generated.bound >= until or self._late(branch.next_s):
             return generated.bound, False
         first = heaviest_paths(branch) if generated.feasible else None
-        self._offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
-        self._look_again(branch, LOOK_INTO_BRANCH_S)
+        self.solution.offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
+        if self.second is not None:
+            self.second.tell_again(branch, of_a_branch=True)
         if count_possible(branch, self.solution, BRANCH_SERVINGS) > BRANCH_SERVINGS:
             return generated.bound, True
         generated = branch.with_mixes_within(self.solution.objective)

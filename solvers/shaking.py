@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pricing import Priced
 from problems.recipes import Recipe
 from solvers.column_generation import by_pool_and_value

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet import Fleet, Variables
+from problems.fleet_data import Fleet
+from problems.fleet_variables import Variables
 from problems.purchase import hourly_purchase
 
 SUMS = 1_500

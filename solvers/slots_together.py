@@ -16,7 +16,9 @@ from itertools import islice
 
 import numpy as np
 
-from problems.fleet import Fleet, Variables, master
+from problems.fleet import master
+from problems.fleet_data import Fleet
+from problems.fleet_variables import Variables
 from problems.model import Model
 from solvers.box_rows import ABOUT_BOXES
 from solvers.columns import from_solution

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.purchase import hourly_purchase
 from problems.recipes import Recipe
 from solvers.incumbent import usage

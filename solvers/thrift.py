@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.recipes import Recipe
 from solvers.incumbent import Incumbent, complete, cost_by_month, each_by_itself, incumbent_of, limits_are_kept
 from solvers.spending import Spending

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.model import Model
 from problems.pricing import Priced, Prices, fixed_value, serving_values
 from problems.recipes import Recipe

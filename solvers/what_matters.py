@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pricing import Priced
 from problems.recipes import Recipe
 from solvers.routing import work_moved

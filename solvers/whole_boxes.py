@@ -1,6 +1,6 @@
 """Which rows about whole boxes an LP solution breaks: it buys parts of boxes wherever nothing forbids it.
 
-A workload's own boxes are whole (problems/fleet.py); so are those that workloads fill together
+A workload's own boxes are whole (problems/sharpening.py); so are those that workloads fill together
 (problems/rounding_up.py), and those beyond commitments, where these are decided (problems/beyond_commitments.py).
 """
 
@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.beyond_commitments import Beyond, Counts
-from problems.fleet import Fleet, Variables, boxes_of
+from problems.fleet_data import Fleet
+from problems.fleet_variables import Variables
 from problems.recipes import Recipe
 from problems.rounding_up import BOTH, Rounded
+from problems.sharpening import boxes_of
 from solvers.beyond_commitments import MOST_HELD, counts_beyond, surely_enough
 from solvers.rounding_up import parts_begun
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from problems.fleet import HOURS_PER_MONTH, Fleet, Offer, fleet_of
+from problems.fleet_data import HOURS_PER_MONTH, Fleet, Offer, fleet_of
 from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 

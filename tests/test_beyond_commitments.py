@@ -13,7 +13,8 @@ from test_rounding_up import least_short, random_shares
 from test_whole_boxes import picked
 
 from problems.beyond_commitments import ALWAYS, Beyond, Counts, boxes_beyond, each_alone, made_valid_beyond
-from problems.fleet import Fleet, Offer, master
+from problems.fleet import master
+from problems.fleet_data import Fleet, Offer
 from problems.recipes import Recipe, Use
 from solvers.beyond_commitments import always_beyond, counts_beyond, surely_enough
 from solvers.paying import dual_bound_of, lifted

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from oracle.cases import lever_case, truth_of
 
-from problems.fleet import Fleet, master
+from problems.fleet import master
+from problems.fleet_data import Fleet
 from solvers import search
 from solvers.branching import Branches, both_sides
 from solvers.column_generation import ColumnGeneration

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from oracle.cases import case_of
 
-from problems.fleet import Fleet, Held, master
+from problems.fleet import master
+from problems.fleet_data import Fleet, Held
 from solvers.climbing import WORTH_FRAC, Climb
 from solvers.incumbent import each_by_itself
 from solvers.result import Status

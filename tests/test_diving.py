@@ -14,7 +14,7 @@ from oracle.cases import case_of, truth_of
 from oracle.plans import check_plan
 from test_shaking import two_boxes
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.column_generation import CONVERGED_FRAC, ColumnGeneration
 from solvers.diving import Dives
 from solvers.incumbent import Incumbent, limits_are_kept

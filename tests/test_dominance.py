@@ -10,7 +10,8 @@ from fleets import Case, random_case
 from oracle.cases import lever_case
 
 from problems.dominance import no_dearer, without_beaten_recipes
-from problems.fleet import Fleet, Offer, master
+from problems.fleet import master
+from problems.fleet_data import Fleet, Offer
 from problems.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.result import Status

@@ -17,7 +17,7 @@ from fleets import Case, random_case, random_offer, random_staffing
 from oracle.cases import LEVERS as EVERY_LEVER
 from oracle.cases import lever_case
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pools import Api, Deployment, Pool
 from solvers.fleet_solution import Options, Outcome
 from solvers.fleet_solver import solve_fleet

@@ -21,19 +21,13 @@ import pytest
 from fleets import Case
 
 from problems.beyond_commitments import Beyond
-from problems.fleet import (
-    FAMILIES,
-    Fleet,
-    Offer,
-    Variables,
-    define_variables,
-    gpus_in_use_are_bought,
-    master,
-    used_offers_are_charged,
-)
+from problems.fleet import FAMILIES, gpus_in_use_are_bought, master
+from problems.fleet_data import Fleet, Offer
+from problems.fleet_variables import Variables, define_variables
 from problems.model import Row
 from problems.pools import Api, Deployment, Pool
 from problems.rounding_up import BOTH, Rounded
+from problems.sharpening import used_offers_are_charged
 from problems.staffing import Staffing
 
 GOLDEN = Path(__file__).parent / "golden" / "rows"

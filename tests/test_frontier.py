@@ -12,7 +12,7 @@ import pytest
 from oracle.brute_force import brute_force
 from oracle.cases import lever_case
 
-from problems.fleet import Fleet, Offer
+from problems.fleet_data import Fleet, Offer
 from problems.recipes import Recipe, Use
 from solvers.column_generation import ColumnGeneration
 from solvers.fleet_solution import Options, Outcome

@@ -11,7 +11,7 @@ from fleets import Case
 from oracle.cases import case_of
 from oracle.plans import check_plan
 
-from problems.fleet import Offer
+from problems.fleet_data import Offer
 from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 from solvers.improving import improved, with_fewer_offers

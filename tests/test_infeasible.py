@@ -17,7 +17,7 @@ from planner.why import bench
 from planner.why.bench import Bench
 from planner.why.every_limit import every_limit, round_figures_above
 from planner.why.limits import Remedy
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.fleet_solution import FleetSolution, Options, Outcome
 from solvers.fleet_solver import solve_fleet
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from problems.fleet import Fleet, Offer
+from problems.fleet_data import Fleet, Offer
 from problems.mixes import slot_mix
 from problems.model import Column, Model, Row, build_model
 from problems.pools import Api, Deployment, Pool, load_by_slot

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_mixes import OUTLETS, fleet_with, random_pool, random_prices
 
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pools import Pool
 from problems.pricing import Prices, price_recipe
 from problems.rounding_up import RoundedSlots

@@ -15,7 +15,8 @@ from oracle.cases import lever_case, truth_of
 from oracle.menus import Choice, Way
 from oracle.plans import check_plan
 
-from problems.fleet import Fleet, Offer, master
+from problems.fleet import master
+from problems.fleet_data import Fleet, Offer
 from problems.pools import Api, Deployment, Pool
 from problems.pricing import Priced
 from problems.recipes import Recipe

@@ -9,7 +9,8 @@ import pytest
 from fleets import random_case
 from oracle.cases import lever_case
 
-from problems.fleet import Fleet, master
+from problems.fleet import master
+from problems.fleet_data import Fleet
 from problems.recipes import Recipe, joined
 from solvers.column_generation import generate
 from solvers.paths import IDLE_ROUNDS, LEVELS, Paths, told_apart

@@ -14,7 +14,7 @@ from oracle.cases import case_of
 from oracle.plans import check_plan
 from test_shaking import two_boxes
 
-from solvers import search
+from solvers import plans_child, search, second_process
 from solvers.fleet_solution import Options
 from solvers.fleet_solver import solve_fleet
 from solvers.improving import improved
@@ -107,6 +107,39 @@ def test_a_new_task_replaces_the_one_before() -> None:
     assert len(list(plans_of(task(600.0), Waits(), [], count()))) <= 4  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("comes_after", "asked_for"), [(1, 1), (2, 2), (9, 3)])
+def test_a_dive_goes_no_further_when_a_task_waits(
+    comes_after: int, asked_for: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each plan of a dive takes seconds: with better prices at hand the next one is not worth them."""
+
+    class Comes:
+        waits = False
+
+    class ThreePlans:
+        def __init__(self, *of: Any) -> None:
+            pass
+
+        def decided(self, *of: Any) -> None:
+            return None
+
+        def dived(self, *of: Any) -> Any:
+            for n in (1, 2, 3):
+                asked.append(n)
+                Comes.waits = n >= comes_after
+                yield best
+            Comes.waits = True
+
+    asked: list[int] = []
+    first = task()
+    best = first.plans[0]
+    monkeypatch.setattr(plans_child, "Dives", ThreePlans)
+    monkeypatch.setattr(plans_child, "_polished", lambda task, plan, until, others: plan)
+    knows_boxes = replace(first, fleet=replace(first.fleet, rounded={("both", "one", 0, 0): None}))
+    list(plans_of(knows_boxes, Comes(), [best], count(1)))  # type: ignore[arg-type]
+    assert asked == list(range(1, asked_for + 1))
+
+
 def test_known_plans_are_gone_on_from() -> None:
     """Nothing comes that costs more than what is known."""
     first = task(3.0)
@@ -121,7 +154,7 @@ def test_a_search_takes_plans_from_it(seed: int, monkeypatch: pytest.MonkeyPatch
     for name in ("MOST_SERVINGS", "HOPELESS", "FEW_SERVINGS"):
         monkeypatch.setattr(search, name, -1)
     monkeypatch.setattr(search, "cores", lambda: 2)
-    monkeypatch.setattr(search, "LOOK_AGAIN_S", 0.5)
+    monkeypatch.setattr(second_process, "TELL_AGAIN_S", 0.5)
     told: list[Task] = []
     look = PlansBeside.look
     monkeypatch.setattr(PlansBeside, "look", lambda self, task: (told.append(task), look(self, task))[1])

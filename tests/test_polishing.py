@@ -11,7 +11,7 @@ from fleets import Case
 from oracle.cases import case_of
 from oracle.plans import check_plan
 
-from problems.fleet import Fleet, Offer
+from problems.fleet_data import Fleet, Offer
 from problems.pools import Api, Deployment, Pool
 from problems.recipes import Recipe
 from problems.staffing import Staffing

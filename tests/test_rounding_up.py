@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from fleets import Case
 
-from problems.fleet import Fleet, Offer, master
+from problems.fleet import master
+from problems.fleet_data import Fleet, Offer
 from problems.model import Column, Row, build_model
 from problems.pools import Deployment, Pool
 from problems.recipes import Recipe, Use

@@ -11,7 +11,7 @@ from fleets import Case
 from oracle.cases import case_of
 from oracle.plans import check_plan
 
-from problems.fleet import Offer
+from problems.fleet_data import Offer
 from problems.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.column_generation import generate

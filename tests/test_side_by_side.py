@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from oracle.cases import case_of
 
-from problems import fleet as fleet_module
+from problems import fleet_data
 from problems.side_by_side import SideBySide
 from solvers.improving import improved
 from solvers.incumbent import each_by_itself
@@ -43,7 +43,7 @@ def test_large_fleets_get_the_same_answers(seed: int, monkeypatch: pytest.Monkey
     if first is None:
         return
     together = improved(case_of(seed).fleet, first).objective
-    monkeypatch.setattr(fleet_module, "SERVINGS_SIDE_BY_SIDE", 0)
+    monkeypatch.setattr(fleet_data, "SERVINGS_SIDE_BY_SIDE", 0)
     assert improved(case_of(seed).fleet, first).objective == pytest.approx(together)
 
 

@@ -15,7 +15,8 @@ from oracle.cases import case_of
 from oracle.plans import check_plan
 from test_polishing import shared_box
 
-from problems.fleet import Fleet, Offer, master
+from problems.fleet import master
+from problems.fleet_data import Fleet, Offer
 from problems.model import Column, Model, Row, build_model
 from problems.pools import Deployment, Pool
 from problems.purchase import hourly_purchase

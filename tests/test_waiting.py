@@ -12,7 +12,7 @@ from oracle.brute_force import brute_force
 from oracle.cases import lever_case, truth_of
 
 from problems.deferring import counts_with_room
-from problems.fleet import Fleet, Offer
+from problems.fleet_data import Fleet, Offer
 from problems.pools import Deployment, Pool
 from problems.pricing import Prices, fixed_value, price_recipe, serving_values, settled_path
 from problems.recipes import Recipe

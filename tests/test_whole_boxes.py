@@ -9,7 +9,9 @@ import pytest
 from fleets import Case, random_case
 from oracle.cases import lever_case
 
-from problems.fleet import Fleet, Offer, Variables, master
+from problems.fleet import master
+from problems.fleet_data import Fleet, Offer
+from problems.fleet_variables import Variables
 from problems.pools import Deployment, Pool
 from problems.rounding_up import BOTH, Rounded
 from problems.staffing import Staffing

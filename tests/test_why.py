@@ -22,7 +22,7 @@ from planner.why import Explanation, bench, explain
 from planner.why.every_limit import every_limit, round_figures_above
 from planner.why.explanation import RunnerUp, extra_cost, lever_worth, saving
 from planner.why.levers import levers_in_use, unquantized
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.fleet_solver import solve_fleet
 

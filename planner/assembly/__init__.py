@@ -27,7 +27,7 @@ from planner.plan import (
 )
 from planner.ranges import cost_range
 from planner.slots import Slot
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.singles import MOST_STEPS
 from solvers.fleet_solution import FleetSolution, Options, Outcome
 from solvers.mixing import LARGE_MIXES

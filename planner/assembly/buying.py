@@ -8,7 +8,7 @@ from planner.case import Case
 from planner.catalog import TERM_MONTHS, HourlyPrice, SpotPrice
 from planner.plan import Commitment, FleetLine
 from planner.slots import MONTHS_OF_A_QUARTER
-from problems.fleet import HOURS_PER_MONTH, Fleet
+from problems.fleet_data import HOURS_PER_MONTH, Fleet
 from solvers.incumbent import Incumbent
 
 

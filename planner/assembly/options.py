@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from planner.assembly.serving import ServedPool
 from planner.candidates import Candidates
 from planner.plan import OptionRecord, WorkloadPlan
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.recipes import Recipe
 from solvers.incumbent import alone
 from solvers.routing import flows_of

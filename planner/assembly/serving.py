@@ -13,7 +13,7 @@ from planner.case import Workload
 from planner.plan import DeploymentPlan, DeploymentRecord, PoolPlan
 from planner.pooling import Group
 from planner.slots import Slot
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from problems.pools import Deployment, Pool, firm_replicas
 from problems.recipes import Recipe, Use
 from problems.staffing import Staffing

@@ -11,7 +11,7 @@ from planner.caching import cache_usd_per_h
 from planner.case import Case, Workload
 from planner.plan import FleetLine, Flow, Move, WorkloadPlan
 from planner.slots import Slot, requests_per_month
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 
 
 def workload_plans(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from planner.plan import Binding, Commitment, Plan
 from planner.reports.text import percent, tokens, usd
 from planner.studies.records import ProviderBill
-from problems.fleet import HOURS_PER_MONTH
+from problems.fleet_data import HOURS_PER_MONTH
 
 NAMES_SHOWN = 3
 PROVED = {

@@ -14,7 +14,7 @@ from planner.case import Case, Limits
 from planner.formulation import formulate
 from planner.judging import Excluded
 from planner.slots import slots_of
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import Incumbent, cost_by_month

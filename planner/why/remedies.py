@@ -16,7 +16,7 @@ from planner.why.bench import Bench, Stopped
 from planner.why.changes import one_after_the_other, with_limits
 from planner.why.every_limit import every_limit
 from planner.why.limits import Limit, Remedy, Shedding
-from problems.fleet import Fleet
+from problems.fleet_data import Fleet
 from solvers.fleet_solution import Options, Outcome, Progress
 
 TOTAL_S = 60.0

@@ -23,7 +23,7 @@ from fleets import Case
 from oracle.buying import commitments, hourly_usd, usd_with_starts
 from oracle.menus import Choice, Menu, Served, Way, WayFilter, Work, served_ways
 from oracle.rules import TINY, work_done
-from problems.fleet import Offer
+from problems.fleet_data import Offer
 
 HOURS = 730.0
 

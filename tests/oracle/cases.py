@@ -11,7 +11,7 @@ import numpy as np
 from fleets import Case, hours_of, random_case, random_offer
 
 from oracle.brute_force import Truth, brute_force
-from problems.fleet import Offer
+from problems.fleet_data import Offer
 from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 

@@ -16,7 +16,7 @@ from oracle.buying import commitments, hourly_usd, usd_with_starts
 from oracle.cases import lever_case, truth_of
 from oracle.menus import Choice, WayFilter, served_ways
 from oracle.rules import least_outlet_cost, work_done
-from problems.fleet import Offer
+from problems.fleet_data import Offer
 from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 

@@ -1,0 +1,102 @@
+"""The columns of the master problem: what is picked, how each slot is served, and what is bought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.model import Column
+from problems.recipes import Deferral
+
+
+@dataclass(eq=False)
+class Variables:
+    """Column numbers by what they mean."""
+
+    columns: list[Column] = field(default_factory=list)
+    pick: dict[int, int] = field(default_factory=dict)
+    serve: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(recipe, serving) -> column, only where a slot has a choice; a lone serving goes with its pick"""
+    reserved: dict[tuple[str, str], int] = field(default_factory=dict)
+    on_demand: dict[tuple[str, int], int] = field(default_factory=dict)
+    spot: dict[tuple[str, int], int] = field(default_factory=dict)
+    started: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """(on-demand or spot, offer, slot) -> instances started for that slot"""
+    waits: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(recipe, stretch of its waiting line) -> work that waits at the end of it"""
+    sent: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(recipe, stretch of its waiting line) -> work that leaves the line there for an API"""
+    gpu_type: dict[str, int] = field(default_factory=dict)
+    charged: dict[str, int] = field(default_factory=dict)
+    """offer -> whether it is used, where half a box is charged for that"""
+    team: int | None = None
+
+    def add(self, column: Column) -> int:
+        self.columns.append(column)
+        return len(self.columns) - 1
+
+    def serving(self, r: int, i: int) -> int:
+        return self.serve.get((r, i), self.pick[r])
+
+    def held(self, fleet: Fleet, g: str) -> list[int]:
+        return [self.reserved[g, term] for term in fleet.offers[g].reserved_usd_per_h]
+
+    def firm(self, fleet: Fleet, g: str, t: int) -> list[int]:
+        return self.held(fleet, g) + ([self.on_demand[g, t]] if (g, t) in self.on_demand else [])
+
+    def bought(self, fleet: Fleet, g: str, t: int) -> list[int]:
+        return self.firm(fleet, g, t) + ([self.spot[g, t]] if (g, t) in self.spot else [])
+
+
+def define_variables(fleet: Fleet) -> Variables:
+    """Columns with their costs. Boxes of one GPU come out whole by themselves where nothing limits them."""
+    v = Variables()
+    for r, recipe in enumerate(fleet.recipes):
+        cost = fleet.weight[recipe.slot] * (recipe.usd_per_h + recipe.penalty_usd_per_h)
+        choices = np.bincount(recipe.slot, minlength=len(fleet.slot_hours))[recipe.slot] > 1
+        v.pick[r] = v.add(Column(("pick", r), float(cost[~choices].sum()), upper=1, integer=True))
+        for i in np.flatnonzero(choices).tolist():
+            v.serve[r, i] = v.add(Column(("serve", r, i), float(cost[i]), upper=1, integer=recipe.self_hosted))
+        if recipe.deferral is not None:
+            _define_waiting(fleet, v, r, recipe.deferral)
+    for g in sorted(fleet.recipes_on):
+        _define_purchases(fleet, v, g)
+    if fleet.max_gpu_types is not None:
+        for gpu in sorted({fleet.offers[g].gpu for g in fleet.recipes_on}):
+            v.gpu_type[gpu] = v.add(Column(("gpu-type", gpu), 0.0, upper=1, integer=True))
+    if fleet.team_usd_per_month and fleet.recipes_on:
+        v.team = v.add(Column(("team",), fleet.team_usd_per_month, upper=1))
+    return v
+
+
+def _define_waiting(fleet: Fleet, v: Variables, r: int, deferral: Deferral) -> None:
+    line, price = deferral.line, deferral.api_usd_per_load_h
+    for n in line.stretches:
+        most = float(line.may_wait[n])
+        if most:
+            v.waits[r, n] = v.add(Column(("waits", r, n), 0.0, upper=most))
+        if price is not None:
+            v.sent[r, n] = v.add(Column(("sent", r, n), price * line.unit / fleet.months, upper=float(line.most[n])))
+
+
+def _define_purchases(fleet: Fleet, v: Variables, g: str) -> None:
+    offer, most = fleet.offers[g], fleet.most_instances[g]
+    whole = (offer.box > 1 or fleet.limited) and not fleet.boxes_in_parts
+    if fleet.boxes_in_parts and offer.box > 1:
+        v.charged[g] = v.add(Column(("charged", g), 0.0, upper=1, integer=True))
+    for term, usd_per_h in offer.reserved_usd_per_h.items():
+        fewest, at_most = fleet.held.get((g, term), (0, None))
+        upper = max(fewest, most) if at_most is None else at_most
+        column = Column(("reserved", g, term), usd_per_h * HOURS_PER_MONTH, fewest, upper, integer=True)
+        v.reserved[g, term] = v.add(column)
+    for way, price, columns in (
+        ("on-demand", offer.on_demand_usd_per_h, v.on_demand),
+        ("spot", offer.spot_usd_per_h, v.spot),
+    ):
+        for t, hours in enumerate(fleet.weight.tolist()) if price is not None else ():
+            columns[g, t] = v.add(Column((way, g, t), hours * price, upper=most, integer=whole))
+            if fleet.starts_late(g):
+                started = Column(("started", way, g, t), hours * offer.start_h * price, upper=most)
+                v.started[way, g, t] = v.add(started)
