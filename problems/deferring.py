@@ -62,29 +62,33 @@ def cheapest_counts(recipe: Recipe, usd: np.ndarray, hours: np.ndarray, usd_fact
 def _trimmed(
     recipe: Recipe, chosen: np.ndarray, left: np.ndarray, usd: np.ndarray, hours: np.ndarray, api: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same servings with fewer replicas where the work still fits, or the API does the rest for less."""
+    """The same servings with fewer replicas where the work still fits, or the API does the rest for less.
+
+    The less room there is elsewhere, the more is left over by a replica less: where one has to stay, it stays.
+    """
     deferral, room_of = recipe.deferral, recipe.uses[0].load
     assert deferral is not None
     work, chosen = deferral.load * hours, chosen.copy()
     price = api if np.isfinite(api) else 1e9 * (1 + float(np.abs(usd[np.isfinite(usd)]).max(initial=0.0)))
     together = _slots_together(deferral)
+    stays: set[int] = set()
     while True:
         idle = together @ (room_of[chosen] * hours - work + left)
         saved = [
             (float(usd[at] - usd[at - 1]), t)
             for t, at in enumerate(chosen.tolist())
-            if at > 0 and recipe.slot[at - 1] == t and usd[at] > usd[at - 1]
+            if t not in stays and at > 0 and recipe.slot[at - 1] == t and usd[at] > usd[at - 1]
         ]
         for gain, t in sorted(saved, reverse=True):
             fewer = chosen.copy()
             fewer[t] -= 1
             less = float(room_of[chosen[t]] - room_of[fewer[t]]) * hours[t]
-            if (less - idle[t]) * price >= gain:
-                continue  # so much at least would be left over
-            then = left_over(work, room_of[fewer] * hours, deferral)
-            if (then.sum() - left.sum()) * price < gain:
-                chosen, left = fewer, then
-                break
+            if (less - idle[t]) * price < gain:  # else so much at least would be left over
+                then = left_over(work, room_of[fewer] * hours, deferral)
+                if (then.sum() - left.sum()) * price < gain:
+                    chosen, left = fewer, then
+                    break
+            stays.add(t)
         else:
             return chosen, left
 

@@ -60,7 +60,7 @@ def cheapest_alone(fleet: Fleet, recipe: Recipe) -> Recipe | None:
     For each r, the cheapest serving of each slot. Of many r, every few are tried first and then those near the best.
     """
     offer, weight = fleet.offers[recipe.uses[0].offer], fleet.weight
-    starts = np.flatnonzero(np.r_[True, np.diff(recipe.slot) != 0])
+    starts = recipe.slot_starts
     gpus, firm_gpus = recipe.uses[0].gpus, recipe.uses[0].firm_gpus
     other = recipe.usd_per_h + recipe.penalty_usd_per_h
 

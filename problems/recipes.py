@@ -199,7 +199,7 @@ class Recipe:
     @cached_property
     def slot_starts(self) -> np.ndarray:
         """where each slot begins [slot]"""
-        return np.flatnonzero(np.r_[True, np.diff(self.slot) != 0]) if len(self.slot) else np.zeros(0, dtype=int)
+        return np.flatnonzero(np.diff(self.slot, prepend=-1))
 
     @property
     def at_best(self) -> Recipe:
@@ -211,10 +211,9 @@ class Recipe:
         starts = self.slot_starts
         if len(starts) == len(order):
             return starts
-        lowest = np.repeat(np.minimum.reduceat(order, starts), np.diff(np.r_[starts, len(order)]))
+        lowest = np.repeat(np.minimum.reduceat(order, starts), np.diff(starts, append=len(order)))
         found = np.flatnonzero(order == lowest)
-        slot = self.slot[found]
-        return found[np.r_[True, slot[1:] != slot[:-1]]]
+        return found[np.flatnonzero(np.diff(self.slot[found], prepend=-1))]
 
     def within(self, other: Recipe) -> Recipe:
         """The same with the servings that another one has too, which differs in nothing else."""

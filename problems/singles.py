@@ -125,26 +125,26 @@ def _overflow(
         slot, choice = np.nonzero(loads[None, :] < load[:, None] * (1 - 1e-12))
         kept = loads[choice]
     else:
-        coarse = np.linspace(fewest, most, COARSE_STEPS).astype(int)
-        by_slot = []
-        for t in range(pool.slots):
-            counts = np.unique(np.r_[coarse, np.arange(max(fewest, whole[t] - COARSE_STEPS), whole[t])])
-            loads = np.unique(np.r_[0.0, d.staffing.carried_load(counts)])
-            by_slot.append(loads[loads < load[t] * (1 - 1e-12)])
-        slot, kept = np.repeat(np.arange(pool.slots), [len(x) for x in by_slot]), np.concatenate(by_slot)
+        counts = np.arange(max(1, fewest), most + 1)
+        coarse = np.isin(counts, np.linspace(fewest, most, COARSE_STEPS).astype(int))
+        near = (counts >= whole[:, None] - COARSE_STEPS) & (counts < whole[:, None])
+        tried = np.column_stack([np.ones(pool.slots, dtype=bool), coarse | near])
+        loads = np.append(0.0, d.staffing.carried_load(counts))
+        slot, choice = np.nonzero(tried & (loads < load[:, None] * (1 - 1e-12)))
+        kept = loads[choice]
 
     def bill(loads: np.ndarray) -> np.ndarray:
         share = kept_share(pool.rate_rps[slot], d.seconds_per_request, usd, loads)
         return 3600 * (pool.rate_rps[slot] * (1 - share)) @ usd
 
     bills = bill(kept)
-    tried = _Servings(slot, kept, d.staffing.replicas(kept), bills, shed)
+    servings = _Servings(slot, kept, d.staffing.replicas(kept), bills, shed)
     if few:
-        return tried, None
+        return servings, None
     last = np.r_[np.diff(slot) != 0, True]
     next_bill = np.where(last, 0.0, np.r_[bills[1:], 0.0])
     more = kept * (1 + 1e-9) + 1e-12
-    return tried, _Servings(slot, more, d.staffing.replicas(more), next_bill, shed)
+    return servings, _Servings(slot, more, d.staffing.replicas(more), next_bill, shed)
 
 
 def _skipped(recipe: Recipe, d: Deployment) -> Recipe:

@@ -156,3 +156,33 @@ def test_what_comes_first_is_done_first_and_that_leaves_the_least(seed: int) -> 
     if left.sum() > least + 1e-6:  # days that had not settled when the looking stopped
         assert left.sum() - least <= 0.2 * work.sum()
         assert least > 0 or room.sum() < 1.3 * work.sum()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_replica_less_would_pay(seed: int) -> None:
+    """After trimming, of work whose windows are hours that follow on its arrival: each replica costs less than what it
+    would leave over, though a replica that had to stay once was not looked at again.
+    """
+    rng = np.random.default_rng(seed)
+    slots, long = int(rng.integers(4, 10)), int(rng.integers(2, 5))
+    later = (np.arange(slots)[None, :] - np.arange(slots)[:, None]) % slots
+    pool = Pool(
+        "w", ("w",), rng.uniform(0.1, 3.0, (slots, 1)), 1.0, False, (Deployment("d", "g", 1, np.ones(1), EXACT),),
+        (Api("api", rng.uniform(0.5, 6.0, 1) / 3600),) if seed % 2 else (), window=later < long,
+    )  # fmt: skip
+    hours = np.ones(slots)
+    recipe = next(r for r in recipes_of(pool, hours) if r.self_hosted)
+    deferral, room_of = recipe.deferral, recipe.uses[0].load
+    assert deferral is not None
+    assert deferral.days is not None
+    usd = recipe.uses[0].replicas * rng.uniform(0.5, 4.0, slots)[recipe.slot]
+    api = np.inf if deferral.api_usd_per_load_h is None else deferral.api_usd_per_load_h
+    most = recipe.first_of_each_slot(-room_of)
+    chosen, left = deferring._trimmed(recipe, most, np.zeros(slots), usd, hours, api)
+    assert usd[chosen].sum() < usd[most].sum()
+    for t in np.flatnonzero(recipe.uses[0].replicas[chosen]).tolist():
+        fewer = chosen.copy()
+        fewer[t] -= 1
+        more_left = deferring.left_over(deferral.load, room_of[fewer], deferral).sum() - left.sum()
+        assert more_left > 1e-9
+        assert more_left * min(api, 1e6) >= (usd[chosen[t]] - usd[fewer[t]]) * (1 - 1e-9)
