@@ -341,6 +341,8 @@ class ColumnGeneration:
                 self.to_sharpen = (v, lp.x) if done and not self.sharpening else None
                 if done and (self.sharpening or not sharpen):
                     break
+                if late(self.next_s):
+                    break
                 if done:
                     self._begin_to_sharpen()
             self.on_round(self.rounds, self.bound)

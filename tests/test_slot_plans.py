@@ -423,3 +423,26 @@ def test_the_last_rounds_have_no_new_rows(monkeypatch: pytest.MonkeyPatch) -> No
         fewer += len(asked) < often
         asked.clear()
     assert fewer >= 2
+
+
+def test_no_round_begins_that_would_end_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a bound took so long that another cannot be had in time, rounds end with the one that is known."""
+    bounds: list[int] = []
+    pays = ColumnGeneration._all_that_pays
+    monkeypatch.setattr(
+        ColumnGeneration, "_all_that_pays", lambda self, *at: bounds.append(self.rounds) or pays(self, *at)
+    )
+    monkeypatch.setattr(column_generation, "ROUNDS_BETWEEN_MIXES", 2)
+    sooner = 0
+    for seed in range(1000, 1016):
+        alone = ColumnGeneration(case_of(seed).fleet, lambda n, bound: None)
+        alone.run(CONVERGED_FRAC)
+        often = len(bounds)
+        bounds.clear()
+        ends = ColumnGeneration(case_of(seed).fleet, lambda n, bound: None)
+        ends.run(CONVERGED_FRAC, late=lambda needed_s: bool(bounds))
+        if ends.feasible:
+            assert bounds == [ends.rounds]
+            sooner += often > 1
+        bounds.clear()
+    assert sooner >= 2
