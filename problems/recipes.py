@@ -21,6 +21,11 @@ import numpy as np
 from problems.waiting_line import WaitingLine, line_through
 
 
+def _starts(slot: np.ndarray) -> np.ndarray:
+    """where each slot begins, of servings in the order of their slots"""
+    return np.flatnonzero(np.diff(slot, prepend=-1))
+
+
 def _keep_small(record: object, dtype: type[np.integer], *names: str) -> None:
     """Whole numbers in few bits: recipes are most of what a large case has in memory."""
     for name in names:
@@ -199,7 +204,7 @@ class Recipe:
     @cached_property
     def slot_starts(self) -> np.ndarray:
         """where each slot begins [slot]"""
-        return np.flatnonzero(np.diff(self.slot, prepend=-1))
+        return _starts(self.slot)
 
     @property
     def at_best(self) -> Recipe:
@@ -213,7 +218,7 @@ class Recipe:
             return starts
         lowest = np.repeat(np.minimum.reduceat(order, starts), np.diff(starts, append=len(order)))
         found = np.flatnonzero(order == lowest)
-        return found[np.flatnonzero(np.diff(self.slot[found], prepend=-1))]
+        return found[_starts(self.slot[found])]
 
     def within(self, other: Recipe) -> Recipe:
         """The same with the servings that another one has too, which differs in nothing else."""

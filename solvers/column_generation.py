@@ -339,9 +339,7 @@ class ColumnGeneration:
                 self.paths.join([*finer, *mixes])
                 done = settled and (not (mixes or (finer and self.sharpening)) or enough(self))
                 self.to_sharpen = (v, lp.x) if done and not self.sharpening else None
-                if done and (self.sharpening or not sharpen):
-                    break
-                if late(self.next_s):
+                if (done and (self.sharpening or not sharpen)) or late(self.next_s):
                     break
                 if done:
                     self._begin_to_sharpen()

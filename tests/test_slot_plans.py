@@ -402,13 +402,17 @@ def test_rows_about_boxes_begin_with_the_lp_at_hand(monkeypatch: pytest.MonkeyPa
     assert begun >= 2
 
 
+def rounds_with(monkeypatch: pytest.MonkeyPatch, method: str) -> list[int]:
+    """The rounds of column generation in which it calls one of its methods, from now on."""
+    rounds: list[int] = []
+    call = getattr(ColumnGeneration, method)
+    monkeypatch.setattr(ColumnGeneration, method, lambda self, *at: rounds.append(self.rounds) or call(self, *at))
+    return rounds
+
+
 def test_the_last_rounds_have_no_new_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only few rounds are left, prices come nearer to the LP as it is."""
-    asked: list[bool] = []
-    say = ColumnGeneration._say_which_boxes_are_whole
-    monkeypatch.setattr(
-        ColumnGeneration, "_say_which_boxes_are_whole", lambda self, *at: asked.append(True) or say(self, *at)
-    )
+    asked = rounds_with(monkeypatch, "_say_which_boxes_are_whole")
     fewer = 0
     for seed in range(1000, 1016):
         alone = ColumnGeneration(case_of(seed).fleet, lambda n, bound: None)
@@ -427,11 +431,7 @@ def test_the_last_rounds_have_no_new_rows(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_no_round_begins_that_would_end_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a bound took so long that another cannot be had in time, rounds end with the one that is known."""
-    bounds: list[int] = []
-    pays = ColumnGeneration._all_that_pays
-    monkeypatch.setattr(
-        ColumnGeneration, "_all_that_pays", lambda self, *at: bounds.append(self.rounds) or pays(self, *at)
-    )
+    bounds = rounds_with(monkeypatch, "_all_that_pays")
     monkeypatch.setattr(column_generation, "ROUNDS_BETWEEN_MIXES", 2)
     sooner = 0
     for seed in range(1000, 1016):
