@@ -60,7 +60,7 @@ def planned(case: Case, options: Options) -> tuple[float, Plan | None]:
     solution = solve_fleet(fleet, options)
     plan = None
     if solution.best is not None:
-        plan = verified(assemble_plan(case, candidates, fleet, solution, slots, options, with_range=False))
+        plan = verified(assemble_plan(case, candidates, fleet, solution, slots, options))
     return time.monotonic() - started, plan
 
 

@@ -127,6 +127,21 @@ class Infeasible(Exception):
         super().__init__("\n".join(self.reasons))
 
 
+class OutOfTime(Exception):
+    """The time limit was reached before there was a plan that holds."""
+
+    def __init__(self, limit_s: float, doing: str, needed_s: float) -> None:
+        self.limit_s, self.doing, self.needed_s = limit_s, doing, needed_s
+        super().__init__(limit_s, doing, needed_s)
+
+    def __str__(self) -> str:
+        return (
+            f"no plan yet: the time limit of {self.limit_s:g} s was reached while {self.doing}. "
+            f"A first plan of this file needs about {self.needed_s:.0f} s on this machine as busy as it is now; "
+            f"try --time-limit {max(10.0, 2 * self.needed_s):.0f}s, or none."
+        )
+
+
 class Problem(ValueError):
     """A value is wrong; raised where the position in the file is not known."""
 

@@ -2,25 +2,38 @@
 
     YAML -> Case -> candidates -> recipes <-> master -> Plan -> report
 
-A what-if is a changed copy of a case, planned again. Nothing here prints, and no plan leaves unchecked.
+A what-if is a changed copy of a case, planned again. Nothing here prints, and no plan leaves unchecked. A time limit
+holds for all of it, and from the first plan on an interruption costs nothing but what was not worked out yet.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from planner.assembly import assemble_plan
+from planner.assembly import assemble_plan, with_all_options, with_cost_range
 from planner.candidates import Candidates, enumerate_candidates
 from planner.case import Case
 from planner.checker import check_plan
+from planner.complaints import OutOfTime
 from planner.formulation import formulate
-from planner.plan import Plan
-from planner.slots import slots_of
+from planner.plan import LeftOut, Part, Plan, Why
+from planner.slots import Slot, slots_of
 from planner.why.remedies import explain_infeasibility
 from problems.fleet_data import Fleet
-from solvers.fleet_solution import Options, Outcome, Progress
+from solvers.deadline import Held, Limit, TimeIsUp, interruptions_held, limited_to
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.fleet_solver import solve_fleet
+from solvers.improving import simplest_plan
+from solvers.known import NOTHING, Known
+
+REPORT_FRAC, MOST_REPORT_S = 0.15, 30.0
+"""share of a time limit, and the most of it, that is kept for what completes the report"""
+FINISHING = 1.5
+"""times as long as for the first plan, that putting the last one together and checking it may take"""
+FIRST_PLAN = 1.5
+"""times as long as candidates and recipes, that a first plan takes: a guess for those who ran out of time"""
 
 
 class BrokenPlan(RuntimeError):
@@ -32,41 +45,180 @@ def plan_fleet(
     options: Options | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Plan:
-    """The cheapest fleet for a case, verified; raises Infeasible where no fleet can do it."""
-    options = options or Options()
-    tried = attempt(case, options, on_progress)
-    if tried.plan is None:
-        proved = tried.outcome is Outcome.INFEASIBLE
-        raise explain_infeasibility(case, tried.candidates, tried.fleet, options, on_progress, proved)
-    return tried.plan
+    """The cheapest fleet for a case, verified.
+
+    Raises Infeasible where no fleet can do it, and OutOfTime where the time limit came before the first plan.
+    """
+    options, started = options or Options(), time.monotonic()
+    tried = attempt(case, options, on_progress, complete=True)
+    if tried.plan is not None:
+        return tried.plan
+    took = time.monotonic() - started
+    limit_s = options.time_limit_s
+    proved = tried.outcome is Outcome.INFEASIBLE
+    if limit_s is not None and not proved and took >= (1 - REPORT_FRAC) * limit_s:
+        raise OutOfTime(limit_s, tried.doing, FIRST_PLAN * took)
+    left_s = None if limit_s is None else limit_s - took
+    assert tried.candidates is not None
+    assert tried.fleet is not None
+    raise explain_infeasibility(
+        case, tried.candidates, tried.fleet, replace(options, time_limit_s=left_s), on_progress, proved
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """What came of planning a case."""
+    """The result of planning a case."""
 
     outcome: Outcome
     plan: Plan | None
     """verified; None where there is none, or none was found"""
-    candidates: Candidates
-    fleet: Fleet
+    candidates: Candidates | None = None
+    fleet: Fleet | None = None
+    """None where time was up before they were known"""
+    doing: str = ""
+    """what was going on when the time was up"""
 
 
 def attempt(
     case: Case,
     options: Options,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    complete: bool = False,
 ) -> Attempt:
-    """The same where "there is none" is an answer like any other."""
-    slots = slots_of(case)
-    candidates = enumerate_candidates(case)
-    fleet = formulate(case, candidates, slots)
-    solution = solve_fleet(fleet, options, on_progress)
+    """Like plan_fleet, but returns an Attempt instead of raising Infeasible or OutOfTime.
+
+    A plan that is not asked to be complete lists the chosen options alone, and no range of its cost.
+    """
+    doing = ""
+
+    def tell(phase: str) -> None:
+        nonlocal doing
+        doing = phase
+        on_progress(Progress(phase, None, None))
+
+    with limited_to(options.time_limit_s) as limit:
+        try:
+            tell("comparing what can serve each workload")
+            slots, candidates = slots_of(case), enumerate_candidates(case)
+            tell("working out ways to serve each workload")
+            fleet = formulate(case, candidates, slots)
+            work = _Work(case, candidates, fleet, slots, options)
+            tell("looking for a first plan")
+            known, finish_s = _first_plan(work) if options.time_limit_s is not None else (NOTHING, 0.0)
+        except TimeIsUp as stop:
+            if not limit.ended(stop):
+                raise
+            return Attempt(Outcome.NOT_FOUND, None, doing=doing)
+    solution = _searched(fleet, options, limit, finish_s, known, on_progress)
     if solution.best is None:
-        return Attempt(solution.outcome, None, candidates, fleet)
-    plan = assemble_plan(case, candidates, fleet, solution, slots, options)
-    verified(plan)
+        return Attempt(solution.outcome, None, candidates, fleet, doing)
+    with interruptions_held() as held:
+        tell("putting the plan together")
+        plan = _verified_best(work, solution)
+        if complete:
+            plan = _completed(work, plan, solution, replace(limit, deadline=limit.deadline - finish_s), held, tell)
     return Attempt(solution.outcome, plan, candidates, fleet)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What a plan is put together from, beside the solution."""
+
+    case: Case
+    candidates: Candidates
+    fleet: Fleet
+    slots: tuple[Slot, ...]
+    options: Options
+
+    def assembled(self, solution: FleetSolution) -> Plan:
+        return assemble_plan(self.case, self.candidates, self.fleet, solution, self.slots, self.options)
+
+
+def _first_plan(work: _Work) -> tuple[Known, float]:
+    """A plan to begin with, and how long the last one will take from solution to checked plan."""
+    first = simplest_plan(work.fleet)
+    if first is None:
+        return NOTHING, 0.0
+    started = time.monotonic()
+    solution = FleetSolution()
+    solution.offer(first)
+    check_plan(work.assembled(solution).as_json())
+    return Known(start=first), FINISHING * (time.monotonic() - started)
+
+
+def _searched(
+    fleet: Fleet,
+    options: Options,
+    limit: Limit,
+    finish_s: float,
+    known: Known,
+    on_progress: Callable[[Progress], None],
+) -> FleetSolution:
+    """Search for as long as the limit allows, with time left to put the plan together and to complete the report."""
+    if options.time_limit_s is None:
+        return solve_fleet(fleet, options, on_progress, known)
+    report_s = min(REPORT_FRAC * options.time_limit_s, MOST_REPORT_S)
+    search_s = limit.left_s - finish_s - report_s
+    if search_s > 0:
+        return solve_fleet(fleet, replace(options, time_limit_s=search_s), on_progress, known)
+    solution = FleetSolution(outcome=Outcome.NOT_FOUND if known.start is None else Outcome.FEASIBLE)
+    solution.offer(known.start)
+    return solution
+
+
+def _verified_best(work: _Work, solution: FleetSolution) -> Plan:
+    """The best plan that the checker has nothing against; a better one that it refuses is dropped, and that is said."""
+    while True:
+        plan = work.assembled(solution)
+        broken = check_plan(plan.as_json())
+        if not broken:
+            return plan
+        if not solution.fall_back(work.options):
+            raise BrokenPlan("the plan failed its own check: " + "; ".join(broken))
+        solution.notes = [
+            *solution.notes,
+            f"a candidate for ${plan.cost_usd_per_month:,.0f} a month failed verification and was dropped: {broken[0]}",
+        ]
+
+
+def _completed(
+    work: _Work, plan: Plan, solution: FleetSolution, limit: Limit, held: Held, tell: Callable[[str], None]
+) -> Plan:
+    """The plan with all options and the range of its cost, as far as time allows; what is missing is named."""
+    best, limited = solution.best, work.options.time_limit_s is not None
+    assert best is not None
+    left_out: list[LeftOut] = []
+    stopped: Why | None = "interrupted" if solution.outcome is Outcome.INTERRUPTED else None
+
+    def options(left_s: float | None) -> Plan:
+        tell("comparing options")
+        with limited_to(left_s):
+            return with_all_options(plan, work.candidates, work.fleet, best)
+
+    def cost_range(left_s: float | None) -> Plan:
+        tell("trying other throughputs")
+        return with_cost_range(plan, work.candidates, work.fleet, best, left_s)
+
+    parts: tuple[tuple[Part, Callable[[float | None], Plan]], ...] = (
+        ("options", options),
+        ("if_throughput_is_off", cost_range),
+    )
+    for what, completed in parts:
+        stopped = stopped or (_why(held.came[0]) if held.came else None)
+        try:
+            if stopped is None:
+                with held.let_in():
+                    plan = verified(completed(limit.left_s if limited else None))
+                continue
+        except KeyboardInterrupt as stop:
+            stopped = _why(stop)
+        left_out.append(LeftOut(what=what, why=stopped))
+    return plan.model_copy(update={"left_out": tuple(left_out)}) if left_out else plan
+
+
+def _why(stop: KeyboardInterrupt) -> Why:
+    return "time-limit" if isinstance(stop, TimeIsUp) else "interrupted"
 
 
 def verified(plan: Plan) -> Plan:

@@ -18,6 +18,8 @@ from planner.validation import Strict
 
 PLAN_FORMAT = "fleetplan-plan/2"
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
+Part = Literal["options", "if_throughput_is_off"]
+Why = Literal["time-limit", "interrupted"]
 
 
 class SlotRecord(Strict):
@@ -258,6 +260,14 @@ class Proof(Strict):
     notes: tuple[str, ...]
 
 
+class LeftOut(Strict):
+    """A part of the report that was not worked out."""
+
+    what: Part
+    """its key in the plan"""
+    why: Why
+
+
 class Plan(Strict):
     format: str = PLAN_FORMAT
     name: str
@@ -286,12 +296,23 @@ class Plan(Strict):
     rejected: tuple[RejectionRecord, ...]
     slots: tuple[SlotRecord, ...]
     proof: Proof
+    left_out: tuple[LeftOut, ...] = ()
+    """what is missing, and why: nothing is worked out from half a search"""
     assumptions: tuple[Assumption, ...]
     studies: Studies | None = None
     """what plans made again tell about this one, where that was asked for"""
     case_hash: str
     case: Case
     fleetplan_version: str
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped the work on it, early or late."""
+        return self.status == "interrupted" or any(part.why == "interrupted" for part in self.left_out)
+
+    def has(self, what: Part) -> bool:
+        """Whether a part of the report was worked out; after an interrupted search none is."""
+        return self.status != "interrupted" and all(part.what != what for part in self.left_out)
 
     def pool_of(self, workload: str) -> PoolPlan:
         return next(p for p in self.pools if workload in p.workloads)

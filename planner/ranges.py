@@ -14,7 +14,8 @@ from problems.fleet_data import Fleet
 from problems.pools import Pool
 from problems.recipes import Recipe
 from problems.singles import recipes_of
-from solvers.fleet_solution import Options
+from solvers.deadline import limited_to
+from solvers.fleet_solution import Options, Outcome
 from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import Incumbent
 
@@ -27,11 +28,11 @@ def cost_range(
     """The cost if every replica is faster, and if every replica is slower, by the error of its own throughput.
 
     A fleet for slower replicas serves with faster ones too. So what a quick search finds on the wrong side of the plan
-    is a finer plan, no range: it is cut off there.
+    is a finer plan, no range: it is cut off there. Raises TimeIsUp where the time limit would cut a search short.
     """
-    quick = QUICK if time_limit_s is None else replace(QUICK, time_limit_s=max(0.5, min(20.0, time_limit_s / 4)))
-    low = _cost_if(candidates, fleet, best, quick, slower=False)
-    high = _cost_if(candidates, fleet, best, quick, slower=True)
+    with limited_to(time_limit_s):
+        low = _cost_if(candidates, fleet, best, QUICK, slower=False)
+        high = _cost_if(candidates, fleet, best, QUICK, slower=True)
     return CostRange(
         low_usd_per_month=None if low is None else min(low, objective),
         mid_usd_per_month=objective,
@@ -48,6 +49,8 @@ def _cost_if(candidates: Candidates, fleet: Fleet, best: Incumbent, quick: Optio
         if recipe.self_hosted == path.self_hosted
     )
     moved = solve_fleet(replace(fleet, pools={pool.key: pool for pool in pools}, recipes=recipes), quick)
+    if moved.outcome is Outcome.INTERRUPTED:
+        raise KeyboardInterrupt
     return moved.best.objective if moved.best else None
 
 

@@ -7,6 +7,7 @@ least, until all is done or the API is cheaper. It is near the best, quick, and 
 from __future__ import annotations
 
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -68,38 +69,42 @@ def _trimmed(
     """
     deferral, room_of = recipe.deferral, recipe.uses[0].load
     assert deferral is not None
-    work, chosen = deferral.load * hours, chosen.copy()
+    work, chosen, left = deferral.load * hours, chosen.copy(), left.copy()
     price = api if np.isfinite(api) else 1e9 * (1 + float(np.abs(usd[np.isfinite(usd)]).max(initial=0.0)))
-    together = _slots_together(deferral)
-    stays: set[int] = set()
-    while True:
-        idle = together @ (room_of[chosen] * hours - work + left)
-        saved = [
-            (float(usd[at] - usd[at - 1]), t)
-            for t, at in enumerate(chosen.tolist())
-            if t not in stays and at > 0 and recipe.slot[at - 1] == t and usd[at] > usd[at - 1]
-        ]
-        for gain, t in sorted(saved, reverse=True):
-            fewer = chosen.copy()
-            fewer[t] -= 1
-            less = float(room_of[chosen[t]] - room_of[fewer[t]]) * hours[t]
-            if (less - idle[t]) * price < gain:  # else so much at least would be left over
-                then = left_over(work, room_of[fewer] * hours, deferral)
-                if (then.sum() - left.sum()) * price < gain:
-                    chosen, left = fewer, then
-                    break
-            stays.add(t)
-        else:
-            return chosen, left
+    parts = [np.array(slots) for slots, _ in deferral.days or ()] or [np.arange(len(hours))]
+    part_of = {t: part for part in parts for t in part.tolist()}
+    """which slots share their work, directly or over others; all, where windows are of no simple kind"""
+
+    def saves(t: int) -> list[tuple[float, int]]:
+        at = int(chosen[t])
+        fewer = at > 0 and recipe.slot[at - 1] == t and usd[at] > usd[at - 1]
+        return [(-float(usd[at] - usd[at - 1]), -t)] if fewer else []
+
+    waiting = [item for t in range(len(chosen)) for item in saves(t)]
+    heapify(waiting)
+    while waiting:
+        first = heappop(waiting)
+        gain, t = -first[0], -first[1]
+        part, fewer = part_of[t], chosen.copy()
+        fewer[t] -= 1
+        less = float(room_of[chosen[t]] - room_of[fewer[t]]) * hours[t]
+        idle = float((room_of[chosen[part]] * hours[part] - work[part] + left[part]).sum())
+        if (less - idle) * price < gain:  # else so much at least would be left over
+            then = left.copy()
+            then[part] = _left_over_of_a_part(work, room_of[fewer] * hours, deferral, part)
+            if (then.sum() - left.sum()) * price < gain:
+                chosen, left = fewer, then
+                for item in saves(t):
+                    heappush(waiting, item)
+    return chosen, left
 
 
-def _slots_together(deferral: Deferral) -> np.ndarray:
-    """Which slots share their work, directly or over others; all, where windows are of no simple kind [slot, slot]."""
-    together = np.ones((len(deferral.load), len(deferral.load)))
-    for slots, _ in deferral.days or ():
-        together[slots] = 0.0
-        together[np.ix_(slots, slots)] = 1.0
-    return together
+def _left_over_of_a_part(work: np.ndarray, room: np.ndarray, deferral: Deferral, part: np.ndarray) -> np.ndarray:
+    """Work of some slots that finds no room; no day has anything to do with another."""
+    for slots, long in deferral.days or ():
+        if slots[0] == part[0]:
+            return np.array(_left_over_of_a_day(work[part], room[part], long))
+    return left_over(work, room, deferral)
 
 
 def counts_with_room(recipe: Recipe, load: np.ndarray, hours: np.ndarray) -> Recipe | None:
@@ -145,7 +150,10 @@ def left_over(work: np.ndarray, room: np.ndarray, deferral: Deferral) -> np.ndar
     Where windows are of any other kind, work with the least room to go to is first, which is near enough.
     """
     if deferral.days is not None:
-        return _in_order_of_arrival(work, room, deferral.days)
+        over = np.zeros(len(work))
+        for slots, long in deferral.days:
+            over[slots] = _left_over_of_a_day(work[slots], room[slots], long)
+        return over
     left, free = work.tolist(), room.tolist()
     for h in np.argsort(deferral.window @ room, kind="stable").tolist():
         mine = left[h]
@@ -162,33 +170,30 @@ def left_over(work: np.ndarray, room: np.ndarray, deferral: Deferral) -> np.ndar
     return np.array(left)
 
 
-def _in_order_of_arrival(work: np.ndarray, room: np.ndarray, days: list[tuple[list[int], int]]) -> np.ndarray:
+def _left_over_of_a_day(work: np.ndarray, room: np.ndarray, long: int) -> list[float]:
     """Day after day, until as much waits at the end of one as at its start: what that day leaves over.
 
     Counted from the first hour on: all that came, and all that is done or given up.
     """
-    left = np.zeros(len(work))
-    for slots, long in days:
-        come, free = work[slots].tolist(), room[slots].tolist()
-        came: list[float] = []
-        over, done, before, now = [0.0] * len(slots), 0.0, -1.0, 0.0
-        while now > before:
-            over, before = [0.0] * len(slots), now
-            for more, has in zip(come, free, strict=True):
-                came.append((came[-1] if came else 0.0) + more)
-                done = min(came[-1], done + has)
-                late = len(came) - long
-                if late >= 0 and came[late] > done:
-                    over[late % len(slots)] += came[late] - done
-                    done = came[late]
-            now = came[-1] - done
-            if now > before and len(came) >= MOST_DAYS * len(slots):
-                # What waits still grows from day to day: so much of it is never done.
-                for k in range(len(came) - 1, -1, -1):
-                    if came[k] <= done:
-                        break
-                    rest = min(come[k % len(slots)], came[k] - done)
-                    over[k % len(slots)] += rest * (1 - before / now)
-                break
-        left[slots] = over
-    return left
+    come, free = work.tolist(), room.tolist()
+    came: list[float] = []
+    over, done, before, now = [0.0] * len(come), 0.0, -1.0, 0.0
+    while now > before:
+        over, before = [0.0] * len(come), now
+        for more, has in zip(come, free, strict=True):
+            came.append((came[-1] if came else 0.0) + more)
+            done = min(came[-1], done + has)
+            late = len(came) - long
+            if late >= 0 and came[late] > done:
+                over[late % len(come)] += came[late] - done
+                done = came[late]
+        now = came[-1] - done
+        if now > before and len(came) >= MOST_DAYS * len(come):
+            # What waits still grows from day to day: so much of it is never done.
+            for k in range(len(came) - 1, -1, -1):
+                if came[k] <= done:
+                    break
+                rest = min(come[k % len(come)], came[k] - done)
+                over[k % len(come)] += rest * (1 - before / now)
+            break
+    return over

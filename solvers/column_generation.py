@@ -254,9 +254,14 @@ class ColumnGeneration:
         self.priced = with_waiting_work_settled([*self.priced, *rest], self.waiting, prices)
         finer = {id(recipe) for recipe in self._try_every_count(prices)}
         self._look_closer_at(self.priced)
-        pay = [p for p in self.priced if id(p.recipe) not in known]
-        overlooked = [p for p in pay if p.value < sum(self.paid[w] for w in p.recipe.workloads)]
-        return [p.cheapest for p in overlooked], [p.cheapest for p in pay if id(p.recipe) in finer]
+        new = by_pool_and_value(p for p in self.priced if id(p.recipe) not in known)
+        overlooked = [
+            p.cheapest
+            for workloads, ranked in new.items()
+            for p in ranked[:PATHS_PER_WORKLOAD_AND_ROUND]
+            if p.value < sum(self.paid[w] for w in workloads)
+        ]
+        return overlooked, [p.cheapest for ranked in new.values() for p in ranked if id(p.recipe) in finer]
 
     def _try_every_count(self, prices: Prices) -> list[Recipe]:
         """Of each pool the cheapest recipe, as long as counts of replicas that it leaves out make it the cheapest."""

@@ -11,7 +11,7 @@ from problems.fleet_data import Fleet
 from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes import Deferral, Recipe
-from solvers.incumbent import Incumbent, complete, in_order, incumbent_of
+from solvers.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered
 
 AS_GOOD_AS_DONE = 1e-6
 """share of the work that may be left over"""
@@ -86,12 +86,16 @@ def _wait(v: Variables, r: int, deferral: Deferral, room: np.ndarray, x: np.ndar
 
 
 def from_solution(fleet: Fleet, v: Variables, x: np.ndarray) -> Incumbent | None:
-    """A plan from the values of a verified solution, with its purchases improved in closed form if possible."""
+    """A plan from the values of a solution, with its purchases improved in closed form if possible.
+
+    Where servings of a slot are mixed, the plan has the one with the largest share. What was bought for the mix may not
+    hold it; then it is bought anew.
+    """
     picked = (r for r in range(len(fleet.recipes)) if x[v.pick[r]] > 0.5)
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
-    improved = complete(fleet, paths)
     as_bought = _with_purchases(fleet, v, x, paths)
-    return improved if improved is not None and improved.objective <= as_bought.objective else as_bought
+    plans = [complete(fleet, paths), as_bought if is_covered(fleet, as_bought) else None]
+    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 
 def _path(fleet: Fleet, v: Variables, r: int, x: np.ndarray) -> Recipe:

@@ -11,6 +11,8 @@ from solvers.incumbent import Incumbent
 from solvers.known import NOTHING, Known
 from solvers.solve import SolverName
 
+MOST_EARLIER = 8
+
 
 class Outcome(StrEnum):
     OPTIMAL = "optimal"
@@ -55,6 +57,8 @@ class FleetSolution:
     notes: list[str] = field(default_factory=list)
     known: Known = NOTHING
     """what a search under another budget can begin with"""
+    earlier: list[Incumbent] = field(default_factory=list)
+    """the best plans before, the latest last: something to fall back on should the best one not hold"""
 
     @property
     def cost_usd_per_month(self) -> float:
@@ -68,7 +72,18 @@ class FleetSolution:
     def offer(self, candidate: Incumbent | None) -> None:
         """Take a plan that is better."""
         if candidate is not None and candidate.objective < self.objective:
+            if self.best is not None:
+                self.earlier = [*self.earlier[1 - MOST_EARLIER :], self.best]
             self.best = candidate
+
+    def fall_back(self, options: Options) -> bool:
+        """Give up the best plan for the one before; False where there is none."""
+        if not self.earlier:
+            return False
+        self.best = self.earlier.pop()
+        if self.outcome is not Outcome.INTERRUPTED:
+            self.outcome = outcome_of(self, options)
+        return True
 
     def raise_bound(self, usd_per_month: float) -> None:
         self.bound_usd_per_month = max(self.bound_usd_per_month, usd_per_month)

@@ -10,11 +10,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from problems.fleet_data import Fleet
-from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.deadline import TimeIsUp, limited_to
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
 from solvers.incumbent import limits_are_kept
 from solvers.known import NOTHING, Known
 from solvers.search import Search
 from solvers.tangents import proved_within
+
+GRACE_S = 0.3
+"""after its time limit that a search may take to end by itself"""
 
 
 def solve_fleet(
@@ -25,15 +29,22 @@ def solve_fleet(
 ) -> FleetSolution:
     """The cheapest fleet, as far as the limits of the search allow. Ctrl-C keeps the best plan.
 
-    `known` comes from searches over the same recipes under another budget.
+    `known` comes from searches over the same recipes under another budget. The search ends by itself when its time is
+    up; what it cannot end in time is interrupted soon after.
     """
-    solution = FleetSolution()
-    try:
-        _within_budget(fleet, options or Options(), solution, on_progress, known)
-    except KeyboardInterrupt:
-        if solution.best is None:
-            raise
-        solution.outcome = Outcome.INTERRUPTED
+    solution, options = FleetSolution(), options or Options()
+    seconds = None if options.time_limit_s is None else options.time_limit_s + GRACE_S
+    with limited_to(seconds) as limit:
+        try:
+            _within_budget(fleet, options, solution, on_progress, known)
+        except KeyboardInterrupt as stop:
+            by_the_clock = isinstance(stop, TimeIsUp)
+            if (by_the_clock and not limit.ended(stop)) or (solution.best is None and not by_the_clock):
+                raise
+            if by_the_clock:
+                solution.outcome = outcome_of(solution, options) if solution.best else Outcome.NOT_FOUND
+            else:
+                solution.outcome = Outcome.INTERRUPTED
     return solution
 
 

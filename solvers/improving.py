@@ -19,7 +19,7 @@ from problems.fleet_data import HOURS_PER_MONTH, Fleet
 from problems.purchase import Purchase, cheapest_purchase, hourly_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
 from problems.side_by_side import SideBySide
-from solvers.incumbent import WAITING_WAYS, Incumbent, complete, in_order, incumbent_of
+from solvers.incumbent import WAITING_WAYS, Incumbent, complete, each_by_itself, in_order, incumbent_of
 
 MOST_SWEEPS = 20
 TRIED_WAYS = 8
@@ -51,6 +51,11 @@ def improved(
             if quiet >= len(order):
                 return state.finished(plan)
     return state.finished(plan)
+
+
+def simplest_plan(fleet: Fleet) -> Incumbent | None:
+    """Each workload in the way that is cheapest for it alone; where limits forbid that, one after the other."""
+    return each_by_itself(fleet) or built_up(fleet)
 
 
 def built_up(fleet: Fleet) -> Incumbent | None:

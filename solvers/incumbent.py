@@ -83,6 +83,21 @@ def cost_by_month(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, 
     return np.bincount(fleet.slot_month, by_slot * fleet.slot_hours, fleet.months) + fixed
 
 
+def is_covered(fleet: Fleet, plan: Incumbent) -> bool:
+    """Whether every GPU in use is bought, and every firm one in a way that no reclaim takes away."""
+    for g in {g for path in plan.paths for g in path.offers}:
+        gpus, firm = usage(fleet, plan.paths, g)
+        bought, box = plan.purchases.get(g), fleet.offers[g].box
+        if bought is None:
+            if gpus.any():
+                return False
+            continue
+        safe = box * (sum(bought.reserved.values()) + bought.on_demand)
+        if (safe < firm).any() or (safe + box * bought.spot < gpus).any():
+            return False
+    return True
+
+
 def limits_are_kept(fleet: Fleet, plan: Incumbent) -> bool:
     total: dict[str, np.ndarray] = {}
     for g, bought in plan.purchases.items():

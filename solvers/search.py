@@ -27,12 +27,13 @@ import numpy as np
 from problems.dominance import without_beaten_recipes
 from problems.fleet import master
 from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.offer_dominance import without_dominated_offers
 from solvers.branching import Branches, undecided
 from solvers.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.columns import as_start, from_solution
 from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
-from solvers.improving import built_up, improved, with_fewer_offers, with_other_commitments
-from solvers.incumbent import Incumbent, each_by_itself, heaviest_paths, incumbent_of, limits_are_kept
+from solvers.improving import improved, simplest_plan, with_fewer_offers, with_other_commitments
+from solvers.incumbent import Incumbent, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.known import Known, known_from
 from solvers.plans_beside import PlansBeside, cores
 from solvers.polishing import polished
@@ -113,6 +114,7 @@ class Search:
         self.started = time.monotonic()
         self.deadline = np.inf if options.time_limit_s is None else self.started + options.time_limit_s
         self.options, self.solution, self.on_progress, self.known = options, solution, on_progress, known
+        fleet = without_dominated_offers(fleet)
         self.fleet = without_beaten_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
         self.shaken: Incumbent | None = None
         """the plan from which shaking led nowhere"""
@@ -277,10 +279,11 @@ class Search:
     def _first_plan(self) -> None:
         """Plans in closed form, and the one that is known, improved for a while."""
         fleet, start = self.fleet, self.known.start
-        self.solution.offer(each_by_itself(fleet) or built_up(fleet))
-        self.solution.offer(within_budget(fleet, self.deadline))
         if start is not None and limits_are_kept(fleet, start):
             self.solution.offer(start)
+        else:
+            self.solution.offer(simplest_plan(fleet))
+        self.solution.offer(within_budget(fleet, self.deadline))
         if self.solution.best is not None:
             soon = self.started + FIRST_FRAC * (self.deadline - self.started)
             self.solution.offer(improved(fleet, self.solution.best, soon))

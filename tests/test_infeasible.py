@@ -243,7 +243,11 @@ def test_an_interruption_keeps_what_is_known(solves: int, known: list[bool], mon
 
 
 def test_remedies_keep_the_time_limit() -> None:
-    error = infeasible(planner.case_from_text(with_policy("max_gpus: {l40s: 1}")), Options(time_limit_s=1e-4))
+    case = planner.case_from_text(with_policy("max_gpus: {l40s: 1}"))
+    tried = attempt(case, Options())
+    assert tried.candidates is not None
+    assert tried.fleet is not None
+    error = explain_infeasibility(case, tried.candidates, tried.fleet, Options(time_limit_s=1e-4))
     assert error.remedies == ()
     assert "Not everything was tried: the time for this was up." in str(error)
 

@@ -379,7 +379,7 @@ catalog:
 baseline: own/base
 compare_with: [own/cheap]
 """
-    plan = planner.plan_fleet(planner.case_from_text(demand), Options(gap_frac=0.5, time_limit_s=2.0))
+    plan = planner.plan_fleet(planner.case_from_text(demand), Options(gap_frac=0.5))
     base, cheap, *_ = providers(plan)
     requests = 24_000 / 24 * 730
     assert (base.role, cheap.role) == ("baseline", "compared")

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from planner.assembly.binding import binding_limits
 from planner.assembly.buying import commitments, extra_at_p95, fleet_lines
-from planner.assembly.options import option_records
+from planner.assembly.options import chosen_options, option_records
 from planner.assembly.serving import ServedPool, pool_plan, served_pools
 from planner.assembly.workloads import workload_plans
 from planner.baseline import baseline_usd_per_month
@@ -29,10 +29,11 @@ from planner.ranges import cost_range
 from planner.slots import Slot
 from problems.fleet_data import Fleet
 from problems.singles import MOST_STEPS
-from solvers.fleet_solution import FleetSolution, Options, Outcome
+from solvers.fleet_solution import FleetSolution, Options
+from solvers.incumbent import Incumbent
 from solvers.mixing import LARGE_MIXES
 
-__all__ = ["assemble_plan"]
+__all__ = ["assemble_plan", "with_all_options", "with_cost_range"]
 
 
 def assemble_plan(
@@ -42,9 +43,8 @@ def assemble_plan(
     solution: FleetSolution,
     slots: tuple[Slot, ...],
     options: Options,
-    with_range: bool = True,
 ) -> Plan:
-    """The plan; a sweep does without the range of its cost, which takes two more searches."""
+    """The plan with the options that were chosen alone; `with_all_options` and `with_cost_range` complete it."""
     best = solution.best
     assert best is not None
     lines = tuple(fleet_lines(case, fleet, best))
@@ -73,12 +73,8 @@ def assemble_plan(
         commitments=tuple(commitments(case, best)),
         binding=tuple(binding_limits(case, fleet, best, served, lines)),
         spot_at_p95_usd_per_month=cost + sum(extra_at_p95(case, line) for line in lines),
-        if_throughput_is_off=(
-            CostRange(mid_usd_per_month=objective)
-            if solution.outcome is Outcome.INTERRUPTED or not with_range
-            else cost_range(candidates, fleet, best, objective, options.time_limit_s)
-        ),
-        options=tuple(option_records(candidates, fleet, served, workloads)),
+        if_throughput_is_off=CostRange(mid_usd_per_month=objective),
+        options=tuple(chosen_options(served, workloads)),
         rejected=tuple(RejectionRecord(**vars(r)) for r in _not_in_use(candidates, served)),
         slots=tuple(SlotRecord(label=s.label, **vars(s)) for s in slots),
         proof=_proof(case, fleet, solution, options),
@@ -87,6 +83,21 @@ def assemble_plan(
         case=case,
         fleetplan_version=version("fleetplan"),
     )
+
+
+def with_all_options(plan: Plan, candidates: Candidates, fleet: Fleet, best: Incumbent) -> Plan:
+    """The plan with every way to serve each workload by itself beside the chosen one."""
+    served = served_pools(candidates, fleet, best)
+    return plan.model_copy(update={"options": tuple(option_records(candidates, fleet, served, plan.workloads))})
+
+
+def with_cost_range(
+    plan: Plan, candidates: Candidates, fleet: Fleet, best: Incumbent, time_limit_s: float | None
+) -> Plan:
+    """The plan with how far its cost moves if throughput is off: two more searches."""
+    objective = plan.cost_usd_per_month + plan.penalty_usd_per_month
+    found = cost_range(candidates, fleet, best, objective, time_limit_s)
+    return plan.model_copy(update={"if_throughput_is_off": found})
 
 
 def _not_in_use(candidates: Candidates, pools: tuple[ServedPool, ...]) -> list[Rejection]:

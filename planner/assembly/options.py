@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from planner.assembly.serving import ServedPool
 from planner.candidates import Candidates
 from planner.plan import OptionRecord, WorkloadPlan
+from problems.deferring import left_over
 from problems.fleet_data import Fleet
 from problems.recipes import Recipe
 from solvers.incumbent import alone
@@ -35,6 +38,12 @@ def option_records(
                     entries[recipe.pool, found.option] = found
         records += sorted(_with_the_chosen(entries, served, told), key=_cheapest_first)
     return records
+
+
+def chosen_options(pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]) -> list[OptionRecord]:
+    """What was chosen for each workload, at its cost in the plan."""
+    served = {w: pool for pool in pools for w in pool.group.workloads}
+    return [option for told in workloads for option in _with_the_chosen({}, served[told.name], told)]
 
 
 def _cheapest_first(o: OptionRecord) -> tuple[bool, float, str, str]:
@@ -84,12 +93,21 @@ def _cost_by_itself(bare: Fleet, recipe: Recipe) -> _ByItself | None:
     if done is None:
         return None
     (path,) = done.paths
-    api_rps = flows_of(bare.pools[path.pool], path, bare.slot_hours).api.sum(axis=1) if path.api else bare.weight * 0
     return _ByItself(
         usd_per_month=done.cost_usd_per_month,
         peak_replicas=max((int(use.replicas.max()) for use in path.uses), default=0),
-        api_requests_per_month=3600 * float(bare.weight @ api_rps),
+        api_requests_per_month=3600 * float(bare.weight @ _sent_rps(bare, recipe, path)) if path.api else 0.0,
     )
+
+
+def _sent_rps(bare: Fleet, recipe: Recipe, path: Recipe) -> np.ndarray:
+    """Requests a second that the API answers [slot]; of work that may wait, those that find no room in time."""
+    pool, deferral = bare.pools[path.pool], recipe.deferral
+    if deferral is None or not path.uses:
+        return flows_of(pool, path, bare.slot_hours).api.sum(axis=1)
+    work = deferral.load * deferral.hours
+    left = left_over(work, path.uses[0].load * deferral.hours, deferral)
+    return pool.rate_rps.sum(axis=1) * np.divide(left, work, out=np.zeros_like(work), where=work > 0)
 
 
 def _everything_on_gpus(bare: Fleet, recipe: Recipe) -> Recipe:

@@ -54,6 +54,9 @@ def _headline(plan: Plan) -> Iterator[str]:
     if shed := said.turned_away(plan):
         yield ""
         yield f"> **{markdown(shed)}**"
+    if missing := said.left_out(plan):
+        yield ""
+        yield f"> {markdown(missing)}"
 
 
 def _fleet(plan: Plan) -> Table:

@@ -1,20 +1,27 @@
-"""Progress on a terminal: what is going on, the best cost, the bound and the gap. Silent elsewhere."""
+"""Progress on stderr: what is going on, the best cost, the bound and the gap. A live line on a terminal; elsewhere,
+where logs are kept, a line now and then."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from planner.reports.text import percent, usd
 from solvers.fleet_solution import Progress
 
+LINE_EVERY_S = 10.0
+
 
 @contextmanager
 def progress_on_stderr(quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """A live line on stderr while the block runs."""
-    if quiet or not sys.stderr.isatty():
+    """Show progress while the block runs."""
+    if quiet:
         yield lambda progress: None
+        return
+    if not sys.stderr.isatty():
+        yield _Lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -28,6 +35,19 @@ def progress_on_stderr(quiet: bool) -> Iterator[Callable[[Progress], None]]:
             bars.update(task, description=describe(p), completed=closed_frac(p))
 
         yield show
+
+
+class _Lines:
+    """A line for a log, no more often than is worth reading; short work has none."""
+
+    def __init__(self) -> None:
+        self._started = self._last = time.monotonic()
+
+    def __call__(self, p: Progress) -> None:
+        now = time.monotonic()
+        if now - self._last >= LINE_EVERY_S:
+            self._last = now
+            print(f"{now - self._started:5.0f} s  {describe(p)}", file=sys.stderr, flush=True)
 
 
 def describe(p: Progress) -> str:

@@ -16,6 +16,11 @@ PROVED = {
     "feasible": "a verified plan, proved only within {gap}",
     "interrupted": "INTERRUPTED: a verified plan, not proved; the optimum may be {gap} lower",
 }
+PARTS = {
+    "options": "what other options would cost",
+    "if_throughput_is_off": "what the plan costs if throughput is off",
+}
+REASONS = {"time-limit": "the time limit was reached", "interrupted": "the work was interrupted"}
 NOTHING_USD = 0.005
 """less than this a month is nothing"""
 
@@ -62,6 +67,14 @@ def _no_room(plan: Plan) -> str:
             more = f"has room for {usd(room)} more, and one more instance costs {usd(min(one_more))}"
             reasons.insert(0, f"the budget of {usd(budget)} a month {more}")
     return ", ".join(reasons)
+
+
+def left_out(plan: Plan) -> str:
+    """What the report lacks, and why; nothing where it is complete."""
+    if not plan.left_out:
+        return ""
+    parts = " and ".join(PARTS[part.what] for part in plan.left_out)
+    return f"not worked out, because {REASONS[plan.left_out[0].why]}: {parts}"
 
 
 def spot_risk(plan: Plan) -> str:

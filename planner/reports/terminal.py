@@ -19,7 +19,7 @@ REASONS_SHOWN = 8
 def render(plan: Plan, seconds: float | None = None, verbose: bool = False, color: bool = False) -> str:
     """The whole report; `seconds` is how long the planning took, where that is known."""
     sections = [
-        chain(_headline(plan, seconds), _turned_away(plan, color)),
+        chain(_headline(plan, seconds), _left_out(plan), _turned_away(plan, color)),
         _fleet(plan),
         workload_lines(plan),
         _hours(plan),
@@ -52,6 +52,11 @@ def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
             ),
         ]
     )
+
+
+def _left_out(plan: Plan) -> Iterator[str]:
+    if said := sayings.left_out(plan):
+        yield f"  {said}"
 
 
 def _turned_away(plan: Plan, color: bool) -> Iterator[str]:

@@ -110,7 +110,8 @@ def _alike_once(limits: list[LimitWorth]) -> list[str]:
 
 def _left(explanation: Explanation) -> Iterator[str]:
     if explanation.not_tried:
-        yield f"  interrupted; not tried: {escaped('; '.join(explanation.not_tried))}"
+        why = explanation.why_not_tried or "interrupted"
+        yield f"  {why}; not tried: {escaped('; '.join(explanation.not_tried))}"
 
 
 def _told(found: float, proved: tuple[float, float], verdict: Verdict | None) -> str:

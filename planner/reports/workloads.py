@@ -135,7 +135,7 @@ def _waiting(plan: Plan) -> Iterator[str]:
 def _range(plan: Plan) -> Iterator[str]:
     """How far the cost moves if the throughput of each deployment is off by its own error."""
     hosted = [d.deployment for pool in plan.pools for d in pool.deployments]
-    if not hosted or plan.status == "interrupted":
+    if not hosted or not plan.has("if_throughput_is_off"):
         return
     errors = sorted({d.error_frac for d in hosted})
     off = percent(errors[0]) if len(errors) == 1 else f"{percent(errors[0])} to {percent(errors[-1])}"

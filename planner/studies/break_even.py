@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 
 from planner.plan import Plan
 from planner.studies.changes import has_quotas
-from planner.studies.records import INTERRUPTED, BreakEven, Crossing, VolumePoint
+from planner.studies.records import BreakEven, Crossing, VolumePoint, why_unfinished
 from planner.studies.volumes import Volumes, Way
 from solvers.fleet_solution import Options, Progress
 
@@ -41,8 +41,8 @@ def break_even(
                 volumes.at(way, multiple)
         for way in volumes.cases:
             _settle(volumes, way, notes)
-    except KeyboardInterrupt:
-        notes.append(f"{INTERRUPTED}: not all volumes were looked at")
+    except KeyboardInterrupt as stop:
+        notes.append(f"{why_unfinished(stop)}: not all volumes were looked at")
     return _recorded(plan, volumes, [*_premises(plan, volumes), *notes, *_far_from_proved(volumes)])
 
 

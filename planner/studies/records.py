@@ -10,9 +10,14 @@ from typing import Literal
 
 from planner.catalog import ApiModel
 from planner.validation import Strict
+from solvers.deadline import TimeIsUp
 
-INTERRUPTED = "interrupted"
+INTERRUPTED, OUT_OF_TIME = "interrupted", "the time limit was reached"
 """how the note of a study begins that was not finished"""
+
+
+def why_unfinished(stop: KeyboardInterrupt) -> str:
+    return OUT_OF_TIME if isinstance(stop, TimeIsUp) else INTERRUPTED
 
 
 class StepRecord(Strict):
@@ -117,5 +122,12 @@ class Studies(Strict):
 
     @property
     def interrupted(self) -> bool:
+        return self._begins(INTERRUPTED)
+
+    @property
+    def unfinished(self) -> bool:
+        return self._begins(INTERRUPTED, OUT_OF_TIME)
+
+    def _begins(self, *beginnings: str) -> bool:
         told = [study.notes for study in (self.waterfall, self.break_even) if study is not None]
-        return any(note.startswith(INTERRUPTED) for notes in told for note in notes)
+        return any(note.startswith(beginnings) for notes in told for note in notes)

@@ -124,7 +124,7 @@ class Volumes:
         fleet = formulate(case, enumerate_candidates(case), slots_of(case))
         limit_s = min(seconds, self.options.time_limit_s or seconds)
         options = replace(self.options, gap_frac=gap_frac, time_limit_s=limit_s)
-        phase = f"{way} at {multiple:g} x the volume"
+        phase = f"break-even, {sum(len(f) for f in self.found.values())} volumes done: {way} at {multiple:g} x"
         solution = solve_fleet(fleet, options, lambda p: self.on_progress(replace(p, phase=phase)))
         if solution.outcome is Outcome.INTERRUPTED:
             raise KeyboardInterrupt

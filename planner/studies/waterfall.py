@@ -12,7 +12,7 @@ from planner.case import Case
 from planner.pipeline import attempt
 from planner.plan import Plan
 from planner.studies.changes import has_quotas, without_quotas
-from planner.studies.records import INTERRUPTED, StepRecord, Waterfall
+from planner.studies.records import StepRecord, Waterfall, why_unfinished
 from planner.studies.steps import Step, steps_of
 from solvers.fleet_solution import Options, Outcome, Progress
 
@@ -31,14 +31,14 @@ def waterfall(
     options = options or Options()
     options = replace(options, time_limit_s=min(options.time_limit_s or LONGEST_S, LONGEST_S))
     steps, notes = steps_of(plan.case)
-    planned = _Steps(plan, options, on_progress)
+    planned = _Steps(plan, options, on_progress, len(steps))
     done: list[Step] = []
     try:
         for step in steps:
             planned.take(step)
             done.append(step)
-    except KeyboardInterrupt:
-        notes.append(f"{INTERRUPTED}: not planned are {', '.join(s.key for s in steps[len(done) :])}")
+    except KeyboardInterrupt as stop:
+        notes.append(f"{why_unfinished(stop)}: not planned are {', '.join(s.key for s in steps[len(done) :])}")
     last = Step("everything", "everything else", _everything(plan.case), lambda case: case)
     planned.keep(last, plan, plan.status)
     records = tuple(_recorded([*done, last], planned))
@@ -56,8 +56,9 @@ def waterfall(
 class _Steps:
     """Plans of the steps so far."""
 
-    def __init__(self, plan: Plan, options: Options, on_progress: Callable[[Progress], None]) -> None:
-        self.plan, self.options, self.on_progress = plan, options, on_progress
+    def __init__(self, plan: Plan, options: Options, on_progress: Callable[[Progress], None], steps: int) -> None:
+        self.plan, self.options, self.on_progress, self.steps = plan, options, on_progress, steps
+        self.begun = 0
         self.plans: Plans = {}
         self.outcomes: dict[str, str] = {}
         self.bounds: dict[str, float] = {}
@@ -66,6 +67,7 @@ class _Steps:
         """whether quotas and the budget are left out, because the naive fleet does not fit into them"""
 
     def take(self, step: Step) -> None:
+        self.begun += 1
         case = step.change(self.plan.case)
         if case == self.plan.case:
             self.keep(step, self.plan, self.plan.status)
@@ -100,7 +102,8 @@ class _Steps:
         return tried.plan
 
     def _said(self, step: Step) -> Callable[[Progress], None]:
-        return lambda p: self.on_progress(replace(p, phase=f"waterfall: {step.key}"))
+        said = f"waterfall, step {self.begun} of {self.steps}: {step.key}"
+        return lambda p: self.on_progress(replace(p, phase=f"{said}, {p.phase}"))
 
 
 def _recorded(steps: list[Step], planned: _Steps) -> Iterator[StepRecord]:

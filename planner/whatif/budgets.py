@@ -117,7 +117,7 @@ class Frontier:
     def _assembled(self, budget: float | None, solution: FleetSolution) -> Plan:
         case = with_limits(budget_usd_per_month=budget)(self.case)
         fleet = replace(self.fleet, budget_usd_per_month=budget)
-        return assemble_plan(case, self.candidates, fleet, solution, self.slots, self.options, with_range=False)
+        return assemble_plan(case, self.candidates, fleet, solution, self.slots, self.options)
 
     def _least(self) -> float | None:
         """What the cheapest plan costs in its dearest month."""

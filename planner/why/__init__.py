@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from planner.case import Case
 from planner.judging import Excluded
 from planner.plan import Plan
-from planner.why.bench import Bench, Stopped
+from planner.why.bench import Bench, Stopped, why_stopped
 from planner.why.changes import Change
 from planner.why.choices import Asked, choices_of, runner_up
 from planner.why.every_limit import every_limit
 from planner.why.explanation import Choice, Explanation, LeverWorth, LimitWorth, lever_worth, limit_worth
 from planner.why.levers import levers_in_use
+from solvers.deadline import limited_to
 from solvers.fleet_solution import FleetSolution, Options, Progress
 
 __all__ = ["Explanation", "explain"]
@@ -38,11 +39,10 @@ def explain(
 ) -> Explanation:
     """Plan again without what serves each workload, without each lever in use, and with each limit moved by a step.
 
-    With a workload, only what is its own.
-
-    Ctrl-C keeps what is known.
+    With a workload, only what is its own. Ctrl-C keeps what is known; so does the time limit, which holds for all.
     """
-    bench = Bench(case, options or Options(), on_progress)
+    options = options or Options()
+    bench = Bench(case, options, on_progress, total_s=options.time_limit_s)
     asked = choices_of(plan, workload)
     choices: list[Choice] = [choice for of in asked for choice in of.choices]
     limits: list[LimitWorth] = []
@@ -71,11 +71,15 @@ def explain(
     ]
     done = 0
     try:
-        for item in work:
-            item.record(bench.solve(item.change(case), item.said, without=item.without))
-            done += 1
+        with limited_to(options.time_limit_s):
+            for item in work:
+                said = f"{done + 1} of {len(work)}: {item.said}"
+                item.record(bench.solve(item.change(case), said, without=item.without))
+                done += 1
     except Stopped:
         pass
+    except KeyboardInterrupt as stop:
+        bench.stopped = why_stopped(stop)
     return Explanation(
         name=plan.name,
         case_hash=plan.case_hash,
@@ -86,6 +90,7 @@ def explain(
         levers=tuple(sorted(levers, key=_usefulness, reverse=True)),
         choices=tuple(choices),
         not_tried=tuple(item.said for item in work[done:]),
+        why_not_tried=bench.stopped or None,
     )
 
 

@@ -102,7 +102,9 @@ class Explanation(Strict):
     choices: tuple[Choice, ...] = ()
     """in the order of the workloads"""
     not_tried: tuple[str, ...]
-    """what was left when the work was interrupted"""
+    """what was left when the work ended early"""
+    why_not_tried: str | None = None
+    """interrupted, or the time was up"""
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json")

@@ -9,7 +9,7 @@ from planner.plan import Plan
 from planner.reports.html.break_even import always_cheaper
 from planner.reports.html.colours import BASES
 from planner.reports.html.markup import STUDY, Html, bar, el, join, name
-from planner.reports.said import limits_reached, proof
+from planner.reports.said import left_out, limits_reached, proof
 from planner.reports.text import percent, span, tokens, usd, usd_small
 from planner.token_costs import token_costs
 
@@ -36,6 +36,8 @@ def notices(plan: Plan) -> Iterator[Html]:
     if plan.status == "interrupted":
         lower = percent(plan.gap_frac, 2)
         yield _notice(f"The search was interrupted: this plan is verified, but the optimum may be {lower} lower.")
+    if missing := left_out(plan):
+        yield _notice(f"{missing[0].upper()}{missing[1:]}.")
     shed = [w for w in plan.workloads if w.shed_requests_per_month]
     if shed:
         parts = [

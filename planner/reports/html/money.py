@@ -144,7 +144,7 @@ def _ranges(plan: Plan, mid: float) -> Iterator[tuple[str, float, float, str]]:
     yield "the gap of the proof", min(plan.bound_usd_per_month, mid), mid, proved
     r = plan.if_throughput_is_off
     errors = sorted({d.deployment.error_frac for p in plan.pools for d in p.deployments})
-    if errors and plan.status != "interrupted":
+    if errors and plan.has("if_throughput_is_off"):
         off = percent(errors[0]) if len(errors) == 1 else f"{percent(errors[0])} to {percent(errors[-1])}"
         low = mid if r.low_usd_per_month is None else r.low_usd_per_month
         high = mid if r.high_usd_per_month is None else r.high_usd_per_month

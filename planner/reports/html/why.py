@@ -35,7 +35,8 @@ def explanation_panel(explanation: Explanation | None) -> Html:
     if binding:
         parts.append(table([("one step more of a limit", "saves a month"), *binding]))
     idle_said = [f"would save nothing: {step}" for step in idle]
-    left = [f"interrupted; not tried: {'; '.join(explanation.not_tried)}"] if explanation.not_tried else []
+    why = explanation.why_not_tried or "interrupted"
+    left = [f"{why}; not tried: {'; '.join(explanation.not_tried)}"] if explanation.not_tried else []
     title = "What each lever saves, and what one step more of each limit would"
     return panel("explanation", title, *parts, notes([*idle_said, *left]))
 

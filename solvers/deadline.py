@@ -1,0 +1,129 @@
+"""A limit on the wall clock that holds whatever is going on: at the deadline the main thread is interrupted.
+
+Searches end by themselves when their time is up; this is for everything that cannot look at a clock, and for machines
+that are too busy for any forecast. Signals reach the main thread alone: in other threads a limit is left to the search.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+AT_ONCE_S = 1e-3
+
+
+class TimeIsUp(KeyboardInterrupt):
+    """An interruption by the clock: whatever cleans up after Ctrl-C cleans up after this."""
+
+    def __init__(self, deadline: float) -> None:
+        super().__init__("the time limit was reached")
+        self.deadline = deadline
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a block of code is limited to."""
+
+    deadline: float
+    """[monotonic clock]"""
+
+    @property
+    def left_s(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def ended(self, stop: BaseException) -> bool:
+        """Whether an interruption is this limit's own, and not that of a larger task around it."""
+        return isinstance(stop, TimeIsUp) and stop.deadline >= self.deadline
+
+
+@contextmanager
+def limited_to(seconds: float | None) -> Iterator[Limit]:
+    """Raise TimeIsUp in the block after so many seconds. Limits nest: the earliest deadline counts."""
+    limit = Limit(float("inf") if seconds is None else time.monotonic() + max(0.0, seconds))
+    can_interrupt = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if seconds is None or not can_interrupt:
+        yield limit
+        return
+    around = signal.getsignal(signal.SIGALRM)
+    outer = around.deadline if isinstance(around, _Alarm) else float("inf")
+    alarm = _Alarm(min(limit.deadline, outer))
+    signal.signal(signal.SIGALRM, alarm)
+    alarm.set()
+    delivered = False
+    try:
+        yield limit
+    except TimeIsUp as stop:
+        delivered = stop.deadline >= outer
+        raise
+    finally:
+        alarm.over = True
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, around)
+        if isinstance(around, _Alarm) and not delivered:
+            around.set()
+
+
+class _Alarm:
+    """The handler of the signal, which knows its deadline."""
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline, self.over = deadline, False
+
+    def set(self) -> None:
+        if not self.over:
+            signal.setitimer(signal.ITIMER_REAL, max(AT_ONCE_S, self.deadline - time.monotonic()))
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if not self.over:
+            raise TimeIsUp(self.deadline)
+
+
+class Held:
+    """Interruptions that wait, and how to let them in for a while."""
+
+    def __init__(self) -> None:
+        self.came: list[KeyboardInterrupt] = []
+        """while they were held, the first first"""
+        here = threading.current_thread() is threading.main_thread()
+        handlers = {s: signal.getsignal(s) for s in _INTERRUPTIONS} if here else {}
+        self._before = {s: handler for s, handler in handlers.items() if callable(handler)}
+
+    def hold(self) -> None:
+        for s in self._before:
+            signal.signal(s, self._keep)
+
+    def release(self) -> None:
+        for s, handler in self._before.items():
+            signal.signal(s, handler)
+
+    @contextmanager
+    def let_in(self) -> Iterator[None]:
+        """Interruptions take effect at once in this block."""
+        try:
+            self.release()
+            yield
+        finally:
+            self.hold()
+
+    def _keep(self, number: int, frame: FrameType | None) -> None:
+        before = self._before[signal.Signals(number)]
+        self.came.append(TimeIsUp(before.deadline) if isinstance(before, _Alarm) else KeyboardInterrupt())
+
+
+@contextmanager
+def interruptions_held() -> Iterator[Held]:
+    """Ctrl-C, SIGTERM and the clock wait until the block is done."""
+    held = Held()
+    held.hold()
+    try:
+        yield held
+    finally:
+        held.release()
+
+
+_INTERRUPTIONS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name))
