@@ -120,8 +120,8 @@ class Offer(Sourced):
     instance: str
     region: str
     gpu: str
-    gpus: int = Field(gt=0)
-    spot_zones: int = Field(default=1, ge=1)
+    gpus: int = Field(gt=0, le=1024)
+    spot_zones: int = Field(default=1, ge=1, le=100)
     """Zones of the region that sell it as spot; a reclaim is taken to empty one of them at a time."""
     prices: OfferPrices
 

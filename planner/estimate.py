@@ -11,6 +11,7 @@ import numpy as np
 
 from planner.catalog import DEFAULT_ENGINE, Catalog, find, names_of, shipped_catalog
 from planner.complaints import Complaint, InputError, did_you_mean
+from planner.input_files import read_input
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
@@ -196,17 +197,19 @@ def _inside(
     return InsideSlo(rate, rate * output_tokens, loaded.in_flight, tpot_ms, 1e3 * loaded.ttft_percentile_s, bound_by)
 
 
+MOST_POINTS_BYTES = 100_000_000
 COLUMNS = ("model", "gpu", "gpus_per_replica", "quantization", "input", "output", "concurrency")
 
 
 def predict_points(path: Path, catalog: Catalog | None = None) -> list[dict[str, Any]]:
     """Every row of a CSV with its prediction; the last three of COLUMNS and the first two must be there."""
     import csv
+    import io
 
     catalog = catalog or shipped_catalog()
     try:
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.DictReader(stream))
+        text = read_input(path, MOST_POINTS_BYTES, "Predict it in parts").decode("utf-8-sig")
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError([Complaint(str(path), None, None, "", f"cannot be read as CSV: {error}")]) from None
     found = []

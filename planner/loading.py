@@ -14,6 +14,7 @@ from planner.findings import Findings
 from planner.loading_levers import Surroundings
 from planner.loading_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.loading_workloads import WorkloadReader
+from planner.named_files import NamedFiles
 from planner.overrides import offers_called, own_catalog, repriced
 from planner.profiles import Profile, read_profiles
 from planner.strict_yaml import Document, parse_yaml, read_yaml
@@ -24,31 +25,36 @@ DEFAULT_REGIONS = ("us-east-1",)
 DEFAULT_PURCHASE = ("on-demand", "spot")
 
 
-def load_case(path: Path | str) -> Case:
-    """Read a demand file; raises InputError with everything that is wrong with it."""
-    return _Loader(read_yaml(path), Path(path).parent, Path(path).stem).case()
+def load_case(path: Path | str, files: NamedFiles | None = None) -> Case:
+    """Read a demand file; raises InputError with everything that is wrong with it.
+
+    `files` says where the files that it names may be, and remembers them.
+    """
+    files = files or NamedFiles()
+    files.check_given(path)
+    return case_of_document(read_yaml(path), Path(path).stem, files)
 
 
 def case_from_text(text: str, file: str = "<text>") -> Case:
     """The same from YAML text."""
-    return _Loader(parse_yaml(text, file), Path(), "case").case()
+    return _Loader(parse_yaml(text, file), "case", NamedFiles()).case()
 
 
-def case_of_document(document: Document, folder: Path, default_name: str) -> Case:
+def case_of_document(document: Document, default_name: str, files: NamedFiles) -> Case:
     """The same from a file that was read already, and may have been changed since."""
-    return _Loader(document, folder, default_name).case()
+    return _Loader(document, default_name, files).case()
 
 
 class _Loader:
-    def __init__(self, document: Document, folder: Path, default_name: str) -> None:
+    def __init__(self, document: Document, default_name: str, files: NamedFiles) -> None:
         self.document = document
-        self.folder = folder
+        self.files = files
         self.default_name = default_name
         self.found = Findings(document)
 
     def case(self) -> Case:
         spec = validate(DemandFile, self.document)
-        catalog = own_catalog(spec.catalog, self.document, self.folder)
+        catalog = own_catalog(spec.catalog, self.document, self.files)
         self._unique_names(spec)
         gpus = self._names(spec.menu.gpus, catalog.gpus, "GPU", ("menu", "gpus")) or tuple(catalog.gpus)
         quantizations = self._quantizations(spec, catalog)
@@ -58,7 +64,7 @@ class _Loader:
         apis = self._apis(spec, catalog)
         baseline = spec.baseline
         around = Surroundings(catalog, spec.menu, offers, baseline, apis.get(baseline))
-        reader = WorkloadReader(around, self.folder, self.found)
+        reader = WorkloadReader(around, self.files, self.found)
         workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
         limits = limits_of(spec, catalog, offers, self.found)
         engine = self._engine(spec, catalog)
@@ -204,7 +210,8 @@ class _Loader:
         return apis
 
     def _profiles(self, spec: DemandFile, catalog: Catalog) -> tuple[Profile, ...]:
-        return tuple(p for file in spec.profiles for p in read_profiles(self.folder / file, catalog))
+        named = [self.files.beside(self.document, ("profiles", k), name) for k, name in enumerate(spec.profiles)]
+        return tuple(p for file in named for p in read_profiles(file, catalog))
 
     def _engine(self, spec: DemandFile, catalog: Catalog) -> str:
         key = find(spec.menu.engine, catalog.engines)

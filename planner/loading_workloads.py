@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path as File
-
 import numpy as np
 
 from planner.case import Bucket, ModelChoice, Objective, Workload
@@ -13,6 +11,7 @@ from planner.demand_workloads import WorkloadSpec
 from planner.findings import Findings
 from planner.lengths import buckets_from, must_hold, quantile, slices
 from planner.loading_levers import Surroundings, levers_of
+from planner.named_files import NamedFiles
 from planner.usage import by_hour, read_usage
 
 DEFAULT_SHAPE = "business-hours"
@@ -28,8 +27,8 @@ DEFAULT_OUTPUT = (129.0, 660.0)
 
 
 class WorkloadReader:
-    def __init__(self, around: Surroundings, folder: File, found: Findings) -> None:
-        self.around, self.folder, self.found = around, folder, found
+    def __init__(self, around: Surroundings, files: NamedFiles, found: Findings) -> None:
+        self.around, self.files, self.found = around, files, found
 
     def workload(self, w: WorkloadSpec, k: int) -> Workload:
         path, key = ("workloads", k), f"workloads.{w.name}"
@@ -83,7 +82,7 @@ class WorkloadReader:
         """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
         f = w.forecast
         if f.csv is not None:
-            return self._from_csv(f.csv, w.name, key)
+            return self._from_csv(f.csv, w.name, (*path, "forecast", "csv"), key)
         if f.hourly is not None:
             return _from_hourly(np.array(f.hourly) / 3600)
         name = f.shape or DEFAULT_SHAPE
@@ -98,9 +97,11 @@ class WorkloadReader:
         scale = (f.requests_per_day or 0.0) / per_day / 3600
         return tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()), None
 
-    def _from_csv(self, csv: str, workload: str, key: str) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+    def _from_csv(
+        self, csv: str, workload: str, path: Path, key: str
+    ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
         try:
-            hours = read_usage(self.folder / csv, workload)
+            hours = read_usage(self.files.beside(self.found.document, path, csv), workload)
         except InputError as error:
             self.found.complaints += error.complaints
             return (1.0,) * 24, (1.0,) * 24, None

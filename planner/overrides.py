@@ -20,17 +20,19 @@ from planner.catalog import (
 )
 from planner.complaints import InputError, did_you_mean
 from planner.demand import PriceSpec
+from planner.named_files import NamedFiles
 from planner.strict_yaml import Document, read_yaml
 from planner.units import Price, Relative
 from planner.validation import validate
 
 
-def own_catalog(own: Any, document: Document, folder: Path) -> Catalog:
+def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
     """The shipped catalog with the user's entries, written in the demand file or in a file that it names."""
     path: tuple[str | int, ...] = ("catalog",)
     if isinstance(own, str):
+        file = files.beside(document, path, own)
         try:
-            document, path = read_yaml(folder / own), ()
+            document, path = read_yaml(file), ()
         except InputError as error:
             if any(c.line is not None for c in error.complaints):
                 raise

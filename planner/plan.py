@@ -12,7 +12,8 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from planner.case import Assumption, Case
-from planner.complaints import Complaint, InputError
+from planner.complaints import Complaint, InputError, shown
+from planner.input_files import read_json_text
 from planner.studies.records import Studies
 from planner.validation import Strict
 
@@ -338,7 +339,8 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
         data = json.loads(text)
         found = data.get("format") if isinstance(data, dict) else None
         if found != PLAN_FORMAT:
-            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {found!r}")
+            other = shown(found) if str(found).startswith("fleetplan-") else "another file"
+            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}")
         return Plan.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -350,9 +352,4 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
 
 
 def read_plan(path: Path | str) -> Plan:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise InputError([Complaint(str(path), None, None, "", f"cannot be read: {reason}")]) from None
-    return plan_from_json(text, str(path))
+    return plan_from_json(read_json_text(path), str(path))

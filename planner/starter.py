@@ -8,7 +8,8 @@ from pathlib import Path
 
 from planner.case import Case
 from planner.complaints import Complaint, InputError, escaped
-from planner.files import write_whole
+from planner.files import check_targets, write_whole
+from planner.input_files import read_input
 from planner.reports.text import Report
 from planner.slots import requests_per_month, slots_of
 
@@ -34,15 +35,26 @@ def make_demand_schema() -> str:
 
 
 def write_starter(path: Path, force: bool) -> list[Path]:
-    """Write the demand file and, beside it, the schema that its first line names."""
-    if path.exists() and not force:
-        raise InputError(
-            [Complaint(str(path), None, None, "", "exists already", "Choose another name, or add --force")]
-        )
+    """Write the demand file and, beside it, the schema that its first line names; a schema like it stays as it is."""
     schema = path.parent / SCHEMA_FILE
-    write_whole(path, starter_text())
-    write_whole(schema, demand_schema_text())
-    return [path, schema]
+    check_targets({"the demand file": path, "the schema": schema}, [])
+    texts = {path: starter_text(), schema: demand_schema_text()}
+    if _holds(schema, texts[schema]):
+        del texts[schema]
+    for file in texts:
+        if file.exists() and not force:
+            remedy = "Choose another name, or add --force" if file == path else "Move it away, or add --force"
+            raise InputError([Complaint(str(file), None, None, "", "exists already", remedy)])
+    for file, text in texts.items():
+        write_whole(file, text)
+    return list(texts)
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return read_input(path, 2 * len(text)) == text.encode("utf-8")
+    except (OSError, InputError):
+        return False
 
 
 def validation_report(case: Case) -> Report:

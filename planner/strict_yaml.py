@@ -17,6 +17,7 @@ import yaml
 from yaml import events
 
 from planner.complaints import Complaint, InputError, Path, close_match, dotted, shown
+from planner.input_files import read_input
 
 MAX_BYTES = 2_000_000
 MAX_DEPTH = 40
@@ -24,6 +25,7 @@ MAX_NODES = 200_000
 MAX_ALIASES = 100
 MAX_INT_DIGITS = 30
 MAX_FLOAT_CHARACTERS = 100
+TOO_LARGE = "Keep long series in a CSV file"
 
 # At event level libyaml keeps its state on the heap; only its composer recurses, and it is not used here.
 EVENT_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -37,7 +39,9 @@ for _word, _constant in (("null", None), ("true", True), ("false", False)):
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _NOT_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_DIRECTIVE_FIRST = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r\n|[\n\r]))*%")
+# One way to match each line, or a file of comments takes exponential time: CRLF is a break and an empty line.
+_DIRECTIVE_FIRST = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?[\r\n])*%")
+_KEY_NAME = re.compile(r"[^\W\d][\w .-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -76,8 +80,7 @@ def read_yaml(path: FilePath | str) -> Document:
     """Read one YAML file; raises InputError with everything that is wrong with it."""
     file = str(path)
     try:
-        with open(path, "rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+        raw = read_input(path, MAX_BYTES, TOO_LARGE)
     except FileNotFoundError:
         _refuse(file, "there is no such file", _similar_file(FilePath(path)))
     except IsADirectoryError:
@@ -86,13 +89,16 @@ def read_yaml(path: FilePath | str) -> Document:
         _refuse(file, "you may not read this file", "Check its permissions with ls -l")
     except (OSError, ValueError) as error:
         _refuse(file, f"cannot be read: {getattr(error, 'strerror', None) or error}")
-    return parse_yaml(_decoded(raw, file), file)
+    return parse_yaml(_decoded(raw, file), file, of_keys=True)
 
 
-def parse_yaml(text: str, file: str = "<text>") -> Document:
-    """Read YAML text; raises InputError with everything that is wrong with it."""
+def parse_yaml(text: str, file: str = "<text>", of_keys: bool = False) -> Document:
+    """Read YAML text; raises InputError with everything that is wrong with it.
+
+    With `of_keys` it must be a mapping of names: a file that is none may be anybody's, so nothing of it is quoted.
+    """
     if len(text) > MAX_BYTES:
-        _refuse(file, f"is larger than {MAX_BYTES // 1_000_000} MB", "Keep long series in a CSV file")
+        _refuse(file, f"is larger than {MAX_BYTES // 1_000_000} MB", TOO_LARGE)
     text = text.removeprefix("\ufeff")
     strange = _NOT_TEXT.search(text)
     if strange:
@@ -102,7 +108,7 @@ def parse_yaml(text: str, file: str = "<text>") -> Document:
     if directive := _DIRECTIVE_FIRST.match(text):
         line, column = _position(text, directive.end() - 1)
         _refuse(file, "YAML directives (%) are not supported", "Delete this line", line, column)
-    reader = _Reader(text, file)
+    reader = _Reader(text, file, of_keys)
     try:
         root = reader.root()
     except _Stop:
@@ -127,8 +133,6 @@ def _similar_file(path: FilePath) -> str:
 
 
 def _decoded(raw: bytes, file: str) -> str:
-    if len(raw) > MAX_BYTES:
-        _refuse(file, f"is larger than {MAX_BYTES // 1_000_000} MB", "Keep long series in a CSV file")
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         _refuse(file, "is encoded as UTF-16", "Save it as UTF-8")
     if b"\0" in raw:
@@ -175,9 +179,10 @@ class _Stop(Exception):
 class _Reader:
     """Turns events into nodes; mistakes that leave the structure intact are noted and reading goes on."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, of_keys: bool) -> None:
         self.text = text
         self.file = file
+        self.of_keys = of_keys
         self.complaints: list[Complaint] = []
         self.events: Iterator[Any] = yaml.parse(text, Loader=EVENT_LOADER)
         self.anchors: dict[str, _Node | None] = {}
@@ -189,7 +194,10 @@ class _Reader:
         self.next()
         if isinstance(self.next(), events.StreamEndEvent):
             self.stop(Mark(1, 1), "the file is empty", "Every line is blank or a comment; write some keys")
-        root = self.node(self.next(), depth=1)
+        first = self.next()
+        if self.of_keys and not isinstance(first, events.MappingStartEvent) and not _is_nothing(first):
+            self.stop(_mark(first), f"expected a mapping, got {_kind(first)}", "Write keys and values: key: value")
+        root = self.node(first, depth=1)
         if root.content is None and not self.complaints:
             self.stop(Mark(1, 1), "the file is empty", "Every line is blank or a comment; write some keys")
         end = self.next()
@@ -279,6 +287,8 @@ class _Reader:
         values: list[_Node] = []
         while not isinstance(event := self.next(), events.MappingEndEvent):
             key_mark = _mark(event)
+            if self.of_keys and depth == 1 and not values and not _could_be_a_key(event):
+                self.stop(key_mark, "expected a mapping, but this is no key", "Write keys and values: key: value")
             written = event.value if isinstance(event, events.ScalarEvent) else ""
             key = self.node(event, depth + 1).content
             usable = self.usable_key(key, key_mark, event, entries)
@@ -332,6 +342,19 @@ class _Reader:
 
 def _mark(event: Any) -> Mark:
     return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _is_nothing(event: Any) -> bool:
+    return isinstance(event, events.ScalarEvent) and not event.style and _CONSTANTS.get(event.value, "") is None
+
+
+def _kind(event: Any) -> str:
+    return "a list" if isinstance(event, events.SequenceStartEvent) else "text"
+
+
+def _could_be_a_key(event: Any) -> bool:
+    """Whether a message may quote it: /etc/shadow is YAML, and its lines are keys."""
+    return not isinstance(event, events.ScalarEvent) or bool(_KEY_NAME.fullmatch(event.value)) or len(event.value) < 9
 
 
 def _short_tag(tag: str) -> str:

@@ -246,7 +246,7 @@ def test_a_failed_write_leaves_the_old_file(fleetplan: Command, monkeypatch: pyt
 
 
 def test_a_defect_is_one_message_and_exit_1(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(path: Path) -> None:
+    def broken(*_: object) -> None:
         raise ZeroDivisionError("float division by zero")
 
     monkeypatch.setattr(loading, "load_case", broken)
@@ -262,7 +262,7 @@ def test_a_defect_is_one_message_and_exit_1(fleetplan: Command, monkeypatch: pyt
 
 
 def test_ctrl_c_before_any_plan_exits_with_130(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(path: Path) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(loading, "load_case", interrupted)

@@ -13,6 +13,8 @@ from typing import Annotated
 import typer
 
 from planner.cli import checking, performance, planning, reporting, reviewing, studying, what_if
+from planner.cli.common import LOST, note, put
+from planner.cli.streams import prepare_streams
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False,
                   context_settings={"help_option_names": ["-h", "--help"]},
@@ -32,14 +34,20 @@ def common(version: Annotated[bool, typer.Option("--version", help="Print the ve
     if version:
         from importlib.metadata import version as version_of
 
-        typer.echo(f"fleetplan {version_of('fleetplan')}")
+        put(f"fleetplan {version_of('fleetplan')}\n")
         raise typer.Exit()
 
 
 def main() -> None:
     """Run the command; every foreseeable failure is one message and its exit code, never a traceback."""
+    LOST.clear()
+    prepare_streams()
     try:
         app()
+    except SystemExit as done:
+        if not LOST:
+            raise
+        sys.exit(_stdout_lost(done.code))
     except KeyboardInterrupt:
         sys.exit(_say("interrupted before a plan was found", 130))
     except Exception as error:
@@ -54,12 +62,26 @@ def _failed(error: Exception) -> int:
     if isinstance(error, Infeasible):
         head = "no fleet can do this" if error.proved else "no plan was found"
         return _say(f"{head}:\n{error}", 3)
+    if isinstance(error, OSError) and error.filename is None and _stdout_fails():
+        return _stdout_lost(None)
     if os.environ.get("FLEETPLAN_DEBUG"):
         raise error
     hint = "This is a defect of fleetplan; set FLEETPLAN_DEBUG=1 for details and please report it."
     return _say(f"{type(error).__name__}: {error}\n{hint}", 1)
 
 
+def _stdout_fails() -> bool:
+    """Whether an error comes from stdout, as when it is --help that is printed."""
+    put("\n")
+    return bool(LOST)
+
+
+def _stdout_lost(code: int | str | None) -> int:
+    """Say so, and keep an exit code that says more."""
+    message = f"stdout: cannot be written: {LOST[0]}. What --out and its like name is written all the same."
+    return _say(message, code if isinstance(code, int) and code else 2)
+
+
 def _say(message: str, code: int) -> int:
-    print(message, file=sys.stderr)
+    note(message)
     return code

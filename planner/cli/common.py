@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -56,18 +57,39 @@ TableOption = Annotated[
 ]
 MarkdownOption = Annotated[Path | None, typer.Option("--markdown", help="Write a report in Markdown to this file.")]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every table as a CSV file into this folder.")]
+RootOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        envvar="FLEETPLAN_ROOT",
+        exists=True,
+        file_okay=False,
+        help="Refuse files that the given file names outside of this folder.",
+    ),
+]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A saved plan.", show_default=False)]
 
 
 def put(text: str) -> None:
-    """Data on stdout. A reader that stops early (`| head`) is no failure; a full disk is named."""
+    """Data on stdout; where it cannot be written the work goes on, for its files, and main() says so at the end."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        refuse("stdout", f"cannot be written: {error.strerror}")
+        lose_stdout(error)
+
+
+def lose_stdout(error: OSError) -> None:
+    """Write no more to stdout. A reader that stops early (`| head`) is no failure; a full or closed stdout is."""
+    if not isinstance(error, BrokenPipeError):
+        LOST.append(error.strerror or str(error))
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    os.close(nothing)
+
+
+LOST: list[str] = []
+"""why nothing more could be written to stdout"""
 
 
 def in_color() -> bool:
@@ -82,9 +104,10 @@ def put_json(data: Any) -> None:
 
 
 def note(text: str, quiet: bool = False) -> None:
-    """A remark on stderr."""
+    """A remark on stderr; where nobody can read it, it is dropped."""
     if not quiet:
-        typer.echo(text, err=True)
+        with contextlib.suppress(OSError):
+            typer.echo(text, err=True)
 
 
 def refuse(where: str, message: str, remedy: str = "") -> None:

@@ -19,17 +19,16 @@ def accuracy(
     format: FormatOption = Format.table,
 ) -> None:
     """Score the performance model on measured points: errors by metric, GPU, precision and source."""
-    from planner.files import check_writable, write_whole
+    from planner.files import check_targets, write_whole
     from planner.performance.accuracy import score
     from planner.reports.performance import accuracy_rows_csv, accuracy_text
 
-    if out is not None:
-        check_writable(out)
+    check_targets({"--out": out}, [points])
     result = score(points)
-    put(accuracy_text(result)) if format is Format.table else put_json(result.as_json())
     if out is not None:
         write_whole(out, accuracy_rows_csv(points, result))
         note(f"wrote {out}")
+    put(accuracy_text(result)) if format is Format.table else put_json(result.as_json())
 
 
 @verbs.command(
@@ -55,13 +54,14 @@ def estimate(
 ) -> None:
     """What one deployment does: memory, latency and throughput, at a concurrency or inside an SLO."""
     from planner.estimate import estimate as estimate_one
-    from planner.files import write_whole
+    from planner.files import check_targets, write_whole
     from planner.reports.performance import estimate_svg, estimate_text, points_report
 
     if points is not None:
         report = points_report(points)
         put(report.text) if format is Format.table else put_json(report.data)
         return
+    check_targets({"--plot": plot}, [])
     lengths = _lengths(model, gpu, input, output)
     given = (("--ttft-p95", ttft_p95), ("--tpot-p95", tpot_p95), ("--e2e-p95", e2e_p95))
     objectives = [seconds(option, text) for option, text in given]
@@ -70,10 +70,10 @@ def estimate(
         model or "", gpu or "", *lengths, gpus_per_replica=gpus_per_replica, quantization=quantization, engine=engine,
         concurrency=concurrency, ttft=limits[0], tpot=limits[1], e2e=limits[2], arrival_scv=burstiness,
     )  # fmt: skip
-    put(estimate_text(result)) if format is Format.table else put_json(result.as_json())
     if plot is not None:
         write_whole(plot, estimate_svg(result, limits[1][0] * 1e3 if limits[1] else None))
         note(f"wrote {plot}")
+    put(estimate_text(result)) if format is Format.table else put_json(result.as_json())
 
 
 @verbs.command(epilog="Example:  fleetplan calibrate bench/*.json --model llama-3.1-8b --gpu h100 --out profile.yaml")
@@ -91,10 +91,10 @@ def calibrate(
     Reads result files of vllm bench serve (JSON, JSONL), GuideLLM, AIPerf and GenAI-Perf, and CSV.
     """
     from planner.calibration import calibrate as calibrate_files
-    from planner.files import check_writable, write_whole
+    from planner.files import check_targets, write_whole
     from planner.reports.performance import calibration_text
 
-    check_writable(out)
+    check_targets({"--out": out}, results)
     done = calibrate_files(results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization)
     write_whole(out, done.profile_text)
     put(calibration_text(done)) if format is Format.table else put_json(done.as_json())

@@ -18,6 +18,7 @@ from planner.cli.common import (
     MarkdownOption,
     PlanFormat,
     PlanFormatOption,
+    RootOption,
     Solver,
     TableOption,
     fraction,
@@ -28,7 +29,7 @@ from planner.cli.common import (
     saved_plan,
     search_options,
 )
-from planner.cli.reporting import check_outputs, rendered, write_outputs, write_page
+from planner.cli.reporting import check_outputs, csv_files, rendered, write_outputs, write_page
 
 if TYPE_CHECKING:
     from planner.case import Case
@@ -59,12 +60,14 @@ def plan(
     ] = None,
     keep_plans: Annotated[Path | None, typer.Option(help="With --study: a folder for the plan of each step.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
+    root: RootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
-    from planner.cli.studying import exit_if_unfinished, studied_plan
-    from planner.files import check_writable, write_whole
+    from planner.cli.studying import exit_if_unfinished, kept_plans, studied_plan
+    from planner.files import check_targets, write_whole
     from planner.loading import load_case
+    from planner.named_files import NamedFiles
     from planner.reports.why import explanation_text
 
     options = search_options(solver.value, gap, time_limit)
@@ -76,22 +79,22 @@ def plan(
     study = html is not None if study is None else study
     if keep_plans is not None and not study:
         refuse("--keep-plans", "is for --study", "Add --study")
-    case = load_case(case_file)
-    for target in (out, html):
-        if target is not None:
-            check_writable(target)
-    check_outputs(markdown, csv, format, table)
+    files = NamedFiles(root)
+    case = load_case(case_file, files)
+    check_outputs(csv, format, table)
+    into = {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
+    check_targets({"--out": out, "--html": html, "--markdown": markdown}, [case_file, *files.paths], into)
     started = time.monotonic()
     result = _planned(case, options, quiet)
     took = time.monotonic() - started
     studied = result
     if study and result.status != "interrupted":
         studied = studied_plan(result, options, keep_plans, quiet)
-    put(rendered(studied, format, table, took, verbose))
     if out is not None:
         write_whole(out, studied.to_json())
         note(f"wrote {out}", quiet)
     write_outputs(studied, markdown, csv, quiet)
+    put(rendered(studied, format, table, took, verbose))
     exit_if_unfinished(studied, quiet)
     explanation = _explained(result, options, None, quiet) if explain and result.status != "interrupted" else None
     if explanation is not None:
@@ -111,16 +114,18 @@ def explain(
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop each search when proved within this share of the cost.")] = "0.1%",
     time_limit: Annotated[str | None, typer.Option(help="Stop each search after this; never more than 30s.")] = None,
+    root: RootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """What each lever of a plan saves, and what one step more of each limit would: every figure is a plan made anew."""
     from planner.complaints import did_you_mean, shown
     from planner.loading import load_case
+    from planner.named_files import NamedFiles
     from planner.reports.why import explanation_text
 
     options = search_options(solver.value, gap, time_limit)
     saved = saved_plan(file) if file.suffix.lower() == ".json" else None
-    case = saved.case if saved else load_case(file)
+    case = saved.case if saved else load_case(file, NamedFiles(root))
     names = [w.name for w in case.workloads]
     if workload is not None and workload not in names:
         refuse("--workload", f"there is no workload {shown(workload)}", did_you_mean(workload, names))
@@ -145,15 +150,17 @@ def init(
 @verbs.command(epilog="Example:  fleetplan validate demand.yaml")
 def validate(
     case_file: CaseFile,
+    root: RootOption = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Check a demand file: every mistake at once, with line and remedy."""
     from planner.complaints import InputError
     from planner.loading import load_case
+    from planner.named_files import NamedFiles
     from planner.starter import validation_report
 
     try:
-        report = validation_report(load_case(case_file))
+        report = validation_report(load_case(case_file, NamedFiles(root)))
     except InputError as error:
         if format is Format.json:
             from dataclasses import asdict

@@ -50,7 +50,7 @@ def report(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Show a saved plan: as one page that opens anywhere, as text, Markdown, CSV or JSON; nothing is planned anew."""
-    from planner.files import check_writable
+    from planner.files import check_targets
     from planner.why.explanation import read_explanation
 
     plan = saved_plan(file)
@@ -58,14 +58,15 @@ def report(
     page = html is not None or told is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None)
     printed = PlanFormat(format.value) if format not in (None, ReportFormat.html) else None
-    check_outputs(markdown, csv, printed, table)
-    if page:
-        html = html or file.with_suffix(".html")
-        check_writable(html)
+    check_outputs(csv, printed, table)
+    html = html or file.with_suffix(".html") if page else None
+    inputs = [file, *([explanation] if explanation else [])]
+    check_targets({"--html": html, "--markdown": markdown}, inputs, {"--csv": csv_files(csv)})
+    if html is not None:
         write_page(html, plan, told, quiet)
+    write_outputs(plan, markdown, csv, quiet)
     if printed is not None:
         put(rendered(plan, printed, table, verbose=verbose))
-    write_outputs(plan, markdown, csv, quiet)
 
 
 @verbs.command(epilog="Example:  fleetplan diff last-quarter.json plan.json --format md")
@@ -109,18 +110,21 @@ def rendered(
     return text if plan.studies is None else text + "\n" + studies_text(plan)
 
 
-def check_outputs(markdown: Path | None, csv: Path | None, format: PlanFormat | None, table: str) -> None:
+def check_outputs(csv: Path | None, format: PlanFormat | None, table: str) -> None:
     """Complain before long work, not after it."""
-    from planner.files import check_writable
-
     if format is PlanFormat.csv:
         from planner.reports.csv_tables import check_table_name
 
         check_table_name(table)
-    if markdown is not None:
-        check_writable(markdown)
     if csv is not None and csv.exists() and not csv.is_dir():
         refuse(str(csv), "is a file", "Name a folder for the CSV tables")
+
+
+def csv_files(folder: Path | None) -> list[Path]:
+    """The files that --csv may write."""
+    from planner.reports.tables import NAMES
+
+    return [] if folder is None else [folder / f"{name}.csv" for name in NAMES]
 
 
 def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, quiet: bool) -> None:

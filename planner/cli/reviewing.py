@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import DiffFormat, HtmlOption, MarkdownOption, Solver, note, put, search_options
+from planner.cli.common import DiffFormat, HtmlOption, MarkdownOption, RootOption, Solver, note, put, search_options
 
 if TYPE_CHECKING:
     from planner.review.reading import ReviewInputs
@@ -29,19 +29,21 @@ def review(
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop each plan when proved within this share of the cost.")] = "0.1%",
     time_limit: Annotated[str | None, typer.Option(help="Stop the search of each plan after this.")] = None,
+    root: RootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """Review a quarter: plan against actual, hindsight, the next plan, a cost bridge, commitments and decisions."""
-    from planner.files import check_writable
+    from planner.files import check_targets
+    from planner.named_files import NamedFiles
     from planner.review.reading import read_review
 
     options = search_options(solver.value, gap, time_limit)
-    for target in (out, html, markdown, plan):
-        if target is not None:
-            check_writable(target)
-    found = _reviewed(read_review(file), options, quiet)
-    put(_rendered(found, format))
+    files = NamedFiles(root)
+    inputs = read_review(file, files)
+    check_targets({"--out": out, "--html": html, "--markdown": markdown, "--plan": plan}, [file, *files.paths])
+    found = _reviewed(inputs, options, quiet)
     _write(found, out, html, markdown, plan, quiet)
+    put(_rendered(found, format))
 
 
 def _reviewed(inputs: ReviewInputs, options: Options, quiet: bool) -> Reviewed:

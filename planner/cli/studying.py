@@ -40,19 +40,19 @@ def study(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """What each lever saves (waterfall), from which volume on hosting pays (break-even), and other providers' bills."""
-    from planner.files import check_writable, write_whole
+    from planner.files import check_targets, write_whole
     from planner.reports.studies import studies_text
 
     if keep_plans is not None and only not in (None, Kind.waterfall):
         refuse("--keep-plans", f"has nothing to keep beside --only {only.value}", "It is for the waterfall")
     options = search_options(solver.value, gap, time_limit)
-    if out is not None:
-        check_writable(out)
+    check_targets({}, [file], {"--keep-plans": kept_plans(keep_plans)})
+    check_targets({"--out": out}, [], {"--keep-plans": kept_plans(keep_plans)})  # studies are added to the plan itself
     studied = studied_plan(saved_plan(file), options, keep_plans, quiet, only)
-    put(studied.to_json() if format is Format.json else studies_text(studied))
     if out is not None:
         write_whole(out, studied.to_json())
         note(f"wrote {out}", quiet)
+    put(studied.to_json() if format is Format.json else studies_text(studied))
     exit_if_unfinished(studied, quiet)
 
 
@@ -73,6 +73,13 @@ def studied_plan(plan: Plan, options: Options, keep_plans: Path | None, quiet: b
     if keep_plans is not None:
         note(f"wrote {len(plans)} plans to {keep_plans}", quiet)
     return studied
+
+
+def kept_plans(folder: Path | None) -> list[Path]:
+    """The files that --keep-plans may write."""
+    from planner.studies.steps import KEYS
+
+    return [] if folder is None else [folder / f"{key}.json" for key in KEYS]
 
 
 def _make_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import CaseFile, PlanFormat, Solver, fraction, note, put, refuse, search_options
+from planner.cli.common import CaseFile, PlanFormat, RootOption, Solver, fraction, note, put, refuse, search_options
 
 if TYPE_CHECKING:
     from planner.whatif.changes import Change, Run
@@ -63,26 +63,34 @@ def what_if(
     gap: Annotated[str, typer.Option(help="Stop each search when proved within this share.")] = "1%",
     require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless all are proved within this.")] = None,
     time_limit: Annotated[str, typer.Option(help="Stop each search after this.")] = "60s",
+    root: RootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """What other budgets, prices, objectives or demand would do: the case changed, planned again, in one table."""
     from planner.executing import executor_from
+    from planner.files import check_targets
+    from planner.named_files import NamedFiles
     from planner.whatif.changes import Source
     from planner.whatif.sweep import sweep
 
     options = search_options(solver.value, gap, time_limit)
     required = fraction("--require-gap", require_gap)
+    files = NamedFiles(root)
+    if file is not None:
+        files.check_given(file)
     runs, budgets = _asked(budget, [("set", set_), ("scale", scale), ("without", without), ("only", only)], file, each)
     runs = _shedding(runs, shed)
-    _check(out, html, svg, budgets)
-    source = Source(case_file)
+    _check(out, svg, budgets)
+    source = Source(case_file, files)
+    inputs = [case_file, *([file] if file else []), *files.paths]
+    check_targets({"--out": out, "--html": html, "--svg": svg, "--journal": journal}, inputs)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with executor_from(executor) as workers:
         found = sweep(
             source, runs, budgets, options, workers, journal, _shape_shown(quiet), _progress(quiet, len(runs))
         )
-    put(_rendered(found, format))
     _write(found, out, html, svg, quiet)
+    put(_rendered(found, format))
     _exit_code(found, required, quiet)
 
 
@@ -115,16 +123,11 @@ def _shedding(runs: list[Run], shed: Priority | None) -> list[Run]:
     return [replace(run, changes=(*run.changes, may), name=run.label) for run in runs]
 
 
-def _check(out: Path | None, html: Path | None, svg: Path | None, budgets: list[float]) -> None:
-    from planner.files import check_writable
-
+def _check(out: Path | None, svg: Path | None, budgets: list[float]) -> None:
     if out is not None and out.suffix.lower() not in SUFFIXES:
         refuse(str(out), "the end of the name says no format", f"End it with {', '.join(SUFFIXES)}")
     if svg is not None and not budgets:
         refuse("--svg", "draws the frontier of budgets", "Add --budget 20k:120k:12")
-    for target in (out, html, svg):
-        if target is not None:
-            check_writable(target)
 
 
 def _shape_shown(quiet: bool):  # type: ignore[no-untyped-def]

@@ -17,6 +17,7 @@ from planner.complaints import Complaint, InputError
 from planner.executing.jobs import Job, Result, Work
 
 JOURNAL_FORMAT = "fleetplan-journal/1"
+MOST_BYTES = 1_000_000_000
 ANOTHER = "Name another file, or delete this one"
 
 
@@ -31,6 +32,8 @@ class Journal:
 
     def __enter__(self) -> Self:
         try:
+            if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
+                self._refuse("is not a regular file", ANOTHER)
             self.file: BinaryIO = open(self.path, "a+b")
         except OSError as error:
             self._refuse(
@@ -39,7 +42,7 @@ class Journal:
         try:
             self._lock()
             self.file.seek(0)
-            self._resume(self.file.read())
+            self._resume(self._content())
         except BaseException:
             self.file.close()
             raise
@@ -72,6 +75,12 @@ class Journal:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._refuse("another run is writing to it", "Wait for it, or name another file")
+
+    def _content(self) -> bytes:
+        content = self.file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            self._refuse(f"is larger than {MOST_BYTES // 1_000_000} MB", ANOTHER)
+        return content
 
     def _resume(self, content: bytes) -> None:
         whole, _, torn = content.rpartition(b"\n")

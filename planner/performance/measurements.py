@@ -7,7 +7,6 @@ batch_or_concurrency, metric, value, notes.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
 import zlib
@@ -17,11 +16,13 @@ from pathlib import Path
 
 from planner.catalog import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
 from planner.complaints import Complaint, InputError
+from planner.input_files import read_unpacked
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import fastest_prefill_s, fastest_step_s
 from planner.performance.machine import Machine
 from planner.performance.memory import kv_room_bytes
 
+MOST_BYTES = 300_000_000
 METRICS = ("decode_step_ms", "prefill_ms", "ttft_ms", "tpot_ms", "output_tok_s", "req_s")
 COLUMNS = ("source", "model", "gpu", "tp", "dtype_weights", "input_len", "output_len", "batch_or_concurrency",
            "metric", "value")  # fmt: skip
@@ -62,17 +63,16 @@ def read_rows(path: str | Path) -> list[dict[str, str]]:
         return InputError([Complaint(str(path), None, None, "", message, remedy)])
 
     try:
-        raw = Path(path).read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
-        reader = csv.DictReader(io.StringIO(text))
+        text = read_unpacked(path, MOST_BYTES, "Score it in parts").decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""))
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise refuse(f"has no column {', '.join(missing)}", f"Its columns must be {', '.join(COLUMNS)}")
+        return [{name: (value or "").strip() for name, value in row.items() if name} for row in reader]
     except OSError as error:
         raise refuse(f"cannot be read: {error.strerror or error}") from None
     except (UnicodeDecodeError, EOFError, zlib.error, csv.Error):
         raise refuse("is not a CSV file", "Give a CSV file, plain or gzipped, in UTF-8") from None
-    if missing:
-        raise refuse(f"has no column {', '.join(missing)}", f"Its columns must be {', '.join(COLUMNS)}")
-    return [{name: (value or "").strip() for name, value in row.items() if name} for row in reader]
 
 
 class Resolver:

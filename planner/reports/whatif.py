@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.complaints import Complaint, InputError, escaped
+from planner.files import write_whole
 from planner.reports.csv_tables import table_csv
 from planner.reports.svg import Axis, Line, line_chart
 from planner.reports.table import Cell, Column, Table, inline, table_markdown, table_text
@@ -150,8 +151,8 @@ def what_if_csv(found: Sweep) -> str:
 
 
 def write_parquet(found: Sweep, path: Path) -> None:
-    """Needs pyarrow; written beside the target and moved there, so that nobody sees a part of it."""
-    import os
+    """Needs pyarrow."""
+    import io
 
     import pandas as pd
 
@@ -160,12 +161,12 @@ def write_parquet(found: Sweep, path: Path) -> None:
         frame = pd.DataFrame(list(whole.rows), columns=[c.key for c in whole.columns])
         for column in (c for c in whole.columns if not c.right):
             frame[column.key] = frame[column.key].astype("string")
-        part = path.with_name(f".{path.name}.part")
-        frame.to_parquet(part, index=False)
-        os.replace(part, path)
+        content = io.BytesIO()
+        frame.to_parquet(content, index=False)
     except ImportError:
         remedy = "pip install 'fleetplan[parquet]', or write a .csv"
         raise InputError([Complaint(str(path), None, None, "", "Parquet needs pyarrow", remedy)]) from None
+    write_whole(path, content.getvalue())
 
 
 def frontier_svg(points: Sequence[dict[str, Any]], title: str) -> str:

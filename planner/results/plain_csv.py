@@ -46,9 +46,14 @@ def is_csv(text: str) -> bool:
 
 def csv_points(text: str, file: str) -> tuple[list[BenchPoint], list[Complaint]]:
     columns = _columns(text)
-    rows = csv.DictReader(io.StringIO(text), fieldnames=columns, restkey="", restval=None)
-    next(rows)
-    records = [Record({k: v for k, v in row.items() if k and v != ""}, file, rows.line_num) for row in rows]
+    rows = csv.DictReader(io.StringIO(text, newline=""), fieldnames=columns, restkey="", restval=None)
+    records: list[Record] = []
+    try:
+        next(rows)
+        for row in rows:
+            records.append(Record({k: v for k, v in row.items() if k and v != ""}, file, rows.line_num))
+    except csv.Error as error:
+        return [], [Complaint(file, rows.line_num, None, "", f"is no row of a CSV file: {error}", "Check its quotes")]
     used = [record for record in records if record.data]
     if set(LONG_COLUMNS) <= set(columns):
         points = _long_points(used)
@@ -63,7 +68,10 @@ def csv_points(text: str, file: str) -> tuple[list[BenchPoint], list[Complaint]]
 
 
 def _columns(text: str) -> list[str]:
-    first = next(csv.reader(io.StringIO(text[:100_000])), [])
+    try:
+        first = next(csv.reader(io.StringIO(text[:100_000], newline="")), [])
+    except csv.Error:
+        return []
     return [name.strip().lower() for name in first]
 
 

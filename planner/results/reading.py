@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from planner.complaints import Complaint, InputError, close_match, shown
+from planner.input_files import read_unpacked
 from planner.results.aiperf import aiperf_point, is_aiperf
 from planner.results.guidellm import guidellm_point, guidellm_records, is_guidellm
 from planner.results.plain_csv import LONG_COLUMNS, csv_points, is_csv
@@ -52,19 +53,13 @@ def _read_one(file: str) -> Found:
 
 def _text(file: str) -> str:
     try:
-        with open(file, "rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-        if raw[:2] == b"\x1f\x8b":
-            with gzip.open(file) as unpacked:
-                raw = unpacked.read(MAX_BYTES + 1)
+        raw = read_unpacked(file, MAX_BYTES, "Save the summary, not every request")
     except FileNotFoundError:
         raise _refusal(file, "there is no such file", _similar(Path(file))) from None
     except IsADirectoryError:
         raise _refusal(file, "this is a directory", "Name the result files in it") from None
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise _refusal(file, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(raw) > MAX_BYTES:
-        raise _refusal(file, f"is larger than {MAX_BYTES // 10**6} MB", "Save the summary, not every request")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -101,16 +96,17 @@ def _json_runs(text: str, file: str) -> list[tuple[int | None, Any]]:
     try:
         data = _loads(text)
         return [(None, run) for run in data] if isinstance(data, list) else [(None, data)]
-    except (json.JSONDecodeError, RecursionError) as error:
-        lines = [(k, line) for k, line in enumerate(text.splitlines(), 1) if line.strip()]
-        if isinstance(error, RecursionError) or len(lines) < 2 or not _is_json(lines[0][1]):
+    except (ValueError, RecursionError) as error:
+        # Not splitlines(): JSON text may hold separators that it takes for ends of lines.
+        lines = [(k, line) for k, line in enumerate(re.split("\r\n|\r|\n", text), 1) if line.strip()]
+        if not isinstance(error, json.JSONDecodeError) or len(lines) < 2 or not _is_json(lines[0][1]):
             raise _bad_json(file, error) from None
     runs: list[tuple[int | None, Any]] = []
     complaints: list[Complaint] = []
     for k, line in lines:
         try:
             runs.append((k, _loads(line)))
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             complaints += _bad_json(file, error, k).complaints
     if complaints:
         raise InputError(complaints)
@@ -125,13 +121,15 @@ def _loads(text: str) -> Any:
 def _is_json(line: str) -> bool:
     try:
         return isinstance(_loads(line), dict)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return False
 
 
 def _bad_json(file: str, error: Exception, line: int | None = None) -> InputError:
-    if not isinstance(error, json.JSONDecodeError):
+    if isinstance(error, RecursionError):
         return _refusal(file, "is nested too deeply", "", line)
+    if not isinstance(error, json.JSONDecodeError):
+        return _refusal(file, "holds a number of thousands of digits", "Run the benchmark again", line)
     first = error.lineno if line is None else line
     return _refusal(file, f"is not valid JSON: {error.msg}", "Is the file complete?", first, error.colno)
 
@@ -146,7 +144,8 @@ def _records(run: Any, file: str, line: int | None) -> tuple[Iterable[Record], C
             return [Record(run, file, line)], vllm_point
         seen = ", ".join(shown(key, 20) for key in list(run)[:4])
         raise _refusal(file, f"is in no known format; its keys are {seen}", f"Known are {KNOWN_FORMATS}", line)
-    raise _refusal(file, f"expected an object for a run, got {shown(run)}", f"Known are {KNOWN_FORMATS}", line)
+    kind = "text" if isinstance(run, str) else shown(run)
+    raise _refusal(file, f"expected an object for a run, got {kind}", f"Known are {KNOWN_FORMATS}", line)
 
 
 def _similar(path: Path) -> str:

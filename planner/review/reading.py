@@ -16,6 +16,7 @@ from planner.checker import check_plan
 from planner.complaints import Complaint, InputError, did_you_mean
 from planner.demand import PriceSpec, PurchaseName
 from planner.loading import load_case
+from planner.named_files import NamedFiles
 from planner.overrides import offers_called, repriced
 from planner.plan import Plan, read_plan
 from planner.review.usage_log import UsageLog, read_log
@@ -108,23 +109,40 @@ class ReviewInputs:
     history: Path | None
 
 
-def read_review(path: Path | str) -> ReviewInputs:
-    """Read a review file and what it names; raises InputError with what is wrong."""
+def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInputs:
+    """Read a review file and what it names; raises InputError with what is wrong.
+
+    `files` says where the files that it names may be, and remembers them.
+    """
+    files = files or NamedFiles()
+    files.check_given(path)
     document = read_yaml(path)
     spec = validate(ReviewFile, document)
-    folder = Path(path).parent
-    last = _named(document, ("last_plan",), folder / spec.last_plan, _checked_plan)
-    log = _named(document, ("usage",), folder / spec.usage, lambda file: read_log(file, only(last)))
+    last_plan = files.beside(document, ("last_plan",), spec.last_plan)
+    last = _named(document, ("last_plan",), last_plan, _checked_plan)
+    usage = files.beside(document, ("usage",), spec.usage)
+    log = _named(document, ("usage",), usage, lambda file: read_log(file, only(last)))
     case = last.case
     if spec.next.demand is not None:
-        case = _named(document, ("next", "demand"), folder / spec.next.demand, load_case)
+        demand = files.beside(document, ("next", "demand"), spec.next.demand)
+        case = _named(document, ("next", "demand"), demand, lambda file: load_case(file, files))
     case = _at_new_prices(case, spec, document)
     _check_committed(spec, last.case, case, document)
-    history = folder / spec.history if spec.history else None
-    if history is not None and not history.is_dir():
-        complaint = document.complaint(("history",), f"'{spec.history}' is no folder", "Make it, or leave this key out")
+    return ReviewInputs(spec, last, log, case, _history(document, spec.history, files.root))
+
+
+def _history(document: Document, name: str | None, root: Path | None) -> Path | None:
+    """The folder of past reviews; they are read, and one that is made again may be written over."""
+    if name is None:
+        return None
+    files = NamedFiles(root)
+    folder = files.beside(document, ("history",), name)
+    if not folder.is_dir():
+        complaint = document.complaint(("history",), f"'{name}' is no folder", "Make it, or leave this key out")
         raise InputError([complaint])
-    return ReviewInputs(spec, last, log, case, history)
+    for file in folder.glob("*.json"):
+        files.beside(document, ("history",), str(Path(name) / file.name))
+    return folder
 
 
 def only(plan: Plan) -> str | None:

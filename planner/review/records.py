@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from planner.complaints import Complaint, InputError
+from planner.input_files import read_json_text
 from planner.validation import Strict
 
 REVIEW_FORMAT = "fleetplan-review/1"
@@ -220,12 +221,9 @@ class Review(Strict):
 def read_saved_review(path: Path) -> Review:
     """Read a review that was saved; raises InputError where it is none."""
     try:
-        return Review.model_validate_json(path.read_text(encoding="utf-8"))
+        return Review.model_validate_json(read_json_text(path))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         reason = f"not a review: {first['msg']}"
         raise InputError([Complaint(str(path), None, None, where, reason, "Remove it from the folder")]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
-        raise InputError([Complaint(str(path), None, None, "", f"cannot be read: {reason}")]) from None

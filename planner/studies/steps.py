@@ -33,6 +33,10 @@ class _Lever:
     """why there is nothing to add; empty where there is"""
 
 
+KEYS = ("naive", "batching", "right-sizing", "quantization", "caching", "purchase", "tenancy", "everything")
+"""of all steps there are, with that of the plan itself"""
+
+
 def steps_of(case: Case) -> tuple[list[Step], list[str]]:
     """From the naive fleet to the last lever but those of "everything", and what is left out and why."""
     gpu, most = naive_gpu(case)

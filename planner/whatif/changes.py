@@ -21,6 +21,7 @@ from planner.catalog import find, names_of
 from planner.complaints import InputError, Path, did_you_mean, dotted, shown
 from planner.demand import MenuSpec
 from planner.loading import DEFAULT_PURCHASE, case_of_document
+from planner.named_files import NamedFiles
 from planner.overrides import offers_called
 from planner.strict_yaml import parse_yaml, read_yaml
 from planner.studies.changes import multiplied
@@ -86,10 +87,12 @@ def _said(c: Change) -> str:
 class Source:
     """A demand file that is read once and changed many times."""
 
-    def __init__(self, file: FilePath | str) -> None:
+    def __init__(self, file: FilePath | str, files: NamedFiles | None = None) -> None:
+        self.files = files or NamedFiles()
+        self.files.check_given(file)
         self.document = read_yaml(file)
-        self.folder, self.stem = FilePath(file).parent, FilePath(file).stem
-        self.case = case_of_document(self.document, self.folder, self.stem)
+        self.stem = FilePath(file).stem
+        self.case = case_of_document(self.document, self.stem, self.files)
 
     def changed(self, run: Run) -> Case:
         """The case of a run; what is wrong with a change is said with the option that made it."""
@@ -105,7 +108,7 @@ class Source:
                 _put(data, path, value)
                 places.append((path, change))
         try:
-            case = case_of_document(replace(self.document, data=data), self.folder, self.stem)
+            case = case_of_document(replace(self.document, data=data), self.stem, self.files)
         except InputError as error:
             raise InputError([_attributed(c, places) for c in error.complaints]) from None
         for change in run.changes:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from planner.complaints import Complaint, InputError
+from planner.input_files import read_json_text
 from planner.not_used import NotUsed
 from planner.plan import Plan
 from planner.validation import Strict
@@ -114,9 +115,7 @@ def read_explanation(path: Path | str, plan: Plan) -> Explanation:
     """A saved explanation of this plan; raises InputError where it is none, or of another."""
     remedy = "Write it anew: fleetplan explain PLAN.json --format json"
     try:
-        told = Explanation.model_validate_json(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError([Complaint(str(path), None, None, "", f"cannot be read: {error.strerror}")]) from None
+        told = Explanation.model_validate_json(read_json_text(path))
     except ValueError as error:
         first = str(error).splitlines()[0]
         raise InputError([Complaint(str(path), None, None, "", f"not an explanation: {first}", remedy)]) from None
