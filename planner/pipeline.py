@@ -32,8 +32,11 @@ REPORT_FRAC, MOST_REPORT_S = 0.15, 30.0
 """share of a time limit, and the most of it, that is kept for what completes the report"""
 FINISHING = 1.5
 """times as long as for the first plan, that putting the last one together and checking it may take"""
-FIRST_PLAN = 1.5
-"""times as long as candidates and recipes, that a first plan takes: a guess for those who ran out of time"""
+COMPARING = "comparing what can serve each workload"
+WORKING_OUT = "working out ways to serve each workload"
+FIRST_PLAN = "looking for a first plan"
+FIRST_PLAN_TAKES = {COMPARING: 2.5, WORKING_OUT: 2.0, FIRST_PLAN: 1.5}
+"""times as long as it took to come so far: a guess for those who ran out of time"""
 
 
 class BrokenPlan(RuntimeError):
@@ -57,7 +60,7 @@ def plan_fleet(
     limit_s = options.time_limit_s
     proved = tried.outcome is Outcome.INFEASIBLE
     if limit_s is not None and not proved and took >= (1 - REPORT_FRAC) * limit_s:
-        raise OutOfTime(limit_s, tried.doing, FIRST_PLAN * took)
+        raise OutOfTime(limit_s, tried.doing, FIRST_PLAN_TAKES[tried.doing] * took)
     left_s = None if limit_s is None else limit_s - took
     assert tried.candidates is not None
     assert tried.fleet is not None
@@ -99,12 +102,12 @@ def attempt(
 
     with limited_to(options.time_limit_s) as limit:
         try:
-            tell("comparing what can serve each workload")
+            tell(COMPARING)
             slots, candidates = slots_of(case), enumerate_candidates(case)
-            tell("working out ways to serve each workload")
+            tell(WORKING_OUT)
             fleet = formulate(case, candidates, slots)
             work = _Work(case, candidates, fleet, slots, options)
-            tell("looking for a first plan")
+            tell(FIRST_PLAN)
             known, finish_s = _first_plan(work) if options.time_limit_s is not None else (NOTHING, 0.0)
         except TimeIsUp as stop:
             if not limit.ended(stop):

@@ -1,7 +1,8 @@
 """The `fleetplan` command. Every verb is a few lines over a library function; data go to stdout, notes to stderr.
 
-Exit codes: 0 a verified plan, 1 a defect of fleetplan, 2 bad input, 3 infeasible, 4 not proved within
---require-gap (the plan is still written), 5 a policy is violated, 130 interrupted (the best plan is written).
+Exit codes: 0 a verified plan, 1 a defect of fleetplan, 2 bad input, 3 infeasible, 4 not proved within --require-gap
+(the plan is still written) or no plan within --time-limit, 5 a policy is violated, 130 interrupted (the best plan is
+written).
 """
 
 from __future__ import annotations
@@ -55,10 +56,12 @@ def main() -> None:
 
 
 def _failed(error: Exception) -> int:
-    from planner.complaints import Infeasible, InputError
+    from planner.complaints import Infeasible, InputError, OutOfTime
 
     if isinstance(error, InputError):
         return _say(str(error), 2)
+    if isinstance(error, OutOfTime):
+        return _say(str(error), 4)
     if isinstance(error, Infeasible):
         head = "no fleet can do this" if error.proved else "no plan was found"
         return _say(f"{head}:\n{error}", 3)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.common import (
+    STARTED,
     CaseFile,
     CsvOption,
     Format,
@@ -28,6 +29,7 @@ from planner.cli.common import (
     refuse,
     saved_plan,
     search_options,
+    with_what_is_left,
 )
 from planner.cli.reporting import check_outputs, csv_files, rendered, write_outputs, write_page
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     from planner.why import Explanation
     from solvers.fleet_solution import Options
 
+PLAN_FRAC = 0.6
+"""share of what is left of a time limit that comes first, where more is asked for after it"""
+INTERRUPTED = "interrupted"
 verbs = typer.Typer()
 
 
@@ -52,7 +57,9 @@ def plan(
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop when proved within this share of the cost.")] = "0.1%",
     require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless proved within this.")] = None,
-    time_limit: Annotated[str | None, typer.Option(help='Stop searching after this, such as "60s".')] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(help='The whole command takes no longer than this, such as "60s".')
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what each lever saves and each limit costs.")] = False,
     study: Annotated[
         bool | None,
@@ -64,11 +71,14 @@ def plan(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
-    from planner.cli.studying import exit_if_unfinished, kept_plans, studied_plan
+    from contextlib import suppress
+
+    from planner.cli.studying import kept_plans, studied_plan, unfinished
     from planner.files import check_targets, write_whole
     from planner.loading import load_case
     from planner.named_files import NamedFiles
     from planner.reports.why import explanation_text
+    from solvers.deadline import interruptions_held
 
     options = search_options(solver.value, gap, time_limit)
     required = fraction("--require-gap", require_gap)
@@ -84,26 +94,28 @@ def plan(
     check_outputs(csv, format, table)
     into = {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
     check_targets({"--out": out, "--html": html, "--markdown": markdown}, [case_file, *files.paths], into)
-    started = time.monotonic()
-    result = _planned(case, options, quiet)
-    took = time.monotonic() - started
-    studied = result
-    if study and result.status != "interrupted":
-        studied = studied_plan(result, options, keep_plans, quiet)
-    if out is not None:
-        write_whole(out, studied.to_json())
-        note(f"wrote {out}", quiet)
-    write_outputs(studied, markdown, csv, quiet)
-    put(rendered(studied, format, table, took, verbose))
-    exit_if_unfinished(studied, quiet)
-    explanation = _explained(result, options, None, quiet) if explain and result.status != "interrupted" else None
-    if explanation is not None:
-        put("\n" + explanation_text(explanation))
-    if html is not None:
-        write_page(html, studied, explanation, quiet)
-    if explanation is not None:
-        _exit_if_interrupted(explanation, quiet)
-    _exit_code(result, required, quiet)
+    result = _planned(case, options, PLAN_FRAC if study or explain else 1.0, quiet)
+    took = time.monotonic() - STARTED
+    with interruptions_held() as held:
+        studied, explanation = result, None
+        if study and not result.interrupted:
+            with suppress(KeyboardInterrupt), held.let_in():
+                more = PLAN_FRAC if explain else 1.0
+                studied = studied_plan(result, with_what_is_left(options, more), keep_plans, quiet)
+        if explain and not (result.interrupted or held.came or unfinished(studied)):
+            with suppress(KeyboardInterrupt), held.let_in():
+                explanation = _explained(result, with_what_is_left(options), None, quiet)
+        if out is not None:
+            write_whole(out, studied.to_json())
+            note(f"wrote {out}", quiet)
+        write_outputs(studied, markdown, csv, quiet)
+        if html is not None:
+            write_page(html, studied, explanation, quiet)
+        put(rendered(studied, format, table, took, verbose))
+        if explanation is not None:
+            put("\n" + explanation_text(explanation))
+    asked = (not study or studied.studies is not None) and (not explain or explanation is not None)
+    _exit_code(studied, explanation, bool(held.came) or not asked, required, quiet)
 
 
 @verbs.command(epilog="Example:  fleetplan explain plan.json --workload support-chat")
@@ -113,7 +125,7 @@ def explain(
     format: FormatOption = Format.table,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop each search when proved within this share of the cost.")] = "0.1%",
-    time_limit: Annotated[str | None, typer.Option(help="Stop each search after this; never more than 30s.")] = None,
+    time_limit: Annotated[str | None, typer.Option(help="The whole command takes no longer than this.")] = None,
     root: RootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
@@ -129,7 +141,8 @@ def explain(
     names = [w.name for w in case.workloads]
     if workload is not None and workload not in names:
         refuse("--workload", f"there is no workload {shown(workload)}", did_you_mean(workload, names))
-    explanation = _explained(saved or _planned(case, options, quiet), options, workload, quiet)
+    plan = saved or _planned(case, options, PLAN_FRAC, quiet)
+    explanation = _explained(plan, with_what_is_left(options), workload, quiet)
     put(explanation_text(explanation)) if format is Format.table else put_json(explanation.as_json())
     _exit_if_interrupted(explanation, quiet)
 
@@ -195,13 +208,19 @@ def catalog(
     put(report.text) if format is Format.table else put_json(report.data)
 
 
-def _planned(case: Case, options: Options, quiet: bool) -> Plan:
+def _planned(case: Case, options: Options, share: float, quiet: bool) -> Plan:
+    """The plan, within a share of what is left of the time limit."""
+    from planner.complaints import OutOfTime
     from planner.pipeline import plan_fleet
     from planner.reports.progress import progress_on_stderr
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with progress_on_stderr(quiet) as on_progress:
-        return plan_fleet(case, options, on_progress)
+    limited, before_s = with_what_is_left(options, share), time.monotonic() - STARTED
+    try:
+        with progress_on_stderr(quiet) as on_progress:
+            return plan_fleet(case, limited, on_progress)
+    except OutOfTime as stop:
+        raise OutOfTime(options.time_limit_s or stop.limit_s, stop.doing, (before_s + stop.needed_s) / share) from None
 
 
 def _explained(plan: Plan, options: Options, workload: str | None, quiet: bool) -> Explanation:
@@ -214,15 +233,24 @@ def _explained(plan: Plan, options: Options, workload: str | None, quiet: bool) 
 
 
 def _exit_if_interrupted(explanation: Explanation, quiet: bool) -> None:
-    if explanation.not_tried:
+    if explanation.why_not_tried == INTERRUPTED:
         note("interrupted: this is what is known so far", quiet)
         raise typer.Exit(130)
 
 
-def _exit_code(plan: Plan, required_gap: float | None, quiet: bool) -> None:
+def _exit_code(
+    plan: Plan, explanation: Explanation | None, stopped: bool, required_gap: float | None, quiet: bool
+) -> None:
+    """What a plan of a whole command ends with; `stopped`: somebody interrupted what came after the plan."""
     if plan.status == "interrupted":
         note("interrupted: this is the best verified plan so far; it is not proved", quiet)
         raise typer.Exit(130)
+    studies_stopped = plan.studies is not None and plan.studies.interrupted
+    if stopped or plan.interrupted or studies_stopped:
+        note("interrupted: the plan is verified; this is what is known of it so far", quiet)
+        raise typer.Exit(130)
+    if explanation is not None:
+        _exit_if_interrupted(explanation, quiet)
     if required_gap is not None and plan.status != "optimal" and plan.gap_frac > required_gap:
         note(f"proved within {plan.gap_frac:.3%} only; {required_gap:.3%} was required", quiet)
         raise typer.Exit(4)

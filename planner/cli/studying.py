@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, Solver, note, put, refuse, saved_plan, search_options
+from planner.cli.common import (
+    Format,
+    FormatOption,
+    Solver,
+    note,
+    put,
+    refuse,
+    saved_plan,
+    search_options,
+    with_what_is_left,
+)
 
 if TYPE_CHECKING:
     from planner.plan import Plan
@@ -36,24 +46,30 @@ def study(
     format: FormatOption = Format.table,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop each step when proved within this share of the cost.")] = "0.1%",
-    time_limit: Annotated[str | None, typer.Option(help="Stop each search after this; never more than 30s.")] = None,
+    time_limit: Annotated[str | None, typer.Option(help="The whole command takes no longer than this.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """What each lever saves (waterfall), from which volume on hosting pays (break-even), and other providers' bills."""
     from planner.files import check_targets, write_whole
     from planner.reports.studies import studies_text
+    from solvers.deadline import interruptions_held
 
     if keep_plans is not None and only not in (None, Kind.waterfall):
         refuse("--keep-plans", f"has nothing to keep beside --only {only.value}", "It is for the waterfall")
     options = search_options(solver.value, gap, time_limit)
     check_targets({}, [file], {"--keep-plans": kept_plans(keep_plans)})
     check_targets({"--out": out}, [], {"--keep-plans": kept_plans(keep_plans)})  # studies are added to the plan itself
-    studied = studied_plan(saved_plan(file), options, keep_plans, quiet, only)
-    if out is not None:
-        write_whole(out, studied.to_json())
-        note(f"wrote {out}", quiet)
-    put(studied.to_json() if format is Format.json else studies_text(studied))
-    exit_if_unfinished(studied, quiet)
+    plan = saved_plan(file)
+    with interruptions_held() as held:
+        with held.let_in():
+            studied = studied_plan(plan, with_what_is_left(options), keep_plans, quiet, only)
+        if out is not None:
+            write_whole(out, studied.to_json())
+            note(f"wrote {out}", quiet)
+        put(studied.to_json() if format is Format.json else studies_text(studied))
+    if held.came or (studied.studies is not None and studied.studies.interrupted):
+        note("interrupted: this is what is known so far", quiet)
+        raise typer.Exit(130)
 
 
 def studied_plan(plan: Plan, options: Options, keep_plans: Path | None, quiet: bool, only: Kind | None = None) -> Plan:
@@ -92,7 +108,6 @@ def _make_folder(folder: Path) -> None:
     check_writable(folder / "naive.json")
 
 
-def exit_if_unfinished(plan: Plan, quiet: bool) -> None:
-    if plan.studies is not None and plan.studies.interrupted:
-        note("interrupted: this is what is known so far", quiet)
-        raise typer.Exit(130)
+def unfinished(plan: Plan) -> bool:
+    """Whether studies ended early."""
+    return plan.studies is not None and plan.studies.unfinished
