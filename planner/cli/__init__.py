@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from planner.cli import checking, performance, planning, reporting, reviewing, studying, what_if
-from planner.cli.common import LOST, note, put
+from planner.cli.common import LOST, Stopwatch, note, put
 from planner.cli.streams import prepare_streams
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False,
@@ -41,6 +41,7 @@ def common(version: Annotated[bool, typer.Option("--version", help="Print the ve
 
 def main() -> None:
     """Run the command; every foreseeable failure is one message and its exit code, never a traceback."""
+    Stopwatch.start()
     LOST.clear()
     prepare_streams()
     try:

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-STARTED = time.monotonic()
-"""when the command began"""
 WRITING_S, SHORTEST_S = 0.3, 0.001
 """of a time limit that is kept for writing, and the least that is ever given to a task"""
 
@@ -153,13 +151,27 @@ def search_options(solver: Any, gap: str, time_limit: str | None) -> Options:
     return Options(solver=solver, gap_frac=fraction("--gap", gap) or 0.0, time_limit_s=limit_s)
 
 
+class Stopwatch:
+    """How long the command has taken."""
+
+    started = time.monotonic()
+
+    @classmethod
+    def start(cls) -> None:
+        cls.started = time.monotonic()
+
+    @classmethod
+    def seconds(cls) -> float:
+        return time.monotonic() - cls.started
+
+
 def with_what_is_left(options: Options, share: float = 1.0) -> Options:
     """Options with a share of what is left of a time limit that holds for the whole command."""
     from dataclasses import replace
 
     if options.time_limit_s is None:
         return options
-    left_s = options.time_limit_s - (time.monotonic() - STARTED) - WRITING_S
+    left_s = options.time_limit_s - Stopwatch.seconds() - WRITING_S
     return replace(options, time_limit_s=max(SHORTEST_S, share * left_s))
 
 

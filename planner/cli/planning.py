@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli.common import (
-    STARTED,
     CaseFile,
     CsvOption,
     Format,
@@ -21,6 +19,7 @@ from planner.cli.common import (
     PlanFormatOption,
     RootOption,
     Solver,
+    Stopwatch,
     TableOption,
     fraction,
     note,
@@ -95,7 +94,7 @@ def plan(
     into = {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
     check_targets({"--out": out, "--html": html, "--markdown": markdown}, [case_file, *files.paths], into)
     result = _planned(case, options, PLAN_FRAC if study or explain else 1.0, quiet)
-    took = time.monotonic() - STARTED
+    took = Stopwatch.seconds()
     with interruptions_held() as held:
         studied, explanation = result, None
         if study and not result.interrupted:
@@ -215,7 +214,7 @@ def _planned(case: Case, options: Options, share: float, quiet: bool) -> Plan:
     from planner.reports.progress import progress_on_stderr
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    limited, before_s = with_what_is_left(options, share), time.monotonic() - STARTED
+    limited, before_s = with_what_is_left(options, share), Stopwatch.seconds()
     try:
         with progress_on_stderr(quiet) as on_progress:
             return plan_fleet(case, limited, on_progress)
