@@ -7,7 +7,10 @@ plan = planner.plan_fleet(planner.load_case("demand.yaml"))
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # nothing is imported before the command can say that it was interrupted
+    from typing import Any
 
 _WHERE = {
     "load_case": "planner.loading",

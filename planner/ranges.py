@@ -17,6 +17,7 @@ from problems.singles import recipes_of
 from solvers.fleet_solution import Options
 from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import Incumbent
+from solvers.trouble import MachineTrouble
 
 QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, time_limit_s=20.0)
 
@@ -47,8 +48,11 @@ def _cost_if(candidates: Candidates, fleet: Fleet, best: Incumbent, quick: Optio
         for recipe in recipes_of(pool, fleet.slot_hours)
         if recipe.self_hosted == path.self_hosted
     )
-    moved = solve_fleet(replace(fleet, pools={pool.key: pool for pool in pools}, recipes=recipes), quick)
-    return moved.best.objective if moved.best else None
+    try:
+        moved = solve_fleet(replace(fleet, pools={pool.key: pool for pool in pools}, recipes=recipes), quick)
+    except MachineTrouble:
+        return None
+    return moved.best.objective if moved.best and not moved.cut_short else None
 
 
 def _scaled(candidates: Candidates, pool: Pool, path: Recipe, slower: bool) -> Pool:

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from problems.fleet_data import Fleet
-from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.cbc import cbc_trouble
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
 from solvers.incumbent import limits_are_kept
 from solvers.known import NOTHING, Known
+from solvers.scratch import prepare
 from solvers.search import Search
 from solvers.tangents import proved_within
+from solvers.trouble import MachineTrouble
 
 
 def solve_fleet(
@@ -23,17 +26,28 @@ def solve_fleet(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     known: Known = NOTHING,
 ) -> FleetSolution:
-    """The cheapest fleet, as far as the limits of the search allow. Ctrl-C keeps the best plan.
+    """The cheapest fleet, as far as the limits of the search allow. Ctrl-C and a full disk keep the best plan.
 
     `known` comes from searches over the same recipes under another budget.
     """
-    solution = FleetSolution()
+    prepare()
+    solution, options = FleetSolution(), options or Options()
+    trouble = cbc_trouble() if options.solver == "cbc" else None
+    options = options if trouble is None else replace(options, solver="highs")
+    notes = [] if trouble is None else [f"HiGHS was used, as CBC cannot run: {trouble}"]
     try:
-        _within_budget(fleet, options or Options(), solution, on_progress, known)
+        _within_budget(fleet, options, solution, on_progress, known)
     except KeyboardInterrupt:
         if solution.best is None:
             raise
         solution.outcome = Outcome.INTERRUPTED
+    except MachineTrouble as stopped:
+        if solution.best is None:
+            raise
+        solution.outcome, solution.cut_short = outcome_of(solution, options), str(stopped)
+        notes.append(f"the search was cut short: {stopped}")
+    solution.solver = options.solver
+    solution.notes = list(dict.fromkeys([*notes, *solution.notes]))
     return solution
 
 

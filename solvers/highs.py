@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from math import inf, isinf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,11 @@ import numpy as np
 from problems.model import Booleans, Floats, Model
 from solvers import highs_child
 from solvers.check import rounded, verify
-from solvers.child import run_child
-from solvers.result import Claim, LpSolution, Request, SolverMissing, Status, StoppedBy, cost_scale
+from solvers.child import run_child, signals_wait
+from solvers.python_child import module_argv, module_environment
+from solvers.result import Claim, LpSolution, Request, Status, StoppedBy, cost_scale
+from solvers.scratch import scratch_folder, writing
+from solvers.trouble import SolverMissing
 
 SMALL = 1_000
 """columns and rows of a linear program that takes a few milliseconds"""
@@ -211,15 +213,15 @@ def run_highs(request: Request) -> Claim:
         else:
             last_lines[:] = [*last_lines[-4:], line]
 
-    with tempfile.TemporaryDirectory(prefix="fleetplan-highs-") as folder:
-        np.savez(Path(folder) / "model.npz", **_arrays(request.model, scale), **_asked(request))
-        # -P keeps this package's folder off the child's import path.
-        argv = [sys.executable, "-P", str(Path(highs_child.__file__)), folder]
-        returncode, killed = run_child(argv, request.time_limit_s, on_line)
+    with scratch_folder("highs") as folder:
+        with writing():
+            np.savez(folder / "model.npz", **_arrays(request.model, scale), **_asked(request))
+        argv = module_argv("solvers.highs_child", str(folder), str(os.getpid()))
+        returncode, killed = run_child(argv, request.time_limit_s, on_line, module_environment())
         if killed:
             note = "HiGHS ignored its time limit and was killed"
             return Claim(Status.NO_SOLUTION, None, last_bound / scale, StoppedBy.TIME, (note,))
-        result_file = Path(folder) / "result.npz"
+        result_file = folder / "result.npz"
         if returncode != 0 or not result_file.exists():
             note = f"HiGHS ended with code {returncode}: {' | '.join(last_lines)}"
             return Claim(Status.FAILED, notes=(note,))
@@ -265,7 +267,10 @@ def _asked(request: Request) -> dict[str, Any]:
 
 
 def _require_highspy() -> None:
+    if "highspy" in sys.modules:
+        return
     try:
-        import highspy  # noqa: F401
+        with signals_wait():
+            import highspy  # noqa: F401
     except ImportError as error:
-        raise SolverMissing("HiGHS needs highspy: pip install highspy") from error
+        raise SolverMissing(f"HiGHS needs highspy: pip install highspy ({error}).") from error
