@@ -12,6 +12,7 @@ from dataclasses import replace
 from problems.fleet_data import Fleet
 from solvers.cbc import cbc_trouble
 from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
+from solvers.highs import require_highspy
 from solvers.incumbent import limits_are_kept
 from solvers.known import NOTHING, Known
 from solvers.scratch import prepare
@@ -30,6 +31,7 @@ def solve_fleet(
 
     `known` comes from searches over the same recipes under another budget.
     """
+    require_highspy()
     prepare()
     solution, options = FleetSolution(), options or Options()
     trouble = cbc_trouble() if options.solver == "cbc" else None

@@ -33,7 +33,7 @@ _LIMITS = {
 
 def solve_lp(model: Model, presolve: bool = True) -> LpSolution:
     """The linear program (integrality is ignored) with its duals; x is checked before it is returned."""
-    _require_highspy()
+    require_highspy()
     started = time.perf_counter()
     model = model.relaxed()
     highs = highs_child.load_model(_arrays(model))
@@ -65,7 +65,7 @@ def solve_lp_centrally(model: Model) -> LpSolution:
     Of many optimal duals simplex returns a corner, where whatever the program does not know yet is free. What is not
     solved this way is solved by simplex.
     """
-    _require_highspy()
+    require_highspy()
     started = time.perf_counter()
     model = model.relaxed()
     highs = highs_child.load_model(_arrays(model))
@@ -88,7 +88,7 @@ class WarmLp:
     """
 
     def __init__(self, model: Model) -> None:
-        _require_highspy()
+        require_highspy()
         self._highs = highs_child.load_model(_arrays(model.relaxed()))
         self._highs.setOptionValue("solver", "ipm")  # from nowhere that is faster, and it leaves a basis behind
         self._model, self._first_basis = model, None
@@ -163,7 +163,7 @@ def solve_part(model: Model, stays: Booleans, x: Floats, seconds: float) -> Floa
 
     In this process, as it is small: nobody else has to wait for it, and nothing is proved by it.
     """
-    _require_highspy()
+    require_highspy()
     part = model.without_columns(stays, x).without_empty_rows()
     highs = highs_child.load_model(_arrays(part))
     for option, value in (("mip_rel_gap", PART_GAP_FRAC), ("mip_allow_restart", False), ("time_limit", seconds)):
@@ -198,7 +198,7 @@ def _run_interruptibly(highs: Any) -> None:
 
 def run_highs(request: Request) -> Claim:
     """One run of HiGHS on a mixed-integer model; what it says, unchecked."""
-    _require_highspy()
+    require_highspy()
     scale = cost_scale(request.model)
     last_bound = -inf
     last_lines: list[str] = []
@@ -266,8 +266,9 @@ def _asked(request: Request) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _require_highspy() -> None:
-    if "highspy" in sys.modules:
+def require_highspy() -> None:
+    """Raise SolverMissing where every linear program would."""
+    if sys.modules.get("highspy") is not None:
         return
     try:
         with signals_wait():

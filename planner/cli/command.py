@@ -39,6 +39,10 @@ def run() -> int:
     """Run the command; every foreseeable failure is one message and its exit code, never a traceback."""
     try:
         app()
+    except SystemExit as stop:
+        if _interrupted(stop):  # what Typer makes of a KeyboardInterrupt
+            raise KeyboardInterrupt from stop
+        raise
     except Exception as error:
         return _failed(error)
     return 0
@@ -67,11 +71,13 @@ def _failed(error: Exception) -> int:
 
 def _interrupted(error: BaseException) -> bool:
     """Whether it is a Ctrl-C in disguise: one that strikes while an extension is imported becomes an ImportError."""
+    if not isinstance(error, ImportError | SystemError | SystemExit):
+        return False
     seen: list[BaseException] = []
     at: BaseException | None = error
     while at is not None and at not in seen:
         if isinstance(at, KeyboardInterrupt):
-            return isinstance(error, ImportError | SystemError)
+            return True
         seen.append(at)
         at = at.__cause__ or at.__context__
     return False
