@@ -151,19 +151,18 @@ def test_no_half_plan_of_a_full_disk_is_kept_in_a_journal(
     assert not any(row["status"].startswith("error") for row in json.loads(ran.out))
 
 
-def test_a_job_that_its_machine_could_not_run_is_tried_again_on_resuming(tmp_path: Path) -> None:
-    for trouble in (MachineTrouble("no room"), MemoryError()):
-        journal = tmp_path / type(trouble).__name__
-        with executor_from("in-process") as here:
+@pytest.mark.parametrize("trouble", [MachineTrouble("no room"), MemoryError()])
+def test_a_job_that_its_machine_could_not_run_is_tried_again_on_resuming(trouble: Exception, tmp_path: Path) -> None:
+    troubles = [trouble]
 
-            def work(payload: dict[str, Any], trouble: Exception | None = trouble) -> dict[str, Any]:
-                if tried.append(payload) or len(tried) == 1:  # type: ignore[func-returns-value]
-                    raise trouble
-                return payload
+    def work(payload: dict[str, Any]) -> dict[str, Any]:
+        if troubles:
+            raise troubles.pop()
+        return payload
 
-            tried: list[Any] = []
-            assert failed(run_jobs(work, squares(1), here, journal)["x=0"])
-            assert run_jobs(work, squares(1), here, journal)["x=0"] == {"x": 0}
+    with executor_from("in-process") as here:
+        assert failed(run_jobs(work, squares(1), here, tmp_path / "journal")["x=0"])
+        assert run_jobs(work, squares(1), here, tmp_path / "journal")["x=0"] == {"x": 0}
 
 
 @pytest.mark.parametrize(
