@@ -6,8 +6,9 @@ plan = planner.plan_fleet(planner.load_case("demand.yaml"))
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # nothing is imported before the command can say that it was interrupted
+    from typing import Any
 
 _WHERE = {
     "load_case": "planner.loading",
@@ -37,5 +38,7 @@ __all__ = sorted(_WHERE)
 def __getattr__(name: str) -> Any:
     """Import on first use, so that `fleetplan --help` stays fast."""
     if name in _WHERE:
+        from importlib import import_module
+
         return getattr(import_module(_WHERE[name]), name)
     raise AttributeError(f"module 'planner' has no attribute {name!r}")

@@ -18,6 +18,7 @@ from solvers.deadline import limited_to
 from solvers.fleet_solution import Options, Outcome
 from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import Incumbent
+from solvers.trouble import MachineTrouble
 
 QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, time_limit_s=20.0)
 
@@ -48,10 +49,13 @@ def _cost_if(candidates: Candidates, fleet: Fleet, best: Incumbent, quick: Optio
         for recipe in recipes_of(pool, fleet.slot_hours)
         if recipe.self_hosted == path.self_hosted
     )
-    moved = solve_fleet(replace(fleet, pools={pool.key: pool for pool in pools}, recipes=recipes), quick)
+    try:
+        moved = solve_fleet(replace(fleet, pools={pool.key: pool for pool in pools}, recipes=recipes), quick)
+    except MachineTrouble:
+        return None
     if moved.outcome is Outcome.INTERRUPTED:
         raise KeyboardInterrupt
-    return moved.best.objective if moved.best else None
+    return moved.best.objective if moved.best and not moved.cut_short else None
 
 
 def _scaled(candidates: Candidates, pool: Pool, path: Recipe, slower: bool) -> Pool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,14 @@ import numpy as np
 
 from problems.model import Floats, Model
 from solvers.cbc_log import CbcLog
-from solvers.child import run_child
-from solvers.result import Claim, Request, SolverMissing, Status, StoppedBy, cost_scale
+from solvers.child import run_child, signals_wait
+from solvers.result import Claim, Request, Status, StoppedBy, cost_scale
+from solvers.scratch import scratch_folder, writing
+from solvers.trouble import SolverMissing
 
 SEED = "20"
+TO_START_S = 30.0
+"""for a CBC that is asked to do nothing; a hundredth of a second is usual"""
 
 
 def run_cbc(request: Request) -> Claim:
@@ -34,13 +38,14 @@ def run_cbc(request: Request) -> Claim:
             incumbent = None if log.incumbent is None else log.incumbent / scale
             request.on_progress(incumbent, log.open_bound / scale)
 
-    with tempfile.TemporaryDirectory(prefix="fleetplan-cbc-") as folder:
-        model_file, start_file, solution_file = (Path(folder) / name for name in ("model.mps", "start.sol", "out.sol"))
-        write_mps(request.model, model_file, scale)
+    with scratch_folder("cbc") as folder:
+        model_file, start_file, solution_file = (folder / name for name in ("model.mps", "start.sol", "out.sol"))
         options = _options(request)
-        if request.warm_start is not None:
-            write_start(request.warm_start, start_file)
-            options += ["-mips", str(start_file)]
+        with writing():
+            write_mps(request.model, model_file, scale)
+            if request.warm_start is not None:
+                write_start(request.warm_start, start_file)
+                options += ["-mips", str(start_file)]
         argv = [binary, str(model_file), *options, "-solve", "-solution", str(solution_file)]
         started = time.monotonic()
         returncode, killed = run_child(argv, request.time_limit_s, on_line)
@@ -74,14 +79,33 @@ def _claim(log: CbcLog, x: Floats | None, request: Request, seconds: float, retu
 
 def _binary() -> str:
     try:
-        import pulp
+        with signals_wait():
+            import pulp
     except ImportError as error:
-        raise SolverMissing("CBC needs PuLP: pip install 'pulp>=3.3.1,<4'") from error
+        raise SolverMissing(f"CBC needs PuLP: pip install 'pulp>=3.3.1,<4' ({error}).") from error
     with _pulp_4_ignored():
         path = str(pulp.PULP_CBC_CMD(msg=False).path)
     if not os.access(path, os.X_OK):
-        raise SolverMissing(f"PuLP's CBC is not an executable file here: {path}; use the solver 'highs'")
+        raise SolverMissing(f"PuLP's CBC is not an executable file on this machine: {path}.")
     return path
+
+
+def cbc_trouble() -> str | None:
+    """Why CBC cannot run on this machine, in a sentence; None where it can."""
+    try:
+        binary = _binary()
+    except SolverMissing as missing:
+        return str(missing)
+    return _trouble_of(binary)
+
+
+@cache
+def _trouble_of(binary: str) -> str | None:
+    try:
+        code, _ = run_child([binary, "-quit"], TO_START_S, lambda line: None)
+    except SolverMissing as missing:
+        return str(missing)
+    return f"{binary} ends with code {code} on this machine." if code else None
 
 
 def _options(request: Request) -> list[str]:

@@ -6,9 +6,13 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from solvers.parent import killed_with_parent
+from solvers.trouble import SolverMissing
 
 
 def grace_s(time_limit_s: float) -> float:
@@ -16,7 +20,12 @@ def grace_s(time_limit_s: float) -> float:
     return max(2.0, 0.1 * time_limit_s)
 
 
-def run_child(argv: Sequence[str], time_limit_s: float | None, on_line: Callable[[str], None]) -> tuple[int, bool]:
+def run_child(
+    argv: Sequence[str],
+    time_limit_s: float | None,
+    on_line: Callable[[str], None],
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int, bool]:
     """Feed each output line to `on_line`; return the exit code and whether the watchdog had to kill it."""
     killed = threading.Event()
 
@@ -25,8 +34,8 @@ def run_child(argv: Sequence[str], time_limit_s: float | None, on_line: Callable
         _kill(process)
 
     watchdog = None
-    with _signals_wait() as raise_pending:
-        process = _started(argv)
+    with signals_wait() as raise_pending:
+        process = _started(argv, environment)
         try:
             raise_pending()
         except BaseException:
@@ -52,22 +61,33 @@ def run_child(argv: Sequence[str], time_limit_s: float | None, on_line: Callable
     return returncode, killed.is_set()
 
 
-def _started(argv: Sequence[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        # Its own session: a terminal's Ctrl-C reaches only us, and one signal ends all of it.
-        start_new_session=True,
-    )
+def _started(argv: Sequence[str], environment: Mapping[str, str] | None) -> subprocess.Popen[str]:
+    try:
+        with warnings.catch_warnings():
+            # Newer versions of Python warn of locks that other threads hold: `killed_with_parent` takes none.
+            warnings.filterwarnings("ignore", ".*multi-threaded.*", DeprecationWarning)
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                text=True,
+                errors="replace",
+                # Its own session: a terminal's Ctrl-C reaches only us, and one signal ends all of it.
+                start_new_session=True,
+                preexec_fn=killed_with_parent(),
+            )
+    except OSError as error:
+        raise SolverMissing(f"{argv[0]} cannot be started on this machine: {error.strerror}.") from error
 
 
 @contextmanager
-def _signals_wait() -> Iterator[Callable[[], None]]:
-    """Hold SIGINT and SIGTERM back while a process starts: one that struck inside Popen would leave it running."""
+def signals_wait() -> Iterator[Callable[[], None]]:
+    """Hold SIGINT and SIGTERM back: one that struck inside Popen would leave a process running.
+
+    One that struck inside the import of an extension would look like an error of that import.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return

@@ -55,6 +55,10 @@ class FleetSolution:
     servings_left_out: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    solver: SolverName | None = None
+    """the one that was used; None before a search"""
+    cut_short: str = ""
+    """the machine's trouble that ended the search, in a sentence"""
     known: Known = NOTHING
     """what a search under another budget can begin with"""
     earlier: list[Incumbent] = field(default_factory=list)

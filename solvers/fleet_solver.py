@@ -10,12 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from problems.fleet_data import Fleet
+from solvers.cbc import cbc_trouble
 from solvers.deadline import TimeIsUp, limited_to
 from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
+from solvers.highs import require_highspy
 from solvers.incumbent import limits_are_kept
 from solvers.known import NOTHING, Known
+from solvers.scratch import prepare
 from solvers.search import Search
 from solvers.tangents import proved_within
+from solvers.trouble import MachineTrouble
 
 GRACE_S = 0.3
 """after its time limit that a search may take to end by itself"""
@@ -27,24 +31,36 @@ def solve_fleet(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     known: Known = NOTHING,
 ) -> FleetSolution:
-    """The cheapest fleet, as far as the limits of the search allow. Ctrl-C keeps the best plan.
+    """The cheapest fleet, as far as the limits of the search allow. Ctrl-C and a full disk keep the best plan.
 
     `known` comes from searches over the same recipes under another budget. The search ends by itself when its time is
     up; what it cannot end in time is interrupted soon after.
     """
+    require_highspy()
+    prepare()
     solution, options = FleetSolution(), options or Options()
+    trouble = cbc_trouble() if options.solver == "cbc" else None
+    options = options if trouble is None else replace(options, solver="highs")
+    notes = [] if trouble is None else [f"HiGHS was used, as CBC cannot run: {trouble}"]
     seconds = None if options.time_limit_s is None else options.time_limit_s + GRACE_S
     with limited_to(seconds) as limit:
         try:
             _within_budget(fleet, options, solution, on_progress, known)
-        except KeyboardInterrupt as stop:
-            by_the_clock = isinstance(stop, TimeIsUp)
-            if (by_the_clock and not limit.ended(stop)) or (solution.best is None and not by_the_clock):
+        except TimeIsUp as stop:
+            if not limit.ended(stop):
                 raise
-            if by_the_clock:
-                solution.outcome = outcome_of(solution, options) if solution.best else Outcome.NOT_FOUND
-            else:
-                solution.outcome = Outcome.INTERRUPTED
+            solution.outcome = outcome_of(solution, options) if solution.best else Outcome.NOT_FOUND
+        except KeyboardInterrupt:
+            if solution.best is None:
+                raise
+            solution.outcome = Outcome.INTERRUPTED
+        except MachineTrouble as stopped:
+            if solution.best is None:
+                raise
+            solution.outcome, solution.cut_short = outcome_of(solution, options), str(stopped)
+            notes.append(f"the search was cut short: {stopped}")
+    solution.solver = options.solver
+    solution.notes = list(dict.fromkeys([*notes, *solution.notes]))
     return solution
 
 

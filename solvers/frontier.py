@@ -25,6 +25,7 @@ from solvers.known import Known, known_from
 from solvers.price_ladder import PriceLadder
 from solvers.tangents import proved_within
 from solvers.thrift import Thrift
+from solvers.trouble import MachineTrouble
 
 SHAPE_FRAC = 0.02
 """how near to the LP the first look at the frontier comes"""
@@ -140,6 +141,8 @@ class BudgetSearch:
         solution = solve_fleet(self._at(budget), self.options, self.on_progress, known)
         if solution.outcome is Outcome.INTERRUPTED:
             raise KeyboardInterrupt  # what is not proved is no point of a frontier
+        if solution.cut_short:
+            raise MachineTrouble(solution.cut_short)
         if solution.outcome is Outcome.INFEASIBLE:
             self.too_small = max(self.too_small, budget)
         self.found[budget] = solution

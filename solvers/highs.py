@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from math import inf, isinf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,11 @@ import numpy as np
 from problems.model import Booleans, Floats, Model
 from solvers import highs_child
 from solvers.check import rounded, verify
-from solvers.child import run_child
-from solvers.result import Claim, LpSolution, Request, SolverMissing, Status, StoppedBy, cost_scale
+from solvers.child import run_child, signals_wait
+from solvers.python_child import module_argv, module_environment
+from solvers.result import Claim, LpSolution, Request, Status, StoppedBy, cost_scale
+from solvers.scratch import scratch_folder, writing
+from solvers.trouble import SolverMissing
 
 SMALL = 1_000
 """columns and rows of a linear program that takes a few milliseconds"""
@@ -31,7 +33,7 @@ _LIMITS = {
 
 def solve_lp(model: Model, presolve: bool = True) -> LpSolution:
     """The linear program (integrality is ignored) with its duals; x is checked before it is returned."""
-    _require_highspy()
+    require_highspy()
     started = time.perf_counter()
     model = model.relaxed()
     highs = highs_child.load_model(_arrays(model))
@@ -63,7 +65,7 @@ def solve_lp_centrally(model: Model) -> LpSolution:
     Of many optimal duals simplex returns a corner, where whatever the program does not know yet is free. What is not
     solved this way is solved by simplex.
     """
-    _require_highspy()
+    require_highspy()
     started = time.perf_counter()
     model = model.relaxed()
     highs = highs_child.load_model(_arrays(model))
@@ -86,7 +88,7 @@ class WarmLp:
     """
 
     def __init__(self, model: Model) -> None:
-        _require_highspy()
+        require_highspy()
         self._highs = highs_child.load_model(_arrays(model.relaxed()))
         self._highs.setOptionValue("solver", "ipm")  # from nowhere that is faster, and it leaves a basis behind
         self._model, self._first_basis = model, None
@@ -161,7 +163,7 @@ def solve_part(model: Model, stays: Booleans, x: Floats, seconds: float) -> Floa
 
     In this process, as it is small: nobody else has to wait for it, and nothing is proved by it.
     """
-    _require_highspy()
+    require_highspy()
     part = model.without_columns(stays, x).without_empty_rows()
     highs = highs_child.load_model(_arrays(part))
     for option, value in (("mip_rel_gap", PART_GAP_FRAC), ("mip_allow_restart", False), ("time_limit", seconds)):
@@ -196,7 +198,7 @@ def _run_interruptibly(highs: Any) -> None:
 
 def run_highs(request: Request) -> Claim:
     """One run of HiGHS on a mixed-integer model; what it says, unchecked."""
-    _require_highspy()
+    require_highspy()
     scale = cost_scale(request.model)
     last_bound = -inf
     last_lines: list[str] = []
@@ -211,15 +213,15 @@ def run_highs(request: Request) -> Claim:
         else:
             last_lines[:] = [*last_lines[-4:], line]
 
-    with tempfile.TemporaryDirectory(prefix="fleetplan-highs-") as folder:
-        np.savez(Path(folder) / "model.npz", **_arrays(request.model, scale), **_asked(request))
-        # -P keeps this package's folder off the child's import path.
-        argv = [sys.executable, "-P", str(Path(highs_child.__file__)), folder]
-        returncode, killed = run_child(argv, request.time_limit_s, on_line)
+    with scratch_folder("highs") as folder:
+        with writing():
+            np.savez(folder / "model.npz", **_arrays(request.model, scale), **_asked(request))
+        argv = module_argv("solvers.highs_child", str(folder), str(os.getpid()))
+        returncode, killed = run_child(argv, request.time_limit_s, on_line, module_environment())
         if killed:
             note = "HiGHS ignored its time limit and was killed"
             return Claim(Status.NO_SOLUTION, None, last_bound / scale, StoppedBy.TIME, (note,))
-        result_file = Path(folder) / "result.npz"
+        result_file = folder / "result.npz"
         if returncode != 0 or not result_file.exists():
             note = f"HiGHS ended with code {returncode}: {' | '.join(last_lines)}"
             return Claim(Status.FAILED, notes=(note,))
@@ -264,8 +266,12 @@ def _asked(request: Request) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _require_highspy() -> None:
+def require_highspy() -> None:
+    """Raise SolverMissing where every linear program would."""
+    if sys.modules.get("highspy") is not None:
+        return
     try:
-        import highspy  # noqa: F401
+        with signals_wait():
+            import highspy  # noqa: F401
     except ImportError as error:
-        raise SolverMissing("HiGHS needs highspy: pip install highspy") from error
+        raise SolverMissing(f"HiGHS needs highspy: pip install highspy ({error}).") from error

@@ -1,7 +1,7 @@
-"""The child process of a HiGHS mixed-integer run: `python highs_child.py FOLDER`.
+"""The child process of a HiGHS mixed-integer run: `python -m solvers.highs_child FOLDER PARENT`.
 
-It reads FOLDER/model.npz, prints `progress INCUMBENT BOUND` lines and leaves FOLDER/result.npz. Run as a
-file, so it imports nothing of this project.
+It reads FOLDER/model.npz, prints `progress INCUMBENT BOUND` lines and leaves FOLDER/result.npz. It ends with the
+process PARENT, and imports little of this project: it is started often.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from solvers.parent import exit_with
 
 SEED = 20
 
@@ -89,4 +91,5 @@ def solve_folder(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    exit_with(int(sys.argv[2]))
     solve_folder(Path(sys.argv[1]))

@@ -12,12 +12,12 @@ import os
 import pickle
 import queue
 import subprocess
-import sys
 import threading
 from types import TracebackType
 
 from solvers.incumbent import Incumbent
 from solvers.plans_child import Task
+from solvers.python_child import module_argv, module_environment
 
 TO_WIND_DOWN_S = 3.0
 
@@ -49,11 +49,11 @@ class PlansBeside:
         """Tell it what to look among from now on."""
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "solvers.plans_child"],
+                module_argv("solvers.plans_child"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                env=module_environment(),
                 start_new_session=True,  # a terminal's Ctrl-C is for this process, which then ends the other
             )
             threading.Thread(target=self._hear, args=(self._process,), daemon=True).start()

@@ -22,6 +22,7 @@ from problems.recipes import Recipe
 from solvers.diving import Dives
 from solvers.improving import improved, with_fewer_offers
 from solvers.incumbent import Incumbent
+from solvers.parent import end_this_process
 from solvers.polishing import polished
 from solvers.rounding import rounded_plan
 from solvers.shaking import scattered, shaken
@@ -148,9 +149,7 @@ class Newest:
             try:
                 self._task = pickle.load(self._source)
             except (EOFError, OSError, pickle.UnpicklingError):
-                # To the main thread, so that it wakes from whatever it waits for, and ends the solver it runs.
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-                return
+                end_this_process()
             self._came.set()
 
 

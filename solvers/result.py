@@ -15,10 +15,6 @@ Progress = Callable[[float | None, float], None]
 OBJECTIVE_TOLERANCE = 1e-6
 
 
-class SolverMissing(RuntimeError):
-    """The solver asked for cannot be run on this machine."""
-
-
 class Status(StrEnum):
     OPTIMAL = "optimal"  # proved, to the gap asked for
     FEASIBLE = "feasible"  # checked, but not proved to the gap asked for

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Literal
@@ -16,6 +15,7 @@ from solvers.cbc import run_cbc
 from solvers.check import dual_bound, rounded, verify
 from solvers.highs import WarmLp, run_highs, solve_lp, solve_lp_centrally, solve_part
 from solvers.result import Claim, Progress, Request, Solution, Status, StoppedBy, objective_slack
+from solvers.trouble import SolverMissing
 
 __all__ = ["WarmLp", "dual_bound", "solve_lp", "solve_lp_centrally", "solve_mip", "solve_part"]
 
@@ -68,8 +68,12 @@ def solve_mip(
 
 
 def _run(solver: SolverName, request: Request) -> Claim:
-    run: Callable[[Request], Claim] = run_cbc if solver == "cbc" else run_highs
-    return run(request)
+    if solver == "highs":
+        return run_highs(request)
+    try:
+        return run_cbc(request)
+    except SolverMissing as missing:
+        return Claim(Status.FAILED, notes=(f"CBC cannot run: {missing}",))
 
 
 @dataclass
@@ -101,7 +105,7 @@ class _Search:
 
     def judge(self, solver: SolverName, claim: Claim) -> Solution | None:
         """The solution to report, or None when the run cannot be trusted and another is needed."""
-        self.notes += claim.notes
+        self.notes += [note for note in claim.notes if note not in self.notes]
         if claim.status is Status.INFEASIBLE:
             return self._judge_infeasible(solver)
         if claim.status is Status.UNBOUNDED:

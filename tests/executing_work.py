@@ -48,6 +48,15 @@ def deadly_square(payload: Payload) -> Payload:
     return square(payload)
 
 
+def endless(payload: Payload) -> Payload:
+    """A solve that a test need not wait for."""
+    from test_solver_traps import market_split
+
+    from solvers.solve import solve_mip
+
+    return {"objective": solve_mip(market_split()).objective}
+
+
 def ran(folder: str | Path, x: int) -> list[int]:
     """The processes in which it ran."""
     file = Path(folder) / str(x)

@@ -18,7 +18,7 @@ from refresh import (
     what_if_output,
 )
 
-from planner.cli import app
+from planner.cli.command import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

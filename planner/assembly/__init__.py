@@ -149,7 +149,7 @@ def _baseline(case: Case, cost: float, tokens: float, usd: float) -> Baseline:
 def _proof(case: Case, fleet: Fleet, solution: FleetSolution, options: Options) -> Proof:
     return Proof(
         covers=_covers(case, fleet, solution.notes),
-        solver=options.solver,
+        solver=solution.solver or options.solver,
         rounds=solution.rounds,
         columns=solution.columns,
         servings_left_out=solution.servings_left_out,

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from planner.complaints import Complaint, InputError, did_you_mean, shown
 from planner.executing.jobs import Executor, Job, Result, Work, outcome_of
+from solvers.scratch import prepare
 
 EXAMPLES = ("in-process", "processes", "processes:4", "dask://127.0.0.1:8786")
 MOST_PROCESSES = 512
@@ -20,6 +21,7 @@ class InProcess:
     """One after the other, here."""
 
     def results(self, work: Work, jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
+        prepare()
         for job in jobs:
             yield job, outcome_of(work, job.payload)
 

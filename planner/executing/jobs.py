@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from solvers.trouble import MachineTrouble
+
 Result = dict[str, Any]
 Work = Callable[[dict[str, Any]], Result]
 """an importable top-level function, from and to what JSON can say"""
@@ -36,6 +38,8 @@ def outcome_of(work: Work, payload: dict[str, Any]) -> Result:
     """
     try:
         return json.loads(json.dumps(work(json.loads(json.dumps(payload))), allow_nan=False))
+    except (MachineTrouble, MemoryError) as error:
+        return not_run(error)
     except (Exception, SystemExit) as error:
         return error_of(error)
 
@@ -50,7 +54,10 @@ def lost(times: int) -> Result:
 
 
 def not_run(error: BaseException) -> Result:
-    """For a job that its worker could not begin, as where it cannot import the function. It is tried again as well."""
+    """For a job that its worker could not run, as where it cannot import the function or its disk is full.
+
+    It is tried again as well.
+    """
     return error_of(error) | {"lost": True}
 
 

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from typing import Any
 
 from planner.complaints import Complaint, InputError
 from planner.executing.jobs import RETRIES, Job, Result, Work, lost, not_run, outcome_of
+from solvers.parent import end_this_process
+from solvers.python_child import safe_spawn
+from solvers.scratch import prepare
 
 READY = "ready"
 TO_WIND_DOWN_S = 5.0
@@ -34,6 +38,7 @@ class Processes:
         self.count = count
 
     def results(self, work: Work, jobs: Sequence[Job]) -> Iterator[tuple[Job, Result]]:
+        prepare()
         waiting, losses = deque(jobs), Counter[str]()
         workers: list[_Worker] = []
         starts_left = RETRIES
@@ -80,7 +85,8 @@ def _started() -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True, name="fleetplan-worker")
-    process.start()
+    with safe_spawn():
+        process.start()
     theirs.close()
     return _Worker(process, ours)
 
@@ -118,10 +124,18 @@ def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for library in ("OPENBLAS", "OMP", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # as many workers as cores, not their square
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         pipe.send(READY)
         while True:
             pipe.send(_answer(pipe))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    end_this_process(signal.SIGTERM)
 
 
 def _answer(pipe: Connection) -> Result:

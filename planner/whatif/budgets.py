@@ -22,6 +22,7 @@ from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.fleet_solver import solve_fleet
 from solvers.frontier import BudgetSearch
 from solvers.incumbent import cost_by_month
+from solvers.trouble import MachineTrouble
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,8 @@ class Frontier:
             free = solve_fleet(self.fleet, self.options, self.on_progress)
             if free.outcome is Outcome.INTERRUPTED:
                 raise KeyboardInterrupt
+            if free.cut_short:
+                raise MachineTrouble(free.cut_short)
             self._free = free
         return self._free
 

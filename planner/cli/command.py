@@ -1,0 +1,106 @@
+"""The verbs of the `fleetplan` command, and what it says where one fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Annotated
+
+import typer
+
+from planner.cli import checking, performance, planning, reporting, reviewing, say, studying, what_if
+from planner.cli.common import LOST, Stopwatch, put
+from planner.cli.streams import prepare_streams
+
+EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
+"""errors of the system that say what a machine has no more of"""
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False,
+                  context_settings={"help_option_names": ["-h", "--help"]},
+                  help="The cheapest GPU fleet that meets demand and SLOs, proved, against an API baseline.",
+                  epilog="Start with:  fleetplan init demand.yaml  and then  fleetplan plan demand.yaml")  # fmt: skip
+app.add_typer(planning.verbs)
+app.add_typer(studying.verbs)
+app.add_typer(what_if.verbs)
+app.add_typer(reporting.verbs)
+app.add_typer(reviewing.verbs)
+app.add_typer(checking.verbs)
+app.add_typer(performance.verbs)
+
+
+@app.callback(invoke_without_command=True)
+def common(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        put(f"fleetplan {version_of('fleetplan')}\n")
+        raise typer.Exit()
+
+
+def run() -> int:
+    """Run the command; every foreseeable failure is one message and its exit code, never a traceback."""
+    Stopwatch.start()
+    LOST.clear()
+    prepare_streams()
+    try:
+        app()
+    except SystemExit as stop:
+        if _interrupted(stop):  # what Typer makes of a KeyboardInterrupt
+            raise KeyboardInterrupt from stop
+        if LOST:
+            return _stdout_lost(stop.code)
+        raise
+    except Exception as error:
+        return _failed(error)
+    return 0
+
+
+def _failed(error: Exception) -> int:
+    from planner.complaints import Infeasible, InputError, OutOfTime
+    from solvers.trouble import MachineTrouble
+
+    if _interrupted(error):
+        raise KeyboardInterrupt from error
+    if isinstance(error, InputError | MachineTrouble):
+        return say(str(error), 2)
+    if isinstance(error, OutOfTime):
+        return say(str(error), 4)
+    if isinstance(error, Infeasible):
+        head = "no fleet can do this" if error.proved else "no plan was found"
+        return say(f"{head}:\n{error}", 3)
+    if isinstance(error, OSError) and error.filename is None and _stdout_fails():
+        return _stdout_lost(None)
+    if isinstance(error, MemoryError):
+        return say("the machine has not enough memory for this case. Use a larger one, or a smaller menu.", 2)
+    if isinstance(error, OSError) and error.errno in EXHAUSTED:
+        return say(f"the machine has run out of something: {error}. Free some of it and try again.", 2)
+    if os.environ.get("FLEETPLAN_DEBUG"):
+        raise error
+    hint = "This is a defect of fleetplan; set FLEETPLAN_DEBUG=1 for details and please report it."
+    return say(f"{type(error).__name__}: {error}\n{hint}", 1)
+
+
+def _stdout_fails() -> bool:
+    """Whether an error comes from stdout, as when it is --help that is printed."""
+    put("\n")
+    return bool(LOST)
+
+
+def _stdout_lost(code: int | str | None) -> int:
+    """Say so, and keep an exit code that says more."""
+    message = f"stdout: cannot be written: {LOST[0]}. What --out and its like name is written all the same."
+    return say(message, code if isinstance(code, int) and code else 2)
+
+
+def _interrupted(error: BaseException) -> bool:
+    """Whether it is a Ctrl-C in disguise: one that strikes while an extension is imported becomes an ImportError."""
+    if not isinstance(error, ImportError | SystemError | SystemExit):
+        return False
+    seen: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in seen:
+        if isinstance(at, KeyboardInterrupt):
+            return True
+        seen.append(at)
+        at = at.__cause__ or at.__context__
+    return False
