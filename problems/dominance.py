@@ -5,8 +5,10 @@ no more GPUs, no more firm GPUs, no more other cost and no larger penalty, on th
 no dearer in any way of buying them, come in boxes that fit into those of the first, start no later, and are not
 limited in number or kind.
 
-Pools may share a box or a commitment. So a recipe gives way to one on another offer only where its own offer
-has nothing to share (bought GPU by GPU, hour by hour), or together with all other recipes on its offer.
+Pools may share a box, a commitment, or an instance that runs on from one slot to the next and is not started again. So
+a recipe gives way to one on another offer only where its own offer has nothing to share (bought GPU by GPU, hour by
+hour, and there at once), or together with all other recipes on its offer. Mixes are written down later and share what
+is there, so an offer that may be part of one keeps its recipes.
 """
 
 from __future__ import annotations
@@ -35,18 +37,39 @@ def without_beaten_recipes(fleet: Fleet) -> Fleet:
     offers = sorted(fleet.recipes_on)
     no_dearer_than = {b: [a for a in offers if a != b and no_dearer(fleet, a, b)] for b in offers}
     for b, offer in plain.items():
-        own = fleet.offers[offer]
-        nothing_shared = own.box == 1 and not own.reserved_usd_per_h
-        elsewhere = no_dearer_than[offer] if nothing_shared else []
+        elsewhere = no_dearer_than[offer] if _nothing_is_shared(fleet, offer) else []
         if any(beaten_on(b, a) for a in (offer, *elsewhere)):
             alive.discard(b)
+    mixed = offers_of_mixes(fleet)
     for offer in offers:
+        if offer in mixed:
+            continue
         together = [r for r in fleet.recipes_on[offer] if r in alive]
         if all(r in plain for r in together) and any(
             all(beaten_on(b, a) for b in together) for a in no_dearer_than[offer]
         ):
             alive.difference_update(together)
     return replace(fleet, recipes=tuple(fleet.recipes[r] for r in sorted(alive)))
+
+
+def offers_of_mixes(fleet: Fleet) -> set[str]:
+    """Offers that mixes may use, which are written down while the problem is solved."""
+    offers: set[str] = set()
+    for pool in fleet.pools.values():
+        if pool.max_deployments < 2 or pool.window is not None:
+            continue
+        by_variant: dict[str, list[str]] = {}
+        for d in pool.deployments:
+            if d.staffing_in_a_mix is not None and fleet.offers[d.offer].for_sale:
+                by_variant.setdefault(d.variant, []).append(d.offer)
+        offers.update(offer for several in by_variant.values() if len(several) > 1 for offer in several)
+    return offers
+
+
+def _nothing_is_shared(fleet: Fleet, offer: str) -> bool:
+    """Whether whoever leaves an offer saves all that its GPUs cost there, whatever others do."""
+    own = fleet.offers[offer]
+    return own.box == 1 and not own.reserved_usd_per_h and not fleet.starts_late(offer)
 
 
 def _is_plain(recipe: Recipe) -> bool:

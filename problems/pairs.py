@@ -136,8 +136,7 @@ def _without_outlet(pool: Pool, first: Member, second: Member) -> Servings:
     order = np.argsort(advantage, kind="stable")
     rate = pool.rate_rps[:, order]
     u1, u2 = u1[order], u2[order]
-    on_first = rate * np.where(np.isfinite(u1), u1, np.inf)
-    on_first = np.where(rate > 0, on_first, 0.0)
+    on_first = np.multiply(rate, u1, out=np.zeros_like(rate), where=rate > 0)
     before = np.cumsum(np.where(np.isfinite(on_first), on_first, 0.0), axis=1) - np.where(
         np.isfinite(on_first), on_first, 0.0
     )
@@ -252,9 +251,9 @@ def _alone_usd(pool: Pool, m: Member, usd: np.ndarray, outlet_usd: np.ndarray | 
     """The cheapest count of one member with the outlet for the rest, or of the outlet alone [slot]."""
     u = m.deployment.seconds_per_request
     if outlet_usd is None:
-        if not m.deployment.serves_all:
-            return np.full(pool.slots, np.inf)
-        return np.take_along_axis(usd, np.minimum(m.enough, usd.shape[1] - 1)[:, None], axis=1)[:, 0]
+        serves = ((pool.rate_rps <= 0) | np.isfinite(u)).all(axis=1)
+        enough = np.take_along_axis(usd, np.minimum(m.enough, usd.shape[1] - 1)[:, None], axis=1)[:, 0]
+        return np.where(serves, enough, np.inf)
     return (usd + _bills(pool.rate_rps, u, outlet_usd[None], m.carried)[0]).min(axis=1)
 
 

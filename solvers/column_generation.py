@@ -494,6 +494,7 @@ class ColumnGeneration:
         found = self.mixes.find(prices, paid, 0.0, PATHS_PER_WORKLOAD_AND_ROUND)
         self._write_down(found.recipes)
         new += [price_recipe(self.fleet, recipe, prices).cheapest for recipe in found.recipes]
+        paid = most_to_pay(self.fleet, priced, found.least_left)
         if not found.recipes and dual_bound_of(model, raised, paid) > NOTHING_UNSERVED:
             return [], False
         return new, None

@@ -65,13 +65,20 @@ class Mixes:
         large = any(
             d.staffing_in_a_mix is not None and d.variant in variants and too_large(pool, d)
             for pool in self.pools
-            if pool.max_deployments == 2 and pool.slots > 1
+            if not _is_of_any_number(pool)
             for variants in [_of_several(pool)]
             for d in pool.deployments
         )
         if not large:
             return None
         return f"{LARGE_MIXES} {most_replicas(len(self.fleet.slot_hours))} counts of replicas"
+
+    def may_serve(self, workload: str) -> bool:
+        """Whether mixes may serve a workload of which none are written down: of any number, only the best is looked for
+        at some prices, and at others it may be another that keeps the limits.
+        """
+        of_any_number = (pool for pool in self.pools if _is_of_any_number(pool))
+        return any(workload in pool.workloads and _of_several(pool) for pool in of_any_number)
 
     def find(self, prices: Prices, paid: dict[str, float], window: float, most: int) -> Found:
         """Mixes whose cost exceeds what is paid for their workloads by less than the window, at most so many a pool.
@@ -82,7 +89,7 @@ class Mixes:
         least: dict[tuple[str, ...], float] = {}
         for pool in self.pools:
             wanted = sum(paid[w] for w in pool.workloads)
-            if pool.max_deployments > 2 or pool.slots == 1:
+            if _is_of_any_number(pool):
                 larger, left = self._of_any_number(pool, prices, wanted, window)
                 recipes += larger
                 least[pool.workloads] = min(least.get(pool.workloads, np.inf), left)
@@ -197,6 +204,11 @@ class Mixes:
         if d.offer in prices.rounded_usd:
             usd = usd + prices.rounded_usd[d.offer].at_least(pool.workloads, gpus, firm_gpus)
         return usd
+
+
+def _is_of_any_number(pool: Pool) -> bool:
+    """Whether mixes of a pool are looked for as a whole, not two by two."""
+    return pool.max_deployments > 2 or pool.slots == 1
 
 
 def _of_several(pool: Pool) -> set[str]:

@@ -147,7 +147,7 @@ class Search:
             fleet, lambda n, bound: self._priced(generation, n, bound), known=(*at_hand, *self.known.paths)
         )
         solution.known = self.known  # where the search ends before any price is known
-        if not all(generation.fleet.recipes_of[w] for w in fleet.workloads):
+        if not all(generation.fleet.recipes_of[w] or generation.mixes.may_serve(w) for w in fleet.workloads):
             solution.outcome = Outcome.INFEASIBLE
             return
         settled = self._close_in(generation)
@@ -361,6 +361,9 @@ class Search:
         if left_out > (self.hopeless if may_miss is None else may_miss):
             return _Program(generated.bound, left_out)
         narrowed = replace(generated.fleet, recipes=kept)
+        if not all(narrowed.recipes_of.values()):  # nothing written down serves some workload for less
+            proved = max(generated.bound, min(smallest_left_out, solution.objective))
+            return _Program(proved, left_out, infeasible=not left_out)
         model, v = master(narrowed)
         last = not rough_frac or not left_out
         result = solve_mip(
