@@ -35,10 +35,10 @@ def main() -> None:
 
 def say(message: str, code: int) -> int:
     """Tell the user why it ends, and return how; where nobody can read it, it is dropped."""
-    try:
+    try:  # contextlib would be one import more before a Ctrl-C is heard
         print(message, file=sys.stderr)
     except OSError:
-        pass
+        return code
     return code
 
 
