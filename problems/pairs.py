@@ -26,6 +26,8 @@ from problems.staffing import Staffing
 
 MOST_ENTRIES = 90_000
 """slots times counts of one deployment times counts of the other that a table of two may have"""
+TIED_FRAC = 1e-9
+"""difference of prices up to which a corner is kept, though a bucket may have a cheaper way"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,15 +180,29 @@ def _times(price: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 
 def _corners(u1: np.ndarray, u2: np.ndarray, usd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the pieces of the dual meet: prices of load on the two deployments at which some bucket is indifferent."""
-    own1 = np.r_[0.0, (usd / u1)[np.isfinite(u1)]]
-    own2 = np.r_[0.0, (usd / u2)[np.isfinite(u2)]]
-    both = np.isfinite(u1) & np.isfinite(u2)
-    ratio = u1[both] / u2[both]
-    grid1, grid2 = (g.ravel() for g in np.meshgrid(own1, own2, indexing="ij"))
-    by1, r1 = (g.ravel() for g in np.meshgrid(own1, ratio, indexing="ij"))
-    by2, r2 = (g.ravel() for g in np.meshgrid(own2, ratio, indexing="ij"))
-    return np.r_[grid1, by1, by2 / r2], np.r_[grid2, by1 * r1, by2]
+    """Where the pieces of the dual meet: prices of load on the two deployments at which buckets are indifferent.
+
+    A bucket that is indifferent between two ways bends the dual only where its third way is no cheaper. Most prices at
+    which two of them are indifferent are no corners for that reason, and the dual is as large at one that is.
+    """
+    on1, on2 = np.isfinite(u1), np.isfinite(u2)
+    own1, own2 = np.where(on1, usd / u1, 0.0), np.where(on2, usd / u2, 0.0)
+    with np.errstate(invalid="ignore"):
+        dear1 = ~on1 | (own1[:, None] * u1 >= usd * (1 - TIED_FRAC))
+        dear2 = ~on2 | (own2[:, None] * u2 >= usd * (1 - TIED_FRAC))
+        cheap1 = own1[:, None] * u1 <= usd * (1 + TIED_FRAC)
+        cheap2 = own2[:, None] * u2 <= usd * (1 + TIED_FRAC)
+        ratio = u1 / u2
+        above = ~on2[:, None] | (ratio * u2[:, None] >= u1[:, None] * (1 - TIED_FRAC))
+        below = ~on1[:, None] | (u1[:, None] >= ratio * u2[:, None] * (1 - TIED_FRAC))
+    i, j = np.nonzero(on1[:, None] & on2 & dear1 & dear2.T)
+    by1, of1 = np.nonzero(on1[:, None] & (on1 & on2) & cheap1 & above)
+    by2, of2 = np.nonzero(on2[:, None] & (on1 & on2) & cheap2 & below)
+    only1, only2 = own1[on1 & ~on2], own2[on2 & ~on1]
+    return (
+        np.r_[0.0, only1, 0.0 * only2, own1[i], own1[by1], own2[by2] / ratio[of2]],
+        np.r_[0.0, 0.0 * only1, only2, own2[j], own1[by1] * ratio[of1], own2[by2]],
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -453,13 +453,17 @@ class ColumnGeneration:
         self.tangents.append(tangent_of(model, self.anchor, self.bound_at_prices))
         return finer, overlooked + new
 
-    def tangent_at(self, duals: Duals) -> Tangent:
-        """What other duals of the last model prove: everything is priced at them, also mixes not written down."""
+    def tangent_at(self, duals: Duals, with_mixes: bool = True) -> Tangent:
+        """What other duals of the last model prove: everything is priced at them, also mixes not written down.
+
+        Without those it says how much can be proved at most.
+        """
         assert self.model is not None
         priced = self._price(duals, self.fleet.recipes)
         paid = most_to_pay(self.fleet, priced)
-        left = self.mixes.find(self._prices(duals), paid, 0.0, most=0).least_left if self.mixes.pools else {}
-        return tangent_of(self.model, duals, dual_bound_of(self.model, duals, most_to_pay(self.fleet, priced, left)))
+        if with_mixes and self.mixes.pools:
+            paid = most_to_pay(self.fleet, priced, self.mixes.find(self._prices(duals), paid, 0.0, most=0).least_left)
+        return tangent_of(self.model, duals, dual_bound_of(self.model, duals, paid))
 
     def _find_mixes(self, window: float, most: int) -> tuple[Values, list[Recipe]]:
         """Write mixes down, price them where the others were priced, and say how little those left aside cost."""

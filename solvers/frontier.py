@@ -115,7 +115,8 @@ class BudgetSearch:
         elif generation.model is not None:
             others = [b for b in self.budgets if b > self.too_small and b != budget]
             unproved = [b for b in others if self._solution(b).gap_frac > self.gap_frac]
-            self._learn(Known(tangents=tuple(PriceLadder(generation).climb(unproved, self.near_frac, until))))
+            lines = PriceLadder(generation).climb(unproved, self.near_frac, until, self._proved)
+            self._learn(Known(tangents=tuple(lines)))
 
     def _look_for_plans(self) -> None:
         """Wherever no plan of a smaller budget is within the gap."""

@@ -7,6 +7,7 @@ how little the mixes left aside could cost.
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,24 +95,12 @@ class Mixes:
                 recipes += larger
                 least[pool.workloads] = min(least.get(pool.workloads, np.inf), left)
                 continue
-            left = np.inf
-            cheap: list[tuple[float, _Mix]] = []
-            for mix in self._by_bound(pool, prices, wanted + window):
-                if mix.bound >= wanted + window:
-                    left = min(left, mix.bound)
-                    break
-                value = mix.value()
-                if value < wanted + window:
-                    cheap.append((value, mix))
-                else:
-                    left = min(left, value)
-            cheap.sort(key=lambda found: found[0])
-            for value, mix in cheap[:most]:
+            cheap, left = _cheapest(self._by_bound(pool, prices, wanted + window), wanted + window, most)
+            for value, mix in cheap:
                 recipe = mix.recipe()
                 self.written.add(mix.key)
                 if recipe is not None:
                     recipes.append((value - wanted, recipe))
-            left = min([left, *(value for value, _ in cheap[most:])])
             least[pool.workloads] = min(least.get(pool.workloads, np.inf), left)
         recipes.sort(key=lambda found: found[0])
         return Found([recipe for _, recipe in recipes], least)
@@ -209,6 +198,28 @@ class Mixes:
 def _is_of_any_number(pool: Pool) -> bool:
     """Whether mixes of a pool are looked for as a whole, not two by two."""
     return pool.max_deployments > 2 or pool.slots == 1
+
+
+def _cheapest(mixes: list[_Mix], below: float, most: int) -> tuple[list[tuple[float, _Mix]], float]:
+    """So many mixes at most that cost less than a value, the cheapest first, and how little the others cost at least.
+
+    They come with the lowest bound first. So where one's bound is no less than what the best of those left aside costs,
+    nothing depends on it or on any after it.
+    """
+    found: list[tuple[float, _Mix]] = []
+    left = np.inf
+    for mix in mixes:
+        if mix.bound >= min(below, left):
+            left = min(left, mix.bound)
+            break
+        value = mix.value()
+        if value >= below:
+            left = min(left, value)
+            continue
+        insort(found, (value, mix), key=lambda one: one[0])
+        if len(found) > most:
+            left = min(left, found.pop()[0])
+    return found, left
 
 
 def _of_several(pool: Pool) -> set[str]:

@@ -4,16 +4,20 @@ A tight budget makes dollars dear, and little else: most prices rise in proporti
 budget, scaled, come near to those of an LP at any other, without solving it. What a scale proves at a budget is concave
 in what a dollar of budget is worth. So the chords between scales that were tried tell, extended, how much a scale
 between two of them can prove at most, and where.
+
+Mixes that are not written down are most of the work of a bound, and change little of it. So scales are looked for
+without them, and only what a line then promises beyond what is known is proved with them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from solvers.column_generation import ColumnGeneration
+from solvers.paying import Duals
 from solvers.tangents import Tangent, scaled, tangent_of
 
 FIRST_STEP = 4.0
@@ -30,25 +34,54 @@ class PriceLadder:
         self.generation, self.duals = generation, generation.anchor
         self.worth = -tangent_of(generation.model, self.duals, 0.0).usd_per_usd
         self.lines: dict[float, Tangent] = {}
-        """by what a dollar of budget is worth"""
+        """by what a dollar of budget is worth; the best that can be proved there"""
+        self.proved: dict[float, Tangent] = {}
+        """those that hold for all plans"""
 
-    def climb(self, budgets: Sequence[float], close_frac: float, until: float = np.inf) -> list[Tangent]:
-        """Lines that come so near to the best of all scales at every one of these budgets, if there is time."""
+    def climb(
+        self,
+        budgets: Sequence[float],
+        close_frac: float,
+        until: float = np.inf,
+        known: Callable[[float], float] = lambda budget: -np.inf,
+    ) -> list[Tangent]:
+        """Lines that come so near to the best of all scales at every one of these budgets, if there is time.
+
+        `known` is what is proved at a budget anyway: lines that are hardly better there are of no use.
+        """
         for worth in (0.0, self.worth) if budgets else ():
             self._try(worth)
-        while len(self.lines) < MOST_TRIED and time.monotonic() < until:
-            hopes = [self._hope(budget) for budget in budgets]
-            frac, worth = max(hopes, default=(0.0, 0.0))
-            if frac <= close_frac:
+        while self.lines and time.monotonic() < until:
+            frac, worth = max(self._hope(budget, known(budget)) for budget in budgets)
+            if frac > close_frac and len(self.lines) < MOST_TRIED:
+                self._try(worth)
+                continue
+            promising = {self._best_at(b) for b in budgets if self._gain_frac(b, known(b)) > close_frac}
+            if promising <= self.proved.keys():
                 break
-            self._try(worth)
-        return list(self.lines.values())
+            for worth in sorted(promising - self.proved.keys()):
+                self._prove(worth)
+        return list(self.proved.values())
 
     def _try(self, worth: float) -> None:
-        duals = scaled(self.duals, (1 + worth) / (1 + self.worth), self.generation.fleet.months)
-        self.lines[worth] = self.generation.tangent_at(duals)
+        self.lines[worth] = self.generation.tangent_at(self._scaled(worth), with_mixes=False)
+        if not self.generation.mixes.pools:
+            self.proved[worth] = self.lines[worth]
 
-    def _hope(self, budget: float) -> tuple[float, float]:
+    def _prove(self, worth: float) -> None:
+        self.lines[worth] = self.proved[worth] = self.generation.tangent_at(self._scaled(worth))
+
+    def _scaled(self, worth: float) -> Duals:
+        return scaled(self.duals, (1 + worth) / (1 + self.worth), self.generation.fleet.months)
+
+    def _best_at(self, budget: float) -> float:
+        return max(self.lines, key=lambda worth: (self.lines[worth].within(budget), worth))
+
+    def _gain_frac(self, budget: float, known_usd: float) -> float:
+        """How much more than is known the best line promises at a budget, as a share."""
+        return _more_frac(self.lines[self._best_at(budget)].within(budget), known_usd)
+
+    def _hope(self, budget: float, known_usd: float) -> tuple[float, float]:
         """How much more some scale may prove at a budget, as a share, and what a dollar is worth there."""
         worth = sorted(self.lines)
         usd = [self.lines[w].within(budget) for w in worth]
@@ -57,7 +90,11 @@ class PriceLadder:
             more = max(worth[-1], 1.0) * FIRST_STEP
             return (np.inf, more) if more <= MOST_WORTH else (0.0, worth[-1])
         most, where = max(_peak(worth, usd, k) for k in (best - 1, best) if k >= 0)
-        return ((most - usd[best]) / max(abs(usd[best]), 1e-9), where)
+        return (_more_frac(most, max(usd[best], known_usd)), where)
+
+
+def _more_frac(usd: float, than_usd: float) -> float:
+    return (usd - than_usd) / max(abs(than_usd), 1e-9) if np.isfinite(than_usd) else np.inf
 
 
 def _peak(worth: list[float], usd: list[float], k: int) -> tuple[float, float]:
