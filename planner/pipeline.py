@@ -23,13 +23,15 @@ from planner.slots import Slot, slots_of
 from planner.why.remedies import explain_infeasibility
 from problems.fleet_data import Fleet
 from solvers.deadline import Held, Limit, TimeIsUp, interruptions_held, limited_to
-from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
 from solvers.fleet_solver import solve_fleet
 from solvers.improving import simplest_plan
+from solvers.incumbent import complete as complete_paths
 from solvers.known import NOTHING, Known
 
 REPORT_FRAC, MOST_REPORT_S = 0.15, 30.0
 """share of a time limit, and the most of it, that is kept for what completes the report"""
+SAME = 1e-9
 FINISHING = 1.5
 """times as long as for the first plan, that putting the last one together and checking it may take"""
 COMPARING = "comparing what can serve each workload"
@@ -137,6 +139,17 @@ class _Work:
     def assembled(self, solution: FleetSolution) -> Plan:
         return assemble_plan(self.case, self.candidates, self.fleet, solution, self.slots, self.options)
 
+    def no_worse_than_its_options(self, plan: Plan, solution: FleetSolution) -> Plan:
+        """The plan with all options; where these are cheaper together, they are the plan."""
+        assert solution.best is not None
+        full, cheapest = with_all_options(plan, self.candidates, self.fleet, solution.best)
+        together = complete_paths(self.fleet, tuple(cheapest)) if cheapest else None
+        if together is None or together.objective >= solution.objective * (1 - SAME):
+            return full
+        solution.offer(together)
+        solution.outcome = outcome_of(solution, self.options)
+        return with_all_options(self.assembled(solution), self.candidates, self.fleet, together)[0]
+
 
 def _first_plan(work: _Work) -> tuple[Known, float]:
     """A plan to begin with, and how long the last one will take from solution to checked plan."""
@@ -189,19 +202,19 @@ def _completed(
     work: _Work, plan: Plan, solution: FleetSolution, limit: Limit, held: Held, tell: Callable[[str], None]
 ) -> Plan:
     """The plan with all options and the range of its cost, as far as time allows; what is missing is named."""
-    best, limited = solution.best, work.options.time_limit_s is not None
-    assert best is not None
+    limited = work.options.time_limit_s is not None
     left_out: list[LeftOut] = []
     stopped: Why | None = "interrupted" if solution.outcome is Outcome.INTERRUPTED else None
 
     def options(left_s: float | None) -> Plan:
         tell("comparing options")
         with limited_to(left_s):
-            return with_all_options(plan, work.candidates, work.fleet, best)
+            return work.no_worse_than_its_options(plan, solution)
 
     def cost_range(left_s: float | None) -> Plan:
         tell("trying other throughputs")
-        return with_cost_range(plan, work.candidates, work.fleet, best, left_s)
+        assert solution.best is not None
+        return with_cost_range(plan, work.candidates, work.fleet, solution.best, left_s)
 
     parts: tuple[tuple[Part, Callable[[float | None], Plan]], ...] = (
         ("options", options),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -149,16 +149,33 @@ def _waiting_alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
 
 
 def each_by_itself(fleet: Fleet) -> Incumbent | None:
-    """Each workload with the recipe that is cheapest for it alone; where a limit forbids that, as many as fit."""
-    best: list[Incumbent] = []
+    """Each workload with the recipe that is cheapest for it alone; where a limit forbids that, as many as fit.
+
+    The engineers are paid once, so what is cheapest without them is tried as well as what is worth them by itself.
+    """
+    found = [_each_by_itself(each) for each in _engineers_paid_or_not(fleet)]
+    plans = [_together(fleet, paths) for paths in found if paths is not None]
+    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
+
+
+def _engineers_paid_or_not(fleet: Fleet) -> list[Fleet]:
+    return [fleet, replace(fleet, team_usd_per_month=0.0)] if fleet.team_usd_per_month else [fleet]
+
+
+def _each_by_itself(fleet: Fleet) -> list[Recipe] | None:
+    """The path of each workload that is cheapest for it alone; None where one has none."""
+    best: list[Recipe] = []
     for w in fleet.workloads:
         own = _worth_working_out(fleet, [fleet.recipes[r] for r in fleet.recipes_of[w]])
         plans = [plan for recipe in own if (plan := alone(fleet, recipe))]
         if not plans:
             return None
-        best.append(min(plans, key=lambda plan: plan.objective))
-    together = complete(fleet, tuple(path for plan in best for path in plan.paths))
-    return together or _as_many_as_fit(fleet, [plan.paths[0] for plan in best])
+        best.append(min(plans, key=lambda plan: plan.objective).paths[0])
+    return best
+
+
+def _together(fleet: Fleet, paths: list[Recipe]) -> Incumbent | None:
+    return complete(fleet, tuple(paths)) or _as_many_as_fit(fleet, paths)
 
 
 def _worth_working_out(fleet: Fleet, recipes: list[Recipe]) -> list[Recipe]:

@@ -324,6 +324,7 @@ def test_all_options_are_added_to_a_plan_that_has_the_chosen_ones() -> None:
     assert tried.plan is not None
     assert [option.chosen for option in tried.plan.options] == [True]
     found = solve_fleet(tried.fleet, Options())  # type: ignore[arg-type]
-    whole = with_all_options(tried.plan, tried.candidates, tried.fleet, found.best)  # type: ignore[arg-type]
+    whole, cheapest = with_all_options(tried.plan, tried.candidates, tried.fleet, found.best)  # type: ignore[arg-type]
     assert len(whole.options) > 1
+    assert len(cheapest) == 1
     assert [o.option for o in whole.options if o.chosen] == [tried.plan.options[0].option]

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from planner.assembly.binding import binding_limits
 from planner.assembly.buying import commitments, extra_at_p95, fleet_lines
-from planner.assembly.options import chosen_options, option_records
+from planner.assembly.options import all_options, chosen_options
 from planner.assembly.serving import ServedPool, pool_plan, served_pools
 from planner.assembly.workloads import workload_plans
 from planner.baseline import baseline_usd_per_month
@@ -28,6 +28,7 @@ from planner.plan import (
 from planner.ranges import cost_range
 from planner.slots import Slot
 from problems.fleet_data import Fleet
+from problems.recipes import Recipe
 from problems.singles import MOST_STEPS
 from solvers.fleet_solution import FleetSolution, Options
 from solvers.incumbent import Incumbent
@@ -85,10 +86,10 @@ def assemble_plan(
     )
 
 
-def with_all_options(plan: Plan, candidates: Candidates, fleet: Fleet, best: Incumbent) -> Plan:
-    """The plan with every way to serve each workload by itself beside the chosen one."""
-    served = served_pools(candidates, fleet, best)
-    return plan.model_copy(update={"options": tuple(option_records(candidates, fleet, served, plan.workloads))})
+def with_all_options(plan: Plan, candidates: Candidates, fleet: Fleet, best: Incumbent) -> tuple[Plan, list[Recipe]]:
+    """The plan with every way to serve each workload by itself beside the chosen one, and the cheapest of each."""
+    found = all_options(candidates, fleet, served_pools(candidates, fleet, best), plan.workloads)
+    return plan.model_copy(update={"options": tuple(found.records)}), found.cheapest
 
 
 def with_cost_range(

@@ -18,26 +18,41 @@ from solvers.routing import flows_of
 NOBODY = "turned away"
 
 
-def option_records(
+@dataclass(frozen=True, eq=False)
+class Options:
+    """Ways to serve each workload by itself."""
+
+    records: list[OptionRecord]
+    """workload by workload, cheapest first"""
+    cheapest: list[Recipe]
+    """of each workload the cheapest one, with its counts of replicas; none where a workload has none"""
+
+
+def all_options(
     candidates: Candidates, fleet: Fleet, pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]
-) -> list[OptionRecord]:
-    """Workload by workload, cheapest first."""
+) -> Options:
+    """Every way to serve each workload by itself with one deployment or an API."""
     offers = {key: replace(offer, max_instances=None) for key, offer in fleet.offers.items()}
     bare = replace(
         fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, max_gpu_types=None, offers=offers
     )
-    records = []
+    records, cheapest = [], []
     for told in workloads:
         served = next(p for p in pools if told.name in p.group.workloads)
         entries: dict[tuple[str, str], OptionRecord] = {}
+        least, path = np.inf, None
         for recipe in fleet.recipes:
             if recipe.workloads == (told.name,) and len(recipe.uses) <= 1 and (recipe.uses or recipe.api):
-                found = _record(candidates, bare, recipe, told)
+                cost = _cost_by_itself(bare, recipe)
+                found = _record(candidates, recipe, told, cost)
                 known = entries.get((recipe.pool, found.option))
                 if known is None or _cheapest_first(found) < _cheapest_first(known):
                     entries[recipe.pool, found.option] = found
+                if cost is not None and cost.usd_per_month < least:
+                    least, path = cost.usd_per_month, cost.path
         records += sorted(_with_the_chosen(entries, served, told), key=_cheapest_first)
-    return records
+        cheapest += [path] if path is not None else []
+    return Options(records, cheapest if len(cheapest) == len(workloads) else [])
 
 
 def chosen_options(pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]) -> list[OptionRecord]:
@@ -54,9 +69,8 @@ def _name(deployments: tuple[str, ...], api: str | None) -> str:
     return " + ".join(deployments) or (f"api {api}" if api else NOBODY)
 
 
-def _record(candidates: Candidates, bare: Fleet, recipe: Recipe, told: WorkloadPlan) -> OptionRecord:
+def _record(candidates: Candidates, recipe: Recipe, told: WorkloadPlan, cost: _ByItself | None) -> OptionRecord:
     group = candidates.pools[recipe.pool]
-    cost = _cost_by_itself(bare, recipe)
     candidate = next((c for c in candidates.accepted[recipe.pool] if c.key in recipe.deployments), None)
     return OptionRecord(
         workload=told.name,
@@ -82,6 +96,7 @@ class _ByItself:
     usd_per_month: float
     peak_replicas: int
     api_requests_per_month: float
+    path: Recipe
 
 
 def _cost_by_itself(bare: Fleet, recipe: Recipe) -> _ByItself | None:
@@ -97,6 +112,7 @@ def _cost_by_itself(bare: Fleet, recipe: Recipe) -> _ByItself | None:
         usd_per_month=done.cost_usd_per_month,
         peak_replicas=max((int(use.replicas.max()) for use in path.uses), default=0),
         api_requests_per_month=3600 * float(bare.weight @ _sent_rps(bare, recipe, path)) if path.api else 0.0,
+        path=path,
     )
 
 
