@@ -87,7 +87,7 @@ def _csv_chunks(path: Path, stream: BinaryIO) -> Iterator[pd.DataFrame]:
         raise
 
 
-def _skip_blank_lines(stream: io.BufferedReader) -> int:
+def _skip_blank_lines(stream: io.BufferedReader[_Bounded]) -> int:
     """Go to the header, past a byte-order mark; how many lines that took."""
     beginning = re.match(rb"(?:\xef\xbb\xbf)?[\r\n]*", stream.peek(4096)[:4096])
     return len(re.findall(rb"\r\n|\r|\n", stream.read(beginning.end()))) if beginning else 0

@@ -29,7 +29,7 @@ OUTAGE_FRAC, FEWEST_REQUESTS = 0.05, 20.0
 ROBUST_Z, LEAST_FACTOR, LEAST_SPREAD = 6.0, 2.0, 0.05
 RUNS_NAMED = 3
 WHAT: dict[Kind, str] = {
-    "missing": "rows with a blank or negative cell: their hours are left out (of the lengths, where only tokens are missing)",
+    "missing": "rows with a blank or negative cell: their hours are left out (of lengths, if it is for tokens)",
     "repeated": "rows that stood there twice count once",
     "contradicting": "rows for one time that say different things: the last one counts",
     "launch": "it began in the middle of the log; hours before are no demand and no gap",
