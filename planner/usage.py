@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.complaints import Complaint, InputError, did_you_mean, listed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from planner.complaints import Complaint, InputError
+from planner.demand_workloads import MOST_REQUESTS_PER_DAY
+from planner.usage_rows import read_usage_rows
 
 WITHIN_HOUR_VARIATION = 0.12
 """coefficient of variation of ten-minute rates around their hour in public ServeGen traces"""
 FEWEST_HOURS = 24
 FEWEST_DAYS = 3
+REGULAR_FRAC = 0.9
+"""of the hours with the same number of rows, from which on a log is regular"""
 
 
 @dataclass(frozen=True)
@@ -32,56 +32,36 @@ class Hours:
 
 def read_usage(path: Path, workload: str) -> Hours:
     """Requests by hour from a CSV with columns `time` and `requests` (and `workload`, where it holds several)."""
-    table = usage_table(path)
-    if "workload" in table.columns:
-        table = table[table["workload"] == workload]
-        if table.empty:
-            raise _refused(path, f"has no rows for the workload '{workload}'", "Check the column 'workload'")
-    table = checked_rows(path, table)
-    hourly = table["requests"].groupby(table["time"].dt.floor("h")).sum()
-    if len(hourly) < FEWEST_HOURS:
-        raise _refused(path, f"covers {len(hourly)} hours", f"Give at least {FEWEST_HOURS}")
-    if not hourly.any():
+    rows = read_usage_rows(path, workload, workload, ("requests",))
+    notes = [f"{cells.rows} rows of the log are left out: {cells}" for cells in rows.left_out.values()]
+    if not len(rows.time) and not notes:
+        raise _refused(path, f"has no rows for the workload '{workload}'", "Check the column 'workload'")
+    hour, per_row = np.unique(rows.time.astype("datetime64[h]"), return_inverse=True)
+    requests = np.bincount(per_row, rows.counts["requests"], minlength=len(hour))
+    whole = ~np.isin(hour, rows.hours_left_out[1])
+    if any(cells.counts["time"] for cells in rows.left_out.values()):
+        # The hour of a row without a time is one with fewer rows than usual, where rows come regularly.
+        in_hour = np.bincount(per_row, minlength=len(hour))
+        usual = np.bincount(in_hour).argmax()
+        whole &= (in_hour >= usual) | (np.mean(in_hour == usual) < REGULAR_FRAC)
+    hour, requests = hour[whole], requests[whole]
+    if len(hour) < FEWEST_HOURS:
+        said = f"; {notes[0]}" if notes else ""
+        raise _refused(path, f"covers {len(hour)} hours{said}", f"Give at least {FEWEST_HOURS}")
+    if not requests.any():
         raise _refused(path, "has no requests at all", "Remove the workload, or give its requests")
-    return by_hour(hourly.index.day_of_week.to_numpy() >= 5, hourly.index.hour.to_numpy(), hourly.to_numpy() / 3600)
+    check_busiest(path, requests)
+    days = hour.astype("datetime64[D]").astype(int)
+    weekend = (days + 3) % 7 >= 5  # 1970-01-01 was a Thursday
+    found = by_hour(weekend, hour.astype(int) % 24, requests / 3600)
+    return replace(found, notes=(*notes, *found.notes))
 
 
-def usage_table(path: Path) -> pd.DataFrame:
-    """A usage log as it stands, CSV or (by its name) Parquet, with the columns `time` and `requests` at least."""
-    import pandas as pd
-
-    parquet = path.suffix.lower() in (".parquet", ".pq")
-    kind = "Parquet" if parquet else "CSV"
-    try:
-        table = pd.read_parquet(path) if parquet else pd.read_csv(path)
-    except ImportError:
-        raise _refused(path, "needs a reader of Parquet", "Install it: pip install 'fleetplan[parquet]'") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).split("\n")[0]
-        remedy = f"Give a {kind} file with the columns time, requests"
-        raise _refused(path, f"cannot be read as {kind}: {reason}", remedy) from None
-    for name in ("time", "requests"):
-        if name not in table.columns:
-            known = [str(c) for c in table.columns]
-            raise _refused(path, f"has no column '{name}', only {listed(known[:8], 'and')}", did_you_mean(name, known))
-    return table
-
-
-def checked_rows(path: Path, table: pd.DataFrame, counts: tuple[str, ...] = ("requests",)) -> pd.DataFrame:
-    """The rows with times in UTC and counts as numbers of 0 or more; the first row that has none is named."""
-    import pandas as pd
-
-    time = pd.to_datetime(table["time"], errors="coerce", utc=True)
-    numbers = {name: pd.to_numeric(table[name], errors="coerce") for name in counts}
-    for name, values in ({"time": time} | numbers).items():
-        bad = values.isna() if name == "time" else values.isna() | (values < 0) | ~np.isfinite(values)
-        if bad.any():
-            row = int(np.flatnonzero(bad.to_numpy())[0])
-            line = int(table.index[row]) + 2
-            what = "requests" if name == "time" else name.replace("_", " ")
-            raise InputError([Complaint(str(path), line, None, "", f"needs a time and a number of {what} of 0 or more",
-                                        "Leave out hours that were not measured")])  # fmt: skip
-    return table.assign(time=time, **numbers)
+def check_busiest(path: Path, requests: np.ndarray) -> None:
+    """Refuse what is a slip of the pen, by hour, as demand files do."""
+    if 24 * np.nanmax(requests) > MOST_REQUESTS_PER_DAY:
+        message = "has an hour at a rate of more than 10 billion requests a day"
+        raise _refused(path, message, "Check the column 'requests'")
 
 
 def _refused(path: Path, message: str, remedy: str = "") -> InputError:

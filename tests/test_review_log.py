@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import perf_counter
@@ -117,12 +118,8 @@ def test_parquet_is_the_same_as_csv(tmp_path: Path) -> None:
 
 
 def test_without_a_reader_of_parquet_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pandas as pd
-
-    def missing(*_: object) -> None:
-        raise ImportError("no pyarrow")
-
-    monkeypatch.setattr(pd, "read_parquet", missing)
+    (tmp_path / "u.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(InputError, match=r"Install it: pip install 'fleetplan\[parquet\]'"):
         read_log(tmp_path / "u.parquet", None)
 
@@ -148,6 +145,37 @@ def test_without_a_reader_of_parquet_the_remedy_is_named(tmp_path: Path, monkeyp
 def test_what_is_wrong_with_a_log_is_said(tmp_path: Path, rows: list[tuple[object, ...]], head: str, said: str) -> None:
     with pytest.raises(InputError, match=said.replace(".", r"\.")):
         read_log(write_csv(tmp_path / "u.csv", rows, head), None)
+
+
+def test_cells_that_say_nothing_are_left_out_and_named(tmp_path: Path) -> None:
+    rows = hourly("a", 48) + hourly("b", 48)
+    rows[3], rows[7], rows[60] = (*rows[3][:2], ""), (*rows[7][:2], -4), (*rows[60][:2], "NaN")
+    rows[20], rows[30] = ("a", "", 5), ("", rows[30][1], 5)
+    log = read_log(write_csv(tmp_path / "u.csv", rows), None)
+    assert np.flatnonzero(np.isnan(log.requests[0])).tolist() == [3, 7, 20, 30]
+    assert np.flatnonzero(np.isnan(log.requests[1])).tolist() == [12]
+    found = {(f.workload, f.count, f.unit, f.when) for f in cleaned(log).findings if f.kind == "missing"}
+    assert found == {
+        ("a", 3, "rows", "time 1 x (line 22), requests 2 x (lines 5, 9)"),
+        ("b", 1, "rows", "requests 1 x (line 62)"),
+        ("(no name)", 1, "rows", "workload 1 x (line 32)"),
+    }
+
+
+def test_an_hour_with_a_row_that_says_nothing_is_a_gap_however_many_others_it_has(tmp_path: Path) -> None:
+    rows = [("w", (MONDAY + timedelta(minutes=30 * k)).isoformat(), 10) for k in range(96)]
+    rows += [("w", (MONDAY + timedelta(hours=5, minutes=10)).isoformat(), "")]
+    rows += [("w", (MONDAY + timedelta(hours=7)).isoformat(), "")]  # written again with its figure above
+    log = read_log(write_csv(tmp_path / "u.csv", rows), None)
+    assert np.flatnonzero(np.isnan(log.requests[0])).tolist() == [5]
+
+
+def test_requests_count_where_tokens_were_not_measured(tmp_path: Path) -> None:
+    rows = [(*row, 1000, 10 if k != 6 else "") for k, row in enumerate(hourly("w", 48))]
+    log = read_log(write_csv(tmp_path / "u.csv", rows, "workload,time,requests,input_tokens,output_tokens"), None)
+    assert np.isfinite(log.requests).all()
+    assert log.input_tokens is not None and np.isfinite(log.input_tokens).all()
+    assert log.output_tokens is not None and np.flatnonzero(np.isnan(log.output_tokens[0])).tolist() == [6]
 
 
 # -- forecasts ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 The rules, in this order, for each workload:
 
+missing   rows without a time, or with a number that is blank, negative or infinite (said once for all of the log)
 launch    no rows or zeros from the start of the log on, for a day or longer: it begins where requests begin
 ended     the same at the end, for a week or longer: said, and planned as it was before
 gap       hours without a row, or with some of their rows missing
@@ -28,6 +29,7 @@ OUTAGE_FRAC, FEWEST_REQUESTS = 0.05, 20.0
 ROBUST_Z, LEAST_FACTOR, LEAST_SPREAD = 6.0, 2.0, 0.05
 RUNS_NAMED = 3
 WHAT: dict[Kind, str] = {
+    "missing": "rows with a blank or negative cell: their hours are left out (of lengths, if it is for tokens)",
     "repeated": "rows that stood there twice count once",
     "contradicting": "rows for one time that say different things: the last one counts",
     "launch": "it began in the middle of the log; hours before are no demand and no gap",
@@ -56,7 +58,10 @@ class Cleaned:
 
 def cleaned(log: UsageLog) -> Cleaned:
     requests = log.requests.copy()
-    findings: list[Finding] = []
+    findings = [
+        Finding(workload=name, kind="missing", count=count, unit="rows", said=WHAT["missing"], when=cells)
+        for name, count, cells in log.missing
+    ]
     ended = []
     usual, odd = usual_requests(log)
     for k, name in enumerate(log.workloads):

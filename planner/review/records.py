@@ -13,7 +13,7 @@ from planner.input_files import read_json_text
 from planner.validation import Strict
 
 REVIEW_FORMAT = "fleetplan-review/1"
-Kind = Literal["repeated", "contradicting", "launch", "ended", "gap", "outage", "outlier", "shift"]
+Kind = Literal["missing", "repeated", "contradicting", "launch", "ended", "gap", "outage", "outlier", "shift"]
 Act = Literal["buy", "renew", "let lapse", "keep", "more than needed"]
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from planner.complaints import Complaint, InputError
-from planner.usage import FEWEST_HOURS, checked_rows, usage_table
+from planner.usage import FEWEST_HOURS, check_busiest
+from planner.usage_rows import UsageRows, read_usage_rows
 
-COUNTS = ("requests", "input_tokens", "output_tokens")
 MOST_WORKLOADS, MOST_HOURS = 500, 5 * 8784
 HOUR = np.timedelta64(1, "h")
 
@@ -32,6 +32,8 @@ class UsageLog:
     """of these, those that said something else; the last one counts"""
     partial: tuple[int, ...]
     """hours of which some rows are missing, by workload, where the log is finer than an hour"""
+    missing: tuple[tuple[str, int, str], ...] = ()
+    """workload, rows that were left out because a cell of theirs says nothing, and which cells"""
 
     @property
     def hours(self) -> int:
@@ -40,70 +42,70 @@ class UsageLog:
 
 def read_log(path: Path, workload: str | None) -> UsageLog:
     """Read a log; `workload` is whose it is where it has no column that says so."""
-    table = usage_table(path)
-    if "workload" not in table.columns:
-        if workload is None:
-            message = "has no column 'workload', and the plan has several"
-            raise InputError([Complaint(str(path), None, None, "", message, "Add the column")])
-        table = table.assign(workload=workload)
-    nameless = np.flatnonzero(table["workload"].isna().to_numpy())
-    if len(nameless):
-        line = int(table.index[nameless[0]]) + 2
-        raise InputError([Complaint(str(path), line, None, "", "names no workload", "Fill in the column 'workload'")])
-    counts = tuple(name for name in COUNTS if name in table.columns)
-    table = checked_rows(path, table, counts).assign(workload=table["workload"].astype(str))
-    _within_reason(path, table)
-    repeated = table.duplicated(["workload", "time"], keep="last")
-    said_otherwise = repeated & ~table.duplicated(["workload", "time", *counts], keep="last")
-    names = tuple(sorted(table["workload"].unique()))
-    row_of = {name: k for k, name in enumerate(names)}
-    per_workload = [
-        tuple(np.bincount(table["workload"][rows].map(row_of).to_numpy(dtype=int), minlength=len(names)).tolist())
-        for rows in (repeated, said_otherwise)
-    ]
-    table = table[~repeated]
-    w = table["workload"].map(row_of).to_numpy(dtype=int)
-    hour = table["time"].dt.floor("h").dt.tz_localize(None).to_numpy().astype("datetime64[h]")
+    rows = read_usage_rows(path, workload or "")
+    if rows.workloads == ("",):
+        message = "has no column 'workload', and the plan has several"
+        raise _refusal(path, message, "Add the column")
+    _within_reason(path, rows)
+    last, otherwise = _repeated(rows)
+    w = rows.workload
+    repeated, contradicting = (np.bincount(w[flags], minlength=len(rows.workloads)) for flags in (~last, otherwise))
+    hour = rows.time.astype("datetime64[h]")
     first = hour.min()
-    h = ((hour - first) / HOUR).astype(int)
-    shape = (len(names), int(h.max()) + 1)
-    rows = np.zeros(shape)
-    np.add.at(rows, (w, h), 1)
-    usual = np.array([np.bincount(row[row > 0].astype(int)).argmax() for row in rows])
-    whole = rows >= usual[:, None]
+    w, h = w[last], ((hour[last] - first) / HOUR).astype(int)
+    shape = (len(rows.workloads), int((hour.max() - first) / HOUR) + 1)
+    per_hour = np.zeros(shape)
+    np.add.at(per_hour, (w, h), 1)
+    usual = np.array([np.bincount(row[row > 0].astype(int)).argmax() if row.any() else 1 for row in per_hour])
+    whole = per_hour >= usual[:, None]
+    at = ((rows.hours_left_out[1] - first) / HOUR).astype(int)
+    inside = (at >= 0) & (at < shape[1])
+    whole[rows.hours_left_out[0][inside], at[inside]] = False
     sums = {}
-    for name in counts:
+    for name, values in rows.counts.items():
         total = np.zeros(shape)
-        np.add.at(total, (w, h), table[name].to_numpy(dtype=float))
+        np.add.at(total, (w, h), values[last])
         sums[name] = np.where(whole, total, np.nan)
     return UsageLog(
         first=first,
-        workloads=names,
+        workloads=rows.workloads,
         requests=sums["requests"],
         input_tokens=sums.get("input_tokens"),
         output_tokens=sums.get("output_tokens"),
-        repeated=per_workload[0],
-        contradicting=per_workload[1],
-        partial=tuple(((rows > 0) & ~whole).sum(axis=1).tolist()),
+        repeated=tuple(repeated.tolist()),
+        contradicting=tuple(contradicting.tolist()),
+        partial=tuple(((per_hour > 0) & ~whole).sum(axis=1).tolist()),
+        missing=tuple((name, cells.rows, str(cells)) for name, cells in sorted(rows.left_out.items())),
     )
 
 
-def _within_reason(path: Path, table: object) -> None:
+def _repeated(rows: UsageRows) -> tuple[np.ndarray, np.ndarray]:
+    """Whether a row is the last of its workload and time, and whether it is not and says something else than that."""
     import pandas as pd
 
-    assert isinstance(table, pd.DataFrame)
+    table = pd.DataFrame({"workload": rows.workload, "time": rows.time}, copy=False)
+    again = table.duplicated(keep="last").to_numpy()
+    if not again.any():
+        return ~again, again
+    alike = table.assign(**rows.counts).duplicated(keep="last").to_numpy()
+    return ~again, again & ~alike
 
-    def refuse(message: str, remedy: str) -> InputError:
-        return InputError([Complaint(str(path), None, None, "", message, remedy)])
 
-    if table.empty:
-        raise refuse("has no rows", f"Give at least {FEWEST_HOURS} hours")
-    hours = (table["time"].max() - table["time"].min()).total_seconds() / 3600
+def _refusal(path: Path, message: str, remedy: str) -> InputError:
+    return InputError([Complaint(str(path), None, None, "", message, remedy)])
+
+
+def _within_reason(path: Path, rows: UsageRows) -> None:
+    if not len(rows.time):
+        raise _refusal(path, "has no rows", f"Give at least {FEWEST_HOURS} hours")
+    hours = (rows.time.max() - rows.time.min()) / HOUR
     if hours < FEWEST_HOURS - 1:
-        raise refuse(f"covers {hours + 1:.0f} hours", f"Give at least {FEWEST_HOURS}")
+        raise _refusal(path, f"covers {hours + 1:.0f} hours", f"Give at least {FEWEST_HOURS}")
     if hours > MOST_HOURS:
-        raise refuse(f"covers {hours / 8766:.0f} years", "Check the times, or leave out what is older than five years")
-    if table["workload"].nunique() > MOST_WORKLOADS:
-        raise refuse(f"has {table['workload'].nunique()} workloads", f"Keep to {MOST_WORKLOADS}")
-    if not table["requests"].any():
-        raise refuse("has no requests at all", "Give the log of a quarter in which something came")
+        remedy = "Check the times, or leave out what is older than five years"
+        raise _refusal(path, f"covers {hours / 8766:.0f} years", remedy)
+    if len(rows.workloads) > MOST_WORKLOADS:
+        raise _refusal(path, f"has {len(rows.workloads)} workloads", f"Keep to {MOST_WORKLOADS}")
+    if not rows.counts["requests"].any():
+        raise _refusal(path, "has no requests at all", "Give the log of a quarter in which something came")
+    check_busiest(path, rows.counts["requests"])

@@ -223,7 +223,7 @@ def relative(before: Any, value: Any) -> Any:
     factor = 1 + float(match[1] + match[2]) / 100
     if isinstance(before, int | float):
         return _plain(before * factor)
-    amount = _SCALABLE.fullmatch(before)
+    amount = _SCALABLE.fullmatch(before) if len(before) <= 64 else None
     if amount is None:
         return value
     number = float(re.sub("[,_]", "", amount[2])) * factor
