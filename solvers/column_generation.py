@@ -28,11 +28,12 @@ from problems.recipes import Recipe
 from solvers.beyond_commitments import always_beyond
 from solvers.box_rows import ABOUT_BOXES, NO_PRICE_USD, BoxRows
 from solvers.counts_left_out import CountsLeftOut
+from solvers.lazy_rows import LazyRows
 from solvers.mixing import Mixes
 from solvers.paths import Paths
 from solvers.paying import INSIDE_RECIPES, Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
 from solvers.result import Status
-from solvers.solve import solve_lp, solve_lp_centrally
+from solvers.solve import solve_lp
 from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
 from solvers.what_matters import possible_within
@@ -61,7 +62,7 @@ AT_REST_FRAC, AT_REST = 1e-3, 2
 """change of the LP up to which it hardly moves, and how often in a row"""
 NEAR_THE_LP = 0.5
 """what is left between bound and LP, as a share of what is between LP and plan, where a branch is divided"""
-LONGER = 1.35
+LONGER = 1.15
 """than the last ones, that the next round and bound may take"""
 LAST_ROUNDS = 2
 """before time is up that have no new rows"""
@@ -69,7 +70,6 @@ BEHIND_FRAC, BEHIND_OF_ROWS = 5e-3, 0.5
 """of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
 TOO_LOW = 0.5
 """of the way from the best bound to the LP, by which prices may prove less before those of that bound come back"""
-PURCHASES = ("reserved", "on-demand", "spot", "started")
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
@@ -143,6 +143,7 @@ class ColumnGeneration:
         self.to_sharpen: tuple[Variables, np.ndarray] | None = None
         """the last LP's columns and solution, where such rows may begin"""
         self.box_rows = BoxRows()
+        self.lazy_rows = LazyRows()
         self.settling_s = self.round_s = 0.0
         """what the last bound on all plans took, and the last round: nobody can stop in the middle of them"""
         self.bound = self.bound_at_prices = -np.inf
@@ -216,6 +217,7 @@ class ColumnGeneration:
         branch.paths.doubt(held[path] for path in held if self.paths.is_idle(path))
         branch.mixes.go_on_from(self.mixes)
         branch.waiting = self.waiting
+        branch.lazy_rows.joined |= self.lazy_rows.joined
         branch.sharpening, branch.plain_usd = True, self.plain_usd
         of_boxes = {("own-boxes", *row) for row in fleet.own_boxes} | {("rounded", *row) for row in fleet.rounded}
         proved = self.proved if self.proved_usd > self.bound_at_prices else self.anchor
@@ -309,7 +311,7 @@ class ColumnGeneration:
                         break
                     continue
             model = _without(model, slack)
-            lp = solve_lp_centrally(_without_idle_bounds(model, self.fleet))
+            lp = self.lazy_rows.solve(model, self.fleet)
             if lp.status is Status.INFEASIBLE and not in_doubt:
                 self.feasible = None  # with new rows, or without paths that left, the others may not keep the limits
                 continue
@@ -606,13 +608,6 @@ def _cost_of_only(model: Model, columns: list[int]) -> Model:
     cost = np.zeros_like(model.cost)
     cost[columns] = 1.0
     return replace(model, cost=cost)
-
-
-def _without_idle_bounds(model: Model, fleet: Fleet) -> Model:
-    """The model without the bounds on purchases that no LP reaches: an interior point method is a third faster so."""
-    decided = {("reserved", *key) for key, (_, most) in fleet.held.items() if most is not None}
-    idle = [key[0] in PURCHASES and key not in decided for key in model.column_keys]
-    return replace(model, upper=np.where(idle, np.inf, model.upper))
 
 
 def _without(model: Model, columns: list[int]) -> Model:
