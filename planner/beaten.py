@@ -40,7 +40,7 @@ def beaten_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Off
     """Of all that may serve a pool, listed once for each GPU, those that another one beats."""
     gpu = np.array([c.offer.gpu for c in found])
     alone, mixed = _no_worse(case, found, found, gpu[:, None] == gpu, _sizes_in_zones(offers))
-    no_worse = alone & mixed
+    no_worse = alone & mixed & _stands_for_two(found, found)
     variants, variant = _variants(found)
     mixes = np.array([c.staffing_in_a_mix is not None for c in found], dtype=bool)
     gives_way = _first_of_equals(_covers(no_worse, variant, variant, mixes, len(variants), len(variants)))
@@ -92,11 +92,22 @@ def _serve_no_worse(case: Case, some: Sequence[Candidate], others: Sequence[Cand
     """Whether instead of each of the others there is one of some on the same offer that needs no more of anything."""
     offer, other_offer = (np.array([c.offer_key for c in which]) for which in (some, others))
     alone, mixed = _no_worse(case, some, others, offer[:, None] == other_offer, zoned)
-    no_worse = alone & mixed
+    no_worse = alone & mixed & _stands_for_two(some, others)
     (variants, variant), (other_variants, other_variant) = _variants(some), _variants(others)
     mixes = np.array([c.staffing_in_a_mix is not None for c in others], dtype=bool)
     covers = _covers(no_worse, variant, other_variant, mixes, len(variants), len(other_variants))
     return bool(no_worse.any(axis=0).all() and covers.any(axis=0).all())
+
+
+def _stands_for_two(some: Sequence[Candidate], others: Sequence[Candidate]) -> np.ndarray:
+    """Whether one may replace another whatever that is mixed with, itself too [some, others].
+
+    Where both of a mix are replaced by the same one on one offer, it serves alone, and for that it serves all lengths.
+    """
+    serves_all = np.array([c.replica.serves_all for c in some], dtype=bool)
+    mixes = np.array([c.staffing_in_a_mix is not None for c in others], dtype=bool)
+    same = [[(a.variant, a.machine.gpus) == (b.variant, b.machine.gpus) for b in others] for a in some]
+    return serves_all[:, None] | ~mixes | np.array(same, dtype=bool).reshape(len(some), len(others))
 
 
 def _variants(found: Sequence[Candidate]) -> tuple[list[str], np.ndarray]:

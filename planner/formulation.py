@@ -96,7 +96,7 @@ def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
         arrival_scv=traffic.arrival_scv,
         rate_cv=rate_cv_by_slot(case, c, slots) if c.pool.shared else traffic.members[0].rate_cv,
         batch=c.replica.batch,
-        min_replicas=1 if may_wait else case.limits.min_replicas,
+        min_replicas=case.limits.min_replicas,
         most_load=1.0 if may_wait else c.replica.most_load,
     )
 

@@ -190,12 +190,13 @@ def _joined(pool: Pool, d: Deployment, api: Api | None, parts: list[_Servings]) 
 
 
 def _deferred(pool: Pool, d: Deployment, api: Api | None, slot_hours: np.ndarray, every: bool = False) -> Recipe:
-    """Work that may wait: in every slot any count of replicas, and the load that they can take."""
+    """Work that may wait: in every slot none or any count from the fewest on, and the load that they can take."""
     assert pool.window is not None
     load = load_by_slot(pool, d)
     most = d.staffing.replicas((load * slot_hours) @ pool.window / slot_hours)
-    largest = int(most.max(initial=0))
-    counts = np.arange(largest + 1) if every else _counts_up_to(largest)
+    allowed = np.r_[0, np.arange(max(1, d.staffing.min_replicas), int(most.max(initial=0)) + 1)]
+    tried = np.arange(len(allowed)) if every else _counts_up_to(len(allowed) - 1)
+    counts = allowed[tried]
     slot, choice = np.nonzero(np.arange(len(counts))[None, :] <= np.searchsorted(counts, most)[:, None])
     replicas = counts[choice]
     carried = d.staffing.carried_load(replicas)
@@ -214,12 +215,11 @@ def _deferred(pool: Pool, d: Deployment, api: Api | None, slot_hours: np.ndarray
         usd_per_h=pool.fixed_by_slot[slot].astype(float), penalty_usd_per_h=np.zeros(len(slot)),
         shed_frac=np.zeros(len(slot)), deferral=Deferral(load, pool.window, slot_hours, price),
     )  # fmt: skip
-    if len(counts) == counts[-1] + 1:
+    if len(counts) == len(allowed):
         return recipe
-    each = np.arange(counts[-1] + 1)
-    each_load = d.staffing.carried_load(each)
-    firm = np.minimum.reduceat(firm_replicas(pool, d, d.staffing, each_load, each), counts)
-    reached = each_load[np.r_[counts[1:] - 1, counts[-1]]]
+    load_of_each = d.staffing.carried_load(allowed)
+    firm = np.minimum.reduceat(firm_replicas(pool, d, d.staffing, load_of_each, allowed), tried)
+    reached = load_of_each[np.r_[tried[1:] - 1, tried[-1]]]
     at_best = replace(recipe.uses[0], firm_replicas=firm[choice], load=reached[choice])
     return replace(recipe, between=replace(recipe, uses=(at_best,)))
 

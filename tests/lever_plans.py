@@ -65,7 +65,7 @@ workloads:
     deadline: 2h
     quality: {max_loss: 2%}
 menu: {gpus: [l4], quantizations: [fp8], purchase: [on-demand], apis: [own/mini]}
-policy: {max_gpus: {l4: 1}}
+policy: {max_gpus: {l4: 1}, min_replicas: 1}
 catalog:
   apis:
     own/mini:

@@ -588,9 +588,9 @@ def test_work_that_may_wait_needs_no_margin() -> None:
     waiting = pool(case, "a")
     assert waiting.deployments, "TTFT means nothing to it"
     for d in waiting.deployments:
-        assert (d.staffing.z, d.staffing.min_replicas, d.staffing.most_load) == (0.0, 1, 1.0)
+        assert (d.staffing.z, d.staffing.min_replicas, d.staffing.most_load) == (0.0, 2, 1.0)
         assert d.staffing_in_a_mix is None
-        assert d.staffing.replicas(np.array([0.0, 0.2, 1.0, 1.1])).tolist() == [0, 1, 1, 2]
+        assert d.staffing.replicas(np.array([0.0, 0.2, 1.1, 2.1])).tolist() == [0, 2, 2, 3]
     assert waiting.shed_usd_per_request is None
     assert waiting.spot_allowed
     assert waiting.window is not None

@@ -19,6 +19,7 @@ from planner.not_used import menu_judged, why_not
 from planner.plan import Plan
 from planner.reports.why import explanation_text
 from planner.why import Explanation, bench, explain
+from planner.why.changes import with_limits
 from planner.why.every_limit import every_limit, round_figures_above
 from planner.why.explanation import RunnerUp, extra_cost, lever_worth, saving
 from planner.why.levers import levers_in_use, unquantized
@@ -223,7 +224,14 @@ def test_figures_of_two_digits() -> None:
 def test_work_that_may_wait_has_no_limits_of_work_that_may_not() -> None:
     keys = {limit.key for limit in every_limit(lever_plan("waiting").case)}
     assert "night.slo.tpot_p95" in keys
-    assert not keys & {"night.slo.ttft_p95", "night.shed", "policy.min_replicas", "menu.max_deployments"}
+    assert not keys & {"night.slo.ttft_p95", "night.shed", "menu.max_deployments"}
+
+
+def test_the_fewest_replicas_are_a_limit_of_work_that_may_wait() -> None:
+    case = lever_plan("waiting").case
+    for fewest in (1, 2):
+        limits = every_limit(with_limits(min_replicas=fewest)(case))
+        assert ("policy.min_replicas" in {limit.key for limit in limits}) == (fewest > 1)
 
 
 def test_ctrl_c_keeps_what_is_known(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def staffed(facts: Facts, pool: PoolPlan, k: int) -> Staffed:
             rate_cv=cv,
             in_flight=record.requests_in_flight,
             most_load=record.most_load_frac,
-            minimum=1 if may_wait else case.limits.min_replicas,
+            minimum=case.limits.min_replicas,
         )
         for cv in rate_cv_by_slot(facts, pool, members)
     ]

@@ -92,15 +92,14 @@ def _kinds(case: Case) -> Iterator[Limit]:
     if limits.max_gpu_types is not None and limits.max_gpu_types < kinds:
         said = "allow {n} types of GPU instead of {now} (policy.max_gpu_types)"
         yield _count("max_gpu_types", said, limits.max_gpu_types, range(limits.max_gpu_types + 1, kinds + 1))
-    # Work that may wait has one deployment, of any number of replicas.
-    at_once = any(w.deadline_h is None for w in case.workloads)
-    if limits.min_replicas > 1 and at_once:
+    if limits.min_replicas > 1:
         said = "lower the fewest replicas of a workload from {now} to {n} (policy.min_replicas)"
         yield _count("min_replicas", said, limits.min_replicas, range(limits.min_replicas - 1, 0, -1))
     larger = [n for n in REPLICA_SIZES if n > limits.max_gpus_per_replica]
     if larger:
         said = "allow {n} GPUs per replica instead of {now} (menu.max_gpus_per_replica)"
         yield _count("max_gpus_per_replica", said, limits.max_gpus_per_replica, larger, where="menu")
+    at_once = any(w.deadline_h is None for w in case.workloads)  # work that may wait has one deployment
     if limits.max_deployments < MOST_DEPLOYMENTS and at_once:
         said = "allow {n} deployments for a workload instead of {now} (menu.max_deployments)"
         yield _count("max_deployments", said, limits.max_deployments, [limits.max_deployments + 1], where="menu")

@@ -253,10 +253,11 @@ def _work(case: Case, pool: Pool, d: Deployment, api: Api | None) -> Work:
 
 
 def _deferred(case: Case, pool: Pool, d: Deployment, t: int) -> Iterator[Way]:
-    """Any count, up to all work that may be done in this slot."""
+    """None, or any count from the fewest on, up to all work that may be done in this slot."""
     assert pool.window is not None
     staffing = in_slot(d.staffing, t, pool.slots)
     work = (pool.rate_rps @ d.seconds_per_request * case.slot_hours)[np.asarray(pool.window, dtype=bool)[:, t]].sum()
-    for n in range(replicas_for(staffing, float(work / case.slot_hours[t])) + 1):
+    most = replicas_for(staffing, float(work / case.slot_hours[t]))
+    for n in (0, *range(staffing.min_replicas, most + 1)):
         room = most_load(staffing, n)
         yield Way((n,), (firm_count(pool, d, staffing, room, n),), room=room)

@@ -118,6 +118,7 @@ def _check_waiting(case: Case, pool: Pool, path: Recipe, d: Deployment, flows: F
     use = path.uses[0]
     for t, n in enumerate(use.replicas.tolist()):
         rule = in_slot(d.staffing, t, pool.slots)
+        assert n == 0 or n >= rule.min_replicas
         room = most_load(rule, n)
         assert done[t] <= room * (1 + ROUNDING) + 1e-9
         assert use.firm_replicas[t] == firm_count(pool, d, rule, room * (1 - 1e-9), n)
