@@ -35,7 +35,7 @@ from solvers.result import Status
 from solvers.solve import solve_lp, solve_lp_centrally
 from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
-from solvers.what_matters import possible_within
+from solvers.what_matters import possible_within, with_counts_skipped_within
 from solvers.whole_boxes import Picked, picked_of, short_if_decided
 
 MAX_ROUNDS = 100
@@ -263,13 +263,17 @@ class ColumnGeneration:
         found: list[Recipe] = []
         while finer := self.counts_left_out.that_matter(self.fleet, by_pool_and_value(self.priced)):
             found += finer.values()
-            self.fleet = replace(self.fleet, recipes=tuple(finer.get(id(r), r) for r in self.fleet.recipes))
-            self.closely |= {id(recipe) for recipe in finer.values()}
-            self.recipe_of_key |= {recipe.key: recipe for recipe in finer.values() if recipe.deferral is not None}
-            again = [price_recipe(self.fleet, recipe, prices) for recipe in finer.values()]
-            rest = [p for p in self.priced if id(p.recipe) not in finer]
-            self.priced = with_waiting_work_settled([*rest, *again], self.waiting, prices)
+            self._put_in_place(finer, prices)
         return found
+
+    def _put_in_place(self, finer: dict[int, Recipe], prices: Prices) -> None:
+        """Recipes with every count instead of those that leave some out, at the same prices."""
+        self.fleet = replace(self.fleet, recipes=tuple(finer.get(id(r), r) for r in self.fleet.recipes))
+        self.closely |= {id(recipe) for recipe in finer.values()}
+        self.recipe_of_key |= {recipe.key: recipe for recipe in finer.values() if recipe.deferral is not None}
+        again = [price_recipe(self.fleet, recipe, prices) for recipe in finer.values()]
+        rest = [p for p in self.priced if id(p.recipe) not in finer]
+        self.priced = with_waiting_work_settled([*rest, *again], self.waiting, prices)
 
     def _write_down(self, recipes: list[Recipe]) -> None:
         self.fleet = replace(self.fleet, recipes=(*self.fleet.recipes, *recipes))
@@ -367,9 +371,14 @@ class ColumnGeneration:
         return any_new
 
     def with_mixes_within(self, cost: float) -> Generated:
-        """The same with all mixes written down that a plan of at most this cost may use, up to a number of them."""
+        """The same with all mixes written down that a plan of at most this cost may use, up to a number of them, and
+        with every count of replicas where it may use one that was left out.
+        """
         if self.mixes.pools:
             self._find_mixes(max(0.0, cost - self.bound_at_prices), MIXES_PER_WORKLOAD)
+        if np.isfinite(self.bound_at_prices):
+            finer = self.counts_left_out.every(self.fleet, with_counts_skipped_within(self, cost))
+            self._put_in_place(finer, self._prices(self.anchor))
         return self.generated()
 
     def generated(self) -> Generated:
