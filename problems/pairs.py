@@ -256,21 +256,23 @@ def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: 
     alone, used = np.full((2, len(members), pool.slots), np.inf)
     for k in worth:
         alone[k], used[k] = _alone_usd(pool, members[k], usd[k], prices.outlet_usd)
-    smallest = {k: usd[k][:, 1] if usd[k].shape[1] > 1 else np.full(pool.slots, np.inf) for k in worth}
-    both = np.full((len(members), len(members), pool.slots), np.inf)
-    for i in worth:
-        others = [j for j in worth if bounds[min(i, j), max(i, j)] < below]
-        if others:
-            least = np.stack([smallest[j] for j in others])
-            both[i, others] = _both_usd(pool, members[i], usd[i], per_request[others], least)
-    i, j = np.nonzero(bounds < below)
-    together = np.maximum(both[i, j], both[j, i])
-    least = np.minimum(np.minimum(alone[i], alone[j]), together)
+    smallest = np.stack([u[:, 1] if u.shape[1] > 1 else np.full(pool.slots, np.inf) for u in usd])
     covered = np.array([m.covered_alone for m in members])
-    apart = np.where(covered[j], _least_more(used[i], least), 0.0) + np.where(
-        covered[i], _least_more(used[j], least), 0.0
-    )
-    bounds[i, j] = least.sum(axis=1) + np.minimum(_least_more(together, least), apart)
+    by_counts = np.argsort([len(m.counts) for m in members], kind="stable")
+    place = np.argsort(by_counts)
+    both = np.full((len(members), len(members), pool.slots), -np.inf)
+    for fewer_first in (True, False):  # what the one with fewer counts says is enough for most
+        asked = np.triu(bounds < below, 1)
+        asked = (asked | asked.T) & ((place[:, None] < place) == fewer_first)
+        for i in np.flatnonzero(asked.any(axis=1)):
+            others = np.flatnonzero(asked[i])
+            both[i, others] = _both_usd(pool, members[i], usd[i], per_request[others], smallest[others])
+        i, j = np.nonzero(bounds < below)
+        together = np.maximum(both[i, j], both[j, i])
+        least = np.minimum(np.minimum(alone[i], alone[j]), together)
+        more_i = np.where(covered[j], _least_more(used[i], least), 0.0)
+        more_j = np.where(covered[i], _least_more(used[j], least), 0.0)
+        bounds[i, j] = least.sum(axis=1) + np.minimum(_least_more(together, least), more_i + more_j)
     return bounds
 
 

@@ -525,8 +525,10 @@ class ColumnGeneration:
         return list(found.values())
 
     def _with_list_duals(self, duals: Duals) -> Duals:
-        """Duals with those of list prices for offers that they say nothing of."""
-        return {k: d for k, d in self.list_duals.items() if ("in-use", k[1], 0) not in duals} | duals
+        """Duals with those of list prices for offers that they say nothing of, in dollars that weigh as much."""
+        budget = [max(-duals.get(("budget", month), 0.0), 0.0) for month in range(self.fleet.months)]
+        weight = 1 + self.fleet.months * min(budget)
+        return {k: weight * d for k, d in self.list_duals.items() if ("in-use", k[1], 0) not in duals} | duals
 
     @property
     def prices(self) -> Prices:
@@ -537,8 +539,9 @@ class ColumnGeneration:
         """Prices from duals; offers that no path uses yet are at list prices, or free where money is no matter."""
         prices = prices_from_duals(self.fleet, duals, in_dollars)
         unused = {g for g in self.listed.gpu_usd if ("in-use", g, 0) not in duals}
+        weight = float(prices.usd_factor.min())
         for g in unused if in_dollars else ():
-            prices.gpu_usd[g], prices.firm_usd[g] = self.listed.gpu_usd[g], self.listed.firm_usd[g]
+            prices.gpu_usd[g], prices.firm_usd[g] = weight * self.listed.gpu_usd[g], weight * self.listed.firm_usd[g]
         return prices
 
     def _price(self, duals: Duals, recipes: Iterable[Recipe], in_dollars: bool = True) -> tuple[Priced, ...]:

@@ -278,9 +278,10 @@ class Search:
         """Plans in closed form, and the one that is known, improved for a while."""
         fleet, start = self.fleet, self.known.start
         self.solution.offer(each_by_itself(fleet) or built_up(fleet))
-        self.solution.offer(within_budget(fleet, self.deadline))
         if start is not None and limits_are_kept(fleet, start):
             self.solution.offer(start)
+        else:
+            self.solution.offer(within_budget(fleet, self.deadline))
         if self.solution.best is not None:
             soon = self.started + FIRST_FRAC * (self.deadline - self.started)
             self.solution.offer(improved(fleet, self.solution.best, soon))
