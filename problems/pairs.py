@@ -264,9 +264,9 @@ def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: 
     for fewer_first in (True, False):  # what the one with fewer counts says is enough for most
         asked = np.triu(bounds < below, 1)
         asked = (asked | asked.T) & ((place[:, None] < place) == fewer_first)
-        for i in np.flatnonzero(asked.any(axis=1)):
-            others = np.flatnonzero(asked[i])
-            both[i, others] = _both_usd(pool, members[i], usd[i], per_request[others], smallest[others])
+        for k in np.flatnonzero(asked.any(axis=1)).tolist():
+            others = np.flatnonzero(asked[k])
+            both[k, others] = _both_usd(pool, members[k], usd[k], per_request[others], smallest[others])
         i, j = np.nonzero(bounds < below)
         together = np.maximum(both[i, j], both[j, i])
         least = np.minimum(np.minimum(alone[i], alone[j]), together)
@@ -285,7 +285,7 @@ def _least_more(usd: np.ndarray, least: np.ndarray) -> np.ndarray:
 def _alone_usd(
     pool: Pool, m: Member, usd: np.ndarray, outlet_usd: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray | float]:
-    """The cheapest count of one member with the outlet for the rest, or of the outlet alone; and of some count [slot]."""
+    """The cheapest count of one member, or none, with the outlet for the rest; and the cheapest count [slot]."""
     u = m.deployment.seconds_per_request
     if outlet_usd is None:
         if not m.deployment.serves_all:

@@ -28,7 +28,7 @@ from problems.recipes import Recipe
 from solvers.beyond_commitments import always_beyond
 from solvers.box_rows import ABOUT_BOXES, NO_PRICE_USD, BoxRows
 from solvers.counts_left_out import CountsLeftOut
-from solvers.mixing import Mixes
+from solvers.mixing import Found, Mixes
 from solvers.paths import Paths
 from solvers.paying import INSIDE_RECIPES, Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
 from solvers.result import Status
@@ -156,6 +156,8 @@ class ColumnGeneration:
         self.paid_for_written: dict[str, float] = {}
         """what could be paid if there were no mixes but those written down"""
         self.least_left = -np.inf if self.mixes.pools else np.inf
+        self.no_mix_at: tuple[Duals, dict[str, float], Found] | None = None
+        """prices at which no mix pays that is not written down, what they pay for workloads, and what was found"""
         self.list_duals: Duals = {}
         for family, by_offer in (("in-use", self.listed.gpu_usd), ("firm", self.listed.firm_usd)):
             for g, prices in by_offer.items():
@@ -472,7 +474,12 @@ class ColumnGeneration:
     def _find_mixes(self, window: float, most: int) -> tuple[Values, list[Recipe]]:
         """Write mixes down, price them where the others were priced, and say how little those left aside cost."""
         prices = self._prices(self.anchor)
-        found = self.mixes.find(prices, self.paid, window, most)
+        if window == 0.0 and self.no_mix_at is not None and self.no_mix_at[:2] == (self.anchor, self.paid):
+            found = self.no_mix_at[2]
+        else:
+            found = self.mixes.find(prices, self.paid, window, most)
+            if found.recipes or window == 0.0:
+                self.no_mix_at = None if found.recipes else (self.anchor, self.paid, found)
         self._write_down(found.recipes)
         self.closely |= {id(recipe) for recipe in found.recipes}
         new = tuple(price_recipe(self.fleet, recipe, prices) for recipe in found.recipes)

@@ -31,7 +31,7 @@ SHAPE_FRAC = 0.02
 PROVE_FRAC = 1e-3
 """how near to it prices come at most before a search follows"""
 OF_USE_FRAC, MOST_OF_NO_USE = 0.1, 2
-"""of its gap that an LP of its own closes at a budget where it is of use, and those of no use in a row before a search"""
+"""share of a gap that an LP of its own closes where it is of use, and LPs of no use in a row before searches follow"""
 PRICING_FRAC = 0.3
 """share of a search's time that prices at one budget may take"""
 
