@@ -43,6 +43,8 @@ class Member:
     """[slot, count]"""
     enough: np.ndarray
     """index of the count that carries all that the deployment can serve [slot]"""
+    covered_alone: bool
+    """whether a recipe of its own, or of one that beats it, is as good as a mix that uses no other"""
 
 
 def most_replicas(slots: int) -> int:
@@ -72,7 +74,8 @@ def member_of(pool: Pool, d: Deployment) -> Member | None:
         counts = np.unique(np.r_[0, tried])
     carried = staffing.carried_load(counts)
     firm = _firm(pool, d, staffing, load, counts, carried)
-    return Member(d, counts, carried, _kept_small(firm, d.gpus_per_replica), np.searchsorted(counts, needed))
+    covered = d.serves_all and bool((d.staffing.carried_load(counts) >= carried * (1 - 1e-12)).all())
+    return Member(d, counts, carried, _kept_small(firm, d.gpus_per_replica), np.searchsorted(counts, needed), covered)
 
 
 def _kept_small(replicas: np.ndarray, gpus: int) -> np.ndarray:
@@ -234,6 +237,7 @@ def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: 
     Every request costs no less than on the better of the two, at the best of its counts. Where that is below a given
     value it is sharpened: in a slot one of the two serves alone, which is priced exactly; or both do. Then one of them
     has some count, and the other at least its smallest, and costs for its load no less than at the best of its counts.
+    Both are of use somewhere: else it is no mix, and a recipe of one of them or of the outlet is as good.
     """
     usd = prices.replicas_usd
     per_request = np.stack([_least_usd(pool, m, u) for m, u in zip(members, usd, strict=True)])
@@ -248,29 +252,49 @@ def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: 
     worth = np.flatnonzero((bounds < below).any(axis=0) | (bounds < below).any(axis=1)).tolist()
     if not worth:
         return bounds
-    alone = {k: _alone_usd(pool, members[k], usd[k], prices.outlet_usd) for k in worth}
-    smallest = {k: usd[k][:, 1] if usd[k].shape[1] > 1 else np.full(pool.slots, np.inf) for k in worth}
-    both: dict[tuple[int, int], np.ndarray] = {}
-    for i in worth:
-        others = [j for j in worth if bounds[min(i, j), max(i, j)] < below]
-        if others:
-            least = np.stack([smallest[j] for j in others])
-            found = _both_usd(pool, members[i], usd[i], per_request[others], least)
-            both |= {(i, j): usd_by_slot for j, usd_by_slot in zip(others, found, strict=True)}
-    for i, j in zip(*np.nonzero(bounds < below), strict=True):
-        one = np.minimum(alone[int(i)], alone[int(j)])
-        bounds[i, j] = np.minimum(one, np.maximum(both[int(i), int(j)], both[int(j), int(i)])).sum()
+    alone, used = np.full((2, len(members), pool.slots), np.inf)
+    for k in worth:
+        alone[k], used[k] = _alone_usd(pool, members[k], usd[k], prices.outlet_usd)
+    smallest = np.stack([u[:, 1] if u.shape[1] > 1 else np.full(pool.slots, np.inf) for u in usd])
+    covered = np.array([m.covered_alone for m in members])
+    by_counts = np.argsort([len(m.counts) for m in members], kind="stable")
+    place = np.argsort(by_counts)
+    both = np.full((len(members), len(members), pool.slots), -np.inf)
+    for fewer_first in (True, False):  # what the one with fewer counts says is enough for most
+        asked = np.triu(bounds < below, 1)
+        asked = (asked | asked.T) & ((place[:, None] < place) == fewer_first)
+        for k in np.flatnonzero(asked.any(axis=1)).tolist():
+            others = np.flatnonzero(asked[k])
+            both[k, others] = _both_usd(pool, members[k], usd[k], per_request[others], smallest[others])
+        i, j = np.nonzero(bounds < below)
+        together = np.maximum(both[i, j], both[j, i])
+        least = np.minimum(np.minimum(alone[i], alone[j]), together)
+        more_i = np.where(covered[j], _least_more(used[i], least), 0.0)
+        more_j = np.where(covered[i], _least_more(used[j], least), 0.0)
+        bounds[i, j] = least.sum(axis=1) + np.minimum(_least_more(together, least), more_i + more_j)
     return bounds
 
 
-def _alone_usd(pool: Pool, m: Member, usd: np.ndarray, outlet_usd: np.ndarray | None) -> np.ndarray:
-    """The cheapest count of one member with the outlet for the rest, or of the outlet alone [slot]."""
+def _least_more(usd: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """By how much a cost exceeds the least, in the slot where that is least [pair]."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(least), usd - least, 0.0).min(axis=1)
+
+
+def _alone_usd(
+    pool: Pool, m: Member, usd: np.ndarray, outlet_usd: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | float]:
+    """The cheapest count of one member, or none, with the outlet for the rest; and the cheapest count [slot]."""
     u = m.deployment.seconds_per_request
     if outlet_usd is None:
         serves = ((pool.rate_rps <= 0) | np.isfinite(u)).all(axis=1)
         enough = np.take_along_axis(usd, np.minimum(m.enough, usd.shape[1] - 1)[:, None], axis=1)[:, 0]
-        return np.where(serves, enough, np.inf)
-    return (usd + _bills(pool.rate_rps, u, outlet_usd[None], m.carried)[0]).min(axis=1)
+        each = np.where(serves, enough, np.inf)
+        if usd.shape[1] < 2:
+            return each, np.inf
+        return each, np.where(serves & (m.enough == 0), usd[:, 1], each)
+    each = usd + _bills(pool.rate_rps, u, outlet_usd[None], m.carried)[0]
+    return each.min(axis=1), each[:, 1:].min(axis=1, initial=np.inf)
 
 
 def _least_usd(pool: Pool, m: Member, usd: np.ndarray) -> np.ndarray:
@@ -314,12 +338,20 @@ def _bills(rate: np.ndarray, seconds: np.ndarray, usd: np.ndarray, carried: np.n
     saved = np.concatenate((nothing, np.cumsum(value, axis=2)), axis=2)
     slope = np.concatenate((slope, nothing), axis=2)
     total = saved[:, :, -1:]
-    at = np.count_nonzero(whole[:, :, None, 1:] <= carried[:, None], axis=3)
+    at = _count_up_to(whole[:, :, 1:], carried)
     more = np.take_along_axis(slope, at, 2) * (carried - np.take_along_axis(whole, at, 2))
     bills = total - np.take_along_axis(saved, at, 2) - more
     bills[bills <= 1e-12 * total] = 0.0
     bills[carried < must[:, :, None] * (1 - 1e-12)] = np.inf
     return bills + never[:, :, None]
+
+
+def _count_up_to(loads: np.ndarray, carried: np.ndarray) -> np.ndarray:
+    """How many of the loads are no larger than what is carried, of which there is more and more [row, slot, count]."""
+    rows, slots, counts = *loads.shape[:2], len(carried) + 1
+    first = np.searchsorted(carried, loads).reshape(rows * slots, -1)
+    found = np.bincount((first + counts * np.arange(rows * slots)[:, None]).ravel(), minlength=rows * slots * counts)
+    return found.reshape(rows, slots, counts)[:, :, :-1].cumsum(axis=2)
 
 
 def pair_value(pool: Pool, first: Member, second: Member, base: np.ndarray, outlets: list[Outlet]) -> float:

@@ -29,14 +29,14 @@ from solvers.beyond_commitments import always_beyond
 from solvers.box_rows import ABOUT_BOXES, NO_PRICE_USD, BoxRows
 from solvers.counts_left_out import CountsLeftOut
 from solvers.lazy_rows import LazyRows
-from solvers.mixing import Mixes
+from solvers.mixing import Found, Mixes
 from solvers.paths import Paths
 from solvers.paying import INSIDE_RECIPES, Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
 from solvers.result import Status
 from solvers.solve import solve_lp
 from solvers.tangents import Tangent, tangent_of
 from solvers.waiting import WaitingWork, with_waiting_work_settled
-from solvers.what_matters import possible_within
+from solvers.what_matters import possible_within, with_counts_skipped_within
 from solvers.whole_boxes import Picked, picked_of, short_if_decided
 
 MAX_ROUNDS = 100
@@ -158,6 +158,8 @@ class ColumnGeneration:
         self.paid_for_written: dict[str, float] = {}
         """what could be paid if there were no mixes but those written down"""
         self.least_left = -np.inf if self.mixes.pools else np.inf
+        self.no_mix_at: tuple[Duals, dict[str, float], Found] | None = None
+        """prices at which no mix pays that is not written down, what they pay for workloads, and what was found"""
         self.list_duals: Duals = {}
         for family, by_offer in (("in-use", self.listed.gpu_usd), ("firm", self.listed.firm_usd)):
             for g, prices in by_offer.items():
@@ -271,13 +273,17 @@ class ColumnGeneration:
         found: list[Recipe] = []
         while finer := self.counts_left_out.that_matter(self.fleet, by_pool_and_value(self.priced)):
             found += finer.values()
-            self.fleet = replace(self.fleet, recipes=tuple(finer.get(id(r), r) for r in self.fleet.recipes))
-            self.closely |= {id(recipe) for recipe in finer.values()}
-            self.recipe_of_key |= {recipe.key: recipe for recipe in finer.values() if recipe.deferral is not None}
-            again = [price_recipe(self.fleet, recipe, prices) for recipe in finer.values()]
-            rest = [p for p in self.priced if id(p.recipe) not in finer]
-            self.priced = with_waiting_work_settled([*rest, *again], self.waiting, prices)
+            self._put_in_place(finer, prices)
         return found
+
+    def _put_in_place(self, finer: dict[int, Recipe], prices: Prices) -> None:
+        """Recipes with every count instead of those that leave some out, at the same prices."""
+        self.fleet = replace(self.fleet, recipes=tuple(finer.get(id(r), r) for r in self.fleet.recipes))
+        self.closely |= {id(recipe) for recipe in finer.values()}
+        self.recipe_of_key |= {recipe.key: recipe for recipe in finer.values() if recipe.deferral is not None}
+        again = [price_recipe(self.fleet, recipe, prices) for recipe in finer.values()]
+        rest = [p for p in self.priced if id(p.recipe) not in finer]
+        self.priced = with_waiting_work_settled([*rest, *again], self.waiting, prices)
 
     def _write_down(self, recipes: list[Recipe]) -> None:
         self.fleet = replace(self.fleet, recipes=(*self.fleet.recipes, *recipes))
@@ -375,9 +381,14 @@ class ColumnGeneration:
         return any_new
 
     def with_mixes_within(self, cost: float) -> Generated:
-        """The same with all mixes written down that a plan of at most this cost may use, up to a number of them."""
+        """The same with all mixes written down that a plan of at most this cost may use, up to a number of them, and
+        with every count of replicas where it may use one that was left out.
+        """
         if self.mixes.pools:
             self._find_mixes(max(0.0, cost - self.bound_at_prices), MIXES_PER_WORKLOAD)
+        if np.isfinite(self.bound_at_prices):
+            finer = self.counts_left_out.every(self.fleet, with_counts_skipped_within(self, cost))
+            self._put_in_place(finer, self._prices(self.anchor))
         return self.generated()
 
     def generated(self) -> Generated:
@@ -471,7 +482,12 @@ class ColumnGeneration:
     def _find_mixes(self, window: float, most: int) -> tuple[Values, list[Recipe]]:
         """Write mixes down, price them where the others were priced, and say how little those left aside cost."""
         prices = self._prices(self.anchor)
-        found = self.mixes.find(prices, self.paid, window, most)
+        if window == 0.0 and self.no_mix_at is not None and self.no_mix_at[:2] == (self.anchor, self.paid):
+            found = self.no_mix_at[2]
+        else:
+            found = self.mixes.find(prices, self.paid, window, most)
+            if found.recipes or window == 0.0:
+                self.no_mix_at = None if found.recipes else (self.anchor, self.paid, found)
         self._write_down(found.recipes)
         self.closely |= {id(recipe) for recipe in found.recipes}
         new = tuple(price_recipe(self.fleet, recipe, prices) for recipe in found.recipes)
@@ -525,8 +541,10 @@ class ColumnGeneration:
         return list(found.values())
 
     def _with_list_duals(self, duals: Duals) -> Duals:
-        """Duals with those of list prices for offers that they say nothing of."""
-        return {k: d for k, d in self.list_duals.items() if ("in-use", k[1], 0) not in duals} | duals
+        """Duals with those of list prices for offers that they say nothing of, in dollars that weigh as much."""
+        budget = [max(-duals.get(("budget", month), 0.0), 0.0) for month in range(self.fleet.months)]
+        weight = 1 + self.fleet.months * min(budget)
+        return {k: weight * d for k, d in self.list_duals.items() if ("in-use", k[1], 0) not in duals} | duals
 
     @property
     def prices(self) -> Prices:
@@ -537,8 +555,9 @@ class ColumnGeneration:
         """Prices from duals; offers that no path uses yet are at list prices, or free where money is no matter."""
         prices = prices_from_duals(self.fleet, duals, in_dollars)
         unused = {g for g in self.listed.gpu_usd if ("in-use", g, 0) not in duals}
+        weight = float(prices.usd_factor.min())
         for g in unused if in_dollars else ():
-            prices.gpu_usd[g], prices.firm_usd[g] = self.listed.gpu_usd[g], self.listed.firm_usd[g]
+            prices.gpu_usd[g], prices.firm_usd[g] = weight * self.listed.gpu_usd[g], weight * self.listed.firm_usd[g]
         return prices
 
     def _price(self, duals: Duals, recipes: Iterable[Recipe], in_dollars: bool = True) -> tuple[Priced, ...]:

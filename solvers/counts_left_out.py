@@ -1,8 +1,8 @@
-"""Counts of replicas that large recipes leave out: tried after all, where they may make a recipe the cheapest."""
+"""Counts of replicas that large recipes leave out: tried after all, where they matter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,13 +24,15 @@ class CountsLeftOut:
 
     def that_matter(self, fleet: Fleet, ranked: Mapping[tuple[str, ...], list[Priced]]) -> dict[int, Recipe]:
         """Recipes with every count, by the identity of the one that they replace: the cheapest of a pool, if counts
-        between those that it has may be cheaper still. Those that would be very large stay as they are.
+        between those that it has may be cheaper still.
         """
+        firsts = [first for first, *_ in ranked.values() if first.recipe.between is not None]
+        return self.every(fleet, [p.recipe for p in firsts if p.with_skipped.min(initial=np.inf) <= p.value])
+
+    def every(self, fleet: Fleet, recipes: Iterable[Recipe]) -> dict[int, Recipe]:
+        """Recipes with every count, by the identity of the one that they replace; very large ones stay as they are."""
         finer: dict[int, Recipe] = {}
-        for first, *_ in ranked.values():
-            recipe = first.recipe
-            if recipe.between is None or first.with_skipped.min(initial=np.inf) > first.value:
-                continue
+        for recipe in recipes:
             most = int(recipe.uses[0].replicas.max()) * len(fleet.slot_hours)
             if most <= MOST_COUNTS and self.left >= most:
                 self.left -= most

@@ -31,6 +31,8 @@ SHAPE_FRAC = 0.02
 """how near to the LP the first look at the frontier comes"""
 PROVE_FRAC = 1e-3
 """how near to it prices come at most before a search follows"""
+OF_USE_FRAC, MOST_OF_NO_USE = 0.1, 2
+"""share of a gap that an LP of its own closes where it is of use, and LPs of no use in a row before searches follow"""
 PRICING_FRAC = 0.3
 """share of a search's time that prices at one budget may take"""
 
@@ -128,13 +130,16 @@ class BudgetSearch:
     def _prove(self) -> None:
         """Prices nearer to the LP where the gap is widest, as long as that is of use."""
         left = [b for b in self.budgets if b > self.too_small and self._kept_by(b)]
-        while left:
+        of_no_use = 0
+        while left and of_no_use < MOST_OF_NO_USE:
             gaps = {b: self._solution(b).gap_frac for b in left}
             widest = max(left, key=lambda b: gaps[b])
             if gaps[widest] <= self.gap_frac:
                 break
             left.remove(widest)
             self._price(widest, self.near_frac, self._solution(widest).objective * (1 - self.gap_frac))
+            closed = self._solution(widest).gap_frac <= (1 - OF_USE_FRAC) * gaps[widest]
+            of_no_use = 0 if closed else of_no_use + 1
 
     def _search(self, budget: float) -> None:
         start = self._solution(budget).best

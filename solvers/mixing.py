@@ -212,7 +212,7 @@ def _cheapest(mixes: list[_Mix], below: float, most: int) -> tuple[list[tuple[fl
         if mix.bound >= min(below, left):
             left = min(left, mix.bound)
             break
-        value = mix.value()
+        value = max(mix.value(), mix.bound)  # without one of the two it may cost less, but that is no mix
         if value >= below:
             left = min(left, value)
             continue

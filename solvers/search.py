@@ -283,7 +283,7 @@ class Search:
             self.solution.offer(start)
         else:
             self.solution.offer(simplest_plan(fleet))
-        self.solution.offer(within_budget(fleet, self.deadline))
+            self.solution.offer(within_budget(fleet, self.deadline))
         if self.solution.best is not None:
             soon = self.started + FIRST_FRAC * (self.deadline - self.started)
             self.solution.offer(improved(fleet, self.solution.best, soon))

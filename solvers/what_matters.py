@@ -94,6 +94,17 @@ def possible_within(state: ColumnGeneration, usd: float) -> list[Recipe]:
     return possible
 
 
+def with_counts_skipped_within(state: ColumnGeneration, usd: float) -> list[Recipe]:
+    """Recipes that leave out counts of replicas which a plan of at most so much may use; not where work may wait."""
+    found: list[Recipe] = []
+    for p in state.priced:
+        over = state.bound_at_prices - sum(state.paid[w] for w in p.recipe.workloads)
+        large = p.recipe.between is not None and p.recipe.deferral is None
+        if large and p.value + over <= usd and p.with_skipped.min(initial=np.inf) + over <= usd:
+            found.append(p.recipe)
+    return found
+
+
 def still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
     """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
     bounds = serving_bounds(generated.priced, generated.paid, generated.bound_at_prices)
