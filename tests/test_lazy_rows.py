@@ -1,0 +1,62 @@
+"""Rows that join the master LP once a solution breaks them: the same LP in the end, and bounds that hold on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle.cases import case_of, truth_of
+
+from problems.fleet import master
+from solvers.fleet_solution import Options
+from solvers.fleet_solver import solve_fleet
+from solvers.lazy_rows import LAZY, LazyRows
+from solvers.result import Status
+from solvers.solve import solve_lp
+
+
+@pytest.fixture(autouse=True)
+def however_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.lazy_rows.FEW_ROWS", 0)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_when_nothing_more_joins_it_is_the_whole_lp(seed: int) -> None:
+    fleet = case_of(seed).fleet
+    model, _ = master(fleet)
+    whole, lazy = solve_lp(model), LazyRows()
+    found, before = lazy.solve(model, fleet), -1
+    if whole.status is not Status.OPTIMAL:
+        return
+    assert whole.objective is not None and found.objective is not None
+    assert found.objective <= whole.objective * (1 + 1e-6) + 1e-6
+    while len(lazy.joined) > before:
+        before = len(lazy.joined)
+        found = lazy.solve(model, fleet)
+    assert found.objective == pytest.approx(whole.objective, rel=1e-5, abs=1e-5)
+    assert found.x is not None and found.row_duals is not None
+    activity = model.activity(found.x)
+    assert (activity <= model.row_upper + 1e-4).all() and (activity >= model.row_lower - 1e-4).all()
+
+
+def test_what_is_left_out_has_no_price_and_joins_where_it_is_broken() -> None:
+    joined = left_out = 0
+    for seed in range(40):
+        fleet = case_of(seed).fleet
+        model, _ = master(fleet)
+        lazy = LazyRows()
+        found = lazy.solve(model, fleet)
+        if found.row_duals is None:
+            continue
+        may = np.array([key[0] in LAZY for key in model.row_keys], dtype=bool)
+        out = np.array([key not in lazy.joined for key in model.row_keys], dtype=bool) & may
+        assert (found.row_duals[out] == 0).all()
+        joined, left_out = joined + len(lazy.joined), left_out + int(out.sum())
+    assert joined and left_out
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_plans_and_bounds_are_those_of_the_brute_force(seed: int) -> None:
+    truth = truth_of(seed)
+    found = solve_fleet(case_of(seed).fleet, Options(gap_frac=0.0))
+    assert found.bound_usd_per_month <= truth.objective * (1 + 2e-6)
+    assert found.objective == pytest.approx(truth.objective, rel=2e-6)
