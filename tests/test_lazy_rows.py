@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracle.cases import case_of, truth_of
+from oracle.cases import lever_case, truth_of
 
 from problems.fleet import master
 from solvers.fleet_solution import Options
@@ -21,7 +21,7 @@ def however_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_when_nothing_more_joins_it_is_the_whole_lp(seed: int) -> None:
-    fleet = case_of(seed).fleet
+    fleet = lever_case(seed).case.fleet
     model, _ = master(fleet)
     whole, lazy = solve_lp(model), LazyRows()
     found, before = lazy.solve(model, fleet), -1
@@ -41,7 +41,7 @@ def test_when_nothing_more_joins_it_is_the_whole_lp(seed: int) -> None:
 def test_what_is_left_out_has_no_price_and_joins_where_it_is_broken() -> None:
     joined = left_out = 0
     for seed in range(40):
-        fleet = case_of(seed).fleet
+        fleet = lever_case(seed).case.fleet
         model, _ = master(fleet)
         lazy = LazyRows()
         found = lazy.solve(model, fleet)
@@ -57,6 +57,6 @@ def test_what_is_left_out_has_no_price_and_joins_where_it_is_broken() -> None:
 @pytest.mark.parametrize("seed", range(25))
 def test_plans_and_bounds_are_those_of_the_brute_force(seed: int) -> None:
     truth = truth_of(seed)
-    found = solve_fleet(case_of(seed).fleet, Options(gap_frac=0.0))
+    found = solve_fleet(lever_case(seed).case.fleet, Options(gap_frac=0.0))
     assert found.bound_usd_per_month <= truth.objective * (1 + 2e-6)
     assert found.objective == pytest.approx(truth.objective, rel=2e-6)
