@@ -14,12 +14,16 @@ from solvers.result import Status
 from solvers.solve import solve_lp
 
 
+SEEDS = [seed for seed in range(40) if all(lever_case(seed).case.fleet.recipes_of.values())]
+"""cases in which each workload has a recipe by itself"""
+
+
 @pytest.fixture(autouse=True)
 def however_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solvers.lazy_rows.FEW_ROWS", 0)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_when_nothing_more_joins_it_is_the_whole_lp(seed: int) -> None:
     fleet = lever_case(seed).case.fleet
     model, _ = master(fleet)
@@ -40,7 +44,7 @@ def test_when_nothing_more_joins_it_is_the_whole_lp(seed: int) -> None:
 
 def test_what_is_left_out_has_no_price_and_joins_where_it_is_broken() -> None:
     joined = left_out = 0
-    for seed in range(40):
+    for seed in SEEDS:
         fleet = lever_case(seed).case.fleet
         model, _ = master(fleet)
         lazy = LazyRows()
