@@ -17,7 +17,8 @@ import numpy as np
 
 from problems.model import Floats, Model
 from solvers.cbc_log import CbcLog
-from solvers.child import run_child, signals_wait
+from solvers.child import run_child
+from solvers.deadline import interruptions_deferred
 from solvers.result import Claim, Request, Status, StoppedBy, cost_scale
 from solvers.scratch import scratch_folder, writing
 from solvers.trouble import SolverMissing
@@ -79,7 +80,7 @@ def _claim(log: CbcLog, x: Floats | None, request: Request, seconds: float, retu
 
 def _binary() -> str:
     try:
-        with signals_wait():
+        with interruptions_deferred():
             import pulp
     except ImportError as error:
         raise SolverMissing(f"CBC needs PuLP: pip install 'pulp>=3.3.1,<4' ({error}).") from error

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from solvers.deadline import interruptions_deferred
 from solvers.parent import killed_with_parent
 from solvers.trouble import SolverMissing
 
@@ -34,10 +34,10 @@ def run_child(
         _kill(process)
 
     watchdog = None
-    with signals_wait() as raise_pending:
+    with interruptions_deferred() as held:
         process = _started(argv, environment)
         try:
-            raise_pending()
+            held.take_effect()
         except BaseException:
             _kill(process)
             process.wait()
@@ -80,33 +80,6 @@ def _started(argv: Sequence[str], environment: Mapping[str, str] | None) -> subp
             )
     except OSError as error:
         raise SolverMissing(f"{argv[0]} cannot be started on this machine: {error.strerror}.") from error
-
-
-@contextmanager
-def signals_wait() -> Iterator[Callable[[], None]]:
-    """Hold SIGINT and SIGTERM back: one that struck inside Popen would leave a process running.
-
-    One that struck inside the import of an extension would look like an error of that import.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
-        return
-    pending: list[int] = []
-    held = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def raise_pending() -> None:
-        for number, handler in held.items():
-            signal.signal(number, handler)
-        for number in pending:
-            signal.raise_signal(number)
-        pending.clear()
-
-    for number in held:
-        signal.signal(number, lambda received, frame: pending.append(received))
-    try:
-        yield raise_pending
-    finally:
-        raise_pending()
 
 
 def _kill(process: subprocess.Popen[Any]) -> None:

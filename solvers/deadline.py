@@ -89,9 +89,10 @@ class Held:
     def __init__(self) -> None:
         self.came: list[KeyboardInterrupt] = []
         """while they were held, the first first"""
+        self._numbers: list[int] = []
         here = threading.current_thread() is threading.main_thread()
-        handlers = {s: signal.getsignal(s) for s in _INTERRUPTIONS} if here else {}
-        self._before = {s: handler for s, handler in handlers.items() if callable(handler)}
+        handlers = {int(s): signal.getsignal(s) for s in _INTERRUPTIONS} if here else {}
+        self._before = {s: handler for s, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
 
     def hold(self) -> None:
         for s in self._before:
@@ -100,6 +101,13 @@ class Held:
     def release(self) -> None:
         for s, handler in self._before.items():
             signal.signal(s, handler)
+
+    def take_effect(self) -> None:
+        """Release them, and do now what they would have done."""
+        self.release()
+        numbers, self._numbers = self._numbers, []
+        for number in numbers:
+            signal.raise_signal(number)
 
     @contextmanager
     def let_in(self) -> Iterator[None]:
@@ -111,19 +119,35 @@ class Held:
             self.hold()
 
     def _keep(self, number: int, frame: FrameType | None) -> None:
-        before = self._before[signal.Signals(number)]
+        before = self._before[number]
+        self._numbers.append(number)
         self.came.append(TimeIsUp(before.deadline) if isinstance(before, _Alarm) else KeyboardInterrupt())
 
 
 @contextmanager
 def interruptions_held() -> Iterator[Held]:
-    """Ctrl-C, SIGTERM and the clock wait until the block is done."""
+    """Ctrl-C, SIGTERM and the clock wait until the block is done, and are forgotten but for what `came`."""
     held = Held()
     held.hold()
     try:
         yield held
     finally:
         held.release()
+
+
+@contextmanager
+def interruptions_deferred() -> Iterator[Held]:
+    """They wait until the block is done, or until they are told to take effect.
+
+    One that struck inside Popen would leave a process running; inside the import of an extension it would look like an
+    error of that import.
+    """
+    held = Held()
+    held.hold()
+    try:
+        yield held
+    finally:
+        held.take_effect()
 
 
 _INTERRUPTIONS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGALRM") if hasattr(signal, name))

@@ -14,7 +14,8 @@ import numpy as np
 from problems.model import Booleans, Floats, Model
 from solvers import highs_child
 from solvers.check import rounded, verify
-from solvers.child import run_child, signals_wait
+from solvers.child import run_child
+from solvers.deadline import interruptions_deferred
 from solvers.python_child import module_argv, module_environment
 from solvers.result import Claim, LpSolution, Request, Status, StoppedBy, cost_scale
 from solvers.scratch import scratch_folder, writing
@@ -271,7 +272,7 @@ def require_highspy() -> None:
     if sys.modules.get("highspy") is not None:
         return
     try:
-        with signals_wait():
+        with interruptions_deferred():
             import highspy  # noqa: F401
     except ImportError as error:
         raise SolverMissing(f"HiGHS needs highspy: pip install highspy ({error}).") from error

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +31,7 @@ from problems.fleet_data import Fleet, Offer, fleet_of
 from problems.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.columns import from_solution
-from solvers.deadline import TimeIsUp, interruptions_held, limited_to
+from solvers.deadline import TimeIsUp, interruptions_deferred, interruptions_held, limited_to
 from solvers.fleet_solution import FleetSolution, Options, Outcome
 from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import is_covered
@@ -109,6 +112,37 @@ def test_interruptions_wait_until_they_are_let_in(number: signal.Signals) -> Non
         assert len(held.came) == 2
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)
+
+
+@POSIX
+def test_an_interruption_that_is_deferred_takes_effect_at_the_end_of_the_block() -> None:
+    seen = []
+    with pytest.raises(KeyboardInterrupt), interruptions_deferred():
+        os.kill(os.getpid(), signal.SIGINT)
+        seen.append("went on")
+    assert seen == ["went on"]
+
+
+@POSIX
+def test_the_clock_never_looks_like_a_missing_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extension turns what strikes while it is imported into an ImportError."""
+    from solvers import highs
+
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    wanted = builtins.__import__
+
+    def slow(name: str, *arguments: Any) -> Any:
+        if name != "highspy":
+            return wanted(name, *arguments)
+        try:
+            time.sleep(0.1)
+        except KeyboardInterrupt:
+            raise ImportError("initialization failed") from None
+        return highs
+
+    monkeypatch.setattr(builtins, "__import__", slow)
+    with pytest.raises(TimeIsUp), limited_to(0.02):
+        highs.require_highspy()
 
 
 @POSIX
