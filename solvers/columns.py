@@ -11,7 +11,7 @@ from problems.fleet_data import Fleet
 from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes import Deferral, Recipe
-from solvers.incumbent import Incumbent, complete, in_order, incumbent_of
+from solvers.incumbent import Incumbent, all_fits, complete, in_order, incumbent_of
 
 AS_GOOD_AS_DONE = 1e-6
 """share of the work that may be left over"""
@@ -91,6 +91,8 @@ def from_solution(fleet: Fleet, v: Variables, x: np.ndarray) -> Incumbent | None
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
     improved = complete(fleet, paths)
     as_bought = _with_purchases(fleet, v, x, paths)
+    if fleet.most_of_a_box and not all_fits(fleet, as_bought):
+        return improved
     return improved if improved is not None and improved.objective <= as_bought.objective else as_bought
 
 
