@@ -77,7 +77,7 @@ class Judge:
             able = [g for g in self.groups if model in g.models and here[g.key]]
             able = [g for g in able if self._variant_is_possible(g, model, quantization, gpu)]
             for n in self.sizes:
-                fitting = [g for g in able if any(o.gpus % n == 0 for o in here[g.key].values())]
+                fitting = [g for g in able if any(n <= o.gpus for o in here[g.key].values())]
                 for candidate in self._judge_size(fitting, model, quantization, gpu, n, here):
                     variants[candidate.pool.key].append(candidate)
         for group in self.groups:
@@ -101,7 +101,7 @@ class Judge:
             in_a_mix = self._staffing_in_a_mix(group, replica)
             if not self._serves(group, replica, name) and (replica.serves_all or in_a_mix is None):
                 continue
-            key, offer = next((k, o) for k, o in here[group.key].items() if o.gpus % n == 0)
+            key, offer = next((k, o) for k, o in here[group.key].items() if n <= o.gpus)
             yield Candidate(
                 pool=group, offer_key=key, offer=offer, model_key=model, quantization_key=quantization,
                 quality_loss_frac=max(self._losses(group, model, quantization)), replica=replica,
@@ -175,7 +175,7 @@ class Judge:
                 self._reject(group, v.name, reason, beaten.by[k].name, "beaten")
                 continue
             alone = v.replica.serves_all and k not in beaten.alone
-            fitting = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and o.gpus % v.machine.gpus == 0)
+            fitting = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and v.machine.gpus <= o.gpus)
             better = beaten.replaced_by.get(k, frozenset())
             placed = (replace(v, offer_key=key, offer=o, alone=alone, replaced_by=better) for key, o in fitting)
             self.found[group.key].accepted.extend(placed)

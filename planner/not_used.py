@@ -71,7 +71,7 @@ def why_not(plan: Plan, option: OptionRecord) -> str:
 def _why_dearer(plan: Plan, option: OptionRecord, chosen: OptionRecord) -> str:
     if option.offer is not None:
         box, needed = plan.case.offers[option.offer].gpus, option.peak_replicas * option.gpus_per_replica
-        instances = math.ceil(needed / box)
+        instances = math.ceil(option.peak_replicas / (box // (option.gpus_per_replica or 1)))
         if needed and needed <= 0.75 * box * instances and box > 1:
             bought = f"{instances} instances have" if instances > 1 else "an instance has"
             return f"{bought} {box * instances} GPUs, and the load needs {needed} at its peak"
@@ -170,7 +170,7 @@ class _Possible:
 
 def _candidates(case: Case, asked: Workload, kind: Kind, name: str) -> list[_Possible]:
     sizes = [n for n in REPLICA_SIZES if n <= case.limits.max_gpus_per_replica]
-    boxes = {(o.gpu, n) for o in allowed_offers(case, [asked]).values() for n in sizes if o.gpus % n == 0}
+    boxes = {(o.gpu, n) for o in allowed_offers(case, [asked]).values() for n in sizes if n <= o.gpus}
     schemes = [name] if kind == "quantization" else list(case.quantizations)
     return [
         _Possible(f"{choice.model} {scheme} on {n} x {gpu}", f"{choice.model} {scheme} on {gpu}", choice.model, gpu)

@@ -32,7 +32,13 @@ def without_beaten_recipes(fleet: Fleet) -> Fleet:
     def beaten_on(b: int, offer: str) -> bool:
         recipe = fleet.recipes[b]
         others = rivals.get((recipe.pool, recipe.api, offer), [])
-        return any(a != b and a in alive and _beats_whole(fleet.recipes[a], recipe) for a in others)
+        in_the_way = offer in fleet.most_of_a_box  # a replica that is larger may leave more of a box empty
+
+        def fits_as_well(a: int) -> bool:
+            size, own = (fleet.recipes[r].uses[0].gpus_per_replica for r in (a, b))
+            return not in_the_way or size <= own
+
+        return any(a != b and a in alive and fits_as_well(a) and _beats_whole(fleet.recipes[a], recipe) for a in others)
 
     offers = sorted(fleet.recipes_on)
     no_dearer_than = {b: [a for a in offers if a != b and no_dearer(fleet, a, b)] for b in offers}
@@ -85,6 +91,8 @@ def no_dearer(fleet: Fleet, first: str, second: str) -> bool:
     if a.max_instances is not None or a.gpu in fleet.max_gpus or b.box % a.box or a.start_h > b.start_h:
         return False
     if fleet.max_gpu_types is not None and a.gpu != b.gpu:
+        return False
+    if first in fleet.most_of_a_box:
         return False
 
     def per_gpu(price: float | None, box: int) -> float:

@@ -14,6 +14,7 @@ rows about whole boxes, which sharpen the LP, in problems/sharpening.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import product
 
 import numpy as np
 
@@ -53,7 +54,7 @@ def gpus_in_use_are_bought(fleet: Fleet, v: Variables) -> Iterator[Row]:
     """
     for g in sorted(fleet.recipes_on):
         box = float(fleet.offers[g].box)
-        use = _gpus_by_slot(fleet, v, g, "gpus_on")
+        use = _gpus_by_slot(fleet, v, g, "in-use")
         for t in range(len(fleet.slot_hours)):
             bought = [(c, box) for c in v.bought(fleet, g, t)]
             charge = [(v.charged[g], -box / 2)] if use[t] and g in v.charged else []
@@ -69,11 +70,30 @@ def firm_gpus_are_not_spot(fleet: Fleet, v: Variables) -> Iterator[Row]:
         if fleet.offers[g].spot_usd_per_h is None:
             continue
         box = float(fleet.offers[g].box)
-        use = _gpus_by_slot(fleet, v, g, "firm_gpus_on")
+        use = _gpus_by_slot(fleet, v, g, "firm")
         for t in range(len(fleet.slot_hours)):
             if use[t]:
                 firm = [(c, box) for c in v.firm(fleet, g, t)]
                 yield Row(("firm", g, t), firm + [(c, -n) for c, n in use[t].items()], ">=", 0.0)
+
+
+def replicas_fit_into_boxes(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """A replica stands in one box, and where sizes do not divide the box some of its GPUs stay empty.
+
+    most[g,n] bought[g,t] - sum_r,s (gpus in replicas of n or more)[r,t,s] serve[r,t,s] >= 0
+        for g and sizes n of which a box cannot be full (problems/packing.py), t    [GPU]
+
+    and the same for firm GPUs and instances that are not spot.
+    """
+    for g in sorted(fleet.most_of_a_box.keys() & fleet.recipes_on.keys()):
+        kinds = ("in-use",) if fleet.offers[g].spot_usd_per_h is None else ("in-use", "firm")
+        for kind, (size, most) in product(kinds, sorted(fleet.most_of_a_box[g].items())):
+            use = _gpus_by_slot(fleet, v, g, kind, size)
+            for t in range(len(fleet.slot_hours)):
+                if use[t]:
+                    bought = v.bought(fleet, g, t) if kind == "in-use" else v.firm(fleet, g, t)
+                    terms = [(c, float(most)) for c in bought] + [(c, -n) for c, n in use[t].items()]
+                    yield Row(("fits", kind, g, size, t), terms, ">=", 0.0)
 
 
 def instances_are_started_in_time(fleet: Fleet, v: Variables) -> Iterator[Row]:
@@ -214,6 +234,7 @@ FAMILIES: tuple[Callable[[Fleet, Variables], Iterator[Row]], ...] = (
     deferred_work_is_in_time,
     gpus_in_use_are_bought,
     firm_gpus_are_not_spot,
+    replicas_fit_into_boxes,
     own_boxes_are_whole,
     boxes_are_rounded_up,
     used_offers_are_charged,
@@ -232,12 +253,12 @@ def master(fleet: Fleet) -> tuple[Model, Variables]:
     return build_model(v.columns, (row for family in FAMILIES for row in family(fleet, v))), v
 
 
-def _gpus_by_slot(fleet: Fleet, v: Variables, g: str, what: str) -> list[dict[int, float]]:
-    """GPUs (all, or the firm ones) that each column uses of an offer, slot by slot."""
+def _gpus_by_slot(fleet: Fleet, v: Variables, g: str, kind: str, size: int = 1) -> list[dict[int, float]]:
+    """GPUs that each column uses of an offer, or the firm ones, in replicas of so many or more, slot by slot."""
     use: list[dict[int, float]] = [{} for _ in fleet.slot_hours]
     for r in fleet.recipes_on[g]:
         recipe = fleet.recipes[r]
-        gpus = getattr(recipe, what)(g)
+        gpus = recipe.in_large_replicas(kind, g, size)
         for i in np.flatnonzero(gpus).tolist():
             use[recipe.slot[i]][v.serving(r, i)] = float(gpus[i])
     return use

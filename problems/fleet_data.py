@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from problems.beyond_commitments import ALWAYS, Beyond, BeyondSlots
+from problems.packing import most_of_a_box
 from problems.pools import Pool
 from problems.recipes import Recipe
 from problems.rounding_up import Rounded, RoundedSlots
@@ -151,6 +152,16 @@ class Fleet:
         return [cut for (*_, number), cut in self.rounded.items() if number == ALWAYS and isinstance(cut, Beyond)]
 
     @cached_property
+    def most_of_a_box(self) -> dict[str, dict[int, int]]:
+        """offer -> size of replicas -> the GPUs of a box that these and larger ones can fill, where some stay empty"""
+        sizes: dict[str, set[int]] = {}
+        for pool in self.pools.values():
+            for d in pool.deployments:
+                sizes.setdefault(d.offer, set()).add(d.gpus_per_replica)
+        most = {g: most_of_a_box(self.offers[g].box, several) for g, several in sizes.items() if g in self.offers}
+        return {g: of_size for g, of_size in most.items() if of_size}
+
+    @cached_property
     def largest_use(self) -> dict[str, dict[str, int]]:
         """offer -> workload -> the most GPUs that one of its recipes uses there"""
         largest: dict[str, dict[str, int]] = {}
@@ -166,7 +177,8 @@ class Fleet:
     def most_instances(self) -> dict[str, int]:
         """Instances of an offer that no plan exceeds: every workload with its largest recipe there."""
         largest = {offer: sum(gpus.values()) for offer, gpus in self.largest_use.items()}
-        return {offer: 2 * -(-gpus // self.offers[offer].box) + 1 for offer, gpus in largest.items()}
+        filled = {g: min([self.offers[g].box, *self.most_of_a_box.get(g, {}).values()]) for g in largest}
+        return {offer: 2 * -(-gpus // filled[offer]) + 1 for offer, gpus in largest.items()}
 
     def decided_commitments(self, g: str) -> tuple[int, int | None]:
         """The fewest commitments to an offer that are decided, of all terms together, and the most if that is."""

@@ -46,6 +46,8 @@ class Prices:
     """a box beyond commitments, by in-use or firm and offer [slot]"""
     rounded_usd: dict[str, RoundedSlots] = field(default_factory=dict)
     """boxes that are rounded up, by offer"""
+    fit_usd: dict[tuple[str, str, int], np.ndarray] = field(default_factory=dict)
+    """on top of a GPU in use, or a firm one, in a replica of some size or larger: by kind, offer and size [slot]"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
     _tables: dict[tuple[str, str, tuple[str, ...]], np.ndarray] = field(default_factory=dict)
@@ -54,6 +56,14 @@ class Prices:
     def know_boxes(self) -> bool:
         """Whether GPUs cost more than one by one."""
         return bool(self.box_usd or self.beyond_usd or self.rounded_usd)
+
+    def usd_of_a_gpu(self, kind: str, offer: str, size: int) -> np.ndarray:
+        """A GPU in use, or what a firm one costs on top, in a replica of so many [slot]."""
+        usd = (self.gpu_usd if kind == "in-use" else self.firm_usd)[offer]
+        for (of, g, least), more in self.fit_usd.items():
+            if (of, g) == (kind, offer) and size >= least:
+                usd = usd + more
+        return usd
 
     def usd_of_boxes(self, kind: str, offer: Offer, workloads: tuple[str, ...], most: int) -> np.ndarray | None:
         """What so many GPUs, in use or firm, cost workloads beside the GPUs themselves [slot, GPUs]; None: nothing.
@@ -98,6 +108,7 @@ def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: b
     types: dict[tuple[str, str], float] = {}
     boxes: dict[tuple[str, str, str], np.ndarray] = {}
     rounded: dict[tuple[str, str, int], np.ndarray] = {}
+    fits: dict[tuple[str, str, int], np.ndarray] = {}
     for key, dual in row_duals.items():
         if key[0] == "in-use":
             gpu[key[1]][key[2]] = max(dual, 0.0)
@@ -111,6 +122,8 @@ def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: b
             types[key[1], key[2]] = max(-dual, 0.0)
         elif key[0] == "own-boxes" and dual > 0:
             boxes.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
+        elif key[0] == "fits" and dual > 0:
+            fits.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
         elif key[0] == "rounded" and dual > 0:
             rounded.setdefault((key[1], key[2], key[4]), np.zeros(slots))[key[3]] = dual
     factor = float(in_dollars) + fleet.months * budget[fleet.slot_month]
@@ -119,7 +132,7 @@ def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: b
         by_offer.setdefault((kind, g), []).append((fleet.rounded_slots[kind, g, number], usd))
     together = {g: RoundedSlots.priced(cuts) for (kind, g), cuts in by_offer.items() if kind == BOTH}
     beyond = {key: cuts for key, cuts in by_offer.items() if key[0] != BOTH}
-    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, in_dollars)
+    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, fits, in_dollars)
 
 
 def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
@@ -127,8 +140,8 @@ def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
     t = recipe.slot
     value = fleet.weight[t] * (recipe.usd_per_h * prices.usd_factor[t] + recipe.penalty_usd_per_h * prices.in_dollars)
     for use in recipe.uses:
-        value = value + use.gpus * prices.gpu_usd[use.offer][t]
-        value = value + use.firm_gpus * prices.firm_usd[use.offer][t]
+        for kind, gpus in (("in-use", use.gpus), ("firm", use.firm_gpus)):
+            value = value + gpus * prices.usd_of_a_gpu(kind, use.offer, use.gpus_per_replica)[t]
     for g in recipe.offers if prices.know_boxes else ():
         gpus, firm_gpus = recipe.gpus_on(g), recipe.firm_gpus_on(g)
         value = value + prices.usd_of_use(fleet.offers[g], recipe.workloads, t, gpus, firm_gpus)

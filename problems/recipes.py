@@ -182,10 +182,14 @@ class Recipe:
         """all that are in use, or those that must not be spot: kind is in-use or firm [serving]"""
         return self.gpus_on(offer) if kind == "in-use" else self.firm_gpus_on(offer)
 
-    def _sum(self, what: str, offer: str) -> np.ndarray:
+    def in_large_replicas(self, kind: str, offer: str, size: int) -> np.ndarray:
+        """those of an offer that stand in replicas of so many GPUs or more [serving]"""
+        return self._sum("gpus" if kind == "in-use" else "firm_gpus", offer, size)
+
+    def _sum(self, what: str, offer: str, size: int = 1) -> np.ndarray:
         total = np.zeros(len(self.slot), dtype=int)
         for use in self.uses:
-            if use.offer == offer:
+            if use.offer == offer and use.gpus_per_replica >= size:
                 total = total + getattr(use, what)
         return total
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from problems.deferring import cheapest_counts
 from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.packing import with_gaps
 from problems.pricing import price_recipe
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
@@ -53,13 +54,19 @@ def purchases_for(fleet: Fleet, paths: tuple[Recipe, ...]) -> dict[str, Purchase
 
 
 def usage(fleet: Fleet, paths: tuple[Recipe, ...], g: str) -> tuple[np.ndarray, np.ndarray]:
-    """GPUs of an offer that paths use, all and firm ones [slot]."""
-    gpus, firm = np.zeros(len(fleet.slot_hours)), np.zeros(len(fleet.slot_hours))
-    for path in paths:
-        if g in path.offers:
-            np.add.at(gpus, path.slot, path.gpus_on(g))
-            np.add.at(firm, path.slot, path.firm_gpus_on(g))
-    return gpus, firm
+    """GPUs of an offer that paths use, all and firm ones, with those that stay empty beside replicas [slot]."""
+    on, most = [path for path in paths if g in path.offers], fleet.most_of_a_box.get(g, {})
+
+    def used(kind: str, size: int) -> np.ndarray:
+        gpus = np.zeros(len(fleet.slot_hours))
+        for path in on:
+            np.add.at(gpus, path.slot, path.in_large_replicas(kind, g, size))
+        return gpus
+
+    def with_empty_ones(kind: str) -> np.ndarray:
+        return with_gaps(fleet.offers[g].box, used(kind, 1), {size: used(kind, size) for size in most}, most)
+
+    return with_empty_ones("in-use"), with_empty_ones("firm")
 
 
 def incumbent_of(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:

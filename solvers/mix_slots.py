@@ -116,7 +116,7 @@ class PricedPool:
 
     def _tariff(self, d: Deployment, t: int) -> _Tariff:
         boxes = self.prices.box_usd
-        usd = [self.prices.gpu_usd[d.offer][t], self.prices.firm_usd[d.offer][t]]
+        usd = [self.prices.usd_of_a_gpu(kind, d.offer, d.gpus_per_replica)[t] for kind in ("in-use", "firm")]
         for kind in ("in-use", "firm"):
             usd.append(sum(boxes[kind, w, d.offer][t] for w in self.pool.workloads if (kind, w, d.offer) in boxes))
         shared = sum(other.offer == d.offer for other in self.deployments) > 1

@@ -183,7 +183,9 @@ class Mixes:
         """What so many replicas of a member cost [slot, count]; at least, where another member shares its boxes."""
         d, offer = m.deployment, self.fleet.offers[m.deployment.offer]
         gpus, firm_gpus = np.broadcast_to(m.counts, m.firm.shape) * d.gpus_per_replica, m.firm * d.gpus_per_replica
-        usd = prices.gpu_usd[d.offer][:, None] * gpus + prices.firm_usd[d.offer][:, None] * firm_gpus
+        usd = np.zeros(m.firm.shape)
+        for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
+            usd = usd + prices.usd_of_a_gpu(kind, d.offer, d.gpus_per_replica)[:, None] * used
         if not shared:
             return usd + prices.usd_of_use(offer, pool.workloads, np.arange(len(usd))[:, None], gpus, firm_gpus)
         for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
@@ -256,7 +258,10 @@ class _Mix:
         gpus = one.counts[:, None] * each + other.counts[None, :] * others
         firm = one.firm[:, :, None] * each + other.firm[:, None, :] * others
         slot = np.arange(len(firm))[:, None, None]
-        usd = prices.gpu_usd[g][:, None, None] * gpus + prices.firm_usd[g][:, None, None] * firm
+        usd = np.zeros(firm.shape)
+        for m, size, at in ((one, each, np.s_[:, :, None]), (other, others, np.s_[:, None, :])):
+            usd = usd + (prices.usd_of_a_gpu("in-use", g, size)[:, None] * (m.counts * size))[at]
+            usd = usd + (prices.usd_of_a_gpu("firm", g, size)[:, None] * (m.firm * size))[at]
         return np.asarray(usd + prices.usd_of_use(self.fleet.offers[g], self.pool.workloads, slot, gpus[None], firm))
 
     def recipe(self) -> Recipe | None:

@@ -21,7 +21,7 @@ import pytest
 from fleets import Case
 
 from problems.beyond_commitments import Beyond
-from problems.fleet import FAMILIES, gpus_in_use_are_bought, master
+from problems.fleet import FAMILIES, gpus_in_use_are_bought, master, replicas_fit_into_boxes
 from problems.fleet_data import Fleet, Offer
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Row
@@ -90,8 +90,10 @@ def small_case() -> Case:
 
 
 def small_fleet(family: Family | None = None) -> Fleet:
-    """With rows about whole boxes; or with boxes in parts, for the one family that is about those."""
+    """With rows about whole boxes; or with boxes in parts, or with gaps, for the one family that is about those."""
     fleet = small_case().fleet
+    if family is replicas_fit_into_boxes:
+        return replace(fleet, offers=fleet.offers | {"quad": replace(fleet.offers["quad"], box=3)})
     if family is used_offers_are_charged:
         return replace(fleet, boxes_in_parts=True)
     beyond = {"batch": np.array([0.0] * 5 + [0.5]), "chat": np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 1.0])}

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from planner.checker.facts import MONTH_HOURS, QUARTER_MONTHS, Facts, differs, is_not
+from planner.checker.packing import boxes_needed
 from planner.checker.prices import TERM_MONTHS, Price, price_of
-from planner.plan import FleetLine
+from planner.plan import DeploymentPlan, FleetLine
 
 
 def purchases_hold(facts: Facts) -> Iterator[str]:
@@ -85,6 +86,24 @@ def _gpus_are_bought(facts: Facts) -> Iterator[str]:
                 yield f"slot {t}: {gpus} GPUs of {offer} in use, {gpus_bought(facts, offer, t)} bought"
             if firm > gpus_bought(facts, offer, t, firm_only=True):
                 yield f"slot {t}: too few GPUs of {offer} are safe from a spot reclaim"
+        yield from _replicas_fit(facts, offer, there)
+
+
+def _replicas_fit(facts: Facts, offer: str, there: list[DeploymentPlan]) -> Iterator[str]:
+    """A replica stands in one box. Where it does not fill it with others of its size, some GPUs may stay empty."""
+    box = facts.case.offers[offer].gpus
+    sizes = {d.deployment.gpus_per_replica for d in there}
+    if all(box % size == 0 for size in sizes) or max(sizes) > box:
+        return
+    for t in facts.slots:
+        for firm_only, safe in ((False, ""), (True, " that are not spot")):
+            replicas: Counter[int] = Counter()
+            for d in there:
+                counts = d.firm_replicas_by_slot if firm_only else d.replicas_by_slot
+                replicas[d.deployment.gpus_per_replica] += counts[t]
+            needed, bought = boxes_needed(box, replicas), gpus_bought(facts, offer, t, firm_only) // box
+            if needed > bought:
+                yield f"slot {t}: replicas take {needed} instances of {offer}{safe}, {bought} bought"
 
 
 def _limits_hold(facts: Facts) -> Iterator[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.case import Case, Workload
 from planner.checker.facts import REL, Served, differs, is_not, key_of
+from planner.checker.packing import SIZES
 from planner.performance.memory import weight_bytes
 from planner.plan import DeploymentRecord
 from planner.replica import Replica
@@ -19,7 +20,7 @@ def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord
     yield from is_not("the GPU of its offer", d.gpu, offer.gpu)
     if scheme.needs != "none" and scheme.needs not in case.gpus[offer.gpu].dense_tflops:
         yield f"{offer.gpu} has no native {scheme.needs}"
-    if offer.gpus % d.gpus_per_replica:
+    if d.gpus_per_replica not in SIZES or d.gpus_per_replica > offer.gpus:
         yield f"replicas of {d.gpus_per_replica} GPUs do not pack into boxes of {offer.gpus}"
     if d.gpus_per_replica > case.limits.max_gpus_per_replica:
         yield f"replicas of {d.gpus_per_replica} GPUs, {case.limits.max_gpus_per_replica} allowed"

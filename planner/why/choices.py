@@ -153,5 +153,5 @@ def _names_of(case: Case) -> dict[str, str]:
         for scheme in case.quantizations
         for key, offer in case.offers.items()
         for n in REPLICA_SIZES
-        if offer.gpus % n == 0
+        if n <= offer.gpus
     }

@@ -22,7 +22,7 @@ from fleets import Case
 
 from oracle.buying import commitments, hourly_usd, usd_with_starts
 from oracle.menus import Choice, Menu, Served, Way, WayFilter, Work, served_ways
-from oracle.rules import TINY, work_done
+from oracle.rules import TINY, boxes_for, work_done
 from problems.fleet_data import Offer
 
 HOURS = 730.0
@@ -111,9 +111,9 @@ class _Search:
             for g in s.offers:
                 offer = self.offers[g]
                 firm, any_way = _lowest(offer)
-                need, safe = menu.gpus[:, g], menu.firm[:, g]
+                need, safe = menu.gpus[:, g].sum(axis=1), menu.firm[:, g].sum(axis=1)
                 if whole_boxes:
-                    need, safe = np.ceil(need / offer.box) * offer.box, np.ceil(safe / offer.box) * offer.box
+                    need, safe = (offer.box * boxes_for(used[:, g], offer.box) for used in (menu.gpus, menu.firm))
                 with np.errstate(invalid="ignore"):
                     cost = (
                         cost + np.where(safe > 0, safe * firm, 0.0) + np.where(need > safe, (need - safe) * any_way, 0)
@@ -128,7 +128,7 @@ class _Search:
         for menu in s.menus:
             for g in s.offers:
                 some = menu.room[:, 0] > 0
-                usd = menu.gpus[some, g] * _lowest(self.offers[g])[1] / menu.room[some, 0]
+                usd = menu.gpus[some, g].sum(axis=1) * _lowest(self.offers[g])[1] / menu.room[some, 0]
                 per_unit = min([per_unit, *usd.tolist()])
         idle = sum(float(self.weight[t] * menu.money.min()) for t, menu in enumerate(s.menus))
         return float(s.work.load_hours.sum()) * per_unit / self.months + idle
@@ -142,7 +142,7 @@ class _Search:
         holdings = []
         for g in used:
             offer = self.offers[g]
-            peak = max(math.ceil(menu.gpus[:, g].max() / offer.box) for menu in menus)
+            peak = max(int(boxes_for(menu.gpus[:, g], offer.box).max()) for menu in menus)
             holdings.append(list(commitments(offer, peak).items()))
         team = self.case.team_usd_per_month if used else 0.0
         for held in itertools.product(*holdings):
@@ -178,8 +178,8 @@ class _Slot:
     """The ways of one slot that can be bought, on top of what is owned."""
 
     def __init__(self, search: _Search, menu: Menu, owned: dict[int, int]) -> None:
-        boxes = {g: -(-menu.gpus[:, g] // search.offers[g].box) for g in owned}
-        firm = {g: -(-menu.firm[:, g] // search.offers[g].box) for g in owned}
+        boxes = {g: boxes_for(menu.gpus[:, g], search.offers[g].box) for g in owned}
+        firm = {g: boxes_for(menu.firm[:, g], search.offers[g].box) for g in owned}
         self.menu = menu
         self.firm = {g: np.maximum(0, firm[g] - n) for g, n in owned.items()}
         self.more = {g: np.maximum(0, boxes[g] - n) for g, n in owned.items()}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from fleets import Case
 
-from oracle.rules import firm_count, in_slot, least_outlet_cost, most_load, replicas_for
+from oracle.rules import SIZES, firm_count, in_slot, least_outlet_cost, most_load, replicas_for
 from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 
@@ -38,9 +38,9 @@ class Menu:
     """Everything that may be done in one slot; row k of each array is one way. Money in USD/h."""
 
     gpus: np.ndarray
-    """[way, offer]"""
+    """in replicas of 1, 2, 4 and 8 [way, offer, size]"""
     firm: np.ndarray
-    """GPUs that must not be spot [way, offer]"""
+    """GPUs that must not be spot [way, offer, size]"""
     money: np.ndarray
     penalty: np.ndarray
     room: np.ndarray
@@ -62,7 +62,8 @@ class Menu:
 
     def without_worse(self) -> Menu:
         """Without ways that need no less of anything, cost no less and have no more room than another."""
-        every = np.concatenate([self.gpus, self.firm, self.money[:, None], self.penalty[:, None], -self.room], axis=1)
+        gpus, firm = (used.reshape(len(used), -1) for used in (self.gpus, self.firm))
+        every = np.concatenate([gpus, firm, self.money[:, None], self.penalty[:, None], -self.room], axis=1)
         differing = (every != every[0]).any(axis=0)
         if not differing.any():
             return self.only(np.array([0]))
@@ -148,11 +149,12 @@ class Way:
 
 
 def _menu(pool: Pool, members: tuple[Deployment, ...], number: dict[str, int], ways: list[Way], t: int) -> Menu:
-    gpus, firm = (np.zeros((len(ways), len(number)), dtype=int) for _ in range(2))
+    gpus, firm = (np.zeros((len(ways), len(number), len(SIZES)), dtype=int) for _ in range(2))
     for k, way in enumerate(ways):
         for d, n, safe in zip(members, way.replicas, way.firm, strict=True):
-            gpus[k, number[d.offer]] += n * d.gpus_per_replica
-            firm[k, number[d.offer]] += safe * d.gpus_per_replica
+            size = SIZES.index(d.gpus_per_replica)
+            gpus[k, number[d.offer], size] += n * d.gpus_per_replica
+            firm[k, number[d.offer], size] += safe * d.gpus_per_replica
     fixed = float(np.broadcast_to(pool.fixed_usd_per_h, (pool.slots,))[t])
     room = np.array([[way.room] for way in ways if way.room is not None]).reshape(len(ways), -1)
     money, penalty = (np.array([getattr(way, what) for way in ways]) for what in ("money", "penalty"))

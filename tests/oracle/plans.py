@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fleets import Case
 
-from oracle.rules import firm_count, in_slot, most_load
+from oracle.rules import SIZES, boxes_for, firm_count, in_slot, most_load
 from problems.pools import Deployment, Pool
 from problems.recipes import Recipe
 from problems.staffing import Staffing
@@ -25,23 +25,23 @@ def check_plan(case: Case, plan: Incumbent) -> None:
     assert sorted(w for path in plan.paths for w in path.workloads) == sorted(case.workloads)
     pools = {pool.key: pool for pool in case.pools}
     slots, months = len(case.slot_hours), int(case.slot_month.max()) + 1
-    gpus = {g: np.zeros(slots, dtype=int) for g in case.offers}
-    firm = {g: np.zeros(slots, dtype=int) for g in case.offers}
+    gpus, firm = ({g: np.zeros((slots, len(SIZES)), dtype=int) for g in case.offers} for _ in range(2))
     usd_per_h, penalty = np.zeros(slots), np.zeros(slots)
     for path in plan.paths:
         money, shed = _check_path(case, pools[path.pool], path)
         usd_per_h, penalty = usd_per_h + money, penalty + shed
         for use in path.uses:
-            gpus[use.offer] += use.gpus
-            firm[use.offer] += use.firm_gpus
+            size = SIZES.index(use.gpus_per_replica)
+            gpus[use.offer][:, size] += use.gpus
+            firm[use.offer][:, size] += use.firm_gpus
     fixed = case.team_usd_per_month if any(path.uses for path in plan.paths) else 0.0
     by_type: dict[str, np.ndarray] = {}
     for g, bought in plan.purchases.items():
         offer = case.offers[g]
         safe = sum(bought.reserved.values()) + bought.on_demand
         every = safe + bought.spot
-        assert (offer.box * every >= gpus[g]).all()
-        assert (offer.box * safe >= firm[g]).all()
+        assert (every >= boxes_for(gpus[g], offer.box)).all()
+        assert (safe >= boxes_for(firm[g], offer.box)).all()
         assert offer.max_instances is None or (every <= offer.max_instances).all()
         by_type[offer.gpu] = by_type.get(offer.gpu, np.zeros(slots, dtype=int)) + offer.box * every
         for n, price in ((bought.on_demand, offer.on_demand_usd_per_h), (bought.spot, offer.spot_usd_per_h)):

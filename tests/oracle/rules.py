@@ -118,6 +118,32 @@ def _vertices(seconds: list[list[float]], prices: list[float], asked: list[int])
     return found
 
 
+SIZES = (1, 2, 4, 8)
+"""of replicas, in GPUs"""
+
+
+def boxes_for(gpus: np.ndarray, box: int) -> np.ndarray:
+    """Boxes that replicas of each size take, so many GPUs in each: the largest first, each where there is room.
+
+    [way, size] -> [way]
+    """
+    return np.array([_packed(tuple(way), box) for way in gpus.tolist()], dtype=int)
+
+
+@cache
+def _packed(gpus: tuple[int, ...], box: int) -> int:
+    room: list[int] = []
+    for size, used in reversed(list(zip(SIZES, gpus, strict=True))):
+        for _ in range(used // size):
+            at = next((k for k, left in enumerate(room) if left >= size), None)
+            if at is None:
+                assert size <= box
+                room.append(box)
+                at = len(room) - 1
+            room[at] -= size
+    return len(room)
+
+
 def work_done(work: np.ndarray, window: np.ndarray, room: list[np.ndarray]) -> np.ndarray:
     """The most of the waiting work that can be done in time, given room slot by slot (arrays that broadcast).
 

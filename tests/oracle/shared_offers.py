@@ -19,12 +19,12 @@ SPEEDS = ((1.0, 1.0), (1.0, 1.0), (1.2, 1.2), (0.5, 2.5), (2.5, 0.5))
 """replica-seconds of a short and a long request on one GPU"""
 
 
-def shared_case(seed: int) -> Case:
+def shared_case(seed: int, boxes: tuple[int, ...] = (1, 1, 2)) -> Case:
     """Two workloads in two or three slots, with loads so small that one box more or less matters."""
     rng = np.random.default_rng([seed, 2])
     slots = int(rng.integers(2, 4))
     month = np.zeros(slots, dtype=int)
-    offers = _offers(rng)
+    offers = _offers(rng, boxes)
     pools = [_pool(rng, f"w{k}", slots, offers) for k in range(2)]
     if rng.random() < 0.15:
         pools[1] = _waiting(rng, pools[1])
@@ -41,12 +41,12 @@ def shared_case(seed: int) -> Case:
     )
 
 
-def _offers(rng: np.random.Generator) -> dict[str, Offer]:
+def _offers(rng: np.random.Generator, boxes: tuple[int, ...]) -> dict[str, Offer]:
     """Half of the time all are sold on demand alone, without a limit, and take the same time to start."""
     count, plain, start_h = int(rng.integers(2, 4)), rng.random() < 0.5, float(rng.choice([0.0, 0.9]))
     offers = {}
     for g in (f"g{k}" for k in range(count)):
-        box = int(rng.choice([1, 1, 2]))
+        box = int(rng.choice(boxes))
         usd = float(rng.uniform(0.95, 1.05)) * box
         offer = Offer(g, str(rng.choice(["x", "y"])), box, on_demand_usd_per_h=usd, start_h=start_h)
         if not plain:
@@ -79,6 +79,8 @@ def _pool(rng: np.random.Generator, key: str, slots: int, offers: dict[str, Offe
             if rng.random() < 0.1:
                 seconds[int(rng.integers(2))] = np.inf
             gpus = 2 if offers[g].box == 2 and rng.random() < 0.2 else 1
+            if offers[g].box > 2:
+                gpus = int(rng.choice([n for n in (1, 2, 4) if n <= offers[g].box]))
             mixes = staffing if rng.random() < 0.9 else None
             deployments.append(Deployment(f"d{k}", g, gpus, seconds / gpus, staffing, staffing_in_a_mix=mixes))
     return Pool(
