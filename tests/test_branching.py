@@ -177,9 +177,7 @@ def test_prices_that_prove_far_less_give_way_to_those_that_proved_most(seed: int
 
 
 def test_rows_that_left_the_lp_have_no_price() -> None:
-    """Else what they take off a bound would be forgotten. Offers that left altogether are at list prices, in dollars that
-    weigh as much as those of the budget.
-    """
+    """Else what they take off a bound would be forgotten. Offers that left have list prices, weighed by the budget."""
     for seed in SEEDS[::4]:
         generation = settled(lever_case(seed).case.fleet)
         model = generation.model
