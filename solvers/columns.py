@@ -11,7 +11,7 @@ from problems.fleet_data import Fleet
 from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes import Deferral, Recipe
-from solvers.incumbent import Incumbent, complete, in_order, incumbent_of
+from solvers.incumbent import Incumbent, complete, in_order, incumbent_of, usage
 
 AS_GOOD_AS_DONE = 1e-6
 """share of the work that may be left over"""
@@ -86,12 +86,27 @@ def _wait(v: Variables, r: int, deferral: Deferral, room: np.ndarray, x: np.ndar
 
 
 def from_solution(fleet: Fleet, v: Variables, x: np.ndarray) -> Incumbent | None:
-    """A plan from the values of a verified solution, with its purchases improved in closed form if possible."""
+    """A plan from the values of a solution, with its purchases improved in closed form if possible.
+
+    None where it has parts of servings and buys for those: a budget may allow that, but not the whole ones.
+    """
     picked = (r for r in range(len(fleet.recipes)) if x[v.pick[r]] > 0.5)
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
     improved = complete(fleet, paths)
     as_bought = _with_purchases(fleet, v, x, paths)
+    if not _enough_is_bought(fleet, as_bought):
+        return improved
     return improved if improved is not None and improved.objective <= as_bought.objective else as_bought
+
+
+def _enough_is_bought(fleet: Fleet, plan: Incumbent) -> bool:
+    """Whether every GPU in use stands in an instance, and every firm one in an instance that is not spot."""
+    for g, bought in plan.purchases.items():
+        gpus, firm_gpus = usage(fleet, plan.paths, g)
+        firm = fleet.offers[g].box * (sum(bought.reserved.values()) + bought.on_demand)
+        if (firm < firm_gpus - 1e-6).any() or (firm + fleet.offers[g].box * bought.spot < gpus - 1e-6).any():
+            return False
+    return True
 
 
 def _path(fleet: Fleet, v: Variables, r: int, x: np.ndarray) -> Recipe:
