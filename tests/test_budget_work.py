@@ -7,15 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_frontier import two_days
 from test_mixes import OUTLETS, fleet_with, random_pool, random_prices
 
 from planner.whatif.budgets import Frontier
 from planner.whatif.changes import Change, Run, Source
+from problems.fleet import master
 from problems.pairs import _corners, _times, member_of
 from problems.pricing import price_recipe
 from problems.singles import recipes_of
 from solvers import mixing, search
 from solvers.column_generation import ColumnGeneration
+from solvers.columns import from_solution
 from solvers.fleet_solution import Options
 from solvers.mixing import Mixes
 from solvers.price_ladder import PriceLadder
@@ -150,3 +153,20 @@ def test_offers_that_the_lp_does_not_know_are_priced_in_dollars_of_the_budget() 
     for g in unknown:
         assert generation.prices.gpu_usd[g] == pytest.approx(weight * generation.listed.gpu_usd[g])
     assert not generation.mixes.written
+
+
+def test_parts_of_servings_that_a_budget_allows_are_no_plan() -> None:
+    """More than half of three replicas in every slot: two are bought, and the budget does not pay for three."""
+    fleet = replace(two_days(1)[0], budget_usd_per_month=3500.0)
+    model, v = master(fleet)
+    x = np.zeros(model.n_columns)
+    x[v.pick[0]] = 1.0
+    for i, replicas in enumerate(fleet.recipes[0].uses[0].replicas.tolist()):
+        x[v.serving(0, i)] = {0: 0.4, 3: 0.6}.get(replicas, 0.0)
+    for column in v.on_demand.values():
+        x[column] = 1.8
+    assert from_solution(fleet, v, x) is None
+    whole = replace(fleet, budget_usd_per_month=None)
+    plan = from_solution(whole, v, x)
+    assert plan is not None
+    assert plan.purchases["g"].on_demand.min() == 3
