@@ -61,7 +61,7 @@ def planned(demand: Path, name: str, limit_s: float | None) -> Run:
         code=os.waitstatus_to_exitcode(status),
         gap_frac=plan["gap_frac"] if plan else None,
         peak_mib=used.ru_maxrss / 1024,
-        left_out=len(plan["left_out"]) if plan else 0,
+        left_out=len(plan["left_out"] or ()) if plan else 0,
     )
 
 

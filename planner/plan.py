@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -297,7 +297,7 @@ class Plan(Strict):
     rejected: tuple[RejectionRecord, ...]
     slots: tuple[SlotRecord, ...]
     proof: Proof
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: Annotated[tuple[LeftOut, ...], Field(min_length=1)] | None = None
     """what is missing, and why: nothing is worked out from half a search"""
     assumptions: tuple[Assumption, ...]
     studies: Studies | None = None
@@ -309,11 +309,11 @@ class Plan(Strict):
     @property
     def interrupted(self) -> bool:
         """Whether somebody stopped the work on it, early or late."""
-        return self.status == "interrupted" or any(part.why == "interrupted" for part in self.left_out)
+        return self.status == "interrupted" or any(part.why == "interrupted" for part in self.left_out or ())
 
     def has(self, what: Part) -> bool:
         """Whether a part of the report was worked out; after an interrupted search none is."""
-        return self.status != "interrupted" and all(part.what != what for part in self.left_out)
+        return self.status != "interrupted" and all(part.what != what for part in self.left_out or ())
 
     def pool_of(self, workload: str) -> PoolPlan:
         return next(p for p in self.pools if workload in p.workloads)

@@ -109,7 +109,7 @@ def still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe
     """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
     bounds = serving_bounds(generated.priced, generated.paid, generated.bound_at_prices)
     threshold = best_cost + 1e-9 * abs(best_cost)
-    every = np.sort(np.concatenate(bounds))
+    every = np.sort(np.concatenate([np.zeros(0), *bounds]))
     possible = every[every <= threshold]
     smallest_left_out, left_out = np.inf, 0
     if generated.least_left < np.inf and generated.least_left <= threshold:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -11,6 +12,8 @@ from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+os.environ["FLEETPLAN_PROGRESS_S"] = "inf"  # lines of progress come by the clock
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts its background jobs, which pass it on
     signal.signal(signal.SIGINT, signal.default_int_handler)

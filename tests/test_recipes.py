@@ -11,6 +11,7 @@ import pytest
 from fleets import Case, random_case, random_staffing
 from oracle.cases import lever_case
 from oracle.menus import Choice, Menu, served_ways
+from oracle.rules import SIZES
 
 from problems.pairs import member_of, pair_recipe
 from problems.pools import Api, Deployment, Pool, firm_replicas, load_by_slot
@@ -145,8 +146,11 @@ def test_a_mix_by_hand() -> None:
 
 def menus_of(case: Case, recipe: Recipe) -> list[Menu]:
     """The servings of a recipe, slot by slot, as the brute force writes them."""
-    gpus = np.stack([recipe.gpus_on(g) for g in case.offers], axis=1)
-    firm = np.stack([recipe.firm_gpus_on(g) for g in case.offers], axis=1)
+    gpus, firm = (np.zeros((recipe.servings, len(case.offers), len(SIZES)), dtype=int) for _ in range(2))
+    for use in recipe.uses:
+        at = list(case.offers).index(use.offer), SIZES.index(use.gpus_per_replica)
+        gpus[:, *at] += use.gpus
+        firm[:, *at] += use.firm_gpus
     room = recipe.uses[0].load[:, None] if recipe.deferral is not None else np.zeros((recipe.servings, 0))
     every = Menu(gpus, firm, recipe.usd_per_h, recipe.penalty_usd_per_h, room)
     return [every.only(recipe.slot == t) for t in range(len(case.slot_hours))]
@@ -158,8 +162,9 @@ def front(menu: Menu) -> np.ndarray:
         menu, money=menu.money.round(7), penalty=menu.penalty.round(7), room=menu.room.round(7)
     ).without_worse()
     rows = np.concatenate(
-        [rounded.gpus, rounded.firm, rounded.money[:, None], rounded.penalty[:, None], rounded.room], axis=1
-    )
+        [*(by_size.reshape(len(by_size), -1) for by_size in (rounded.gpus, rounded.firm)),
+         rounded.money[:, None], rounded.penalty[:, None], rounded.room], axis=1
+    )  # fmt: skip
     return np.array(sorted((rows + 0.0).tolist()))
 
 

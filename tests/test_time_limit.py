@@ -32,7 +32,7 @@ from problems.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.columns import from_solution
 from solvers.deadline import TimeIsUp, interruptions_deferred, interruptions_held, limited_to
-from solvers.fleet_solution import FleetSolution, Options, Outcome
+from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import is_covered
 
@@ -194,7 +194,7 @@ def cut_off(*_: object) -> Plan:
 def test_what_the_limit_cuts_off_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "with_all_options", cut_off)
     plan = planner.plan_fleet(planner.case_from_text(SMALL), Options(time_limit_s=600))
-    assert [(part.what, part.why) for part in plan.left_out] == [
+    assert [(part.what, part.why) for part in plan.left_out or ()] == [
         ("options", "time-limit"),
         ("if_throughput_is_off", "time-limit"),
     ]
@@ -212,7 +212,7 @@ def test_what_the_limit_cuts_off_is_left_out_and_named(monkeypatch: pytest.Monke
 
 def test_a_plan_without_a_limit_is_complete(fleetplan: Command) -> None:
     plan = planner.plan_fleet(planner.case_from_text(SMALL))
-    assert plan.left_out == ()
+    assert plan.left_out is None
     assert plan.has("options") and plan.has("if_throughput_is_off")
 
 
@@ -221,7 +221,7 @@ def test_a_limit_that_is_not_reached_changes_no_figure() -> None:
     free, limited = planner.plan_fleet(case), planner.plan_fleet(case, Options(time_limit_s=600))
     assert limited.cost_usd_per_month == pytest.approx(free.cost_usd_per_month, rel=2e-6)
     assert limited.status == free.status
-    assert limited.left_out == ()
+    assert limited.left_out is None
 
 
 def test_studies_end_with_the_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,11 +239,26 @@ def test_studies_end_with_the_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) 
     assert studied.studies.break_even is None
 
 
+def test_a_log_has_a_line_of_progress_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from planner.reports.progress import progress_on_stderr
+
+    said = Progress("step 1 of 7: without \x1b[2Jspot", 2000.0, 1500.0)
+    for every, lines in (("0", 2), ("inf", 0)):
+        monkeypatch.setenv("FLEETPLAN_PROGRESS_S", every)
+        with progress_on_stderr(False) as tell:
+            tell(said)
+            tell(said)
+        line = "step 1 of 7: without \\x1b[2Jspot  best $2,000/month  bound $1,500"
+        assert capsys.readouterr().err.count(line) == lines
+
+
 # -- nothing is lost ------------------------------------------------------------------------------------------------
 
 
 def interrupting(number: signal.Signals, then: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, during which somebody sends a signal, once."""
+    """Wrap a function so that somebody sends a signal while it runs, once."""
     left = [number]
 
     def work(*arguments: Any, **options: Any) -> Any:
@@ -328,7 +343,7 @@ def test_a_plan_out_of_mixed_servings_buys_what_it_uses() -> None:
 
 
 def with_half_of_it_missing(solution: FleetSolution) -> FleetSolution:
-    """The same with a best plan that is cheaper because it lacks an instance that it uses."""
+    """Add a best plan that is cheaper because it lacks an instance that it uses."""
     best = solution.best
     assert best is not None
     purchases = {g: replace(p, reserved={k: n - 1 for k, n in p.reserved.items()}) for g, p in best.purchases.items()}

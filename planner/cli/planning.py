@@ -232,7 +232,7 @@ def _explained(plan: Plan, options: Options, workload: str | None, quiet: bool) 
 
 
 def _exit_if_interrupted(explanation: Explanation, quiet: bool) -> None:
-    if explanation.why_not_tried == INTERRUPTED:
+    if explanation.not_tried and explanation.why_not_tried in (None, INTERRUPTED):
         note("interrupted: this is what is known so far", quiet)
         raise typer.Exit(130)
 
@@ -240,7 +240,7 @@ def _exit_if_interrupted(explanation: Explanation, quiet: bool) -> None:
 def _exit_code(
     plan: Plan, explanation: Explanation | None, stopped: bool, required_gap: float | None, quiet: bool
 ) -> None:
-    """What a plan of a whole command ends with; `stopped`: somebody interrupted what came after the plan."""
+    """Exit as the work ended; `stopped`: somebody interrupted what follows the plan."""
     if plan.status == "interrupted":
         note("interrupted: this is the best verified plan so far; it is not proved", quiet)
         raise typer.Exit(130)

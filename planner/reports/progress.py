@@ -3,15 +3,19 @@ where logs are kept, a line now and then."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from planner.complaints import escaped
 from planner.reports.text import percent, usd
 from solvers.fleet_solution import Progress
 
 LINE_EVERY_S = 10.0
+EVERY = "FLEETPLAN_PROGRESS_S"
+"""names the seconds between two lines of a log, where others are wanted; inf: none"""
 
 
 @contextmanager
@@ -42,16 +46,20 @@ class _Lines:
 
     def __init__(self) -> None:
         self._started = self._last = time.monotonic()
+        try:
+            self._every_s = float(os.environ.get(EVERY, LINE_EVERY_S))
+        except ValueError:
+            self._every_s = LINE_EVERY_S
 
     def __call__(self, p: Progress) -> None:
         now = time.monotonic()
-        if now - self._last >= LINE_EVERY_S:
+        if now - self._last >= self._every_s:
             self._last = now
             print(f"{now - self._started:5.0f} s  {describe(p)}", file=sys.stderr, flush=True)
 
 
 def describe(p: Progress) -> str:
-    parts = [p.phase]
+    parts = [escaped(p.phase)]
     if p.best_usd_per_month is not None:
         parts.append(f"best {usd(p.best_usd_per_month)}/month")
     if p.bound_usd_per_month:
