@@ -214,7 +214,7 @@ def hours_of_a_day(seed: int) -> Fleet:
         of = Deployment(f"on {gpus}", "box", gpus, np.ones(1), exact)
         return Pool(name, (name,), rates, 1.0, False, (of,), (), window=window)
 
-    kinds = (("a", 1, 5.2), ("b", 3, 1.7), ("c", 2, 2.6))
+    kinds = (("a", 1, 5.2), ("b", 4, 1.3), ("c", 2, 2.6))
     pools = (pool("now", 2, 4.3, None), *(pool(*kind, window) for kind in kinds))
     return Case(pools, {"box": Offer("box", "h100", 8, 10.0)}, np.full(24, 730 / 24), np.zeros(24, dtype=int)).fleet
 
@@ -225,10 +225,11 @@ def slots_of_a_day(seed: int) -> SlotsTogether:
     return slots
 
 
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [0, 2])
 def test_windows_find_what_slots_one_after_the_other_do_not(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A box for an hour is more than a percent of the cost, and one fewer will do; exactly, none cheaper is at hand."""
-    monkeypatch.setattr(slot_windows, "WINDOW_S", 5.0)  # also on a busy machine
+    monkeypatch.setattr(slot_windows, "WIDTHS", (4,))  # narrow ones are solved, however busy the machine is
+    monkeypatch.setattr(slot_windows, "WINDOW_S", 60.0)
     slots = slots_of_a_day(seed)
     one_by_one = slot_choice.one_for_each_slot(slots, soon())
     assert one_by_one is not None
