@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--case", type=Path, help="a demand file for the time limits, besides the generated ones")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to this file")
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs pass on that they ignore it
     failed = 0
     with tempfile.TemporaryDirectory(prefix="attack-") as folder:
         attack = Attack(given.seed, 0.1 if given.quick else 1.0, given.jobs, Path(folder), given.case)

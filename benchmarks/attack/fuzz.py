@@ -148,8 +148,8 @@ def _own_streams() -> None:
     """Files for stdout and stderr, to be looked at; memory as on a small machine."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for number in (1, 2):
-        file = tempfile.TemporaryFile()
-        os.dup2(file.fileno(), number)
+        with tempfile.TemporaryFile() as file:
+            os.dup2(file.fileno(), number)
 
 
 def _read(folder: str, kind: int, seed: int) -> tuple[list[str], float, str]:

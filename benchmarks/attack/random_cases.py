@@ -21,7 +21,7 @@ from tally import Attack, Row, environment, fleetplan, tell
 
 import planner
 
-CASES, LONGEST_S = 300, 30
+CASES, LONGEST_S = 300, 15
 GAPS = (0.0, 0.001)
 GROUP = "random"
 CHECKS = {

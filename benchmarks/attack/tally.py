@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FLEETPLAN = [sys.executable, "-P", "-m", "planner.cli"]
-"""the command without what lies in the working folder, as the installed script runs"""
+FLEETPLAN = [sys.executable, "-P", "-c", "from planner.cli import main; main()"]
+"""what the installed script does, which looks for nothing in the working folder"""
 HANGS_S = 240.0
 """far longer than anything here takes on a busy machine"""
 
