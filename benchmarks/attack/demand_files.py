@@ -69,7 +69,7 @@ def _workload(rng: Random, k: int, model: str, shared: bool, regions: list[str])
         w["shed"] = {"priority": rng.choice(["low", "normal", "high"])}
     if len(regions) > 1 and rng.random() < 0.4:
         w["regions"] = regions[:1]
-    w["api"] = rng.choice(["allowed", "forbidden"])
+    w["api"] = rng.choice(["allowed", "allowed", "forbidden"])
     return w
 
 
@@ -99,7 +99,7 @@ def _policy(rng: Random, menu: Demand, sheds: bool) -> Demand:
         policy["max_gpu_types"] = 1
     if _rented(menu) and rng.random() < 0.12:
         policy["max_instances"] = {name: rng.choice([0, 2, 9]) for name in _rented(menu)}
-    if rng.random() < (0.3 if sheds else 0.04):
+    if rng.random() < (0.3 if sheds else 0.02):
         policy["budget_usd_per_month"] = round(10 ** rng.uniform(2.8, 4.3))
     if rng.random() < 0.15:
         policy["cache_costs"] = {"tier_usd_per_month": rng.choice([0, 50, 300])}

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,15 +62,18 @@ def attack_by_killing(attack: Attack) -> list[Row]:
         GROUP,
         "after any signal no process is alive within 30 s and no files stay; after SIGKILL the next start removes them",
     )
+    seen: Counter[str] = Counter()
     with ThreadPoolExecutor(attack.jobs) as pool:
         for done, blown in enumerate(pool.map(lambda blow: _struck(attack, blow), blows), 1):
             if blown.blow.signal is not signal.SIGKILL:
                 ends.add(blown.exit_)
                 ends.measure(blown.ended_s, f"{blown.blow}: ended {blown.ended_s:.1f} s later, {blown.outcome}")
             files.add(blown.file)
+            seen[blown.outcome] += 1
             left.add(blown.left)
             if done % 10 == 0:
                 tell(f"{GROUP}: {done} of {len(blows)}; the last: {blown.blow}: {blown.outcome}")
+    files.worst = ", ".join(f"{outcome}: {times}" for outcome, times in seen.most_common())
     return [ends, files, left]
 
 

@@ -48,7 +48,8 @@ def _limited(attack: Attack, late: Row, held: Row, path: Path, limit_s: int) -> 
     over = ran.seconds - limit_s
     problems = ran.complaints([0, 4])
     if over > max(OVER_S, OVER_FRAC * limit_s):
-        problems.append(f"{over:.1f} s over")
+        start = fleetplan("validate", path)
+        problems.append(f"{over:.1f} s over; to start and read this file alone takes {start.seconds:.1f} s there")
     late.add([f"{place}: {problem}" for problem in problems])
     late.measure(over, f"{place}: {over:+.1f} s, exit {ran.code}")
     tell(f"{GROUP}: {place}: {over:+.1f} s, exit {ran.code}, load {os.getloadavg()[0]:.1f}")

