@@ -49,9 +49,8 @@ def attack_from_odd_machines(attack: Attack) -> list[Row]:
         if "Traceback" in ran.err or "Exception ignored" in ran.err:
             problems.append(f"a traceback: {ran.err[-300:]}")
         row.add(problems)
-        row.measure(
-            0.0, f"exit {ran.code}: {ran.err.strip().splitlines()[-1][:90] if ran.err.strip() else 'nothing said'}"
-        )
+        said = ran.err.replace(f"{folder}/", "").strip().splitlines() or ["nothing said"]
+        row.measure(0.0, f"exit {ran.code}: {said[-1][:90]}")
         tell(f"{GROUP}: {what}: exit {ran.code}")
         rows.append(row)
     return rows
