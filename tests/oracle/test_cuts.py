@@ -1,7 +1,7 @@
 """CBC 2.10.3 cuts off optimal points with its knapsack and flow cover cuts: programs as they were found.
 
-With a plan to start from, CBC called 11021.84 optimal where 10920.75 can be had with a budget of two months, and 4445.28
-where 4401.08 can be had with instances that take time to start.
+With a plan to start from, CBC called 11021.84 optimal where 10920.75 can be had with a budget of two months, and
+4445.28 where 4401.08 can be had with instances that take time to start.
 """
 
 from __future__ import annotations
