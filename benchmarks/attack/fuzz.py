@@ -119,7 +119,7 @@ def attack_files(attack: Attack) -> list[Row]:
         _run_all(attack, row, jobs)
         tell(f"{GROUP}: {row.tried} {target.what}, {len(row.failures)} failures")
         rows.append(row)
-    row = Row(GROUP, "spoiled demand and review files through the real command: plan, what-if and review with --time-limit 5s")
+    row = Row(GROUP, "spoiled files through the real command: plan, what-if and review with --time-limit 5s")
     rng = Random(attack.seed)
     for n in range(attack.times(COMMANDS)):
         row.add(_through_the_command(attack, rng, row, n))
