@@ -38,6 +38,10 @@ GPUS = ("l4", "a10g", "l40s", "a100-80gb", "h100", "h200")
 
 
 def generated_case(workloads: int, seed: int) -> Case:
+    return planner.case_from_text(generated_text(workloads, seed))
+
+
+def generated_text(workloads: int, seed: int) -> str:
     """Mixed models, shapes, lengths and SLOs; boxes of 1, 4 and 8 GPUs; quotas that bind here and there."""
     rng = np.random.default_rng(seed)
     lines = ["workloads:", *(_workload(rng, k) for k in range(workloads))]
@@ -50,7 +54,7 @@ def generated_case(workloads: int, seed: int) -> Case:
     lines.append("  engineers: {count: 1, usd_per_year: 180k}")
     lines.append("  tenancy: {max_share: 80%, correlation: 0.3, adapters_per_replica: 16}")
     lines.append("  cache_costs: {tier_usd_per_month: 150, vector_store_usd_per_month: 400}")
-    return planner.case_from_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def _workload(rng: np.random.Generator, k: int) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COUNTS = ("requests", "input_tokens", "output_tokens")
 NOTHING = ("", "nan", "na", "n/a", "null", "none", "inf", "-inf")
+BEYOND_FLOATS = r"^\s*[+-]?\d{309,}\s*$"
 LINES_NAMED = 3
 NO_NAME = "(no name)"
 
@@ -177,7 +178,11 @@ def _numbers(raw: pd.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Numbers, whether the text is none, and whether it was not measured."""
     import pandas as pd
 
-    values = pd.to_numeric(raw, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    try:
+        found = pd.to_numeric(raw, errors="coerce")
+    except OverflowError:  # of a whole number beyond all floats, which is no text for pandas to coerce
+        found = pd.to_numeric(raw.astype(str).str.replace(BEYOND_FLOATS, "inf", regex=True), errors="coerce")
+    values = found.to_numpy(dtype=float, na_value=np.nan)
     nothing = raw.isna().to_numpy()
     if raw.dtype == object or pd.api.types.is_string_dtype(raw):
         nothing = nothing | raw.astype(str).str.strip().str.lower().isin(NOTHING).to_numpy()

@@ -113,7 +113,8 @@ def _options(request: Request) -> list[str]:
     # Elapsed time is needed for honesty too: with CBC's default, CPU time, the limit also cuts off single
     # linear programs, whose half-done values it then reports as bounds.
     options = ["-timeMode", "elapsed", "-randomSeed", SEED, "-randomCbcSeed", SEED]
-    options += ["-knapsackCuts", "off"]
+    # Both have been seen to cut off optimal points; for flow covers see github.com/coin-or/Cbc/issues/769.
+    options += ["-knapsackCuts", "off", "-flowCoverCuts", "off"]
     # CBC divides by the larger of |objective| and |bound|, so below zero it would stop too early.
     options += ["-ratio", repr(request.gap_frac / (1.0 + request.gap_frac))]
     if request.time_limit_s is not None:

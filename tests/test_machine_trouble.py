@@ -203,10 +203,11 @@ except KeyboardInterrupt as error:
 @POSIX
 @pytest.mark.parametrize("code", [STRUCK, SWALLOWED], ids=["struck", "swallowed"])
 @pytest.mark.parametrize("module", ["typer", "yaml"], ids=["with the command", "with the verb"])
-def test_ctrl_c_during_imports_leaves_no_traceback(module: str, code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_during_imports_leaves_no_traceback(name: str, module: str, code: str, tmp_path: Path) -> None:
     (tmp_path / "demand.yaml").write_text(SMALL)
     (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / f"{module}.py").write_text(code.format("SIGINT"))
+    (tmp_path / "lib" / f"{module}.py").write_text(code.format(name))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "lib"), str(ROOT)])}
     command = [SCRIPT, "plan", tmp_path / "demand.yaml"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)

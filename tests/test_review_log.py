@@ -162,6 +162,17 @@ def test_cells_that_say_nothing_are_left_out_and_named(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("digits", [310, 4000])
+def test_a_number_beyond_all_floats_was_not_measured(tmp_path: Path, digits: int) -> None:
+    rows = hourly("a", 48)
+    rows[3] = (*rows[3][:2], "9" * digits)
+    log = read_log(write_csv(tmp_path / "u.csv", rows), None)
+    assert np.flatnonzero(np.isnan(log.requests[0])).tolist() == [3]
+    rows[5] = (*rows[5][:2], "many")
+    with pytest.raises(InputError, match=r"u\.csv:7: needs"):
+        read_log(write_csv(tmp_path / "u.csv", rows), None)
+
+
 def test_an_hour_with_a_row_that_says_nothing_is_a_gap_however_many_others_it_has(tmp_path: Path) -> None:
     rows = [("w", (MONDAY + timedelta(minutes=30 * k)).isoformat(), 10) for k in range(96)]
     rows += [("w", (MONDAY + timedelta(hours=5, minutes=10)).isoformat(), "")]

@@ -46,14 +46,16 @@ def _command() -> Callable[[], int]:
     _leave_out_the_working_folder()
     import signal
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
+    as_usual = (signal.default_int_handler, signal.SIG_DFL)
+    heard = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) in as_usual]
+    for number in heard:
         # Modules may swallow a KeyboardInterrupt while they are imported, or make another error of it.
-        signal.signal(signal.SIGINT, lambda number, frame: _exit_at_once())
+        signal.signal(number, lambda number, frame: _exit_at_once())
     try:
         from planner.cli.command import run
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number in heard:
+            signal.signal(number, signal.default_int_handler)
     return run
 
 
