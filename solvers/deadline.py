@@ -15,14 +15,20 @@ from dataclasses import dataclass
 from types import FrameType
 
 AT_ONCE_S = 1e-3
+INTERRUPTED, OUT_OF_TIME = "interrupted", "the time limit was reached"
 
 
 class TimeIsUp(KeyboardInterrupt):
     """An interruption by the clock: whatever cleans up after Ctrl-C cleans up after this."""
 
     def __init__(self, deadline: float) -> None:
-        super().__init__("the time limit was reached")
+        super().__init__(OUT_OF_TIME)
         self.deadline = deadline
+
+
+def why_stopped(stop: KeyboardInterrupt) -> str:
+    """Say whether the clock or somebody interrupted."""
+    return OUT_OF_TIME if isinstance(stop, TimeIsUp) else INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class Held:
 
     def __init__(self) -> None:
         self.came: list[KeyboardInterrupt] = []
-        """while they were held, the first first"""
+        """while they were held or attempted, the first first"""
         self._numbers: list[int] = []
         here = threading.current_thread() is threading.main_thread()
         handlers = {int(s): signal.getsignal(s) for s in _INTERRUPTIONS} if here else {}
@@ -117,6 +123,20 @@ class Held:
             yield
         finally:
             self.hold()
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Interruptions end this block at once, and what follows it goes on."""
+        try:
+            with self.let_in():
+                yield
+        except KeyboardInterrupt as stop:
+            self.came.append(stop)
+
+    @property
+    def by_somebody(self) -> bool:
+        """Whether any came from a person or another process, not from the clock."""
+        return any(not isinstance(stop, TimeIsUp) for stop in self.came)
 
     def _keep(self, number: int, frame: FrameType | None) -> None:
         before = self._before[number]

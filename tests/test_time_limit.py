@@ -239,6 +239,28 @@ def test_studies_end_with_the_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) 
     assert studied.studies.break_even is None
 
 
+def test_studies_that_the_limit_cuts_short_are_no_interruption(
+    monkeypatch: pytest.MonkeyPatch, fleetplan: Command
+) -> None:
+    from planner.studies import waterfall
+
+    monkeypatch.setattr(waterfall, "attempt", cut_off)
+    ran = fleetplan("plan", "small.yaml", "--study", "--explain", "--out", "plan.json")
+    assert ran.code == 0, ran.err
+    assert "interrupted" not in ran.err
+    assert "the time limit was reached: not planned are" in ran.out
+    assert "(menu.max_deployments)" in ran.out.split("not planned are")[1]
+
+
+def test_what_the_limit_leaves_out_of_the_studies_is_named(monkeypatch: pytest.MonkeyPatch, fleetplan: Command) -> None:
+    from planner.cli import planning
+
+    monkeypatch.setattr(planning, "_explained", cut_off)
+    ran = fleetplan("plan", "small.yaml", "--explain", "--out", "plan.json")
+    assert ran.code == 0, ran.err
+    assert "--explain is left out: the time limit was reached" in ran.err
+
+
 def test_a_log_has_a_line_of_progress_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

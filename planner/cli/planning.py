@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 PLAN_FRAC = 0.6
 """share of what is left of a time limit that comes first, where more is asked for after it"""
-INTERRUPTED = "interrupted"
 verbs = typer.Typer()
 
 
@@ -70,14 +69,12 @@ def plan(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
-    from contextlib import suppress
-
-    from planner.cli.studying import kept_plans, studied_plan, unfinished
+    from planner.cli.studying import kept_plans, studied_plan, studies_interrupted
     from planner.files import check_targets, write_whole
     from planner.loading import load_case
     from planner.named_files import NamedFiles
     from planner.reports.why import explanation_text
-    from solvers.deadline import interruptions_held
+    from solvers.deadline import OUT_OF_TIME, interruptions_held
 
     options = search_options(solver.value, gap, time_limit)
     required = fraction("--require-gap", require_gap)
@@ -98,11 +95,11 @@ def plan(
     with interruptions_held() as held:
         studied, explanation = result, None
         if study and not result.interrupted:
-            with suppress(KeyboardInterrupt), held.let_in():
+            with held.attempt():
                 more = PLAN_FRAC if explain else 1.0
                 studied = studied_plan(result, with_what_is_left(options, more), keep_plans, quiet)
-        if explain and not (result.interrupted or held.came or unfinished(studied)):
-            with suppress(KeyboardInterrupt), held.let_in():
+        if explain and not (result.interrupted or held.by_somebody or studies_interrupted(studied)):
+            with held.attempt():
                 explanation = _explained(result, with_what_is_left(options), None, quiet)
         if out is not None:
             write_whole(out, studied.to_json())
@@ -113,8 +110,12 @@ def plan(
         put(rendered(studied, format, table, took, verbose))
         if explanation is not None:
             put("\n" + explanation_text(explanation))
-    asked = (not study or studied.studies is not None) and (not explain or explanation is not None)
-    _exit_code(studied, explanation, bool(held.came) or not asked, required, quiet)
+    stopped = result.interrupted or held.by_somebody or studies_interrupted(studied)
+    if not stopped:
+        missing = {"--study": study and studied.studies is None, "--explain": explain and explanation is None}
+        for flag in (flag for flag, is_missing in missing.items() if is_missing):
+            note(f"{flag} is left out: {OUT_OF_TIME}", quiet)
+    _exit_code(studied, explanation, stopped, required, quiet)
 
 
 @verbs.command(epilog="Example:  fleetplan explain plan.json --workload support-chat")
@@ -232,6 +233,8 @@ def _explained(plan: Plan, options: Options, workload: str | None, quiet: bool) 
 
 
 def _exit_if_interrupted(explanation: Explanation, quiet: bool) -> None:
+    from solvers.deadline import INTERRUPTED
+
     if explanation.not_tried and explanation.why_not_tried in (None, INTERRUPTED):
         note("interrupted: this is what is known so far", quiet)
         raise typer.Exit(130)
@@ -240,12 +243,11 @@ def _exit_if_interrupted(explanation: Explanation, quiet: bool) -> None:
 def _exit_code(
     plan: Plan, explanation: Explanation | None, stopped: bool, required_gap: float | None, quiet: bool
 ) -> None:
-    """Exit as the work ended; `stopped`: somebody interrupted what follows the plan."""
+    """Exit as the work ended; `stopped`: somebody interrupted it."""
     if plan.status == "interrupted":
         note("interrupted: this is the best verified plan so far; it is not proved", quiet)
         raise typer.Exit(130)
-    studies_stopped = plan.studies is not None and plan.studies.interrupted
-    if stopped or plan.interrupted or studies_stopped:
+    if stopped:
         note("interrupted: the plan is verified; this is what is known of it so far", quiet)
         raise typer.Exit(130)
     if explanation is not None:

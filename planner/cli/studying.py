@@ -67,7 +67,7 @@ def study(
             write_whole(out, studied.to_json())
             note(f"wrote {out}", quiet)
         put(studied.to_json() if format is Format.json else studies_text(studied))
-    if held.came or (studied.studies is not None and studied.studies.interrupted):
+    if held.by_somebody or studies_interrupted(studied):
         note("interrupted: this is what is known so far", quiet)
         raise typer.Exit(130)
 
@@ -108,6 +108,6 @@ def _make_folder(folder: Path) -> None:
     check_writable(folder / "naive.json")
 
 
-def unfinished(plan: Plan) -> bool:
-    """Whether studies ended early."""
-    return plan.studies is not None and plan.studies.unfinished
+def studies_interrupted(plan: Plan) -> bool:
+    """Whether somebody ended the studies early."""
+    return plan.studies is not None and plan.studies.interrupted

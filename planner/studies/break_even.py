@@ -13,8 +13,9 @@ from itertools import chain, pairwise
 
 from planner.plan import Plan
 from planner.studies.changes import has_quotas
-from planner.studies.records import BreakEven, Crossing, VolumePoint, why_unfinished
+from planner.studies.records import BreakEven, Crossing, VolumePoint
 from planner.studies.volumes import Volumes, Way
+from solvers.deadline import why_stopped
 from solvers.fleet_solution import Options, Progress
 
 GRID = (1 / 32, 1 / 10, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 10.0, 32.0)
@@ -42,7 +43,7 @@ def break_even(
         for way in volumes.cases:
             _settle(volumes, way, notes)
     except KeyboardInterrupt as stop:
-        notes.append(f"{why_unfinished(stop)}: not all volumes were looked at")
+        notes.append(f"{why_stopped(stop)}: not all volumes were looked at")
     return _recorded(plan, volumes, [*_premises(plan, volumes), *notes, *_far_from_proved(volumes)])
 
 

@@ -10,14 +10,7 @@ from typing import Literal
 
 from planner.catalog import ApiModel
 from planner.validation import Strict
-from solvers.deadline import TimeIsUp
-
-INTERRUPTED, OUT_OF_TIME = "interrupted", "the time limit was reached"
-"""how the note of a study begins that was not finished"""
-
-
-def why_unfinished(stop: KeyboardInterrupt) -> str:
-    return OUT_OF_TIME if isinstance(stop, TimeIsUp) else INTERRUPTED
+from solvers.deadline import INTERRUPTED, OUT_OF_TIME
 
 
 class StepRecord(Strict):

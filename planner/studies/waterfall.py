@@ -12,8 +12,9 @@ from planner.case import Case
 from planner.pipeline import attempt
 from planner.plan import Plan
 from planner.studies.changes import has_quotas, without_quotas
-from planner.studies.records import StepRecord, Waterfall, why_unfinished
+from planner.studies.records import StepRecord, Waterfall
 from planner.studies.steps import Step, steps_of
+from solvers.deadline import why_stopped
 from solvers.fleet_solution import Options, Outcome, Progress
 
 LONGEST_S = 30.0
@@ -38,7 +39,7 @@ def waterfall(
             planned.take(step)
             done.append(step)
     except KeyboardInterrupt as stop:
-        notes.append(f"{why_unfinished(stop)}: not planned are {', '.join(s.key for s in steps[len(done) :])}")
+        notes.append(f"{why_stopped(stop)}: not planned are {', '.join(s.key for s in steps[len(done) :])}")
     last = Step("everything", "everything else", _everything(plan.case), lambda case: case)
     planned.keep(last, plan, plan.status)
     records = tuple(_recorded([*done, last], planned))

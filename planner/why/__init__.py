@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from planner.case import Case
 from planner.judging import Excluded
 from planner.plan import Plan
-from planner.why.bench import Bench, Stopped, why_stopped
+from planner.why.bench import Bench, Stopped
 from planner.why.changes import Change
 from planner.why.choices import Asked, choices_of, runner_up
 from planner.why.every_limit import every_limit
 from planner.why.explanation import Choice, Explanation, LeverWorth, LimitWorth, lever_worth, limit_worth
 from planner.why.levers import levers_in_use
-from solvers.deadline import limited_to
+from solvers.deadline import limited_to, why_stopped
 from solvers.fleet_solution import FleetSolution, Options, Progress
 
 __all__ = ["Explanation", "explain"]

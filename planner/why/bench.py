@@ -15,20 +15,16 @@ from planner.formulation import formulate
 from planner.judging import Excluded
 from planner.slots import slots_of
 from problems.fleet_data import Fleet
-from solvers.deadline import TimeIsUp
+from solvers.deadline import INTERRUPTED, why_stopped
 from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import Incumbent, cost_by_month
 
 LONGEST_S = 30.0
 """for one changed case, where the plan itself had no shorter limit"""
-INTERRUPTED, OUT_OF_TIME = "interrupted", "the time for this was up"
+TIME_FOR_ALL_UP = "the time for this was up"
 ANY_PLAN_GAP_FRAC, ANY_PLAN_S = 0.5, 10.0
 """where the only question is whether there is a plan; just below the least that will do, a proof can take very long"""
-
-
-def why_stopped(stop: KeyboardInterrupt) -> str:
-    return OUT_OF_TIME if isinstance(stop, TimeIsUp) else INTERRUPTED
 
 
 class Stopped(Exception):
@@ -65,7 +61,7 @@ class Bench:
             options = replace(options, gap_frac=ANY_PLAN_GAP_FRAC, time_limit_s=shorter)
         if self.deadline is not None:
             left = self.deadline - time.monotonic()
-            self.stopped = self.stopped or (OUT_OF_TIME if left <= 0 else "")
+            self.stopped = self.stopped or (TIME_FOR_ALL_UP if left <= 0 else "")
             options = replace(options, time_limit_s=min(left, options.time_limit_s or left))
         if not self.stopped:
             try:
