@@ -132,11 +132,12 @@ def reordered(demand: Demand, rng: Random) -> Demand:
 
 
 def widened(demand: Demand, rng: Random) -> Demand:
-    """The same with one more GPU, quantization or way to buy on the menu."""
+    """Add a GPU, a quantization or a way to buy to the menu."""
     other = copy.deepcopy(demand)
-    key, all_of_them = rng.choice([("gpus", GPUS), ("quantizations", QUANTIZATIONS), ("purchase", PURCHASES)])
-    left = [name for name in all_of_them if name not in other["menu"][key]]
-    other["menu"][key].append(rng.choice(left))
+    menus = {"gpus": GPUS, "quantizations": QUANTIZATIONS, "purchase": PURCHASES}
+    left = [(key, name) for key, names in menus.items() for name in names if name not in other["menu"][key]]
+    key, name = rng.choice(left)
+    other["menu"][key].append(name)
     return other
 
 

@@ -17,6 +17,7 @@ WRITING_S, SHORTEST_S = 0.3, 0.001
 """of a time limit that is kept for writing, and the least that is ever given to a task"""
 
 if TYPE_CHECKING:
+    from planner.case import Case
     from planner.plan import Plan
     from solvers.fleet_solution import Options
 
@@ -173,6 +174,23 @@ def with_what_is_left(options: Options, share: float = 1.0) -> Options:
         return options
     left_s = options.time_limit_s - Stopwatch.seconds() - WRITING_S
     return replace(options, time_limit_s=max(SHORTEST_S, share * left_s))
+
+
+def case_in_time(file: Path, root: Path | None, options: Options) -> tuple[Case, list[Path]]:
+    """The case of a demand file and the files it names, read within the time limit."""
+    from planner.complaints import OutOfTime
+    from solvers.deadline import TimeIsUp, limited_to
+
+    try:
+        with limited_to(with_what_is_left(options).time_limit_s):
+            from planner.loading import load_case
+            from planner.named_files import NamedFiles
+
+            files = NamedFiles(root)
+            return load_case(file, files), list(files.paths)
+    except TimeIsUp:
+        assert options.time_limit_s is not None
+        raise OutOfTime(options.time_limit_s, "reading the demand file", Stopwatch.seconds()) from None
 
 
 def saved_plan(file: Path) -> Plan:

@@ -21,6 +21,7 @@ from planner.cli.common import (
     Solver,
     Stopwatch,
     TableOption,
+    case_in_time,
     fraction,
     note,
     put,
@@ -71,9 +72,6 @@ def plan(
     """Plan the cheapest fleet for a demand file."""
     from planner.cli.studying import kept_plans, studied_plan, studies_interrupted
     from planner.files import check_targets, write_whole
-    from planner.loading import load_case
-    from planner.named_files import NamedFiles
-    from planner.reports.why import explanation_text
     from solvers.deadline import OUT_OF_TIME, interruptions_held
 
     options = search_options(solver.value, gap, time_limit)
@@ -85,11 +83,10 @@ def plan(
     study = html is not None if study is None else study
     if keep_plans is not None and not study:
         refuse("--keep-plans", "is for --study", "Add --study")
-    files = NamedFiles(root)
-    case = load_case(case_file, files)
+    case, read = case_in_time(case_file, root, options)
     check_outputs(csv, format, table)
     into = {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
-    check_targets({"--out": out, "--html": html, "--markdown": markdown}, [case_file, *files.paths], into)
+    check_targets({"--out": out, "--html": html, "--markdown": markdown}, [case_file, *read], into)
     result = _planned(case, options, PLAN_FRAC if study or explain else 1.0, quiet)
     took = Stopwatch.seconds()
     with interruptions_held() as held:
@@ -109,6 +106,8 @@ def plan(
             write_page(html, studied, explanation, quiet)
         put(rendered(studied, format, table, took, verbose))
         if explanation is not None:
+            from planner.reports.why import explanation_text
+
             put("\n" + explanation_text(explanation))
     stopped = result.interrupted or held.by_somebody or studies_interrupted(studied)
     if not stopped:
@@ -131,13 +130,11 @@ def explain(
 ) -> None:
     """What each lever of a plan saves, and what one step more of each limit would: every figure is a plan made anew."""
     from planner.complaints import did_you_mean, shown
-    from planner.loading import load_case
-    from planner.named_files import NamedFiles
     from planner.reports.why import explanation_text
 
     options = search_options(solver.value, gap, time_limit)
     saved = saved_plan(file) if file.suffix.lower() == ".json" else None
-    case = saved.case if saved else load_case(file, NamedFiles(root))
+    case = saved.case if saved else case_in_time(file, root, options)[0]
     names = [w.name for w in case.workloads]
     if workload is not None and workload not in names:
         refuse("--workload", f"there is no workload {shown(workload)}", did_you_mean(workload, names))
