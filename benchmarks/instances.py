@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from problems.fleet_data import HOURS_PER_MONTH, Offer, fleet_of
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_data import Offer, fleet_of
 from problems.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.fleet_solution import Options

@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_data import Fleet
 from problems.model import Column, Model, Row, build_model
 from problems.pools import Deployment, Pool, firm_replicas, load_by_slot
 from problems.purchase import Purchase

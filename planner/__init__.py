@@ -28,7 +28,7 @@ _WHERE = {
     "Plan": "planner.plan",
     "Case": "planner.case",
     "InputError": "planner.complaints",
-    "Infeasible": "planner.complaints",
+    "Infeasible": "planner.why.limits",
     "Options": "solvers.fleet_solution",
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.case import CACHE_KINDS, Case, Workload
 from planner.slots import Slot, rates_rps
-from problems.fleet_data import HOURS_PER_MONTH
+from problems.constants import HOURS_PER_MONTH
 
 NONE = "none"
 

@@ -16,7 +16,7 @@ import yaml
 from pydantic import Field, model_validator
 
 from planner.validation import FieldProblem, Strict
-from problems.fleet_data import HOURS_PER_MONTH
+from problems.constants import HOURS_PER_MONTH
 
 OWN_FIGURE = "your own figure"
 DEFAULT_ENGINE = "vllm"

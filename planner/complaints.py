@@ -6,10 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from planner.why.limits import Remedy
 
 Path = tuple[str | int, ...]
 
@@ -114,17 +110,6 @@ class InputError(Exception):
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Complaint, ...]]]:
         return (type(self), (self.complaints,))
-
-
-class Infeasible(Exception):
-    """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move, `remedies` move them."""
-
-    def __init__(
-        self, name: str, reasons: tuple[str, ...], proved: bool = True, remedies: tuple[Remedy, ...] = ()
-    ) -> None:
-        self.name, self.proved, self.remedies = name, proved, remedies
-        self.reasons = tuple(escaped(reason) for reason in reasons)
-        super().__init__("\n".join(self.reasons))
 
 
 class OutOfTime(Exception):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from problems.fleet_data import HOURS_PER_MONTH
+from problems.constants import HOURS_PER_MONTH
 
 SECONDS_PER_MONTH = HOURS_PER_MONTH * 3600
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planner.case import Case, Workload
+from planner.formatting import usd, usd_small
 from planner.judging import REPLICA_SIZES
 from planner.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
-from planner.reports.text import usd, usd_small
 from planner.residency import allowed_offers
 from planner.validation import Strict
 

@@ -23,11 +23,10 @@ from planner.slots import Slot, slots_of
 from planner.why.remedies import explain_infeasibility
 from problems.fleet_data import Fleet
 from solvers.deadline import Held, Limit, TimeIsUp, interruptions_held, limited_to
-from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
+from solvers.fleet_solution import NOTHING, FleetSolution, Known, Options, Outcome, Progress, outcome_of
 from solvers.fleet_solver import solve_fleet
 from solvers.improving import simplest_plan
 from solvers.incumbent import complete as complete_paths
-from solvers.known import NOTHING, Known
 
 REPORT_FRAC, MOST_REPORT_S = 0.15, 30.0
 """share of a time limit, and the most of it, that is kept for what completes the report"""

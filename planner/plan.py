@@ -320,7 +320,7 @@ class Plan(Strict):
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        from planner.reports.html import fragment
+        from planner.reports.html.notebook import fragment
 
         return fragment(self)
 

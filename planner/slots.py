@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.case import Case, Workload
-from problems.fleet_data import HOURS_PER_MONTH
+from problems.constants import HOURS_PER_MONTH
 
 MONTHS_OF_A_QUARTER = 3
 DAYS_PER_MONTH = HOURS_PER_MONTH / 24

@@ -1,4 +1,4 @@
-"""What a new user starts from: a commented demand file that runs, its schema, and the report of `validate`."""
+"""What a new user starts from: a commented demand file that runs, and its schema."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import json
 from importlib import resources
 from pathlib import Path
 
-from planner.case import Case
-from planner.complaints import Complaint, InputError, escaped
+from planner.complaints import Complaint, InputError
 from planner.files import check_targets, write_whole
 from planner.input_files import read_input
-from planner.reports.text import Report
-from planner.slots import requests_per_month, slots_of
 
 SCHEMA_FILE = "fleetplan.schema.json"
 
@@ -55,29 +52,6 @@ def _holds(path: Path, text: str) -> bool:
         return read_input(path, 2 * len(text)) == text.encode("utf-8")
     except (OSError, InputError):
         return False
-
-
-def validation_report(case: Case) -> Report:
-    """What a valid file says, so that a reader can see whether it was understood."""
-    slots = slots_of(case)
-    count = len(case.workloads)
-    size = f"{count} workload{'s' * (count != 1)}, {len(case.offers)} instance offers, baseline {case.baseline}"
-    lines = [f"{case.name}: valid. {size}"]
-    lines += [
-        f"  {w.name}: {requests_per_month(w, slots):,.0f} requests a month, "
-        f"models {', '.join(m.model for m in w.models)}, {len(w.buckets)} length buckets"
-        for w in case.workloads
-    ]
-    lines += [f"  assumed {a.key}: {a.value} ({a.why})" for a in case.assumptions]
-    data = {
-        "ok": True,
-        "name": case.name,
-        "workloads": [{"name": w.name, "requests_per_month": requests_per_month(w, slots)} for w in case.workloads],
-        "offers": list(case.offers),
-        "assumptions": [a.model_dump() for a in case.assumptions],
-        "case_hash": case.hash(),
-    }
-    return Report("".join(f"{escaped(line)}\n" for line in lines), data)
 
 
 if __name__ == "__main__":

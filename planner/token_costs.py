@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.checker.facts import Facts, Served, replica_of
-from planner.checker.sharing import traffic_of
+from planner.checker.facts import Facts, Served, replica_of, traffic_of
 from planner.plan import Plan, PoolPlan
 from planner.replica import TABLE
 

@@ -18,7 +18,6 @@ from problems.side_by_side import SideBySide
 from problems.singles import recipes_of
 from problems.waiting_line import WaitingLine
 
-HOURS_PER_MONTH = 730.0
 SERVINGS_SIDE_BY_SIDE = 3_000_000
 """of all recipes, up to which those of the same workloads are kept side by side"""
 Held = dict[tuple[str, str], tuple[int, int | None]]

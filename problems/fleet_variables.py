@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_data import Fleet
 from problems.model import Column
 from problems.recipes import Deferral
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet_data import HOURS_PER_MONTH, Fleet, Offer
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_data import Fleet, Offer
 from problems.recipes import Recipe
 
 FINE_COUNTS = 24

@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from problems.beyond_commitments import ALWAYS
+from problems.constants import HOURS_PER_MONTH
 from problems.fleet import master
-from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.fleet_data import Fleet
 from problems.fleet_variables import Variables
 from problems.model import Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals

@@ -18,10 +18,10 @@ from problems.fleet_data import Fleet, Held
 from problems.fleet_variables import Variables
 from problems.recipes import Recipe
 from solvers.climbing import picks_by_key
+from solvers.counts_by_slot import counts_by_slot
 from solvers.improving import improved
 from solvers.incumbent import Incumbent
 from solvers.polishing import around_the_picked, heaviest_of_each, polished
-from solvers.slots_together import counts_by_slot
 from solvers.solve import SolverName, WarmLp
 from solvers.whole_boxes import Picked
 

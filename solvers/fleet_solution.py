@@ -7,9 +7,13 @@ from enum import StrEnum
 
 import numpy as np
 
+from problems.beyond_commitments import Beyond
+from problems.fleet_data import Fleet
+from problems.recipes import Recipe
+from problems.rounding_up import Rounded
 from solvers.incumbent import Incumbent
-from solvers.known import NOTHING, Known
 from solvers.solve import SolverName
+from solvers.tangents import Tangent
 
 MOST_EARLIER = 8
 
@@ -41,6 +45,32 @@ class Progress:
     phase: str
     best_usd_per_month: float | None
     bound_usd_per_month: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Columns to begin with, rows that hold for every whole plan, a plan, and what is proved without the budget.
+
+    None of it can make a bound wrong: paths are ways to serve that exist, and rows about whole boxes say nothing new of
+    whole plans.
+    """
+
+    paths: tuple[Recipe, ...] = ()
+    own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
+    rounded: dict[tuple[str, str, int, int], Rounded | Beyond] = field(default_factory=dict)
+    start: Incumbent | None = None
+    """a plan that keeps the limits; one that does not is passed over"""
+    free: FleetSolution | None = None
+    """the same fleet without a budget, searched to the same gap: it is not searched again"""
+    tangents: tuple[Tangent, ...] = ()
+    """bounds at every budget"""
+
+    def given_to(self, fleet: Fleet) -> Fleet:
+        """The fleet with the rows that are known; limits and recipes are its own."""
+        return fleet.with_whole_boxes(self.own_boxes, self.rounded)
+
+
+NOTHING = Known()
 
 
 @dataclass(eq=False)

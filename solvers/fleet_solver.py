@@ -12,10 +12,9 @@ from dataclasses import replace
 from problems.fleet_data import Fleet
 from solvers.cbc import cbc_trouble
 from solvers.deadline import TimeIsUp, limited_to
-from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
+from solvers.fleet_solution import NOTHING, FleetSolution, Known, Options, Outcome, Progress, outcome_of
 from solvers.highs import require_highspy
 from solvers.incumbent import limits_are_kept
-from solvers.known import NOTHING, Known
 from solvers.scratch import prepare
 from solvers.search import Search
 from solvers.tangents import proved_within

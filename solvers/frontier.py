@@ -18,10 +18,10 @@ import numpy as np
 
 from problems.fleet_data import Fleet
 from solvers.column_generation import ColumnGeneration
-from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
+from solvers.fleet_solution import FleetSolution, Known, Options, Outcome, Progress, outcome_of
 from solvers.fleet_solver import solve_fleet
 from solvers.incumbent import Incumbent, cost_by_month
-from solvers.known import Known, known_from
+from solvers.known import known_from
 from solvers.price_ladder import PriceLadder
 from solvers.tangents import proved_within
 from solvers.thrift import Thrift

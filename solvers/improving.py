@@ -14,8 +14,9 @@ from functools import partial
 
 import numpy as np
 
+from problems.constants import HOURS_PER_MONTH
 from problems.deferring import cheapest_counts, least_usd
-from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.fleet_data import Fleet
 from problems.purchase import Purchase, cheapest_purchase, hourly_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
 from problems.side_by_side import SideBySide

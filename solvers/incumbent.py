@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from problems.constants import HOURS_PER_MONTH
 from problems.deferring import cheapest_counts
-from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.fleet_data import Fleet
 from problems.packing import with_gaps
 from problems.pricing import price_recipe
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes import Recipe
-from solvers.column_generation import ColumnGeneration
 from solvers.paying import list_prices
 
 WAITING_WAYS = 3
@@ -210,9 +210,8 @@ def _as_many_as_fit(fleet: Fleet, wanted: list[Recipe]) -> Incumbent | None:
     return plan
 
 
-def heaviest_paths(generation: ColumnGeneration) -> Incumbent | None:
+def heaviest_paths(fleet: Fleet, paths: Sequence[Recipe], weights: np.ndarray) -> Incumbent | None:
     """The paths that the LP leans on most, until every workload is served."""
-    fleet, (paths, weights) = generation.fleet, generation.settled()
     chosen: list[Recipe] = []
     served: set[str] = set()
     for k in np.argsort(-weights, kind="stable").tolist():

@@ -20,8 +20,8 @@ from problems.fleet_data import Fleet, Held
 from problems.fleet_variables import Variables
 from problems.recipes import Recipe, joined
 from solvers.climbing import Climb
+from solvers.counts_by_slot import counts_by_slot
 from solvers.incumbent import Incumbent
-from solvers.slots_together import counts_by_slot
 from solvers.solve import SolverName, WarmLp
 from solvers.whole_boxes import Picked, picked_of
 

@@ -24,17 +24,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from problems.constants import HOURS_PER_MONTH
 from problems.dominance import without_beaten_recipes
 from problems.fleet import master
-from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.fleet_data import Fleet
 from problems.offer_dominance import without_dominated_offers
 from solvers.branching import Branches, undecided
 from solvers.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.columns import as_start, from_solution
-from solvers.fleet_solution import FleetSolution, Options, Outcome, Progress, outcome_of
+from solvers.fleet_solution import FleetSolution, Known, Options, Outcome, Progress, outcome_of
 from solvers.improving import improved, simplest_plan, with_fewer_offers, with_other_commitments
 from solvers.incumbent import Incumbent, heaviest_paths, incumbent_of, limits_are_kept
-from solvers.known import Known, known_from
+from solvers.known import known_from
 from solvers.plans_beside import PlansBeside, cores
 from solvers.polishing import polished
 from solvers.result import Status
@@ -201,7 +202,7 @@ class Search:
 
     def _look_early(self, generation: ColumnGeneration, second: SecondProcess) -> None:
         """Where the case is so hard that a second process is at work later on, it may begin at once."""
-        if generation.feasible and count_possible(generation, self.solution, self.hopeless) > self.hopeless:
+        if generation.feasible and count_possible(generation, self.solution.objective, self.hopeless) > self.hopeless:
             second.tell(generation)
 
     def _close_in(self, generation: ColumnGeneration) -> bool:
@@ -230,7 +231,7 @@ class Search:
             self._spent("pricing", before)
             if generated.feasible is False:
                 break
-            possible = count_possible(generation, solution, self.hopeless)
+            possible = count_possible(generation, solution.objective, self.hopeless)
             if first and possible <= self.hopeless:
                 continue
             before = time.monotonic()
@@ -250,7 +251,7 @@ class Search:
             self._spent("rounding", before)
             if self._enough() or (divide and not self._late(BRANCHING_TAKES * took)):
                 break
-            if self._late() or first or count_possible(generation, solution, self.hopeless) > self.hopeless:
+            if self._late() or first or count_possible(generation, solution.objective, self.hopeless) > self.hopeless:
                 continue
             if self._solve_what_is_possible(generation, tolerance_frac):
                 return True
@@ -260,7 +261,7 @@ class Search:
 
     def _ready(self, state: ColumnGeneration, to_divide: bool) -> bool:
         """Few servings are left that a better plan may use, or nothing more comes of prices before they are divided."""
-        few = count_possible(state, self.solution, FEW_SERVINGS) <= FEW_SERVINGS
+        few = count_possible(state, self.solution.objective, FEW_SERVINGS) <= FEW_SERVINGS
         return few or (to_divide and self._boxes_matter() and self._ready_to_divide(state))
 
     def _boxes_matter(self) -> bool:
@@ -291,7 +292,7 @@ class Search:
     def _round_and_improve(self, generation: ColumnGeneration, generated: Generated, until: float) -> None:
         """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much."""
         fleet, solution = generated.fleet, self.solution
-        for first in (heaviest_paths(generation), solution.best):
+        for first in (heaviest_paths(generation.fleet, *generation.settled()), solution.best):
             if first is not None:
                 solution.offer(improved(fleet, first, until))
         left = until - time.monotonic()
@@ -357,7 +358,9 @@ class Search:
         It is not solved where more servings are left out than it may miss.
         """
         solution, options = self.solution, self.options
-        kept, left_out, smallest_left_out = still_possible(generated, solution.objective)
+        kept, left_out, smallest_left_out = still_possible(
+            generated, len(generated.fleet.slot_hours), generated.least_left, solution.objective
+        )
         if left_out > (self.hopeless if may_miss is None else may_miss):
             return _Program(generated.bound, left_out)
         narrowed = replace(generated.fleet, recipes=kept)
@@ -426,11 +429,11 @@ class Search:
             return np.inf, True
         if generated.bound >= until or self._late(branch.next_s):
             return generated.bound, False
-        first = heaviest_paths(branch) if generated.feasible else None
+        first = heaviest_paths(branch.fleet, *branch.settled()) if generated.feasible else None
         self.solution.offer(improved(generated.fleet, first, self.deadline) if first is not None else None)
         if self.second is not None:
             self.second.tell_again(branch, of_a_branch=True)
-        if count_possible(branch, self.solution, BRANCH_SERVINGS) > BRANCH_SERVINGS:
+        if count_possible(branch, self.solution.objective, BRANCH_SERVINGS) > BRANCH_SERVINGS:
             return generated.bound, True
         generated = branch.with_mixes_within(self.solution.objective)
         return self._program_of_branch(generated, BRANCH_PROGRAM_FRAC, may_miss=0), True

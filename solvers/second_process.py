@@ -62,7 +62,7 @@ class SecondProcess:
             return
         first = not self.at_work
         if first:
-            self.solution.offer(heaviest_paths(generation))
+            self.solution.offer(heaviest_paths(generation.fleet, *generation.settled()))
         if self.solution.best is not None:
             near = worth_shaking(generation.fleet, generation.priced, self.solution.best)
             near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not

@@ -8,12 +8,10 @@ that the LP does in a slot are always tried: where a window ends, nothing else w
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from solvers.slots_together import SlotsTogether
+from solvers.slots_together import SlotsTogether
 
 TRIED, TRIED_WITH_ROOM = 4, 4
 """plans of a slot: those that the LP has most of, or all where there are no more, and the cheapest with room"""

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import time
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from solvers.slots_together import SlotsTogether
 from solvers.solve import solve_part
-
-if TYPE_CHECKING:
-    from solvers.slots_together import SlotsTogether
 
 WIDTHS = (4, 8, 16)
 """slots of a window"""

@@ -16,7 +16,6 @@ from itertools import islice
 
 import numpy as np
 
-from problems.fleet import master
 from problems.fleet_data import Fleet
 from problems.fleet_variables import Variables
 from problems.model import Model
@@ -24,9 +23,7 @@ from solvers.box_rows import ABOUT_BOXES
 from solvers.columns import from_solution
 from solvers.incumbent import Incumbent, limits_are_kept
 from solvers.routing import work_moved
-from solvers.slot_choice import one_for_each_slot
 from solvers.slot_plans import Slot
-from solvers.slot_windows import chosen_in_windows
 from solvers.solve import SolverName, WarmLp, solve_mip
 
 FIRST_PLANS, MORE_PLANS = 20, 5
@@ -39,48 +36,10 @@ UNDONE_FRAC = 10.0
 """of the cost, that all waiting work of an hour left undone would cost: enough to find room for it"""
 PLANS_TO_CHOOSE_FROM = 40
 """of a slot, that join when some slots have plans chosen together"""
-MAY_SAVE_FRAC = 0.006
-"""of the cost, that this may save"""
-WINDOWS_TAKE = 1.0
-"""times as long as deciding slot by slot, that choosing plans of several slots together may take"""
-SURELY_FRAC = 0.01
-"""of the cost, by which whole plans are hardly ever dearer than the LP over them"""
 UNDONE = 1e-6
 """share of it that is as good as done"""
 REST_S = 1.5
 """for counts of work that may wait on single GPUs, once slots have their plans"""
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """A plan, and what its recipes and commitments would cost if slots could mix plans."""
-
-    plan: Incumbent
-    lp_usd: float
-
-
-def counts_by_slot(ways: Iterable[Fleet], solver: SolverName, until: float, below: float = np.inf) -> Counted | None:
-    """A plan with the recipes and commitments of the cheapest of some fleets, near the cheapest there is.
-
-    Every workload has one recipe there, and commitments to large boxes are decided. None where no LP costs less. Where
-    one costs so much less that its plan will as well, no others are asked for.
-    """
-    best: SlotsTogether | None = None
-    for fleet in ways:
-        if time.monotonic() >= until:
-            break
-        model, v = master(fleet)
-        lp = WarmLp(model)
-        if lp.solve() is None or lp.objective > below:
-            continue
-        together = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
-        usd = together.priced(until)
-        if usd is not None and usd < min(below, best.usd if best is not None else np.inf):
-            best = together
-            if usd < (1 - SURELY_FRAC) * below < np.inf:
-                break
-    plan = best.whole(solver, until, (1 + MAY_SAVE_FRAC) * below) if best is not None else None
-    return Counted(plan, best.usd) if plan is not None and best is not None else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,15 +102,10 @@ class SlotsTogether:
                 break
         return self.usd
 
-    def whole(self, solver: SolverName, until: float, below: float = np.inf) -> Incumbent | None:
-        """One plan for every slot; where they cost more than that, they are what they are."""
-        began = time.monotonic()
-        chosen = one_for_each_slot(self, until)
-        if chosen is not None and self.lp.objective < below:
-            now = time.monotonic()
-            chosen = chosen_in_windows(self, chosen, min(until, now + WINDOWS_TAKE * (now - began)))
-        x = self.lp.solve() if chosen is not None else None
-        if chosen is None or x is None or x[self._undone].max(initial=0.0) > UNDONE:
+    def whole(self, chosen: list[int], solver: SolverName) -> Incumbent | None:
+        """The plan with these plans of slots; None where it leaves work undone or breaks a limit."""
+        x = self.lp.solve()
+        if x is None or x[self._undone].max(initial=0.0) > UNDONE:
             return None
         rest = x[: self.rest.n_columns]
         if self.rest.integer.any():

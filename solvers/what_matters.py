@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -13,12 +13,19 @@ from problems.pricing import Priced
 from problems.recipes import Recipe
 from solvers.routing import work_moved
 
-if TYPE_CHECKING:
-    from solvers.column_generation import ColumnGeneration, Generated
-    from solvers.fleet_solution import FleetSolution
-
 MOST_SERVINGS = 12_000
 """servings that the mixed-integer program is given at most"""
+
+
+class PricedRecipes(Protocol):
+    """Recipes at some prices, and the bound that these prices prove."""
+
+    @property
+    def priced(self) -> Sequence[Priced]: ...
+    @property
+    def paid(self) -> dict[str, float]: ...
+    @property
+    def bound_at_prices(self) -> float: ...
 
 
 def without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
@@ -59,27 +66,27 @@ def _largest_load(recipe: Recipe) -> np.ndarray:
     return load[recipe.first_of_each_slot(-load)]
 
 
-def serving_bounds(priced: tuple[Priced, ...], paid: dict[str, float], bound: float) -> list[np.ndarray]:
+def serving_bounds(priced: Sequence[Priced], paid: dict[str, float], bound: float) -> list[np.ndarray]:
     """For each serving of each recipe, a lower bound on any plan that uses it."""
     return [bound + p.with_serving - sum(paid[w] for w in p.recipe.workloads) for p in priced]
 
 
-def count_possible(state: ColumnGeneration, solution: FleetSolution, up_to: int) -> int:
-    """Servings written down that a better plan may use; where there are more than so many, some number beyond it."""
+def count_possible(state: PricedRecipes, usd: float, up_to: int) -> int:
+    """Count the servings that a plan of at most so much may use, up to some number beyond `up_to`."""
     count = 0
     known = np.isfinite(state.bound_at_prices)
     for p in state.priced:
         over = state.bound_at_prices - sum(state.paid[w] for w in p.recipe.workloads)
         if not known:
             count += p.recipe.servings
-        elif p.value + over <= solution.objective:
-            count += int((p.with_serving + over <= solution.objective).sum())
+        elif p.value + over <= usd:
+            count += int((p.with_serving + over <= usd).sum())
         if count > up_to:
             break
     return count
 
 
-def possible_within(state: ColumnGeneration, usd: float) -> list[Recipe]:
+def possible_within(state: PricedRecipes, usd: float) -> list[Recipe]:
     """Recipes, with the servings, that a plan of less than so much may use."""
     possible: list[Recipe] = []
     for p in state.priced:
@@ -94,7 +101,7 @@ def possible_within(state: ColumnGeneration, usd: float) -> list[Recipe]:
     return possible
 
 
-def with_counts_skipped_within(state: ColumnGeneration, usd: float) -> list[Recipe]:
+def with_counts_skipped_within(state: PricedRecipes, usd: float) -> list[Recipe]:
     """Recipes that leave out counts of replicas which a plan of at most so much may use; not where work may wait."""
     found: list[Recipe] = []
     for p in state.priced:
@@ -105,15 +112,17 @@ def with_counts_skipped_within(state: ColumnGeneration, usd: float) -> list[Reci
     return found
 
 
-def still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe, ...], int, float]:
+def still_possible(
+    generated: PricedRecipes, slots: int, least_left: float, best_cost: float
+) -> tuple[tuple[Recipe, ...], int, float]:
     """Recipes narrowed to the servings a better plan may use; how many were cut for size, and their bound."""
     bounds = serving_bounds(generated.priced, generated.paid, generated.bound_at_prices)
     threshold = best_cost + 1e-9 * abs(best_cost)
     every = np.sort(np.concatenate([np.zeros(0), *bounds]))
     possible = every[every <= threshold]
     smallest_left_out, left_out = np.inf, 0
-    if generated.least_left < np.inf and generated.least_left <= threshold:
-        smallest_left_out, left_out = generated.least_left, 1
+    if least_left < np.inf and least_left <= threshold:
+        smallest_left_out, left_out = least_left, 1
     for p in generated.priced:
         skipped = generated.bound_at_prices + p.with_skipped - sum(generated.paid[w] for w in p.recipe.workloads)
         if len(skipped) and skipped.min() <= threshold:
@@ -131,6 +140,6 @@ def still_possible(generated: Generated, best_cost: float) -> tuple[tuple[Recipe
             # There is always one way to serve a workload, however many were cut.
             mask |= p.recipe.deferral is not None
             mask[p.recipe.first_of_each_slot(bound)] = True
-        if len(np.unique(p.recipe.slot[mask])) == len(generated.fleet.slot_hours):
+        if len(np.unique(p.recipe.slot[mask])) == slots:
             kept.append(p.recipe.only(mask))
     return tuple(kept), left_out + int((possible > threshold).sum()), smallest_left_out

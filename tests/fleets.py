@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from problems.fleet_data import HOURS_PER_MONTH, Fleet, Offer, fleet_of
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_data import Fleet, Offer, fleet_of
 from problems.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from planner.formatting import span
 from planner.plan import Plan
-from planner.reports.text import span
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

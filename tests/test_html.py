@@ -14,10 +14,11 @@ from lever_plans import DEMANDS, lever_plan
 from report_plans import HOSTILE, big_plan, hostile_plan, studied
 
 import planner
+from planner.formatting import percent, tokens, usd, usd_small
 from planner.plan import Plan, plan_from_json
-from planner.reports.html import fragment, html_report
 from planner.reports.html.markup import CELL_LIMIT, Html, el, esc, table, words
-from planner.reports.text import percent, tokens, usd, usd_small
+from planner.reports.html.notebook import fragment
+from planner.reports.html.page import html_report
 from planner.serving_commands import serve_commands
 from planner.token_costs import token_costs
 from planner.why.explanation import Explanation, LeverWorth, LimitWorth

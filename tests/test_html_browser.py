@@ -9,8 +9,8 @@ from browser import CHROMIUM, Page, names_are_text
 from lever_plans import lever_plan
 from report_plans import HOSTILE, hostile_plan, studied
 
-from planner.reports.html import html_report
-from planner.reports.text import usd
+from planner.formatting import usd
+from planner.reports.html.page import html_report
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="NO BROWSER: install chromium (apt-get install chromium) to test how reports look"

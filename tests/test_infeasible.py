@@ -12,12 +12,11 @@ from command_line import SMALL, Command
 
 import planner
 from planner.case import Case
-from planner.complaints import Infeasible
 from planner.pipeline import attempt
 from planner.why import bench
 from planner.why.bench import Bench
 from planner.why.every_limit import every_limit, round_figures_above
-from planner.why.limits import Remedy
+from planner.why.limits import Infeasible, Remedy
 from planner.why.remedies import explain_infeasibility
 from problems.fleet_data import Fleet
 from solvers.fleet_solution import FleetSolution, Options, Outcome

@@ -211,7 +211,9 @@ def test_servings_are_left_out_only_when_no_cheaper_plan_uses_them(seed: int) ->
         return
     best_cost = truth.objective * 1.02
     generated = generation.with_mixes_within(best_cost)
-    kept, _, smallest_left_out = still_possible(generated, best_cost)
+    kept, _, smallest_left_out = still_possible(
+        generated, len(generated.fleet.slot_hours), generated.least_left, best_cost
+    )
     kept_ways = {(r.key, *way) for r in kept for way in servings(r)}
     rng = np.random.default_rng(seed)
     for p in rng.permutation(np.array(generated.priced, dtype=object))[:8]:

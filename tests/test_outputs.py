@@ -15,13 +15,13 @@ from lever_plans import lever_plan
 from markdown_pages import cells, html_of, only_our_tags
 
 import planner
+from planner.formatting import usd
 from planner.plan import Plan
 from planner.reports.csv_tables import plan_csv, table_csv, write_csv_tables
 from planner.reports.markdown import plan_markdown
 from planner.reports.table import Column, Table, fenced, inline, markdown, table_markdown
 from planner.reports.tables import NAMES, tables_of
 from planner.reports.terminal import render
-from planner.reports.text import usd
 from planner.studies.records import (
     BreakEven,
     Crossing,

@@ -11,7 +11,8 @@ import pytest
 from fleets import Case, hours_of, random_case, random_offer
 from oracle.buying import commitments, hourly_usd, usd_with_starts
 
-from problems.fleet_data import HOURS_PER_MONTH, Fleet, Offer
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_data import Fleet, Offer
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, starting_usd_per_h
 from problems.recipes import Recipe
 

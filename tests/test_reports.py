@@ -8,11 +8,12 @@ import pytest
 from lever_plans import lever_plan
 
 import planner
+from planner.formatting import percent, span, tokens, usd
 from planner.plan import Binding, Plan
 from planner.reports.progress import closed_frac, describe
 from planner.reports.tables import spot_replicas
 from planner.reports.terminal import render
-from planner.reports.text import columns, percent, span, sparkline, tokens, usd
+from planner.reports.text import columns, sparkline
 from planner.serving_commands import serve_commands
 from solvers.fleet_solution import Progress
 

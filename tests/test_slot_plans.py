@@ -24,11 +24,12 @@ from problems.staffing import Staffing
 from solvers import column_generation, lazy_rows, slot_choice, slot_windows, slots_together
 from solvers.check import dual_bound
 from solvers.column_generation import CONVERGED_FRAC, MAX_ROUNDS, STANDS_ROUNDS, ColumnGeneration
+from solvers.counts_by_slot import Counted, counts_by_slot
 from solvers.incumbent import each_by_itself, limits_are_kept
 from solvers.result import LpSolution, Status
 from solvers.routing import flows_of
 from solvers.slot_plans import Slot
-from solvers.slots_together import Counted, SlotsTogether, _all_work_is_done, counts_by_slot
+from solvers.slots_together import SlotsTogether, _all_work_is_done
 from solvers.solve import WarmLp, solve_lp, solve_mip, solve_part
 
 SEEDS = [*range(300, 308), *range(1000, 1030)]

@@ -23,7 +23,7 @@ from planner import pipeline
 from planner.assembly import assemble_plan, with_all_options
 from planner.complaints import OutOfTime
 from planner.plan import Plan, plan_from_json
-from planner.reports.html import html_report
+from planner.reports.html.page import html_report
 from planner.reports.markdown import plan_markdown
 from planner.reports.terminal import render
 from problems.fleet import master

@@ -10,7 +10,8 @@ import numpy as np
 from planner.assembly.serving import ServedPool
 from planner.case import Case
 from planner.plan import Binding, FleetLine
-from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_data import Fleet
 from solvers.incumbent import Incumbent, cost_by_month
 
 NEAR_BUDGET_FRAC = 1e-3

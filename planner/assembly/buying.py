@@ -8,7 +8,8 @@ from planner.case import Case
 from planner.catalog import TERM_MONTHS, HourlyPrice, SpotPrice
 from planner.plan import Commitment, FleetLine
 from planner.slots import MONTHS_OF_A_QUARTER
-from problems.fleet_data import HOURS_PER_MONTH, Fleet
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_data import Fleet
 from solvers.incumbent import Incumbent
 
 

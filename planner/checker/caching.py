@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from planner.case import CacheCosts, Workload
 
@@ -11,21 +10,6 @@ from planner.case import CacheCosts, Workload
 def caching_is_allowed(w: Workload, option: str) -> Iterator[str]:
     if option not in w.caching:
         yield f"its caching is {option}, which is not among {', '.join(w.caching)}"
-
-
-def behind_its_caches(w: Workload, option: str) -> Workload:
-    """Answers found whole never arrive, and of prompts only what is cached is found."""
-    kinds = option.split("+")
-    change: dict[str, Any] = {}
-    if "semantic" in kinds:
-        missed = 1 - w.semantic_hit_frac
-        change["weekday_rps"] = tuple(rate * missed for rate in w.weekday_rps)
-        change["weekend_rps"] = tuple(rate * missed for rate in w.weekend_rps)
-    if "prefix" not in kinds:
-        change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0}
-    if "template" not in kinds:
-        change |= {"template_tokens": 0.0, "template_hit_frac": 0.0}
-    return w.model_copy(update=change)
 
 
 def cached_at_an_api(w: Workload, input_tokens: float) -> float:

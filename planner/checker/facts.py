@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from planner.case import Case, Workload
-from planner.checker.caching import behind_its_caches
 from planner.plan import DeploymentRecord, Flow, Plan, PoolPlan, SlotRecord, WorkloadPlan
 from planner.replica import Replica, replica_for
 from planner.traffic import Traffic
@@ -52,6 +52,21 @@ def hours_of_slot(s: SlotRecord) -> float:
 def replica_of(case: Case, traffic: Traffic, d: DeploymentRecord) -> Replica:
     """What one replica of a deployment does for its traffic, asked anew."""
     return replica_for(case, traffic, d.model, d.quantization, case.offers[d.offer].gpu, d.gpus_per_replica)
+
+
+def behind_its_caches(w: Workload, option: str) -> Workload:
+    """Answers found whole never arrive, and of prompts only what is cached is found."""
+    kinds = option.split("+")
+    change: dict[str, Any] = {}
+    if "semantic" in kinds:
+        missed = 1 - w.semantic_hit_frac
+        change["weekday_rps"] = tuple(rate * missed for rate in w.weekday_rps)
+        change["weekend_rps"] = tuple(rate * missed for rate in w.weekend_rps)
+    if "prefix" not in kinds:
+        change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0}
+    if "template" not in kinds:
+        change |= {"template_tokens": 0.0, "template_hit_frac": 0.0}
+    return w.model_copy(update=change)
 
 
 def key_of(d: DeploymentRecord) -> str:
@@ -194,3 +209,9 @@ def minus(rates: Sequence[float], *others: Sequence[float]) -> list[float]:
 def busy(rates: Sequence[float], seconds_per_request: Sequence[float | None]) -> float:
     """Replicas that these requests keep busy, without those that the deployment cannot serve."""
     return sum(rate * u for rate, u in zip(rates, seconds_per_request, strict=True) if u is not None)
+
+
+def traffic_of(facts: Facts, members: list[Served]) -> Traffic:
+    """What comes to a replica: each workload with its share of the requests that get there."""
+    requests = [facts.requests_per_month(s.seen) for s in members]
+    return Traffic(tuple(s.seen for s in members), tuple(r / sum(requests) for r in requests))

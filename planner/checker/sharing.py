@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from planner.checker.facts import REL, Facts, Served
+from planner.checker.facts import REL, Facts, Served, traffic_of
 from planner.plan import PoolPlan
 from planner.traffic import Traffic
 
@@ -42,12 +42,6 @@ def nobody_starves_the_others(facts: Facts, pool: PoolPlan, members: list[Served
         share = facts.share_of_load(pool, s)
         if share > most + REL:
             yield f"{s.w.name} is {share:.1%} of the load, {most:.1%} allowed"
-
-
-def traffic_of(facts: Facts, members: list[Served]) -> Traffic:
-    """What comes to a replica: each workload with its share of the requests that get there."""
-    requests = [facts.requests_per_month(s.seen) for s in members]
-    return Traffic(tuple(s.seen for s in members), tuple(r / sum(requests) for r in requests))
 
 
 def rate_cv_by_slot(facts: Facts, pool: PoolPlan, members: list[Served]) -> list[float]:

@@ -56,7 +56,8 @@ def run() -> int:
 
 
 def _failed(error: Exception) -> int:
-    from planner.complaints import Infeasible, InputError, OutOfTime
+    from planner.complaints import InputError, OutOfTime
+    from planner.why.limits import Infeasible
     from solvers.trouble import MachineTrouble
 
     if _interrupted(error):

@@ -167,7 +167,7 @@ def validate(
     from planner.complaints import InputError
     from planner.loading import load_case
     from planner.named_files import NamedFiles
-    from planner.starter import validation_report
+    from planner.reports.validation import validation_report
 
     try:
         report = validation_report(load_case(case_file, NamedFiles(root)))

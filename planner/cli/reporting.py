@@ -144,7 +144,7 @@ def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, quiet: bo
 
 def write_page(target: Path, plan: Plan, explanation: Explanation | None, quiet: bool) -> None:
     from planner.files import write_whole
-    from planner.reports.html import html_report
+    from planner.reports.html.page import html_report
 
     write_whole(target, html_report(plan, explanation))
     note(f"wrote {target}", quiet)

@@ -12,10 +12,10 @@ from functools import cached_property
 
 from planner.checker.facts import Facts
 from planner.checker.money import month_usd
+from planner.formatting import percent, usd
 from planner.plan import DeploymentPlan, Plan
 from planner.policies.policy import ChangeSpec, HeadroomSpec, Policy
 from planner.policies.records import Rule, Unit
-from planner.reports.text import percent, usd
 
 REL, ABS = 1e-6, 1e-9
 """a figure may exceed its limit by rounding"""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from planner.comparing import PlanDiff
 from planner.comparing.records import ValueChange
 from planner.complaints import escaped
+from planner.formatting import percent, tokens, usd, usd_small
 from planner.reports.table import Cell, Table, markdown, table_markdown, table_text
 from planner.reports.table import Column as C
-from planner.reports.text import percent, tokens, usd, usd_small
 
 SHARES = ("share", "turned away", "growth per month", "quality max loss", "critical share")
 """keys of figures that are shares"""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.formatting import percent, span, tokens, usd, usd_small
 from planner.not_used import menu_judged
 from planner.plan import Plan
 from planner.reports import said, tables
 from planner.reports.table import Column, Table, fenced, markdown, table_markdown
-from planner.reports.text import percent, span, tokens, usd, usd_small
 from planner.serving_commands import serve_commands
 
 FOLDED = (

@@ -10,10 +10,11 @@ from pathlib import Path
 from planner.calibration import Calibration
 from planner.complaints import escaped
 from planner.estimate import Estimate, predict_points
+from planner.formatting import percent
 from planner.performance.accuracy import Accuracy, Errors
 from planner.performance.measurements import read_rows
 from planner.reports.svg import Axis, Line, line_chart
-from planner.reports.text import Report, columns, percent, safe_cell
+from planner.reports.text import Report, columns, safe_cell
 
 
 def estimate_text(e: Estimate) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from planner.complaints import escaped
-from planner.reports.text import percent, usd
+from planner.formatting import percent, usd
 from solvers.fleet_solution import Progress
 
 LINE_EVERY_S = 10.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.complaints import escaped
+from planner.formatting import usd, usd_small
 from planner.reports.review_tables import review_tables, signed
 from planner.reports.table import inline, markdown, table_markdown, table_text
-from planner.reports.text import usd, usd_small
 from planner.review.records import Review
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.formatting import percent
 from planner.reports.table import Cell, Table
 from planner.reports.table import Column as C
-from planner.reports.text import percent
 from planner.review.records import Review
 
 BRIDGE_SAID = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.formatting import percent, tokens, usd
 from planner.plan import Binding, Commitment, Plan
-from planner.reports.text import percent, tokens, usd
 from planner.studies.records import ProviderBill
-from problems.fleet_data import HOURS_PER_MONTH
+from problems.constants import HOURS_PER_MONTH
 
 NAMES_SHOWN = 3
 PROVED = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.complaints import escaped
+from planner.formatting import percent, tokens, usd, usd_small
 from planner.plan import Plan
-from planner.reports.text import columns, percent, tokens, usd, usd_small
+from planner.reports.text import columns
 from planner.studies.records import BreakEven, Crossing, ProviderBill, StepRecord, VolumePoint, Waterfall
 
 APART = 1.5

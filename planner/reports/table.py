@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planner.complaints import escaped
+from planner.formatting import percent, tokens
 from planner.reports.text import columns as aligned
-from planner.reports.text import percent, tokens
 
 Cell = str | int | float | bool | None
 Form = Literal["text", "money", "price", "small price", "percent", "count", "number", "tokens", "code"]

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from itertools import chain
 
 from planner.complaints import escaped
+from planner.formatting import percent, span, tokens, usd, usd_small
 from planner.plan import OptionRecord, Plan, RejectionRecord
 from planner.reports import said as sayings
-from planner.reports.text import columns, percent, red, span, sparkline, tokens, usd, usd_small
+from planner.reports.text import columns, red, sparkline
 from planner.reports.workloads import pool_name, workload_lines
 from planner.serving_commands import serve_commands
 

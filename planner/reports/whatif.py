@@ -9,10 +9,11 @@ from typing import Any
 
 from planner.complaints import Complaint, InputError, escaped
 from planner.files import write_whole
+from planner.formatting import percent, tokens, usd
 from planner.reports.csv_tables import table_csv
 from planner.reports.svg import Axis, Line, line_chart
 from planner.reports.table import Cell, Column, Table, inline, table_markdown, table_text
-from planner.reports.text import percent, sparkline, tokens, usd
+from planner.reports.text import sparkline
 from planner.whatif.sweep import Shape, Sweep, swings
 
 C = Column

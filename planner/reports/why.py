@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from planner.complaints import escaped
+from planner.formatting import percent, usd, usd_small
 from planner.reports.said import alike
-from planner.reports.text import columns, percent, usd, usd_small
+from planner.reports.text import columns
 from planner.why.explanation import Choice, Explanation, LeverWorth, LimitWorth, RunnerUp, Verdict
 
 CLOSE_FRAC = 0.01

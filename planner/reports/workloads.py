@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from planner.case import Workload
 from planner.complaints import escaped
+from planner.formatting import percent, span, usd
 from planner.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
 from planner.reports.tables import spot_replicas
-from planner.reports.text import columns, percent, span, usd
+from planner.reports.text import columns
 
 NAMES_SHOWN = 3
 HEAD = (

@@ -20,7 +20,7 @@ from planner.plan import Plan
 from planner.review.reading import CommittedSpec
 from planner.review.records import CommitmentAdvice
 from planner.slots import DAYS_PER_MONTH
-from problems.fleet_data import HOURS_PER_MONTH
+from problems.constants import HOURS_PER_MONTH
 
 QUARTER_DAYS = 91
 

@@ -15,7 +15,7 @@ from planner.review.reading import PeriodSpec
 from planner.review.usage_log import HOUR, UsageLog
 from planner.slots import KINDS, MONTHS_OF_A_QUARTER
 from planner.usage import Hours, by_hour
-from problems.fleet_data import HOURS_PER_MONTH
+from problems.constants import HOURS_PER_MONTH
 
 LONGEST_QUARTER_H = 100 * 24
 SAME_RATES_FRAC, SAME_LENGTH_FRAC, NO_GROWTH_FRAC = 0.001, 0.01, 0.005

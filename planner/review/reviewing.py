@@ -11,7 +11,6 @@ import numpy as np
 
 from planner.baseline import tokens_per_request
 from planner.case import Case, Workload
-from planner.complaints import Infeasible
 from planner.pipeline import plan_fleet
 from planner.plan import Plan
 from planner.review import advice, observed
@@ -33,6 +32,7 @@ from planner.review.records import (
 )
 from planner.review.usage_log import HOUR
 from planner.slots import rates_rps, requests_per_month, slots_of
+from planner.why.limits import Infeasible
 from solvers.fleet_solution import Options, Progress
 
 OnProgress = Callable[[Progress], None]

@@ -10,7 +10,9 @@ from typing import Literal
 
 from planner.catalog import ApiModel
 from planner.validation import Strict
-from solvers.deadline import INTERRUPTED, OUT_OF_TIME
+
+INTERRUPTED, OUT_OF_TIME = "interrupted", "the time limit was reached"
+"""how the note of a study begins that was not finished"""
 
 
 class StepRecord(Strict):

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.case import Case
+from planner.formatting import percent
 from planner.judging import REPLICA_SIZES, Excluded
 from planner.not_used import menu_judged
 from planner.plan import DeploymentPlan, Plan, PoolPlan
-from planner.reports.text import percent
 from planner.why.changes import Change, with_workloads
 from planner.why.explanation import Choice, RunnerUp, extra_cost
 from solvers.fleet_solution import FleetSolution, Outcome

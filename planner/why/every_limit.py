@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from planner.case import Case, Objective, Workload
 from planner.catalog import Offer
 from planner.demand import MOST_DEPLOYMENTS
+from planner.formatting import percent
 from planner.judging import REPLICA_SIZES
-from planner.reports.text import percent
 from planner.residency import sellable
 from planner.why.changes import (
     Change,

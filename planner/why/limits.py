@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from planner.case import Case
-from planner.reports.text import percent, usd
+from planner.complaints import escaped
+from planner.formatting import percent, usd
 from planner.slots import requests_per_month, slots_of
 from planner.why.bench import Bench, Stopped
 from planner.why.changes import Change, last_month, with_limits, with_workload
@@ -39,6 +40,17 @@ class Remedy:
     """of a plan that the change makes possible"""
     proved_smallest: bool
     """whether it was proved that one step less does not do"""
+
+
+class Infeasible(Exception):
+    """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move, `remedies` move them."""
+
+    def __init__(
+        self, name: str, reasons: tuple[str, ...], proved: bool = True, remedies: tuple[Remedy, ...] = ()
+    ) -> None:
+        self.name, self.proved, self.remedies = name, proved, remedies
+        self.reasons = tuple(escaped(reason) for reason in reasons)
+        super().__init__("\n".join(self.reasons))
 
 
 @dataclass(frozen=True, kw_only=True)

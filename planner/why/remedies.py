@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 
 from planner.candidates import Candidates
 from planner.case import Case
-from planner.complaints import Infeasible
-from planner.reports.text import usd
+from planner.formatting import usd
 from planner.why.bench import Bench, Stopped
 from planner.why.changes import one_after_the_other, with_limits
 from planner.why.every_limit import every_limit
-from planner.why.limits import Limit, Remedy, Shedding
+from planner.why.limits import Infeasible, Limit, Remedy, Shedding
 from problems.fleet_data import Fleet
 from solvers.fleet_solution import Options, Outcome, Progress
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from datetime import date
 
 from planner.catalog import ApiTier, OfferPrices, Sourced
+from planner.formatting import percent, usd
 from planner.plan import Plan
 from planner.reports.html.markup import Html, and_more, details, el, join, notes, panel, table
 from planner.reports.said import proof
 from planner.reports.terminal import grouped_assumptions
-from planner.reports.text import percent, usd
 
 STALE_DAYS = 180
 """older than the newest price of the plan by more than this; no clock is asked, so that a report never changes"""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from planner.formatting import tokens, usd, usd_small
 from planner.plan import Plan
 from planner.reports.html.markup import Html, details, el, figure, legend, not_studied, notes, table
 from planner.reports.svg import Axis, Frame, Line, curves, picture, titled
-from planner.reports.text import tokens, usd, usd_small
 from planner.studies.records import BreakEven, Crossing, VolumePoint
 
 WIDTH, HEIGHT = 440, 290

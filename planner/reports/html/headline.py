@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.complaints import shortened
+from planner.formatting import percent, span, tokens, usd, usd_small
 from planner.plan import Plan
 from planner.reports.html.break_even import always_cheaper
 from planner.reports.html.colours import BASES
 from planner.reports.html.markup import STUDY, Html, bar, el, join, name
 from planner.reports.said import left_out, limits_reached, proof
-from planner.reports.text import percent, span, tokens, usd, usd_small
 from planner.token_costs import token_costs
 
 KINDS_SAID = 4

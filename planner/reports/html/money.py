@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.formatting import percent, usd
 from planner.plan import Plan
 from planner.reports.html.colours import COSTS, PURCHASES
 from planner.reports.html.markup import Html, bar, bar_table, details, el, figure, join, legend, name, table, words
 from planner.reports.svg import Axis, Frame, nice_ticks, picture, text, titled
-from planner.reports.text import percent, usd
 
 WORKLOADS_SHOWN = 12
 WIDTH, ROW, TOP = 440, 46, 8

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from importlib import resources
 
+from planner.formatting import usd
 from planner.plan import Plan
 from planner.reports.html import basis, headline, heat, hours, money, service, why
 from planner.reports.html.break_even import break_even
-from planner.reports.html.markup import Html, el, join, long_table, notes, panel, section, table
+from planner.reports.html.markup import Html, el, long_table, notes, panel, section, table
 from planner.reports.html.providers import provider_bills
 from planner.reports.html.waterfall import waterfall
-from planner.reports.said import proof
 from planner.reports.svg import DRAWING
 from planner.reports.terminal import fleet_remarks, fleet_rows
-from planner.reports.text import usd
 from planner.reports.workloads import workload_remarks, workload_rows
 from planner.serving_commands import serve_commands
 from planner.why.explanation import Explanation
@@ -114,12 +113,3 @@ def workloads_panel(plan: Plan) -> Html:
     rows = workload_rows(plan)
     shown = long_table(rows, "cdeghijk" if "caching" in rows[0] else "cdefghij", most=WORKLOAD_ROWS)
     return panel("workloads", "Workloads", shown, notes(workload_remarks(plan)))
-
-
-def fragment(plan: Plan) -> str:
-    """For notebooks: the headline, the fleet and the workloads, in the notebook's own style."""
-    b = plan.baseline
-    answer = el("p", el("strong", plan.name, ": ", usd(plan.cost_usd_per_month), " / month"))
-    against = f"{b.provider} {b.model}: {usd(b.cost_usd_per_month)} / month; {proof(plan)}"
-    tables = (table(rows[: FLEET_ROWS + 1]) for rows in (fleet_rows(plan), workload_rows(plan)))
-    return str(el("div", answer, el("p", against), join(headline.notices(plan)), *tables, class_="fleetplan"))

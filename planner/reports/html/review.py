@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from planner.formatting import usd, usd_small
 from planner.reports import review_tables
 from planner.reports.html import review_pictures as pictures
 from planner.reports.html.headline import card
@@ -12,7 +13,6 @@ from planner.reports.html.page import figures, whole_page
 from planner.reports.review import held_said, hindsight_said
 from planner.reports.review_tables import signed
 from planner.reports.table import Table
-from planner.reports.text import usd, usd_small
 from planner.review.records import Review, Said
 
 SECTIONS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from planner.case import Workload
+from planner.formatting import percent
 from planner.plan import DeploymentPlan, Plan, PoolPlan
 from planner.reports.html.markup import (
     Html,
@@ -20,7 +21,6 @@ from planner.reports.html.markup import (
     panel,
     pre,
 )
-from planner.reports.text import percent
 from planner.serving_commands import ServeCommand
 
 WORKLOADS_SHOWN, COMMANDS_SHOWN = 100, 60

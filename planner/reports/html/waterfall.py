@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planner.formatting import percent, usd
 from planner.plan import Plan
 from planner.reports.html.markup import (
     Html,
@@ -18,7 +19,6 @@ from planner.reports.html.markup import (
     notes,
     table,
 )
-from planner.reports.text import percent, usd
 from planner.studies.records import StepRecord, Waterfall
 
 KEYS = (("b1", "cost of the step"), ("b3", "saved by it"), ("b4", "dearer by it"))

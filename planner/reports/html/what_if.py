@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from planner.formatting import percent, usd
 from planner.reports.html.markup import Html, bar, bar_table, el, figure, long_table, notes, panel, section
 from planner.reports.html.page import POLICY, _resource
 from planner.reports.svg import DRAWING
 from planner.reports.table import Table
-from planner.reports.text import percent, usd
 from planner.reports.whatif import frontier_svg, short, tidy
 from planner.reports.whatif import notes as remarks
 from planner.whatif.sweep import Sweep, swings

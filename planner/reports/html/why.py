@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from planner.formatting import percent, usd
 from planner.plan import OptionRecord, Plan, WorkloadPlan
 from planner.reports.html.markup import Html, and_more, details, el, join, long_table, name, notes, panel, table
 from planner.reports.terminal import why_not
-from planner.reports.text import percent, usd
 from planner.reports.why import levers_rows, limits_rows, no_levers
 from planner.why.explanation import Explanation
 

@@ -1,0 +1,38 @@
+"""Money, shares, counts and tokens as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def usd(amount: float) -> str:
+    """$12,345, or with cents below ten dollars."""
+    sign = "-" if amount < 0 else ""
+    return f"{sign}${abs(amount):,.0f}" if abs(amount) >= 9.995 else f"{sign}${abs(amount):,.2f}"
+
+
+def usd_small(amount: float) -> str:
+    """Three significant digits, for prices per token."""
+    return f"${amount:,.2f}" if abs(amount) >= 1 else f"${amount:.3f}"
+
+
+def percent(fraction: float, digits: int = 0) -> str:
+    """A share; one that would read 0% though it is not, or 100% though it falls short, keeps more digits."""
+    text = f"{100 * fraction:.{digits}f}%"
+    if digits == 0 and ((0 < fraction < 0.005) or (0.995 <= fraction < 1)):
+        text = f"{100 * fraction:.1f}%"
+    smallest = {"0.0%": "<0.1%", "0.00%": "<0.01%"}
+    return smallest.get(text, text) if fraction > 0 else text
+
+
+def tokens(count: float) -> str:
+    for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{unit}"
+    return f"{count:.0f}"
+
+
+def span(counts: Sequence[int]) -> str:
+    """3, or 0-7 where it varies."""
+    low, high = min(counts), max(counts)
+    return str(high) if low == high else f"{low}-{high}"

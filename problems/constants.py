@@ -1,0 +1,3 @@
+"""Constants of the calendar that every price and every load is worked out with."""
+
+HOURS_PER_MONTH = 730.0
