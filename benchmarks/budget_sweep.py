@@ -12,18 +12,18 @@ import sys
 import time
 from collections.abc import Sequence
 
-from planner.assembly import assemble_plan
-from planner.candidates import enumerate_candidates
-from planner.case import Case
-from planner.formulation import formulate
-from planner.loading import load_case
+from planner.candidates.enumerate import enumerate_candidates
+from planner.case.case import Case
+from planner.case.changes import with_limits
+from planner.case.demand.load import load_case
+from planner.case.horizon import slots_of
+from planner.optimization.assemble import assemble_plan
+from planner.optimization.formulate import formulate
 from planner.pipeline import verified
-from planner.plan import Plan
-from planner.slots import slots_of
-from planner.whatif.budgets import Frontier
-from planner.why.changes import with_limits
-from solvers.fleet_solution import Options
-from solvers.fleet_solver import solve_fleet
+from planner.plan.plan import Plan
+from planner.studies.frontier import Frontier
+from solvers.search.fleet_solution import Options
+from solvers.search.fleet_solver import solve_fleet
 
 TARGET = 4
 

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from planner.catalog import shipped_catalog
+from planner.catalog.entries import shipped_catalog
 from planner.performance.latency import Machine
 from planner.performance.throughput import Lengths, Limits, throughput
 

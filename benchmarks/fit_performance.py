@@ -17,7 +17,7 @@ import numpy as np
 from performance_constants import ENGINES, GPUS, Prior, efficiency, engine, facts, link_of, priors, touched_by
 from scipy.optimize import least_squares
 
-from planner.catalog import Catalog
+from planner.catalog.entries import Catalog
 from planner.performance.accuracy import Errors, Group, errors_of, grouped
 from planner.performance.machine import Machine
 from planner.performance.measurements import MachineKey, Point, Resolver, Unscorable, read_rows

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_data import Offer, fleet_of
-from problems.pools import Deployment, Pool
+from problems.fleet_problem import Offer, fleet_of
+from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
-from solvers.fleet_solution import Options
-from solvers.fleet_solver import solve_fleet
-from solvers.solve import SolverName
+from solvers.backends.solve import SolverName
+from solvers.search.fleet_solution import Options
+from solvers.search.fleet_solver import solve_fleet
 
 NO_MARGIN = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=1.0, min_replicas=1)
 SAME_FRAC = 1e-4

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from planner.catalog import Catalog, Efficiency, Engine, Rates, shipped_data
+from planner.catalog.entries import Catalog, Efficiency, Engine, Rates, shipped_data
 
 FAMILIES = ("ampere", "ada", "hopper", "turing")
 GPUS = {"a100-80gb": "ampere", "a100-80gb-pcie": "ampere", "h100": "hopper", "h200": "hopper", "l4": "ada",

@@ -20,13 +20,13 @@ import numpy as np
 from textbook import TIMES_OUR_SECONDS, solve_textbook
 
 import planner
-from planner.candidates import enumerate_candidates
-from planner.case import Case
-from planner.formulation import formulate
-from planner.slots import slots_of
-from problems.fleet_data import Fleet
-from solvers.fleet_solution import FleetSolution, Options
-from solvers.fleet_solver import solve_fleet
+from planner.candidates.enumerate import enumerate_candidates
+from planner.case.case import Case
+from planner.case.horizon import slots_of
+from planner.optimization.formulate import formulate
+from problems.fleet_problem import Fleet
+from solvers.search.fleet_solution import FleetSolution, Options
+from solvers.search.fleet_solver import solve_fleet
 
 LARGE = ("llama-3.3-70b", "qwen2.5-72b", "mixtral-8x22b", "qwen3-235b-a22b")
 MEDIUM = ("gpt-oss-120b", "qwen3-32b")

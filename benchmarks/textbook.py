@@ -32,14 +32,14 @@ from typing import Any
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_data import Fleet
+from problems.fleet_problem import Fleet
 from problems.model import Column, Model, Row, build_model
-from problems.pools import Deployment, Pool, firm_replicas, load_by_slot
 from problems.purchase import Purchase
-from problems.recipes import Recipe, Use
+from problems.recipes.pools import Deployment, Pool, firm_replicas, load_by_slot
+from problems.recipes.recipe import Recipe, Use
 from problems.staffing import Staffing
-from solvers.incumbent import Incumbent, complete, incumbent_of, limits_are_kept, usage
-from solvers.solve import SolverName, solve_mip
+from solvers.backends.solve import SolverName, solve_mip
+from solvers.heuristics.incumbent import Incumbent, complete, incumbent_of, limits_are_kept, usage
 
 TIMES_OUR_SECONDS = 4
 MOST_NONZEROS = 3_000_000

@@ -12,21 +12,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from planner.assembly import assemble_plan, with_all_options, with_cost_range
-from planner.candidates import Candidates, enumerate_candidates
-from planner.case import Case
+from planner.candidates.enumerate import Candidates, enumerate_candidates
+from planner.case.case import Case
+from planner.case.horizon import Slot, slots_of
 from planner.checker import check_plan
-from planner.complaints import OutOfTime
-from planner.formulation import formulate
-from planner.plan import LeftOut, Part, Plan, Why
-from planner.slots import Slot, slots_of
-from planner.why.remedies import explain_infeasibility
-from problems.fleet_data import Fleet
-from solvers.deadline import Held, Limit, TimeIsUp, interruptions_held, limited_to
-from solvers.fleet_solution import NOTHING, FleetSolution, Known, Options, Outcome, Progress, outcome_of
-from solvers.fleet_solver import solve_fleet
-from solvers.improving import simplest_plan
-from solvers.incumbent import complete as complete_paths
+from planner.explanations.infeasible import explain_infeasibility
+from planner.io.errors import OutOfTime
+from planner.optimization.assemble import assemble_plan, with_all_options, with_cost_range
+from planner.optimization.formulate import formulate
+from planner.plan.plan import LeftOut, Part, Plan, Why
+from problems.fleet_problem import Fleet
+from solvers.backends.deadline import Held, Limit, TimeIsUp, interruptions_held, limited_to
+from solvers.heuristics.incumbent import complete as complete_paths
+from solvers.heuristics.local_search import simplest_plan
+from solvers.search.fleet_solution import NOTHING, FleetSolution, Known, Options, Outcome, Progress, outcome_of
+from solvers.search.fleet_solver import solve_fleet
 
 REPORT_FRAC, MOST_REPORT_S = 0.15, 30.0
 """share of a time limit, and the most of it, that is kept for what completes the report"""

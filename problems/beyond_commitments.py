@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from problems.recipes import Recipe
+from problems.recipes.recipe import Recipe
 from problems.rounding_up import PLAIN
 
 Counts = dict[str, np.ndarray]

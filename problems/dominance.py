@@ -17,8 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_data import Fleet
-from problems.recipes import Recipe
+from problems.fleet_problem import Fleet
+from problems.recipes.recipe import Recipe
 
 
 def without_beaten_recipes(fleet: Fleet) -> Fleet:

@@ -7,8 +7,8 @@
 under the families listed in FAMILIES, one function each. Money is USD per month, averaged over the months of
 the horizon; penalties of what is shed weigh in the objective alone.
 
-What is given is in problems/fleet_data.py, recipes in problems/recipes.py, columns in problems/fleet_variables.py, and
-rows about whole boxes, which sharpen the LP, in problems/sharpening.py.
+What is given is in problems/fleet_problem.py, recipes in problems/recipes/recipe.py, columns in
+problems/fleet_variables.py, and rows about whole boxes, which sharpen the LP, in problems/valid_inequalities.py.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from itertools import product
 
 import numpy as np
 
-from problems.fleet_data import Fleet
+from problems.fleet_problem import Fleet
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Model, Row, build_model
-from problems.sharpening import boxes_are_rounded_up, own_boxes_are_whole, used_offers_are_charged
+from problems.valid_inequalities import boxes_are_rounded_up, own_boxes_are_whole, used_offers_are_charged
 
 
 def every_workload_is_served(fleet: Fleet, v: Variables) -> Iterator[Row]:
@@ -113,7 +113,7 @@ def deferred_work_is_done(fleet: Fleet, v: Variables) -> Iterator[Row]:
     """Work of a recipe that is picked is done where it comes, by the API, or waits.
 
     sum_t,s room[r,t,s] serve[r,t,s] + sent[r,n] + waits[r,n] - waits[r,before n] - work[r,n] pick[r] >= 0
-        for all recipes r of work that may wait, stretches n of slots t (problems/waiting_line.py)    [work]
+        for all recipes r of work that may wait, stretches n of slots t (problems/recipes/waiting_line.py)    [work]
     """
     for r, recipe in enumerate(fleet.recipes):
         if recipe.deferral is None:

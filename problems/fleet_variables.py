@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_data import Fleet
+from problems.fleet_problem import Fleet
 from problems.model import Column
-from problems.recipes import Deferral
+from problems.recipes.recipe import Deferral
 
 
 @dataclass(eq=False)

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_data import Fleet, Offer
-from problems.pools import Deployment, Pool
+from problems.fleet_problem import Fleet, Offer
+from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
 
 SAME = 1e-12

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from problems.beyond_commitments import BeyondSlots
-from problems.deferring import cheapest_counts
-from problems.fleet_data import Fleet, Offer
-from problems.recipes import Deferral, Recipe
+from problems.fleet_problem import Fleet, Offer
+from problems.recipes.deferral import cheapest_counts
+from problems.recipes.recipe import Deferral, Recipe
 from problems.rounding_up import BOTH, RoundedSlots
 
 

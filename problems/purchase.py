@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_data import Fleet, Offer
-from problems.recipes import Recipe
+from problems.fleet_problem import Fleet, Offer
+from problems.recipes.recipe import Recipe
 
 FINE_COUNTS = 24
 """reserved counts up to which every one is tried"""

@@ -25,7 +25,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from problems.recipes import Recipe
+from problems.recipes.recipe import Recipe
 
 PLAIN = 1e-5
 """parts are whole multiples of this: solvers drop what is much smaller"""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from problems.mixes import SlotMix
 from problems.model import Column, Model, Row, build_model
+from problems.recipes.mixes import SlotMix
 
 SMALL_LOAD = 1e-2
 """loads of a bucket so small that a part of a replica that is zero within a solver's tolerance might carry them"""

@@ -1,0 +1,1 @@
+"""Solve fleet problems and prove how good the plans are."""

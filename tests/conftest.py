@@ -7,8 +7,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from browser import Page, browser
 from hypothesis import settings
+
+from tests.support.browser import Page, browser
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

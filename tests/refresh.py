@@ -11,17 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import review_data
-import rules_of_thumb
-from golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import planner
+from planner.case.demand.starter import make_demand_schema
 from planner.reports.review import review_text
 from planner.reports.terminal import render
-from planner.review import read_review, review_fleet
-from planner.starter import make_demand_schema
+from planner.review.review import review_fleet
+from planner.review.review_file import read_review
+from tests.support import review_data, rules_of_thumb
+from tests.support.golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
 
 WHAT_IF_BLOCK = re.compile(
     r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL
@@ -64,7 +63,7 @@ def main() -> None:
     (ROOT / "planner" / "data" / "demand.schema.json").write_text(make_demand_schema(), encoding="utf-8")
     rules = rules_of_thumb.PAGE
     rules.write_text(rules_of_thumb.page(rules.read_text(encoding="utf-8")), encoding="utf-8")
-    rows = [sys.executable, "-m", "pytest", "-q", "tests/test_fleet_rows.py"]
+    rows = [sys.executable, "-m", "pytest", "-q", "tests/problems/test_fleet_rows.py"]
     subprocess.run(rows, cwd=ROOT, env=os.environ | {"REFRESH_GOLDEN_ROWS": "1"}, check=False)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import typer
-from refresh import (
+
+from planner.cli.command import app
+from tests.refresh import (
     README_BLOCK,
     REVIEW_BLOCK,
     WHAT_IF_BLOCK,
@@ -17,10 +19,8 @@ from refresh import (
     review_output,
     what_if_output,
 )
+from tests.support.places import ROOT
 
-from planner.cli.command import app
-
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

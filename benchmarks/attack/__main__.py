@@ -24,7 +24,7 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1]), str(HERE.parent), str(HERE.parents[1] / "tests")]
+sys.path[:0] = [str(HERE), str(HERE.parents[1]), str(HERE.parent)]
 
 from tally import Attack, Row, tell  # noqa: E402
 

@@ -180,8 +180,8 @@ def _placed(place: Path, name: str, data: bytes) -> Path:
 
 def _in_this_process(words: list[str]) -> Ran:
     from planner import cli
-    from planner.complaints import InputError
-    from planner.review import read_review
+    from planner.io.errors import InputError
+    from planner.review.review_file import read_review
 
     def enough(number: int, frame: object) -> NoReturn:
         raise TooLong

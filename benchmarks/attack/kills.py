@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from command_line import HARD, SMALL
 from tally import FLEETPLAN, Attack, Row, environment, fleetplan, tell
 
 import planner
+from tests.support.command_line import HARD, SMALL
 
 GROUP = "kills"
 KILLS, LATEST_S, ENDS_S, ORPHANS_S = 108, 9.0, 60.0, 30.0

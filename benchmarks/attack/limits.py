@@ -10,11 +10,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from command_line import HARD
 from scale import generated_text
 from tally import Attack, Row, fleetplan, tell
 
 import planner
+from tests.support.command_line import HARD
 
 GROUP = "limits"
 LIMITS_S = (2, 5, 10, 20)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from command_line import SMALL
 from tally import FLEETPLAN, HANGS_S, ROOT, Attack, Ran, Row, environment, fleetplan, tell
 
 import planner
+from tests.support.command_line import SMALL
 
 GROUP = "machines"
 PLAN = ("plan", "small.yaml", "--out", "plan.json")

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from fleets import Case
-from oracle.brute_force import brute_force
-from oracle.cases import lever_case
-from oracle.plans import check_plan
-from oracle.shared_offers import shared_case
 from tally import Attack, Row, tell
 
-from solvers.fleet_solution import Options, Outcome
-from solvers.fleet_solver import solve_fleet
+from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.brute_force import brute_force
+from tests.oracle.cases import lever_case
+from tests.oracle.plans import check_plan
+from tests.oracle.shared_offers import shared_case
+from tests.support.fleets import Case
 
 GROUP = "proofs"
 SAME = 1e-6

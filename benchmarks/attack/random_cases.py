@@ -120,8 +120,8 @@ def _valid_demand(rng: Random) -> Demand:
 
 def planned(demand: Demand, solver: Any, gap: float) -> Planned:
     """Plan in this process, as the command would; interrupted like a user does where it takes too long."""
-    from planner.complaints import InputError, OutOfTime
-    from planner.why.limits import Infeasible
+    from planner.explanations.relaxations import Infeasible
+    from planner.io.errors import InputError, OutOfTime
 
     def enough(number: int, frame: object) -> None:
         signal.alarm(LONGEST_S)

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from planner.checker.binding import binding_limits_are_told
-from planner.checker.buying import purchases_hold
-from planner.checker.claims import claims_are_honest
-from planner.checker.facts import Facts
-from planner.checker.money import money_adds_up
-from planner.checker.reading import names_and_lengths_fit, plan_or_problems
+from planner.checker.binding import binding_limits_are_told, claims_are_honest
+from planner.checker.costs import money_adds_up
+from planner.checker.purchases import purchases_hold
 from planner.checker.serving import pools_are_served
+from planner.checker.structure import names_and_lengths_fit, plan_or_problems
 from planner.checker.studies import studies_hold
+from planner.plan.view import Facts
 
 __all__ = ["check_plan"]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from planner.case import Case, Workload
-from planner.checker.facts import REL, Served, differs, is_not, key_of
+from planner.candidates.replica import Replica
+from planner.case.case import Case, Workload
 from planner.checker.packing import SIZES
 from planner.performance.memory import weight_bytes
-from planner.plan import DeploymentRecord
-from planner.replica import Replica
+from planner.plan.plan import DeploymentRecord
+from planner.plan.view import REL, Served, differs, is_not, key_of
 
 
 def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord) -> Iterator[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from planner.checker.facts import REL, Facts, Served, near
-from planner.plan import PoolPlan
+from planner.plan.plan import PoolPlan
+from planner.plan.view import REL, Facts, Served, near
 
 ALMOST_NOTHING = 1e-9
 """requests a second that rounding may leave"""

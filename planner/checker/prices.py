@@ -1,13 +1,37 @@
-"""What the case charges: for instances by the hour or by commitment, and for requests at an API."""
+"""Caches: what is allowed, what they leave to be computed, and what they cost."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.case import Case, Workload
-from planner.catalog import ApiPrices, HourlyPrice, SpotPrice, UpfrontPrice
-from planner.checker.caching import cached_at_an_api
-from planner.checker.facts import MONTH_HOURS
+from planner.case.case import CacheCosts, Case, Workload
+from planner.catalog.entries import ApiPrices, HourlyPrice, SpotPrice, UpfrontPrice
+from planner.plan.view import MONTH_HOURS
+
+
+def caching_is_allowed(w: Workload, option: str) -> Iterator[str]:
+    if option not in w.caching:
+        yield f"its caching is {option}, which is not among {', '.join(w.caching)}"
+
+
+def cached_at_an_api(w: Workload, input_tokens: float) -> float:
+    """Tokens of a prompt that the provider has, on average: prefixes, and nothing behind them."""
+    return w.prefix_hit_frac * min(w.shared_prefix_tokens, input_tokens)
+
+
+def caches_usd_per_month(costs: CacheCosts, option: str) -> float:
+    """However much is asked."""
+    kinds = option.split("+")
+    store = costs.tier_usd_per_month if "prefix" in kinds or "template" in kinds else 0.0
+    return store + (costs.vector_store_usd_per_month if "semantic" in kinds else 0.0)
+
+
+def embedding_usd_per_request(costs: CacheCosts, w: Workload, option: str) -> float:
+    """The prompt of every request is looked up in a semantic cache, found or not."""
+    prompt = sum(b.share_frac * b.input_tokens for b in w.buckets)
+    return prompt * costs.embedding_usd_per_1m_tokens / 1e6 if "semantic" in option.split("+") else 0.0
+
 
 TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, "reserved-3y-upfront": 36}
 """ways to buy that hold an instance for a term"""

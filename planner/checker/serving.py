@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.checker.caching import caching_is_allowed
 from planner.checker.deployment import deployment_is_allowed, replica_is_as_told, starts_in_time, ttft_holds
-from planner.checker.facts import REL, Facts, Served, busy, differs, is_not, replica_of, traffic_of
 from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
-from planner.checker.sharing import nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed
-from planner.checker.staffing import Rule, deviations
-from planner.plan import PoolPlan
+from planner.checker.prices import caching_is_allowed
+from planner.checker.staffing import Rule, deviations, nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed
+from planner.plan.plan import PoolPlan
+from planner.plan.view import REL, Facts, Served, busy, differs, is_not, replica_of, traffic_of
 
 
 def pools_are_served(facts: Facts) -> Iterator[str]:

@@ -1,15 +1,65 @@
-"""How many replicas a load needs, and how many of them must not be spot: the rule, worked out again.
-
-ceil(R + z sqrt(R (1 + c2) / (2 B) + (v R)^2)), or R / most_load where that is more, at least the minimum
-"""
+"""Workloads on the same replicas: who may share, what they are together, and that none starves the others."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from planner.checker.facts import REL
+from planner.candidates.traffic import Traffic
+from planner.plan.plan import PoolPlan
+from planner.plan.view import REL, Facts, Served, traffic_of
+
+
+def sharing_is_allowed(facts: Facts, members: list[Served]) -> Iterator[str]:
+    if len(members) == 1:
+        return
+    for s in members:
+        if not s.w.sharing:
+            yield f"{s.w.name} may not share replicas"
+        if s.w.deadline_h is not None:
+            yield f"{s.w.name} may wait, and work that waits is not shared"
+        yield from _objectives_are_kept(traffic_of(facts, members), s)
+    adapters, most = sum(s.w.adapter_gb is not None for s in members), facts.case.tenancy.adapters_per_replica
+    if adapters > most:
+        yield f"{adapters} adapters on a replica, {most} allowed"
+
+
+def _objectives_are_kept(traffic: Traffic, s: Served) -> Iterator[str]:
+    """Those of the pool are no looser than those of any workload in it."""
+    for name, own, common in (
+        ("TTFT", s.w.ttft, traffic.ttft),
+        ("TPOT", s.w.tpot, traffic.tpot),
+        ("E2E", s.w.e2e, traffic.e2e),
+    ):
+        if own is not None and (common is None or common.seconds > own.seconds or common.percentile < own.percentile):
+            yield f"the {name} objective of {s.w.name} is not that of its pool"
+
+
+def nobody_starves_the_others(facts: Facts, pool: PoolPlan, members: list[Served]) -> Iterator[str]:
+    """Over the month, no workload is more of the load than it may be."""
+    most = facts.case.tenancy.max_share_frac
+    for s in members if len(members) > 1 else ():
+        share = facts.share_of_load(pool, s)
+        if share > most + REL:
+            yield f"{s.w.name} is {share:.1%} of the load, {most:.1%} allowed"
+
+
+def rate_cv_by_slot(facts: Facts, pool: PoolPlan, members: list[Served]) -> list[float]:
+    """How far the load swings around the mean of each hour: swings of several workloads cancel in part."""
+    if len(members) == 1:
+        return [members[0].w.rate_cv] * len(facts.slots)
+    loads = [facts.load_of(pool, s) for s in members]
+    return [_rate_cv(facts, members, [load[t] for load in loads]) for t in facts.slots]
+
+
+def _rate_cv(facts: Facts, members: list[Served], loads: list[float]) -> float:
+    swings = [s.w.rate_cv * load for s, load in zip(members, loads, strict=True)]
+    apart = sum(x**2 for x in swings)
+    together = sum(x * y for i, x in enumerate(swings) for j, y in enumerate(swings) if i != j)
+    return math.sqrt(apart + facts.case.tenancy.correlation * together) / sum(loads) if sum(loads) else 0.0
+
 
 ROUNDING = 1e-10
 """replicas by which the same load, added up in another order, may differ"""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from planner.checker.facts import REL, Facts, differs, is_not
 from planner.checker.prices import request_usd
-from planner.studies.records import BreakEven, Crossing, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
+from planner.plan.study_records import BreakEven, Crossing, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
+from planner.plan.view import REL, Facts, differs, is_not
 
 STEPS = ("naive", "batching", "right-sizing", "quantization", "caching", "purchase", "tenancy", "everything")
 PLANNED = ("optimal", "within-gap", "feasible", "interrupted")

@@ -71,6 +71,6 @@ def _leave_out_the_working_folder() -> None:
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here or here == ROOT]
     except FileNotFoundError:  # it is gone, and with it whatever lay there
         pass
-    from solvers.python_child import import_path
+    from solvers.backends.python_child import import_path
 
     sys.path[:] = import_path()

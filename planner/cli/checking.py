@@ -31,9 +31,9 @@ def check(
     """Hold a plan against your policy: each rule with its value and limit. Exits with 5 where one is broken."""
     from datetime import date
 
-    from planner.policies import check_policy, load_policy
-    from planner.policies.policy import parse_date
-    from planner.reports.check import check_markdown, check_text
+    from planner.checker.policy import check_policy
+    from planner.checker.policy.schema import load_policy, parse_date
+    from planner.reports.policy import check_markdown, check_text
 
     day = parsed("--as-of", lambda text: date.fromisoformat(parse_date(text)), as_of)
     rules = load_policy(policy)

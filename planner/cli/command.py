@@ -56,9 +56,9 @@ def run() -> int:
 
 
 def _failed(error: Exception) -> int:
-    from planner.complaints import InputError, OutOfTime
-    from planner.why.limits import Infeasible
-    from solvers.trouble import MachineTrouble
+    from planner.explanations.relaxations import Infeasible
+    from planner.io.errors import InputError, OutOfTime
+    from solvers.backends.trouble import MachineTrouble
 
     if _interrupted(error):
         raise KeyboardInterrupt from error

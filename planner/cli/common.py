@@ -17,9 +17,9 @@ WRITING_S, SHORTEST_S = 0.3, 0.001
 """of a time limit that is kept for writing, and the least that is ever given to a task"""
 
 if TYPE_CHECKING:
-    from planner.case import Case
-    from planner.plan import Plan
-    from solvers.fleet_solution import Options
+    from planner.case.case import Case
+    from planner.plan.plan import Plan
+    from solvers.search.fleet_solution import Options
 
 
 class Solver(StrEnum):
@@ -116,14 +116,14 @@ def note(text: str, quiet: bool = False) -> None:
 
 
 def refuse(where: str, message: str, remedy: str = "") -> None:
-    from planner.complaints import Complaint, InputError
+    from planner.io.errors import Complaint, InputError
 
     raise InputError([Complaint(where, None, None, "", message, remedy)])
 
 
 def parsed(option: str, parse: Callable[[object], Any], text: str | None) -> Any:
     """An option's text as a value, or a complaint that names the option."""
-    from planner.complaints import Complaint, InputError
+    from planner.io.errors import Complaint, InputError
 
     if text is None:
         return None
@@ -134,19 +134,19 @@ def parsed(option: str, parse: Callable[[object], Any], text: str | None) -> Any
 
 
 def fraction(option: str, text: str | None) -> float | None:
-    from planner.units import parse_fraction
+    from planner.io.units import parse_fraction
 
     return parsed(option, parse_fraction, text)
 
 
 def seconds(option: str, text: str | None) -> float | None:
-    from planner.units import parse_duration
+    from planner.io.units import parse_duration
 
     return parsed(option, parse_duration, text)
 
 
 def search_options(solver: Any, gap: str, time_limit: str | None) -> Options:
-    from solvers.fleet_solution import Options
+    from solvers.search.fleet_solution import Options
 
     limit_s = seconds("--time-limit", time_limit)
     return Options(solver=solver, gap_frac=fraction("--gap", gap) or 0.0, time_limit_s=limit_s)
@@ -178,13 +178,13 @@ def with_what_is_left(options: Options, share: float = 1.0) -> Options:
 
 def case_in_time(file: Path, root: Path | None, options: Options) -> tuple[Case, list[Path]]:
     """The case of a demand file and the files it names, read within the time limit."""
-    from planner.complaints import OutOfTime
-    from solvers.deadline import TimeIsUp, limited_to
+    from planner.io.errors import OutOfTime
+    from solvers.backends.deadline import TimeIsUp, limited_to
 
     try:
         with limited_to(with_what_is_left(options).time_limit_s):
-            from planner.loading import load_case
-            from planner.named_files import NamedFiles
+            from planner.case.demand.load import load_case
+            from planner.io.named_files import NamedFiles
 
             files = NamedFiles(root)
             return load_case(file, files), list(files.paths)
@@ -196,7 +196,7 @@ def case_in_time(file: Path, root: Path | None, options: Options) -> tuple[Case,
 def saved_plan(file: Path) -> Plan:
     """A plan that still passes its check."""
     from planner.checker import check_plan
-    from planner.plan import read_plan
+    from planner.plan.plan import read_plan
 
     saved = read_plan(file)
     broken = check_plan(saved.as_json())

@@ -19,7 +19,7 @@ def accuracy(
     format: FormatOption = Format.table,
 ) -> None:
     """Score the performance model on measured points: errors by metric, GPU, precision and source."""
-    from planner.files import check_targets, write_whole
+    from planner.io.files import check_targets, write_whole
     from planner.performance.accuracy import score
     from planner.reports.performance import accuracy_rows_csv, accuracy_text
 
@@ -53,8 +53,8 @@ def estimate(
     format: FormatOption = Format.table,
 ) -> None:
     """What one deployment does: memory, latency and throughput, at a concurrency or inside an SLO."""
-    from planner.estimate import estimate as estimate_one
-    from planner.files import check_targets, write_whole
+    from planner.io.files import check_targets, write_whole
+    from planner.performance.estimate import estimate as estimate_one
     from planner.reports.performance import estimate_svg, estimate_text, points_report
 
     if points is not None:
@@ -90,8 +90,8 @@ def calibrate(
 
     Reads result files of vllm bench serve (JSON, JSONL), GuideLLM, AIPerf and GenAI-Perf, and CSV.
     """
-    from planner.calibration import calibrate as calibrate_files
-    from planner.files import check_targets, write_whole
+    from planner.io.files import check_targets, write_whole
+    from planner.performance.calibration.calibrate import calibrate as calibrate_files
     from planner.reports.performance import calibration_text
 
     check_targets({"--out": out}, results)
@@ -103,7 +103,7 @@ def calibrate(
 
 def _lengths(model: str | None, gpu: str | None, input: str | None, output: str | None) -> list[float]:
     """The two lengths, once everything that must be given is."""
-    from planner.units import parse_positive_count
+    from planner.io.units import parse_positive_count
 
     given = {"--model": model, "--gpu": gpu, "--input": input, "--output": output}
     missing = [option for option, value in given.items() if value is None]

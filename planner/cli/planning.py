@@ -34,10 +34,10 @@ from planner.cli.common import (
 from planner.cli.reporting import check_outputs, csv_files, rendered, write_outputs, write_page
 
 if TYPE_CHECKING:
-    from planner.case import Case
-    from planner.plan import Plan
-    from planner.why import Explanation
-    from solvers.fleet_solution import Options
+    from planner.case.case import Case
+    from planner.explanations.records import Explanation
+    from planner.plan.plan import Plan
+    from solvers.search.fleet_solution import Options
 
 PLAN_FRAC = 0.6
 """share of what is left of a time limit that comes first, where more is asked for after it"""
@@ -71,8 +71,8 @@ def plan(
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
     from planner.cli.studying import kept_plans, studied_plan, studies_interrupted
-    from planner.files import check_targets, write_whole
-    from solvers.deadline import OUT_OF_TIME, interruptions_held
+    from planner.io.files import check_targets, write_whole
+    from solvers.backends.deadline import OUT_OF_TIME, interruptions_held
 
     options = search_options(solver.value, gap, time_limit)
     required = fraction("--require-gap", require_gap)
@@ -106,7 +106,7 @@ def plan(
             write_page(html, studied, explanation, quiet)
         put(rendered(studied, format, table, took, verbose))
         if explanation is not None:
-            from planner.reports.why import explanation_text
+            from planner.reports.explanation import explanation_text
 
             put("\n" + explanation_text(explanation))
     stopped = result.interrupted or held.by_somebody or studies_interrupted(studied)
@@ -129,8 +129,8 @@ def explain(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """What each lever of a plan saves, and what one step more of each limit would: every figure is a plan made anew."""
-    from planner.complaints import did_you_mean, shown
-    from planner.reports.why import explanation_text
+    from planner.io.errors import did_you_mean, shown
+    from planner.reports.explanation import explanation_text
 
     options = search_options(solver.value, gap, time_limit)
     saved = saved_plan(file) if file.suffix.lower() == ".json" else None
@@ -150,7 +150,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
 ) -> None:
     """Write a commented demand file that runs, and the schema that lets editors complete and check it."""
-    from planner.starter import write_starter
+    from planner.case.demand.starter import write_starter
 
     for written in write_starter(path, force):
         note(f"wrote {written}")
@@ -164,9 +164,9 @@ def validate(
     format: FormatOption = Format.table,
 ) -> None:
     """Check a demand file: every mistake at once, with line and remedy."""
-    from planner.complaints import InputError
-    from planner.loading import load_case
-    from planner.named_files import NamedFiles
+    from planner.case.demand.load import load_case
+    from planner.io.errors import InputError
+    from planner.io.named_files import NamedFiles
     from planner.reports.validation import validation_report
 
     try:
@@ -183,7 +183,7 @@ def validate(
 @verbs.command(epilog="Example:  fleetplan schema > fleetplan.schema.json")
 def schema() -> None:
     """Print the JSON schema of demand files, for editors."""
-    from planner.starter import demand_schema_text
+    from planner.case.demand.starter import demand_schema_text
 
     put(demand_schema_text())
 
@@ -207,7 +207,7 @@ def catalog(
 
 def _planned(case: Case, options: Options, share: float, quiet: bool) -> Plan:
     """The plan, within a share of what is left of the time limit."""
-    from planner.complaints import OutOfTime
+    from planner.io.errors import OutOfTime
     from planner.pipeline import plan_fleet
     from planner.reports.progress import progress_on_stderr
 
@@ -221,8 +221,8 @@ def _planned(case: Case, options: Options, share: float, quiet: bool) -> Plan:
 
 
 def _explained(plan: Plan, options: Options, workload: str | None, quiet: bool) -> Explanation:
+    from planner.explanations.explain import explain as explain_plan
     from planner.reports.progress import progress_on_stderr
-    from planner.why import explain as explain_plan
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with progress_on_stderr(quiet) as on_progress:
@@ -230,7 +230,7 @@ def _explained(plan: Plan, options: Options, workload: str | None, quiet: bool) 
 
 
 def _exit_if_interrupted(explanation: Explanation, quiet: bool) -> None:
-    from solvers.deadline import INTERRUPTED
+    from solvers.backends.deadline import INTERRUPTED
 
     if explanation.not_tried and explanation.why_not_tried in (None, INTERRUPTED):
         note("interrupted: this is what is known so far", quiet)

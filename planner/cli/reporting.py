@@ -24,8 +24,8 @@ from planner.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from planner.plan import Plan
-    from planner.why.explanation import Explanation
+    from planner.explanations.records import Explanation
+    from planner.plan.plan import Plan
 
 verbs = typer.Typer()
 
@@ -50,8 +50,8 @@ def report(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Show a saved plan: as one page that opens anywhere, as text, Markdown, CSV or JSON; nothing is planned anew."""
-    from planner.files import check_targets
-    from planner.why.explanation import read_explanation
+    from planner.explanations.records import read_explanation
+    from planner.io.files import check_targets
 
     plan = saved_plan(file)
     told = read_explanation(explanation, plan) if explanation else None
@@ -77,7 +77,7 @@ def diff(
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 where they differ.")] = False,
 ) -> None:
     """What changed between two plans, and why the cost did: demand, prices, fleet and choices."""
-    from planner.comparing import diff_plans
+    from planner.plan.diff import diff_plans
     from planner.reports.diff import diff_markdown, diff_text
 
     found = diff_plans(saved_plan(before), saved_plan(after))
@@ -100,7 +100,7 @@ def rendered(
 
         return plan_markdown(plan)
     if format is PlanFormat.csv:
-        from planner.reports.csv_tables import plan_csv
+        from planner.reports.csv import plan_csv
 
         return plan_csv(plan, table)
     from planner.reports.studies import studies_text
@@ -113,7 +113,7 @@ def rendered(
 def check_outputs(csv: Path | None, format: PlanFormat | None, table: str) -> None:
     """Complain before long work, not after it."""
     if format is PlanFormat.csv:
-        from planner.reports.csv_tables import check_table_name
+        from planner.reports.csv import check_table_name
 
         check_table_name(table)
     if csv is not None and csv.exists() and not csv.is_dir():
@@ -122,13 +122,13 @@ def check_outputs(csv: Path | None, format: PlanFormat | None, table: str) -> No
 
 def csv_files(folder: Path | None) -> list[Path]:
     """The files that --csv may write."""
-    from planner.reports.tables import NAMES
+    from planner.reports.plan_tables import NAMES
 
     return [] if folder is None else [folder / f"{name}.csv" for name in NAMES]
 
 
 def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, quiet: bool) -> None:
-    from planner.files import write_whole
+    from planner.io.files import write_whole
 
     if markdown is not None:
         from planner.reports.markdown import plan_markdown
@@ -136,14 +136,14 @@ def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, quiet: bo
         write_whole(markdown, plan_markdown(plan))
         note(f"wrote {markdown}", quiet)
     if csv is not None:
-        from planner.reports.csv_tables import write_csv_tables
+        from planner.reports.csv import write_csv_tables
 
         written = write_csv_tables(plan, csv)
         note(f"wrote {len(written)} tables into {csv}", quiet)
 
 
 def write_page(target: Path, plan: Plan, explanation: Explanation | None, quiet: bool) -> None:
-    from planner.files import write_whole
+    from planner.io.files import write_whole
     from planner.reports.html.page import html_report
 
     write_whole(target, html_report(plan, explanation))

@@ -11,9 +11,9 @@ import typer
 from planner.cli.common import DiffFormat, HtmlOption, MarkdownOption, RootOption, Solver, note, put, search_options
 
 if TYPE_CHECKING:
-    from planner.review.reading import ReviewInputs
-    from planner.review.reviewing import Reviewed
-    from solvers.fleet_solution import Options
+    from planner.review.review import Reviewed
+    from planner.review.review_file import ReviewInputs
+    from solvers.search.fleet_solution import Options
 
 verbs = typer.Typer()
 
@@ -33,9 +33,9 @@ def review(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """Review a quarter: plan against actual, hindsight, the next plan, a cost bridge, commitments and decisions."""
-    from planner.files import check_targets
-    from planner.named_files import NamedFiles
-    from planner.review.reading import read_review
+    from planner.io.files import check_targets
+    from planner.io.named_files import NamedFiles
+    from planner.review.review_file import read_review
 
     options = search_options(solver.value, gap, time_limit)
     files = NamedFiles(root)
@@ -48,7 +48,7 @@ def review(
 
 def _reviewed(inputs: ReviewInputs, options: Options, quiet: bool) -> Reviewed:
     from planner.reports.progress import progress_on_stderr
-    from planner.review.reviewing import review_fleet
+    from planner.review.review import review_fleet
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with progress_on_stderr(quiet) as on_progress:
@@ -66,7 +66,7 @@ def _rendered(found: Reviewed, format: DiffFormat) -> str:
 def _write(
     found: Reviewed, out: Path | None, html: Path | None, markdown: Path | None, plan: Path | None, quiet: bool
 ) -> None:
-    from planner.files import write_whole
+    from planner.io.files import write_whole
     from planner.reports.html.review import review_page
     from planner.reports.review import review_markdown
 

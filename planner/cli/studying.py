@@ -22,8 +22,8 @@ from planner.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from planner.plan import Plan
-    from solvers.fleet_solution import Options
+    from planner.plan.plan import Plan
+    from solvers.search.fleet_solution import Options
 
 verbs = typer.Typer()
 
@@ -50,9 +50,9 @@ def study(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """What each lever saves (waterfall), from which volume on hosting pays (break-even), and other providers' bills."""
-    from planner.files import check_targets, write_whole
+    from planner.io.files import check_targets, write_whole
     from planner.reports.studies import studies_text
-    from solvers.deadline import interruptions_held
+    from solvers.backends.deadline import interruptions_held
 
     if keep_plans is not None and only not in (None, Kind.waterfall):
         refuse("--keep-plans", f"has nothing to keep beside --only {only.value}", "It is for the waterfall")
@@ -74,9 +74,9 @@ def study(
 
 def studied_plan(plan: Plan, options: Options, keep_plans: Path | None, quiet: bool, only: Kind | None = None) -> Plan:
     """The plan with its studies; the plans of the waterfall's steps go where the user wants them."""
-    from planner.files import write_whole
+    from planner.io.files import write_whole
     from planner.reports.progress import progress_on_stderr
-    from planner.studies.all_studies import study as study_plan
+    from planner.studies.study import study as study_plan
 
     if keep_plans is not None:
         _make_folder(keep_plans)
@@ -93,13 +93,13 @@ def studied_plan(plan: Plan, options: Options, keep_plans: Path | None, quiet: b
 
 def kept_plans(folder: Path | None) -> list[Path]:
     """The files that --keep-plans may write."""
-    from planner.studies.steps import KEYS
+    from planner.studies.waterfall_steps import KEYS
 
     return [] if folder is None else [folder / f"{key}.json" for key in KEYS]
 
 
 def _make_folder(folder: Path) -> None:
-    from planner.files import check_writable
+    from planner.io.files import check_writable
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,8 @@ import typer
 from planner.cli.common import CaseFile, PlanFormat, RootOption, Solver, fraction, note, put, refuse, search_options
 
 if TYPE_CHECKING:
-    from planner.whatif.changes import Change, Run
-    from planner.whatif.sweep import Sweep
+    from planner.studies.overrides import Change, Run
+    from planner.studies.sweep import Sweep
 
 verbs = typer.Typer()
 SUFFIXES = (".csv", ".json", ".md", ".parquet")
@@ -67,11 +67,11 @@ def what_if(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
 ) -> None:
     """What other budgets, prices, objectives or demand would do: the case changed, planned again, in one table."""
-    from planner.executing import executor_from
-    from planner.files import check_targets
-    from planner.named_files import NamedFiles
-    from planner.whatif.changes import Source
-    from planner.whatif.sweep import sweep
+    from planner.io.files import check_targets
+    from planner.io.named_files import NamedFiles
+    from planner.studies.executing.executors import executor_from
+    from planner.studies.overrides import Source
+    from planner.studies.sweep import sweep
 
     options = search_options(solver.value, gap, time_limit)
     required = fraction("--require-gap", require_gap)
@@ -97,8 +97,8 @@ def what_if(
 def _asked(
     budget: list[str] | None, changes: list[tuple[str, list[str] | None]], file: Path | None, each: bool
 ) -> tuple[list[Run], list[float]]:
-    from planner.whatif.changes import grid, options_of, steps
-    from planner.whatif.files import WhatIfFile, read_what_if
+    from planner.studies.overrides import grid, options_of, steps
+    from planner.studies.what_if_file import WhatIfFile, read_what_if
 
     read = read_what_if(file) if file is not None else WhatIfFile()
     inputs: list[tuple[Change, ...]] = [*read.grid]
@@ -115,7 +115,7 @@ def _asked(
 def _shedding(runs: list[Run], shed: Priority | None) -> list[Run]:
     from dataclasses import replace
 
-    from planner.whatif.changes import Change
+    from planner.studies.overrides import Change
 
     if shed is None:
         return runs
@@ -131,7 +131,7 @@ def _check(out: Path | None, svg: Path | None, budgets: list[float]) -> None:
 
 
 def _shape_shown(quiet: bool):  # type: ignore[no-untyped-def]
-    from planner.reports.whatif import shape_text
+    from planner.reports.what_if import shape_text
 
     return None if quiet else lambda shape: note(shape_text(shape))
 
@@ -141,7 +141,7 @@ def _progress(quiet: bool, runs: int):  # type: ignore[no-untyped-def]
 
 
 def _rendered(found: Sweep, format: PlanFormat) -> str:
-    from planner.reports import whatif
+    from planner.reports import what_if as whatif
 
     texts = {
         PlanFormat.table: whatif.what_if_text, PlanFormat.json: whatif.what_if_json,
@@ -151,9 +151,9 @@ def _rendered(found: Sweep, format: PlanFormat) -> str:
 
 
 def _write(found: Sweep, out: Path | None, html: Path | None, svg: Path | None, quiet: bool) -> None:
-    from planner.files import write_whole
+    from planner.io.files import write_whole
     from planner.reports.html.what_if import what_if_page
-    from planner.reports.whatif import frontier_svg, write_parquet
+    from planner.reports.what_if import frontier_svg, write_parquet
 
     if out is not None and out.suffix.lower() == ".parquet":
         write_parquet(found, out)

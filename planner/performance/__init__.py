@@ -1,0 +1,1 @@
+"""Memory, latency and throughput of a replica."""

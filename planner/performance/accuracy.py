@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalog import Catalog, shipped_catalog
+from planner.catalog.entries import Catalog, shipped_catalog
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from planner.performance.measurements import MachineKey, Point, Resolver, Unscorable, read_rows

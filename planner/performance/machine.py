@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from planner.catalog import (
-    DEFAULT_ENGINE,
-    Basis,
-    Efficiency,
-    Engine,
-    Gpu,
-    Model,
-    Quantization,
-    shipped_catalog,
-)
+from planner.catalog.entries import DEFAULT_ENGINE, Basis, Efficiency, Engine, Gpu, Model, Quantization, shipped_catalog
 from planner.performance.memory import EMBEDDING_BITS, Parameters, dense_bits, kv_copies, parameters
 
 ESTIMATED_ERROR_FRAC = 0.25

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.catalog import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
-from planner.complaints import Complaint, InputError
-from planner.input_files import read_unpacked
+from planner.catalog.entries import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
+from planner.io.errors import Complaint, InputError
+from planner.io.input_files import read_unpacked
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import fastest_prefill_s, fastest_step_s
 from planner.performance.machine import Machine

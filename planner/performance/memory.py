@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.catalog import Gpu, Model, Quantization
+from planner.catalog.entries import Gpu, Model, Quantization
 
 GB = 1e9
 HBM_GB = 0.995 * 2**30

@@ -1,0 +1,1 @@
+"""Records become text, Markdown, HTML and CSV; nothing else renders."""

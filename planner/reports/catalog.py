@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 import yaml
 
-from planner import api_prices
-from planner.catalog import KINDS, Catalog, find, shipped_catalog
-from planner.complaints import Complaint, InputError, did_you_mean, shown
+from planner.catalog import api_prices
+from planner.catalog.entries import KINDS, Catalog, find, shipped_catalog
+from planner.io.errors import Complaint, InputError, did_you_mean, shown
+from planner.io.units import parse_duration
 from planner.reports.text import Report, columns
-from planner.units import parse_duration
 
 SUMMARIES = {
     "gpus": ("vram GB", "GB/s", "fp16 TFLOPS", "link GB/s"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from planner.comparing import PlanDiff
-from planner.comparing.records import ValueChange
-from planner.complaints import escaped
-from planner.formatting import percent, tokens, usd, usd_small
+from planner.io.errors import escaped
+from planner.io.formatting import percent, tokens, usd, usd_small
+from planner.plan.diff_records import PlanDiff, ValueChange
 from planner.reports.table import Cell, Table, markdown, table_markdown, table_text
 from planner.reports.table import Column as C
 

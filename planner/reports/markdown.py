@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.formatting import percent, span, tokens, usd, usd_small
-from planner.not_used import menu_judged
-from planner.plan import Plan
-from planner.reports import said, tables
+from planner.io.formatting import percent, span, tokens, usd, usd_small
+from planner.plan.plan import Plan
+from planner.plan.serve_commands import serve_commands
+from planner.plan.why_not import menu_judged
+from planner.reports import phrases as said
+from planner.reports import plan_tables as tables
 from planner.reports.table import Column, Table, fenced, markdown, table_markdown
-from planner.serving_commands import serve_commands
 
 FOLDED = (
     "deployments",

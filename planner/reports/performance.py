@@ -7,11 +7,11 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from planner.calibration import Calibration
-from planner.complaints import escaped
-from planner.estimate import Estimate, predict_points
-from planner.formatting import percent
+from planner.io.errors import escaped
+from planner.io.formatting import percent
 from planner.performance.accuracy import Accuracy, Errors
+from planner.performance.calibration.calibrate import Calibration
+from planner.performance.estimate import Estimate, predict_points
 from planner.performance.measurements import read_rows
 from planner.reports.svg import Axis, Line, line_chart
 from planner.reports.text import Report, columns, safe_cell

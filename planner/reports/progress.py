@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from planner.complaints import escaped
-from planner.formatting import percent, usd
-from solvers.fleet_solution import Progress
+from planner.io.errors import escaped
+from planner.io.formatting import percent, usd
+from solvers.search.fleet_solution import Progress
 
 LINE_EVERY_S = 10.0
 EVERY = "FLEETPLAN_PROGRESS_S"

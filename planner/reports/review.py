@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.complaints import escaped
-from planner.formatting import usd, usd_small
+from planner.io.errors import escaped
+from planner.io.formatting import usd, usd_small
 from planner.reports.review_tables import review_tables, signed
 from planner.reports.table import inline, markdown, table_markdown, table_text
 from planner.review.records import Review

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.formatting import percent
+from planner.io.formatting import percent
 from planner.reports.table import Cell, Table
 from planner.reports.table import Column as C
 from planner.review.records import Review

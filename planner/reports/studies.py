@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.complaints import escaped
-from planner.formatting import percent, tokens, usd, usd_small
-from planner.plan import Plan
+from planner.io.errors import escaped
+from planner.io.formatting import percent, tokens, usd, usd_small
+from planner.plan.plan import Plan
+from planner.plan.study_records import BreakEven, Crossing, ProviderBill, StepRecord, VolumePoint, Waterfall
 from planner.reports.text import columns
-from planner.studies.records import BreakEven, Crossing, ProviderBill, StepRecord, VolumePoint, Waterfall
 
 APART = 1.5
 """volumes that are closer to each other than this factor are not all shown"""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.plan.study_records import BreakEven, ProviderBill, Studies, Waterfall
 from planner.reports.table import Column as C
 from planner.reports.table import Table
-from planner.studies.records import BreakEven, ProviderBill, Studies, Waterfall
 
 MONEY = C("cost_usd_per_month", "$/month", "money")
 

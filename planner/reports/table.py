@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.complaints import escaped
-from planner.formatting import percent, tokens
+from planner.io.errors import escaped
+from planner.io.formatting import percent, tokens
 from planner.reports.text import columns as aligned
 
 Cell = str | int | float | bool | None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from planner.complaints import escaped
-from planner.formatting import percent, span, tokens, usd, usd_small
-from planner.plan import OptionRecord, Plan, RejectionRecord
-from planner.reports import said as sayings
+from planner.io.errors import escaped
+from planner.io.formatting import percent, span, tokens, usd, usd_small
+from planner.plan.plan import OptionRecord, Plan, RejectionRecord
+from planner.plan.serve_commands import serve_commands
+from planner.reports import phrases as sayings
+from planner.reports.terminal_workloads import pool_name, workload_lines
 from planner.reports.text import columns, red, sparkline
-from planner.reports.workloads import pool_name, workload_lines
-from planner.serving_commands import serve_commands
 
 OPTIONS_SHOWN = 5
 REASONS_SHOWN = 8

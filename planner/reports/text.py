@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.complaints import escaped
+from planner.io.errors import escaped
 
 BARS = "▁▂▃▄▅▆▇█"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.case import Case
-from planner.complaints import escaped
+from planner.case.case import Case
+from planner.case.horizon import requests_per_month, slots_of
+from planner.io.errors import escaped
 from planner.reports.text import Report
-from planner.slots import requests_per_month, slots_of
 
 
 def validation_report(case: Case) -> Report:

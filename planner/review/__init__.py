@@ -7,8 +7,8 @@ Everything here is a changed copy of a case, planned again, and arithmetic betwe
 
 from __future__ import annotations
 
-from planner.review.reading import read_review
 from planner.review.records import REVIEW_FORMAT, Review
-from planner.review.reviewing import review_fleet
+from planner.review.review import review_fleet
+from planner.review.review_file import read_review
 
 __all__ = ["REVIEW_FORMAT", "Review", "read_review", "review_fleet"]

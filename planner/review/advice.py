@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.plan import Plan
+from planner.plan.plan import Plan
 from planner.review.records import (
     CapacityUse,
     CommitmentAdvice,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.comparing.attribution import attribution
-from planner.plan import Plan
+from planner.plan.attribution import attribution
+from planner.plan.plan import Plan
 from planner.review.records import Bridge
 
 

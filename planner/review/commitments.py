@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from planner.case import Case
-from planner.catalog import TERM_MONTHS
-from planner.comparing.prices import usd_per_h
-from planner.plan import Plan
-from planner.review.reading import CommittedSpec
+from planner.case.case import Case
+from planner.case.horizon import DAYS_PER_MONTH
+from planner.catalog.entries import TERM_MONTHS
+from planner.plan.plan import Plan
+from planner.plan.price_changes import usd_per_h
 from planner.review.records import CommitmentAdvice
-from planner.slots import DAYS_PER_MONTH
+from planner.review.review_file import CommittedSpec
 from problems.constants import HOURS_PER_MONTH
 
 QUARTER_DAYS = 91

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from planner.complaints import Complaint, InputError
-from planner.input_files import read_json_text
-from planner.validation import Strict
+from planner.io.errors import Complaint, InputError
+from planner.io.input_files import read_json_text
+from planner.io.validation import Strict
 
 REVIEW_FORMAT = "fleetplan-review/1"
 Kind = Literal["missing", "repeated", "contradicting", "launch", "ended", "gap", "outage", "outlier", "shift"]
@@ -227,3 +227,31 @@ def read_saved_review(path: Path) -> Review:
         where = ".".join(str(part) for part in first["loc"])
         reason = f"not a review: {first['msg']}"
         raise InputError([Complaint(str(path), None, None, where, reason, "Remove it from the folder")]) from None
+
+
+def point_of(review: Review) -> TrendPoint:
+    both = [w for w in review.workloads if w.planned_requests_per_month and w.actual_requests_per_month is not None]
+    planned = sum(w.planned_requests_per_month or 0.0 for w in both)
+    actual = sum(w.actual_requests_per_month or 0.0 for w in both)
+    return TrendPoint(
+        name=review.name,
+        last_hour=review.period.last_hour,
+        planned_usd_per_month=review.planned.cost_usd_per_month,
+        actual_usd_per_month=review.actual.cost_usd_per_month,
+        hindsight_usd_per_month=review.hindsight.cost_usd_per_month if review.hindsight else None,
+        next_usd_per_month=review.next.figures.cost_usd_per_month,
+        actual_usd_per_1m_tokens=review.actual.usd_per_1m_tokens,
+        actual_tokens_per_month=review.actual.tokens_per_month,
+        forecast_off_frac=actual / planned - 1 if planned else 0.0,
+        hours_left_out=sum(w.hours_left_out for w in review.workloads),
+    )
+
+
+def past_points(folder: Path | None, name: str, last_hour: str) -> list[TrendPoint]:
+    """Reviews of earlier periods, oldest first. This one and later ones are left out, so that one made again is the
+    same."""
+    if folder is None:
+        return []
+    found = [read_saved_review(file) for file in sorted(folder.glob("*.json"))]
+    earlier = [r for r in found if r.name != name and r.period.last_hour < last_hour]
+    return sorted((point_of(r) for r in earlier), key=lambda p: (p.last_hour, p.name))

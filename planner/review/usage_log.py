@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from planner.complaints import Complaint, InputError
-from planner.usage import FEWEST_HOURS, check_busiest
-from planner.usage_rows import UsageRows, read_usage_rows
+from planner.case.demand.usage import FEWEST_HOURS, check_busiest
+from planner.case.demand.usage_rows import UsageRows, read_usage_rows
+from planner.io.errors import Complaint, InputError
 
 MOST_WORKLOADS, MOST_HOURS = 500, 5 * 8784
 HOUR = np.timedelta64(1, "h")

@@ -1,1 +1,1 @@
-"""Plans made again to learn something about a plan: what each lever saves, and from which volume on hosting pays."""
+"""Changed cases planned again: waterfall, break-even, providers, what-if and the frontier of budgets."""

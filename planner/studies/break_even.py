@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable
 from itertools import chain, pairwise
 
-from planner.plan import Plan
-from planner.studies.changes import has_quotas
-from planner.studies.records import BreakEven, Crossing, VolumePoint
+from planner.case.changes import has_quotas
+from planner.plan.plan import Plan
+from planner.plan.study_records import BreakEven, Crossing, VolumePoint
 from planner.studies.volumes import Volumes, Way
-from solvers.deadline import why_stopped
-from solvers.fleet_solution import Options, Progress
+from solvers.backends.deadline import why_stopped
+from solvers.search.fleet_solution import Options, Progress
 
 GRID = (1 / 32, 1 / 10, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 10.0, 32.0)
 NARROW = 1.02

@@ -9,13 +9,13 @@ from functools import cache
 
 import numpy as np
 
-from planner.api_prices import api_model, known_api_models
-from planner.baseline import answered_per_month, tokens_of
-from planner.case import Case, Workload
-from planner.catalog import ApiModel, Model
-from planner.plan import Plan
-from planner.slots import slots_of
-from planner.studies.records import ProviderBill
+from planner.case.case import Case, Workload
+from planner.case.costs import answered_per_month, tokens_of
+from planner.case.horizon import slots_of
+from planner.catalog.api_prices import api_model, known_api_models
+from planner.catalog.entries import ApiModel, Model
+from planner.plan.plan import Plan
+from planner.plan.study_records import ProviderBill
 
 _ORNAMENTS = re.compile(r"^(meta)?-?|-?(instruct|chat|it|hf|versatile|instant)$")
 """what providers put around the name of the same weights"""

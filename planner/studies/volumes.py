@@ -10,15 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from planner.baseline import answered_per_month, baseline_usd_per_month, tokens_of
-from planner.candidates import enumerate_candidates
-from planner.case import Case
-from planner.formulation import formulate
-from planner.plan import Plan
-from planner.slots import slots_of
-from planner.studies.changes import has_quotas, may_use_an_api, multiplied, never_shedding, without_apis, without_quotas
-from solvers.fleet_solution import Options, Outcome, Progress
-from solvers.fleet_solver import solve_fleet
+from planner.candidates.enumerate import enumerate_candidates
+from planner.case.case import Case
+from planner.case.changes import has_quotas, may_use_an_api, multiplied, never_shedding, without_apis, without_quotas
+from planner.case.costs import answered_per_month, baseline_usd_per_month, tokens_of
+from planner.case.horizon import slots_of
+from planner.optimization.formulate import formulate
+from planner.plan.plan import Plan
+from solvers.search.fleet_solution import Options, Outcome, Progress
+from solvers.search.fleet_solver import solve_fleet
 
 Way = Literal["self-hosted", "mixed"]
 Cheaper = Literal["self-hosted", "api"]

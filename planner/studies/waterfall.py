@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from planner.case import Case
+from planner.case.case import Case
+from planner.case.changes import has_quotas, without_quotas
 from planner.pipeline import attempt
-from planner.plan import Plan
-from planner.studies.changes import has_quotas, without_quotas
-from planner.studies.records import StepRecord, Waterfall
-from planner.studies.steps import Step, steps_of
-from solvers.deadline import why_stopped
-from solvers.fleet_solution import Options, Outcome, Progress
+from planner.plan.plan import Plan
+from planner.plan.study_records import StepRecord, Waterfall
+from planner.studies.waterfall_steps import Step, steps_of
+from solvers.backends.deadline import why_stopped
+from solvers.search.fleet_solution import Options, Outcome, Progress
 
 LONGEST_S = 30.0
 """for one step, where the plan itself had no shorter limit"""

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
-from fleets import Case
 
-from oracle.buying import commitments, hourly_usd, usd_with_starts
-from oracle.menus import Choice, Menu, Served, Way, WayFilter, Work, served_ways
-from oracle.rules import TINY, boxes_for, work_done
-from problems.fleet_data import Offer
+from problems.fleet_problem import Offer
+from tests.oracle.buying import commitments, hourly_usd, usd_with_starts
+from tests.oracle.menus import Choice, Menu, Served, Way, WayFilter, Work, served_ways
+from tests.oracle.rules import TINY, boxes_for, work_done
+from tests.support.fleets import Case
 
 HOURS = 730.0
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from problems.fleet_data import Offer
+from problems.fleet_problem import Offer
 
 
 @cache

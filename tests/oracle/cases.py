@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from fleets import Case, hours_of, random_case, random_offer
 
-from oracle.brute_force import Truth, brute_force
-from problems.fleet_data import Offer
-from problems.pools import Api, Deployment, Pool
+from problems.fleet_problem import Offer
+from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
+from tests.oracle.brute_force import Truth, brute_force
+from tests.support.fleets import Case, hours_of, random_case, random_offer
 
 LEVERS = {
     "mix": 0.5,

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from fleets import Case
 
-from oracle.rules import SIZES, firm_count, in_slot, least_outlet_cost, most_load, replicas_for
-from problems.pools import Api, Deployment, Pool
+from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
+from tests.oracle.rules import SIZES, firm_count, in_slot, least_outlet_cost, most_load, replicas_for
+from tests.support.fleets import Case
 
 
 @dataclass(frozen=True)

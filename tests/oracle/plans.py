@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fleets import Case
 
-from oracle.rules import SIZES, boxes_for, firm_count, in_slot, most_load
-from problems.pools import Deployment, Pool
-from problems.recipes import Recipe
+from problems.recipes.pools import Deployment, Pool
+from problems.recipes.recipe import Recipe
 from problems.staffing import Staffing
-from solvers.incumbent import Incumbent
-from solvers.routing import Flows, flows_of
+from solvers.heuristics.incumbent import Incumbent
+from solvers.pricing.routing import Flows, flows_of
+from tests.oracle.rules import SIZES, boxes_for, firm_count, in_slot, most_load
+from tests.support.fleets import Case
 
 ROUNDING = 1e-6
 """of a load or a bill; routes come out of linear programs"""

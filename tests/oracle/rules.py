@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from problems.pools import Deployment, Pool
+from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
 
 TINY = 1e-9

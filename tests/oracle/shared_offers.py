@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from fleets import Case, hours_of
 
-from problems.fleet_data import Offer
-from problems.pools import Api, Deployment, Pool
+from problems.fleet_problem import Offer
+from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
+from tests.support.fleets import Case, hours_of
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)
 SPEEDS = ((1.0, 1.0), (1.0, 1.0), (1.2, 1.2), (0.5, 2.5), (2.5, 0.5))

@@ -9,16 +9,16 @@ from dataclasses import replace
 import highspy
 import numpy as np
 import pytest
-from fleets import Case
 
-from oracle.brute_force import brute_force
-from oracle.buying import commitments, hourly_usd, usd_with_starts
-from oracle.cases import lever_case, truth_of
-from oracle.menus import Choice, WayFilter, served_ways
-from oracle.rules import least_outlet_cost, work_done
-from problems.fleet_data import Offer
-from problems.pools import Api, Deployment, Pool
+from problems.fleet_problem import Offer
+from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
+from tests.oracle.brute_force import brute_force
+from tests.oracle.buying import commitments, hourly_usd, usd_with_starts
+from tests.oracle.cases import lever_case, truth_of
+from tests.oracle.menus import Choice, WayFilter, served_ways
+from tests.oracle.rules import least_outlet_cost, work_done
+from tests.support.fleets import Case
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 MONTH = 730.0

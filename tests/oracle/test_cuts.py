@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from problems.model import Column, Row, build_model
-from solvers.result import Status
-from solvers.solve import SolverName, solve_mip
+from solvers.backends.result import Status
+from solvers.backends.solve import SolverName, solve_mip
 
 
 @pytest.mark.parametrize(("file", "optimum"), [("knapsack.json", 10920.749265564), ("flow_cover.json", 4401.078419585)])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-from planner.catalog import ApiTier, OfferPrices, Sourced
-from planner.formatting import percent, usd
-from planner.plan import Plan
+from planner.catalog.entries import ApiTier, OfferPrices, Sourced
+from planner.io.formatting import percent, usd
+from planner.plan.plan import Plan
 from planner.reports.html.markup import Html, and_more, details, el, join, notes, panel, table
-from planner.reports.said import proof
+from planner.reports.phrases import proof
 from planner.reports.terminal import grouped_assumptions
 
 STALE_DAYS = 180

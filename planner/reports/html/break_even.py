@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from planner.formatting import tokens, usd, usd_small
-from planner.plan import Plan
+from planner.io.formatting import tokens, usd, usd_small
+from planner.plan.plan import Plan
+from planner.plan.study_records import BreakEven, Crossing, VolumePoint
 from planner.reports.html.markup import Html, details, el, figure, legend, not_studied, notes, table
 from planner.reports.svg import Axis, Frame, Line, curves, picture, titled
-from planner.studies.records import BreakEven, Crossing, VolumePoint
 
 WIDTH, HEIGHT = 440, 290
 API, OWN, MIXED = "the API", "own GPUs", "GPUs and API mixed"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.complaints import shortened
-from planner.formatting import percent, span, tokens, usd, usd_small
-from planner.plan import Plan
+from planner.io.errors import shortened
+from planner.io.formatting import percent, span, tokens, usd, usd_small
+from planner.plan.plan import Plan
+from planner.plan.token_costs import token_costs
 from planner.reports.html.break_even import always_cheaper
 from planner.reports.html.colours import BASES
 from planner.reports.html.markup import STUDY, Html, bar, el, join, name
-from planner.reports.said import left_out, limits_reached, proof
-from planner.token_costs import token_costs
+from planner.reports.phrases import left_out, limits_reached, proof
 
 KINDS_SAID = 4
 NOTHING_USD = 0.005

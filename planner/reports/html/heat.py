@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.formatting import percent
-from planner.plan import DeploymentPlan, Plan, PoolPlan
+from planner.io.formatting import percent
+from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.reports.html.hourly import Day, Hours
 from planner.reports.html.markup import Html, and_more, el, figure, join, notes, words
-from planner.reports.workloads import pool_name
+from planner.reports.terminal_workloads import pool_name
 
 LINES_SHOWN = 40
 """days of deployments, the largest of them first"""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from planner.checker.facts import Facts
-from planner.plan import DeploymentPlan, Flow, Plan
+from planner.plan.plan import DeploymentPlan, Flow, Plan
+from planner.plan.view import Facts
 from planner.reports.html.colours import FATES, PURCHASES
 
 BySlot = Sequence[float]

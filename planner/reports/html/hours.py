@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from planner.formatting import tokens
-from planner.plan import Plan
+from planner.io.formatting import tokens
+from planner.plan.plan import Plan
 from planner.reports.html.hourly import Curve, Day, Hours, Stack
 from planner.reports.html.markup import Html, details, el, figure, legend, table
 from planner.reports.svg import Axis, Frame, nice_ticks, number, picture, titled, whole_ticks

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from planner.complaints import escaped
+from planner.io.errors import escaped
 
 CELL_LIMIT = 1000
 """characters of a user's text that a page shows; the saved plan has all of it"""

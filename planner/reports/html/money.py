@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.formatting import percent, usd
-from planner.plan import Plan
+from planner.io.formatting import percent, usd
+from planner.plan.plan import Plan
 from planner.reports.html.colours import COSTS, PURCHASES
 from planner.reports.html.markup import Html, bar, bar_table, details, el, figure, join, legend, name, table, words
 from planner.reports.svg import Axis, Frame, nice_ticks, picture, text, titled

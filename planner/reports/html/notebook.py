@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from planner.formatting import usd
-from planner.plan import Plan
+from planner.io.formatting import usd
+from planner.plan.plan import Plan
 from planner.reports.html import headline
 from planner.reports.html.markup import el, join, table
-from planner.reports.said import proof
+from planner.reports.phrases import proof
 from planner.reports.terminal import fleet_rows
-from planner.reports.workloads import workload_rows
+from planner.reports.terminal_workloads import workload_rows
 
 FLEET_ROWS = 120
 

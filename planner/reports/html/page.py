@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from importlib import resources
 
-from planner.formatting import usd
-from planner.plan import Plan
+from planner.explanations.records import Explanation
+from planner.io.formatting import usd
+from planner.plan.plan import Plan
+from planner.plan.serve_commands import serve_commands
 from planner.reports.html import basis, headline, heat, hours, money, service, why
 from planner.reports.html.break_even import break_even
 from planner.reports.html.markup import Html, el, long_table, notes, panel, section, table
@@ -13,9 +15,7 @@ from planner.reports.html.providers import provider_bills
 from planner.reports.html.waterfall import waterfall
 from planner.reports.svg import DRAWING
 from planner.reports.terminal import fleet_remarks, fleet_rows
-from planner.reports.workloads import workload_remarks, workload_rows
-from planner.serving_commands import serve_commands
-from planner.why.explanation import Explanation
+from planner.reports.terminal_workloads import workload_remarks, workload_rows
 
 FLEET_ROWS, WORKLOAD_ROWS = 120, 250
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.plan import Plan
+from planner.plan.plan import Plan
+from planner.plan.study_records import ProviderBill
 from planner.reports.html.markup import Html, panel, table
-from planner.studies.records import ProviderBill
 
 NAMES_SHOWN = 4
 HEAD = ("provider", "role", "workloads", "$/month", "at plain prices", "$/1M", "source", "date")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from planner.formatting import usd, usd_small
+from planner.io.formatting import usd, usd_small
 from planner.reports import review_tables
 from planner.reports.html import review_pictures as pictures
 from planner.reports.html.headline import card

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.complaints import escaped, shortened
-from planner.formatting import tokens, usd, usd_small
+from planner.io.errors import escaped, shortened
+from planner.io.formatting import tokens, usd, usd_small
 from planner.reports.html.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes, table
 from planner.reports.review_tables import BRIDGE_SAID, dollars, signed
 from planner.reports.svg import Axis, Frame, Line, curves, nice_ticks, number, picture, text, titled

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from planner.case import Workload
-from planner.formatting import percent
-from planner.plan import DeploymentPlan, Plan, PoolPlan
+from planner.case.case import Workload
+from planner.io.formatting import percent
+from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
+from planner.plan.serve_commands import ServeCommand
 from planner.reports.html.markup import (
     Html,
     and_more,
@@ -21,7 +22,6 @@ from planner.reports.html.markup import (
     panel,
     pre,
 )
-from planner.serving_commands import ServeCommand
 
 WORKLOADS_SHOWN, COMMANDS_SHOWN = 100, 60
 TIGHT_FRAC = 0.95

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.formatting import percent, usd
-from planner.plan import Plan
+from planner.io.formatting import percent, usd
+from planner.plan.plan import Plan
+from planner.plan.study_records import StepRecord, Waterfall
 from planner.reports.html.markup import (
     Html,
     bar,
@@ -19,7 +20,6 @@ from planner.reports.html.markup import (
     notes,
     table,
 )
-from planner.studies.records import StepRecord, Waterfall
 
 KEYS = (("b1", "cost of the step"), ("b3", "saved by it"), ("b4", "dearer by it"))
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from planner.formatting import percent, usd
+from planner.io.formatting import percent, usd
 from planner.reports.html.markup import Html, bar, bar_table, el, figure, long_table, notes, panel, section
 from planner.reports.html.page import POLICY, _resource
 from planner.reports.svg import DRAWING
 from planner.reports.table import Table
-from planner.reports.whatif import frontier_svg, short, tidy
-from planner.reports.whatif import notes as remarks
-from planner.whatif.sweep import Sweep, swings
+from planner.reports.what_if import frontier_svg, short, tidy
+from planner.reports.what_if import notes as remarks
+from planner.studies.sweep import Sweep, swings
 
 MOST_BARS = 40
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from planner.formatting import percent, usd
-from planner.plan import OptionRecord, Plan, WorkloadPlan
+from planner.explanations.records import Explanation
+from planner.io.formatting import percent, usd
+from planner.plan.plan import OptionRecord, Plan, WorkloadPlan
+from planner.reports.explanation import levers_rows, limits_rows, no_levers
 from planner.reports.html.markup import Html, and_more, details, el, join, long_table, name, notes, panel, table
 from planner.reports.terminal import why_not
-from planner.reports.why import levers_rows, limits_rows, no_levers
-from planner.why.explanation import Explanation
 
 OPTIONS_IN_ALL, REASONS_IN_ALL, WORKLOADS_TOLD = 500, 350, 100
 """rows of a page; each of the workloads told, the dearest of many, has its part of them, and no fewer than these:"""

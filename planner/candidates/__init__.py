@@ -1,0 +1,1 @@
+"""Which deployments can serve which pools, and why the others cannot."""

@@ -1,0 +1,67 @@
+"""A candidate: one deployment as one pool may use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.candidates.pools import Group
+from planner.candidates.replica import Replica
+from planner.catalog.entries import Offer
+from planner.performance.latency import Machine
+from planner.performance.throughput import Throughput
+from problems.staffing import Staffing
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A deployment that can serve a pool inside its SLO: all of it, or the lengths that it can, beside another one."""
+
+    pool: Group
+    offer_key: str
+    offer: Offer
+    model_key: str
+    quantization_key: str
+    quality_loss_frac: float
+    """the most that any of the workloads sees"""
+    replica: Replica
+    staffing_in_a_mix: Staffing | None
+    """that of its worst length, as any may come to it; None: it is never one of several that serve the pool"""
+    spot_allowed: bool
+    """whether it starts fast enough to replace what a reclaim takes"""
+    alone: bool = True
+    """False where it is of use in a mix only: it cannot serve all lengths, or another one beats it by itself"""
+    replaced_by: frozenset[str] = frozenset()
+    """other variants that have one which is no worse in any mix"""
+
+    @property
+    def machine(self) -> Machine:
+        return self.replica.machine
+
+    @property
+    def throughput(self) -> Throughput:
+        return self.replica.throughput
+
+    @property
+    def key(self) -> str:
+        return f"{self.model_key}/{self.quantization_key}/{self.machine.gpus}x/{self.offer_key}"
+
+    @property
+    def variant(self) -> str:
+        return f"{self.model_key}/{self.quantization_key}"
+
+    @property
+    def name(self) -> str:
+        """Without the offer."""
+        return f"{self.model_key} {self.quantization_key} on {self.machine.gpus} x {self.offer.gpu}"
+
+    @property
+    def seconds_per_request(self) -> np.ndarray:
+        """inf where it cannot serve that length [bucket]"""
+        return self.replica.seconds_per_request
+
+    @property
+    def spot_zones(self) -> int:
+        """Zones that count: a reclaim takes whole replicas only where an instance holds one."""
+        return self.offer.spot_zones if self.offer.gpus == self.machine.gpus else 1

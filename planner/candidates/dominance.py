@@ -1,0 +1,192 @@
+"""What another choice beats need not be considered: same optimum, fewer candidates.
+
+A candidate or a choice of caching is beaten by one that needs no more of anything, in every way that it may be used.
+A mix is of one model variant, so what may be part of one gives way to another variant only if all that it could be
+mixed with does; two of those that stay, on two offers, are not mixed where one other variant could replace both. Of two
+equal ones the first stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.candidates.candidate import Candidate
+from planner.candidates.pools import Group
+from planner.case.case import Case
+from planner.case.costs import cache_usd_per_h
+from planner.case.horizon import Slot, rates_rps
+from planner.case.menu import allowed_offers
+from planner.catalog.entries import Offer
+
+SAME = 1e-12
+
+
+@dataclass(frozen=True)
+class Beaten:
+    """Candidates of a pool by their place among all of them."""
+
+    by: dict[int, Candidate]
+    """those of no use, each with one that beats it"""
+    alone: frozenset[int]
+    """those of use in a mix only, as another variant beats them by themselves"""
+    replaced_by: dict[int, frozenset[str]] = field(default_factory=dict)
+    """other variants that have one which stays and is no worse in any mix"""
+
+
+def beaten_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Offer]) -> Beaten:
+    """Of all that may serve a pool, listed once for each GPU, those that another one beats."""
+    gpu = np.array([c.offer.gpu for c in found])
+    alone, mixed = _no_worse(case, found, found, gpu[:, None] == gpu, _sizes_in_zones(offers))
+    no_worse = alone & mixed & _stands_for_two(found, found)
+    variants, variant = _variants(found)
+    mixes = np.array([c.staffing_in_a_mix is not None for c in found], dtype=bool)
+    gives_way = _first_of_equals(_covers(no_worse, variant, variant, mixes, len(variants), len(variants)))
+    one_by_one = (variant[:, None] == variant) | ~mixes
+    beaten_by = np.where(one_by_one, _first_of_equals(no_worse), no_worse & gives_way[variant][:, variant])
+    beaten = np.flatnonzero(beaten_by.any(axis=0)).tolist()
+    serves_all = np.array([c.replica.serves_all for c in found], dtype=bool)
+    beaten_alone = np.flatnonzero(_first_of_equals(alone).any(axis=0) & serves_all).tolist()
+    by = {k: found[int(np.argmax(beaten_by[:, k]))] for k in beaten}
+    stays = ~np.isin(np.arange(len(found)), beaten)
+    better = _first_of_equals(mixed) & (variant[:, None] != variant) & stays[:, None]
+    replaced_by = {k: frozenset(variants[variant[i]] for i in np.flatnonzero(better[:, k])) for k in range(len(found))}
+    return Beaten(by, frozenset(beaten_alone) - by.keys(), replaced_by)
+
+
+def _first_of_equals(no_worse: np.ndarray) -> np.ndarray:
+    """Who beats whom: the better, and the first of two that are no worse than each other."""
+    place = np.arange(len(no_worse))
+    return no_worse & (~no_worse.T | (place[:, None] < place))
+
+
+def beaten_options(
+    case: Case, groups: list[Group], accepted: dict[str, tuple[Candidate, ...]], slots: tuple[Slot, ...]
+) -> dict[str, Group]:
+    """Of the choices of caching of one workload, those that another one beats, by their key."""
+    beaten: dict[str, Group] = {}
+    zoned = _sizes_in_zones(allowed_offers(case, groups[0].members).values())
+
+    def beats(x: Group, y: Group) -> bool:
+        return _cost_no_more(case, x, y, slots) and _serve_no_worse(case, accepted[x.key], accepted[y.key], zoned)
+
+    for k, y in enumerate(groups):
+        for j, x in enumerate(groups):
+            if j != k and x.key not in beaten and beats(x, y) and (j < k or not beats(y, x)):
+                beaten[y.key] = x
+                break
+    return beaten
+
+
+def _cost_no_more(case: Case, x: Group, y: Group, slots: tuple[Slot, ...]) -> bool:
+    """Whether the caches of x cost no more in any hour and leave no more requests; API prices are the same."""
+    (w,), (option,), (other_option,), (seen,), (other,) = x.members, x.caching, y.caching, x.seen, y.seen
+    pairs = [(cache_usd_per_h(case, w, option, slots), cache_usd_per_h(case, w, other_option, slots))]
+    pairs.append((rates_rps(seen, slots), rates_rps(other, slots)))
+    return all(_at_most(a, b).all() for a, b in pairs)
+
+
+def _serve_no_worse(case: Case, some: Sequence[Candidate], others: Sequence[Candidate], zoned: set[int]) -> bool:
+    """Whether instead of each of the others there is one of some on the same offer that needs no more of anything."""
+    offer, other_offer = (np.array([c.offer_key for c in which]) for which in (some, others))
+    alone, mixed = _no_worse(case, some, others, offer[:, None] == other_offer, zoned)
+    no_worse = alone & mixed & _stands_for_two(some, others)
+    (variants, variant), (other_variants, other_variant) = _variants(some), _variants(others)
+    mixes = np.array([c.staffing_in_a_mix is not None for c in others], dtype=bool)
+    covers = _covers(no_worse, variant, other_variant, mixes, len(variants), len(other_variants))
+    return bool(no_worse.any(axis=0).all() and covers.any(axis=0).all())
+
+
+def _stands_for_two(some: Sequence[Candidate], others: Sequence[Candidate]) -> np.ndarray:
+    """Whether one may replace another whatever that is mixed with, itself too [some, others].
+
+    Where both of a mix are replaced by the same one on one offer, it serves alone, and for that it serves all lengths.
+    """
+    serves_all = np.array([c.replica.serves_all for c in some], dtype=bool)
+    mixes = np.array([c.staffing_in_a_mix is not None for c in others], dtype=bool)
+    same = [[(a.variant, a.machine.gpus) == (b.variant, b.machine.gpus) for b in others] for a in some]
+    return serves_all[:, None] | ~mixes | np.array(same, dtype=bool).reshape(len(some), len(others))
+
+
+def _variants(found: Sequence[Candidate]) -> tuple[list[str], np.ndarray]:
+    """Each once, and the one of each candidate by its place."""
+    names = list(dict.fromkeys(c.variant for c in found))
+    return names, np.array([names.index(c.variant) for c in found], dtype=int)
+
+
+def _covers(
+    no_worse: np.ndarray, variant: np.ndarray, other: np.ndarray, mixes: np.ndarray, variants: int, others: int
+) -> np.ndarray:
+    """Whether all that may be mixed of a variant could be that of another one instead [one, another]."""
+    covers = np.zeros((variants, others), dtype=bool)
+    for v in range(variants):
+        replaced = no_worse[variant == v].any(axis=0) | ~mixes
+        covers[v] = [replaced[other == o].all() for o in range(others)]
+    return covers
+
+
+def _no_worse(
+    case: Case, some: Sequence[Candidate], others: Sequence[Candidate], comparable: np.ndarray, zoned: set[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether one needs no more of anything than another, whatever the load: alone, and in a mix [some, others].
+
+    A replica that is no larger, no slower for any length and holds no fewer requests needs no more of everything. One
+    that cannot serve a length never beats one that can.
+    """
+    if not some or not others:
+        nothing = np.zeros((len(some), len(others)), dtype=bool)
+        return nothing, nothing
+    a, b = _Figures(some), _Figures(others)
+    both = comparable & (a.gpus[:, None] <= b.gpus) & _at_most(a.seconds[:, None], b.seconds[None]).all(axis=2)
+    alone = _at_most(b.batch, a.batch[:, None]) & _at_most(b.most_load, a.most_load[:, None])
+    alone = both & (alone | ~b.serves_all)
+    mixed = both & _at_most(b.batch_in_a_mix, a.batch_in_a_mix[:, None])
+    mixed &= _at_most(b.most_load_in_a_mix, a.most_load_in_a_mix[:, None])
+    if "spot" in case.purchase and 0 < others[0].pool.critical_share < 1:
+        firm = ~b.spot_allowed
+        alone &= firm | (a.spot_allowed[:, None] & ((a.gpus[:, None] == b.gpus) | ~np.isin(b.gpus, list(zoned))))
+        mixed &= firm | a.spot_allowed[:, None]
+        for i, k in np.argwhere(mixed & ~firm & b.mixes).tolist():
+            mixed[i, k] = _no_more_firm_in_a_mix(some[i], others[k])
+    return alone, mixed
+
+
+class _Figures:
+    """What candidates are compared by; one that may not be mixed is worse than all that may."""
+
+    def __init__(self, found: Sequence[Candidate]) -> None:
+        replicas, mixed = [c.replica for c in found], [c.staffing_in_a_mix for c in found]
+        self.spot_allowed = np.array([c.spot_allowed for c in found])
+        self.mixes = np.array([s is not None for s in mixed])
+        self.gpus = np.array([c.machine.gpus for c in found])
+        self.seconds = np.array([r.seconds_per_request for r in replicas])
+        self.serves_all = np.array([r.serves_all for r in replicas])
+        self.batch = np.array([r.batch for r in replicas])
+        self.most_load = np.array([r.most_load for r in replicas])
+        self.batch_in_a_mix = np.array([s.batch if s else 0.0 for s in mixed])
+        self.most_load_in_a_mix = np.array([s.most_load if s else 0.0 for s in mixed])
+
+
+def _no_more_firm_in_a_mix(a: Candidate, b: Candidate) -> bool:
+    """In a mix the firm replicas follow from what all of them may carry, so one that may carry more may need more."""
+    one, other = a.staffing_in_a_mix, b.staffing_in_a_mix
+    assert one is not None
+    assert other is not None
+    workload, critical = b.pool.members[0], b.pool.critical_share
+    peak_rps = max(*workload.weekday_rps, *workload.weekend_rps) * max(1.0, 1 + workload.growth_per_month_frac) ** 2
+    servable = b.replica.serves
+    load = peak_rps * float(b.replica.traffic.shares[servable] @ b.seconds_per_request[servable])
+    counts = np.arange(other.min_replicas, int(other.replicas(np.array(load))) + 1)
+    firm, other_firm = (s.replicas(critical * s.carried_load(counts)) for s in (one, other))
+    return bool((firm <= other_firm).all())
+
+
+def _sizes_in_zones(offers: Iterable[Offer]) -> set[int]:
+    """Sizes of replicas that fill an instance which is sold as spot in several zones, which may pay for the size."""
+    return {o.gpus for o in offers if o.spot_zones > 1 and o.prices.spot is not None}
+
+
+def _at_most(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a <= b * (1 + SAME)

@@ -1,0 +1,76 @@
+"""Candidates: every deployment that could serve a pool, and a reason for each one that cannot.
+
+A deployment is (model, quantization, offer, GPUs per replica). A pool is a workload by itself, or several that share
+replicas, under one choice of caching.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from planner.candidates.candidate import Candidate
+from planner.candidates.dominance import beaten_options
+from planner.candidates.pools import Group, groups_alone, shared_groups
+from planner.candidates.rejection import Rejection
+from planner.candidates.screen import Excluded, Judge, Verdict
+from planner.case.case import Case
+from planner.case.horizon import slots_of
+
+__all__ = ["Candidate", "Candidates", "Rejection", "enumerate_candidates"]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Who may be served together, and what may and what may not serve them."""
+
+    pools: dict[str, Group]
+    accepted: dict[str, tuple[Candidate, ...]]
+    """by the key of the pool"""
+    rejected: tuple[Rejection, ...]
+
+
+def enumerate_candidates(case: Case, without: Excluded = frozenset()) -> Candidates:
+    """Every combination on the menu, judged for every pool; then the choices of caching that are not beaten."""
+    slots = slots_of(case)
+    alone = groups_alone(case)
+    shared, refused = shared_groups(case, slots, {group.key for group in alone})
+    # Groups that differ in what is found before the GPUs come to the same replicas: judged once.
+    judged_as = {id(group.traffic): group.key for group in reversed(alone)}
+    verdicts = Judge(case, [g for g in alone if judged_as[id(g.traffic)] == g.key] + shared, without).verdicts()
+    pools: dict[str, Group] = {}
+    accepted: dict[str, tuple[Candidate, ...]] = {}
+    rejected: list[Rejection] = []
+    options: dict[str, list[Group]] = {w.name: [] for w in case.workloads}
+    for group in alone:
+        found = verdicts[judged_as[id(group.traffic)]].accepted
+        accepted[group.key] = tuple(replace(c, pool=group) for c in found)
+        options[group.members[0].name].append(group)
+    for groups in options.values():
+        beaten = beaten_options(case, groups, accepted, slots)
+        kept = [group for group in groups if group.key not in beaten]
+        pools |= {group.key: group for group in kept}
+        rejected += _against_every_option([verdicts[judged_as[id(group.traffic)]] for group in kept])
+        rejected += [_against_the_option(group, beaten[group.key]) for group in groups if group.key in beaten]
+    against: dict[tuple[str, ...], list[Rejection]] = {}
+    for group in shared:
+        verdict = verdicts[group.key]
+        if verdict.accepted:
+            pools[group.key], accepted[group.key] = group, tuple(verdict.accepted)
+        else:
+            against.setdefault((*group.models, *group.workloads), verdict.against_sharing(group))
+    rejected += [r for reasons in against.values() for r in reasons]
+    return Candidates(pools, {key: accepted[key] for key in pools}, (*rejected, *refused))
+
+
+def _against_every_option(verdicts: list[Verdict]) -> list[Rejection]:
+    """Reasons against what serves the whole workload under none of its choices of caching, each once."""
+    whole = {c.name for v in verdicts for c in v.accepted if c.replica.serves_all}
+    first: dict[str, Rejection] = {}
+    for rejection in (r for v in verdicts for r in v.rejected):
+        first.setdefault(rejection.candidate, rejection)
+    return [r for r in first.values() if r.candidate not in whole]
+
+
+def _against_the_option(group: Group, better: Group) -> Rejection:
+    reason = "costs no less and serves no faster than another choice"
+    return Rejection(group.members[0].name, f"caching: {group.caching[0]}", reason, better.caching[0], "beaten")

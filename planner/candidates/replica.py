@@ -1,0 +1,257 @@
+"""What one replica of a deployment does for its traffic: the user's measurements first, physics elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from planner.candidates.traffic import Traffic
+from planner.case.case import Case, Workload
+from planner.catalog.profile import Profile, find_profile
+from planner.performance.calibration.correction import Correction, correction_of
+from planner.performance.calibration.lookup import basis_of, max_rate
+from planner.performance.latency import Machine, prefill_s
+from planner.performance.queueing import most_prompt_load, prompt_wait_s
+from planner.performance.throughput import Lengths, Limits, Throughput, throughput
+
+TABLE = "measured table"
+"""what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""
+CONTEXT = "context"
+"""what bounds a model whose context is too short for a request"""
+ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
+"""mean errors after a correction: on runs held out of it, and by length from them; the last is an allowance"""
+BUCKETS_AT_ONCE = 192
+"""estimated in one go: more would leave the processor's cache, fewer would waste calls"""
+
+
+@dataclass(frozen=True, eq=False)
+class Replica:
+    """Throughput by length bucket, and how far it is backed."""
+
+    throughput: Throughput
+    basis: str
+    """measured, interpolated, scaled (by measurements elsewhere), calibrated or estimated"""
+    error_frac: float
+    """how far off the throughput is, on average, where that is known; else an allowance"""
+    traffic: Traffic
+    machine: Machine
+    prompt_s: float
+    """prefill of the prompt at the percentile of TTFT, of the slowest member"""
+    ttft_ratio: float = 1.0
+    """measured over predicted, where there are measurements"""
+
+    @cached_property
+    def serves(self) -> np.ndarray:
+        """Whether it keeps its objectives at that length [bucket]"""
+        return self.throughput.requests_per_s > 0
+
+    @cached_property
+    def serves_all(self) -> bool:
+        return bool(self.serves.all())
+
+    @cached_property
+    def seconds_per_request(self) -> np.ndarray:
+        """of a replica's time; inf where it cannot serve that length [bucket]"""
+        rate = self.throughput.requests_per_s
+        return np.divide(1.0, rate, out=np.full_like(rate, np.inf), where=rate > 0)
+
+    @cached_property
+    def load_shares(self) -> np.ndarray:
+        """Share of its time that each bucket takes when it serves all of them; 0 where it cannot [bucket]"""
+        load = self.traffic.shares * np.where(self.serves, self.seconds_per_request, 0.0)
+        return load / load.sum()
+
+    @cached_property
+    def batch(self) -> float:
+        """Requests in flight while it serves all lengths."""
+        return float(self.load_shares @ self.throughput.in_flight)
+
+    @cached_property
+    def batch_of_any(self) -> float:
+        """The fewest in flight, whichever of the lengths that it can serve come to it."""
+        return float(self.throughput.in_flight[self.serves].min())
+
+    def ttft_s(self, load: float) -> float:
+        """TTFT at the objective's percentile at a mean load of the replica (0 to 1).
+
+        Prefill of a prompt of that percentile and a step, and waiting for the prompts ahead; waiting for a place is
+        what the staffing margin is for.
+        """
+        traffic, (prefill, cv2, seconds) = self.traffic, self._all_prompts
+        return self._lone_ttft_s + prompt_wait_s(
+            load / seconds, prefill, cv2, traffic.arrival_scv, traffic.ttft.percentile
+        )
+
+    def ttft_s_of_any(self, load: float) -> float:
+        """The same whichever of the lengths that it can serve come to it: that of the worst, by itself."""
+        scv, percentile = self.traffic.arrival_scv, self.traffic.ttft.percentile
+        each = zip(self.throughput.prefill_s[self.serves], self.seconds_per_request[self.serves], strict=True)
+        waits = (prompt_wait_s(load / float(u), float(prefill), 0.0, scv, percentile) for prefill, u in each)
+        return self._lone_ttft_s + max(waits)
+
+    @property
+    def most_load(self) -> float:
+        """The mean load of a replica up to which TTFT holds; 0 where it does not even for a lone request."""
+        return float(self._most_loads[0])
+
+    @property
+    def most_load_of_any(self) -> float:
+        """The same whichever of the lengths that it can serve come to it: that of the worst, by itself."""
+        return float(self._most_loads[1:].min())
+
+    @cached_property
+    def _most_loads(self) -> np.ndarray:
+        """Of all lengths together, then of each that it can serve by itself."""
+        mean_prefill, cv2, mean_seconds = self._all_prompts
+        prefill = np.concatenate([[mean_prefill], self.throughput.prefill_s[self.serves]])
+        seconds = np.concatenate([[mean_seconds], self.seconds_per_request[self.serves]])
+        cv2s = np.zeros_like(prefill)
+        cv2s[0] = cv2
+        ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
+        wait_s = ttft.seconds - self._lone_ttft_s
+        return np.minimum(most_prompt_load(wait_s, prefill, cv2s, scv, ttft.percentile) * seconds / prefill, 1.0)
+
+    @cached_property
+    def _all_prompts(self) -> tuple[float, float, float]:
+        """Prefill and its squared coefficient of variation, and replica-seconds per request, over all lengths."""
+        shares, prefill = self.traffic.shares[self.serves], self.throughput.prefill_s[self.serves]
+        shares = shares / shares.sum()
+        mean = float(shares @ prefill)
+        cv2 = max(0.0, float(shares @ prefill**2) / mean**2 - 1)
+        return mean, cv2, float(shares @ self.seconds_per_request[self.serves])
+
+    @cached_property
+    def _lone_ttft_s(self) -> float:
+        return self.prompt_s * self.ttft_ratio + float(self.throughput.step_s[self.serves].max())
+
+
+def machine_for(case: Case, model: str, quantization: str, gpu: str, gpus: int) -> Machine:
+    scheme = case.quantizations[quantization]
+    return Machine(case.models[model], scheme, case.gpus[gpu], gpus, case.efficiency[gpu], case.engine)
+
+
+def replica_for(case: Case, traffic: Traffic, model: str, quantization: str, gpu: str, gpus: int) -> Replica:
+    """A replica by the catalog's names; its weights must fit."""
+    return next(replicas_for(case, [traffic], model, quantization, gpu, gpus))
+
+
+def replicas_for(
+    case: Case, traffics: Sequence[Traffic], model: str, quantization: str, gpu: str, gpus: int
+) -> Iterator[Replica]:
+    """The same machine for each of some traffics, in their order; estimated together, which is faster."""
+    fitting = (p for p in case.profiles if p.engine is None or case.engine_name in p.engine.lower())
+    profile = find_profile(fitting, model, quantization, gpu, gpus)
+    plain = machine_for(case, model, quantization, gpu, gpus)
+    # What was measured was measured without adapters.
+    correction = correction_of(profile, plain) if profile is not None and not profile.max_rates else None
+    for together in _runs(traffics):
+        machine = replace(plain, lora=together[0].lora)
+        estimates = _estimates(machine, together, correction)
+        prompts = _prompts_s(machine, together)
+        for traffic, prompt_s in zip(together, prompts, strict=True):
+            estimate, basis, error_frac = estimates[traffic.key], str(machine.basis), machine.error_frac
+            if profile is not None:
+                basis = _least_backed(profile, traffic)
+                error_frac = ERROR_FRAC[basis]
+                if correction is None:
+                    estimate = _from_table(profile, traffic, plain, estimate)
+            estimate = _within_context(machine, traffic, estimate)
+            ratio = correction.ttft_ratio if correction else 1.0
+            yield Replica(estimate, basis, error_frac, traffic, machine, prompt_s, ratio)
+
+
+def _runs(traffics: Sequence[Traffic]) -> Iterator[list[Traffic]]:
+    """Neighbours with the same adapters, up to so many different buckets."""
+    run: list[Traffic] = []
+    buckets = 0
+    for traffic in traffics:
+        more = len(traffic.buckets) if not run or traffic.key != run[-1].key else 0
+        if run and (traffic.lora != run[0].lora or buckets + more > BUCKETS_AT_ONCE):
+            yield run
+            run, buckets, more = [], 0, len(traffic.buckets)
+        run.append(traffic)
+        buckets += more
+    if run:
+        yield run
+
+
+def _estimates(
+    machine: Machine, traffics: list[Traffic], correction: Correction | None
+) -> dict[tuple[int, ...], Throughput]:
+    """By the key of the traffic."""
+    different = list({t.key: t for t in traffics}.values())
+    counts = [len(t.buckets) for t in different]
+    lengths, limits = [t.lengths for t in different], [t.limits for t in different]
+    whole = throughput(
+        machine,
+        Lengths(
+            input_tokens=np.concatenate([x.input_tokens for x in lengths]),
+            output_tokens=np.concatenate([x.output_tokens for x in lengths]),
+            cached_tokens=np.concatenate([x.cached_tokens for x in lengths]),
+            resident_tokens=np.repeat([x.resident_tokens for x in lengths], counts),
+        ),
+        Limits(
+            tpot_s=np.repeat([x.tpot_s for x in limits], counts),
+            z=np.repeat([x.z for x in limits], counts),
+            e2e_s=np.concatenate([x.e2e_s for x in limits]),
+        ),
+        correction,
+    )
+    ends = np.cumsum(counts).tolist()
+    return {t.key: whole.part(slice(end - n, end)) for t, n, end in zip(different, counts, ends, strict=True)}
+
+
+def _prompts_s(machine: Machine, traffics: list[Traffic]) -> list[float]:
+    """Prefill of the slowest prompt that TTFT binds, for each traffic."""
+    whole = np.array([w.ttft_prompt_tokens for t in traffics for w in t.members])
+    found = np.array([_found_tokens(w, t.ttft.percentile) for t in traffics for w in t.members])
+    alone = prefill_s(machine, np.maximum(whole - found, 1.0), whole)
+    starts = np.cumsum([0, *(len(t.members) for t in traffics[:-1])])
+    return np.maximum.reduceat(alone, starts).tolist()
+
+
+def _found_tokens(w: Workload, percentile: float) -> float:
+    """Of the prompt at this percentile; where fewer requests find a part of it, the one at the percentile does not."""
+    prefix = min(w.shared_prefix_tokens, w.ttft_prompt_tokens)
+    template = min(w.template_tokens, w.ttft_prompt_tokens - prefix)
+    return prefix * (w.prefix_hit_frac >= percentile) + template * (w.template_hit_frac >= percentile)
+
+
+def _within_context(machine: Machine, traffic: Traffic, estimate: Throughput) -> Throughput:
+    """Requests that are longer than the model's context are not served."""
+    too_long = traffic.lengths.input_tokens + traffic.lengths.output_tokens > machine.model.max_context_tokens
+    if not too_long.any():
+        return estimate
+    return replace(
+        estimate,
+        requests_per_s=np.where(too_long, 0.0, estimate.requests_per_s),
+        bound_by=tuple(CONTEXT if bad else why for bad, why in zip(too_long, estimate.bound_by, strict=True)),
+    )
+
+
+def _least_backed(profile: Profile, traffic: Traffic) -> str:
+    found = {basis_of(profile, b.input_tokens, b.output_tokens) for b in traffic.buckets}
+    return next(basis for basis in ("scaled", "interpolated", "measured") if basis in found)
+
+
+def _from_table(profile: Profile, traffic: Traffic, plain: Machine, physics: Throughput) -> Throughput:
+    """A table of highest rates is used as it is; where it has none, the deployment cannot serve that length.
+
+    Adapters slow it down as they slow down the estimate.
+    """
+    rates = np.array([max_rate(profile, b.input_tokens, b.output_tokens) or 0.0 for b in traffic.buckets])
+    if traffic.lora is not None:
+        without = throughput(plain, traffic.lengths, traffic.limits).requests_per_s
+        rates *= np.divide(physics.requests_per_s, without, out=np.zeros_like(rates), where=without > 0)
+    outputs = traffic.lengths.output_tokens
+    inside = rates * (physics.ttft_s + outputs * traffic.tpot.seconds)
+    return replace(
+        physics,
+        requests_per_s=rates,
+        in_flight=np.maximum(np.where(physics.in_flight > 0, physics.in_flight, inside), 1.0),
+        tpot_s=np.zeros_like(rates),
+        bound_by=tuple(TABLE for _ in rates),
+    )

@@ -1,0 +1,226 @@
+"""The judge: which deployments keep the objectives of which groups, and a reason for each one that does not.
+
+What a deployment can do depends on the GPU, not on who rents it out, so throughput is estimated once per GPU and shared
+by its offers; and for all groups at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import numpy as np
+
+from planner.candidates.candidate import Candidate
+from planner.candidates.dominance import beaten_variants
+from planner.candidates.pools import Group
+from planner.candidates.rejection import Rejection
+from planner.candidates.replica import CONTEXT, TABLE, Replica, machine_for, replicas_for
+from planner.case.case import Case
+from planner.case.menu import allowed_offers
+from planner.catalog.entries import Offer, shipped_catalog
+from planner.performance.latency import Machine
+from planner.performance.memory import kv_room_bytes, weight_bytes
+from problems.staffing import Staffing, staffing_z
+
+REPLICA_SIZES = (1, 2, 4, 8)
+LEAST_LOAD = 0.05
+"""a replica that keeps TTFT only when less busy than this is of no use"""
+NOISY = "one workload would be too much of the load"
+
+
+Excluded = frozenset[tuple[str, str]]
+"""workloads, each with the name of a candidate that may not serve it; what it would beat may then"""
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What was found about one group."""
+
+    accepted: list[Candidate] = field(default_factory=list)
+    rejected: list[Rejection] = field(default_factory=list)
+
+    def against_sharing(self, group: Group) -> list[Rejection]:
+        """Of all the reasons why nothing serves it, one."""
+        noisy = [r for r in self.rejected if r.reason == NOISY]
+        reasons = noisy or self.rejected
+        return [replace(r, candidate=group.key, reason=f"not served together: {r.reason}") for r in reasons[:1]]
+
+
+class Judge:
+    """Judges every model variant on every GPU and replica size, for all groups that may use it at once."""
+
+    def __init__(self, case: Case, groups: list[Group], without: Excluded = frozenset()) -> None:
+        self.case, self.groups, self.without = case, groups, without
+        self.offers = {group.key: allowed_offers(case, group.members) for group in groups}
+        self.found = {group.key: Verdict() for group in groups}
+        self.able: dict[str, list[Candidate]] = {group.key: [] for group in groups}
+        self.sizes = [n for n in REPLICA_SIZES if n <= case.limits.max_gpus_per_replica]
+
+    def verdicts(self) -> dict[str, Verdict]:
+        for group in self.groups:
+            if not self.offers[group.key]:
+                reason = "no offer where its data may go"
+                self._reject(group, "any GPU", reason, _places(group), "none")
+        for gpu in self.case.gpus:
+            self._judge_gpu(gpu)
+        for group in self.groups:
+            self._accept(group)
+        return self.found
+
+    def _judge_gpu(self, gpu: str) -> None:
+        """What serves a group on this GPU, by the order of its models."""
+        here = {group.key: {k: o for k, o in self.offers[group.key].items() if o.gpu == gpu} for group in self.groups}
+        variants: dict[str, list[Candidate]] = {group.key: [] for group in self.groups}
+        for model, quantization in product(self.case.models, self.case.quantizations):
+            able = [g for g in self.groups if model in g.models and here[g.key]]
+            able = [g for g in able if self._variant_is_possible(g, model, quantization, gpu)]
+            for n in self.sizes:
+                fitting = [g for g in able if any(n <= o.gpus for o in here[g.key].values())]
+                for candidate in self._judge_size(fitting, model, quantization, gpu, n, here):
+                    variants[candidate.pool.key].append(candidate)
+        for group in self.groups:
+            self.able[group.key] += sorted(variants[group.key], key=lambda c: group.models.index(c.model_key))
+
+    def _judge_size(
+        self, groups: list[Group], model: str, quantization: str, gpu: str, n: int, here: dict[str, dict[str, Offer]]
+    ) -> Iterator[Candidate]:
+        """Candidates on the first offer that they fit; for the others, the reason."""
+        name = f"{model} {quantization} on {n} x {gpu}"
+        machine = machine_for(self.case, model, quantization, gpu, n)
+        why = _against_the_size(machine)
+        if why is not None:
+            for group in groups:
+                self._reject(group, name, *why)
+            return
+        weights_gb = weight_bytes(machine.model, machine.quantization) / 1e9
+        start_s = self.case.start.instance_s + weights_gb / self.case.start.weights_gb_per_s
+        traffics = [group.traffic for group in groups]
+        for group, replica in zip(groups, replicas_for(self.case, traffics, model, quantization, gpu, n), strict=True):
+            in_a_mix = self._staffing_in_a_mix(group, replica)
+            if not self._serves(group, replica, name) and (replica.serves_all or in_a_mix is None):
+                continue
+            key, offer = next((k, o) for k, o in here[group.key].items() if n <= o.gpus)
+            yield Candidate(
+                pool=group, offer_key=key, offer=offer, model_key=model, quantization_key=quantization,
+                quality_loss_frac=max(self._losses(group, model, quantization)), replica=replica,
+                staffing_in_a_mix=in_a_mix, spot_allowed=start_s <= self.case.start.spot_within_s,
+            )  # fmt: skip
+
+    def _staffing_in_a_mix(self, group: Group, replica: Replica) -> Staffing | None:
+        if not group.may_mix(self.case) or not replica.serves.any() or replica.most_load_of_any < LEAST_LOAD:
+            return None
+        (workload,) = group.members
+        return Staffing(
+            z=staffing_z(workload.ttft.percentile),
+            arrival_scv=workload.arrival_scv,
+            rate_cv=workload.rate_cv,
+            batch=replica.batch_of_any,
+            min_replicas=self.case.limits.min_replicas,
+            most_load=replica.most_load_of_any,
+        )
+
+    def _reject(self, group: Group, candidate: str, reason: str, limit: str, value: str, member: int = 0) -> None:
+        rejection = Rejection(group.members[member].name, candidate, reason, limit, value)
+        self.found[group.key].rejected.append(rejection)
+
+    def _losses(self, group: Group, model: str, quantization: str) -> list[float]:
+        """Of each member: of the model that it lists, and of the quantization."""
+        loss = self.case.quantizations[quantization].loss_for(self.case.models[model], quantization).loss_frac
+        return [loss + min(c.quality_loss_frac for c in w.models if c.model == model) for w in group.members]
+
+    def _variant_is_possible(self, group: Group, model: str, quantization: str, gpu: str) -> bool:
+        name, scheme = f"{model} {quantization} on {gpu}", self.case.quantizations[quantization]
+        for k, loss in enumerate(self._losses(group, model, quantization)):
+            accepted = group.members[k].max_quality_loss_frac
+            if loss > accepted + 1e-12:
+                value = f"{loss:.1%} on {scheme.benchmark}"
+                self._reject(group, name, "quality loss", f"{accepted:.1%}", value, k)
+                return False
+        native = self.case.models[model].native_quantization
+        if native not in ("fp16", quantization) and scheme.weight_bits > 0.9 * native_bits(self.case, native):
+            self._reject(group, name, f"published in {native}, which is no larger", native, quantization)
+            return False
+        if scheme.needs != "none" and scheme.needs not in self.case.gpus[gpu].dense_tflops:
+            self._reject(group, name, f"the GPU has no native {scheme.needs}", scheme.needs, "none")
+            return False
+        return True
+
+    def _serves(self, group: Group, replica: Replica, name: str) -> bool:
+        """Whether it serves the whole group; else why not."""
+        traffic = group.traffic
+        if not replica.serves_all:
+            self._reject(group, name, *_too_slow(replica, int(np.argmin(replica.throughput.requests_per_s))))
+            return False
+        if group.deadline_h is None and replica.most_load < LEAST_LOAD:
+            value = f"{replica.ttft_s(LEAST_LOAD) * 1e3:.0f} ms in a replica that is {LEAST_LOAD:.0%} busy"
+            self._reject(group, name, "TTFT", f"{traffic.ttft.seconds * 1e3:.0f} ms", value)
+            return False
+        if group.shared:
+            shares = np.bincount(traffic.member_of, replica.load_shares)
+            largest, most = int(np.argmax(shares)), self.case.tenancy.max_share_frac
+            if shares[largest] > most + 1e-9:
+                self._reject(group, name, NOISY, f"{most:.0%}", f"{shares[largest]:.0%}", largest)
+                return False
+        return True
+
+    def _accept(self, group: Group) -> None:
+        """Of what serves it, that which nothing else beats, on every offer that it fits."""
+        able, offers = [c for c in self.able[group.key] if not self._excluded(group, c)], self.offers[group.key]
+        beaten = beaten_variants(self.case, able, offers.values())
+        for k, v in enumerate(able):
+            if k in beaten.by:
+                reason = "needs no fewer GPUs for any load than another variant"
+                self._reject(group, v.name, reason, beaten.by[k].name, "beaten")
+                continue
+            alone = v.replica.serves_all and k not in beaten.alone
+            fitting = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and v.machine.gpus <= o.gpus)
+            better = beaten.replaced_by.get(k, frozenset())
+            placed = (replace(v, offer_key=key, offer=o, alone=alone, replaced_by=better) for key, o in fitting)
+            self.found[group.key].accepted.extend(placed)
+
+    def _excluded(self, group: Group, candidate: Candidate) -> bool:
+        return any((name, candidate.name) in self.without for name in group.workloads)
+
+
+def native_bits(case: Case, quantization: str) -> float:
+    """Bits of a model's own format, whether or not it is on the menu; 16 where nobody knows it."""
+    known = case.quantizations.get(quantization) or shipped_catalog().quantizations.get(quantization)
+    return known.weight_bits if known else 16.0
+
+
+def _places(group: Group) -> str:
+    w = group.members[0]
+    return ", ".join([*(w.regions or ()), *(w.providers or ())]) or "the menu"
+
+
+Reason = tuple[str, str, str]
+"""why not, the limit, and the value that breaks it"""
+
+
+def _against_the_size(machine: Machine) -> Reason | None:
+    heads, n = machine.model.query_heads, machine.gpus
+    if heads % n:
+        return "attention heads do not split", f"{heads}", str(n)
+    if kv_room_bytes(machine.model, machine.gpu, n, machine.quantization) <= 0:
+        need = weight_bytes(machine.model, machine.quantization) / 1e9
+        return "weights do not fit", f"{machine.gpu.vram_gb * n:.0f} GB", f"{need:.0f} GB"
+    return None
+
+
+def _too_slow(replica: Replica, bucket: int) -> Reason:
+    """Why a replica cannot serve requests of one length."""
+    estimate, traffic = replica.throughput, replica.traffic
+    b, why = traffic.buckets[bucket], estimate.bound_by[bucket]
+    context = f"{b.input_tokens + b.output_tokens:.0f} tokens"
+    if why == CONTEXT:
+        return "context too short", f"{replica.machine.model.max_context_tokens} tokens", context
+    if why == TABLE:
+        value = f"{b.input_tokens:.0f} in, {b.output_tokens:.0f} out"
+        return "the measured table has no rate for such lengths", "the table", value
+    if why == "KV memory":
+        return "no room for the KV cache", "one request", f"{context} of context"
+    if why == "E2E" and traffic.e2e is not None:
+        return "E2E", f"{traffic.e2e.seconds:g} s", f"{estimate.e2e_s[bucket]:.1f} s with one request"
+    return "TPOT", f"{traffic.tpot.seconds * 1e3:.0f} ms", f"{estimate.tpot_s[bucket] * 1e3:.0f} ms with one request"

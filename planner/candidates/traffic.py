@@ -1,0 +1,108 @@
+"""Traffic: the requests that a replica sees, of one workload or of several that share it.
+
+The length buckets of several workloads stand one after the other. A batch is served as one, so the tightest objective
+holds for all of them: the shortest time, at the highest percentile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from planner.case.case import Bucket, Objective, Workload
+from planner.case.length_buckets import must_hold
+from planner.performance.machine import Lora
+from planner.performance.throughput import Lengths, Limits
+from problems.staffing import z_of
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Workloads on the same replicas."""
+
+    members: tuple[Workload, ...]
+    """as a replica sees them: each with one option of caching, with its prefixes and templates and no others"""
+    request_shares: tuple[float, ...]
+    """of all requests, by member"""
+
+    @cached_property
+    def key(self) -> tuple[int, ...]:
+        """Traffics of the very same members meet the same limits with the same lengths, whatever their shares."""
+        return tuple(id(w) for w in self.members)
+
+    @cached_property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """With their shares of each member's own requests."""
+        return tuple(b for w in self.members for b in w.buckets)
+
+    @cached_property
+    def member_of(self) -> np.ndarray:
+        """[bucket]"""
+        return np.repeat(np.arange(len(self.members)), [len(w.buckets) for w in self.members])
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """of all requests [bucket]"""
+        own = np.array([b.share_frac for b in self.buckets])
+        return own * np.array(self.request_shares)[self.member_of]
+
+    @cached_property
+    def lengths(self) -> Lengths:
+        return Lengths(
+            input_tokens=np.array([b.input_tokens for b in self.buckets]),
+            output_tokens=np.array([b.output_tokens for b in self.buckets]),
+            cached_tokens=np.array([w.cached_tokens(b.input_tokens) for w in self.members for b in w.buckets]),
+            resident_tokens=sum(w.prefixes * w.shared_prefix_tokens + w.template_tokens for w in self.members),
+        )
+
+    @cached_property
+    def limits(self) -> Limits:
+        seconds = np.inf if self.e2e is None else self.e2e.seconds
+        in_time = np.where(self.answered_in_time, seconds, np.inf)
+        return Limits(self.tpot.seconds, z_of(self.tpot.percentile), in_time)
+
+    @cached_property
+    def ttft(self) -> Objective:
+        return _tightest(w.ttft for w in self.members)
+
+    @cached_property
+    def tpot(self) -> Objective:
+        return _tightest(w.tpot for w in self.members)
+
+    @cached_property
+    def e2e(self) -> Objective | None:
+        given = [w.e2e for w in self.members if w.e2e is not None]
+        return _tightest(given) if given else None
+
+    @cached_property
+    def answered_in_time(self) -> np.ndarray:
+        """Whether the end-to-end objective binds it: all but the longest answers of each member [bucket]"""
+        if self.e2e is None:
+            return np.zeros(len(self.buckets), dtype=bool)
+        return np.concatenate([must_hold(w.buckets, self.e2e.percentile, outputs=True) for w in self.members])
+
+    @cached_property
+    def arrival_scv(self) -> float:
+        """Of streams that come together, the mean by their rates."""
+        return float(np.dot(self.request_shares, [w.arrival_scv for w in self.members]))
+
+    @cached_property
+    def lora(self) -> Lora | None:
+        """The adapters of members that share a model; one workload by itself has its own merged into the weights."""
+        sizes = [w.adapter_gb for w in self.members if w.adapter_gb is not None]
+        if len(self.members) == 1 or not sizes:
+            return None
+        return Lora(adapters=len(sizes), adapter_gb=sum(sizes) / len(sizes))
+
+
+def _tightest(objectives: Iterable[Objective]) -> Objective:
+    found = list(objectives)
+    return Objective(seconds=min(o.seconds for o in found), percentile=max(o.percentile for o in found))
+
+
+def traffic_of(workload: Workload) -> Traffic:
+    """One workload by itself."""
+    return Traffic((workload,), (1.0,))

@@ -1,0 +1,1 @@
+"""Everything a plan is made from, resolved and frozen."""

@@ -1,0 +1,201 @@
+"""A case: everything a plan is made from, resolved to plain numbers and frozen.
+
+It is self-contained (the catalog entries it uses are inside), travels in the plan's JSON, and a what-if is a
+changed copy of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import Field
+
+from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
+from planner.catalog.profile import Profile
+from planner.io.validation import Strict
+
+CASE_FORMAT = "fleetplan-case/2"
+CACHE_KINDS = ("prefix", "template", "semantic")
+
+
+class ModelChoice(Strict):
+    model: str
+    quality_loss_frac: float = Field(ge=0, le=1)
+
+
+class Bucket(Strict):
+    """Requests of about one length."""
+
+    share_frac: float = Field(gt=0, le=1)
+    input_tokens: float = Field(gt=0)
+    output_tokens: float = Field(gt=0)
+
+
+class Objective(Strict):
+    """A latency limit and the share of requests it must hold for."""
+
+    seconds: float = Field(gt=0)
+    percentile: float = Field(gt=0, lt=1)
+
+
+class Workload(Strict):
+    name: str
+    models: tuple[ModelChoice, ...]
+    weekday_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
+    weekend_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
+    growth_per_month_frac: float
+    rate_cv: float
+    arrival_scv: float
+    buckets: tuple[Bucket, ...]
+    shared_prefix_tokens: float
+    prefix_hit_frac: float
+    prefixes: float = Field(default=1.0, ge=1)
+    """different prefixes that each replica keeps"""
+    template_tokens: float = Field(default=0.0, ge=0)
+    """fixed parts inside the prompts (tools, documents), after the prefix"""
+    template_hit_frac: float = Field(default=0.0, ge=0, le=1)
+    semantic_hit_frac: float = Field(default=0.0, ge=0, lt=1)
+    """share of requests whose answer is found whole"""
+    caching: tuple[str, ...] = ("none",)
+    """what may be cached, the choices: none, or kinds joined by + in the order of CACHE_KINDS"""
+    sharing: bool = False
+    """whether it may share replicas with other workloads of the same model"""
+    adapter_gb: float | None = Field(default=None, gt=0)
+    """its LoRA adapter, where it is a fine-tuned variant of the model"""
+    deadline_h: float | None = Field(default=None, gt=0)
+    """hours that a request may wait: batch work, which fills troughs"""
+    api_wait_h: float = Field(default=0.0, ge=0)
+    """hours that an API may take to answer: where that is long enough, its batch price counts"""
+    regions: tuple[str, ...] | None = None
+    """where its data may go; None: wherever the menu says"""
+    providers: tuple[str, ...] | None = None
+    shed_usd_per_request: float | None = Field(default=None, gt=0)
+    """penalty of turning a request away; None: never. It orders what is shed, and is no part of any cost"""
+    ttft: Objective
+    ttft_prompt_tokens: float = Field(gt=0)
+    """length of the prompt at the percentile of the TTFT objective"""
+    tpot: Objective
+    e2e: Objective | None = None
+    """from arrival to the last token; it binds all but the longest answers beyond its percentile"""
+    max_quality_loss_frac: float
+    critical_share_frac: float
+    api_allowed: bool
+
+    def cached_tokens(self, input_tokens: float) -> float:
+        """Prompt tokens of a request whose KV is found, on average."""
+        prefix = min(self.shared_prefix_tokens, input_tokens)
+        template = min(self.template_tokens, input_tokens - prefix)
+        return self.prefix_hit_frac * prefix + self.template_hit_frac * template
+
+    def api_cached_tokens(self, input_tokens: float) -> float:
+        """Prompt tokens that an API provider has cached, on average: it keeps prefixes and nothing else."""
+        return self.prefix_hit_frac * min(self.shared_prefix_tokens, input_tokens)
+
+    def with_caching(self, option: str) -> Workload:
+        """The workload as the GPUs or an API see it when this much is cached and no more."""
+        kinds = option.split("+")
+        missed = 1 - self.semantic_hit_frac if "semantic" in kinds else 1.0
+        change: dict[str, Any] = {
+            "weekday_rps": tuple(missed * r for r in self.weekday_rps),
+            "weekend_rps": tuple(missed * r for r in self.weekend_rps),
+            "caching": (option,),
+        }
+        if "prefix" not in kinds:
+            change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0}
+        if "template" not in kinds:
+            change |= {"template_tokens": 0.0, "template_hit_frac": 0.0}
+        return self.model_copy(update=change)
+
+
+class Limits(Strict):
+    budget_usd_per_month: float | None = None
+    max_gpus: dict[str, int]
+    max_instances: dict[str, int]
+    min_replicas: int
+    max_gpus_per_replica: int
+    max_gpu_types: int | None = Field(default=None, ge=1)
+    """kinds of GPU that the team is ready to operate"""
+    max_deployments: int = Field(default=2, ge=1)
+    """deployments that may serve one workload together, K"""
+
+
+class CacheCosts(Strict):
+    """What caching costs beyond GPU memory."""
+
+    tier_usd_per_month: float = Field(ge=0)
+    """for each workload with a prefix or template cache: the store that replicas share"""
+    vector_store_usd_per_month: float = Field(ge=0)
+    """for each workload with a semantic cache"""
+    embedding_usd_per_1m_tokens: float = Field(ge=0)
+    """for the prompt of every request of a workload with a semantic cache"""
+
+
+class Tenancy(Strict):
+    """Rules for workloads that share replicas."""
+
+    max_share_frac: float = Field(gt=0, le=1)
+    """most of a shared pool's load that one workload may be, so that it cannot starve the others"""
+    correlation: float = Field(ge=0, le=1)
+    """between the swings of two workloads around their hourly means"""
+    adapters_per_replica: int = Field(ge=1)
+
+
+class Start(Strict):
+    """How long capacity takes to start."""
+
+    instance_s: float = Field(ge=0)
+    """from the order to a machine that can load weights; it is paid for"""
+    weights_gb_per_s: float = Field(gt=0)
+    spot_within_s: float = Field(ge=0)
+    """a deployment that takes longer is not run on spot, unless none of its load is critical"""
+
+
+class Assumption(Strict):
+    """A value that nobody gave."""
+
+    key: str
+    value: str
+    why: str
+
+
+class Case(Strict):
+    format: str = CASE_FORMAT
+    name: str
+    workloads: tuple[Workload, ...]
+    purchase: tuple[str, ...]
+    gpus: dict[str, Gpu]
+    offers: dict[str, Offer]
+    models: dict[str, Model]
+    quantizations: dict[str, Quantization]
+    efficiency: dict[str, Efficiency]
+    engine_name: str
+    engine: Engine
+    apis: dict[str, ApiModel]
+    menu_apis: tuple[str, ...]
+    baseline: str
+    compare_with: tuple[str, ...] | None = None
+    """more API models whose bills are shown beside the baseline"""
+    profiles: tuple[Profile, ...] = ()
+    """the user's own measurements of deployments"""
+    limits: Limits
+    cache_costs: CacheCosts = CacheCosts(
+        tier_usd_per_month=0.0, vector_store_usd_per_month=0.0, embedding_usd_per_1m_tokens=0.0
+    )
+    tenancy: Tenancy = Tenancy(max_share_frac=1.0, correlation=0.0, adapters_per_replica=64)
+    start: Start = Start(instance_s=0.0, weights_gb_per_s=1.0, spot_within_s=300.0)
+    engineers_usd_per_month: float
+    assumptions: tuple[Assumption, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def hash(self) -> str:
+        """Same inputs, same hash."""
+        text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def case_from_json(data: dict[str, Any]) -> Case:
+    return Case.model_validate_json(json.dumps(data))

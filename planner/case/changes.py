@@ -1,0 +1,89 @@
+"""Changed copies of a case, as functions that can be applied one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from planner.case.case import Case, Workload
+from planner.case.horizon import slots_of
+
+Change = Callable[[Case], Case]
+
+
+def with_limits(**fields: Any) -> Change:
+    return lambda case: case.model_copy(update={"limits": case.limits.model_copy(update=fields)})
+
+
+def with_quota(kind: str, key: str, most: int | None) -> Change:
+    """`kind` is max_gpus or max_instances; None takes the quota away."""
+
+    def change(case: Case) -> Case:
+        others = {k: n for k, n in getattr(case.limits, kind).items() if k != key}
+        return with_limits(**{kind: others if most is None else {**others, key: most}})(case)
+
+    return change
+
+
+def with_workload(name: str, **fields: Any) -> Change:
+    return with_workloads(lambda w: w.model_copy(update=fields) if w.name == name else w)
+
+
+def with_workloads(changed: Callable[[Workload], Workload]) -> Change:
+    return lambda case: case.model_copy(update={"workloads": tuple(changed(w) for w in case.workloads)})
+
+
+def with_purchase(*options: str) -> Change:
+    """More ways to buy."""
+    return lambda case: case.model_copy(update={"purchase": (*case.purchase, *options)})
+
+
+def without_purchase(unwanted: Callable[[str], bool]) -> Change:
+    return lambda case: case.model_copy(update={"purchase": tuple(o for o in case.purchase if not unwanted(o))})
+
+
+def last_month(case: Case) -> Case:
+    """The last month of the horizon by itself."""
+    months = slots_of(case)[-1].month
+
+    def grown(w: Workload) -> Workload:
+        growth = (1 + w.growth_per_month_frac) ** months
+        rates = {day: tuple(growth * r for r in getattr(w, day)) for day in ("weekday_rps", "weekend_rps")}
+        return w.model_copy(update={**rates, "growth_per_month_frac": 0.0})
+
+    return with_workloads(grown)(case)
+
+
+def one_after_the_other(changes: list[Change]) -> Change:
+    def change(case: Case) -> Case:
+        for each in changes:
+            case = each(case)
+        return case
+
+    return change
+
+
+without_quotas: Change = with_limits(max_gpus={}, max_instances={}, budget_usd_per_month=None)
+
+
+def has_quotas(case: Case) -> bool:
+    limits = case.limits
+    return bool(limits.max_gpus or limits.max_instances or limits.budget_usd_per_month is not None)
+
+
+def multiplied(multiple: float) -> Change:
+    """All workloads come so many times as often."""
+
+    def more(w: Workload) -> Workload:
+        rates = {day: tuple(multiple * rps for rps in getattr(w, day)) for day in ("weekday_rps", "weekend_rps")}
+        return w.model_copy(update=rates)
+
+    return with_workloads(more) if multiple != 1 else lambda case: case
+
+
+def may_use_an_api(case: Case) -> bool:
+    return bool(case.menu_apis) and any(w.api_allowed for w in case.workloads)
+
+
+without_apis: Change = with_workloads(lambda w: w.model_copy(update={"api_allowed": False, "api_wait_h": 0.0}))
+never_shedding: Change = with_workloads(lambda w: w.model_copy(update={"shed_usd_per_request": None}))

@@ -1,0 +1,72 @@
+"""APIs: which of them a workload may use, and what a request costs there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.case.case import CACHE_KINDS, Case, Workload
+from planner.case.horizon import Slot, rates_rps, requests_per_month
+from problems.constants import HOURS_PER_MONTH
+
+
+def allowed_apis(case: Case, workload: Workload) -> tuple[str, ...]:
+    return case.menu_apis if workload.api_allowed else ()
+
+
+def request_usd(case: Case, workload: Workload, api: str) -> np.ndarray:
+    """Price of one request of each bucket, at the batch price where its answer may take that long [bucket]."""
+    price, wait_h = case.apis[api].request_usd, workload.api_wait_h
+    return np.array(
+        [
+            price(b.input_tokens, workload.api_cached_tokens(b.input_tokens), b.output_tokens, wait_h)
+            for b in workload.buckets
+        ]
+    )
+
+
+NEXT_TO_NOTHING = 1e-12
+"""share of the requests that rounding may leave"""
+
+
+def answered_per_month(workload: Workload, slots: tuple[Slot, ...], shed_per_month: np.ndarray | float) -> np.ndarray:
+    """Requests by length without those that are turned away, the ones that a cache answers included [bucket]."""
+    asked = requests_per_month(workload, slots) * np.array([b.share_frac for b in workload.buckets])
+    answered = asked - shed_per_month
+    return np.where(answered > NEXT_TO_NOTHING * asked, answered, 0.0)
+
+
+def baseline_usd_per_month(case: Case, workload: Workload, answered: np.ndarray) -> float:
+    """What these requests cost at the baseline, input, input that the provider caches and output priced apart."""
+    return float(answered @ request_usd(case, workload, case.baseline))
+
+
+def tokens_of(workload: Workload, answered: np.ndarray) -> float:
+    return float(answered @ [b.input_tokens + b.output_tokens for b in workload.buckets])
+
+
+def tokens_per_request(workload: Workload) -> float:
+    return tokens_of(workload, np.array([b.share_frac for b in workload.buckets]))
+
+
+NONE = "none"
+
+
+def kinds_of(option: str) -> tuple[str, ...]:
+    return tuple(kind for kind in CACHE_KINDS if kind in option.split("+"))
+
+
+def on_gpus(option: str) -> str:
+    """What is left of a choice on the GPUs: answers that are found whole never get there."""
+    return "+".join(kind for kind in kinds_of(option) if kind != "semantic") or NONE
+
+
+def cache_usd_per_h(case: Case, workload: Workload, option: str, slots: tuple[Slot, ...]) -> np.ndarray:
+    """Stores by the month, and an embedding of the prompt of every request, found or not [slot]."""
+    costs, kinds = case.cache_costs, kinds_of(option)
+    by_month = costs.tier_usd_per_month if on_gpus(option) != NONE else 0.0
+    per_request = 0.0
+    if "semantic" in kinds:
+        by_month += costs.vector_store_usd_per_month
+        prompt = sum(b.share_frac * b.input_tokens for b in workload.buckets)
+        per_request = prompt * costs.embedding_usd_per_1m_tokens / 1e6
+    return by_month / HOURS_PER_MONTH + 3600 * per_request * rates_rps(workload, slots)

@@ -1,0 +1,226 @@
+"""From a demand file to a Case: names resolved, defaults filled in and said, everything wrong at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from planner.case.case import Case
+from planner.case.demand.diagnostics import Findings
+from planner.case.demand.load_levers import Surroundings
+from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
+from planner.case.demand.load_workloads import WorkloadReader
+from planner.case.demand.overrides import offers_called, own_catalog, repriced
+from planner.case.demand.schema import DemandFile
+from planner.catalog import api_prices
+from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
+from planner.catalog.profile import Profile
+from planner.io.errors import InputError, did_you_mean
+from planner.io.named_files import NamedFiles
+from planner.io.strict_yaml import Document, parse_yaml, read_yaml
+from planner.io.validation import validate
+from planner.performance.calibration.profile_files import read_profiles
+
+DEFAULT_PROVIDERS = ("aws",)
+DEFAULT_REGIONS = ("us-east-1",)
+DEFAULT_PURCHASE = ("on-demand", "spot")
+
+
+def load_case(path: Path | str, files: NamedFiles | None = None) -> Case:
+    """Read a demand file; raises InputError with everything that is wrong with it.
+
+    `files` says where the files that it names may be, and remembers them.
+    """
+    files = files or NamedFiles()
+    files.check_given(path)
+    return case_of_document(read_yaml(path), Path(path).stem, files)
+
+
+def case_from_text(text: str, file: str = "<text>") -> Case:
+    """The same from YAML text."""
+    return _Loader(parse_yaml(text, file), "case", NamedFiles()).case()
+
+
+def case_of_document(document: Document, default_name: str, files: NamedFiles) -> Case:
+    """The same from a file that was read already, and may have been changed since."""
+    return _Loader(document, default_name, files).case()
+
+
+class _Loader:
+    def __init__(self, document: Document, default_name: str, files: NamedFiles) -> None:
+        self.document = document
+        self.files = files
+        self.default_name = default_name
+        self.found = Findings(document)
+
+    def case(self) -> Case:
+        spec = validate(DemandFile, self.document)
+        catalog = own_catalog(spec.catalog, self.document, self.files)
+        self._unique_names(spec)
+        gpus = self._names(spec.menu.gpus, catalog.gpus, "GPU", ("menu", "gpus")) or tuple(catalog.gpus)
+        quantizations = self._quantizations(spec, catalog)
+        purchase = spec.menu.purchase or DEFAULT_PURCHASE
+        offers = self._offers(spec, catalog, gpus)
+        self._upfront_prices(purchase, offers)
+        apis = self._apis(spec, catalog)
+        baseline = spec.baseline
+        around = Surroundings(catalog, spec.menu, offers, baseline, apis.get(baseline))
+        reader = WorkloadReader(around, self.files, self.found)
+        workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
+        limits = limits_of(spec, catalog, offers, self.found)
+        engine = self._engine(spec, catalog)
+        engineers = engineers_usd_per_month(spec.policy, self.found)
+        start = start_of(spec.policy, purchase, self.found)
+        tenancy = tenancy_of(spec.policy, workloads, self.found)
+        cache_costs = cache_costs_of(spec.policy, workloads, self.found)
+        self._menu_assumptions(spec, purchase)
+        if self.found.complaints:
+            raise InputError(self.found.complaints)
+        gpus_used = sorted({offer.gpu for offer in offers.values()})
+        return Case(
+            name=spec.name or self.default_name,
+            workloads=workloads,
+            purchase=purchase,
+            gpus={g: catalog.gpus[g] for g in gpus_used},
+            offers=offers,
+            models={c.model: catalog.models[c.model] for w in workloads for c in w.models},
+            quantizations={q: catalog.quantizations[q] for q in quantizations},
+            efficiency={g: catalog.efficiency_of(g) for g in gpus_used},
+            engine_name=engine,
+            engine=_admitting(catalog.engines[engine], spec.menu.max_requests_in_flight),
+            apis=apis,
+            menu_apis=tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,),
+            baseline=baseline,
+            compare_with=tuple(dict.fromkeys(spec.compare_with)) or None,
+            profiles=self._profiles(spec, catalog),
+            limits=limits,
+            cache_costs=cache_costs,
+            tenancy=tenancy,
+            start=start,
+            engineers_usd_per_month=engineers,
+            assumptions=tuple(self.found.assumptions),
+        )
+
+    # -- what the user did not say ------------------------------------------------------------------------
+
+    def _menu_assumptions(self, spec: DemandFile, purchase: tuple[str, ...]) -> None:
+        menu = spec.menu
+        if menu.providers is None and menu.regions is None:
+            self.found.assume("menu.regions", "aws us-east-1", "no provider or region was named")
+        if menu.purchase is None:
+            self.found.assume(
+                "menu.purchase", ", ".join(purchase), "commitments outlive the quarter, so list them to use them"
+            )
+        if menu.gpus is None:
+            self.found.assume("menu.gpus", "every GPU of the catalog", "no GPUs were named")
+        self.found.assume(
+            "horizon", "one quarter", "a representative weekday and weekend day of each month; a month is 730 h"
+        )
+
+    # -- catalog and prices -------------------------------------------------------------------------------
+
+    def _offers(self, spec: DemandFile, catalog: Catalog, gpus: tuple[str, ...]) -> dict[str, Offer]:
+        providers, regions = spec.menu.providers, spec.menu.regions
+        if providers is None and regions is None:
+            providers, regions = DEFAULT_PROVIDERS, DEFAULT_REGIONS
+        for name, given in (("provider", providers), ("region", regions)):
+            known = sorted({getattr(o, name) for o in catalog.offers.values()})
+            for k, value in enumerate(given or ()):
+                if value not in known:
+                    self.found.complain(
+                        ("menu", f"{name}s", k), f"no offer has the {name} '{value}'", did_you_mean(value, known)
+                    )
+        offers = {key: self._with_known_gpu(key, offer, catalog) for key, offer in sorted(catalog.offers.items())}
+        chosen = {
+            key: offer
+            for key, offer in offers.items()
+            if offer.gpu in gpus
+            and (providers is None or offer.provider in providers)
+            and (regions is None or offer.region in regions)
+        }
+        matched_prices = {name: offers_called(name, chosen) for name in spec.prices}
+        for name, keys in matched_prices.items():
+            if not keys:
+                on_menu = sorted({key.split("@")[0] for key in chosen})
+                self.found.complain(
+                    ("prices", name), f"no instance on the menu is called '{name}'", did_you_mean(name, on_menu)
+                )
+        for key in chosen:
+            for name, keys in matched_prices.items():
+                if key in keys:
+                    chosen[key] = repriced(chosen[key], spec.prices[name], self.document.file)
+        if not chosen and not self.found.complaints:
+            self.found.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
+        return chosen
+
+    def _upfront_prices(self, purchase: tuple[str, ...], offers: dict[str, Offer]) -> None:
+        """Complain where the menu lists a payment up front that nobody has a price for; the catalog ships none."""
+        for k, term in enumerate(purchase):
+            if term.endswith("-upfront") and offers and not any(term in o.prices.upfront() for o in offers.values()):
+                remedy = f"Give one under 'prices', as {term.replace('-', '_')}: {{upfront: $200k, per_hour: $10/h}}"
+                self.found.complain(("menu", "purchase", k), f"no instance has a price for '{term}'", remedy)
+
+    def _with_known_gpu(self, key: str, offer: Offer, catalog: Catalog) -> Offer:
+        """The offer with its GPU by the catalog's name, which may have been written as an alias."""
+        gpu = find(offer.gpu, catalog.gpus)
+        if gpu is None:
+            self.found.unknown(("catalog", "offers", key, "gpu"), "GPU", offer.gpu, names_of(catalog.gpus))
+            return offer
+        return offer if gpu == offer.gpu else offer.model_copy(update={"gpu": gpu})
+
+    # -- names --------------------------------------------------------------------------------------------
+
+    def _unique_names(self, spec: DemandFile) -> None:
+        seen: dict[str, int] = {}
+        for k, w in enumerate(spec.workloads):
+            if w.name in seen:
+                message = f"'{w.name}' is the name of workload {seen[w.name] + 1} too"
+                self.found.complain(("workloads", k, "name"), message, "Give each workload its own name")
+            seen.setdefault(w.name, k)
+
+    def _names(self, given: Any, entries: Any, what: str, path: tuple[str | int, ...]) -> tuple[str, ...]:
+        found = []
+        for k, name in enumerate(given or ()):
+            key = find(name, entries)
+            if key is None:
+                self.found.unknown((*path, k), what, name, names_of(entries))
+            elif key not in found:
+                found.append(key)
+        return tuple(found)
+
+    def _quantizations(self, spec: DemandFile, catalog: Catalog) -> tuple[str, ...]:
+        given = self._names(spec.menu.quantizations, catalog.quantizations, "quantization", ("menu", "quantizations"))
+        if spec.menu.quantizations is None:
+            given = tuple(catalog.quantizations)
+            self.found.assume("menu.quantizations", ", ".join(given), "none were named; the quality limit decides")
+        return given
+
+    def _apis(self, spec: DemandFile, catalog: Catalog) -> dict[str, ApiModel]:
+        apis: dict[str, ApiModel] = {}
+        wanted: list[tuple[tuple[str | int, ...], str]] = [(("baseline",), spec.baseline)]
+        wanted += [(("menu", "apis", k), name) for k, name in enumerate(spec.menu.apis or ())]
+        wanted += [(("compare_with", k), name) for k, name in enumerate(spec.compare_with)]
+        for path, name in wanted:
+            entry = catalog.apis.get(name) or api_prices.api_model(name)
+            if entry is None:
+                known = [*catalog.apis, *api_prices.known_api_models()]
+                remedy = did_you_mean(name, known) or "Write provider/model: openai/gpt-4o-mini"
+                self.found.complain(path, f"there is no API model '{name}' with a price per token", remedy)
+            else:
+                apis[name] = entry
+        return apis
+
+    def _profiles(self, spec: DemandFile, catalog: Catalog) -> tuple[Profile, ...]:
+        named = [self.files.beside(self.document, ("profiles", k), name) for k, name in enumerate(spec.profiles)]
+        return tuple(p for file in named for p in read_profiles(file, catalog))
+
+    def _engine(self, spec: DemandFile, catalog: Catalog) -> str:
+        key = find(spec.menu.engine, catalog.engines)
+        if key is None:
+            self.found.unknown(("menu", "engine"), "engine", spec.menu.engine, names_of(catalog.engines))
+        return key or DEFAULT_ENGINE
+
+
+def _admitting(engine: Engine, most: int | None) -> Engine:
+    """The engine with so many requests in flight at most."""
+    return engine if most is None or most >= engine.max_in_flight else engine.model_copy(update={"max_in_flight": most})

@@ -1,0 +1,122 @@
+"""What a workload lets the optimizer do: caching, sharing, waiting, staying in a region, and shedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from planner.case.case import CACHE_KINDS, Bucket
+from planner.case.demand.diagnostics import Findings
+from planner.case.demand.schema import MenuSpec
+from planner.case.demand.workload_schema import Caching, Shed, WorkloadSpec
+from planner.catalog.entries import ApiModel, Catalog, Offer
+from planner.io.errors import Path, did_you_mean
+
+LONGEST_WAIT_H = 24.0
+PENALTY_FACTORS = {"low": 3, "normal": 10, "high": 30}
+"""penalty of a request that is turned away, as a multiple of its price at the baseline"""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a workload's levers are read against."""
+
+    catalog: Catalog
+    menu: MenuSpec
+    offers: dict[str, Offer]
+    """on the menu"""
+    baseline: str
+    baseline_api: ApiModel | None
+    """None where there is no such API model, which is complained about elsewhere"""
+
+
+def levers_of(
+    w: WorkloadSpec, k: int, buckets: tuple[Bucket, ...], around: Surroundings, found: Findings
+) -> dict[str, Any]:
+    """The fields of a case's workload that say what may be done with it."""
+    _check_residency(w, ("workloads", k), around, found)
+    menu, caching = around.menu, w.caching
+    deadline_h = None if w.deadline is None else w.deadline / 3600
+    return {
+        "shared_prefix_tokens": float(caching.shared_prefix_tokens),
+        "prefix_hit_frac": caching.prefix_hit_rate,
+        "prefixes": float(caching.prefixes),
+        "template_tokens": float(caching.template_tokens),
+        "template_hit_frac": caching.template_hit_rate,
+        "semantic_hit_frac": caching.semantic_hit_rate,
+        "caching": caching_options(caching, menu.caching),
+        "sharing": w.tenancy == "shared" and "shared" in menu.tenancy,
+        "adapter_gb": w.adapter.size if w.adapter else None,
+        "deadline_h": _wait_h(w, deadline_h, found) if menu.defer else None,
+        "api_wait_h": deadline_h or 0.0 if menu.api_batch else 0.0,
+        "regions": w.regions,
+        "providers": w.providers,
+        "shed_usd_per_request": _penalty(w.shed, k, w.name, buckets, around, found) if w.shed else None,
+        "api_allowed": _api_allowed(w, found),
+    }
+
+
+def caching_options(caching: Caching, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
+    """No cache, and every combination of the kinds that the workload describes and the menu allows."""
+    rates = {
+        "prefix": caching.prefix_hit_rate,
+        "template": caching.template_hit_rate,
+        "semantic": caching.semantic_hit_rate,
+    }
+    kinds = [kind for kind in CACHE_KINDS if rates[kind] and (allowed is None or kind in allowed)]
+    return ("none", *("+".join(c) for n in range(1, len(kinds) + 1) for c in combinations(kinds, n)))
+
+
+def _wait_h(w: WorkloadSpec, deadline_h: float | None, found: Findings) -> float | None:
+    """Hours that work may move; a plan repeats its days, so they hold no longer wait."""
+    if deadline_h is None or deadline_h <= LONGEST_WAIT_H:
+        return deadline_h
+    why = "a plan is made of days that repeat, so work moves by a day at most"
+    found.assume(f"workloads.{w.name}.deadline", f"{LONGEST_WAIT_H:g} h", why)
+    return LONGEST_WAIT_H
+
+
+def _check_residency(w: WorkloadSpec, path: Path, around: Surroundings, found: Findings) -> None:
+    """Complain about places that are not on the menu, or that leave nothing of it."""
+    left, wrong = list(around.offers.values()), not around.offers
+    for name, given in (("provider", w.providers), ("region", w.regions)):
+        on_menu = sorted({getattr(offer, name) for offer in around.offers.values()})
+        known = {getattr(offer, name) for offer in around.catalog.offers.values()}
+        for i, value in enumerate(given or ()):
+            if on_menu and value not in on_menu:
+                remedy = f"Add it to 'menu: {name}s'" if value in known else did_you_mean(value, on_menu)
+                found.complain((*path, f"{name}s", i), f"no instance on the menu has the {name} '{value}'", remedy)
+                wrong = True
+        left = [offer for offer in left if given is None or getattr(offer, name) in given]
+    if not left and not wrong:
+        message = "leaves no instance of the menu together with 'providers'"
+        found.complain((*path, "regions"), message, "Widen one of the two")
+
+
+def _api_allowed(w: WorkloadSpec, found: Findings) -> bool:
+    """Data that must stay somewhere does not go to an API unless the user says that it may."""
+    if "api" not in w.model_fields_set and (w.regions or w.providers):
+        why = "its data must stay where 'regions' and 'providers' say; write api: allowed if the API is there too"
+        found.assume(f"workloads.{w.name}.api", "forbidden", why)
+        return False
+    return w.api == "allowed"
+
+
+def _penalty(
+    shed: Shed, k: int, name: str, buckets: tuple[Bucket, ...], around: Surroundings, found: Findings
+) -> float | None:
+    """USD of turning one request away."""
+    if shed.penalty_per_1k_requests is not None:
+        return shed.penalty_per_1k_requests / 1000
+    api, factor = around.baseline_api, PENALTY_FACTORS[shed.priority or "high"]
+    if api is None:
+        return None
+    usd = sum(b.share_frac * api.usd(b.input_tokens, 0.0, b.output_tokens) for b in buckets)
+    if usd <= 0:
+        message = f"cannot be priced: {around.baseline} asks nothing for a request"
+        found.complain(("workloads", k, "shed", "priority"), message, "Write {penalty_per_1k_requests: $5}")
+        return None
+    why = f"{factor} times what {around.baseline} asks for its mean request, nothing cached; no part of any cost"
+    found.assume(f"workloads.{name}.shed.priority", f"${1000 * factor * usd:.4g} per 1k requests", why)
+    return factor * usd

@@ -1,0 +1,114 @@
+"""The policy of a demand file: limits, the team, and what starting, sharing and caching take."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from planner.case.case import CacheCosts, Limits, Start, Tenancy, Workload
+from planner.case.demand.diagnostics import Findings
+from planner.case.demand.overrides import offers_called
+from planner.case.demand.schema import DemandFile, PolicySpec
+from planner.catalog.entries import Catalog, Offer, Sourced, find, names_of, shipped_entries
+from planner.io.errors import did_you_mean
+
+DEFAULT_MIN_REPLICAS = 2
+DEFAULT_STARTUP_S = 300.0
+WEIGHTS_GB_PER_S = 1.0
+SPOT_WITHIN_S = 600.0
+DEFAULT_MAX_SHARE, DEFAULT_CORRELATION, DEFAULT_ADAPTERS = 0.6, 0.3, 64
+
+
+class CacheCost(Sourced):
+    """A figure of planner/data/cache_costs.yaml."""
+
+    usd: float
+
+
+@cache
+def shipped_cache_costs() -> dict[str, CacheCost]:
+    return {name: CacheCost(**entry) for name, entry in shipped_entries("cache_costs").items()}
+
+
+def limits_of(spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], found: Findings) -> Limits:
+    policy = spec.policy
+    max_gpus: dict[str, int] = {}
+    for name, most in policy.max_gpus.items():
+        key = find(name, catalog.gpus)
+        if key is None:
+            found.unknown(("policy", "max_gpus", name), "GPU", name, names_of(catalog.gpus))
+        else:
+            max_gpus[key] = most
+    max_instances: dict[str, int] = {}
+    for name, most in policy.max_instances.items():
+        keys = offers_called(name, offers)
+        if not keys:
+            message = f"no instance on the menu is called '{name}'"
+            found.complain(("policy", "max_instances", name), message, did_you_mean(name, offers))
+        max_instances |= dict.fromkeys(keys, most)
+    if policy.min_replicas is None:
+        found.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails")
+    return Limits(
+        budget_usd_per_month=policy.budget_usd_per_month,
+        max_gpus=max_gpus,
+        max_instances=max_instances,
+        min_replicas=policy.min_replicas or DEFAULT_MIN_REPLICAS,
+        max_gpus_per_replica=spec.menu.max_gpus_per_replica,
+        max_gpu_types=policy.max_gpu_types,
+        max_deployments=spec.menu.max_deployments,
+    )
+
+
+def engineers_usd_per_month(policy: PolicySpec, found: Findings) -> float:
+    team = policy.engineers
+    if team is None:
+        found.assume("policy.engineers", "none", "no cost of the people who run it is counted")
+        return 0.0
+    return team.count * team.usd_per_year / 12
+
+
+def start_of(policy: PolicySpec, purchase: tuple[str, ...], found: Findings) -> Start:
+    """How long capacity takes to start."""
+    if policy.startup is None:
+        why = "from the order of an instance to a machine that can load a model; it is paid for"
+        found.assume("policy.startup", f"{DEFAULT_STARTUP_S / 60:g} min", why)
+    if "spot" in purchase:
+        why = f"what takes over {SPOT_WITHIN_S / 60:g} min to start, machine included, is not run on spot"
+        found.assume("startup.weights", f"{WEIGHTS_GB_PER_S:g} GB/s", why)
+    return Start(
+        instance_s=DEFAULT_STARTUP_S if policy.startup is None else policy.startup,
+        weights_gb_per_s=WEIGHTS_GB_PER_S,
+        spot_within_s=SPOT_WITHIN_S,
+    )
+
+
+def tenancy_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Findings) -> Tenancy:
+    """Rules for workloads that share replicas; what is assumed is said only where two of them could."""
+    own = policy.tenancy
+    models = [model for w in workloads if w.sharing for model in {c.model for c in w.models}]
+    shares = len(models) > len(set(models))
+    if shares and own.max_share is None:
+        why = "no workload may be more of a shared pool's load, so that it cannot starve the others"
+        found.assume("policy.tenancy.max_share", f"{DEFAULT_MAX_SHARE:.0%}", why)
+    if shares and own.correlation is None:
+        why = "between the swings of two workloads around their hourly means"
+        found.assume("policy.tenancy.correlation", f"{DEFAULT_CORRELATION:g}", why)
+    if shares and own.adapters_per_replica is None and any(w.adapter_gb for w in workloads if w.sharing):
+        why = "LoRA adapters that one replica serves at most"
+        found.assume("policy.tenancy.adapters_per_replica", str(DEFAULT_ADAPTERS), why)
+    return Tenancy(
+        max_share_frac=DEFAULT_MAX_SHARE if own.max_share is None else own.max_share,
+        correlation=DEFAULT_CORRELATION if own.correlation is None else own.correlation,
+        adapters_per_replica=own.adapters_per_replica or DEFAULT_ADAPTERS,
+    )
+
+
+def cache_costs_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Findings) -> CacheCosts:
+    """What caches cost beyond GPU memory; what is assumed is said where a semantic cache may be used."""
+    semantic = any("semantic" in option for w in workloads for option in w.caching)
+    costs = {}
+    for name, shipped in shipped_cache_costs().items():
+        own = getattr(policy.cache_costs, name)
+        costs[name] = shipped.usd if own is None else own
+        if own is None and semantic and shipped.usd:
+            found.assume(f"policy.cache_costs.{name}", f"${shipped.usd:g}", shipped.assumption or shipped.source)
+    return CacheCosts(**costs)

@@ -1,0 +1,160 @@
+"""Workloads of a demand file as a Case holds them: rates by hour, length buckets, objectives and levers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.case.case import Bucket, ModelChoice, Objective, Workload
+from planner.case.demand.diagnostics import Findings
+from planner.case.demand.load_levers import Surroundings, levers_of
+from planner.case.demand.usage import by_hour, read_usage
+from planner.case.demand.workload_schema import WorkloadSpec
+from planner.case.length_buckets import buckets_from, must_hold, quantile, slices
+from planner.catalog.entries import find, names_of
+from planner.io.errors import InputError, Path
+from planner.io.named_files import NamedFiles
+
+DEFAULT_SHAPE = "business-hours"
+DEFAULT_VARIATION = 0.20
+DEFAULT_BURSTINESS = 2.0
+DEFAULT_TTFT_S, DEFAULT_TPOT_S, DEFAULT_PERCENTILE = 2.0, 0.05, 0.95
+WAITING_TPOT_S = 1.0
+"""of work with a deadline: so slow that it never binds"""
+DEFAULT_MAX_LOSS = 0.02
+DEFAULT_INPUT = (1020.0, 2316.0)
+DEFAULT_OUTPUT = (129.0, 660.0)
+"""p50 and the p95 of a log-normal with that median and the mean of the trace: 1,155 and 211 tokens"""
+
+
+class WorkloadReader:
+    def __init__(self, around: Surroundings, files: NamedFiles, found: Findings) -> None:
+        self.around, self.files, self.found = around, files, found
+
+    def workload(self, w: WorkloadSpec, k: int) -> Workload:
+        path, key = ("workloads", k), f"workloads.{w.name}"
+        models = []
+        for m, choice in enumerate(w.models):
+            name = find(choice.name, self.around.catalog.models)
+            if name is None:
+                self.found.unknown((*path, "models", m), "model", choice.name, names_of(self.around.catalog.models))
+            else:
+                models.append(ModelChoice(model=name, quality_loss_frac=choice.quality_loss))
+        weekday, weekend, measured_cv = self._hours(w, path, key)
+        if w.quality is None:
+            self.found.assume(f"{key}.quality.max_loss", f"{DEFAULT_MAX_LOSS:.0%}", "no quality limit was given")
+        if w.spot is None:
+            self.found.assume(f"{key}.spot.critical_share", "100%", "all requests are taken to be critical, so no spot")
+        rate_cv = w.forecast.variation
+        if rate_cv is None:
+            rate_cv = measured_cv if measured_cv is not None else DEFAULT_VARIATION
+            why = (
+                "day to day from the hours given, 12% within the hour (ServeGen traces)"
+                if measured_cv is not None
+                else "public ServeGen traces vary by 20% to 35% around their hourly means"
+            )
+            self.found.assume(f"{key}.forecast.variation", f"{rate_cv:.0%}", why)
+        if w.forecast.burstiness is None:
+            why = "squared CV of arrival gaps; public traces show 1.1 to 6"
+            self.found.assume(f"{key}.forecast.burstiness", f"{DEFAULT_BURSTINESS:g}", why)
+        buckets = self._buckets(w, key)
+        ttft = self._objective(w, "ttft", key)
+        return Workload(
+            name=w.name,
+            models=tuple(models),
+            weekday_rps=weekday,
+            weekend_rps=weekend,
+            growth_per_month_frac=w.forecast.growth_per_month,
+            rate_cv=rate_cv,
+            arrival_scv=w.forecast.burstiness or DEFAULT_BURSTINESS,
+            buckets=buckets,
+            ttft=ttft,
+            ttft_prompt_tokens=_prompt_at(w, buckets, ttft.percentile),
+            tpot=self._objective(w, "tpot", key),
+            e2e=Objective(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
+            max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
+            critical_share_frac=w.spot.critical_share if w.spot else 1.0,
+            **levers_of(w, k, buckets, self.around, self.found),
+        )
+
+    def _hours(
+        self, w: WorkloadSpec, path: Path, key: str
+    ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+        """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
+        f = w.forecast
+        if f.csv is not None:
+            return self._from_csv(f.csv, w.name, (*path, "forecast", "csv"), key)
+        if f.hourly is not None:
+            return _from_hourly(np.array(f.hourly) / 3600)
+        name = f.shape or DEFAULT_SHAPE
+        if f.shape is None:
+            self.found.assume(f"{key}.forecast.shape", DEFAULT_SHAPE, "no hourly figures and no shape were given")
+        if name not in self.around.catalog.shapes:
+            self.found.unknown((*path, "forecast", "shape"), "shape", name, self.around.catalog.shapes)
+            name = DEFAULT_SHAPE
+        shape = self.around.catalog.shapes[name]
+        weekday, weekend = np.array(shape.weekday), np.array(shape.weekend)
+        per_day = (5 * weekday.sum() + 2 * weekend.sum()) / 7
+        scale = (f.requests_per_day or 0.0) / per_day / 3600
+        return tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()), None
+
+    def _from_csv(
+        self, csv: str, workload: str, path: Path, key: str
+    ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+        try:
+            hours = read_usage(self.files.beside(self.found.document, path, csv), workload)
+        except InputError as error:
+            self.found.complaints += error.complaints
+            return (1.0,) * 24, (1.0,) * 24, None
+        for note in hours.notes:
+            self.found.assume(f"{key}.forecast.csv", note, "the log has gaps; a gap is never taken for no demand")
+        return hours.weekday_rps, hours.weekend_rps, hours.variation
+
+    def _buckets(self, w: WorkloadSpec, key: str) -> tuple[Bucket, ...]:
+        if w.tokens.buckets is not None:
+            return tuple(
+                Bucket(share_frac=b.share, input_tokens=b.input, output_tokens=b.output)
+                for b in w.tokens.buckets
+                if b.share > 0
+            )
+        trace = "median and mean of the conversation trace of Azure's 2023 LLM inference traces"
+        spreads = []
+        for name, given, default in (
+            ("input", w.tokens.input, DEFAULT_INPUT),
+            ("output", w.tokens.output, DEFAULT_OUTPUT),
+        ):
+            if given is None:
+                mean = sum(share * tokens for share, tokens in slices(*default))
+                self.found.assume(f"{key}.tokens.{name}", f"p50 {default[0]:.0f}, mean {mean:.0f}", trace)
+            spreads.append(slices(*(default if given is None else (given.p50, given.p95))))
+        return buckets_from(*spreads)
+
+    def _objective(self, w: WorkloadSpec, kind: str, key: str) -> Objective:
+        given = w.slo.given(kind)
+        if given is not None:
+            return Objective(seconds=given[0], percentile=given[1])
+        if w.deadline is not None:
+            seconds = w.deadline if kind == "ttft" else WAITING_TPOT_S
+            shown, why = f"{seconds / 3600:g} h" if kind == "ttft" else f"{seconds:g} s", "nobody waits for batch work"
+        else:
+            seconds = DEFAULT_TTFT_S if kind == "ttft" else DEFAULT_TPOT_S
+            shown, why = f"{seconds * 1000:g} ms", "no objective was given"
+        self.found.assume(f"{key}.slo.{kind}_p95", shown, why)
+        return Objective(seconds=seconds, percentile=DEFAULT_PERCENTILE)
+
+
+def _prompt_at(w: WorkloadSpec, buckets: tuple[Bucket, ...], percentile: float) -> float:
+    """The prompt length at a percentile: of the distribution given, or the longest bucket that it reaches."""
+    if w.tokens.buckets is None:
+        p50, p95 = (w.tokens.input.p50, w.tokens.input.p95) if w.tokens.input else DEFAULT_INPUT
+        return quantile(p50, p95, percentile)
+    bound = must_hold(buckets, percentile)
+    return max(b.input_tokens for b, binds in zip(buckets, bound, strict=True) if binds)
+
+
+def _from_hourly(rps: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+    days = rps.reshape(-1, 24)
+    if len(days) == 7:
+        weekend, hour = np.repeat(np.arange(7) >= 5, 24), np.tile(np.arange(24), 7)
+        hours = by_hour(weekend, hour, rps)
+        return hours.weekday_rps, hours.weekend_rps, hours.variation
+    return tuple(days[0].tolist()), tuple(days[-1].tolist()), None

@@ -1,0 +1,319 @@
+"""Workloads as people write them in a demand file: what comes, how long, how fast, and what may be done with it.
+
+Docstrings of fields are what editors show (JSON schema) and what the error messages quote.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from planner.io.units import (
+    AnyFraction,
+    Count,
+    Duration,
+    Fraction,
+    LongDuration,
+    PositiveCount,
+    PositiveWhole,
+    SignedFraction,
+    SizeGb,
+    Usd,
+    WholeNumber,
+)
+from planner.io.validation import FieldProblem, Strict
+
+MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
+MOST_GROWTH, MOST_VARIATION, MOST_BURSTINESS = 9.0, 10.0, 1000.0
+MOST_PREFIXES, MOST_ADAPTER_GB = 10**6, 1000.0
+"""beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
+SHORTEST_DEADLINE_S = 3600.0
+
+
+class ModelSpec(Strict):
+    """A model that may serve the workload."""
+
+    name: str
+    """A model of the catalog, or one of your own under `catalog: models:`."""
+    quality_loss: Fraction = 0.0
+    """What this model loses against the first one, on the benchmark you care about."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(core_schema)]}
+
+
+class Forecast(Strict):
+    """How many requests come, and when."""
+
+    requests_per_day: PositiveCount | None = None
+    """Requests per day in the first month, as a mean over the week. Give this or `hourly`."""
+    shape: str | None = None
+    """Daily shape of the rate: flat, business-hours or consumer."""
+    hourly: tuple[Count, ...] | None = None
+    """Requests per hour: 24 numbers (every day), 48 (a weekday, then a weekend day) or 168 (a week from Monday)."""
+    csv: str | None = Field(default=None, min_length=1)
+    """A usage log beside this file: a CSV with columns time and requests (and workload, where it holds several)."""
+    growth_per_month: SignedFraction = 0.0
+    """Growth of the rate from one month of the quarter to the next."""
+    variation: AnyFraction | None = None
+    """Standard deviation of the rate around its hourly mean, day to day and within the hour."""
+    burstiness: PositiveCount | None = None
+    """Squared coefficient of variation of the gaps between arrivals: 1 is Poisson, real traces show 1.1 to 6."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Forecast:
+        given = [name for name in ("requests_per_day", "hourly", "csv") if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = f", got {' and '.join(given)}" if given else ""
+            message = f"needs one of 'requests_per_day', 'hourly' and 'csv'{found}"
+            raise FieldProblem((), message, "Write requests_per_day: 400k")
+        if self.csv is not None and self.shape is not None:
+            raise FieldProblem(("shape",), "is of no use beside 'csv'", "Remove one of them")
+        if self.hourly is not None:
+            if len(self.hourly) not in (24, 48, 168):
+                raise FieldProblem(
+                    ("hourly",), f"has {len(self.hourly)} numbers", "Give 24, 48 (weekday, weekend) or 168 (a week)"
+                )
+            if self.shape is not None:
+                raise FieldProblem(("shape",), "is of no use beside 'hourly'", "Remove one of them")
+            if not any(self.hourly):
+                raise FieldProblem(("hourly",), "is zero at every hour", "Remove the workload, or give its requests")
+        if self.growth_per_month <= -1:
+            raise FieldProblem(("growth_per_month",), "leaves nothing", "Write a change above -100%")
+        if max(self.requests_per_day or 0.0, 24 * max(self.hourly or (0.0,))) > MOST_REQUESTS_PER_DAY:
+            where = "hourly" if self.hourly else "requests_per_day"
+            raise FieldProblem((where,), "is above 10 billion requests a day", "Check the number and its suffix")
+        for name, most in (
+            ("growth_per_month", MOST_GROWTH), ("variation", MOST_VARIATION), ("burstiness", MOST_BURSTINESS)
+        ):  # fmt: skip
+            if (getattr(self, name) or 0.0) > most:
+                limit = f"{most:g}" if name == "burstiness" else f"{most:.0%}"
+                raise FieldProblem((name,), f"is above {limit}", "Check the number")
+        return self
+
+
+class Spread(Strict):
+    """Lengths by two percentiles (a log-normal is put through them), or one number for all requests."""
+
+    p50: PositiveCount
+    p95: PositiveCount
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_number(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | list | None) else {"p50": value, "p95": value}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [TypeAdapter(PositiveCount).json_schema(), handler(core_schema)]}
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Spread:
+        if self.p95 < self.p50:
+            raise FieldProblem(("p95",), "is below p50", "Write the larger number at p95")
+        if self.p95 > MOST_TOKENS:
+            raise FieldProblem(("p95",), "is above 100 million tokens", "Check the number and its suffix")
+        if self.p95 > 200 * self.p50:
+            raise FieldProblem(("p95",), "is over 200 times p50", "Split such a workload into two")
+        return self
+
+
+class BucketSpec(Strict):
+    input: PositiveCount
+    """Tokens of the prompt."""
+    output: PositiveCount
+    """Tokens generated."""
+    share: Fraction
+    """Share of the requests."""
+
+    @model_validator(mode="after")
+    def _not_too_long(self) -> BucketSpec:
+        for name in ("input", "output"):
+            if getattr(self, name) > MOST_TOKENS:
+                raise FieldProblem((name,), "is above 100 million tokens", "Check the number and its suffix")
+        return self
+
+
+class Tokens(Strict):
+    """How long requests are, in tokens."""
+
+    input: Spread | None = None
+    """Prompt tokens: {p50: 900, p95: 4000}, or one number."""
+    output: Spread | None = None
+    """Generated tokens: {p50: 180, p95: 600}, or one number."""
+    buckets: tuple[BucketSpec, ...] | None = Field(default=None, min_length=1, max_length=64)
+    """Instead of the two: your own length buckets, whose shares add up to 100%."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Tokens:
+        if self.buckets is None:
+            return self
+        if self.input or self.output:
+            raise FieldProblem(("buckets",), "cannot stand beside 'input' and 'output'", "Keep one of the two")
+        total = sum(b.share for b in self.buckets)
+        if abs(total - 1) > 1e-6:
+            raise FieldProblem(("buckets",), f"has shares that add up to {total:.4%}", "Make them add up to 100%")
+        return self
+
+
+class Slo(Strict):
+    """Latency objectives: to the first token, per output token, to the last token; each at one percentile."""
+
+    ttft_p50: Duration | None = None
+    ttft_p90: Duration | None = None
+    ttft_p95: Duration | None = None
+    ttft_p99: Duration | None = None
+    tpot_p50: Duration | None = None
+    tpot_p90: Duration | None = None
+    tpot_p95: Duration | None = None
+    tpot_p99: Duration | None = None
+    e2e_p50: Duration | None = None
+    e2e_p90: Duration | None = None
+    e2e_p95: Duration | None = None
+    e2e_p99: Duration | None = None
+
+    def given(self, kind: str) -> tuple[float, float] | None:
+        """(seconds, percentile) of ttft, tpot or e2e, if it is given."""
+        for percent in (50, 90, 95, 99):
+            seconds = getattr(self, f"{kind}_p{percent}")
+            if seconds is not None:
+                return seconds, percent / 100
+        return None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Slo:
+        for kind in ("ttft", "tpot", "e2e"):
+            names = [k for k in type(self).model_fields if k.startswith(kind) and getattr(self, k) is not None]
+            if len(names) > 1:
+                raise FieldProblem((names[1],), f"is a second objective beside '{names[0]}'", "Keep one of them")
+            for name in names:
+                if getattr(self, name) <= 0:
+                    raise FieldProblem((name,), "must be above zero", 'Write a duration such as "1.5s"')
+        return self
+
+
+class Quality(Strict):
+    max_loss: Fraction
+    """Largest loss accepted for a smaller model and a quantization together."""
+
+
+class Caching(Strict):
+    """What requests have in common. The optimizer decides which of it is worth caching."""
+
+    shared_prefix_tokens: WholeNumber = 0
+    """Tokens at the start of the prompt that many requests share (a system prompt)."""
+    prefix_hit_rate: Fraction = 0.0
+    """Share of requests that find this prefix in the cache."""
+    prefixes: PositiveWhole = 1
+    """Different prefixes that each replica keeps."""
+    template_tokens: WholeNumber = 0
+    """Tokens of fixed parts inside the prompt, after the prefix (tools, documents)."""
+    template_hit_rate: Fraction = 0.0
+    """Share of requests that find these parts in the cache."""
+    semantic_hit_rate: Fraction = 0.0
+    """Share of requests that are so close to an earlier one that its answer is given again."""
+
+    @model_validator(mode="after")
+    def _both(self) -> Caching:
+        for tokens, rate in (("shared_prefix_tokens", "prefix_hit_rate"), ("template_tokens", "template_hit_rate")):
+            if bool(getattr(self, tokens)) != bool(getattr(self, rate)):
+                raise FieldProblem((), f"needs both '{tokens}' and '{rate}'", "Give both or none")
+        for tokens in ("shared_prefix_tokens", "template_tokens"):
+            if getattr(self, tokens) > MOST_TOKENS:
+                raise FieldProblem((tokens,), "is above 100 million tokens", "Check the number and its suffix")
+        if self.prefixes > 1 and not self.shared_prefix_tokens:
+            raise FieldProblem(("prefixes",), "is of no use without 'shared_prefix_tokens'", "Give how long they are")
+        if self.prefixes > MOST_PREFIXES:
+            raise FieldProblem(("prefixes",), "is above a million", "Check the number")
+        if self.semantic_hit_rate >= 1:
+            raise FieldProblem(("semantic_hit_rate",), "leaves no request to serve", "Write a share below 100%")
+        return self
+
+
+class AdapterSpec(Strict):
+    """A LoRA adapter: the workload is a fine-tuned variant of its model."""
+
+    size: SizeGb
+    """Of its file, such as 100MB."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _size_alone(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | list | None) else {"size": value}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [TypeAdapter(SizeGb).json_schema(), handler(core_schema)]}
+
+    @model_validator(mode="after")
+    def _within_reason(self) -> AdapterSpec:
+        if not 0 < self.size <= MOST_ADAPTER_GB:
+            wrong = "is above 1 TB" if self.size else "must be above zero"
+            raise FieldProblem(("size",), wrong, "Write the size of the adapter's file, such as 100MB")
+        return self
+
+
+class Shed(Strict):
+    """That requests may be turned away, and how bad that is. It decides what is shed first, and is no cost."""
+
+    priority: Literal["low", "normal", "high"] | None = None
+    """Penalty of a request: 3, 10 or 30 times what the baseline API asks for it."""
+    penalty_per_1k_requests: Usd | None = None
+    """Instead of a priority: the penalty of turning a thousand requests away."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Shed:
+        if (self.priority is None) == (self.penalty_per_1k_requests is None):
+            message = "needs one of 'priority' and 'penalty_per_1k_requests'"
+            raise FieldProblem((), message, "Write {priority: low}")
+        if self.penalty_per_1k_requests == 0:
+            raise FieldProblem(("penalty_per_1k_requests",), "must be above $0", "Write a penalty such as $5")
+        return self
+
+
+class Spot(Strict):
+    critical_share: Fraction
+    """Share of the load that must stay served, inside its SLO, when spot instances are taken away."""
+
+
+class WorkloadSpec(Strict):
+    """One stream of requests with one set of objectives."""
+
+    name: str = Field(min_length=1, max_length=80, pattern=r"^\S(.*\S)?$")
+    models: tuple[ModelSpec, ...] = Field(min_length=1, examples=[["llama-3.1-8b"]])
+    """Models that may serve it; the optimizer picks one."""
+    forecast: Forecast = Field(examples=[{"requests_per_day": "400k"}])
+    tokens: Tokens = Tokens()
+    slo: Slo = Slo()
+    quality: Quality | None = None
+    caching: Caching = Caching()
+    spot: Spot | None = None
+    tenancy: Literal["dedicated", "shared"] = "dedicated"
+    """Whether it may share replicas with other workloads of the same model that are shared too."""
+    adapter: AdapterSpec | None = None
+    """A LoRA adapter, where the workload is a fine-tuned variant of its model: its size, such as 100MB."""
+    deadline: LongDuration | None = None
+    """How long a request may wait, such as 6h: batch work, which can fill the hours when GPUs stand idle."""
+    regions: tuple[str, ...] | None = Field(default=None, min_length=1, examples=[["us-east-1"]])
+    """Where its data may go, out of the menu's regions."""
+    providers: tuple[str, ...] | None = Field(default=None, min_length=1, examples=[["aws"]])
+    """Who may run it, out of the menu's providers."""
+    shed: Shed | None = None
+    """That its requests may be turned away where serving them is too dear. By default all are served."""
+    api: Literal["allowed", "forbidden"] = "allowed"
+    """Whether its requests may go to an API provider. Where it has `regions` or `providers`, not unless you say so."""
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> WorkloadSpec:
+        if self.deadline is not None and self.deadline < SHORTEST_DEADLINE_S:
+            raise FieldProblem(("deadline",), "is below an hour", 'Write one such as 6h, or an objective under "slo"')
+        return self

@@ -1,0 +1,66 @@
+"""Slots: the hours of a representative weekday and weekend day, for each month of the quarter that differs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.case.case import Case, Workload
+from problems.constants import HOURS_PER_MONTH
+
+MONTHS_OF_A_QUARTER = 3
+DAYS_PER_MONTH = HOURS_PER_MONTH / 24
+KINDS = (("weekday", 5 / 7), ("weekend", 2 / 7))
+
+
+@dataclass(frozen=True)
+class Slot:
+    month: int
+    day: str
+    hour: int
+    hours_per_month: float
+    """hours of its month that this slot stands for"""
+
+    @property
+    def label(self) -> str:
+        return f"month {self.month + 1} {self.day} {self.hour:02d}h"
+
+
+def slots_of(case: Case) -> tuple[Slot, ...]:
+    """One pair of days where nothing grows, else one pair per month."""
+    grows = any(w.growth_per_month_frac for w in case.workloads)
+    return tuple(
+        Slot(month, day, hour, DAYS_PER_MONTH * share)
+        for month in range(MONTHS_OF_A_QUARTER if grows else 1)
+        for day, share in KINDS
+        for hour in range(24)
+    )
+
+
+def rates_rps(workload: Workload, slots: tuple[Slot, ...]) -> np.ndarray:
+    """Mean request rate of a workload [slot]."""
+    by_day = {"weekday": workload.weekday_rps, "weekend": workload.weekend_rps}
+    growth = 1 + workload.growth_per_month_frac
+    return np.array([by_day[s.day][s.hour] * growth**s.month for s in slots])
+
+
+def requests_per_month(workload: Workload, slots: tuple[Slot, ...]) -> float:
+    """Mean over the months of the horizon."""
+    hours = np.array([s.hours_per_month for s in slots])
+    return float(rates_rps(workload, slots) @ hours * 3600 / (slots[-1].month + 1))
+
+
+def slots_before(slots: tuple[Slot, ...]) -> np.ndarray:
+    """The hour before, on a day of the same kind; the last hour comes before the first [slot]."""
+    at = {(s.month, s.day, s.hour): t for t, s in enumerate(slots)}
+    return np.array([at[s.month, s.day, (s.hour - 1) % 24] for s in slots])
+
+
+def window_of(deadline_h: float, slots: tuple[Slot, ...]) -> np.ndarray:
+    """Whether work that arrives in a slot may be done in another: whole hours later, around midnight too."""
+    month, hour = (np.array(x) for x in ([s.month for s in slots], [s.hour for s in slots]))
+    day = np.array([s.day for s in slots])
+    later = (hour[None, :] - hour[:, None]) % 24
+    return (later <= math.floor(deadline_h)) & (month[:, None] == month) & (day[:, None] == day)

@@ -1,0 +1,33 @@
+"""Residency: where the data of a workload may go, and what may be rented there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planner.case.case import Case, Workload
+from planner.catalog.entries import Offer
+
+
+def sellable(case: Case, offer: Offer) -> bool:
+    """Whether the menu's purchase options can rent this instance firmly or as spot."""
+    prices = offer.prices
+    return (
+        ("on-demand" in case.purchase and prices.on_demand is not None)
+        or ("spot" in case.purchase and prices.spot is not None)
+        or any(term in case.purchase for term in prices.reserved())
+    )
+
+
+def allowed_offers(case: Case, workloads: Iterable[Workload]) -> dict[str, Offer]:
+    """What is for sale in a place where the data of all these workloads may go."""
+    together = tuple(workloads)
+    return {
+        key: offer
+        for key, offer in case.offers.items()
+        if sellable(case, offer) and all(_may_go_there(w, offer) for w in together)
+    }
+
+
+def _may_go_there(workload: Workload, offer: Offer) -> bool:
+    to_provider = workload.providers is None or offer.provider in workload.providers
+    return to_provider and (workload.regions is None or offer.region in workload.regions)

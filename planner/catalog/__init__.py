@@ -1,0 +1,1 @@
+"""Facts with source and date: GPUs, offers, models, API prices, and the schema of profiles."""

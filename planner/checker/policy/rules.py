@@ -1,0 +1,278 @@
+"""What checking a plan against a policy comes to, as data. Versioned JSON: keys are added, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import Any, Literal
+
+from planner.checker.costs import month_usd
+from planner.checker.policy.schema import ChangeSpec, HeadroomSpec, Policy
+from planner.io.formatting import percent, usd
+from planner.io.validation import Strict
+from planner.plan.plan import DeploymentPlan, Plan
+from planner.plan.view import Facts
+
+CHECK_FORMAT = "fleetplan-check/1"
+Unit = Literal["usd_per_month", "usd", "usd_per_1m_tokens", "frac", "days", "names"]
+
+
+class Rule(Strict):
+    """One rule, judged."""
+
+    rule: str
+    """its key in the policy"""
+    said: str
+    """what is looked at"""
+    passed: bool
+    value: float | tuple[str, ...] | None
+    """None where there is nothing that it could be taken of"""
+    limit: float | tuple[str, ...]
+    at_least: bool = False
+    """whether the limit is the least that will do, not the most"""
+    unit: Unit
+    detail: str = ""
+
+
+class Check(Strict):
+    format: str = CHECK_FORMAT
+    plan: str
+    against: str | None
+    as_of: str | None
+    """the day on which the age of prices is taken; None where no rule asks for it"""
+    as_of_is_today: bool
+    """because nobody gave a day"""
+    passed: bool
+    rules: tuple[Rule, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+
+REL, ABS = 1e-6, 1e-9
+"""a figure may exceed its limit by rounding"""
+MEASURED = ("measured", "interpolated")
+"""bases of throughput that are benchmarks of this very deployment, at these lengths or around them"""
+NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A plan and what it is held against."""
+
+    plan: Plan
+    policy: Policy
+    against: Plan | None
+    as_of: date
+
+    @cached_property
+    def facts(self) -> Facts:
+        return Facts(self.plan)
+
+
+def judged_rules(j: Judged) -> Iterator[Rule]:
+    """Those that the policy has, always in the same order."""
+    for rule in RULES:
+        if getattr(j.policy, rule.__name__) is not None:
+            yield from rule(j)
+
+
+def _most(rule: str, said: str, unit: Unit, value: float | None, limit: float, detail: str = "") -> Rule:
+    passed = value is None or value <= limit + max(REL * abs(limit), ABS)
+    return Rule(rule=rule, said=said, unit=unit, value=value, limit=limit, passed=passed, detail=detail)
+
+
+def _least(rule: str, said: str, unit: Unit, value: float | None, limit: float, detail: str = "") -> Rule:
+    passed = value is None or value >= limit - max(REL * abs(limit), ABS)
+    return Rule(rule=rule, said=said, unit=unit, value=value, limit=limit, passed=passed, detail=detail, at_least=True)
+
+
+def budget_usd_per_month(j: Judged) -> Iterator[Rule]:
+    by_month = [month_usd(j.facts, month) for month in range(j.facts.months)]
+    dearest = max(by_month)
+    detail = f"month {by_month.index(dearest) + 1} of {len(by_month)}" if len(by_month) > 1 else ""
+    limit = j.policy.budget_usd_per_month or 0.0
+    yield _most("budget_usd_per_month", "cost of the dearest month", "usd_per_month", dearest, limit, detail)
+
+
+def max_change(j: Judged) -> Iterator[Rule]:
+    assert j.against is not None and j.policy.max_change is not None
+    limit, before, after = j.policy.max_change, j.against.cost_usd_per_month, j.plan.cost_usd_per_month
+    detail = f"{usd(before)} to {usd(after)} / month"
+    if not before and after:
+        most = limit if not isinstance(limit, ChangeSpec) else limit.rise or 0.0
+        yield Rule(rule="max_change", said="change of the cost", unit="frac", value=None, limit=most,
+                   passed=isinstance(limit, ChangeSpec) and limit.rise is None, detail=detail)  # fmt: skip
+        return
+    change = (after - before) / before if before else 0.0
+    unsure = sum((p.cost_usd_per_month + p.penalty_usd_per_month) * p.gap_frac for p in (j.against, j.plan))
+    if 0 < abs(after - before) <= unsure:
+        detail += f"; the proofs leave {usd(unsure)} open"
+    if not isinstance(limit, ChangeSpec):
+        yield _most("max_change", "change of the cost, up or down", "frac", abs(change), limit, detail)
+        return
+    if limit.rise is not None:
+        yield _most("max_change.rise", "rise of the cost", "frac", max(change, 0.0), limit.rise, detail)
+    if limit.fall is not None:
+        yield _most("max_change.fall", "fall of the cost", "frac", max(-change, 0.0), limit.fall, detail)
+
+
+def max_usd_per_1m_tokens(j: Judged) -> Iterator[Rule]:
+    value, limit = j.plan.usd_per_1m_tokens, j.policy.max_usd_per_1m_tokens or 0.0
+    yield _most("max_usd_per_1m_tokens", "cost of a million tokens", "usd_per_1m_tokens", value, limit)
+
+
+def min_savings(j: Judged) -> Iterator[Rule]:
+    b = j.plan.baseline
+    detail = f"against {usd(b.cost_usd_per_month)} / month from {b.provider}/{b.model}"
+    yield _least("min_savings", "saved of the API bill", "frac", b.savings_frac, j.policy.min_savings or 0.0, detail)
+
+
+def max_commitment_usd(j: Judged) -> Iterator[Rule]:
+    signed = sum(c.upfront_usd for c in j.plan.commitments)
+    later = sum(c.beyond_horizon_usd for c in j.plan.commitments)
+    detail = f"{usd(signed)} at signing, {usd(later)} owed after the quarter" if j.plan.commitments else ""
+    limit = j.policy.max_commitment_usd or 0.0
+    yield _most("max_commitment_usd", "committed beyond the quarter", "usd", signed + later, limit, detail)
+
+
+def max_spot_share(j: Judged) -> Iterator[Rule]:
+    hours = [j.facts.a_month(f.instances_by_slot) * f.gpus_per_instance for f in j.plan.fleet]
+    spot = sum(h for f, h in zip(j.plan.fleet, hours, strict=True) if f.purchase == "spot")
+    share, limit = _share(spot, sum(hours)), j.policy.max_spot_share or 0.0
+    yield _most("max_spot_share", "GPU-hours bought as spot", "frac", share, limit)
+
+
+def max_api_share(j: Judged) -> Iterator[Rule]:
+    share, detail = _of_requests(j.plan, "api_share_frac")
+    yield _most("max_api_share", "requests sent to an API", "frac", share, j.policy.max_api_share or 0.0, detail)
+
+
+def max_shed_share(j: Judged) -> Iterator[Rule]:
+    share, detail = _of_requests(j.plan, "shed_share_frac")
+    yield _most("max_shed_share", "requests turned away", "frac", share, j.policy.max_shed_share or 0.0, detail)
+
+
+def allowed_regions(j: Judged) -> Iterator[Rule]:
+    allowed = j.policy.allowed_regions or ()
+    used = sorted({j.plan.case.offers[line.offer].region for line in j.plan.fleet if any(line.instances_by_slot)})
+    others = [region for region in used if region not in allowed]
+    apis = sorted({w.api for w in j.plan.workloads if w.api and w.api_share_frac})
+    notes = [f"not allowed: {_named(others)}"] if others else []
+    notes += [f"where {_named(apis)} answers is not known"] if apis else []
+    yield Rule(
+        rule="allowed_regions", said="regions of the fleet", unit="names", value=tuple(used), limit=allowed,
+        passed=not others, detail="; ".join(notes),
+    )  # fmt: skip
+
+
+def min_slo_headroom(j: Judged) -> Iterator[Rule]:
+    """Of every workload on its slowest deployment; the tightest one counts."""
+    limit = j.policy.min_slo_headroom
+    for kind, name, figure in LATENCIES:
+        least = getattr(limit, kind) if isinstance(limit, HeadroomSpec) else limit
+        value, detail = _tightest(j.plan, kind, figure)
+        # What nobody has an objective for is a row only where it was asked for by name.
+        if least is not None and (value is not None or isinstance(limit, HeadroomSpec) or kind == "ttft"):
+            yield _least(f"min_slo_headroom.{kind}", f"{name} objective left unused", "frac", value, least, detail)
+
+
+def max_gap(j: Judged) -> Iterator[Rule]:
+    penalty = " and penalty" if j.plan.penalty_usd_per_month else ""
+    detail = f"{j.plan.status}: no fleet has a cost{penalty} under {usd(j.plan.bound_usd_per_month)} / month"
+    yield _most("max_gap", "cost that is not proved", "frac", j.plan.gap_frac, j.policy.max_gap or 0.0, detail)
+
+
+def max_unmeasured_share(j: Judged) -> Iterator[Rule]:
+    hours: dict[str, float] = {}
+    for d in (d for pool in j.plan.pools for d in pool.deployments):
+        busy = j.facts.a_month(d.load_by_slot) * d.deployment.gpus_per_replica
+        hours[d.deployment.basis] = hours.get(d.deployment.basis, 0.0) + busy
+    total = sum(hours.values())
+    share = _share(sum(h for basis, h in hours.items() if basis not in MEASURED), total)
+    detail = ", ".join(f"{percent(h / total)} {basis}" for basis, h in sorted(hours.items()) if h)
+    limit = j.policy.max_unmeasured_share or 0.0
+    yield _most("max_unmeasured_share", "busy GPU-hours without your own benchmark", "frac", share, limit, detail)
+
+
+def max_price_age(j: Judged) -> Iterator[Rule]:
+    dates = {name: _day(written) for name, written in _price_dates(j.plan)}
+    undated = sorted(name for name, day in dates.items() if day is None)
+    ages = {name: (j.as_of - day).days for name, day in dates.items() if day is not None}
+    oldest = max(ages.values(), default=None)
+    limit = j.policy.max_price_age or 0.0
+    of_that_age = sorted(name for name, days in ages.items() if days == oldest)
+    notes = [f"of {dates[of_that_age[0]]}: {_named(of_that_age)}"] if of_that_age else []
+    notes += [f"without a date: {_named(undated)}"] if undated else []
+    value = None if oldest is None else float(oldest)
+    yield _most("max_price_age", "age of the oldest price", "days", value, limit, "; ".join(notes))
+
+
+RULES: tuple[Callable[[Judged], Iterator[Rule]], ...] = (
+    *(budget_usd_per_month, max_change, max_usd_per_1m_tokens, min_savings, max_commitment_usd, max_spot_share),
+    *(max_api_share, max_shed_share, allowed_regions, min_slo_headroom, max_gap, max_unmeasured_share, max_price_age),
+)
+"""each is named like its key in the policy"""
+
+LATENCIES: tuple[tuple[str, str, Callable[[DeploymentPlan], float | None]], ...] = (
+    ("ttft", "TTFT", lambda d: d.deployment.ttft_ms),
+    ("tpot", "TPOT", lambda d: d.deployment.tpot_ms or None),
+    ("e2e", "end-to-end", lambda d: d.deployment.e2e_ms),
+)
+
+
+def _tightest(plan: Plan, kind: str, figure: Callable[[DeploymentPlan], float | None]) -> tuple[float | None, str]:
+    """The least headroom of any workload, and whose it is."""
+    found: list[tuple[float, str]] = []
+    for w in plan.case.workloads:
+        objective = getattr(w, kind)
+        for d in plan.pool_of(w.name).deployments if objective is not None else ():
+            ms = figure(d)
+            if ms is not None:
+                limit_ms = 1e3 * objective.seconds
+                found.append((1 - ms / limit_ms, f"{w.name}: {ms:,.0f} of {limit_ms:,.0f} ms"))
+    return min(found, key=lambda x: x[0], default=(None, "no objective that a deployment has to keep"))
+
+
+def _of_requests(plan: Plan, key: str) -> tuple[float | None, str]:
+    """A share of all requests, and the workloads with the most of them."""
+    total = sum(w.requests_per_month for w in plan.workloads)
+    parts = [(getattr(w, key) * w.requests_per_month, w.name, getattr(w, key)) for w in plan.workloads]
+    largest = sorted((p for p in parts if p[0] > 0), key=lambda p: -p[0])
+    detail = ", ".join(f"{percent(share)} of {name}" for _, name, share in largest[:NAMES_SHOWN])
+    return _share(sum(n for n, *_ in parts), total), detail + _more(len(largest))
+
+
+def _price_dates(plan: Plan) -> Iterator[tuple[str, str | None]]:
+    waits = {w.name: w.api_wait_h for w in plan.case.workloads}
+    for line in plan.fleet:
+        yield f"{line.offer} {line.purchase}", line.price_date
+    for w in plan.workloads:
+        if w.api is not None and w.api_share_frac:
+            api, wait_h = plan.case.apis[w.api], waits[w.name]
+            yield w.api, api.date
+            if api.batch is not None and api.batch.turnaround_h <= wait_h:
+                yield f"{w.api} batch", api.batch.date
+    yield f"{plan.baseline.provider}/{plan.baseline.model}", plan.baseline.date
+
+
+def _day(written: str | None) -> date | None:
+    """Own catalogs may say it in words."""
+    try:
+        return date.fromisoformat(written or "")
+    except ValueError:
+        return None
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(names[:NAMES_SHOWN]) + _more(len(names))
+
+
+def _more(count: int) -> str:
+    return f" and {count - NAMES_SHOWN} more" if count > NAMES_SHOWN else ""

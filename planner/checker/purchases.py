@@ -1,0 +1,140 @@
+"""All GPUs in use are bought, in ways and numbers that the case allows, at the prices of the case."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from planner.checker.packing import boxes_needed
+from planner.checker.prices import TERM_MONTHS, Price, price_of
+from planner.plan.plan import DeploymentPlan, FleetLine
+from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, Facts, differs, is_not
+
+
+def purchases_hold(facts: Facts) -> Iterator[str]:
+    for line in facts.plan.fleet:
+        for problem in _line_holds(facts, line):
+            yield f"{line.offer}, {line.purchase}: {problem}"
+    ways = Counter((line.offer, line.purchase) for line in facts.plan.fleet)
+    for (offer, purchase), times in ways.items():
+        if times > 1:
+            yield f"{offer}, {purchase}: bought in {times} lines"
+    yield from _gpus_are_bought(facts)
+    yield from _limits_hold(facts)
+    yield from _commitments_are_listed(facts)
+
+
+def price_of_line(facts: Facts, line: FleetLine) -> Price:
+    price = price_of(facts.case, line.offer, line.purchase)
+    assert price is not None
+    return price
+
+
+def instance_hours(facts: Facts, line: FleetLine) -> list[float]:
+    """Paid for in an hour of each slot: those that run, and the start of those that were not there the hour before."""
+    n = line.instances_by_slot
+    return [n[t] + _started(facts, line, t) * facts.case.start.instance_s / 3600 for t in facts.slots]
+
+
+def line_usd(facts: Facts, line: FleetLine) -> float:
+    """Of all its instances, a month."""
+    return facts.a_month(instance_hours(facts, line)) * price_of_line(facts, line).usd_per_h
+
+
+def gpus_bought(facts: Facts, offer: str, t: int, firm_only: bool = False) -> int:
+    """GPUs of an offer that are paid for in a slot."""
+    lines = (f for f in facts.plan.fleet if f.offer == offer and not (firm_only and f.purchase == "spot"))
+    return sum(line.instances_by_slot[t] for line in lines) * facts.case.offers[offer].gpus
+
+
+def _started(facts: Facts, line: FleetLine, t: int) -> int:
+    n = line.instances_by_slot
+    return 0 if line.purchase in TERM_MONTHS else max(0, n[t] - n[facts.hour_before(t)])
+
+
+def _line_holds(facts: Facts, line: FleetLine) -> Iterator[str]:
+    offer, price = facts.case.offers[line.offer], price_of_line(facts, line)
+    if min(line.instances_by_slot) < 0:
+        yield "less than no instances"
+    if line.purchase in TERM_MONTHS and len(set(line.instances_by_slot)) > 1:
+        yield "reserved instances must be held all the time"
+    yield from is_not("the GPU", line.gpu, offer.gpu)
+    yield from is_not("gpus_per_instance", line.gpus_per_instance, offer.gpus)
+    yield from differs("the price usd_per_h", line.usd_per_h, price.usd_per_h)
+    yield from is_not("the source of the price", line.price_source, price.source)
+    yield from is_not("the date of the price", line.price_date, price.date)
+    yield from is_not("the assumption behind the price", line.price_assumption, price.assumption)
+    starts = facts.a_month([_started(facts, line, t) for t in facts.slots])
+    starting_usd = starts * facts.case.start.instance_s / 3600 * price.usd_per_h
+    yield from differs("starts_per_month", line.starts_per_month, starts)
+    yield from differs("starting_usd_per_month", line.starting_usd_per_month, starting_usd)
+    yield from differs("cost_usd_per_month", line.cost_usd_per_month, line_usd(facts, line))
+
+
+def _gpus_are_bought(facts: Facts) -> Iterator[str]:
+    hosted = [d for pool in facts.plan.pools for d in pool.deployments]
+    used = {d.deployment.offer for d in hosted}
+    for offer in sorted({line.offer for line in facts.plan.fleet} - used):
+        yield f"nothing runs on {offer}, whose cost is then no workload's"
+    for offer in sorted(used):
+        there = [d for d in hosted if d.deployment.offer == offer]
+        for t in facts.slots:
+            gpus = sum(d.replicas_by_slot[t] * d.deployment.gpus_per_replica for d in there)
+            firm = sum(d.firm_replicas_by_slot[t] * d.deployment.gpus_per_replica for d in there)
+            if gpus > gpus_bought(facts, offer, t):
+                yield f"slot {t}: {gpus} GPUs of {offer} in use, {gpus_bought(facts, offer, t)} bought"
+            if firm > gpus_bought(facts, offer, t, firm_only=True):
+                yield f"slot {t}: too few GPUs of {offer} are safe from a spot reclaim"
+        yield from _replicas_fit(facts, offer, there)
+
+
+def _replicas_fit(facts: Facts, offer: str, there: list[DeploymentPlan]) -> Iterator[str]:
+    """A replica stands in one box. Where it does not fill it with others of its size, some GPUs may stay empty."""
+    box = facts.case.offers[offer].gpus
+    sizes = {d.deployment.gpus_per_replica for d in there}
+    if all(box % size == 0 for size in sizes) or max(sizes) > box:
+        return
+    for t in facts.slots:
+        for firm_only, safe in ((False, ""), (True, " that are not spot")):
+            replicas: Counter[int] = Counter()
+            for d in there:
+                counts = d.firm_replicas_by_slot if firm_only else d.replicas_by_slot
+                replicas[d.deployment.gpus_per_replica] += counts[t]
+            needed, bought = boxes_needed(box, replicas), gpus_bought(facts, offer, t, firm_only) // box
+            if needed > bought:
+                yield f"slot {t}: replicas take {needed} instances of {offer}{safe}, {bought} bought"
+
+
+def _limits_hold(facts: Facts) -> Iterator[str]:
+    limits, offers = facts.case.limits, facts.case.offers
+    for t in facts.slots:
+        by_gpu: Counter[str] = Counter()
+        for offer in sorted({line.offer for line in facts.plan.fleet}):
+            gpus = gpus_bought(facts, offer, t)
+            by_gpu[offers[offer].gpu] += gpus
+            if gpus > limits.max_instances.get(offer, math.inf) * offers[offer].gpus:
+                yield f"slot {t}: more than {limits.max_instances[offer]} instances of {offer}"
+        for gpu, gpus in by_gpu.items():
+            if gpus > limits.max_gpus.get(gpu, math.inf):
+                yield f"slot {t}: {gpus} GPUs of type {gpu}, {limits.max_gpus[gpu]} allowed"
+    kinds = sorted({offers[line.offer].gpu for line in facts.plan.fleet})
+    if limits.max_gpu_types is not None and len(kinds) > limits.max_gpu_types:
+        yield f"{len(kinds)} kinds of GPU are used ({', '.join(kinds)}), {limits.max_gpu_types} allowed"
+
+
+def _commitments_are_listed(facts: Facts) -> Iterator[str]:
+    """One for each way in which something is reserved: the cash at signing, and what comes after the quarter."""
+    held = {(f.offer, f.purchase): f for f in facts.plan.fleet if f.purchase in TERM_MONTHS and f.instances_by_slot[0]}
+    listed = facts.plan.commitments
+    if sorted((c.offer, c.term) for c in listed) != sorted(held):
+        yield "the commitments are not those of the instances reserved"
+        return
+    for c in listed:
+        line = held[c.offer, c.term]
+        price = price_of_line(facts, line)
+        count, months_left = line.instances_by_slot[0], TERM_MONTHS[c.term] - QUARTER_MONTHS
+        later_usd = count * price.later_usd_per_h * MONTH_HOURS * months_left
+        yield from is_not(f"the instances of {c.offer} committed for {c.term}", c.instances, count)
+        yield from differs(f"what is paid up front for {c.offer}", c.upfront_usd, count * price.upfront_usd)
+        yield from differs(f"what {c.offer} costs beyond the quarter", c.beyond_horizon_usd, later_usd)

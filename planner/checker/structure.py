@@ -1,0 +1,129 @@
+"""What must be so before anything can be worked out: keys and types, time, names that the case knows, lengths."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from planner.checker.prices import price_of
+from planner.plan.plan import PLAN_FORMAT, DeploymentPlan, FleetLine, Flow, Plan, WorkloadPlan
+from planner.plan.view import QUARTER_MONTHS, differs, hours_of_slot
+
+
+def plan_or_problems(data: Any) -> Plan | list[str]:
+    """The plan, or why it is none."""
+    found = data.get("format") if isinstance(data, dict) else data
+    if found != PLAN_FORMAT:
+        return [f"expected a plan of format '{PLAN_FORMAT}', got {found!r:.60}"]
+    try:
+        return Plan.model_validate_json(json.dumps(data, allow_nan=False))
+    except ValidationError as error:
+        mistakes = error.errors(include_url=False)
+        return [f"{'.'.join(str(part) for part in e['loc'])}: {e['msg']}, got {e['input']!r:.60}" for e in mistakes]
+    except (TypeError, ValueError, RecursionError) as error:
+        return [f"the plan is not JSON: {error}"]
+
+
+def names_and_lengths_fit(plan: Plan) -> Iterator[str]:
+    case = plan.case
+    yield from _slots_are_the_quarter(plan)
+    if [w.name for w in plan.workloads] != [w.name for w in case.workloads]:
+        yield "the plan does not serve the workloads of the case, one by one and in order"
+        return
+    if sorted(name for pool in plan.pools for name in pool.workloads) != sorted(w.name for w in case.workloads):
+        yield "the pools do not serve the workloads of the case, each once"
+        return
+    if case.baseline not in case.apis:
+        yield f"the case has no API {case.baseline}, its baseline"
+    for line in plan.fleet:
+        yield from _line_is_known(plan, line)
+    yield from _pools_are_known(plan)
+    for workload, told in zip(case.workloads, plan.workloads, strict=True):
+        for problem in _workload_is_known(plan, told, len(workload.buckets)):
+            yield f"{workload.name}: {problem}"
+
+
+def _slots_are_the_quarter(plan: Plan) -> Iterator[str]:
+    grows = any(w.growth_per_month_frac for w in plan.case.workloads)
+    months = range(QUARTER_MONTHS if grows else 1)
+    expected = [(m, day, h) for m in months for day in ("weekday", "weekend") for h in range(24)]
+    if [(s.month, s.day, s.hour) for s in plan.slots] != expected:
+        yield "the slots are not a weekday and a weekend day of each month"
+        return
+    for t, s in enumerate(plan.slots):
+        yield from differs(f"hours_per_month of slot {t}", s.hours_per_month, hours_of_slot(s))
+
+
+def _line_is_known(plan: Plan, line: FleetLine) -> Iterator[str]:
+    if line.purchase not in plan.case.purchase:
+        yield f"{line.purchase} is not on the menu"
+    if line.offer not in plan.case.offers:
+        yield f"the case has no offer {line.offer}"
+    elif price_of(plan.case, line.offer, line.purchase) is None:
+        yield f"{line.offer} is not sold as {line.purchase}"
+    if len(line.instances_by_slot) != len(plan.slots):
+        yield f"{line.offer}: {len(line.instances_by_slot)} numbers of instances for {len(plan.slots)} slots"
+
+
+def _pools_are_known(plan: Plan) -> Iterator[str]:
+    order = {w.name: k for k, w in enumerate(plan.case.workloads)}
+    if any(list(pool.workloads) != sorted(pool.workloads, key=order.__getitem__) for pool in plan.pools):
+        yield "the workloads of a pool are not in the order of the case"
+    for told in plan.workloads:
+        if told.pool != plan.pool_of(told.name).key:
+            yield f"{told.name}: its pool is {plan.pool_of(told.name).key}, not {told.pool}"
+    for pool in plan.pools:
+        buckets = sum(len(w.buckets) for w in plan.case.workloads if w.name in pool.workloads)
+        keys = [d.deployment.key for d in pool.deployments]
+        if len(set(keys)) < len(keys):
+            yield f"{pool.key}: a deployment serves it twice"
+        for d in pool.deployments:
+            for problem in _deployment_is_known(plan, d, buckets):
+                yield f"{pool.key}: {problem}"
+
+
+def _workload_is_known(plan: Plan, told: WorkloadPlan, buckets: int) -> Iterator[str]:
+    slots = range(len(plan.slots))
+    for what, flows in (("API flows", told.api_flows), ("shed flows", told.shed_flows),
+                        *(("deployment flows", flows) for flows in told.deployment_flows)):  # fmt: skip
+        yield from _flows_fit(what, flows, slots, buckets)
+    if any(m.from_slot not in slots or m.to_slot not in slots for m in told.moves):
+        yield "requests wait from or until a slot that is none of the plan"
+    others = max(0, len(plan.pool_of(told.name).deployments) - 1)
+    if len(told.deployment_flows) != others:
+        yield f"it has flows to {len(told.deployment_flows)} more deployments, its pool has {others}"
+    if told.api is None:
+        if told.api_flows:
+            yield "requests go to an API that is not named"
+    elif told.api not in plan.case.apis:
+        yield f"the case has no API {told.api}"
+
+
+def _flows_fit(what: str, flows: tuple[Flow, ...], slots: range, buckets: int) -> Iterator[str]:
+    at = [flow.slot for flow in flows]
+    if len(set(at)) != len(at) or any(t not in slots for t in at):
+        yield f"the slots of its {what} are not slots of the plan, each once"
+    if any(len(flow.requests_per_s) != buckets for flow in flows):
+        yield f"its {what} do not have one rate for each request length"
+
+
+def _deployment_is_known(plan: Plan, told: DeploymentPlan, buckets: int) -> Iterator[str]:
+    case, d = plan.case, told.deployment
+    for what in ("replicas_by_slot", "firm_replicas_by_slot", "load_by_slot"):
+        if len(getattr(told, what)) != len(plan.slots):
+            yield f"{what} has {len(getattr(told, what))} entries for {len(plan.slots)} slots"
+    if d.model not in case.models:
+        yield f"the case has no model {d.model}"
+    if d.quantization not in case.quantizations:
+        yield f"the case has no quantization {d.quantization}"
+    if d.offer not in case.offers:
+        yield f"the case has no offer {d.offer}"
+    elif (gpu := case.offers[d.offer].gpu) not in case.gpus or gpu not in case.efficiency:
+        yield f"the case has no figures of the GPU {gpu}"
+    if d.gpus_per_replica < 1:
+        yield f"a replica of {d.gpus_per_replica} GPUs"
+    if len(d.seconds_per_request) != buckets:
+        yield "seconds_per_request does not have one entry for each request length"

@@ -1,0 +1,157 @@
+"""Why each workload is served as it is: what serves it, what binds it, the runner-up, and why nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from planner.candidates.screen import REPLICA_SIZES, Excluded
+from planner.case.case import Case
+from planner.case.changes import Change, with_workloads
+from planner.explanations.records import Choice, RunnerUp, extra_cost
+from planner.io.formatting import percent
+from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
+from planner.plan.why_not import menu_judged
+from solvers.search.fleet_solution import FleetSolution, Outcome
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Choices that share a runner-up, and the case in which it is found."""
+
+    choices: tuple[Choice, ...]
+    said: str
+    change: Change
+    without: Excluded
+
+
+def choices_of(plan: Plan, workload: str | None = None) -> list[Asked]:
+    """Those of every pool, or of one workload's; pools that are alike but for the name are asked once."""
+    found: dict[object, Asked] = {}
+    for pool in plan.pools:
+        if workload is None or workload in pool.workloads:
+            names = pool.workloads if workload is None else (workload,)
+            choices = tuple(_choices(plan, pool, names))
+            asked = Asked(choices, f"without {choices[0].served_by} for {pool.workloads[0]}", *_without(plan, pool))
+            key = _likeness(plan, pool, choices)
+            found[key] = asked if key not in found else _merged(found[key], asked)
+    return list(found.values())
+
+
+def _likeness(plan: Plan, pool: PoolPlan, choices: tuple[Choice, ...]) -> object:
+    """Equal for pools of one workload whose workloads ask for the same and are served alike."""
+    if len(pool.workloads) > 1:
+        return pool.key
+    spec = next(w for w in plan.case.workloads if w.name == pool.workloads[0])
+    return (spec.model_copy(update={"name": ""}).model_dump_json(), _but_for_the_name(choices[0]))
+
+
+def _but_for_the_name(choice: Choice) -> Choice:
+    """Equal for choices that differ in the name and in what rounding left only."""
+    money = {"cost_usd_per_month": round(choice.cost_usd_per_month, 2)}
+    money["usd_per_1m_tokens"] = round(choice.usd_per_1m_tokens, 6)
+    return choice.model_copy(update={"workloads": (), **money})
+
+
+def _merged(first: Asked, second: Asked) -> Asked:
+    (one,), (other,) = first.choices, second.choices
+    both = one.model_copy(update={"workloads": (*one.workloads, *other.workloads)})
+    return Asked((both,), first.said, first.change, first.without)
+
+
+def _choices(plan: Plan, pool: PoolPlan, names: tuple[str, ...]) -> Iterator[Choice]:
+    """Workloads of a pool of which the same is true, together."""
+    alike: dict[Choice, Choice] = {}
+    for name in names:
+        told = next(w for w in plan.workloads if w.name == name)
+        choice = Choice(
+            workloads=(name,),
+            served_by=_served_by([deployment_name(d) for d in pool.deployments], told.api),
+            cost_usd_per_month=told.cost_usd_per_month,
+            usd_per_1m_tokens=told.usd_per_1m_tokens,
+            ways=sum(o.workload == name and o.cost_usd_per_month is not None for o in plan.options),
+            binds=tuple(_binds(plan, pool)),
+            menu=menu_judged(plan, name),
+        )
+        first = alike.setdefault(_but_for_the_name(choice), choice)
+        if first is not choice:
+            both = first.model_copy(update={"workloads": (*first.workloads, name)})
+            alike[_but_for_the_name(choice)] = both
+    yield from alike.values()
+
+
+def deployment_name(told: DeploymentPlan) -> str:
+    d = told.deployment
+    return f"{d.model} {d.quantization} on {d.gpus_per_replica} x {d.gpu}"
+
+
+def _served_by(deployments: list[str], api: str | None) -> str:
+    hosted = " + ".join(deployments)
+    if api is None:
+        return hosted or "nobody, all of it turned away"
+    return f"{hosted}, {api} for the rest" if hosted else api
+
+
+def _binds(plan: Plan, pool: PoolPlan) -> Iterator[str]:
+    of = [w for w in plan.case.workloads if w.name in pool.workloads]
+    for d in pool.deployments:
+        told = d.deployment
+        headroom = (
+            [f"TPOT {told.tpot_ms:.0f} of {1e3 * min(w.tpot.seconds for w in of):.0f} ms"] if told.tpot_ms else []
+        )
+        if told.ttft_ms is not None:
+            headroom.append(f"TTFT {told.ttft_ms / 1e3:.2f} of {min(w.ttft.seconds for w in of):g} s")
+        yield (
+            f"{deployment_name(d)} is bound by {told.bound_by} at {told.requests_in_flight:.0f} requests in flight, "
+            f"{percent(d.utilization_frac)} busy ({', '.join(headroom)})"
+        )
+    places = {pool.key, None, *(x for d in pool.deployments for x in (d.deployment.gpu, d.deployment.offer))}
+    for b in plan.binding:
+        if b.name in places:
+            where = f" of {b.name}" if b.name not in (None, pool.key) else ""
+            yield f"{b.limit} {b.value:,.0f}{where} is reached for {b.hours_per_month:,.0f} h a month"
+
+
+def _without(plan: Plan, pool: PoolPlan) -> tuple[Change, Excluded]:
+    """What serves a pool may not serve its workloads, whoever rents it out; where only an API does, no API may."""
+    names = {deployment_name(d) for d in pool.deployments}
+    if names:
+        return (lambda case: case), frozenset((w, name) for w in pool.workloads for name in names)
+
+    def no_api(case: Case) -> Case:
+        return with_workloads(lambda w: w.model_copy(update={"api_allowed": False}) if w.name in pool.workloads else w)(
+            case
+        )
+
+    return no_api, frozenset()
+
+
+def runner_up(plan: Plan, workload: str, found: FleetSolution) -> RunnerUp:
+    if found.best is None:
+        return RunnerUp(served_by=None, feasible=False if found.outcome is Outcome.INFEASIBLE else None)
+    extra = extra_cost(plan, found)
+    path = next(p for p in found.best.paths if workload in p.workloads)
+    known = _names_of(plan.case)
+    hosted = [known[use.deployment] for use in path.uses if use.replicas.any()]
+    others = [name for name in path.workloads if name != workload]
+    together = f", shared with {', '.join(others)}" if others else ""
+    return RunnerUp(
+        served_by=_served_by(hosted, path.api if path.api and path.usd_per_h.any() else None) + together,
+        feasible=True,
+        cost_usd_per_month=found.best.cost_usd_per_month,
+        dearer_by_usd_per_month=extra.found,
+        proved_usd_per_month=(extra.at_least, extra.at_most),
+        verdict=extra.verdict,
+    )
+
+
+def _names_of(case: Case) -> dict[str, str]:
+    """Every deployment that a case allows, by its key."""
+    return {
+        f"{model}/{scheme}/{n}x/{key}": f"{model} {scheme} on {n} x {offer.gpu} ({key})"
+        for model in case.models
+        for scheme in case.quantizations
+        for key, offer in case.offers.items()
+        for n in REPLICA_SIZES
+        if n <= offer.gpus
+    }

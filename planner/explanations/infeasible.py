@@ -1,0 +1,154 @@
+"""Why no fleet can do it: what nothing can serve, and the least that must be moved, each limit by itself.
+
+Where no single limit makes room, a smallest set of them that does so together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from planner.candidates.enumerate import Candidates
+from planner.case.case import Case
+from planner.case.changes import one_after_the_other, with_limits
+from planner.explanations.limits import every_limit
+from planner.explanations.relaxations import Infeasible, Limit, Remedy, Shedding
+from planner.io.formatting import usd
+from planner.optimization.replan import Bench, Stopped
+from problems.fleet_problem import Fleet
+from solvers.search.fleet_solution import Options, Outcome, Progress
+
+TOTAL_S = 60.0
+"""for all remedies, where the plan itself had no limit"""
+LEAST_GAP_FRAC = 0.01
+"""what a remedy would cost need not be known better"""
+REASONS_SHOWN = 8
+
+
+def explain_infeasibility(
+    case: Case,
+    candidates: Candidates,
+    fleet: Fleet,
+    options: Options,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    proved: bool = True,
+) -> Infeasible:
+    """What cannot be served, and every remedy that is known to work, the cheapest first.
+
+    `proved`: that there is no plan, and not only that none was found within the limits of the search.
+    """
+    options = replace(options, gap_frac=max(options.gap_frac, LEAST_GAP_FRAC))
+    bench = Bench(case, options, on_progress, total_s=options.time_limit_s or TOTAL_S, fleet=fleet)
+    unserved: list[str] = []
+    remedies: list[Remedy] = []
+    try:
+        unserved += _unserved(bench, case)
+        for limit in _most_promising_first(every_limit(case, unserved), unserved):
+            remedy = limit.smallest(bench, case, proved)
+            remedies += [remedy] if remedy is not None else []
+        if not remedies:
+            for remedy in _together(bench, case, unserved):
+                remedies.append(remedy)  # one by one, so that an interruption keeps the first
+    except Stopped:
+        pass
+    remedies.sort(key=lambda r: r.cost_usd_per_month)
+    reasons = [] if proved else ["The search stopped before it found a plan or a proof that there is none."]
+    reasons += [line for w in unserved for line in _nothing_serves(w, case, candidates)]
+    return Infeasible(case.name, (*reasons, *_told(remedies, bench.stopped)), proved, tuple(remedies))
+
+
+def _told(remedies: list[Remedy], stopped: str) -> list[str]:
+    lines = []
+    if remedies:
+        lines.append("This would do:" if len(remedies) == 1 else "Any one of these would do, the cheapest first:")
+        lines += [f"  {_line(r)}" for r in remedies]
+    elif not stopped:
+        lines.append("No limits were found whose change makes room: widen the menu, or ask for less.")
+    if stopped:
+        lines.append(f"Not everything was tried: {stopped}.")
+    return lines
+
+
+def _line(remedy: Remedy) -> str:
+    doubt = "" if remedy.proved_smallest else "; less may do"
+    return f"{remedy.said}: a plan then costs {usd(remedy.cost_usd_per_month)} a month{doubt}"
+
+
+def _most_promising_first(limits: list[Limit], unserved: list[str]) -> list[Limit]:
+    """Workloads that nothing can serve come before all else."""
+    return sorted(limits, key=lambda limit: limit.workload not in unserved)
+
+
+def _together(bench: Bench, case: Case, unserved: list[str]) -> Iterator[Remedy]:
+    """Smallest sets of limits that make room together: what is least negotiable is kept, then what is most."""
+    limits = [limit for limit in every_limit(case, unserved) if not isinstance(limit, Shedding)]
+    if bench.possible(_loosened(case, limits), "every limit loosened").best is None:
+        return
+    first = _needed(bench, case, limits, limits[::-1])
+    yield from _moved_together(bench, case, first)
+    second = _needed(bench, case, limits, limits)
+    if {need.limit.key for need in second} != {need.limit.key for need in first}:
+        yield from _moved_together(bench, case, second)
+
+
+@dataclass(frozen=True)
+class _Need:
+    """A limit without moving which no plan was found, however far others are moved."""
+
+    limit: Limit
+    proved: bool
+
+
+def _needed(bench: Bench, case: Case, limits: list[Limit], put_back: list[Limit]) -> list[_Need]:
+    """All limits loosened, then put back one by one where there still is a plan: those that cannot be."""
+    loose, needs = limits, {}
+    for limit in put_back:
+        others = [x for x in loose if x is not limit]
+        found = bench.possible(_loosened(case, others), f"without moving {limit.key}")
+        if found.best is not None:
+            loose = others
+        else:
+            needs[limit.key] = found.outcome is Outcome.INFEASIBLE
+    return [_Need(limit, needs[limit.key]) for limit in loose]
+
+
+def _moved_together(bench: Bench, case: Case, needed: list[_Need]) -> Iterator[Remedy]:
+    """Each of them moved as little as will do, one after the other."""
+    moved: list[Remedy] = []
+    for k, need in enumerate(needed):
+        around = one_after_the_other([*(r.change for r in moved), *(x.limit.loosest for x in needed[k + 1 :])])(case)
+        remedy = need.limit.smallest(bench, around, need.proved)
+        if remedy is None:
+            return
+        moved.append(remedy)
+    yield Remedy(
+        limit=" and ".join(r.limit for r in moved),
+        said=", and ".join(r.said for r in moved),
+        change=one_after_the_other([r.change for r in moved]),
+        cost_usd_per_month=moved[-1].cost_usd_per_month,
+        proved_smallest=all(r.proved_smallest for r in moved),
+    )
+
+
+def _loosened(case: Case, limits: list[Limit]) -> Case:
+    return one_after_the_other([limit.loosest for limit in limits])(case)
+
+
+def _unserved(bench: Bench, case: Case) -> list[str]:
+    """Workloads that nothing on the menu can serve, however much of it there is."""
+    unlimited = with_limits(budget_usd_per_month=None, max_gpus={}, max_instances={}, max_gpu_types=None)(case)
+    doubtful = [w for w in case.workloads if not bench.fleet.recipes_of[w.name]]
+    found = [
+        (w.name, bench.possible(unlimited.model_copy(update={"workloads": (w,)}), f"{w.name} by itself"))
+        for w in doubtful
+    ]
+    return [name for name, solution in found if solution.outcome is Outcome.INFEASIBLE]
+
+
+def _nothing_serves(workload: str, case: Case, candidates: Candidates) -> list[str]:
+    """The reasons that came up for a workload, one line each kind of reason."""
+    spec = next(w for w in case.workloads if w.name == workload)
+    api = "its requests may not go to an API" if not spec.api_allowed else "no API is on the menu"
+    lines = [f"'{workload}': nothing on the menu can serve it, and {api}."]
+    first = {r.reason: r for r in reversed(candidates.rejected) if r.workload == workload}
+    return lines + [f"  {r}" for r in list(first.values())[:REASONS_SHOWN]]

@@ -1,0 +1,227 @@
+"""Every limit of a case: budget, quotas, what the team accepts, and what each workload asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+
+from planner.candidates.screen import REPLICA_SIZES
+from planner.case.case import Case, Objective, Workload
+from planner.case.changes import Change, one_after_the_other, with_limits, with_purchase, with_quota, with_workload
+from planner.case.demand.schema import MOST_DEPLOYMENTS
+from planner.case.menu import sellable
+from planner.catalog.entries import Offer
+from planner.explanations.relaxations import Alternatives, Budget, Ladder, Limit, Shedding, Step
+from planner.io.formatting import percent
+
+MORE_THAN_ANYONE_NEEDS = 1_000_000
+OBJECTIVES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E"}
+FACTORS = (2.0, 10.0)
+"""how far an objective is relaxed to see whether that helps, near ones first: a loose TPOT may break TTFT"""
+FAR_FACTORS = (*FACTORS, 100.0, 1000.0)
+"""for workloads that nothing can serve"""
+DIGITS = 2
+"""an objective is relaxed to a figure of so many digits"""
+ONE_MORE_FRAC = {"budget": 0.01, "objective": 0.1, "quality": 0.01}
+SHED_FACTOR, LEAST_REQUEST_USD = 1000.0, 1e-5
+"""penalty of a request turned away, in API prices of a request, or in this price where the API is free"""
+
+
+def every_limit(case: Case, unserved: Collection[str] = ()) -> list[Limit]:
+    """Those of the whole case, then of each workload, the least negotiable last.
+
+    `unserved` are the workloads that nothing can serve.
+    """
+    found = [*_money(case), *_quotas(case), *_kinds(case), *_purchases(case)]
+    for w in case.workloads:
+        factors = FAR_FACTORS if w.name in unserved else FACTORS
+        found += [
+            *_objectives(w, factors),
+            *_quality(case, w),
+            *_api(case, w),
+            *_residency(case, w),
+            *_shedding(case, w),
+        ]
+    return found
+
+
+def _money(case: Case) -> Iterator[Limit]:
+    budget = case.limits.budget_usd_per_month
+    if budget is not None:
+        more = budget * (1 + ONE_MORE_FRAC["budget"])
+        said = f"raise the budget by {percent(ONE_MORE_FRAC['budget'])} (policy.budget_usd_per_month)"
+        step = Step(said, with_limits(budget_usd_per_month=more))
+        yield Budget(key="policy.budget_usd_per_month", one_more=step, usd_per_month=budget)
+
+
+def _quotas(case: Case) -> Iterator[Limit]:
+    for gpu, most in sorted(case.limits.max_gpus.items()):
+        boxes = [o.gpus for o in case.offers.values() if o.gpu == gpu and sellable(case, o)]
+        if boxes:
+            yield _quota("max_gpus", gpu, most, " in total", min(boxes))
+    for offer, most in sorted(case.limits.max_instances.items()):
+        if sellable(case, case.offers[offer]):
+            yield _quota("max_instances", offer, most, "", 1)
+
+
+def _quota(kind: str, name: str, most: int, within: str, one_more: int) -> Limit:
+    def more(n: int) -> Step:
+        said = f"allow {n} more {name}{within} (policy.{kind}.{name}: {most + n})"
+        return Step(said, with_quota(kind, name, most + n))
+
+    def rung(k: int) -> Step:
+        if k == MORE_THAN_ANYONE_NEEDS:
+            return Step(f"take away the limit on {name} (policy.{kind}.{name})", with_quota(kind, name, None))
+        return more(k + 1)
+
+    key = f"policy.{kind}.{name}"
+    return Ladder(key=key, rung=rung, probes=(MORE_THAN_ANYONE_NEEDS,), one_more=more(one_more))
+
+
+def _kinds(case: Case) -> Iterator[Limit]:
+    """Counts that the team accepts: kinds of GPU, deployments of a workload, GPUs and number of replicas."""
+    limits = case.limits
+    kinds = len({o.gpu for o in case.offers.values() if sellable(case, o)})
+    if limits.max_gpu_types is not None and limits.max_gpu_types < kinds:
+        said = "allow {n} types of GPU instead of {now} (policy.max_gpu_types)"
+        yield _count("max_gpu_types", said, limits.max_gpu_types, range(limits.max_gpu_types + 1, kinds + 1))
+    if limits.min_replicas > 1:
+        said = "lower the fewest replicas of a workload from {now} to {n} (policy.min_replicas)"
+        yield _count("min_replicas", said, limits.min_replicas, range(limits.min_replicas - 1, 0, -1))
+    larger = [n for n in REPLICA_SIZES if n > limits.max_gpus_per_replica]
+    if larger:
+        said = "allow {n} GPUs per replica instead of {now} (menu.max_gpus_per_replica)"
+        yield _count("max_gpus_per_replica", said, limits.max_gpus_per_replica, larger, where="menu")
+    at_once = any(w.deadline_h is None for w in case.workloads)  # work that may wait has one deployment
+    if limits.max_deployments < MOST_DEPLOYMENTS and at_once:
+        said = "allow {n} deployments for a workload instead of {now} (menu.max_deployments)"
+        yield _count("max_deployments", said, limits.max_deployments, [limits.max_deployments + 1], where="menu")
+
+
+def _count(field: str, said: str, now: int, values: range | list[int], where: str = "policy") -> Limit:
+    def rung(k: int) -> Step:
+        return Step(said.format(n=values[k], now=now), with_limits(**{field: values[k]}))
+
+    return Ladder(key=f"{where}.{field}", rung=rung, probes=(len(values) - 1,), one_more=rung(0))
+
+
+def _purchases(case: Case) -> Iterator[Limit]:
+    for option in sorted({option for offer in case.offers.values() for option in _ways_to_buy(offer)}):
+        if option not in case.purchase:
+            step = Step(f"buy {option} as well (menu.purchase)", with_purchase(option))
+            yield _permission(f"menu.purchase.{option}", step)
+
+
+def _ways_to_buy(offer: Offer) -> Iterator[str]:
+    prices = offer.prices
+    yield from (name for name, price in (("on-demand", prices.on_demand), ("spot", prices.spot)) if price is not None)
+    yield from prices.reserved()
+
+
+def _permission(key: str, step: Step, workload: str | None = None, one_more: Step | None = None) -> Limit:
+    return Ladder(key=key, workload=workload, rung=lambda k: step, one_more=one_more)
+
+
+def _api(case: Case, w: Workload) -> Iterator[Limit]:
+    missing = not case.menu_apis
+    if w.api_allowed and not missing:
+        return
+    changes: list[Change] = [] if w.api_allowed else [with_workload(w.name, api_allowed=True)]
+    if missing:
+        changes.append(lambda case: case.model_copy(update={"menu_apis": (case.baseline,)}))
+    where = " and ".join([*([] if w.api_allowed else ["api: allowed"]), *(["menu.apis"] if missing else [])])
+    step = Step(f"let {w.name} use an API ({where})", one_after_the_other(changes))
+    yield _permission(f"{w.name}.api", step, w.name, one_more=step)
+
+
+def _quality(case: Case, w: Workload) -> Iterator[Limit]:
+    """Each loss of a model and a quantization on the menu that is too much now."""
+    losses = {
+        choice.quality_loss_frac + scheme.loss_for(case.models[choice.model], key).loss_frac
+        for choice in w.models
+        for key, scheme in case.quantizations.items()
+    }
+    now = w.max_quality_loss_frac
+    levels = sorted({min(1.0, math.ceil(1e3 * loss - 1e-6) / 1e3) for loss in losses if loss > now + 1e-12})
+    if not levels:
+        return
+
+    def to(loss: float) -> Step:
+        said = f"accept {percent(loss, 1)} quality loss of {w.name} instead of {percent(now, 1)} (quality.max_loss)"
+        return Step(said, with_workload(w.name, max_quality_loss_frac=loss))
+
+    nearby = now + ONE_MORE_FRAC["quality"]
+    yield Ladder(
+        key=f"{w.name}.quality.max_loss",
+        workload=w.name,
+        rung=lambda k: to(levels[k]),
+        probes=(len(levels) - 1,),
+        one_more=to(nearby) if levels[0] <= nearby else None,
+    )
+
+
+def _objectives(w: Workload, factors: tuple[float, ...]) -> Iterator[Limit]:
+    for kind, name in OBJECTIVES.items():
+        objective: Objective | None = getattr(w, kind)
+        binds = kind != "ttft" or w.deadline_h is None
+        if objective is not None and binds:
+            yield _objective(w, kind, name, objective, factors)
+
+
+def _objective(w: Workload, kind: str, name: str, objective: Objective, factors: tuple[float, ...]) -> Limit:
+    now = objective.seconds
+    values = round_figures_above(now, factors[-1])
+    where = f"slo.{kind}_p{100 * objective.percentile:g}"
+
+    def to(seconds: float) -> Step:
+        said = f"relax {w.name}'s {name} from {duration(now)} to {duration(seconds)} ({where})"
+        return Step(said, with_workload(w.name, **{kind: objective.model_copy(update={"seconds": seconds})}))
+
+    return Ladder(
+        key=f"{w.name}.{where}",
+        workload=w.name,
+        rung=lambda k: to(values[k]),
+        probes=tuple(max(k for k, s in enumerate(values) if s <= now * f * (1 + 1e-9)) for f in factors),
+        one_more=to(float(f"{now * (1 + ONE_MORE_FRAC['objective']):.3g}")),
+    )
+
+
+def _residency(case: Case, w: Workload) -> Iterator[Limit]:
+    for field in ("regions", "providers"):
+        allowed: tuple[str, ...] | None = getattr(w, field)
+        if allowed is None:
+            continue
+        there = {getattr(o, field.removesuffix("s")) for o in case.offers.values() if sellable(case, o)}
+        more = sorted(there - set(allowed))
+        ways = tuple(
+            Step(f"let {w.name} run in {x} as well ({field})", with_workload(w.name, **{field: (*allowed, x)}))
+            for x in more
+        )
+        anywhere = Step(f"let {w.name} run anywhere on the menu ({field})", with_workload(w.name, **{field: None}))
+        if ways:
+            yield Alternatives(
+                key=f"{w.name}.{field}", workload=w.name, ways=ways, all_at_once=anywhere, one_more=anywhere
+            )
+
+
+def _shedding(case: Case, w: Workload) -> Iterator[Limit]:
+    if w.shed_usd_per_request is not None or w.deadline_h is not None:
+        return
+    price = case.apis[case.baseline].usd
+    dearest = max(price(b.input_tokens, 0.0, b.output_tokens) for b in w.buckets)
+    penalty = float(f"{SHED_FACTOR * max(dearest, LEAST_REQUEST_USD):.2g}")
+    yield Shedding(key=f"{w.name}.shed", workload=w.name, usd_per_request=penalty)
+
+
+def round_figures_above(now: float, most_factor: float) -> list[float]:
+    """Figures of two digits above a number, up to a multiple of it: 1.9, 2, 2.1 ... 9.9, 10, 11, 12 ..."""
+    most = now * most_factor * (1 + 1e-9)
+    decades = range(math.floor(math.log10(now)), math.floor(math.log10(most)) + 1)
+    figures = (float(f"{n}e{decade - DIGITS + 1}") for decade in decades for n in range(10 ** (DIGITS - 1), 10**DIGITS))
+    return [figure for figure in figures if now < figure <= most]
+
+
+def duration(seconds: float) -> str:
+    if seconds >= 600:
+        return f"{seconds / 60:.3g} min"
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"

@@ -1,0 +1,205 @@
+"""Limits of a case that a user could move, and the smallest move of one that makes room for a plan."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from planner.case.case import Case
+from planner.case.changes import Change, last_month, with_limits, with_workload
+from planner.case.horizon import requests_per_month, slots_of
+from planner.io.errors import escaped
+from planner.io.formatting import percent, usd
+from planner.optimization.replan import Bench, Stopped
+from solvers.search.fleet_solution import FleetSolution, Outcome
+
+CLOSE_FRAC = 0.01
+"""a budget that is proved to be the smallest within this share is called so"""
+MOST_SHED_FRAC = 0.5
+"""turning away more than this is no remedy"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A limit moved, in the user's words."""
+
+    said: str
+    change: Change
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change after which there is a plan."""
+
+    limit: str
+    said: str
+    change: Change
+    cost_usd_per_month: float
+    """of a plan that the change makes possible"""
+    proved_smallest: bool
+    """whether it was proved that one step less does not do"""
+
+
+class Infeasible(Exception):
+    """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move, `remedies` move them."""
+
+    def __init__(
+        self, name: str, reasons: tuple[str, ...], proved: bool = True, remedies: tuple[Remedy, ...] = ()
+    ) -> None:
+        self.name, self.proved, self.remedies = name, proved, remedies
+        self.reasons = tuple(escaped(reason) for reason in reasons)
+        super().__init__("\n".join(self.reasons))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit(ABC):
+    """Something that the case demands or forbids."""
+
+    key: str
+    workload: str | None = None
+    one_more: Step | None = None
+    """the step whose worth is told; None: moving it a little cannot change anything"""
+
+    @property
+    @abstractmethod
+    def loosest(self) -> Change: ...
+
+    @abstractmethod
+    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+        """The least that must be moved for a plan; None where no plan was found however far it is moved.
+
+        `none_yet`: whether it is proved that there is no plan without moving it.
+        """
+
+    def _remedy(self, step: Step, cost_usd_per_month: float, proved: bool) -> Remedy:
+        return Remedy(self.key, step.said, step.change, cost_usd_per_month, proved)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder(Limit):
+    """A limit with steps, each looser than the one before."""
+
+    rung: Callable[[int], Step]
+    probes: tuple[int, ...] = (0,)
+    """rungs to try, until one does; most limits do best at their loosest, so that is the only one"""
+
+    @property
+    def loosest(self) -> Change:
+        return self.rung(self.probes[-1]).change
+
+    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+        low, proved = -1, none_yet
+        for high in self.probes:
+            found = self._tried(bench, case, high)
+            if found.best is not None:
+                break
+            low, proved = high, found.outcome is Outcome.INFEASIBLE
+        else:
+            return None
+        cost, jump = found.cost_usd_per_month, 1
+        try:
+            while high - low > 1:
+                k = min(low + jump, (low + high) // 2)
+                tried = self._tried(bench, case, k)
+                if tried.best is None:
+                    low, proved, jump = k, tried.outcome is Outcome.INFEASIBLE, 2 * jump
+                else:
+                    high, cost = k, tried.cost_usd_per_month
+            step = self.rung(high)
+            cost = min(cost, bench.solve(step.change(case), step.said).cost_usd_per_month)
+        except Stopped:
+            proved = proved and high - low == 1
+        return self._remedy(self.rung(high), cost, proved)
+
+    def _tried(self, bench: Bench, case: Case, k: int) -> FleetSolution:
+        step = self.rung(k)
+        return bench.possible(step.change(case), step.said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternatives(Limit):
+    """A limit that can be moved in several ways, none of which is less than another; the cheapest is taken."""
+
+    ways: tuple[Step, ...]
+    all_at_once: Step
+
+    @property
+    def loosest(self) -> Change:
+        return self.all_at_once.change
+
+    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+        everything = bench.solve(self.all_at_once.change(case), self.all_at_once.said)
+        if everything.best is None:
+            return None
+        found = [(way, bench.solve(way.change(case), way.said)) for way in self.ways]
+        possible = [(way, solution) for way, solution in found if solution.best is not None]
+        if not possible:
+            proved = all(solution.outcome is Outcome.INFEASIBLE for _, solution in found)
+            return self._remedy(self.all_at_once, everything.cost_usd_per_month, proved)
+        way, solution = min(possible, key=lambda pair: pair[1].cost_usd_per_month)
+        return self._remedy(way, solution.cost_usd_per_month, none_yet)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget(Limit):
+    """What the dearest month may cost."""
+
+    usd_per_month: float
+
+    @property
+    def loosest(self) -> Change:
+        return with_limits(budget_usd_per_month=None)
+
+    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+        """The dearest month of the cheapest plan; a dearer plan may have a cheaper month, so that is bounded too."""
+        found = bench.solve(self.loosest(case), "without the budget")
+        if found.best is None:
+            return None
+        needed = bench.dearest_month_usd(case, found.best)
+        enough = float(math.ceil(needed))
+        at_least = max(self.usd_per_month, *self._bounds(bench, case, found, needed))
+        proved = needed <= at_least * (1 + CLOSE_FRAC)
+        said = f"raise the budget from {usd(self.usd_per_month)} to {usd(enough)} a month (policy.budget_usd_per_month"
+        said += ")" if proved else f"; at least {usd(at_least)} is needed)"
+        step = Step(said, with_limits(budget_usd_per_month=enough))
+        return self._remedy(step, found.cost_usd_per_month, proved)
+
+    def _bounds(self, bench: Bench, case: Case, found: FleetSolution, needed: float) -> list[float]:
+        """What the dearest month of any plan costs at least: the mean of the months, or the last month by itself."""
+        if any(w.shed_usd_per_request is not None for w in case.workloads):
+            return [0.0]  # bounds count penalties, months do not
+        if needed <= found.bound_usd_per_month * (1 + CLOSE_FRAC):
+            return [found.bound_usd_per_month]
+        last = bench.solve(last_month(self.loosest(case)), "the last month without the budget")
+        return [found.bound_usd_per_month, last.bound_usd_per_month]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shedding(Limit):
+    """That every request of a workload must be served."""
+
+    workload: str
+    usd_per_request: float
+    """a penalty so high that only what cannot be served is turned away"""
+
+    @property
+    def loosest(self) -> Change:
+        return with_workload(self.workload, shed_usd_per_request=self.usd_per_request)
+
+    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+        """How much is turned away is a rough figure, so one deployment for each workload has to do: that is quick."""
+        simpler = with_limits(max_deployments=1)(self.loosest(case))
+        found = bench.solve(simpler, f"turning away requests of {self.workload}")
+        if found.best is None:
+            return None
+        spec = next(w for w in case.workloads if w.name == self.workload)
+        path = next(p for p in found.best.paths if self.workload in p.workloads)
+        requests = float(bench.fleet.weight[path.slot] @ path.penalty_usd_per_h) / self.usd_per_request
+        shed = requests / requests_per_month(spec, slots_of(case))
+        if shed > MOST_SHED_FRAC:
+            return None
+        where = f"shed: {{penalty_per_1k_requests: ${1e3 * self.usd_per_request:g}}}"
+        said = f"let {self.workload} shed load ({where}), of which about {percent(shed)} would be turned away"
+        return self._remedy(Step(said, self.loosest), found.cost_usd_per_month, proved=False)

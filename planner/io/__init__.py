@@ -1,0 +1,1 @@
+"""Files, strict YAML, validation, units, formatting and input errors."""

@@ -1,0 +1,81 @@
+"""Which limits a plan reaches: where a little more room might make it cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from planner.case.case import Case
+from planner.optimization.serving import ServedPool
+from planner.plan.plan import Binding, FleetLine
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_problem import Fleet
+from solvers.heuristics.incumbent import Incumbent, cost_by_month
+
+NEAR_BUDGET_FRAC = 1e-3
+
+
+def binding_limits(
+    case: Case, fleet: Fleet, best: Incumbent, pools: tuple[ServedPool, ...], lines: tuple[FleetLine, ...]
+) -> list[Binding]:
+    return [
+        *_budget(fleet, best),
+        *_gpu_quotas(case, fleet, lines),
+        *_instance_quotas(case, fleet, lines),
+        *_gpu_types(case, lines),
+        *_min_replicas(fleet, pools),
+    ]
+
+
+def _budget(fleet: Fleet, best: Incumbent) -> Iterator[Binding]:
+    if fleet.budget_usd_per_month is not None:
+        months = cost_by_month(fleet, best.paths, best.purchases)
+        near = int((months >= fleet.budget_usd_per_month * (1 - NEAR_BUDGET_FRAC)).sum())
+        if near:
+            yield Binding(
+                limit="budget_usd_per_month",
+                value=fleet.budget_usd_per_month,
+                hours_per_month=near / fleet.months * HOURS_PER_MONTH,
+            )
+
+
+def _gpu_quotas(case: Case, fleet: Fleet, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
+    """Where not one more of the instances in use would fit; of a GPU that is not in use, not a single instance."""
+    nothing = np.zeros(len(fleet.slot_hours), dtype=int)
+    for gpu, most in sorted(case.limits.max_gpus.items()):
+        of = [line for line in lines if line.gpu == gpu]
+        boxes = [line.gpus_per_instance for line in of] or [o.gpus for o in case.offers.values() if o.gpu == gpu]
+        if boxes:
+            gpus = sum((np.array(line.instances_by_slot) * line.gpus_per_instance for line in of), nothing)
+            yield from _reached(fleet, "max_gpus", gpu, most, gpus + min(boxes) > most)
+
+
+def _instance_quotas(case: Case, fleet: Fleet, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
+    nothing = np.zeros(len(fleet.slot_hours), dtype=int)
+    for offer, most in sorted(case.limits.max_instances.items()):
+        counts = [np.array(line.instances_by_slot) for line in lines if line.offer == offer]
+        yield from _reached(fleet, "max_instances", offer, most, sum(counts, nothing) >= most)
+
+
+def _gpu_types(case: Case, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
+    most = case.limits.max_gpu_types
+    if most is not None and len({line.gpu for line in lines}) >= most:
+        yield Binding(limit="max_gpu_types", value=most, hours_per_month=HOURS_PER_MONTH)
+
+
+def _min_replicas(fleet: Fleet, pools: tuple[ServedPool, ...]) -> Iterator[Binding]:
+    """Where the load of a deployment by itself would need fewer."""
+    for served in pools:
+        held, least = np.zeros(served.pool.slots, dtype=bool), 0
+        for hosted in served.hosted:
+            replicas, least = hosted.use.replicas, hosted.staffing.min_replicas
+            without = replace(hosted.staffing, min_replicas=0).replicas(hosted.load)
+            held |= (replicas > 0) & (replicas <= least) & (without < least)
+        yield from _reached(fleet, "min_replicas", served.key, least, held)
+
+
+def _reached(fleet: Fleet, limit: str, name: str, value: float, where: np.ndarray) -> Iterator[Binding]:
+    if where.any():
+        yield Binding(limit=limit, name=name, value=value, hours_per_month=float(fleet.weight[where].sum()))

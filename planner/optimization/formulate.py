@@ -1,0 +1,134 @@
+"""From a case to the optimizer's view of it: pools with their deployments, and offers with their prices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.candidates.enumerate import Candidate, Candidates
+from planner.candidates.pools import Group
+from planner.case.case import Case
+from planner.case.costs import allowed_apis, cache_usd_per_h, request_usd
+from planner.case.horizon import Slot, rates_rps, slots_before, window_of
+from planner.case.menu import sellable
+from problems.fleet_problem import Fleet, Offer, fleet_of
+from problems.recipes.pools import Api, Deployment, Pool
+from problems.staffing import Staffing, staffing_z
+
+
+def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fleet:
+    """The fleet problem of a case: every pool with all that may serve it, and all that can be bought."""
+    return fleet_of(
+        workloads=tuple(w.name for w in case.workloads),
+        pools=[pool_of(case, g, candidates.accepted[key], slots) for key, g in candidates.pools.items()],
+        offers={key: offer_of(case, key) for key, offer in case.offers.items() if sellable(case, offer)},
+        slot_hours=np.array([s.hours_per_month for s in slots]),
+        slot_month=np.array([s.month for s in slots]),
+        slot_before=slots_before(slots),
+        max_gpus=case.limits.max_gpus,
+        max_gpu_types=case.limits.max_gpu_types,
+        budget_usd_per_month=case.limits.budget_usd_per_month,
+        team_usd_per_month=case.engineers_usd_per_month,
+    )
+
+
+def pool_of(case: Case, group: Group, candidates: tuple[Candidate, ...], slots: tuple[Slot, ...]) -> Pool:
+    """A group with those who may serve it; what is shared is carried by its replicas as a whole."""
+    caches = zip(group.members, group.caching, strict=True)
+    return Pool(
+        key=group.key,
+        workloads=group.workloads,
+        rate_rps=group_rates_rps(group, slots),
+        critical_share=group.critical_share,
+        spot_allowed="spot" in case.purchase and group.critical_share < 1,
+        deployments=tuple(deployment_of(case, c, slots) for c in candidates),
+        apis=() if group.shared else apis_of(case, group),
+        caching=group.caching_name,
+        fixed_usd_per_h=sum((cache_usd_per_h(case, w, option, slots) for w, option in caches), np.zeros(len(slots))),
+        shed_usd_per_request=None if group.shared or group.deadline_h is not None else shed_usd(group),
+        max_deployments=case.limits.max_deployments if group.may_mix(case) else 1,
+        window=None if group.deadline_h is None else window_of(group.deadline_h, slots),
+    )
+
+
+def group_rates_rps(group: Group, slots: tuple[Slot, ...]) -> np.ndarray:
+    """Requests that reach GPUs or APIs, the buckets of several workloads one after the other [slot, bucket]."""
+    shares = np.array([b.share_frac for b in group.traffic.buckets])
+    by_member = np.stack([rates_rps(w, slots) for w in group.seen], axis=1)
+    return by_member[:, group.traffic.member_of] * shares
+
+
+def apis_of(case: Case, group: Group) -> tuple[Api, ...]:
+    """Providers keep prefixes whatever is cached on this side."""
+    (workload,) = group.members
+    return tuple(Api(key, request_usd(case, workload, key)) for key in allowed_apis(case, workload))
+
+
+def shed_usd(group: Group) -> np.ndarray | None:
+    """Penalty of turning away a request, whatever its length [bucket]."""
+    usd = group.members[0].shed_usd_per_request
+    return None if usd is None else np.full(len(group.traffic.buckets), usd)
+
+
+def deployment_of(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Deployment:
+    """One that cannot serve all lengths is part of a mix or of nothing."""
+    in_a_mix = c.staffing_in_a_mix
+    return Deployment(
+        key=c.key,
+        offer=c.offer_key,
+        gpus_per_replica=c.machine.gpus,
+        seconds_per_request=c.seconds_per_request,
+        staffing=in_a_mix if in_a_mix and not c.replica.serves_all else _staffing(case, c, slots),
+        variant=c.variant,
+        staffing_in_a_mix=in_a_mix,
+        spot_allowed=c.spot_allowed,
+        alone=c.alone or not c.replica.serves_all,
+        replaced_by=c.replaced_by,
+        spot_zones=c.spot_zones,
+    )
+
+
+def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
+    """The rule where it serves the pool alone; work that may wait needs no margin and meets no TTFT."""
+    may_wait, traffic = c.pool.deadline_h is not None, c.replica.traffic
+    return Staffing(
+        z=0.0 if may_wait else staffing_z(traffic.ttft.percentile),
+        arrival_scv=traffic.arrival_scv,
+        rate_cv=rate_cv_by_slot(case, c, slots) if c.pool.shared else traffic.members[0].rate_cv,
+        batch=c.replica.batch,
+        min_replicas=case.limits.min_replicas,
+        most_load=1.0 if may_wait else c.replica.most_load,
+    )
+
+
+def rate_cv_by_slot(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> np.ndarray:
+    """Variation of the load of several workloads around its mean [slot].
+
+    Each swings by its own coefficient times its load, s_i. Two of them are correlated, so the variance of their sum is
+    (1 - rho) x sum of s_i^2 + rho x (sum of s_i)^2.
+    """
+    by_bucket = group_rates_rps(c.pool, slots) * c.seconds_per_request
+    members = np.arange(len(c.pool.members))
+    load = by_bucket @ (c.replica.traffic.member_of[:, None] == members)
+    swing = load * [w.rate_cv for w in c.pool.members]
+    rho = case.tenancy.correlation
+    variance = (1 - rho) * (swing**2).sum(axis=1) + rho * swing.sum(axis=1) ** 2
+    total = load.sum(axis=1)
+    return np.divide(np.sqrt(variance), total, out=np.zeros_like(total), where=total > 0)
+
+
+def offer_of(case: Case, key: str) -> Offer:
+    """An offer at the prices of the options on the menu; spot at its median, commitments as they come to an hour."""
+    entry = case.offers[key]
+    on_demand = entry.prices.on_demand if "on-demand" in case.purchase else None
+    spot = entry.prices.spot if "spot" in case.purchase else None
+    reserved = {k: p.usd_per_h for k, p in entry.prices.reserved().items() if k in case.purchase}
+    return Offer(
+        key=key,
+        gpu=entry.gpu,
+        box=entry.gpus,
+        on_demand_usd_per_h=on_demand.usd_per_h if on_demand else None,
+        spot_usd_per_h=spot.p50_usd_per_h if spot else None,
+        reserved_usd_per_h=reserved,
+        max_instances=case.limits.max_instances.get(key),
+        start_h=case.start.instance_s / 3600,
+    )

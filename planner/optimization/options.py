@@ -1,0 +1,165 @@
+"""The options: every way to serve each workload by itself with one deployment or an API, and what was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.candidates.enumerate import Candidates
+from planner.optimization.serving import ServedPool
+from planner.plan.plan import OptionRecord, WorkloadPlan
+from problems.fleet_problem import Fleet
+from problems.recipes.deferral import left_over
+from problems.recipes.recipe import Recipe
+from solvers.heuristics.incumbent import alone
+from solvers.pricing.routing import flows_of
+
+NOBODY = "turned away"
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """Ways to serve each workload by itself."""
+
+    records: list[OptionRecord]
+    """workload by workload, cheapest first"""
+    cheapest: list[Recipe]
+    """of each workload the cheapest one, with its counts of replicas; none where a workload has none"""
+
+
+def all_options(
+    candidates: Candidates, fleet: Fleet, pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]
+) -> Options:
+    """Every way to serve each workload by itself with one deployment or an API."""
+    offers = {key: replace(offer, max_instances=None) for key, offer in fleet.offers.items()}
+    bare = replace(
+        fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, max_gpu_types=None, offers=offers
+    )
+    records, cheapest = [], []
+    for told in workloads:
+        served = next(p for p in pools if told.name in p.group.workloads)
+        entries: dict[tuple[str, str], OptionRecord] = {}
+        least, path = np.inf, None
+        for recipe in fleet.recipes:
+            if recipe.workloads == (told.name,) and len(recipe.uses) <= 1 and (recipe.uses or recipe.api):
+                cost = _cost_by_itself(bare, recipe)
+                found = _record(candidates, recipe, told, cost)
+                known = entries.get((recipe.pool, found.option))
+                if known is None or _cheapest_first(found) < _cheapest_first(known):
+                    entries[recipe.pool, found.option] = found
+                if cost is not None and cost.usd_per_month < least:
+                    least, path = cost.usd_per_month, cost.path
+        records += sorted(_with_the_chosen(entries, served, told), key=_cheapest_first)
+        cheapest += [path] if path is not None else []
+    return Options(records, cheapest if len(cheapest) == len(workloads) else [])
+
+
+def chosen_options(pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]) -> list[OptionRecord]:
+    """What was chosen for each workload, at its cost in the plan."""
+    served = {w: pool for pool in pools for w in pool.group.workloads}
+    return [option for told in workloads for option in _with_the_chosen({}, served[told.name], told)]
+
+
+def _cheapest_first(o: OptionRecord) -> tuple[bool, float, str, str]:
+    return (o.cost_usd_per_month is None, o.cost_usd_per_month or 0.0, o.option, o.caching)
+
+
+def _name(deployments: tuple[str, ...], api: str | None) -> str:
+    return " + ".join(deployments) or (f"api {api}" if api else NOBODY)
+
+
+def _record(candidates: Candidates, recipe: Recipe, told: WorkloadPlan, cost: _ByItself | None) -> OptionRecord:
+    group = candidates.pools[recipe.pool]
+    candidate = next((c for c in candidates.accepted[recipe.pool] if c.key in recipe.deployments), None)
+    return OptionRecord(
+        workload=told.name,
+        option=_name(recipe.deployments, recipe.api),
+        caching=group.caching[0],
+        shared_with=(),
+        model=candidate.model_key if candidate else None,
+        quantization=candidate.quantization_key if candidate else None,
+        gpu=candidate.offer.gpu if candidate else None,
+        gpus_per_replica=candidate.machine.gpus if candidate else 0,
+        offer=candidate.offer_key if candidate else None,
+        cost_usd_per_month=cost.usd_per_month if cost else None,
+        peak_replicas=cost.peak_replicas if cost else 0,
+        api_share_frac=cost.api_requests_per_month / told.requests_per_month if cost else 0.0,
+        chosen=False,
+    )
+
+
+@dataclass(frozen=True)
+class _ByItself:
+    """What a recipe comes to where nothing else is bought: without engineers and limits, and nothing is shed."""
+
+    usd_per_month: float
+    peak_replicas: int
+    api_requests_per_month: float
+    path: Recipe
+
+
+def _cost_by_itself(bare: Fleet, recipe: Recipe) -> _ByItself | None:
+    recipe = recipe.only(recipe.shed_frac == 0)
+    done = alone(bare, recipe)
+    if done and recipe.uses and not done.paths[0].uses[0].replicas.any():
+        # The API alone would be cheaper; what this deployment costs is seen when it carries everything.
+        done = alone(bare, _everything_on_gpus(bare, recipe))
+    if done is None:
+        return None
+    (path,) = done.paths
+    return _ByItself(
+        usd_per_month=done.cost_usd_per_month,
+        peak_replicas=max((int(use.replicas.max()) for use in path.uses), default=0),
+        api_requests_per_month=3600 * float(bare.weight @ _sent_rps(bare, recipe, path)) if path.api else 0.0,
+        path=path,
+    )
+
+
+def _sent_rps(bare: Fleet, recipe: Recipe, path: Recipe) -> np.ndarray:
+    """Requests a second that the API answers [slot]; of work that may wait, those that find no room in time."""
+    pool, deferral = bare.pools[path.pool], recipe.deferral
+    if deferral is None or not path.uses:
+        return flows_of(pool, path, bare.slot_hours).api.sum(axis=1)
+    work = deferral.load * deferral.hours
+    left = left_over(work, path.uses[0].load * deferral.hours, deferral)
+    return pool.rate_rps.sum(axis=1) * np.divide(left, work, out=np.zeros_like(work), where=work > 0)
+
+
+def _everything_on_gpus(bare: Fleet, recipe: Recipe) -> Recipe:
+    """Work that may wait has all hours for it."""
+    if recipe.deferral is not None:
+        return replace(recipe, api=None, deferral=replace(recipe.deferral, api_usd_per_load_h=None))
+    pool, (use,) = bare.pools[recipe.pool], recipe.uses
+    seconds = next(d.seconds_per_request for d in pool.deployments if d.key == use.deployment)
+    return recipe.only(use.load >= (pool.rate_rps @ seconds)[recipe.slot] * (1 - 1e-9))
+
+
+def _with_the_chosen(
+    entries: dict[tuple[str, str], OptionRecord], served: ServedPool, told: WorkloadPlan
+) -> list[OptionRecord]:
+    """The chosen one is marked.
+
+    What is no option by itself is added at its cost in the plan. So is work that waits, whose cost by itself is rough.
+    """
+    name = _name(tuple(h.use.deployment for h in served.hosted), told.api)
+    key = (served.key, name)
+    if key in entries and served.pool.window is None:
+        return [*(o for k, o in entries.items() if k != key), entries[key].model_copy(update={"chosen": True})]
+    alone_on = served.hosted[0].candidate if len(served.hosted) == 1 else None
+    chosen = OptionRecord(
+        workload=told.name,
+        option=name,
+        caching=told.caching,
+        shared_with=tuple(other for other in served.group.workloads if other != told.name),
+        model=alone_on.model_key if alone_on else None,
+        quantization=alone_on.quantization_key if alone_on else None,
+        gpu=alone_on.offer.gpu if alone_on else None,
+        gpus_per_replica=alone_on.machine.gpus if alone_on else 0,
+        offer=alone_on.offer_key if alone_on else None,
+        cost_usd_per_month=told.cost_usd_per_month,
+        peak_replicas=max(map(sum, zip(*(h.use.replicas.tolist() for h in served.hosted), strict=True)), default=0),
+        api_share_frac=told.api_share_frac,
+        chosen=True,
+    )
+    return [*(o for k, o in entries.items() if k != key), chosen]

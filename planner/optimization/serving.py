@@ -1,0 +1,177 @@
+"""From the paths of a solution to pools: who serves which requests, hour by hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from planner.candidates.enumerate import Candidate, Candidates
+from planner.candidates.pools import Group
+from planner.case.case import Workload
+from planner.case.costs import answered_per_month
+from planner.case.horizon import Slot
+from planner.plan.plan import DeploymentPlan, DeploymentRecord, PoolPlan
+from problems.fleet_problem import Fleet
+from problems.recipes.pools import Deployment, Pool, firm_replicas
+from problems.recipes.recipe import Recipe, Use
+from problems.staffing import Staffing
+from solvers.heuristics.incumbent import Incumbent
+from solvers.pricing.routing import flows_of
+
+NO_SHARE = 1e-9
+"""of the work of an hour: less than this does not wait"""
+
+
+@dataclass(frozen=True, eq=False)
+class Hosted:
+    """A deployment that a pool uses."""
+
+    candidate: Candidate
+    use: Use
+    firm_replicas: np.ndarray
+    flow: np.ndarray
+    """requests a second as they arrive [slot, bucket of the pool]"""
+    load: np.ndarray
+    """replicas kept busy when the work is done [slot]"""
+    staffing: Staffing
+    in_a_mix: bool
+    """it is staffed for some of the lengths, whichever"""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedPool:
+    """A pool with the path that was chosen for it, and where its requests go."""
+
+    group: Group
+    pool: Pool
+    path: Recipe
+    hosted: tuple[Hosted, ...]
+    api: np.ndarray
+    """requests a second [slot, bucket of the pool]"""
+    shed: np.ndarray
+    waiting: np.ndarray
+    """share of what the GPUs do of one slot's work in another slot [arrival slot, slot], none in its own"""
+
+    @cached_property
+    def columns(self) -> dict[str, slice]:
+        """the buckets of each workload among those of the pool"""
+        ends = np.cumsum([len(w.buckets) for w in self.group.members]).tolist()
+        return {w.name: slice(e - len(w.buckets), e) for w, e in zip(self.group.members, ends, strict=True)}
+
+    @property
+    def key(self) -> str:
+        return self.group.key
+
+    def answered_per_month(self, fleet: Fleet, slots: tuple[Slot, ...], workload: Workload) -> np.ndarray:
+        """Requests of a workload that are not turned away [bucket]."""
+        shed = 3600 * fleet.weight @ self.shed[:, self.columns[workload.name]]
+        return answered_per_month(workload, slots, shed)
+
+    def share_of_load(self, fleet: Fleet, workload: str) -> float:
+        """Of its load-hours."""
+        if not self.group.shared:
+            return 1.0
+        hours = fleet.weight @ (self.hosted[0].flow * self.hosted[0].candidate.seconds_per_request)
+        return float(hours[self.columns[workload]].sum() / hours.sum())
+
+
+def served_pools(candidates: Candidates, fleet: Fleet, best: Incumbent) -> tuple[ServedPool, ...]:
+    return tuple(_served(candidates, fleet, path) for path in best.paths)
+
+
+def _served(candidates: Candidates, fleet: Fleet, path: Recipe) -> ServedPool:
+    pool = fleet.pools[path.pool]
+    flows = flows_of(pool, path, fleet.slot_hours)
+    rate = pool.rate_rps
+    api = flows.api if path.api is not None else np.zeros_like(rate)
+    # Rounding in the routing leaves next to nothing unserved: what goes nowhere else is the deployments'.
+    kept = rate - api - flows.shed
+    routed = sum(flows.uses, np.zeros_like(rate))
+    shares = [np.divide(flow, routed, out=np.zeros_like(rate), where=routed > 0) for flow in flows.uses]
+    done = np.eye(pool.slots) if flows.moved is None else _done_in(flows.moved)
+    used = [k for k, use in enumerate(path.uses) if use.replicas.any()]
+    hosted = tuple(_hosted(candidates, fleet, path, k, kept * shares[k], done, len(used) > 1) for k in used)
+    waiting = done * (1 - np.eye(pool.slots))
+    return ServedPool(candidates.pools[path.pool], pool, path, hosted, api, flows.shed, waiting)
+
+
+def _done_in(moved: np.ndarray) -> np.ndarray:
+    """Share of the work of an arrival slot that is done in each slot, of what the GPUs do of it."""
+    moved = np.where(moved > NO_SHARE, moved, 0.0)
+    total = moved.sum(axis=1, keepdims=True)
+    return np.divide(moved, total, out=np.eye(len(moved)), where=total > 0)
+
+
+def _hosted(
+    candidates: Candidates, fleet: Fleet, path: Recipe, k: int, flow: np.ndarray, done: np.ndarray, one_of_several: bool
+) -> Hosted:
+    pool, use = fleet.pools[path.pool], path.uses[k]
+    candidate = next(c for c in candidates.accepted[path.pool] if c.key == use.deployment)
+    deployment: Deployment = next(d for d in pool.deployments if d.key == use.deployment)
+    seconds = np.where(np.isfinite(deployment.seconds_per_request), deployment.seconds_per_request, 0.0)
+    load = (flow @ seconds * fleet.slot_hours) @ done / fleet.slot_hours
+    in_a_mix = one_of_several or not deployment.serves_all
+    firm, staffing = use.firm_replicas, deployment.staffing
+    if in_a_mix:
+        assert deployment.staffing_in_a_mix is not None
+        staffing = deployment.staffing_in_a_mix
+    elif len(path.uses) > 1:
+        # The other deployment of this mix is never used: what is left is a pool of one.
+        firm = firm_replicas(pool, deployment, staffing, load, use.replicas)
+    return Hosted(candidate, use, firm, flow, load, staffing, in_a_mix)
+
+
+def pool_plan(fleet: Fleet, served: ServedPool) -> PoolPlan:
+    return PoolPlan(
+        key=served.key,
+        workloads=served.group.workloads,
+        deployments=tuple(_deployment_plan(fleet, served.group, h) for h in served.hosted),
+    )
+
+
+def _deployment_plan(fleet: Fleet, group: Group, h: Hosted) -> DeploymentPlan:
+    replicas = h.use.replicas
+    busiest = float(np.divide(h.load, replicas, out=np.zeros_like(h.load), where=replicas > 0).max())
+    return DeploymentPlan(
+        deployment=_record(group, h, busiest),
+        replicas_by_slot=tuple(int(n) for n in replicas),
+        firm_replicas_by_slot=tuple(int(n) for n in h.firm_replicas),
+        load_by_slot=tuple(h.load.tolist()),
+        utilization_frac=float(fleet.weight @ h.load / (fleet.weight @ replicas)),
+    )
+
+
+def _record(group: Group, h: Hosted, busiest: float) -> DeploymentRecord:
+    c, replica = h.candidate, h.candidate.replica
+    ttft_s = replica.ttft_s_of_any if h.in_a_mix else replica.ttft_s
+    heaviest = int(np.argmax(replica.load_shares))
+    return DeploymentRecord(
+        key=c.key,
+        model=c.model_key,
+        quantization=c.quantization_key,
+        offer=c.offer_key,
+        gpu=c.offer.gpu,
+        gpus_per_replica=c.machine.gpus,
+        seconds_per_request=tuple(s if np.isfinite(s) else None for s in c.seconds_per_request.tolist()),
+        requests_in_flight=h.staffing.batch,
+        ttft_ms=1e3 * ttft_s(busiest) if group.deadline_h is None else None,
+        most_load_frac=h.staffing.most_load,
+        tpot_ms=1e3 * float(c.throughput.tpot_s[replica.serves].max()),
+        e2e_ms=_slowest_answer_ms(c),
+        bound_by=c.throughput.bound_by[heaviest],
+        quality_loss_frac=c.quality_loss_frac,
+        basis=replica.basis,
+        error_frac=replica.error_frac,
+        spot_zones=1 if h.in_a_mix else c.spot_zones,
+    )
+
+
+def _slowest_answer_ms(c: Candidate) -> float | None:
+    """Of the lengths that it can serve and the objective binds."""
+    traffic = c.replica.traffic
+    if traffic.e2e is None:
+        return None
+    bound = traffic.answered_in_time & c.replica.serves
+    return 1e3 * float(c.throughput.e2e_s[bound].max(initial=0.0))

@@ -1,0 +1,161 @@
+"""One benchmark run as every format tells it, and the means to read it out of loosely kept records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
+
+from planner.io.errors import Complaint, shown
+
+Key = str | tuple[str | int, ...]
+"""A key of a record, or the keys and indices that lead to a value inside it."""
+
+UNKNOWN_WORDS = ("", "unknown", "none", "null", "n/a", "nan")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What a run says of one latency; None where it says nothing."""
+
+    mean: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+    @property
+    def typical(self) -> float | None:
+        return self.p50 if self.mean is None else self.mean
+
+    def times(self, factor: float) -> Spread:
+        scaled = (None if v is None else v * factor for v in (self.mean, self.p50, self.p95, self.p99))
+        return Spread(*scaled)
+
+
+@dataclass(frozen=True)
+class BenchPoint:
+    """One run of a benchmark; names are as the file writes them, latencies in ms."""
+
+    file: str
+    input_tokens: float
+    """mean per request"""
+    output_tokens: float
+    """mean per request"""
+    line: int | None = None
+    engine: str | None = None
+    model: str | None = None
+    gpu: str | None = None
+    gpus_per_replica: int | None = None
+    quantization: str | None = None
+    concurrency: float | None = None
+    """requests in flight: the most allowed, or their mean; None where unknown"""
+    request_rate_per_s: float | None = None
+    """arrivals; None where all requests are sent at once or each follows another"""
+    requests_per_s: float | None = None
+    output_tok_s: float | None = None
+    ttft_ms: Spread = Spread()
+    tpot_ms: Spread = Spread()
+    """between tokens, the first one left out"""
+    e2e_ms: Spread = Spread()
+    decode_step_ms: float | None = None
+    """one step of a static batch, undisturbed by prefills"""
+    duration_s: float | None = None
+    n_requests: int | None = None
+    """all that were sent"""
+    failed: int | None = None
+    date: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Record:
+    """One run inside a file. What cannot be read becomes a complaint, so that all of them are found."""
+
+    data: Mapping[str, Any]
+    file: str
+    line: int | None = None
+    where: str = ""
+    complaints: list[Complaint] = field(default_factory=list)
+
+    def complain(self, message: str, remedy: str = "") -> None:
+        self.complaints.append(Complaint(self.file, self.line, None, self.where, message, remedy))
+
+    def get(self, *keys: Key) -> Any:
+        """The first of these that is there and not null."""
+        for key in keys:
+            value = _at(self.data, key)
+            if value is not None:
+                return value
+        return None
+
+    def text(self, *keys: Key) -> str | None:
+        value = self.get(*keys)
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            text = str(value).strip()
+            return None if text.lower() in UNKNOWN_WORDS else text
+        return None
+
+    def number(self, *keys: Key) -> float | None:
+        """A number of 0 or more; text that is a number counts, since some tools write it so."""
+        value = self.get(*keys)
+        if value is None or (isinstance(value, str) and value.strip().lower() in (*UNKNOWN_WORDS, "inf", "max")):
+            return None
+        try:
+            number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
+        except (ValueError, OverflowError):
+            number = None
+        if number is None:
+            self.complain(f"'{_spelled(self._found(keys))}' must be a number, got {shown(value)}")
+            return None
+        if not isfinite(number):
+            return None
+        if number < 0:
+            self.complain(f"'{_spelled(self._found(keys))}' cannot be negative, got {shown(value)}")
+            return None
+        return number
+
+    def positive(self, *keys: Key) -> float | None:
+        """A number above 0; tools write 0 for what they did not measure."""
+        return self.number(*keys) or None
+
+    def count(self, *keys: Key) -> int | None:
+        value = self.number(*keys)
+        if value is not None and value != int(value):
+            self.complain(f"'{_spelled(self._found(keys))}' must be a whole number, got {shown(value)}")
+            return None
+        return None if value is None else int(value)
+
+    def needed(self, what: str, value: float | None, remedy: str = "") -> float:
+        """The value; its absence is a complaint, and the record is not used."""
+        if value is None:
+            self.complain(f"says nothing about the {what}", remedy)
+            return 1.0
+        return value
+
+    def _found(self, keys: tuple[Key, ...]) -> Key:
+        return next((key for key in keys if _at(self.data, key) is not None), keys[0])
+
+
+def _at(data: Any, key: Key) -> Any:
+    for step in key if isinstance(key, tuple) else (key,):
+        if isinstance(data, Mapping):
+            data = data.get(step)
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            data = data[step]
+        else:
+            return None
+    return data
+
+
+def _spelled(key: Key) -> str:
+    return key if isinstance(key, str) else ".".join(map(str, key))
+
+
+def iso_date(text: object) -> str | None:
+    """YYYY-MM-DD out of the ways in which tools write a time."""
+    match = re.match(r"(\d{4})-?(\d\d)-?(\d\d)(?!\d)", text) if isinstance(text, str) else None
+    return "-".join(match.groups()) if match else None

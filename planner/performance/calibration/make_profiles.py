@@ -1,0 +1,210 @@
+"""Profiles out of benchmark points: whose they are, what they measure, and whether that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.catalog.entries import Catalog, names_of
+from planner.catalog.names import find_gpu, find_model
+from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
+from planner.io.errors import Complaint, InputError, did_you_mean, escaped, shown
+from planner.performance.calibration.benchmark_runs import BenchPoint
+from planner.performance.calibration.datasheet_limits import Replica, beyond_limits, rate_beyond_limits, too_large
+
+MOST_FAILED_FRAC = 0.1
+CHECK_DEPLOYMENT = "Check GPUs and quantization"
+Deployment = tuple[str, str, str, int]
+
+
+def make_profiles(
+    points: Sequence[BenchPoint],
+    *,
+    catalog: Catalog,
+    model: str | None = None,
+    gpu: str | None = None,
+    gpus_per_replica: int | None = None,
+    quantization: str | None = None,
+) -> tuple[Profile, ...]:
+    """A profile for each deployment that was measured; what is given here wins over what the files say."""
+    maker = _Maker(catalog, {"model": model, "gpu": gpu, "quantization": quantization}, gpus_per_replica)
+    groups: dict[Deployment, list[BenchPoint]] = {}
+    for point in points:
+        deployment = maker.deployment(point)
+        if deployment is not None:
+            groups.setdefault(deployment, []).append(point)
+    profiles = [maker.profile(deployment, group) for deployment, group in sorted(groups.items())]
+    if not points:
+        maker.complaints.append(Complaint("results", None, None, "", "there is nothing to calibrate from"))
+    if maker.complaints:
+        raise InputError(maker.complaints)
+    return tuple(profile for profile in profiles if profile is not None)
+
+
+@dataclass
+class _Maker:
+    catalog: Catalog
+    options: Mapping[str, str | None]
+    gpus_option: int | None
+    complaints: list[Complaint] = field(default_factory=list)
+
+    def complain(self, point: BenchPoint, message: str, remedy: str = "") -> None:
+        self.complaints.append(Complaint(point.file, point.line, None, "", message, remedy))
+
+    # -- whose measurement it is --------------------------------------------------------------------------
+
+    def deployment(self, point: BenchPoint) -> Deployment | None:
+        model = self._named(point, "model", self.catalog.models, "model")
+        gpu = self._named(point, "gpu", self.catalog.gpus, "GPU")
+        quantization = self._named(point, "quantization", self.catalog.quantizations, "quantization", model)
+        gpus = self.gpus_option if self.gpus_option is not None else point.gpus_per_replica
+        if gpus is None:
+            self._ask(point, "GPUs per replica", "--gpus-per-replica 1")
+        elif gpus < 1:
+            self.complain(point, f"a replica cannot have {gpus} GPUs", "Give --gpus-per-replica 1 or more")
+            gpus = None
+        if model is None or gpu is None or quantization is None or gpus is None:
+            return None
+        return model, quantization, gpu, gpus
+
+    def _named(
+        self, point: BenchPoint, name: str, entries: Mapping[str, Any], what: str, model: str | None = None
+    ) -> str | None:
+        option = self.options[name]
+        written = option if option is not None else getattr(point, name)
+        if written is None:
+            native = self.catalog.models[model].native_quantization if model is not None else None
+            self._ask(point, what, f"--{name} {native or 'NAME'}")
+            return None
+        found = (find_gpu if name == "gpu" else find_model)(written, entries)
+        if found is None:
+            file, line = (f"--{name}", None) if option is not None else (point.file, point.line)
+            message = f"there is no {what} {shown(written, 60)} in the catalog"
+            known = did_you_mean(written.rsplit("/", 1)[-1], names_of(entries))
+            remedy = known or f"Give --{name} NAME, or add it to a catalog of your own"
+            self.complaints.append(Complaint(file, line, None, "", message, remedy))
+        return found
+
+    def _ask(self, point: BenchPoint, what: str, option: str) -> None:
+        # The file as a whole lacks it, so a file of a thousand lines asks once.
+        asked = Complaint(point.file, None, None, "", f"does not say the {what}", f"Give it with {option}")
+        if asked not in self.complaints:
+            self.complaints.append(asked)
+
+    # -- what it measures ---------------------------------------------------------------------------------
+
+    def profile(self, deployment: Deployment, group: Sequence[BenchPoint]) -> Profile | None:
+        model, quantization, gpu, gpus = deployment
+        catalog = self.catalog
+        replica = Replica(catalog.models[model], catalog.quantizations[quantization], catalog.gpus[gpu], gpus)
+        reason = too_large(replica)
+        if reason:
+            self.complain(group[0], reason, "Check --gpu, --gpus-per-replica and --quantization")
+            return None
+        before = len(self.complaints)
+        rates = [point for point in group if _is_max_rate(point)]
+        runs = [point for point in group if not _is_max_rate(point)]
+        if rates and runs:
+            self.complain(
+                rates[0],
+                "gives a highest rate without latencies, beside runs that have them",
+                "Calibrate tables of highest rates and benchmark runs apart",
+            )
+        points = [measured for point in runs if (measured := self._measured(point, replica))]
+        table = self._table(rates, replica)
+        if len(self.complaints) > before or not (points or table):
+            return None
+        return Profile(
+            model=model,
+            quantization=quantization,
+            gpu=gpu,
+            gpus_per_replica=gpus,
+            engine=_joined(point.engine for point in group),
+            source=_joined(escaped(point.file) for point in rates),
+            date=max((point.date for point in rates if point.date), default=None),
+            points=tuple(sorted(points, key=lambda p: (p.run, p.source or "", p.tpot_ms or 0.0))),
+            max_rates=tuple(sorted(table, key=lambda r: (r.input_tokens, r.output_tokens))),
+        )
+
+    def _measured(self, point: BenchPoint, replica: Replica) -> MeasuredPoint | None:
+        if point.failed and point.n_requests and point.failed > MOST_FAILED_FRAC * point.n_requests:
+            self.complain(
+                point,
+                f"{point.failed} of {point.n_requests} requests failed, so the others had the replica to themselves",
+                "Run it again with fewer requests in flight",
+            )
+            return None
+        rate = _requests_per_s(point)
+        tpot = point.tpot_ms.typical
+        if tpot is None and rate is None and point.ttft_ms.typical is None and point.decode_step_ms is None:
+            self.complain(point, "measures no latency and no rate", "Benchmark with streaming on")
+            return None
+        concurrency = point.concurrency or _in_flight(point, rate)
+        if concurrency is None:
+            self.complain(point, "says nothing about the requests in flight", "Add the concurrency to the file")
+            return None
+        measured = MeasuredPoint(
+            input_tokens=_tidy(point.input_tokens),
+            output_tokens=_tidy(point.output_tokens),
+            concurrency=_tidy(concurrency),
+            tpot_ms=_tidied(tpot),
+            ttft_ms=_tidied(point.ttft_ms.typical),
+            requests_per_s=_tidied(rate),
+            decode_step_ms=_tidied(point.decode_step_ms),
+            source=escaped(point.file),
+            date=point.date,
+        )
+        broken = list(beyond_limits(replica, measured))
+        for _, arithmetic in broken:
+            self.complain(point, arithmetic, CHECK_DEPLOYMENT)
+        return None if broken else measured
+
+    def _table(self, points: Iterable[BenchPoint], replica: Replica) -> list[MaxRate]:
+        table: dict[tuple[float, float], MaxRate] = {}
+        for point in points:
+            rate = MaxRate(
+                input_tokens=_tidy(point.input_tokens),
+                output_tokens=_tidy(point.output_tokens),
+                requests_per_s=_tidy(_requests_per_s(point) or 0.0),
+            )
+            for _, arithmetic in rate_beyond_limits(replica, rate):
+                self.complain(point, arithmetic, CHECK_DEPLOYMENT)
+            earlier = table.setdefault((rate.input_tokens, rate.output_tokens), rate)
+            if earlier != rate:
+                both = f"{earlier.requests_per_s:g} and {rate.requests_per_s:g} requests/s"
+                self.complain(point, f"gives these lengths a second time: {both}", "Keep one of the two")
+        return list(table.values())
+
+
+def _is_max_rate(point: BenchPoint) -> bool:
+    latencies = (point.tpot_ms.typical, point.ttft_ms.typical, point.e2e_ms.typical, point.decode_step_ms)
+    return point.concurrency is None and _requests_per_s(point) is not None and not any(latencies)
+
+
+def _requests_per_s(point: BenchPoint) -> float | None:
+    if point.requests_per_s is not None or point.output_tok_s is None:
+        return point.requests_per_s
+    return point.output_tok_s / point.output_tokens
+
+
+def _in_flight(point: BenchPoint, rate: float | None) -> float | None:
+    """Little's law. Of requests sent all at once, only the time after their long wait for a first token counts."""
+    tpot, ttft = point.tpot_ms.typical, point.ttft_ms.typical
+    if rate is None or tpot is None:
+        return None
+    waits = point.request_rate_per_s is None
+    return max(1.0, rate * (point.output_tokens * tpot + (0.0 if waits or ttft is None else ttft)) / 1e3)
+
+
+def _joined(names: Iterable[str | None]) -> str | None:
+    return ", ".join(sorted({name for name in names if name})) or None
+
+
+def _tidy(value: float) -> float:
+    """Six digits: more than any benchmark repeats, and few enough to read."""
+    return float(f"{value:.6g}")
+
+
+def _tidied(value: float | None) -> float | None:
+    return None if value is None else _tidy(value)

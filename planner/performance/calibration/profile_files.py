@@ -1,0 +1,79 @@
+"""Profile files: read, their names resolved in the catalog, every figure held against the datasheet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from planner.catalog.entries import Catalog, names_of
+from planner.catalog.names import find_gpu, find_model
+from planner.catalog.profile import Profile, ProfileFile
+from planner.io.errors import Complaint, InputError, did_you_mean, shown
+from planner.io.strict_yaml import Document, parse_yaml, read_yaml
+from planner.io.validation import validate
+from planner.performance.calibration.datasheet_limits import beyond_limits, rate_beyond_limits, replica_of, too_large
+from planner.performance.calibration.make_profiles import CHECK_DEPLOYMENT
+
+
+def read_profiles(path: Path | str, catalog: Catalog) -> tuple[Profile, ...]:
+    """The profiles of a YAML file; raises InputError with everything that is wrong with it."""
+    return _checked(read_yaml(path), catalog)
+
+
+def profiles_from_text(text: str, catalog: Catalog, file: str = "<text>") -> tuple[Profile, ...]:
+    """The same from YAML text."""
+    return _checked(parse_yaml(text, file), catalog)
+
+
+def _checked(document: Document, catalog: Catalog) -> tuple[Profile, ...]:
+    written = validate(ProfileFile, document).profiles
+    complaints: list[Complaint] = []
+    resolved: list[Profile] = []
+    for k, profile in enumerate(written):
+        found, wrong = _resolved(profile, k, document, catalog)
+        complaints += wrong
+        if not wrong:
+            if any(found.deployment == other.deployment for other in resolved):
+                message = f"there are two profiles of {found.name}"
+                complaints.append(document.complaint(("profiles", k), message, "Put all points into one of them"))
+            complaints += _implausible(found, k, document, catalog)
+        resolved.append(found)
+    if complaints:
+        raise InputError(complaints)
+    return tuple(resolved)
+
+
+def _resolved(profile: Profile, k: int, document: Document, catalog: Catalog) -> tuple[Profile, list[Complaint]]:
+    kinds: dict[str, tuple[str, Mapping[str, Any]]] = {
+        "model": ("model", catalog.models),
+        "quantization": ("quantization", catalog.quantizations),
+        "gpu": ("GPU", catalog.gpus),
+    }
+    keys: dict[str, str] = {}
+    complaints = []
+    for name, (what, entries) in kinds.items():
+        value = getattr(profile, name)
+        key = (find_gpu if name == "gpu" else find_model)(value, entries)
+        if key is None:
+            message = f"there is no {what} {shown(value)} in the catalog"
+            remedy = did_you_mean(value, names_of(entries))
+            complaints.append(document.complaint(("profiles", k, name), message, remedy))
+        else:
+            keys[name] = key
+    return profile.model_copy(update=keys), complaints
+
+
+def _implausible(profile: Profile, k: int, document: Document, catalog: Catalog) -> list[Complaint]:
+    replica = replica_of(profile, catalog)
+    reason = too_large(replica)
+    if reason:
+        return [document.complaint(("profiles", k), reason, "Check gpu, gpus_per_replica and quantization")]
+    found = []
+    for i, point in enumerate(profile.points):
+        for name, arithmetic in beyond_limits(replica, point):
+            found.append(document.complaint(("profiles", k, "points", i, name), arithmetic, CHECK_DEPLOYMENT))
+    for i, rate in enumerate(profile.max_rates):
+        for name, arithmetic in rate_beyond_limits(replica, rate):
+            found.append(document.complaint(("profiles", k, "max_rates", i, name), arithmetic, CHECK_DEPLOYMENT))
+    return found

@@ -1,0 +1,192 @@
+"""Differences of two plans, part by part: costs, fleet, workloads, limits and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from planner.case.case import Case, Objective, Workload
+from planner.plan.diff_records import CostChange, FleetChange, ValueChange
+from planner.plan.plan import FleetLine, Plan, WorkloadPlan
+
+Value = str | float | None
+NEAR = 1e-9
+"""two figures that differ by less than this share are equal"""
+
+
+def cost_changes(before: Plan, after: Plan) -> Iterator[CostChange]:
+    then, now = dict(before.costs), dict(after.costs)
+    for key in then:
+        part = key.removesuffix("_usd_per_month").replace("_", " ")
+        yield _cost(part, then[key], now[key])
+    yield _cost("total", before.cost_usd_per_month, after.cost_usd_per_month)
+
+
+def _cost(part: str, then: float, now: float) -> CostChange:
+    return CostChange(part=part, before_usd_per_month=then, after_usd_per_month=now, change_usd_per_month=now - then)
+
+
+def fleet_changes(before: Plan, after: Plan) -> Iterator[FleetChange]:
+    """Lines that were added, removed, or have other counts or another cost."""
+    then = {(f.offer, f.purchase): f for f in before.fleet}
+    now = {(f.offer, f.purchase): f for f in after.fleet}
+    for key in dict.fromkeys([*then, *now]):
+        a, b = then.get(key), now.get(key)
+        hours = _hours(before, a), _hours(after, b)
+        peaks = _peak(a), _peak(b)
+        usd = (a.cost_usd_per_month if a else 0.0), (b.cost_usd_per_month if b else 0.0)
+        if peaks[0] == peaks[1] and _near(*hours) and _near(*usd):
+            continue
+        line = a or b
+        assert line is not None
+        yield FleetChange(
+            what="added" if a is None else "removed" if b is None else "changed",
+            offer=line.offer, purchase=line.purchase, gpu=line.gpu, peak_before=peaks[0], peak_after=peaks[1],
+            instance_hours_before=hours[0], instance_hours_after=hours[1], usd_before=usd[0], usd_after=usd[1],
+        )  # fmt: skip
+
+
+def _peak(line: FleetLine | None) -> int:
+    return max(line.instances_by_slot) if line else 0
+
+
+def _hours(plan: Plan, line: FleetLine | None) -> float:
+    """Instance-hours a month."""
+    if line is None:
+        return 0.0
+    months = plan.slots[-1].month + 1
+    return sum(n * s.hours_per_month for n, s in zip(line.instances_by_slot, plan.slots, strict=True)) / months
+
+
+def workload_changes(before: Plan, after: Plan) -> Iterator[ValueChange]:
+    then, now = (_described(plan) for plan in (before, after))
+    for name in dict.fromkeys([*then, *now]):
+        if name not in now or name not in then:
+            there = "removed" if name in then else "added"
+            told = then.get(name) or now[name]
+            tokens = told["tokens per month"]
+            yield ValueChange(
+                of=name, key=f"{there}, tokens per month",
+                before=tokens if name in then else None, after=tokens if name in now else None,
+            )  # fmt: skip
+        else:
+            yield from _changed(name, then[name], now[name])
+
+
+def _described(plan: Plan) -> dict[str, dict[str, Value]]:
+    asked = {w.name: w for w in plan.case.workloads}
+    return {w.name: {**_told(plan, w), **_asked(asked[w.name])} for w in plan.workloads}
+
+
+def _told(plan: Plan, w: WorkloadPlan) -> dict[str, Value]:
+    """What the plan does with a workload."""
+    hosted = [d.deployment for d in plan.pool_of(w.name).deployments]
+    names = [f"{d.model} on {d.gpus_per_replica} x {d.gpu}, {d.offer}" for d in hosted]
+    others = [name for name in plan.pool_of(w.name).workloads if name != w.name]
+    return {
+        "requests per month": w.requests_per_month,
+        "tokens per month": w.tokens_per_month,
+        "deployment": " + ".join(names) or None,
+        "quantization": " + ".join(w.quantizations) or None,
+        "shared with": ", ".join(others) or None,
+        "caching": w.caching,
+        "api": w.api,
+        "api share": w.api_share_frac,
+        "turned away": w.shed_share_frac,
+        "cost, $/month": w.cost_usd_per_month,
+        "cost, $/1M tokens": w.usd_per_1m_tokens,
+    }
+
+
+def _asked(w: Workload) -> dict[str, Value]:
+    """What a workload asks for."""
+    tokens = [sum(b.share_frac * getattr(b, f"{end}_tokens") for b in w.buckets) for end in ("input", "output")]
+    return {
+        "models": ", ".join(c.model for c in w.models),
+        "input tokens": tokens[0],
+        "output tokens": tokens[1],
+        "peak requests per s": max(*w.weekday_rps, *w.weekend_rps),
+        "growth per month": w.growth_per_month_frac,
+        "variation": w.rate_cv,
+        "burstiness": w.arrival_scv,
+        "shared prefix tokens": w.shared_prefix_tokens,
+        "prefix hit share": w.prefix_hit_frac,
+        "semantic hit share": w.semantic_hit_frac,
+        "adapter, GB": w.adapter_gb,
+        "slo ttft": _objective(w.ttft),
+        "slo tpot": _objective(w.tpot),
+        "slo e2e": _objective(w.e2e),
+        "quality max loss": w.max_quality_loss_frac,
+        "critical share": w.critical_share_frac,
+        "deadline, h": w.deadline_h,
+        "api allowed": "yes" if w.api_allowed else "no",
+        "may share": "yes" if w.sharing else "no",
+        "may cache": ", ".join(w.caching),
+        "regions": ", ".join(w.regions) if w.regions else None,
+        "providers": ", ".join(w.providers) if w.providers else None,
+        "penalty of a request, $": w.shed_usd_per_request,
+    }
+
+
+def _objective(objective: Objective | None) -> Value:
+    return f"{objective.seconds:g} s at p{100 * objective.percentile:g}" if objective else None
+
+
+def limit_changes(before: Plan, after: Plan) -> Iterator[ValueChange]:
+    yield from _changed("policy", *(_limits(plan.case) for plan in (before, after)))
+
+
+def _limits(case: Case) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for key, value in case.limits:
+        if isinstance(value, dict):
+            found |= {f"{key}.{name}": float(most) for name, most in value.items()}
+        else:
+            found[key] = None if value is None else float(value)
+    return found
+
+
+def input_changes(before: Plan, after: Plan) -> Iterator[ValueChange]:
+    """What was on the menu, entries of the catalog that read otherwise now, and the version."""
+    a, b = before.case, after.case
+    yield from _menu(a, b)
+    for kind in ("gpus", "models", "quantizations", "efficiency"):
+        then, now = getattr(a, kind), getattr(b, kind)
+        edited = [key for key in then if key in now and then[key] != now[key]]
+        if edited:
+            yield ValueChange(of="catalog", key=kind, before=None, after=f"other figures: {', '.join(edited)}")
+    for key in ("engine", "start", "tenancy", "profiles"):
+        if getattr(a, key) != getattr(b, key):
+            yield ValueChange(
+                of="catalog" if key == "engine" else "inputs", key=key, before=None, after="other figures"
+            )
+    yield from _changed("fleetplan", {"version": before.fleetplan_version}, {"version": after.fleetplan_version})
+
+
+def _menu(before: Case, after: Case) -> Iterator[ValueChange]:
+    """Of each list what went and what came; of the rest what it was and is."""
+    lists: dict[str, tuple[Iterable[str], Iterable[str]]] = {
+        "gpus": (before.gpus, after.gpus),
+        "quantizations": (before.quantizations, after.quantizations),
+        "offers": (before.offers, after.offers),
+        "purchase": (before.purchase, after.purchase),
+        "apis": (before.menu_apis, after.menu_apis),
+    }
+    for key, (then, now) in lists.items():
+        went, came = ([name for name in some if name not in others] for some, others in ((then, now), (now, then)))
+        if went or came:
+            yield ValueChange(of="menu", key=key, before=", ".join(went) or None, after=", ".join(came) or None)
+    sides: list[dict[str, Value]] = [{"baseline": c.baseline, "engine": c.engine_name} for c in (before, after)]
+    yield from _changed("menu", *sides)
+
+
+def _changed(of: str, then: dict[str, Value], now: dict[str, Value]) -> Iterator[ValueChange]:
+    for key in dict.fromkeys([*then, *now]):
+        a, b = then.get(key), now.get(key)
+        numbers = isinstance(a, int | float) and isinstance(b, int | float)
+        if not (_near(a, b) if numbers else a == b):
+            yield ValueChange(of=of, key=key, before=a, after=b)
+
+
+def _near(a: Value, b: Value) -> bool:
+    assert isinstance(a, int | float) and isinstance(b, int | float)
+    return abs(a - b) <= NEAR * max(abs(a), abs(b), 1.0)

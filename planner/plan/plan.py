@@ -1,0 +1,355 @@
+"""The plan: a fleet, what it costs, what is proved about it, and all it was made from. Versioned JSON.
+
+The saved plan is the hub: every other command reads it, the case inside included.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from planner.case.case import Assumption, Case
+from planner.io.errors import Complaint, InputError, shown
+from planner.io.input_files import read_json_text
+from planner.io.validation import Strict
+from planner.plan.study_records import Studies
+
+PLAN_FORMAT = "fleetplan-plan/2"
+Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
+Part = Literal["options", "if_throughput_is_off"]
+Why = Literal["time-limit", "interrupted"]
+
+
+class SlotRecord(Strict):
+    label: str
+    month: int
+    day: str
+    hour: int
+    hours_per_month: float
+
+
+class Costs(Strict):
+    """USD per month, averaged over the months; they add up to the cost of the plan."""
+
+    reserved_usd_per_month: float
+    on_demand_usd_per_month: float
+    """starting instances included"""
+    spot_usd_per_month: float
+    """starting instances included"""
+    api_usd_per_month: float
+    caching_usd_per_month: float
+    engineers_usd_per_month: float
+
+    def total(self) -> float:
+        return float(sum(dict(self).values()))
+
+
+class Baseline(Strict):
+    """All requests that the plan answers, bought from the API model named in the demand file instead."""
+
+    provider: str
+    model: str
+    cost_usd_per_month: float
+    usd_per_1m_tokens: float
+    savings_usd_per_month: float
+    savings_frac: float
+    source: str
+    date: str | None = None
+
+
+class FleetLine(Strict):
+    """Instances of one offer bought in one way."""
+
+    offer: str
+    gpu: str
+    gpus_per_instance: int
+    purchase: str
+    instances_by_slot: tuple[int, ...]
+    usd_per_h: float
+    """for one instance; what is paid up front is spread over the term"""
+    starts_per_month: float
+    """instances started, where they are bought by the hour"""
+    starting_usd_per_month: float
+    """for the time that these starts take"""
+    cost_usd_per_month: float
+    """starting included"""
+    price_source: str
+    price_date: str | None = None
+    price_assumption: str | None = None
+
+
+class DeploymentRecord(Strict):
+    """What one replica is."""
+
+    key: str
+    model: str
+    quantization: str
+    offer: str
+    gpu: str
+    gpus_per_replica: int
+    seconds_per_request: tuple[float | None, ...]
+    """replica-seconds per request [bucket of the pool's workloads, one after the other]; null where it cannot serve"""
+    requests_in_flight: float
+    """that staffing counts on: the mean over the lengths, or the fewest where it serves some of them only"""
+    ttft_ms: float | None = None
+    """at the objective's percentile, of the longest prompt it binds, in the busiest slot, queueing included; the worst
+    of its lengths where it serves some of them only; None for work that may wait"""
+    most_load_frac: float
+    """mean load of a replica up to which TTFT holds; of the worst length where it serves some of them only; 1 for work
+    that may wait"""
+    tpot_ms: float
+    """at the objective's percentile, of the slowest bucket"""
+    e2e_ms: float | None = None
+    """to the last token of the longest answer that the objective binds, where there is one"""
+    bound_by: str
+    quality_loss_frac: float
+    """the most that any of the workloads sees"""
+    basis: str
+    """how far the throughput is backed: measured, interpolated, scaled, calibrated or estimated"""
+    error_frac: float
+    """how far off it is on average, as far as that is known"""
+    spot_zones: int
+    """over which its spot replicas are spread, as far as that counts: where it serves alone, an instance a replica"""
+
+
+class DeploymentPlan(Strict):
+    """A deployment of a pool, hour by hour."""
+
+    deployment: DeploymentRecord
+    replicas_by_slot: tuple[int, ...]
+    firm_replicas_by_slot: tuple[int, ...]
+    load_by_slot: tuple[float, ...]
+    """replicas kept busy"""
+    utilization_frac: float
+    """mean load over the replicas that run; instances that are paid for may be emptier"""
+
+
+class PoolPlan(Strict):
+    """Workloads that are served together, and the deployments that serve them (none: nothing is hosted)."""
+
+    key: str
+    workloads: tuple[str, ...]
+    deployments: tuple[DeploymentPlan, ...]
+
+
+class Flow(Strict):
+    """Requests of a slot that take one way."""
+
+    slot: int
+    requests_per_s: tuple[float, ...]
+    """[bucket]"""
+
+
+class Move(Strict):
+    """Work that waits: requests of every length alike that arrive in one slot and are done in another."""
+
+    from_slot: int
+    to_slot: int
+    requests_per_s: float
+
+
+class WorkloadPlan(Strict):
+    name: str
+    pool: str
+    caching: str
+    """none, or the kinds joined by +"""
+    models: tuple[str, ...]
+    """of its deployments, in their order"""
+    quantizations: tuple[str, ...]
+    api: str | None = None
+    api_flows: tuple[Flow, ...]
+    shed_flows: tuple[Flow, ...]
+    """what is turned away"""
+    deployment_flows: tuple[tuple[Flow, ...], ...]
+    """what the second deployment of its pool carries, the third...; the first takes the rest"""
+    moves: tuple[Move, ...]
+    requests_per_month: float
+    """all that arrive, those answered from the cache and those turned away included"""
+    tokens_per_month: float
+    """of those that are answered"""
+    cache_share_frac: float
+    """share of the requests that is answered from the semantic cache"""
+    api_share_frac: float
+    """share of the requests that go to the API"""
+    shed_share_frac: float
+    """share of the requests that are turned away"""
+    shed_requests_per_month: float
+    penalty_usd_per_month: float
+    """of what is turned away; no part of its cost"""
+    gpu_cost_usd_per_month: float
+    api_cost_usd_per_month: float
+    caching_cost_usd_per_month: float
+    cost_usd_per_month: float
+    usd_per_1m_tokens: float
+
+
+class Binding(Strict):
+    """A limit that this plan reaches."""
+
+    limit: str
+    """its key in the demand file's policy"""
+    name: str | None = None
+    """of the GPU, the instance or the pool that it limits"""
+    value: float
+    hours_per_month: float
+    """for how long"""
+
+
+class CostRange(Strict):
+    """Cost + penalty with the same deployments if throughput is off by its own error; None where no plan then keeps the
+    limits."""
+
+    low_usd_per_month: float | None = None
+    mid_usd_per_month: float
+    high_usd_per_month: float | None = None
+
+
+class OptionRecord(Strict):
+    """One way to serve a workload by itself, and what that would cost; what is chosen may be more than that."""
+
+    workload: str
+    option: str
+    caching: str
+    shared_with: tuple[str, ...]
+    """the other workloads of its pool"""
+    model: str | None = None
+    quantization: str | None = None
+    gpu: str | None = None
+    gpus_per_replica: int = 0
+    offer: str | None = None
+    cost_usd_per_month: float | None = None
+    """alone, without engineers and limits, at the prices of the menu, nothing turned away; None where the menu cannot
+    buy it; where work may wait, what a quick search finds. What is chosen and is no such option (several deployments, a
+    shared pool, work that waits): its cost in the plan"""
+    peak_replicas: int = 0
+    api_share_frac: float = 0.0
+    """share of the requests that would go to the API"""
+    chosen: bool
+
+
+class RejectionRecord(Strict):
+    workload: str
+    candidate: str
+    reason: str
+    limit: str
+    value: str
+
+
+class Commitment(Strict):
+    """What reserved instances cost at once and after the quarter."""
+
+    offer: str
+    term: str
+    instances: int
+    upfront_usd: float
+    """cash at signing, for the whole term"""
+    beyond_horizon_usd: float
+    """still owed after the quarter, besides"""
+
+
+class Proof(Strict):
+    """What "proved" covers."""
+
+    covers: str
+    solver: str
+    rounds: int
+    columns: int
+    servings_left_out: int
+    notes: tuple[str, ...]
+
+
+class LeftOut(Strict):
+    """A part of the report that was not worked out."""
+
+    what: Part
+    """its key in the plan"""
+    why: Why
+
+
+class Plan(Strict):
+    format: str = PLAN_FORMAT
+    name: str
+    status: Status
+    cost_usd_per_month: float = Field(ge=0)
+    penalty_usd_per_month: float = Field(ge=0)
+    """of requests that are turned away: it counts in the objective, and is no part of the cost"""
+    bound_usd_per_month: float
+    """no fleet that the proof covers has a lower cost + penalty"""
+    gap_frac: float = Field(ge=0)
+    """how far cost + penalty are above that bound, as a share of them"""
+    usd_per_1m_tokens: float
+    tokens_per_month: float
+    """of the requests that are answered"""
+    costs: Costs
+    baseline: Baseline
+    fleet: tuple[FleetLine, ...]
+    pools: tuple[PoolPlan, ...]
+    workloads: tuple[WorkloadPlan, ...]
+    commitments: tuple[Commitment, ...]
+    binding: tuple[Binding, ...]
+    spot_at_p95_usd_per_month: float
+    """cost of the same plan if spot stays at the 95th percentile of its price"""
+    if_throughput_is_off: CostRange
+    options: tuple[OptionRecord, ...]
+    rejected: tuple[RejectionRecord, ...]
+    slots: tuple[SlotRecord, ...]
+    proof: Proof
+    left_out: Annotated[tuple[LeftOut, ...], Field(min_length=1)] | None = None
+    """what is missing, and why: nothing is worked out from half a search"""
+    assumptions: tuple[Assumption, ...]
+    studies: Studies | None = None
+    """what plans made again tell about this one, where that was asked for"""
+    case_hash: str
+    case: Case
+    fleetplan_version: str
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped the work on it, early or late."""
+        return self.status == "interrupted" or any(part.why == "interrupted" for part in self.left_out or ())
+
+    def has(self, what: Part) -> bool:
+        """Whether a part of the report was worked out; after an interrupted search none is."""
+        return self.status != "interrupted" and all(part.what != what for part in self.left_out or ())
+
+    def pool_of(self, workload: str) -> PoolPlan:
+        return next(p for p in self.pools if workload in p.workloads)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from planner.reports.html.notebook import fragment
+
+        return fragment(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """Every key is always there; what does not apply is null."""
+        return self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
+
+    def to_json(self) -> str:
+        """The same plan gives the same bytes."""
+        return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def plan_from_json(text: str, file: str = "<plan>") -> Plan:
+    """Read a saved plan; raises InputError where it is none."""
+    try:
+        data = json.loads(text)
+        found = data.get("format") if isinstance(data, dict) else None
+        if found != PLAN_FORMAT:
+            other = shown(found) if str(found).startswith("fleetplan-") else "another file"
+            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}")
+        return Plan.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError([Complaint(file, None, None, where, first["msg"], "Plan it again")]) from None
+    except (ValueError, RecursionError) as error:
+        remedy = "Give a file written by 'fleetplan plan --out'"
+        raise InputError([Complaint(file, None, None, "", f"not a plan: {error}", remedy)]) from None
+
+
+def read_plan(path: Path | str) -> Plan:
+    return plan_from_json(read_json_text(path), str(path))

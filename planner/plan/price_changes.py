@@ -1,0 +1,80 @@
+"""Prices that changed between the menus of two plans: of instances, and of APIs by the token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.case.case import Case
+from planner.catalog.entries import ApiModel, OfferPrices, SpotPrice
+from planner.plan.diff_records import PriceChange
+from planner.plan.plan import Plan
+
+Priced = dict[str, tuple[float, str | None]]
+"""what is priced, with its unit: the price and its date"""
+
+
+def usd_per_h(prices: OfferPrices, purchase: str) -> float | None:
+    """Of one instance, as plans count it: spot at its median, payments up front spread over their term."""
+    found = {"on-demand": prices.on_demand, "spot": prices.spot, **prices.reserved()}.get(purchase)
+    if found is None:
+        return None
+    return found.p50_usd_per_h if isinstance(found, SpotPrice) else found.usd_per_h
+
+
+def price_changes(before: Plan, after: Plan) -> Iterator[PriceChange]:
+    """Of what both menus have; what one of them lacks is a change of the menu. Only ways to buy that either may use."""
+    a, b = before.case, after.case
+    used = {(f.offer, f.purchase) for plan in (before, after) for f in plan.fleet}
+    for offer in (key for key in a.offers if key in b.offers):
+        ways = {*a.purchase, *b.purchase}
+        then, now = (_of_offer(case.offers[offer].prices, ways) for case in (a, b))
+        for change in _changed(offer, then, now):
+            yield change.model_copy(update={"used": (offer, change.key.split(",")[0]) in used})
+    apis = {w.api for plan in (before, after) for w in plan.workloads if w.api}
+    baselines = {before.case.baseline, after.case.baseline}
+    for api in (key for key in a.apis if key in b.apis):
+        for change in _changed(api, _of_api(a.apis[api]), _of_api(b.apis[api])):
+            yield change.model_copy(update={"used": api in apis | baselines})
+    yield from _changed("policy", _of_the_rest(a), _of_the_rest(b), used=True)
+
+
+def _changed(of: str, then: Priced, now: Priced, used: bool = False) -> Iterator[PriceChange]:
+    for key in dict.fromkeys([*then, *now]):
+        (was, of_day), (is_now, today) = then.get(key, (None, None)), now.get(key, (None, None))
+        if was != is_now:
+            yield PriceChange(of=of, key=key, before=was, after=is_now, date_before=of_day, date_after=today, used=used)
+
+
+def _of_offer(prices: OfferPrices, ways: set[str]) -> Priced:
+    found: Priced = {}
+    if prices.on_demand is not None:
+        found["on-demand, $/h"] = (prices.on_demand.usd_per_h, prices.on_demand.date)
+    if prices.spot is not None:
+        found["spot, $/h"] = (prices.spot.p50_usd_per_h, prices.spot.date)
+        found["spot, p95 $/h"] = (prices.spot.p95_usd_per_h, prices.spot.date)
+    found |= {f"{term}, $/h": (price.usd_per_h, price.date) for term, price in prices.reserved().items()}
+    return {key: price for key, price in found.items() if key.split(",")[0] in ways}
+
+
+def _of_api(api: ApiModel) -> Priced:
+    found: Priced = {}
+    for way, prices in (("", api), ("batch ", api.batch)):
+        for tier in prices.tiers if prices is not None else ():
+            assert prices is not None
+            above = f" above {tier.above_input_tokens} tokens" if tier.above_input_tokens else ""
+            cached = tier.cached_input_usd_per_1m
+            found[f"{way}input{above}, $/1M"] = (tier.input_usd_per_1m, prices.date)
+            found[f"{way}output{above}, $/1M"] = (tier.output_usd_per_1m, prices.date)
+            if cached is not None:
+                found[f"{way}cached input{above}, $/1M"] = (cached, prices.date)
+    return found
+
+
+def _of_the_rest(case: Case) -> Priced:
+    costs = case.cache_costs
+    return {
+        "engineers, $/month": (case.engineers_usd_per_month, None),
+        "cache tier, $/month": (costs.tier_usd_per_month, None),
+        "vector store, $/month": (costs.vector_store_usd_per_month, None),
+        "embeddings, $/1M": (costs.embedding_usd_per_1m_tokens, None),
+    }

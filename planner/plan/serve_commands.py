@@ -1,0 +1,179 @@
+"""The command line that would run one replica of each deployment of a plan, ready to paste.
+
+The flags are those of `vllm serve`. They say what the plan counts on: requests in flight, lengths, memory, caching and
+adapters. Whatever a user named is quoted for a shell.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from planner.case.case import Workload
+from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
+
+WITHOUT_BF16 = ("turing", "volta")
+"""architectures on which 16 bit means FP16"""
+VISIBLE = {"amd": "HIP_VISIBLE_DEVICES"}
+TOKEN_STEP = 256
+"""a context is rounded up to whole multiples of this"""
+EXACT_UP_TO, SEQUENCE_STEP = 64, 8
+"""more requests in flight than the first are rounded up to multiples of the second"""
+DEFAULT_RANK = 16
+"""of adapters that vLLM takes unless told otherwise"""
+
+
+@dataclass(frozen=True)
+class ServeCommand:
+    """How to start one replica."""
+
+    pool: str
+    deployment: str
+    """its key"""
+    workloads: tuple[str, ...]
+    offer: str
+    gpus_per_replica: int
+    replicas_per_instance: int
+    command: str
+    environment: tuple[str, ...]
+    """variables for the first replica of an instance, as NAME=value"""
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def serve_commands(plan: Plan) -> tuple[ServeCommand, ...]:
+    """One for each deployment, pool by pool."""
+    return tuple(_command(plan, pool, d) for pool in plan.pools for d in pool.deployments)
+
+
+def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
+    d = told.deployment
+    per_instance = plan.case.offers[d.offer].gpus // d.gpus_per_replica
+    several = per_instance > 1
+    visible = VISIBLE.get(plan.case.gpus[d.gpu].vendor.lower(), "CUDA_VISIBLE_DEVICES")
+    first = f"{visible}={','.join(str(k) for k in range(d.gpus_per_replica))}"
+    return ServeCommand(
+        pool=pool.key,
+        deployment=d.key,
+        workloads=pool.workloads,
+        offer=d.offer,
+        gpus_per_replica=d.gpus_per_replica,
+        replicas_per_instance=per_instance,
+        command=shlex.join(["vllm", "serve", _no_option(_checkpoint(plan, d)[0]), *_flags(plan, pool, d)]),
+        environment=(first,) if several else (),
+        notes=tuple(_notes(plan, pool, d, per_instance, visible)),
+    )
+
+
+def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
+    case = plan.case
+    scheme, engine = case.quantizations[d.quantization], case.engine
+    yield from ("--tensor-parallel-size", str(d.gpus_per_replica))
+    if case.models[d.model].native_quantization != d.quantization and scheme.vllm_on_load:
+        yield from ("--quantization", scheme.vllm_on_load)
+    yield from ("--dtype", "half" if case.gpus[d.gpu].architecture.lower() in WITHOUT_BF16 else "auto")
+    if scheme.kv_bits <= 8:
+        yield from ("--kv-cache-dtype", "fp8")
+    yield from ("--max-model-len", str(_context_tokens(plan, pool, d)))
+    yield from ("--max-num-seqs", str(_sequences(d)))
+    yield from ("--max-num-batched-tokens", str(max(engine.chunk_tokens, _sequences(d))))
+    yield from ("--gpu-memory-utilization", f"{engine.usable_memory_frac:g}")
+    cached = any(_on_gpus(w) for w in _told(plan, pool))
+    yield "--enable-prefix-caching" if cached else "--no-enable-prefix-caching"
+    adapters = _adapters(plan, pool)
+    if adapters:
+        yield from ("--enable-lora", "--max-loras", str(len(adapters)), "--lora-modules")
+        yield from (f"{name}=adapters/{name}" for name in adapters.values())
+
+
+def _notes(plan: Plan, pool: PoolPlan, d: DeploymentRecord, per_instance: int, visible: str) -> Iterator[str]:
+    case = plan.case
+    note = _checkpoint(plan, d)[1]
+    if note:
+        yield note
+    if not case.engine_name.startswith("vllm"):
+        yield f"the plan counts on {case.engine_name}; this is how vLLM would run it, at its own speed"
+    if per_instance > 1:
+        yield (f"an instance of {d.offer} holds {per_instance} such replicas: give each its own {visible} and --port")
+    if any("template" in w.caching.split("+") for w in _told(plan, pool)):
+        yield "vLLM finds prefixes only; templates inside prompts need a KV store that finds them anywhere"
+    if any("semantic" in w.caching.split("+") for w in _told(plan, pool)):
+        yield "the semantic cache stands in front of it and is no part of this command"
+    adapters = _adapters(plan, pool)
+    if adapters:
+        renamed = ", ".join(f"{name} is that of {workload}" for workload, name in adapters.items() if name != workload)
+        named = f" ({renamed})" if renamed else ""
+        yield f"put the adapters under adapters/{named}; for ranks above {DEFAULT_RANK} add --max-lora-rank"
+    longest = _context_tokens(plan, pool, d)
+    if longest < case.models[d.model].max_context_tokens:
+        yield f"requests of more than {longest:,} tokens, answer included, are refused: the plan counts on none"
+    if None in d.seconds_per_request:
+        yield "send it only the lengths that it serves in the plan; the others go to the other deployment"
+
+
+def _checkpoint(plan: Plan, d: DeploymentRecord) -> tuple[str, str]:
+    """What to load, and what to know about it."""
+    model, scheme = plan.case.models[d.model], plan.case.quantizations[d.quantization]
+    published = model.checkpoint
+    if model.native_quantization == d.quantization:
+        unknown = f"the catalog does not know where the weights of {d.model} are: put their id or path in its place"
+        return (published or d.model), ("" if published else unknown)
+    if scheme.vllm_on_load:
+        note = f"quantized to {scheme.vllm_on_load} while it loads; a checkpoint that is quantized so starts faster"
+        if published is None:
+            note += f"; put the id or path of the weights of {d.model} in its place"
+        return (published or d.model), note
+    wanted = f"{(published or d.model).rsplit('/', 1)[-1]}-{d.quantization}"
+    return wanted, (
+        f"put the id or path of a checkpoint of {d.model} quantized with {scheme.name or d.quantization} in place of "
+        f"{wanted}; vLLM reads the method from it and picks the fastest kernels by itself"
+    )
+
+
+def _no_option(checkpoint: str) -> str:
+    return f"./{checkpoint}" if checkpoint.startswith("-") else checkpoint
+
+
+def _context_tokens(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> int:
+    """The longest request that it serves in the plan, rounded up, inside what the model takes."""
+    lengths = [b.input_tokens + b.output_tokens for w in _asked(plan, pool) for b in w.buckets]
+    longest = max(n for n, s in zip(lengths, d.seconds_per_request, strict=True) if s is not None)
+    rounded = TOKEN_STEP * math.ceil(longest / TOKEN_STEP)
+    return min(rounded, plan.case.models[d.model].max_context_tokens)
+
+
+def _sequences(d: DeploymentRecord) -> int:
+    counted = max(1, math.ceil(d.requests_in_flight - 1e-9))
+    return counted if counted <= EXACT_UP_TO else SEQUENCE_STEP * math.ceil(counted / SEQUENCE_STEP)
+
+
+def _on_gpus(w: WorkloadPlan) -> bool:
+    return bool({"prefix", "template"} & set(w.caching.split("+")))
+
+
+def _told(plan: Plan, pool: PoolPlan) -> list[WorkloadPlan]:
+    return [w for w in plan.workloads if w.name in pool.workloads]
+
+
+def _asked(plan: Plan, pool: PoolPlan) -> list[Workload]:
+    """In the order of the pool, as the buckets of its deployments are."""
+    return [next(w for w in plan.case.workloads if w.name == name) for name in pool.workloads]
+
+
+def _adapters(plan: Plan, pool: PoolPlan) -> dict[str, str]:
+    """A name for the adapter of each workload that has one: plain words, since vLLM splits them at '='."""
+    names: dict[str, str] = {}
+    for w in _asked(plan, pool):
+        if w.adapter_gb is not None:
+            plain = re.sub(r"[^A-Za-z0-9._-]+", "-", w.name).strip("-.") or "adapter"
+            name, k = plain, 2
+            while name in names.values():
+                name, k = f"{plain}-{k}", k + 1
+            names[w.name] = name
+    return names

@@ -1,0 +1,128 @@
+"""What studies of a plan found. They travel inside the plan, so that a report of it never has to plan again.
+
+Every cost is of a plan that was made anew and checked; with it comes what is proved: no plan of that changed case
+costs less than its bound.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from planner.catalog.entries import ApiModel
+from planner.io.validation import Strict
+
+INTERRUPTED, OUT_OF_TIME = "interrupted", "the time limit was reached"
+"""how the note of a study begins that was not finished"""
+
+
+class StepRecord(Strict):
+    """A re-plan with one lever more than the step before."""
+
+    key: str
+    """naive, batching, right-sizing, quantization, caching, purchase, tenancy or everything"""
+    title: str
+    said: str
+    """what this step may do that the one before may not, in a sentence"""
+    status: str
+    """of its plan, or infeasible where there is none, not-found where none was found in the time"""
+    cost_usd_per_month: float | None
+    """penalty of what is turned away included"""
+    bound_usd_per_month: float | None
+    usd_per_1m_tokens: float | None
+    saves_usd_per_month: float | None
+    """less than the last step before it that has a plan"""
+    saves_frac: float | None
+    """of the cost of that step"""
+    fleet: tuple[str, ...]
+    """at its busiest, such as: 3 x aws/p5.48xlarge (h100), reserved-1y"""
+
+
+class Waterfall(Strict):
+    """From the naive fleet to the plan, lever by lever; the savings add up to the whole."""
+
+    steps: tuple[StepRecord, ...]
+    saves_usd_per_month: float | None
+    """the last step against the first that has a plan"""
+    saves_frac: float | None
+    notes: tuple[str, ...]
+
+
+class VolumePoint(Strict):
+    """The case with its demand multiplied."""
+
+    multiple: float
+    tokens_per_month: float
+    api_usd_per_month: float
+    """all of it bought at the baseline"""
+    self_hosted_usd_per_month: float | None
+    """the best plan found without any API, engineers included; None where there is none, or this was not looked at"""
+    self_hosted_bound_usd_per_month: float | None
+    mixed_usd_per_month: float | None
+    """the best plan found that may use the APIs of the menu as well; None likewise"""
+    mixed_bound_usd_per_month: float | None
+
+
+class Crossing(Strict):
+    """A volume at which the cheaper of two ways changes."""
+
+    multiple: float
+    tokens_per_month: float
+    usd_per_month: float
+    """of both"""
+    between_multiples: tuple[float, float]
+    """proved to lie in here: at each end it is proved which way is cheaper"""
+    cheaper_from_here: Literal["self-hosted", "api"]
+
+
+class BreakEven(Strict):
+    provider: str
+    model: str
+    engineers_usd_per_month: float
+    points: tuple[VolumePoint, ...]
+    """by rising volume; the demand of the case itself is one of them"""
+    crossings: tuple[Crossing, ...]
+    """of the best self-hosted plan and the API bill"""
+    mixed_crossings: tuple[Crossing, ...]
+    """of the best plan with APIs as well and the API bill; where the API is the whole plan, it is no crossing yet"""
+    notes: tuple[str, ...]
+    """what was not settled, and outside which volumes nothing was looked at"""
+
+
+class ProviderBill(Strict):
+    """The requests that the plan answers, bought from one API model."""
+
+    provider: str
+    model: str
+    role: Literal["baseline", "compared", "same model"]
+    """same model: a provider that sells the open model which a workload may run"""
+    workloads: tuple[str, ...]
+    """that it could serve"""
+    cost_usd_per_month: float
+    """with cached input and batch prices where they apply"""
+    without_discounts_usd_per_month: float
+    """at plain input and output prices"""
+    usd_per_1m_tokens: float
+    prices: ApiModel
+    """that the bill is made from"""
+    source: str
+    date: str | None = None
+
+
+class Studies(Strict):
+    """Each may be missing: it was not asked for."""
+
+    waterfall: Waterfall | None = None
+    break_even: BreakEven | None = None
+    providers: tuple[ProviderBill, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        return self._begins(INTERRUPTED)
+
+    @property
+    def unfinished(self) -> bool:
+        return self._begins(INTERRUPTED, OUT_OF_TIME)
+
+    def _begins(self, *beginnings: str) -> bool:
+        told = [study.notes for study in (self.waterfall, self.break_even) if study is not None]
+        return any(note.startswith(beginnings) for notes in told for note in notes)

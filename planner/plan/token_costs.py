@@ -1,0 +1,86 @@
+"""What a token that is read and a token that is written cost, out of the cost of the whole plan.
+
+The throughput of a replica is 1 / (prefill + output x step / batch) (planner/performance/throughput.py): the time that
+a request takes of a replica is the time of its prompt and the time of its answer, and nothing else. So the GPU bill
+of a workload is split by that time, its API bill by the prices of the API, and what belongs to neither (idle time,
+caches, engineers) follows in the same proportion. Both figures together are the cost of the plan again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.candidates.replica import TABLE
+from planner.plan.plan import Plan, PoolPlan
+from planner.plan.view import Facts, Served, replica_of, traffic_of
+
+
+@dataclass(frozen=True)
+class TokenCosts:
+    """Of the requests that are answered; prompt tokens that a cache knows are read too."""
+
+    input_tokens_per_month: float
+    output_tokens_per_month: float
+    usd_per_1m_input: float | None
+    """None where it cannot be told: a table of measured rates says nothing about the time of the prompts"""
+    usd_per_1m_output: float | None
+
+
+def token_costs(plan: Plan) -> TokenCosts:
+    facts = Facts(plan)
+    answered = [facts.answered_per_month(s) for s in facts.served]
+    reads, writes = (
+        sum(n * getattr(b, kind) for s, each in zip(facts.served, answered, strict=True)
+            for n, b in zip(each, s.w.buckets, strict=True))
+        for kind in ("input_tokens", "output_tokens")
+    )  # fmt: skip
+    share = _share_of_prompts(facts)
+    if share is None or not reads or not writes:
+        return TokenCosts(reads, writes, None, None)
+    usd = plan.cost_usd_per_month
+    return TokenCosts(reads, writes, 1e6 * usd * share / reads, 1e6 * usd * (1 - share) / writes)
+
+
+def _share_of_prompts(facts: Facts) -> float | None:
+    """Of what GPUs and APIs cost."""
+    usd = prompts_usd = 0.0
+    for pool in facts.plan.pools:
+        of_time = _of_time(facts, pool)
+        for s in facts.members(pool):
+            gpu_usd, api_usd = s.told.gpu_cost_usd_per_month, s.told.api_cost_usd_per_month
+            gpu_share = of_time[s.w.name] if gpu_usd else 0.0
+            if gpu_share is None:
+                return None
+            usd += gpu_usd + api_usd
+            prompts_usd += gpu_usd * gpu_share + api_usd * (_of_api(facts, s) if api_usd else 0.0)
+    return prompts_usd / usd if usd else None
+
+
+def _of_time(facts: Facts, pool: PoolPlan) -> dict[str, float | None]:
+    """Share of the replica time of each workload of a pool that its prompts take."""
+    members = facts.members(pool)
+    owners = [s.w.name for s in members for _ in s.w.buckets]
+    prompts_s, all_s, told = dict.fromkeys(owners, 0.0), dict.fromkeys(owners, 0.0), dict.fromkeys(owners, True)
+    for k, d in enumerate(pool.deployments):
+        estimate = replica_of(facts.case, traffic_of(facts, members), d.deployment).throughput
+        carried = facts.carried(pool, k)
+        for b, (owner, seconds) in enumerate(zip(owners, d.deployment.seconds_per_request, strict=True)):
+            n = facts.a_month([rates[b] for rates in carried])
+            if n and seconds is not None:
+                told[owner] &= estimate.bound_by[b] != TABLE
+                prompts_s[owner] += n * min(float(estimate.prefill_s[b]), seconds)
+                all_s[owner] += n * seconds
+    return {name: prompts_s[name] / all_s[name] if told[name] and all_s[name] else None for name in owners}
+
+
+def _of_api(facts: Facts, s: Served) -> float:
+    """Share of the API bill of a workload that is for input."""
+    api = facts.case.apis[s.told.api or facts.case.baseline]
+    flow = facts.flow(s.w, s.told.api_flows)
+    total = read = 0.0
+    for b, bucket in enumerate(s.w.buckets):
+        n = facts.a_month([rates[b] for rates in flow])
+        cached = s.w.api_cached_tokens(bucket.input_tokens)
+        total += n * api.request_usd(bucket.input_tokens, cached, bucket.output_tokens, s.w.api_wait_h)
+        read += n * api.request_usd(bucket.input_tokens, cached, 0.0, s.w.api_wait_h)
+    return read / total if total else 0.0

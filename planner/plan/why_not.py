@@ -1,0 +1,181 @@
+"""Why a plan does not use what it does not use: each option, each GPU and each quantization of the menu.
+
+All of it follows from the plan itself: its options with their cost alone, and what was rejected by which limit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from planner.candidates.screen import REPLICA_SIZES
+from planner.case.case import Case, Workload
+from planner.case.menu import allowed_offers
+from planner.io.formatting import usd, usd_small
+from planner.io.validation import Strict
+from planner.plan.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
+
+Kind = Literal["gpu", "quantization"]
+GPUS_SHOWN = 3
+SAME_USD = 0.005
+"""costs that differ by less are equal"""
+
+
+class NotUsed(Strict):
+    """A GPU or a quantization of the menu, as one workload sees it."""
+
+    kind: Kind
+    name: str
+    used: bool
+    why: str
+    """why not, in a line"""
+    cost_usd_per_month: float | None = None
+    """of the cheapest way to serve the workload with it, alone; None where that is not known"""
+    dearer_by_usd_per_month: float | None = None
+    """than what was chosen"""
+
+
+def menu_judged(plan: Plan, workload: str) -> tuple[NotUsed, ...]:
+    """Every GPU and every quantization of the menu, in its order."""
+    told = next(w for w in plan.workloads if w.name == workload)
+    hosted = [d.deployment for d in plan.pool_of(workload).deployments]
+    gpus = [_judged(plan, told, "gpu", name, {d.gpu for d in hosted}) for name in plan.case.gpus]
+    schemes = [
+        _judged(plan, told, "quantization", name, {d.quantization for d in hosted}) for name in plan.case.quantizations
+    ]
+    return (*gpus, *schemes)
+
+
+def chosen_option(plan: Plan, workload: str) -> OptionRecord | None:
+    return next((o for o in plan.options if o.workload == workload and o.chosen), None)
+
+
+def why_not(plan: Plan, option: OptionRecord) -> str:
+    """Why an option was not chosen; nothing for the one that was."""
+    if option.chosen:
+        return ""
+    if option.cost_usd_per_month is None:
+        return "the menu cannot buy it"
+    chosen = chosen_option(plan, option.workload)
+    if chosen is None or chosen.cost_usd_per_month is None:
+        return ""
+    extra = option.cost_usd_per_month - chosen.cost_usd_per_month
+    if abs(extra) < SAME_USD:
+        return "costs the same"
+    if extra < 0:
+        return f"{usd(-extra)} / month less by itself, but {_in_the_way(plan, option)}"
+    return f"{usd(extra)} / month more: {_why_dearer(plan, option, chosen)}"
+
+
+def _why_dearer(plan: Plan, option: OptionRecord, chosen: OptionRecord) -> str:
+    if option.offer is not None:
+        box, needed = plan.case.offers[option.offer].gpus, option.peak_replicas * option.gpus_per_replica
+        instances = math.ceil(option.peak_replicas / (box // (option.gpus_per_replica or 1)))
+        if needed and needed <= 0.75 * box * instances and box > 1:
+            bought = f"{instances} instances have" if instances > 1 else "an instance has"
+            return f"{bought} {box * instances} GPUs, and the load needs {needed} at its peak"
+        least = plan.case.limits.min_replicas
+        if chosen.api_share_frac and not chosen.peak_replicas and option.peak_replicas <= least:
+            return f"the {least} replica{'s' * (least > 1)} that must run at least cost more than the API"
+    tokens = next(w for w in plan.workloads if w.name == option.workload).tokens_per_month
+    if not tokens or option.cost_usd_per_month is None or chosen.cost_usd_per_month is None:
+        return "dearer"
+    each = [
+        usd_small(1e6 * o.cost_usd_per_month / tokens) for o in (option, chosen) if o.cost_usd_per_month is not None
+    ]
+    return f"dearer per token, {each[0]} against {each[1]} / 1M"
+
+
+def _in_the_way(plan: Plan, option: OptionRecord) -> str:
+    """What else a plan must keep that an option by itself need not."""
+    limits = plan.case.limits
+    if option.gpu in limits.max_gpus:
+        return f"policy.max_gpus.{option.gpu} is {limits.max_gpus[option.gpu]}"
+    if option.offer in limits.max_instances:
+        return f"policy.max_instances.{option.offer} is {limits.max_instances[option.offer]}"
+    if limits.max_gpu_types is not None:
+        return f"policy.max_gpu_types is {limits.max_gpu_types}"
+    if limits.budget_usd_per_month is not None:
+        return f"the budget is {usd(limits.budget_usd_per_month)} a month"
+    return "not in a plan for everything together"
+
+
+def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str]) -> NotUsed:
+    if name in used:
+        return NotUsed(kind=kind, name=name, used=True, why="")
+    mine = [o for o in plan.options if o.workload == told.name and getattr(o, kind) == name]
+    priced = [o for o in mine if o.cost_usd_per_month is not None]
+    asked = next(w for w in plan.case.workloads if w.name == told.name)
+    possible = _candidates(plan.case, asked, kind, name)
+    names = {n for c in possible for n in (c.name, c.variant)}
+    against = [r for r in plan.rejected if r.workload == told.name and r.candidate in names]
+    unable = {r.candidate for r in against if r.value != "beaten"}
+    serving = list(dict.fromkeys(c.gpu for c in possible if not unable & {c.name, c.variant}))
+    beaten_on = [gpu for gpu in serving if gpu not in {o.gpu for o in mine}]
+    if priced:
+        best = min(priced, key=lambda o: (o.cost_usd_per_month or 0.0, o.option))
+        if beaten_on:
+            why = f"{_beaten(plan, beaten_on, told)}; on {best.gpu} {why_not(plan, best)}"
+            return NotUsed(kind=kind, name=name, used=False, why=why)
+        chosen = chosen_option(plan, told.name)
+        than = chosen.cost_usd_per_month if chosen else None
+        return NotUsed(
+            kind=kind,
+            name=name,
+            used=False,
+            why=why_not(plan, best),
+            cost_usd_per_month=best.cost_usd_per_month,
+            dearer_by_usd_per_month=None if than is None else (best.cost_usd_per_month or 0.0) - than,
+        )
+    if mine:
+        why = "the menu cannot buy enough of it"
+    elif kind == "gpu" and not any(o.gpu == name for o in allowed_offers(plan.case, [asked]).values()):
+        why = "nothing on the menu sells it where this workload may run"
+    elif beaten_on:
+        why = _beaten(plan, beaten_on, told)
+    else:
+        why = _nearest(against, possible) if against else "no instance on the menu holds a replica of it"
+    return NotUsed(kind=kind, name=name, used=False, why=why)
+
+
+def _beaten(plan: Plan, gpus: list[str], told: WorkloadPlan) -> str:
+    """On which GPUs it could serve, but never with fewer of them than another variant; those in use first."""
+    in_use = {d.deployment.gpu for d in plan.pool_of(told.name).deployments}
+    first = sorted(gpus, key=lambda gpu: gpu not in in_use)
+    more = f" and {len(gpus) - GPUS_SHOWN} more" if len(gpus) > GPUS_SHOWN else ""
+    return f"needs no fewer GPUs for any load than another variant on {', '.join(first[:GPUS_SHOWN])}{more}"
+
+
+def _nearest(against: list[RejectionRecord], possible: list[_Possible]) -> str:
+    """Of the reasons why it cannot serve, the last one against the first model: what is judged last came furthest."""
+    named = {name: c.model for c in possible for name in (c.name, c.variant)}
+    order = list(dict.fromkeys(c.model for c in possible))
+    first = min((named[r.candidate] for r in against), key=order.index)
+    last = [r for r in against if named[r.candidate] == first][-1]
+    others = len({r.reason for r in against} - {last.reason})
+    more = f"; {others} other reason{'s' * (others > 1)} against others" if others else ""
+    return f"{last.candidate}: {last.reason}, {last.value} (limit {last.limit}){more}"
+
+
+@dataclass(frozen=True)
+class _Possible:
+    """A candidate by the names under which it may have been rejected: itself, and its GPU of any number."""
+
+    name: str
+    variant: str
+    model: str
+    gpu: str
+
+
+def _candidates(case: Case, asked: Workload, kind: Kind, name: str) -> list[_Possible]:
+    sizes = [n for n in REPLICA_SIZES if n <= case.limits.max_gpus_per_replica]
+    boxes = {(o.gpu, n) for o in allowed_offers(case, [asked]).values() for n in sizes if n <= o.gpus}
+    schemes = [name] if kind == "quantization" else list(case.quantizations)
+    return [
+        _Possible(f"{choice.model} {scheme} on {n} x {gpu}", f"{choice.model} {scheme} on {gpu}", choice.model, gpu)
+        for choice in asked.models
+        for scheme in schemes
+        for gpu, n in sorted(boxes)
+        if kind == "quantization" or gpu == name
+    ]

@@ -1,0 +1,131 @@
+"""An explanation as text: why each workload is served so, what the levers save, and what the limits cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from planner.explanations.records import Choice, Explanation, LeverWorth, LimitWorth, RunnerUp, Verdict
+from planner.io.errors import escaped
+from planner.io.formatting import percent, usd, usd_small
+from planner.reports.phrases import alike
+from planner.reports.text import columns
+
+CLOSE_FRAC = 0.01
+"""a range that is no wider than this is not told"""
+
+
+def explanation_text(explanation: Explanation) -> str:
+    choices = (_choice(explanation, choice) for choice in explanation.choices)
+    sections = (*choices, _levers(explanation), _limits(explanation), _left(explanation))
+    return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section))) + "\n"
+
+
+def _choice(explanation: Explanation, choice: Choice) -> Iterator[str]:
+    each = ", each" if len(choice.workloads) > 1 else ""
+    money = f"{usd(choice.cost_usd_per_month)} / month{each}, {usd_small(choice.usd_per_1m_tokens)} / 1M tokens"
+    yield f"  {escaped(alike(choice.workloads))}: {escaped(choice.served_by)}, {money}"
+    only = "the only way" if choice.ways == 1 else f"chosen among {choice.ways} ways"
+    yield f"    {only} to serve it by itself with one deployment or an API, all objectives kept"
+    yield f"    runner-up: {escaped(_runner_up(explanation, choice.runner_up))}"
+    yield from (f"    {escaped(line)}" for line in choice.binds)
+    unused = [x for x in choice.menu if not x.used]
+    if unused:
+        yield from columns([("not used", "because"), *((x.name, x.why) for x in unused)], indent="    ")
+
+
+def _runner_up(explanation: Explanation, r: RunnerUp | None) -> str:
+    if r is None:
+        return "not tried"
+    if r.served_by is None:
+        return "nothing else can serve it" if r.feasible is False else "none was found in the time"
+    assert r.cost_usd_per_month is not None and r.dearer_by_usd_per_month is not None
+    told = _told(r.dearer_by_usd_per_month, r.proved_usd_per_month or (0.0, 0.0), r.verdict)
+    whole = f"the whole plan then costs {usd(r.cost_usd_per_month)} / month"
+    difference = r.cost_usd_per_month - explanation.cost_usd_per_month
+    if abs(difference - r.dearer_by_usd_per_month) > CLOSE_FRAC * max(abs(difference), 1.0):
+        told += ", penalties counted"
+    return f"{r.served_by}: {whole}, dearer by {told}"
+
+
+def _levers(explanation: Explanation) -> Iterator[str]:
+    if not explanation.levers:
+        if not explanation.not_tried:
+            yield f"  {escaped(no_levers(explanation.workload))}"
+        return
+    yield from columns([("the best plan without", "$/month", "dearer by"), *levers_rows(explanation)], right="b")
+
+
+def levers_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
+    """The lever, the best plan without it, and how much dearer that is."""
+    return [
+        (
+            _owned(x.lever, x.workload),
+            "-" if x.cost_usd_per_month is None else f"{x.cost_usd_per_month:,.0f}",
+            _dearer(x),
+        )
+        for x in explanation.levers
+    ]
+
+
+def no_levers(workload: str | None) -> str:
+    if workload is not None:
+        return f"{workload} uses no caching, sharing, API, waiting or shedding that could be left out"
+    return "the plan uses no spot, commitments, quantization, caching, sharing, API or other lever"
+
+
+def _dearer(lever: LeverWorth) -> str:
+    if lever.dearer_by_usd_per_month is None or lever.proved_usd_per_month is None:
+        return "no plan is possible" if lever.feasible is False else "no plan was found in the time"
+    told = _told(lever.dearer_by_usd_per_month, lever.proved_usd_per_month, lever.verdict)
+    return f"{told}, {percent(lever.dearer_by_frac or 0.0)}" if lever.verdict == "proved" else told
+
+
+def _limits(explanation: Explanation) -> Iterator[str]:
+    if not explanation.limits and not explanation.not_tried:
+        yield "  there is no limit that a step could move"
+    binding, idle = limits_rows(explanation)
+    if binding:
+        yield from columns([("one step more of a limit", "saves a month"), *binding])
+    if idle:
+        yield "  would save nothing"
+        yield from (f"    {escaped(step)}" for step in idle)
+
+
+def limits_rows(explanation: Explanation) -> tuple[list[tuple[str, str]], list[str]]:
+    """Steps and what they save, and those that save nothing."""
+    binding = [x for x in explanation.limits if x.verdict != "nothing"]
+    idle = _alike_once([x for x in explanation.limits if x.verdict == "nothing"])
+    return [(x.step, _told(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)) for x in binding], idle
+
+
+def _alike_once(limits: list[LimitWorth]) -> list[str]:
+    """Steps that differ in the workload only are told once, with the number of the others."""
+    grouped: dict[str, list[LimitWorth]] = {}
+    for x in limits:
+        name = rf"(?<!\w){re.escape(x.workload)}(?!\w)" if x.workload else "^$"
+        grouped.setdefault(re.sub(name, "\0", x.step, count=1), []).append(x)
+    counts = ((same[0].step, len(same) - 1) for same in grouped.values())
+    return [f"{step}; so for {n} other workload{'s' * (n > 1)}" if n else step for step, n in counts]
+
+
+def _left(explanation: Explanation) -> Iterator[str]:
+    if explanation.not_tried:
+        why = explanation.why_not_tried or "interrupted"
+        yield f"  {why}; not tried: {escaped('; '.join(explanation.not_tried))}"
+
+
+def _told(found: float, proved: tuple[float, float], verdict: Verdict | None) -> str:
+    """The figure, with the range in which it is proved to lie where that is wide."""
+    low, high = proved
+    if verdict == "nothing":
+        return "nothing"
+    if verdict == "within the gap":
+        return f"at most {usd(high)}: within the gap"
+    if high - low <= CLOSE_FRAC * high:
+        return usd(found)
+    return f"{usd(found)} (proved: {usd(low)} to {usd(high)})"
+
+
+def _owned(what: str, workload: str | None) -> str:
+    return what if workload is None else f"{what} of {workload}"

@@ -1,0 +1,268 @@
+"""Every table of a plan, built in one place: what CSV and Markdown, and whoever else shows tables, take them from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.catalog.entries import OfferPrices, SpotPrice
+from planner.plan.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
+from planner.plan.serve_commands import serve_commands
+from planner.plan.why_not import why_not
+from planner.reports.table import Cell, Column, Table
+from planner.reports.table import Column as C
+
+NAMES = (
+    *("fleet", "fleet_by_hour", "workloads", "deployments", "replicas_by_hour", "costs", "options", "rejected"),
+    *("binding", "commitments", "assumptions", "prices", "commands", "waterfall", "volumes", "crossings", "providers"),
+)
+"""of all tables; the last four are there where a study was made"""
+MONEY = C("cost_usd_per_month", "$/month", "money")
+WORKLOAD = C("workload", "workload")
+
+
+def tables_of(plan: Plan) -> tuple[Table, ...]:
+    """Those of every plan, then those of its studies, where it has any; always in the same order."""
+    return (
+        fleet(plan),
+        fleet_by_hour(plan),
+        workloads(plan),
+        deployments(plan),
+        replicas_by_hour(plan),
+        costs(plan),
+        options(plan),
+        rejected(plan),
+        binding(plan),
+        commitments(plan),
+        assumptions(plan),
+        prices(plan),
+        commands(plan),
+        *_studies(plan),
+    )
+
+
+def fleet(plan: Plan) -> Table:
+    months = plan.slots[-1].month + 1
+    rows: list[tuple[Cell, ...]] = []
+    for f in plan.fleet:
+        hours = sum(n * s.hours_per_month for n, s in zip(f.instances_by_slot, plan.slots, strict=True)) / months
+        rows.append(
+            (f.offer, f.gpu, f.gpus_per_instance, f.purchase, min(f.instances_by_slot), max(f.instances_by_slot),
+             hours, f.usd_per_h, f.starts_per_month, f.starting_usd_per_month, f.cost_usd_per_month,
+             _share(f.cost_usd_per_month, plan), f.price_source, f.price_date, f.price_assumption)
+        )  # fmt: skip
+    columns = (
+        C("offer", "instance"), C("gpu", "gpu"), C("gpus_per_instance", "gpus each", "count"), C("purchase", "buy"),
+        C("instances_min", "fewest", "count"), C("instances_max", "most", "count"),
+        C("instance_hours_per_month", "instance-h/month", "count"), C("price_usd_per_h", "$/h each", "price"),
+        C("starts_per_month", "starts/month", "count"), C("starting_usd_per_month", "starting $/month", "money"),
+        MONEY, C("share_of_cost_frac", "% of cost", "percent"), C("price_source", "price from"),
+        C("price_date", "price of"), C("price_assumption", "assumed"),
+    )  # fmt: skip
+    return Table("fleet", "Fleet", columns, tuple(rows))
+
+
+def fleet_by_hour(plan: Plan) -> Table:
+    rows = tuple(
+        (s.month + 1, s.day, s.hour, s.hours_per_month, f.offer, f.purchase, f.instances_by_slot[t])
+        for t, s in enumerate(plan.slots)
+        for f in plan.fleet
+    )
+    columns = (*_slot_columns(), C("offer", "instance"), C("purchase", "buy"), C("instances", "instances", "count"))
+    return Table("fleet_by_hour", "Fleet by hour", columns, rows)
+
+
+def replicas_by_hour(plan: Plan) -> Table:
+    rows = tuple(
+        (s.month + 1, s.day, s.hour, s.hours_per_month, pool.key, d.deployment.key, d.replicas_by_slot[t],
+         d.firm_replicas_by_slot[t], d.load_by_slot[t])
+        for t, s in enumerate(plan.slots)
+        for pool in plan.pools
+        for d in pool.deployments
+    )  # fmt: skip
+    columns = (
+        *_slot_columns(), C("pool", "pool"), C("deployment", "deployment"), C("replicas", "replicas", "count"),
+        C("firm_replicas", "not on spot", "count"), C("load_replicas", "busy", "number"),
+    )  # fmt: skip
+    return Table("replicas_by_hour", "Replicas by hour", columns, rows)
+
+
+def workloads(plan: Plan) -> Table:
+    columns = (
+        WORKLOAD, C("pool", "pool"), C("deployments", "deployments"), C("caching", "caching"), C("api", "api"),
+        C("requests_per_month", "requests/month", "tokens"), C("tokens_per_month", "tokens/month", "tokens"),
+        C("cache_share_frac", "from cache", "percent"), C("api_share_frac", "api", "percent"),
+        C("shed_share_frac", "turned away", "percent"), C("gpu_usd_per_month", "gpu $/month", "money"),
+        C("api_usd_per_month", "api $/month", "money"), C("caching_usd_per_month", "caches $/month", "money"), MONEY,
+        C("usd_per_1m_tokens", "$/1M tokens", "small price"), C("penalty_usd_per_month", "penalty $/month", "money"),
+    )  # fmt: skip
+    return Table("workloads", "Workloads", columns, tuple(_workload_row(plan, w) for w in plan.workloads))
+
+
+def _workload_row(plan: Plan, w: WorkloadPlan) -> tuple[Cell, ...]:
+    pool = plan.pool_of(w.name)
+    return (
+        w.name, w.pool, " + ".join(deployment_name(d) for d in pool.deployments) or None, w.caching, w.api,
+        w.requests_per_month, w.tokens_per_month, w.cache_share_frac, w.api_share_frac, w.shed_share_frac,
+        w.gpu_cost_usd_per_month, w.api_cost_usd_per_month, w.caching_cost_usd_per_month, w.cost_usd_per_month,
+        w.usd_per_1m_tokens, w.penalty_usd_per_month,
+    )  # fmt: skip
+
+
+def deployment_name(told: DeploymentPlan) -> str:
+    d = told.deployment
+    return f"{d.model} {d.quantization} on {d.gpus_per_replica} x {d.gpu}"
+
+
+def deployments(plan: Plan) -> Table:
+    columns = (
+        C("pool", "pool"), C("deployment", "deployment"), C("model", "model"), C("quantization", "quantization"),
+        C("gpu", "gpu"), C("gpus_per_replica", "gpus each", "count"), C("offer", "instance"),
+        C("replicas_min", "fewest", "count"), C("replicas_max", "most", "count"),
+        C("spot_replicas_max", "most on spot", "count"), C("utilization_frac", "load", "percent"),
+        C("requests_in_flight", "in flight", "count"), C("ttft_ms", "TTFT ms", "count"),
+        C("ttft_objective_ms", "of ms", "count"), C("tpot_ms", "TPOT ms", "count"),
+        C("tpot_objective_ms", "of ms", "count"), C("e2e_ms", "E2E ms", "count"), C("bound_by", "bound by"),
+        C("quality_loss_frac", "quality loss", "percent"), C("basis", "basis"), C("error_frac", "error", "percent"),
+    )  # fmt: skip
+    rows = tuple(_deployment_row(plan, pool, d) for pool in plan.pools for d in pool.deployments)
+    return Table("deployments", "Deployments", columns, rows)
+
+
+def _deployment_row(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> tuple[Cell, ...]:
+    d, of = told.deployment, [w for w in plan.case.workloads if w.name in pool.workloads]
+    return (
+        pool.key, d.key, d.model, d.quantization, d.gpu, d.gpus_per_replica, d.offer, min(told.replicas_by_slot),
+        max(told.replicas_by_slot), max(spot_replicas(plan, told)), told.utilization_frac, d.requests_in_flight,
+        d.ttft_ms, 1e3 * min(w.ttft.seconds for w in of), d.tpot_ms, 1e3 * min(w.tpot.seconds for w in of), d.e2e_ms,
+        d.bound_by, d.quality_loss_frac, d.basis, d.error_frac,
+    )  # fmt: skip
+
+
+def spot_replicas(plan: Plan, told: DeploymentPlan) -> list[int]:
+    """Replicas that run on spot, at most, by slot: they need not be firm, and so much spot is bought of their offer."""
+    d = told.deployment
+    bought = [f for f in plan.fleet if f.offer == d.offer and f.purchase == "spot"]
+    return [
+        min(n - firm, sum(f.instances_by_slot[t] * f.gpus_per_instance for f in bought) // d.gpus_per_replica)
+        for t, (n, firm) in enumerate(zip(told.replicas_by_slot, told.firm_replicas_by_slot, strict=True))
+    ]
+
+
+def costs(plan: Plan) -> Table:
+    parts = [(key.removesuffix("_usd_per_month").replace("_", " "), usd) for key, usd in plan.costs]
+    rows = tuple((name, usd, _share(usd, plan)) for name, usd in parts)
+    rows += (("total", plan.cost_usd_per_month, _share(plan.cost_usd_per_month, plan)),)
+    columns = (C("part", "part"), MONEY, C("share_of_cost_frac", "% of cost", "percent"))
+    return Table("costs", "Costs", columns, rows)
+
+
+def options(plan: Plan) -> Table:
+    rows = tuple(
+        (o.workload, o.chosen, o.option, o.model, o.quantization, o.gpu, o.gpus_per_replica or None, o.offer, o.caching,
+         ", ".join(o.shared_with) or None, o.peak_replicas or None, o.api_share_frac, o.cost_usd_per_month,
+         why_not(plan, o) or None)
+        for o in plan.options
+    )  # fmt: skip
+    columns = (
+        WORKLOAD, C("chosen", "✓"), C("option", "option"), C("model", "model"), C("quantization", "quantization"),
+        C("gpu", "gpu"), C("gpus_per_replica", "gpus each", "count"), C("offer", "instance"), C("caching", "caching"),
+        C("shared_with", "shared with"), C("peak_replicas", "peak replicas", "count"),
+        C("api_share_frac", "api", "percent"), MONEY, C("why_not", "why not"),
+    )  # fmt: skip
+    return Table("options", "Options considered", columns, rows)
+
+
+def rejected(plan: Plan) -> Table:
+    rows = tuple((r.workload, r.candidate, r.reason, r.limit, r.value) for r in plan.rejected)
+    columns = (WORKLOAD, C("candidate", "candidate"), C("reason", "why not"), C("limit", "limit"), C("value", "value"))
+    return Table("rejected", "Not possible, and why", columns, rows)
+
+
+def binding(plan: Plan) -> Table:
+    rows = tuple((b.limit, b.name, b.value, b.hours_per_month) for b in plan.binding)
+    columns = (
+        C("limit", "limit"), C("name", "of"), C("value", "value", "count"), C("hours_per_month", "h/month", "count"),
+    )  # fmt: skip
+    return Table("binding", "Limits reached", columns, rows)
+
+
+def commitments(plan: Plan) -> Table:
+    rows = tuple((c.offer, c.term, c.instances, c.upfront_usd, c.beyond_horizon_usd) for c in plan.commitments)
+    columns = (
+        C("offer", "instance"), C("term", "term"), C("instances", "instances", "count"),
+        C("upfront_usd", "$ at signing", "money"), C("owed_after_the_quarter_usd", "$ owed after the quarter", "money"),
+    )  # fmt: skip
+    return Table("commitments", "Commitments", columns, rows)
+
+
+def assumptions(plan: Plan) -> Table:
+    rows = tuple((a.key, a.value, a.why) for a in plan.assumptions)
+    return Table("assumptions", "Assumptions", (C("key", "key"), C("value", "value"), C("why", "why")), rows)
+
+
+def prices(plan: Plan) -> Table:
+    """Of everything on the menu, with what the plan buys marked."""
+    bought = {(f.offer, f.purchase) for f in plan.fleet}
+    apis = {w.api for w in plan.workloads if w.api}
+    rows: list[tuple[Cell, ...]] = []
+    for key, offer in plan.case.offers.items():
+        for purchase, usd_per_h, p95, source, date, assumed in offer_prices(offer.prices):
+            used = (key, purchase) in bought
+            rows.append((key, purchase, used, usd_per_h, p95, None, None, None, None, source, date, assumed))
+    for key, api in plan.case.apis.items():
+        for way, prices in (("api", api), ("api batch", api.batch)):
+            for tier in prices.tiers if prices else ():
+                assert prices is not None
+                tokens = (tier.input_usd_per_1m, tier.cached_input_usd_per_1m, tier.output_usd_per_1m)
+                above = tier.above_input_tokens or None
+                row = (key, way, key in apis, None, None, *tokens, above, prices.source, prices.date, prices.assumption)
+                rows.append(row)
+    columns = (
+        C("of", "of"), C("purchase", "buy"), C("used", "✓"), C("price_usd_per_h", "$/h", "price"),
+        C("p95_usd_per_h", "p95 $/h", "price"), C("input_usd_per_1m", "$/1M in", "small price"),
+        C("cached_input_usd_per_1m", "$/1M cached", "small price"), C("output_usd_per_1m", "$/1M out", "small price"),
+        C("above_input_tokens", "above tokens", "count"), C("source", "from"), C("date", "of"),
+        C("assumption", "assumed"),
+    )  # fmt: skip
+    return Table("prices", "Prices", columns, tuple(rows))
+
+
+Priced = tuple[str, float, float | None, str, str | None, str | None]
+"""a way to buy, what an hour costs, also at the 95th percentile, from where, of when, and what was assumed"""
+
+
+def offer_prices(prices: OfferPrices) -> Iterator[Priced]:
+    ways = [("on-demand", prices.on_demand), ("spot", prices.spot), *prices.reserved().items()]
+    for purchase, p in ways:
+        if isinstance(p, SpotPrice):
+            yield purchase, p.p50_usd_per_h, p.p95_usd_per_h, p.source, p.date, p.assumption
+        elif p is not None:
+            yield purchase, p.usd_per_h, None, p.source, p.date, p.assumption
+
+
+def commands(plan: Plan) -> Table:
+    rows = tuple(
+        (c.pool, c.deployment, " ".join(c.environment) or None, c.command, "; ".join(c.notes) or None)
+        for c in serve_commands(plan)
+    )
+    columns = (
+        C("pool", "pool"), C("deployment", "deployment"), C("environment", "environment", "code"),
+        C("command", "command", "code"), C("notes", "notes"),
+    )  # fmt: skip
+    return Table("commands", "Commands", columns, rows)
+
+
+def _slot_columns() -> tuple[Column, ...]:
+    return (C("month", "month", "count"), C("day", "day"), C("hour", "hour", "count"),
+            C("hours_per_month", "h/month", "number"))  # fmt: skip
+
+
+def _share(usd_per_month: float, plan: Plan) -> float | None:
+    return usd_per_month / plan.cost_usd_per_month if plan.cost_usd_per_month else None
+
+
+def _studies(plan: Plan) -> Iterator[Table]:
+    from planner.reports.study_tables import study_tables
+
+    if plan.studies is not None:
+        yield from study_tables(plan.studies)

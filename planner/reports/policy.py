@@ -1,0 +1,86 @@
+"""A policy check as text and as Markdown for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.checker.policy.rules import Check, Rule
+from planner.io.errors import escaped
+from planner.reports.table import Column as C
+from planner.reports.table import Table, markdown, table_markdown, table_text
+from planner.reports.text import red
+
+
+def check_text(check: Check, color: bool = False) -> str:
+    lines = [escaped(_headline(check)), "", *table_text(_table(check.rules, "ok", "FAILS"))]
+    if color:
+        lines = [red(line) if line.lstrip().startswith("FAILS") else line for line in lines]
+    notes = [f"  {escaped(note)}" for note in _notes(check)]
+    return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n"
+
+
+def check_markdown(check: Check) -> str:
+    """What fails first, whole; what holds, folded away."""
+    failing = [rule for rule in check.rules if not rule.passed]
+    kept = [rule for rule in check.rules if rule.passed]
+    sections = [[f"# Policy check of {markdown(check.plan)}"], [f"**{markdown(_headline(check))}**"]]
+    if failing:
+        sections.append(table_markdown(_table(failing, "✅", "❌")))
+    if kept:
+        table = "\n".join(table_markdown(_table(kept, "✅", "❌")))
+        count = f"{len(kept)} rule{'s' if len(kept) > 1 else ''} kept"
+        sections.append(
+            ["<details>", f"<summary>{count}</summary>", "", table, "", "</details>"] if failing else [table]
+        )
+    sections += [[f"- {markdown(note)}" for note in _notes(check)]]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def _headline(check: Check) -> str:
+    failing = sum(not rule.passed for rule in check.rules)
+    total = len(check.rules)
+    rules = "1 rule" if total == 1 else f"{total} rules"
+    if not failing:
+        return f"{check.plan} keeps the policy ({rules})"
+    return f"{check.plan} breaks {failing} of {rules}"
+
+
+def _notes(check: Check) -> list[str]:
+    found = [] if check.against is None else [f"compared with the plan {check.against}"]
+    if check.as_of is not None:
+        given = ", which is today; 'as_of' or --as-of gives another day" if check.as_of_is_today else ""
+        found.append(f"ages of prices are those on {check.as_of}{given}")
+    return found
+
+
+def _table(rules: Sequence[Rule], kept: str, broken: str) -> Table:
+    rows = tuple((kept if r.passed else broken, r.rule, *_figures(r), r.said, r.detail or None) for r in rules)
+    columns = (
+        C("passed", ""), C("rule", "rule"), C("value", "value", "number"), C("limit", "limit", "number"),
+        C("said", "what"), C("detail", "of which"),
+    )  # fmt: skip
+    return Table("rules", "Rules", columns, rows)
+
+
+def _figures(rule: Rule) -> tuple[str, str]:
+    """Value and limit, with as many digits as it takes to tell them apart."""
+    if isinstance(rule.limit, tuple) or isinstance(rule.value, tuple):
+        value, limit = rule.value or (), rule.limit
+        assert isinstance(value, tuple) and isinstance(limit, tuple)
+        return ", ".join(value) or "none", ", ".join(limit)
+    side = "at least " if rule.at_least else "at most "
+    if rule.value is None:
+        return "-", side + _shown(rule, rule.limit, 0)
+    texts = [(_shown(rule, rule.value, k), _shown(rule, rule.limit, k)) for k in range(7)]
+    value_text, limit_text = next((pair for pair in texts if pair[0] != pair[1] or rule.passed), texts[-1])
+    return value_text, side + limit_text
+
+
+def _shown(rule: Rule, value: float, more_digits: int) -> str:
+    if rule.unit == "frac":
+        return f"{100 * value:.{1 + more_digits}f}%"
+    if rule.unit == "days":
+        return f"{value:.{more_digits}f} d" if value % 1 else f"{value:.0f} d"
+    digits = {"usd_per_1m_tokens": 3}.get(rule.unit, 0) + more_digits
+    per = {"usd_per_1m_tokens": " / 1M", "usd_per_month": " / month"}.get(rule.unit, "")
+    return f"${value:,.{digits}f}{per}"

@@ -1,0 +1,188 @@
+"""A sweep as text, Markdown, CSV, JSON, Parquet and pictures. Shares are of all requests; money is USD a month."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from planner.io.errors import Complaint, InputError, escaped
+from planner.io.files import write_whole
+from planner.io.formatting import percent, tokens, usd
+from planner.reports.csv import table_csv
+from planner.reports.svg import Axis, Line, line_chart
+from planner.reports.table import Cell, Column, Table, inline, table_markdown, table_text
+from planner.reports.text import sparkline
+from planner.studies.sweep import Shape, Sweep, swings
+
+C = Column
+FIGURES = (
+    C("budget_usd_per_month", "budget $/month", "money"), C("cost_usd_per_month", "cost $/month", "money"),
+    C("bound_usd_per_month", "bound $/month", "money"), C("served_frac", "served", "percent"),
+    C("api_frac", "API", "percent"), C("shed_frac", "turned away", "percent"), C("gap_frac", "gap", "percent"),
+    C("status", "plan"), C("penalty_usd_per_month", "penalty $/month", "money"),
+    C("usd_per_1m_tokens", "$/1M tokens", "small price"), C("tokens_per_month", "tokens / month", "tokens"),
+    C("requests_per_month", "requests / month", "tokens"), C("baseline_usd_per_month", "baseline $/month", "money"),
+    C("peak_gpus", "GPUs at peak", "count"), C("next_1000_served_frac", "next $1,000 serves", "percent"),
+    C("next_1000_requests_per_month", "requests of the next $1,000", "tokens"),
+    C("next_1000_basis", "how that is known"),
+    C("least_budget_usd_per_month", "least budget $/month", "money"), C("fleet", "fleet at its busiest"),
+)  # fmt: skip
+WITHOUT_BUDGETS = ("budget_usd_per_month", "next_1000_served_frac", "next_1000_requests_per_month", "next_1000_basis")
+BAR = 30
+
+
+def tidy(found: Sweep) -> Table:
+    """One row for each run and budget: its name, its inputs, its figures."""
+    figures = [c for c in FIGURES if found.budgets or c.key not in WITHOUT_BUDGETS]
+    inputs = tuple(C(name, name) for name in found.inputs)
+    rows = tuple(
+        (row["run"], *(row["inputs"].get(name) for name in found.inputs), *(row.get(c.key) for c in figures))
+        for row in found.rows
+    )
+    return Table("what_if", "what-if", (C("run", "run"), *inputs, *figures), rows)
+
+
+def short(found: Sweep) -> Table:
+    """What fits on a screen."""
+    whole = tidy(found)
+    keys = ["run"] if not found.budgets or found.inputs or len({r["run"] for r in found.rows}) > 1 else []
+    keys += ["budget_usd_per_month"] if found.budgets else []
+    keys += ["cost_usd_per_month", "served_frac"]
+    keys += [k for k in ("api_frac", "shed_frac") if any(row.get(k) for row in found.rows)]
+    keys += ["usd_per_1m_tokens", *(["next_1000_served_frac"] if found.budgets else ["peak_gpus"])]
+    table = whole.only(*keys)
+    proofs = tuple((*row, _proof(point)) for row, point in zip(table.rows, found.rows, strict=True))
+    return Table(table.name, table.title, (*table.columns, C("proof", "proof")), proofs)
+
+
+def _proof(point: dict[str, Any]) -> str:
+    if point["status"].startswith("error"):
+        return str(point["status"])
+    if point["cost_usd_per_month"] is None:
+        return "no fleet can do it" if point["status"] == "infeasible" else "no plan was found in the time"
+    if point["status"] == "optimal":
+        return "optimal"
+    return f"within {percent(point['gap_frac'], 2)}" + (" only" if point["status"] == "feasible" else "")
+
+
+def what_if_text(found: Sweep) -> str:
+    sections = [[escaped(found.name)], table_text(short(found))]
+    if found.frontier:
+        sections.append(_bars(found))
+    if notes(found):
+        sections.append([f"  {line}" for line in notes(found)])
+    if swings(found):
+        sections.append(["  what moves the cost", *table_text(tornado_table(found))])
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def _bars(found: Sweep) -> list[str]:
+    """The frontier in a terminal: served from own GPUs, bought from the API, turned away."""
+    lines = []
+    for p in found.frontier:
+        budget = usd(p["budget_usd_per_month"]).rjust(12)
+        if p["served_frac"] is None:
+            lines.append(f"{budget}  no plan")
+            continue
+        own = round(BAR * (p["served_frac"] - p["api_frac"]))
+        api = round(BAR * p["served_frac"]) - own
+        bar = "█" * own + "▓" * api + "░" * (BAR - own - api)
+        lines.append(f"{budget}  {bar}  {percent(p['served_frac'])} served")
+    return lines
+
+
+def notes(found: Sweep) -> list[str]:
+    """What the table alone does not say."""
+    said = []
+    least = [p["least_budget_usd_per_month"] for p in found.rows if p["least_budget_usd_per_month"] is not None]
+    if least and found.budgets:
+        said.append(
+            f"the cheapest plan needs {usd(max(least))} a month, and nothing may be turned away here: "
+            "--shed normal shows what less would serve"
+        )
+    if any(p.get("api_frac") for p in found.rows):
+        said.append("served counts what the API answers, too")
+    if any(p.get("penalty_usd_per_month") for p in found.rows):
+        said.append("gaps and bounds are of cost + penalty; the penalty of what is turned away is no part of the cost")
+    return said
+
+
+def shape_text(shape: Shape) -> str:
+    """The LP's frontier: a lower bound on cost + penalty at each budget, before anything is planned."""
+    known = [bound for _, bound in shape if bound is not None]
+    line = sparkline([bound or 0.0 for _, bound in shape])
+    ends = f"{usd(known[0])} at {usd(shape[0][0])}, " if known and shape[0][1] is not None else ""
+    last = f"{usd(known[-1])} at {usd(shape[-1][0])}" if known else "no budget is enough"
+    return f"cost + penalty at least, by budget: {line}  {ends}{last}"
+
+
+def tornado_table(found: Sweep) -> Table:
+    columns = (
+        C("input", "input"), C("low_value", "cheapest at"), C("low_usd_per_month", "$/month", "money"),
+        C("high_value", "dearest at"), C("high_usd_per_month", "$/month", "money"),
+        C("swing_usd_per_month", "moves it by", "money"), C("note", ""),
+    )  # fmt: skip
+    rows: list[tuple[Cell, ...]] = [
+        (s.input, s.low_value, s.low_usd_per_month, s.high_value, s.high_usd_per_month, s.usd_per_month,
+         "" if s.told else "less than the proofs leave open")
+        for s in swings(found)
+    ]  # fmt: skip
+    return Table("tornado", "what moves the cost", columns, tuple(rows))
+
+
+def what_if_markdown(found: Sweep) -> str:
+    sections = [[f"# What if: {inline(found.name)}"], table_markdown(short(found))]
+    sections += [[f"- {inline(line)}" for line in notes(found)]]
+    if swings(found):
+        sections += [["## What moves the cost"], table_markdown(tornado_table(found))]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def what_if_json(found: Sweep) -> str:
+    """A list of points; those of a frontier have the same keys as all others."""
+    keys = [c.key for c in FIGURES]
+    rows = [{k: row.get(k) for k in keys} | {k: row[k] for k in ("run", "inputs", "workloads")} for row in found.rows]
+    return json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def what_if_csv(found: Sweep) -> str:
+    return table_csv(tidy(found))
+
+
+def write_parquet(found: Sweep, path: Path) -> None:
+    """Needs pyarrow."""
+    import io
+
+    import pandas as pd
+
+    whole = tidy(found)
+    try:
+        frame = pd.DataFrame(list(whole.rows), columns=[c.key for c in whole.columns])
+        for column in (c for c in whole.columns if not c.right):
+            frame[column.key] = frame[column.key].astype("string")
+        content = io.BytesIO()
+        frame.to_parquet(content, index=False)
+    except ImportError:
+        remedy = "pip install 'fleetplan[parquet]', or write a .csv"
+        raise InputError([Complaint(str(path), None, None, "", "Parquet needs pyarrow", remedy)]) from None
+    write_whole(path, content.getvalue())
+
+
+def frontier_svg(points: Sequence[dict[str, Any]], title: str) -> str:
+    """Share served against cost, a file of its own."""
+    known = [p for p in points if p["served_frac"] is not None]
+    lines = [_line("served", known, "served_frac")]
+    if any(p["api_frac"] for p in known):
+        lines.append(_line("of it by the API", known, "api_frac"))
+    money = Axis("cost, $ / month", told=lambda v: f"${tokens(v)}")
+    return line_chart(title, lines, money, Axis("share of requests", told=lambda v: f"{100 * v:.0f}%"))
+
+
+def _line(name: str, points: Sequence[dict[str, Any]], key: str) -> Line:
+    labels = [
+        f"{name} {percent(p[key])} at {usd(p['cost_usd_per_month'])}, budget {usd(p['budget_usd_per_month'])}"
+        for p in points
+    ]
+    return Line(name, [p["cost_usd_per_month"] for p in points], [p[key] for p in points], labels)

@@ -1,0 +1,149 @@
+"""Cleaned hours as demand: workloads of a case with the rates and lengths that came, or that are forecast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from planner.case.case import Bucket, Workload
+from planner.case.demand.usage import Hours, by_hour
+from planner.case.horizon import KINDS, MONTHS_OF_A_QUARTER
+from planner.io.errors import Complaint, InputError
+from planner.review.cleaning import Cleaned
+from planner.review.forecasting import WEEK, WEEKS_AHEAD
+from planner.review.review_file import PeriodSpec
+from planner.review.usage_log import HOUR, UsageLog
+from problems.constants import HOURS_PER_MONTH
+
+LONGEST_QUARTER_H = 100 * 24
+SAME_RATES_FRAC, SAME_LENGTH_FRAC, NO_GROWTH_FRAC = 0.001, 0.01, 0.005
+"""smaller differences are rounding of the log, and change nothing"""
+FEWEST_HOURS = 24
+
+
+@dataclass(frozen=True)
+class Span:
+    """Hours of a log: from `first` to before `stop`."""
+
+    first: int
+    stop: int
+
+
+def span_of(log: UsageLog, period: PeriodSpec | None, file: str) -> Span:
+    """The hours under review."""
+    if period is None:
+        return Span(0 if log.hours <= LONGEST_QUARTER_H else log.hours - WEEKS_AHEAD * WEEK, log.hours)
+    first = max(0, _hour_of(period.first_day, log))
+    stop = min(log.hours, _hour_of(period.last_day, log) + 24)
+    if stop - first < FEWEST_HOURS:
+        last = log.first + (log.hours - 1) * HOUR
+        message = f"has {max(0, stop - first)} hours of the period; it goes from {log.first} to {last} h"
+        raise InputError([Complaint(file, None, None, "", message, "Correct 'period'")])
+    return Span(first, stop)
+
+
+def _hour_of(day: date, log: UsageLog) -> int:
+    return int((np.datetime64(day, "h") - log.first) / HOUR)
+
+
+def weekend_and_hour(log: UsageLog, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of hours counted from the start of the log."""
+    time = log.first + np.arange(first, first + count) * HOUR
+    days = time.astype("datetime64[D]").astype(int)
+    return (days + 3) % 7 >= 5, time.astype(int) % 24  # 1970-01-01 was a Thursday
+
+
+@dataclass(frozen=True, eq=False)
+class Came:
+    """What came for one workload in the period."""
+
+    hours: Hours
+    """with the growth that was planned taken out"""
+    input_tokens: float | None
+    """of a request, on average"""
+    output_tokens: float | None
+
+
+def came(clean: Cleaned, name: str, span: Span, growth_per_month_frac: float) -> Came | None:
+    """None where no hour of it is known."""
+    if name not in clean.log.workloads:
+        return None
+    k = clean.log.workloads.index(name)
+    requests = clean.requests[k, span.first : span.stop]
+    known = np.isfinite(requests)
+    if known.sum() < FEWEST_HOURS or not requests[known].any():
+        return None
+    month = np.minimum((np.arange(len(requests)) / HOURS_PER_MONTH).astype(int), MONTHS_OF_A_QUARTER - 1)
+    rps = requests / 3600 / (1 + growth_per_month_frac) ** month
+    weekend, hour = weekend_and_hour(clean.log, span.first, len(requests))
+    lengths = [_mean_length(tokens, k, span, requests) for tokens in (clean.log.input_tokens, clean.log.output_tokens)]
+    return Came(by_hour(weekend[known], hour[known], rps[known]), *lengths)
+
+
+def _mean_length(tokens: np.ndarray | None, k: int, span: Span, requests: np.ndarray) -> float | None:
+    if tokens is None:
+        return None
+    row = tokens[k, span.first : span.stop]
+    known = np.isfinite(row) & np.isfinite(requests)
+    total = float(requests[known].sum())
+    return float(row[known].sum()) / total if total > 0 and row[known].any() else None
+
+
+def as_it_came(workload: Workload, found: Came) -> Workload:
+    """The workload with the rates and lengths that came; growth as planned."""
+    hours = found.hours
+    changed = with_rates(workload, hours.weekday_rps, hours.weekend_rps, workload.growth_per_month_frac)
+    return with_lengths(changed, found)
+
+
+def with_rates(workload: Workload, weekday: tuple[float, ...], weekend: tuple[float, ...], growth: float) -> Workload:
+    same_growth = abs(growth - workload.growth_per_month_frac) < NO_GROWTH_FRAC
+    if same_growth and hourly_error(workload, weekday, weekend) < SAME_RATES_FRAC:
+        return workload
+    change = {"weekday_rps": weekday, "weekend_rps": weekend, "growth_per_month_frac": growth}
+    return workload.model_copy(update=change)
+
+
+def with_lengths(workload: Workload, found: Came) -> Workload:
+    """Every length bucket longer or shorter by the same factor, so that the mean is the one that came."""
+    factors = []
+    for key, mean in (("input_tokens", found.input_tokens), ("output_tokens", found.output_tokens)):
+        factor = 1.0 if mean is None else mean / sum(b.share_frac * getattr(b, key) for b in workload.buckets)
+        factors.append(factor if abs(factor - 1) > SAME_LENGTH_FRAC else 1.0)
+    if factors == [1.0, 1.0]:
+        return workload
+    longer, wordier = factors
+    buckets = tuple(
+        Bucket(share_frac=b.share_frac, input_tokens=longer * b.input_tokens, output_tokens=wordier * b.output_tokens)
+        for b in workload.buckets
+    )
+    change = {"buckets": buckets, "ttft_prompt_tokens": longer * workload.ttft_prompt_tokens}
+    return workload.model_copy(update=change)
+
+
+def hourly_error(workload: Workload, weekday: tuple[float, ...], weekend: tuple[float, ...]) -> float:
+    """Mean absolute difference of the hours of a week, as a share of the workload's mean."""
+    shares = [share for _, share in KINDS]
+    pairs = ((workload.weekday_rps, weekday), (workload.weekend_rps, weekend))
+    off = sum(s * np.abs(np.subtract(a, b)).sum() for s, (a, b) in zip(shares, pairs, strict=True))
+    mean = sum(s * np.sum(a) for s, (a, _) in zip(shares, pairs, strict=True))
+    return float(off / mean) if mean > 0 else 0.0
+
+
+def from_forecast(workload: Workload, requests: np.ndarray, log: UsageLog) -> Workload:
+    """The workload with the rates of the 13 weeks after the log, growth from month to month taken from them."""
+    month = np.minimum((np.arange(len(requests)) / HOURS_PER_MONTH).astype(int), MONTHS_OF_A_QUARTER - 1)
+    # Whole weeks of each month, so that weekends do not pass for growth.
+    means = [requests[month == m][: 4 * WEEK].mean() for m in range(MONTHS_OF_A_QUARTER)]
+    growth = (means[-1] / means[0]) ** (1 / (MONTHS_OF_A_QUARTER - 1)) - 1 if means[0] > 0 and means[-1] > 0 else 0.0
+    growth = 0.0 if abs(growth) < NO_GROWTH_FRAC else round(float(growth), 6)
+    weekend, hour = weekend_and_hour(log, log.hours, len(requests))
+    hours = by_hour(weekend, hour, requests / 3600 / (1 + growth) ** month)
+    return with_rates(workload, hours.weekday_rps, hours.weekend_rps, growth)
+
+
+def scaled(workload: Workload, factor: float) -> Workload:
+    weekday, weekend = (tuple(factor * r for r in rates) for rates in (workload.weekday_rps, workload.weekend_rps))
+    return workload.model_copy(update={"weekday_rps": weekday, "weekend_rps": weekend})

@@ -1,0 +1,313 @@
+"""The spine of a review: the log is cleaned, the quarter held against its plan, and the next one planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from importlib.metadata import version
+
+import numpy as np
+
+from planner.case.case import Case, Workload
+from planner.case.costs import tokens_per_request
+from planner.case.horizon import rates_rps, requests_per_month, slots_of
+from planner.explanations.relaxations import Infeasible
+from planner.pipeline import plan_fleet
+from planner.plan.plan import Plan
+from planner.review import actuals as observed
+from planner.review import advice
+from planner.review.bridge import bridge
+from planner.review.cleaning import Cleaned, cleaned
+from planner.review.commitments import advise, bought_last
+from planner.review.forecasting import Forecast, forecasts
+from planner.review.records import (
+    Figures,
+    Hindsight,
+    NextPlan,
+    Period,
+    Review,
+    WorkloadForecast,
+    WorkloadReview,
+    past_points,
+    point_of,
+)
+from planner.review.review_file import ReviewInputs
+from planner.review.usage_log import HOUR
+from planner.review.utilization import capacity_used
+from solvers.search.fleet_solution import Options, Progress
+
+OnProgress = Callable[[Progress], None]
+BY_PLAN = "the planned fleet, with API calls by what came: no bill was given"
+
+
+@dataclass(frozen=True, eq=False)
+class Reviewed:
+    review: Review
+    next_plan: Plan
+
+
+def review_fleet(
+    inputs: ReviewInputs, options: Options | None = None, on_progress: OnProgress = lambda progress: None
+) -> Reviewed:
+    """Review a quarter and plan the next; raises Infeasible where no fleet can serve what is forecast."""
+    options, spec, last = options or Options(), inputs.spec, inputs.last
+    planner = _Planner(last, options, on_progress)
+    clean = cleaned(inputs.log)
+    span = observed.span_of(inputs.log, spec.period, spec.usage)
+    found = {w.name: observed.came(clean, w.name, span, w.growth_per_month_frac) for w in last.case.workloads}
+    actual = {w.name: observed.as_it_came(w, c) for w in last.case.workloads if (c := found[w.name]) is not None}
+    workloads = tuple(_workloads(last, clean, span, found, actual))
+    planned, cost = _figures(last), _actual(last, actual, workloads, spec.bill_usd_per_month)
+    hindsight, note = _hindsight(last, actual, cost, planner)
+    next_case, said = _next_case(inputs, clean, span, found)
+    plan = planner.plan(next_case, "the next plan")
+    p90, p90_note = _at_p90(plan.case, said, planner)
+    starts = spec.next.starts or _day_after(inputs, span)
+    committed = bought_last(last, starts) if spec.committed is None else spec.committed
+    held = advise(plan, last.case, committed, starts)
+    taken = committed if spec.committed is None else ()
+    capacity = tuple(capacity_used(last, actual))
+    next_plan = NextPlan(
+        figures=_figures(plan),
+        status=plan.status,
+        fleet=_fleet(plan),
+        p90_cost_usd_per_month=p90,
+        p90_note=p90_note,
+        spot_at_p95_usd_per_month=plan.spot_at_p95_usd_per_month,
+        besides_usd_per_month=held.besides_usd_per_month,
+    )
+    off = advice.off_plan(workloads, planned, cost)
+    in_next, logged = {w.name for w in plan.case.workloads}, set(inputs.log.workloads)
+    period = _period(inputs, span)
+    review = Review(
+        name=spec.name,
+        as_planned=not off,
+        verdict=advice.verdict_of(off),
+        period=period,
+        planned=planned,
+        actual=cost,
+        actual_basis=BY_PLAN if spec.bill_usd_per_month is None else "bill",
+        findings=clean.findings,
+        workloads=workloads,
+        capacity=capacity,
+        hindsight=hindsight,
+        hindsight_note=note,
+        forecasts=said,
+        next=next_plan,
+        commitments=held.lines,
+        bridge=bridge(last, plan),
+        risks=tuple(advice.risks_of(plan, next_plan, said, workloads, capacity, clean.findings, inputs.log.hours)),
+        decisions=tuple(
+            advice.decisions_of(last, plan, held.lines, workloads, clean.ended, in_next, logged, hindsight, bool(taken))
+        ),
+        trend=(),
+        fleetplan_version=version("fleetplan"),
+    )
+    past = past_points(inputs.history, spec.name, period.last_hour)
+    return Reviewed(review.model_copy(update={"trend": (*past, point_of(review))}), plan)
+
+
+class _Planner:
+    """Plans changed cases; a case that the last plan was made from needs none."""
+
+    def __init__(self, last: Plan, options: Options, on_progress: OnProgress) -> None:
+        self.known, self.options, self.on_progress = {last.case_hash: last}, options, on_progress
+
+    def plan(self, case: Case, phase: str) -> Plan:
+        if case.hash() not in self.known:
+            plan = plan_fleet(case, self.options, lambda p: self.on_progress(replace(p, phase=f"{phase}: {p.phase}")))
+            if plan.status == "interrupted":
+                raise KeyboardInterrupt
+            self.known[case.hash()] = plan
+        return self.known[case.hash()]
+
+
+def _figures(plan: Plan) -> Figures:
+    return Figures(
+        cost_usd_per_month=plan.cost_usd_per_month,
+        tokens_per_month=plan.tokens_per_month,
+        usd_per_1m_tokens=plan.usd_per_1m_tokens,
+        gap_frac=plan.gap_frac,
+        case_hash=plan.case_hash,
+    )
+
+
+def _fleet(plan: Plan) -> tuple[str, ...]:
+    """At its busiest."""
+    return tuple(f"{max(f.instances_by_slot)} x {f.offer} ({f.gpu}) {f.purchase}" for f in plan.fleet)
+
+
+def _workloads(
+    last: Plan,
+    clean: Cleaned,
+    span: observed.Span,
+    found: dict[str, observed.Came | None],
+    actual: dict[str, Workload],
+) -> Iterator[WorkloadReview]:
+    slots = slots_of(last.case)
+    for w in last.case.workloads:
+        came, now = found[w.name], actual.get(w.name)
+        planned = requests_per_month(w, slots)
+        requests = requests_per_month(now, slots) if now is not None else None
+        measured = came is not None and None not in (came.input_tokens, came.output_tokens)
+        yield WorkloadReview(
+            name=w.name,
+            planned_requests_per_month=planned,
+            actual_requests_per_month=requests,
+            off_frac=requests / planned - 1 if requests is not None and planned > 0 else None,
+            hourly_error_frac=observed.hourly_error(w, now.weekday_rps, now.weekend_rps) if now is not None else None,
+            planned_tokens_per_request=tokens_per_request(w),
+            actual_tokens_per_request=tokens_per_request(now) if now is not None and measured else None,
+            planned_variation=w.rate_cv,
+            actual_variation=came.hours.variation if came is not None else None,
+            planned_by_hour_rps=_by_hour(w, last.case),
+            actual_by_hour_rps=_by_hour(now, last.case) if now is not None else (),
+            hours_left_out=_left_out(clean, w.name, span),
+        )
+    for name in clean.log.workloads:
+        if name not in found and (came := observed.came(clean, name, span, 0.0)) is not None:
+            rates = (*came.hours.weekday_rps, *came.hours.weekend_rps)
+            per_month = 3600 * float(np.dot(rates, [s.hours_per_month for s in slots[:48]]))
+            lengths = (came.input_tokens, came.output_tokens)
+            yield WorkloadReview(
+                name=name,
+                planned_requests_per_month=None,
+                actual_requests_per_month=per_month,
+                off_frac=None,
+                hourly_error_frac=None,
+                planned_tokens_per_request=None,
+                actual_tokens_per_request=None if None in lengths else sum(x or 0.0 for x in lengths),
+                planned_variation=None,
+                actual_variation=came.hours.variation,
+                planned_by_hour_rps=(),
+                actual_by_hour_rps=rates,
+                hours_left_out=_left_out(clean, name, span),
+            )
+
+
+def _by_hour(w: Workload, case: Case) -> tuple[float, ...]:
+    """The mean over the months [hour of a weekday, then of a weekend day]."""
+    rates = rates_rps(w, slots_of(case)).reshape(-1, 48).mean(axis=0)
+    return tuple(rates.tolist())
+
+
+def _left_out(clean: Cleaned, name: str, span: observed.Span) -> int:
+    if name not in clean.log.workloads:
+        return 0
+    return int(np.isnan(clean.of(name)[span.first : span.stop]).sum())
+
+
+def _actual(
+    last: Plan, actual: dict[str, Workload], reviewed: tuple[WorkloadReview, ...], bill_usd_per_month: float | None
+) -> Figures:
+    """What the quarter cost, and its tokens. A workload that the log does not have counts as planned, one that the plan
+    does not have by its own tokens, where the log says them."""
+    slots = slots_of(last.case)
+    unplanned = (w for w in reviewed if w.planned_requests_per_month is None)
+    tokens = sum((w.actual_requests_per_month or 0.0) * (w.actual_tokens_per_request or 0.0) for w in unplanned)
+    api = 0.0
+    for told, w in zip(last.workloads, last.case.workloads, strict=True):
+        now = actual.get(w.name, w)
+        more = requests_per_month(now, slots) / requests_per_month(w, slots)
+        more *= tokens_per_request(now) / tokens_per_request(w)
+        tokens += more * told.tokens_per_month
+        api += (more - 1) * told.api_cost_usd_per_month
+    cost = last.cost_usd_per_month + api if bill_usd_per_month is None else bill_usd_per_month
+    return Figures(
+        cost_usd_per_month=cost, tokens_per_month=tokens, usd_per_1m_tokens=1e6 * cost / tokens if tokens else 0.0
+    )
+
+
+def _hindsight(
+    last: Plan, actual: dict[str, Workload], cost: Figures, planner: _Planner
+) -> tuple[Hindsight | None, str]:
+    case = _changed(last.case, actual)
+    try:
+        best = planner.plan(case, "hindsight")
+    except Infeasible as error:
+        return None, f"No fleet of the last plan's menu and limits can serve what came: {error.reasons[0]}"
+    saves = cost.cost_usd_per_month - best.cost_usd_per_month
+    unsure = best.cost_usd_per_month + best.penalty_usd_per_month - best.bound_usd_per_month
+    unsure = max(unsure, last.cost_usd_per_month + last.penalty_usd_per_month - last.bound_usd_per_month)
+    same = best.case_hash == last.case_hash
+    note = "What came is what was planned for, so the last plan is the best fleet in hindsight too." if same else ""
+    return Hindsight(
+        cost_usd_per_month=best.cost_usd_per_month,
+        usd_per_1m_tokens=best.usd_per_1m_tokens,
+        bound_usd_per_month=best.bound_usd_per_month,
+        gap_frac=best.gap_frac,
+        fleet=_fleet(best),
+        saves_usd_per_month=saves,
+        told_apart=abs(saves) > unsure + 0.005,
+    ), note  # fmt: skip
+
+
+def _changed(case: Case, workloads: dict[str, Workload]) -> Case:
+    """The same case where nothing differs, so that it needs no plan of its own."""
+    changed = tuple(workloads.get(w.name, w) for w in case.workloads)
+    return case if changed == case.workloads else case.model_copy(update={"workloads": changed})
+
+
+def _next_case(
+    inputs: ReviewInputs, clean: Cleaned, span: observed.Span, found: dict[str, observed.Came | None]
+) -> tuple[Case, tuple[WorkloadForecast, ...]]:
+    """The next case at P50, and what each workload's rates rest on."""
+    case, log = inputs.next_case, inputs.log
+    known = [w.name for w in case.workloads if w.name in log.workloads and np.isfinite(clean.of(w.name)).any()]
+    wanted = known if inputs.spec.next.forecast == "actuals" else []
+    told = dict(zip(wanted, forecasts(np.array([clean.of(name) for name in wanted])), strict=True)) if wanted else {}
+    changed = {}
+    for w in case.workloads:
+        if w.name in told:
+            changed[w.name] = observed.from_forecast(w, told[w.name].requests, log)
+            came = found.get(w.name) or observed.came(clean, w.name, span, 0.0)
+            if came is not None:
+                changed[w.name] = observed.with_lengths(changed[w.name], came)
+    after = _changed(case, changed)
+    return after, tuple(_forecast(w, after, told.get(w.name), w.name in log.workloads) for w in after.workloads)
+
+
+def _forecast(w: Workload, case: Case, told: Forecast | None, logged: bool) -> WorkloadForecast:
+    mid = requests_per_month(w, slots_of(case))
+    given = "given in the demand" if logged else "given in the demand, not in the log"
+    low, high = (None, None) if told is None else (told.low_ratio, told.high_ratio)
+    return WorkloadForecast(
+        name=w.name,
+        source=given if told is None else told.method,
+        error_frac=told.error_frac if told else None,
+        other_error_frac=told.other_error_frac if told else None,
+        tried_weeks=told.tried_weeks if told else 0,
+        p10_requests_per_month=None if low is None else low * mid,
+        p50_requests_per_month=mid,
+        p90_requests_per_month=None if high is None else high * mid,
+        growth_per_month_frac=w.growth_per_month_frac,
+    )
+
+
+def _at_p90(case: Case, said: tuple[WorkloadForecast, ...], planner: _Planner) -> tuple[float | None, str]:
+    factors = {f.name: (f.p90_requests_per_month or f.p50_requests_per_month) / f.p50_requests_per_month for f in said}
+    if all(f.p90_requests_per_month is None for f in said):
+        return None, ""
+    high = _changed(case, {w.name: observed.scaled(w, factors[w.name]) for w in case.workloads if factors[w.name] > 1})
+    try:
+        return planner.plan(high, "demand at P90").cost_usd_per_month, ""
+    except Infeasible as error:
+        return None, f"at the P90 of every workload no fleet keeps the limits: {error.reasons[0]}"
+
+
+def _period(inputs: ReviewInputs, span: observed.Span) -> Period:
+    log = inputs.log
+    hour = [str(log.first + k * HOUR) for k in (span.first, span.stop - 1, 0)]
+    return Period(
+        first_hour=hour[0],
+        last_hour=hour[1],
+        hours=span.stop - span.first,
+        log_first_hour=hour[2],
+        log_hours=log.hours,
+    )
+
+
+def _day_after(inputs: ReviewInputs, span: observed.Span) -> date:
+    last = (inputs.log.first + (span.stop - 1) * HOUR).astype("datetime64[D]").astype(date)
+    return last + timedelta(days=1)

@@ -1,0 +1,199 @@
+"""REVIEW.yaml: what a review is made from, read strictly, every mistake at its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import Field, model_validator
+
+from planner.case.case import Case
+from planner.case.demand.load import load_case
+from planner.case.demand.overrides import offers_called, repriced
+from planner.case.demand.schema import PriceSpec, PurchaseName
+from planner.catalog.entries import TERM_MONTHS
+from planner.checker import check_plan
+from planner.io.errors import Complaint, InputError, did_you_mean
+from planner.io.named_files import NamedFiles
+from planner.io.strict_yaml import Document, read_yaml
+from planner.io.units import PositiveWhole, UsdBare
+from planner.io.validation import FieldProblem, Strict, validate
+from planner.plan.plan import Plan, read_plan
+from planner.review.usage_log import UsageLog, read_log
+
+T = TypeVar("T")
+
+
+class PeriodSpec(Strict):
+    """The days under review, both included."""
+
+    first_day: date
+    last_day: date
+
+    @model_validator(mode="after")
+    def _in_order(self) -> PeriodSpec:
+        if self.last_day < self.first_day:
+            raise FieldProblem(("last_day",), "is before 'first_day'", "Write the later day here")
+        return self
+
+
+class CommittedSpec(Strict):
+    """Instances that are paid for whether they are used or not."""
+
+    offer: str
+    """An instance, as the last plan's fleet names it: provider/instance@region."""
+    purchase: PurchaseName
+    instances: PositiveWhole
+    lapses: date
+    """The last day of the term."""
+
+    @model_validator(mode="after")
+    def _is_a_commitment(self) -> CommittedSpec:
+        if self.purchase not in TERM_MONTHS:
+            raise FieldProblem(("purchase",), "is no commitment", f"Write one of {', '.join(TERM_MONTHS)}")
+        return self
+
+
+class NextSpec(Strict):
+    """What the next plan is made from; what is not said stays as it was in the last plan."""
+
+    demand: str | None = Field(default=None, min_length=1)
+    """A demand file: workloads, menu, prices, limits."""
+    forecast: Literal["actuals", "given"] = "actuals"
+    """Whether rates come from the usage log, or stand as the demand file gives them."""
+    prices: dict[str, PriceSpec] = {}
+    """New prices of instances, as under `prices:` of a demand file."""
+    starts: date | None = None
+    """The first day of the next quarter; by default the day after the period under review."""
+
+    @model_validator(mode="after")
+    def _has_a_forecast(self) -> NextSpec:
+        if self.forecast == "given" and self.demand is None:
+            raise FieldProblem(("forecast",), "is 'given', but no demand file gives it", "Write demand: demand.yaml")
+        return self
+
+
+class ReviewFile(Strict):
+    """A review file."""
+
+    name: str = Field(min_length=1, max_length=80, pattern=r"^\S(.*\S)?$")
+    last_plan: str = Field(min_length=1)
+    """The plan under review, as `fleetplan plan --out` wrote it."""
+    usage: str = Field(min_length=1)
+    """The log of what came: CSV or Parquet with the columns time and requests, workload where it holds several, and
+    input_tokens and output_tokens (sums over the row's requests) where they are known."""
+    period: PeriodSpec | None = None
+    """By default all of the log, or its last 13 weeks where it is longer; what is older serves the forecast alone."""
+    bill_usd_per_month: UsdBare | None = None
+    """What was paid, on average over the months of the period."""
+    next: NextSpec = NextSpec()
+    committed: tuple[CommittedSpec, ...] | None = None
+    """What is held and until when; [] for nothing. By default what the last plan reserved, bought when its quarter
+    began."""
+    history: str | None = Field(default=None, min_length=1)
+    """A folder of past reviews as JSON."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReviewInputs:
+    """Everything of a review file, read."""
+
+    spec: ReviewFile
+    last: Plan
+    log: UsageLog
+    next_case: Case
+    """before any rates of the log"""
+    history: Path | None
+
+
+def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInputs:
+    """Read a review file and what it names; raises InputError with what is wrong.
+
+    `files` says where the files that it names may be, and remembers them.
+    """
+    files = files or NamedFiles()
+    files.check_given(path)
+    document = read_yaml(path)
+    spec = validate(ReviewFile, document)
+    last_plan = files.beside(document, ("last_plan",), spec.last_plan)
+    last = _named(document, ("last_plan",), last_plan, _checked_plan)
+    usage = files.beside(document, ("usage",), spec.usage)
+    log = _named(document, ("usage",), usage, lambda file: read_log(file, only(last)))
+    case = last.case
+    if spec.next.demand is not None:
+        demand = files.beside(document, ("next", "demand"), spec.next.demand)
+        case = _named(document, ("next", "demand"), demand, lambda file: load_case(file, files))
+    case = _at_new_prices(case, spec, document)
+    _check_committed(spec, last.case, case, document)
+    return ReviewInputs(spec, last, log, case, _history(document, spec.history, files.root))
+
+
+def _history(document: Document, name: str | None, root: Path | None) -> Path | None:
+    """The folder of past reviews; they are read, and one that is made again may be written over."""
+    if name is None:
+        return None
+    files = NamedFiles(root)
+    folder = files.beside(document, ("history",), name)
+    if not folder.is_dir():
+        complaint = document.complaint(("history",), f"'{name}' is no folder", "Make it, or leave this key out")
+        raise InputError([complaint])
+    for file in folder.glob("*.json"):
+        files.beside(document, ("history",), str(Path(name) / file.name))
+    return folder
+
+
+def only(plan: Plan) -> str | None:
+    """The workload that a log without a column of them is about."""
+    return plan.workloads[0].name if len(plan.workloads) == 1 else None
+
+
+def _checked_plan(file: Path) -> Plan:
+    plan = read_plan(file)
+    broken = check_plan(plan.as_json())
+    if broken:
+        raise InputError([Complaint(str(file), None, None, "", f"not a plan that holds: {broken[0]}", "Plan it again")])
+    return plan
+
+
+def _named(document: Document, path: tuple[str | int, ...], file: Path, read: Callable[[Path], T]) -> T:
+    """A file that a key names; where it cannot be read at all, the key is what is wrong."""
+    try:
+        return read(file)
+    except InputError as error:
+        if len(error.complaints) > 1 or error.complaints[0].line is not None or file.exists():
+            raise
+        why = error.complaints[0]
+        raise InputError([document.complaint(path, f"'{file.name}': {why.message}", why.remedy)]) from None
+
+
+def _at_new_prices(case: Case, spec: ReviewFile, document: Document) -> Case:
+    offers, complaints = dict(case.offers), []
+    for name, own in spec.next.prices.items():
+        keys = offers_called(name, offers)
+        if not keys:
+            known = sorted({key.split("@")[0] for key in offers})
+            message = f"no instance on the menu is called '{name}'"
+            complaints.append(document.complaint(("next", "prices", name), message, did_you_mean(name, known)))
+        for key in keys:
+            offers[key] = repriced(offers[key], own, document.file)
+    if complaints:
+        raise InputError(complaints)
+    return case.model_copy(update={"offers": offers}) if spec.next.prices else case
+
+
+def _check_committed(spec: ReviewFile, last: Case, case: Case, document: Document) -> None:
+    complaints: list[Complaint] = []
+    known = {**last.offers, **case.offers}
+    for k, held in enumerate(spec.committed or ()):
+        path = ("committed", k, "offer")
+        if held.offer not in known:
+            message = f"no instance on the menu is called '{held.offer}'"
+            complaints.append(document.complaint(path, message, did_you_mean(held.offer, known)))
+        elif held.purchase not in known[held.offer].prices.reserved():
+            message = f"has no price for {held.purchase}"
+            complaints.append(document.complaint(path, message, "Give it under next: prices:"))
+    if complaints:
+        raise InputError(complaints)

@@ -1,0 +1,56 @@
+"""Planned against used: what the replicas of a plan had to carry when something else came than was planned for.
+
+Load is taken to follow the tokens of a pool, hour by hour. Work that may wait is spread over the day as planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from planner.case.case import Workload
+from planner.case.costs import tokens_per_request
+from planner.case.horizon import rates_rps, slots_of
+from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
+from planner.review.records import CapacityUse
+
+
+def capacity_used(plan: Plan, actual: dict[str, Workload]) -> Iterator[CapacityUse]:
+    """`actual` are workloads as they came; one that is not there came as planned."""
+    hours = np.array([s.hours_per_month for s in plan.slots]) / (plan.slots[-1].month + 1)
+    for pool in plan.pools:
+        more = _more_tokens(plan, pool, actual, hours)
+        for part in pool.deployments:
+            yield _used(pool, part, more, hours)
+
+
+def _more_tokens(plan: Plan, pool: PoolPlan, actual: dict[str, Workload], hours: np.ndarray) -> np.ndarray:
+    """Tokens that came for each that was planned [slot]."""
+    slots = slots_of(plan.case)
+    asked = [w for w in plan.case.workloads if w.name in pool.workloads]
+    planned = sum(tokens_per_request(w) * rates_rps(w, slots) for w in asked)
+    came = sum(tokens_per_request(now) * rates_rps(now, slots) for now in (actual.get(w.name, w) for w in asked))
+    if any(w.deadline_h is not None for w in asked):
+        planned, came = (np.full(len(hours), x @ hours) for x in (np.asarray(planned), np.asarray(came)))
+    return np.divide(came, planned, out=np.ones(len(hours)), where=np.asarray(planned) > 0)
+
+
+def _used(pool: PoolPlan, part: DeploymentPlan, more: np.ndarray, hours: np.ndarray) -> CapacityUse:
+    d = part.deployment
+    replicas, load = np.array(part.replicas_by_slot, dtype=float), np.array(part.load_by_slot)
+    used = load * more
+    # What was planned keeps its SLOs, whatever the mean load of an hour.
+    most = np.maximum(d.most_load_frac * replicas, load)
+    running = float(replicas @ hours)
+    busiest = np.divide(used, most, out=np.zeros(len(used)), where=most > 0)
+    return CapacityUse(
+        workloads=pool.workloads,
+        gpu=d.gpu,
+        deployment=f"{d.model} {d.quantization}, {d.gpus_per_replica} x {d.gpu}",
+        peak_gpus=int(replicas.max()) * d.gpus_per_replica,
+        planned_frac=float(load @ hours) / running if running else 0.0,
+        used_frac=float(used @ hours) / running if running else 0.0,
+        hours_over_per_month=float(hours[used > most * (1 + 1e-6)].sum()),
+        worst_hour_frac=float(busiest.max(initial=0.0)),
+    )

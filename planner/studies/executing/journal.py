@@ -1,0 +1,141 @@
+"""The journal of a sweep: JSON lines, one for each job that is done, on disk before the next is awaited.
+
+The first line says of which sweep it is. A last line that was cut off by a crash is dropped; its job runs again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, Self
+
+from planner.io.errors import Complaint, InputError
+from planner.studies.executing.jobs import Job, Result, Work
+
+JOURNAL_FORMAT = "fleetplan-journal/1"
+MOST_BYTES = 1_000_000_000
+ANOTHER = "Name another file, or delete this one"
+
+
+class Journal:
+    """Open while a sweep runs; `results` are those that it had already, by key."""
+
+    def __init__(self, path: Path, work: Work, jobs: Sequence[Job]) -> None:
+        self.path = path
+        self.keys = {job.key for job in jobs}
+        self.header = _line({"format": JOURNAL_FORMAT, "fingerprint": fingerprint(work, jobs), "jobs": len(jobs)})
+        self.results: dict[str, Result] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
+                self._refuse("is not a regular file", ANOTHER)
+            self.file: BinaryIO = open(self.path, "a+b")
+        except OSError as error:
+            self._refuse(
+                f"cannot be written: {error.strerror}", "Choose a folder that exists and that you may write to"
+            )
+        try:
+            self._lock()
+            self.file.seek(0)
+            self._resume(self._content())
+        except BaseException:
+            self.file.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+    def add(self, job: Job, result: Result) -> None:
+        self._write(_line({"key": job.key, "result": result}))
+
+    def _write(self, line: bytes) -> None:
+        try:
+            self.file.write(line)
+            self.file.flush()
+            os.fsync(self.file.fileno())
+        except OSError as error:
+            # What did not reach the disk now must not be tried again by close().
+            with contextlib.suppress(OSError):
+                self.file.close()
+            self._refuse(f"cannot be written: {error.strerror}", "What it holds is kept: make room and run this again")
+
+    def _lock(self) -> None:
+        """Two sweeps into one journal would both run everything."""
+        try:
+            import fcntl
+        except ImportError:  # not on this system
+            return
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._refuse("another run is writing to it", "Wait for it, or name another file")
+
+    def _content(self) -> bytes:
+        content = self.file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            self._refuse(f"is larger than {MOST_BYTES // 1_000_000} MB", ANOTHER)
+        return content
+
+    def _resume(self, content: bytes) -> None:
+        whole, _, torn = content.rpartition(b"\n")
+        lines = whole.split(b"\n") if whole else []
+        if not lines:
+            if not self.header.startswith(torn):
+                self._refuse("is not a journal", ANOTHER)
+            self.file.truncate(0)
+            self._write(self.header)
+            return
+        self._check_header(lines[0])
+        if torn:
+            self.file.truncate(len(whole) + 1)
+        for number, line in enumerate(lines[1:], start=2):
+            key, result = self._entry(number, line)
+            self.results.pop(key, None)
+            if not result.get("lost"):
+                self.results[key] = result
+
+    def _check_header(self, line: bytes) -> None:
+        found = _parsed(line)
+        if not isinstance(found, dict) or not str(found.get("format", "")).startswith("fleetplan-journal/"):
+            self._refuse("is not a journal", ANOTHER)
+        if found["format"] != JOURNAL_FORMAT:
+            self._refuse(f"is a journal of another format than '{JOURNAL_FORMAT}'", ANOTHER)
+        if found.get("fingerprint") != _parsed(self.header)["fingerprint"]:
+            self._refuse("is the journal of a sweep with other inputs or another version of fleetplan", ANOTHER)
+
+    def _entry(self, number: int, line: bytes) -> tuple[str, Result]:
+        found = _parsed(line)
+        key, result = (found.get("key"), found.get("result")) if isinstance(found, dict) else (None, None)
+        if key not in self.keys or not isinstance(result, dict):
+            self._refuse("this line is none of this sweep's results", "Delete the line; its job is run again", number)
+        return key, result
+
+    def _refuse(self, message: str, remedy: str, line: int | None = None) -> NoReturn:
+        raise InputError([Complaint(str(self.path), line, None, "", message, remedy)])
+
+
+def fingerprint(work: Work, jobs: Sequence[Job]) -> str:
+    """Of a sweep: what is run, by which version, and on which inputs, in whatever order."""
+    from importlib.metadata import version
+
+    total = hashlib.sha256(f"{work.__module__}.{work.__qualname__} {version('fleetplan')}\n".encode())
+    for job in sorted(jobs, key=lambda job: job.key):
+        total.update(_line({"key": job.key, "payload": job.payload}, sort_keys=True))
+    return "sha256:" + total.hexdigest()
+
+
+def _line(data: dict[str, Any], sort_keys: bool = False) -> bytes:
+    return json.dumps(data, sort_keys=sort_keys, separators=(",", ":")).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,116 @@
+"""Paths into a demand file: `workloads.support-chat.slo.ttft_p95`, `prices.h100.on_demand`.
+
+A workload is addressed by its name. Keys with dots in them are found where the file has them; else quote them:
+`prices.'aws/p5.48xlarge'.on_demand`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import BaseModel
+
+from planner.case.demand.schema import DemandFile
+from planner.io.errors import Complaint, InputError, Path, did_you_mean, shown
+
+_PART = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^.'\"]+)")
+
+
+def refuse(option: str, message: str, remedy: str = "") -> InputError:
+    return InputError([Complaint(option, None, None, "", message, remedy)])
+
+
+def split(text: str, option: str) -> list[str]:
+    """The parts of a path; quotes keep dots together."""
+    parts, at = [], 0
+    while at < len(text):
+        match = _PART.match(text, at)
+        if match is None or not (match[1] or match[2] or match[3]):
+            raise refuse(option, f"{shown(text)} is no path", "Write names with dots between: policy.min_replicas")
+        parts.append(next(g for g in match.groups() if g is not None))
+        at = match.end()
+        if at < len(text) and (text[at] != "." or at + 1 == len(text)):
+            raise refuse(option, f"{shown(text)} is no path", "Write names with dots between: policy.min_replicas")
+        at += 1
+    if not parts:
+        raise refuse(option, "the path is empty", "Write path=value, such as policy.min_replicas=3")
+    return parts
+
+
+def resolved(text: str, data: Any, option: str) -> Path:
+    """The path in the file's data; raises InputError with the keys that exist where it goes astray."""
+    parts = split(text, option)
+    if parts[:2] == ["menu", "prices"]:
+        parts = parts[1:]
+    path: Path = ()
+    said: list[str] = []
+    spec: Any = DemandFile
+    here = data
+    while parts:
+        if isinstance(here, list):
+            k, rest = _entry(here, parts, said, option)
+            said.append(".".join(parts[: len(parts) - len(rest)]))
+            path, here, spec, parts = (*path, k), here[k], _inside(spec), rest
+            continue
+        if here is not None and not isinstance(here, dict):
+            raise refuse(
+                option, f"{shown('.'.join(said), 80)} is {shown(here)}: there is nothing below it", "Shorten the path"
+            )
+        key, parts, spec = _key(here or {}, parts, said, spec, option)
+        said.append(key)
+        path, here = (*path, key), (here or {}).get(key)
+    return path
+
+
+def _entry(here: list[Any], parts: list[str], said: list[str], option: str) -> tuple[int, list[str]]:
+    """A list's entry by its name, or by its place from 1."""
+    names = [str(e["name"]) if isinstance(e, dict) and "name" in e else str(k + 1) for k, e in enumerate(here)]
+    for length in range(len(parts), 0, -1):
+        if ".".join(parts[:length]) in names:
+            return names.index(".".join(parts[:length])), parts[length:]
+    where = ".".join(said)
+    raise refuse(option, f"{where} has no {shown(parts[0])}", did_you_mean(parts[0], names) or _listed(names))
+
+
+def _key(here: dict[str, Any], parts: list[str], said: list[str], spec: Any, option: str) -> tuple[str, list[str], Any]:
+    fields = spec.model_fields if _is_model(spec) else None
+    for length in range(len(parts), 0, -1):
+        joined = ".".join(parts[:length])
+        if joined in here or (fields is not None and joined in fields):
+            below = fields[joined].annotation if fields is not None and joined in fields else _inside(spec)
+            return joined, parts[length:], _model_in(below) or below
+    if fields is None:
+        return parts[0], parts[1:], _inside(spec)
+    known = list(dict.fromkeys([*here, *fields]))
+    where = ".".join(said) or "the demand file"
+    remedy = did_you_mean(parts[0], known)
+    keys = _listed(known)
+    told = f"{remedy} {keys}" if remedy and not remedy.startswith("known") else keys
+    raise refuse(option, f"there is no key {shown(parts[0])} in {where}", told)
+
+
+def _listed(names: list[str]) -> str:
+    return "There are " + ", ".join(shown(n)[1:-1] for n in names[:20]) + ("..." if len(names) > 20 else "")
+
+
+def _is_model(spec: Any) -> bool:
+    return isinstance(spec, type) and issubclass(spec, BaseModel)
+
+
+def _model_in(annotation: Any) -> Any:
+    """The one model that an annotation is about, where there is one."""
+    if _is_model(annotation):
+        return annotation
+    args = getattr(annotation, "__args__", ())
+    if getattr(annotation, "__origin__", None) in (dict, tuple, list):
+        return None
+    models = [m for m in (_model_in(a) for a in args) if m is not None]
+    return models[0] if len(models) == 1 else None
+
+
+def _inside(annotation: Any) -> Any:
+    """What the values of a mapping or a list are."""
+    args = [a for a in getattr(annotation, "__args__", ()) if a not in (Ellipsis, str, type(None))]
+    found = [m for m in (_model_in(a) for a in args) if m is not None]
+    return found[0] if found else None

@@ -1,0 +1,344 @@
+"""Changes to a case as people write them, applied to the demand file before it is read: every rule of reading holds.
+
+--set PATH=VALUE[,VALUE...]     a value as in the file; +20% and -20% scale what the file has there
+--scale demand=0.5:4:8          from:to:count, evenly on a logarithmic scale, or single multiples 0.5,1,2
+--without spot                  a way to buy, a GPU, a kind of cache, api, sharing, deferral
+--only gpus=l4,a100-80gb        a list of the menu
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path as FilePath
+from typing import Any
+
+from planner.case.case import Case
+from planner.case.changes import multiplied, with_workload
+from planner.case.demand.load import DEFAULT_PURCHASE, case_of_document
+from planner.case.demand.overrides import offers_called
+from planner.case.demand.schema import MenuSpec
+from planner.catalog.entries import find, names_of
+from planner.io.errors import InputError, Path, did_you_mean, dotted, shown
+from planner.io.named_files import NamedFiles
+from planner.io.strict_yaml import parse_yaml, read_yaml
+from planner.io.units import parse_positive_count
+from planner.studies.override_paths import refuse, resolved
+
+MOST_VALUES, MOST_RUNS = 1000, 10_000
+LISTS = ("gpus", "quantizations", "purchase", "providers", "regions", "apis", "caching")
+SWITCHES: dict[str, tuple[str, Any]] = {
+    "api": ("apis", []), "caching": ("caching", []), "sharing": ("tenancy", ["dedicated"]),
+    "deferral": ("defer", False),    "api-batch": ("api_batch", False), "mixes": ("max_deployments", 1),
+}  # fmt: skip
+PURCHASES = ("on-demand", "spot", "reserved-1y", "reserved-3y", "reserved-1y-upfront", "reserved-3y-upfront")
+CACHES = ("prefix", "template", "semantic")
+_RELATIVE = re.compile(r"([+-])([0-9.]+) ?%")
+_SCALABLE = re.compile(r"(\$ ?|[uU][sS][dD] ?)?([0-9][0-9_,]*(?:\.[0-9]+)?)( ?[^%]*)")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One value of one input."""
+
+    kind: str
+    """set, scale, without, only or shed"""
+    key: str
+    """the input: its path, as it was written"""
+    text: str
+    """the value, as it was written"""
+
+    @property
+    def option(self) -> str:
+        if self.kind in ("without", "shed"):
+            return f"--{self.kind} {self.key if self.kind == 'without' else self.text}"
+        return f"--{self.kind} {self.key}={self.text}"
+
+    @property
+    def column(self) -> str:
+        """Of the table."""
+        return {"without": f"without {self.key}", "only": f"only {self.key}", "scale": f"scale {self.key}"}.get(
+            self.kind, self.key
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A case with some changes; its name is what it changes where nobody gave it one."""
+
+    changes: tuple[Change, ...] = ()
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.name or ", ".join(_said(c) for c in self.changes) or "base"
+
+
+def _said(c: Change) -> str:
+    if c.kind == "scale":
+        return f"{c.key} x {c.text}"
+    return f"without {c.key}" if c.kind == "without" else f"{c.column}={c.text}"
+
+
+class Source:
+    """A demand file that is read once and changed many times."""
+
+    def __init__(self, file: FilePath | str, files: NamedFiles | None = None) -> None:
+        self.files = files or NamedFiles()
+        self.files.check_given(file)
+        self.document = read_yaml(file)
+        self.stem = FilePath(file).stem
+        self.case = case_of_document(self.document, self.stem, self.files)
+
+    def changed(self, run: Run) -> Case:
+        """The case of a run; what is wrong with a change is said with the option that made it."""
+        if not run.changes:
+            return self.case
+        data = copy.deepcopy(self.document.data)
+        places: list[tuple[Path, Change]] = []
+        for change in sorted((c for c in run.changes if c.kind != "scale"), key=lambda c: (c.kind, c.key, c.text)):
+            for path, value in self._edits(change, data):
+                both_leave_out = change.kind == "without" and all(c.kind == "without" for p, c in places if p == path)
+                if not both_leave_out and _clashes(path, places):
+                    raise refuse(change.option, f"{dotted(path)} is changed twice", "Keep one of the two")
+                _put(data, path, value)
+                places.append((path, change))
+        try:
+            case = case_of_document(replace(self.document, data=data), self.stem, self.files)
+        except InputError as error:
+            raise InputError([_attributed(c, places) for c in error.complaints]) from None
+        for change in run.changes:
+            if change.kind == "scale":
+                case = self._scaled(case, change)
+        return case
+
+    def _edits(self, change: Change, data: Any) -> list[tuple[Path, Any]]:
+        if change.kind == "without":
+            return [self._without(change, data)]
+        if change.kind == "only":
+            return [_only(change)]
+        if change.kind == "shed":
+            may = [k for k, w in enumerate(data["workloads"]) if "shed" not in w]
+            return [(("workloads", k, "shed"), {"priority": change.text}) for k in may]
+        path = resolved(change.key, data, change.option)
+        value = parsed_value(change.text, change.option)
+        if path[:1] == ("prices",) and len(path) >= 2:
+            return self._priced(path, value, data, change.option)
+        return [(path, relative(_at(data, path), value))]
+
+    def _priced(self, path: Path, value: Any, data: Any, option: str) -> list[tuple[Path, Any]]:
+        """A price by the instance's name, or of all instances on the menu with a GPU."""
+        gpu = find(str(path[1]), self.case.gpus)
+        if gpu is None and not offers_called(str(path[1]), self.case.offers):
+            known = [*self.case.gpus, *dict.fromkeys(key.split("@")[0] for key in self.case.offers)]
+            remedy = did_you_mean(str(path[1]), known) or f"The menu has {', '.join(known)}"
+            raise refuse(option, f"no instance or GPU on the menu is called {shown(path[1])}", remedy)
+        if gpu is None or str(path[1]) in (data.get("prices") or {}):
+            return [(path, relative(_at(data, path), value))]
+        names = [key for key, offer in self.case.offers.items() if offer.gpu == gpu]
+        own = data.get("prices") or {}
+        edits: list[tuple[Path, Any]] = []
+        for key in names:
+            name = key if key in own else key.split("@")[0] if key.split("@")[0] in own else key
+            place: Path = ("prices", name, *path[2:])
+            edits.append((place, relative(_at(data, place), value)))
+        return list({place: (place, v) for place, v in edits}.values())
+
+    def _without(self, change: Change, data: Any) -> tuple[Path, Any]:
+        menu, name = data.get("menu") or {}, change.key
+        if name in SWITCHES:
+            key, value = SWITCHES[name]
+            return ("menu", key), value
+        if name in PURCHASES:
+            given = list(menu.get("purchase") or DEFAULT_PURCHASE)
+            return ("menu", "purchase"), _less(given, [name], name, change)
+        if name in CACHES:
+            return ("menu", "caching"), [c for c in (menu.get("caching") or CACHES) if c != name]
+        for key in ("gpus", "quantizations", "providers", "regions"):
+            entries = getattr(self.case, key, None) or sorted(
+                {getattr(o, key[:-1]) for o in self.case.offers.values()} if key in ("providers", "regions") else ()
+            )
+            found = find(name, entries) if isinstance(entries, dict) else name if name in entries else None
+            if found is not None:
+                left = [find(n, entries) if isinstance(entries, dict) else n for n in menu.get(key) or entries]
+                return ("menu", key), _less([n for n in left if n], [found], name, change)
+        known = [*PURCHASES, *SWITCHES, *CACHES, *names_of(self.case.gpus), *self.case.quantizations]
+        raise refuse(
+            "--without", f"{shown(name)} is nothing to leave out", did_you_mean(name, known) or "Try spot, api or a GPU"
+        )
+
+    def _scaled(self, case: Case, change: Change) -> Case:
+        factor = parse_positive_count(change.text)
+        if change.key == "demand":
+            return multiplied(factor)(case)
+        name = change.key.removeprefix("workloads.")
+        workload = next((w for w in case.workloads if w.name == name), None)
+        if workload is None:
+            known = ["demand", *(w.name for w in case.workloads)]
+            remedy = did_you_mean(name, known) or "Scale demand, or a workload by its name"
+            raise refuse(change.option, f"there is nothing called {shown(name)} to scale", remedy)
+        rates = {d: tuple(factor * r for r in getattr(workload, d)) for d in ("weekday_rps", "weekend_rps")}
+        return with_workload(name, **rates)(case)
+
+
+def _less(given: list[str], gone: Sequence[str], name: str, change: Change) -> list[str]:
+    left = [x for x in given if x not in gone]
+    if len(left) == len(given):
+        raise refuse(change.option, f"{shown(name)} is not on the menu", f"The menu has {', '.join(given)}")
+    if not left:
+        raise refuse(change.option, f"leaves nothing: {shown(name)} is all there is", "Leave something else out")
+    return left
+
+
+def _only(change: Change) -> tuple[Path, Any]:
+    if change.key not in LISTS:
+        raise refuse(
+            change.option, f"the menu has no list {shown(change.key)}", did_you_mean(change.key, LISTS) or LISTS[0]
+        )
+    assert change.key in MenuSpec.model_fields
+    return ("menu", change.key), [part for part in pieces(change.text) if part]
+
+
+def parsed_value(text: str, option: str) -> Any:
+    """A value as YAML reads it, with its complaints."""
+    if not text.strip():
+        raise refuse(option, "the value is missing", "Write path=value, such as policy.min_replicas=3")
+    if "\n" in text or "\r" in text:
+        raise refuse(option, "the value has more than one line", "Write lists as [a, b]")
+    try:
+        return parse_yaml(text, option).data
+    except InputError as error:
+        raise InputError([replace(c, file=option, line=None, column=None) for c in error.complaints]) from None
+
+
+def relative(before: Any, value: Any) -> Any:
+    """+20% and -20% scale an amount that the file has; on anything else they are a value like any other."""
+    match = _RELATIVE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or before is None or isinstance(before, bool | list | dict):
+        return value
+    factor = 1 + float(match[1] + match[2]) / 100
+    if isinstance(before, int | float):
+        return _plain(before * factor)
+    amount = _SCALABLE.fullmatch(before) if len(before) <= 64 else None
+    if amount is None:
+        return value
+    number = float(re.sub("[,_]", "", amount[2])) * factor
+    return f"{amount[1] or ''}{_plain(number)}{amount[3]}"
+
+
+def _plain(number: float) -> int | float:
+    short = float(f"{number:.12g}")
+    return int(short) if short == int(short) and abs(short) < 1e15 else short
+
+
+def _at(data: Any, path: Path) -> Any:
+    for part in path:
+        inside = part < len(data) if isinstance(data, list) and isinstance(part, int) else False
+        if not inside and not (isinstance(data, dict) and part in data):
+            return None
+        data = data[part]
+    return data
+
+
+def _put(data: Any, path: Path, value: Any) -> None:
+    for part in path[:-1]:
+        if isinstance(data, dict):
+            if data.get(part) is None:
+                data[part] = {}
+            data = data[part]
+        else:
+            data = data[part]
+    data[path[-1]] = value
+
+
+def _clashes(path: Path, places: list[tuple[Path, Change]]) -> bool:
+    """One value inside another would make the order of changes matter."""
+    return any(p[: len(path)] == path or path[: len(p)] == p for p, _ in places)
+
+
+def _attributed(complaint: Any, places: list[tuple[Path, Change]]) -> Any:
+    for path, change in places:
+        said = dotted(path)
+        if complaint.where.startswith(said) or said.startswith(complaint.where or "?"):
+            return replace(complaint, file=change.option, line=None, column=None)
+    options = "; ".join(change.option for _, change in places)
+    return replace(complaint, file=options, line=None, column=None)
+
+
+def pieces(text: str) -> list[str]:
+    """Values between commas; brackets, braces and quotes keep theirs."""
+    parts, depth, quote, start = [], 0, "", 0
+    for k, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "[{":
+            depth += 1
+        elif c in "]}":
+            depth -= 1
+        elif c == "," and depth <= 0:
+            parts.append(text[start:k].strip())
+            start = k + 1
+    return [*parts, text[start:].strip()]
+
+
+def steps(text: str, option: str, log: bool) -> list[float]:
+    """`from:to:count`, evenly on a logarithmic or a linear scale, or one number."""
+    parts = text.split(":")
+    if len(parts) not in (1, 3):
+        raise refuse(option, f"expected a number or from:to:count, got {shown(text)}", "Write 20k:120k:12")
+    try:
+        low = parse_positive_count(parts[0].strip().removeprefix("$"))
+        if len(parts) == 1:
+            return [low]
+        high, count = parse_positive_count(parts[1].strip().removeprefix("$")), parse_positive_count(parts[2].strip())
+    except ValueError as error:
+        raise refuse(option, str(error).rstrip(".")) from None
+    if high <= low or count != int(count) or not 2 <= count <= MOST_VALUES:
+        message = f"{shown(text)} is no range: from < to, and 2 to {MOST_VALUES} steps"
+        raise refuse(option, message, "Write 20k:120k:12")
+    shares = [k / (int(count) - 1) for k in range(int(count))]
+    between = [low * (high / low) ** s if log else low + (high - low) * s for s in shares]
+    return [float(f"{x:.6g}") for x in between[:-1]] + [high]
+
+
+def options_of(kind: str, text: str) -> list[Change]:
+    """The values that one option on the command line stands for."""
+    option = f"--{kind} {text}"
+    if kind == "without":
+        return [Change(kind, text.strip(), "yes")]
+    key, equals, values = text.partition("=")
+    if not equals or not key.strip():
+        examples = {"set": "policy.min_replicas=3", "scale": "demand=0.5:4:8", "only": "gpus=l4,a100-80gb"}
+        raise refuse(option, "expected name=value", f"Write --{kind} {examples[kind]}")
+    key = key.strip()
+    if kind == "only":
+        return [Change(kind, key, values.strip())]
+    if kind == "scale":
+        factors = [f for part in pieces(values) for f in steps(part, option, log=True)]
+        return [Change(kind, key, f"{f:g}") for f in factors]
+    found = [Change(kind, key, part) for part in pieces(values)]
+    if len(found) > MOST_VALUES:
+        raise refuse(option[:60], f"stands for more than {MOST_VALUES} values", "Give fewer")
+    return found
+
+
+def grid(inputs: Sequence[Sequence[Change]], one_at_a_time: bool = False, named: Sequence[Run] = ()) -> list[Run]:
+    """The case as it is, then every combination of the inputs' values, or each value by itself."""
+    if one_at_a_time:
+        runs = [Run((change,)) for values in inputs for change in values]
+    else:
+        total = 1
+        for values in inputs:
+            total *= len(values)
+        if total > MOST_RUNS:
+            raise refuse("what-if", f"the grid has {total:,} runs, more than {MOST_RUNS:,}", "Give fewer values")
+        runs = [Run(combination) for combination in product(*inputs)] if inputs else []
+    if named:
+        crossed = [Run((*n.changes, *r.changes), f"{n.name}: {r.label}") for n in named for r in runs]
+        runs = [*named, *runs, *crossed] if runs and not one_at_a_time else [*named, *runs]
+    return [Run(), *runs]

@@ -1,0 +1,143 @@
+"""A sweep: every run at every budget, computed wherever the executor says, as one tidy table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.studies.executing.jobs import Executor, Job, failed
+from planner.studies.executing.run import run_jobs
+from planner.studies.overrides import Run, Source
+from planner.studies.sweep_job import Point, plans_of_case, point_of_error, shape_of_case
+from solvers.search.fleet_solution import Options
+
+NEXT_USD = 1000.0
+FEW_BUDGETS = 6
+"""so many are planned a second time with $1,000 more; in longer sweeps a larger budget tells what more money buys"""
+Shape = list[tuple[float, float | None]]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    name: str
+    inputs: tuple[str, ...]
+    """columns that changes fill, in the order of their first use"""
+    rows: tuple[Point, ...]
+    """one for each run and budget; the inputs are under "inputs", what is not changed is missing there"""
+    budgets: tuple[float, ...]
+    gap_frac: float
+    """that was asked for"""
+
+    @property
+    def frontier(self) -> list[Point]:
+        """Of the case as it is."""
+        return [row for row in self.rows if row["run"] == "base"] if self.budgets else []
+
+
+def sweep(
+    source: Source,
+    runs: Sequence[Run],
+    budgets: Sequence[float],
+    options: Options,
+    executor: Executor,
+    journal: Path | None = None,
+    on_shape: Callable[[Shape], None] | None = None,
+    on_done: Callable[[int, int], None] = lambda done, total: None,
+) -> Sweep:
+    """Plan every run. All changes are read before anything is planned, so a mistake costs no time."""
+    asked = sorted(set(budgets))
+    planned = sorted({*asked, *(b + NEXT_USD for b in (asked if len(asked) <= FEW_BUDGETS else asked[-1:]))})
+    cases = [source.changed(run) for run in runs]
+    jobs = [_job(case.as_json(), planned if asked else None, options) for case in cases]
+    if asked and on_shape is not None:
+        shape_job = _job(cases[0].as_json(), planned, options, "shape")
+        for _, result in executor.results(shape_of_case, [shape_job]):
+            if failed(result):
+                break
+            on_shape([(b, bound) for b, bound in zip(planned, result["bounds"], strict=True) if b in asked])
+    unique = list({job.key: job for job in jobs}.values())
+    found = run_jobs(plans_of_case, unique, executor, journal, lambda job, result, done, total: on_done(done, total))
+    rows: list[Point] = []
+    for run, job in zip(runs, jobs, strict=True):
+        points = _points(found[job.key], planned if asked else [None])
+        inputs = {c.column: c.text for c in run.changes if c.kind != "shed"}
+        head = {"run": run.label, "inputs": inputs}
+        rows += [head | p for p in (_with_next(points, asked) if asked else points)]
+    columns = dict.fromkeys(c.column for run in runs for c in run.changes if c.kind != "shed")
+    return Sweep(source.case.name, tuple(columns), tuple(rows), tuple(asked), options.gap_frac)
+
+
+def _job(case: dict[str, Any], budgets: list[float] | None, options: Options, what: str = "plans") -> Job:
+    searching = {"solver": options.solver, "gap_frac": options.gap_frac, "time_limit_s": options.time_limit_s}
+    payload = {"case": case, "budgets": budgets, "options": searching}
+    text = json.dumps([what, payload], sort_keys=True, separators=(",", ":"))
+    return Job(hashlib.sha256(text.encode()).hexdigest(), payload)
+
+
+def _points(result: dict[str, Any], budgets: Sequence[float | None]) -> list[Point]:
+    if failed(result):
+        return [point_of_error(budget, str(result["error"])) for budget in budgets]
+    points: list[Point] = result["points"]
+    return points
+
+
+def _with_next(points: list[Point], asked: Sequence[float]) -> list[Point]:
+    """The points asked for, each with what the next $1,000 a month buys."""
+    by_budget = {p["budget_usd_per_month"]: p for p in points}
+    rows = []
+    for budget in asked:
+        after = min(b for b in by_budget if b >= budget + NEXT_USD)
+        basis = "planned" if after == budget + NEXT_USD else f"on the way to ${after:,.0f}"
+        rows.append(by_budget[budget] | _bought(by_budget[budget], by_budget[after], basis))
+    return rows
+
+
+def _bought(here: Point, more: Point, basis: str) -> Point:
+    nothing: Point = {"next_1000_served_frac": None, "next_1000_requests_per_month": None, "next_1000_basis": None}
+    if here["served_frac"] is None or more["served_frac"] is None:
+        return nothing
+    share = NEXT_USD / (more["budget_usd_per_month"] - here["budget_usd_per_month"])
+    gained = max(0.0, more["served_frac"] - here["served_frac"]) * share
+    requests = gained * here["requests_per_month"]
+    return {"next_1000_served_frac": gained, "next_1000_requests_per_month": requests, "next_1000_basis": basis}
+
+
+@dataclass(frozen=True)
+class Swing:
+    """How far one input moves the cost, the others as they are or averaged over the grid."""
+
+    input: str
+    low_value: str
+    low_usd_per_month: float
+    high_value: str
+    high_usd_per_month: float
+    told: bool
+    """whether the difference exceeds what the proofs leave open"""
+
+    @property
+    def usd_per_month(self) -> float:
+        return self.high_usd_per_month - self.low_usd_per_month
+
+
+def swings(found: Sweep) -> list[Swing]:
+    """The input that moves the cost most comes first; runs without a plan are left aside."""
+    base = [r for r in found.rows if not r["inputs"] and r["cost_usd_per_month"] is not None]
+    alone = all(len(r["inputs"]) <= 1 for r in found.rows)
+    result = []
+    for column in found.inputs:
+        by_value: dict[str, list[Point]] = {"as it is": base} if base and (alone or len(found.inputs) == 1) else {}
+        for row in found.rows:
+            if column in row["inputs"] and row["cost_usd_per_month"] is not None:
+                by_value.setdefault(row["inputs"][column], []).append(row)
+        cost = {v: sum(r["cost_usd_per_month"] for r in rows) / len(rows) for v, rows in by_value.items() if rows}
+        if len(cost) < 2:
+            continue
+        low, high = min(cost, key=lambda v: cost[v]), max(cost, key=lambda v: cost[v])
+        pairs = [r for v in (low, high) for r in by_value[v]]
+        unsure = max(r["gap_frac"] * (r["cost_usd_per_month"] + r["penalty_usd_per_month"]) for r in pairs)
+        result.append(Swing(column, low, cost[low], high, cost[high], cost[high] - cost[low] > unsure))
+    return sorted(result, key=lambda s: (-s.usd_per_month, s.input))

@@ -1,0 +1,107 @@
+"""What an executor computes: the plans of one changed case, at its own budget or at several. JSON in, JSON out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from planner.case.case import Case, case_from_json
+from planner.case.horizon import requests_per_month, slots_of
+from planner.plan.plan import Plan
+from planner.studies.frontier import BudgetPlan, Frontier, served_frac, share
+from planner.studies.waterfall import fleet_at_its_busiest
+from solvers.search.fleet_solution import Options
+
+Point = dict[str, Any]
+
+
+def shape_of_case(payload: dict[str, Any]) -> dict[str, Any]:
+    """The LP's lower bound at each budget."""
+    return {"bounds": _frontier(payload).shape(payload["budgets"])}
+
+
+def plans_of_case(payload: dict[str, Any]) -> dict[str, Any]:
+    """A record for each budget; with no budgets, one for the case as it is."""
+    budgets = payload["budgets"]
+    frontier = _frontier(payload)
+    if budgets is None:
+        case = case_from_json(payload["case"])
+        own = case.limits.budget_usd_per_month
+        return {"points": [point(case, own, frontier.unlimited() if own is None else frontier.plans([own])[0])]}
+    return {"points": [point(frontier.case, b, p) for b, p in zip(budgets, frontier.plans(budgets), strict=True)]}
+
+
+def _frontier(payload: dict[str, Any]) -> Frontier:
+    options = tuple(sorted(payload["options"].items()))
+    return _prepared(_Payload(case_from_json(payload["case"])), options)
+
+
+class _Payload:
+    """A case that a cache can hold, whatever its budget."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case.model_copy(update={"limits": case.limits.model_copy(update={"budget_usd_per_month": None})})
+        self.hash = self.case.hash()
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Payload) and self.hash == other.hash
+
+
+@lru_cache(maxsize=4)
+def _prepared(payload: _Payload, options: tuple[tuple[str, Any], ...]) -> Frontier:
+    """Formulated once for all that one process is asked about a case."""
+    return Frontier(payload.case, Options(**dict(options)))
+
+
+def point(case: Case, budget: float | None, found: BudgetPlan) -> Point:
+    """One row: the budget, the plan's figures, and what is proved; what does not apply is null."""
+    plan: Plan | None = found.plan
+    slots = slots_of(case)
+    return {
+        "budget_usd_per_month": budget,
+        "cost_usd_per_month": plan.cost_usd_per_month if plan else None,
+        "bound_usd_per_month": found.bound_usd_per_month,
+        "served_frac": served_frac(plan) if plan else None,
+        "api_frac": share(plan, "api_share_frac") if plan else None,
+        "shed_frac": share(plan, "shed_share_frac") if plan else None,
+        "gap_frac": plan.gap_frac if plan else None,
+        "status": found.outcome.value,
+        "penalty_usd_per_month": plan.penalty_usd_per_month if plan else None,
+        "usd_per_1m_tokens": plan.usd_per_1m_tokens if plan else None,
+        "tokens_per_month": plan.tokens_per_month if plan else None,
+        "requests_per_month": sum(requests_per_month(w, slots) for w in case.workloads),
+        "baseline_usd_per_month": plan.baseline.cost_usd_per_month if plan else None,
+        "least_budget_usd_per_month": found.least_budget_usd_per_month,
+        "peak_gpus": max(_gpus(plan), default=0) if plan else None,
+        "fleet": "; ".join(fleet_at_its_busiest(plan)) if plan else None,
+        "workloads": [_workload(w) for w in plan.workloads] if plan else [],
+    }
+
+
+def point_of_error(budget: float | None, error: str) -> Point:
+    """A row for a run that failed by itself: the others stand."""
+    names = (
+        *("cost_usd_per_month", "bound_usd_per_month", "served_frac", "api_frac", "shed_frac", "gap_frac"),
+        *("penalty_usd_per_month", "usd_per_1m_tokens", "tokens_per_month", "requests_per_month"),
+        *("baseline_usd_per_month", "least_budget_usd_per_month", "peak_gpus", "fleet"),
+    )
+    nothing: Point = dict.fromkeys(names)
+    return {"budget_usd_per_month": budget} | nothing | {"status": f"error: {error}", "workloads": []}
+
+
+def _gpus(plan: Plan) -> list[int]:
+    slots = range(len(plan.slots))
+    return [sum(line.gpus_per_instance * line.instances_by_slot[t] for line in plan.fleet) for t in slots]
+
+
+def _workload(w: Any) -> Point:
+    return {
+        "name": w.name,
+        "served_frac": 1.0 - w.shed_share_frac,
+        "api_frac": w.api_share_frac,
+        "shed_frac": w.shed_share_frac,
+        "cost_usd_per_month": w.cost_usd_per_month,
+    }

@@ -1,0 +1,229 @@
+"""What the fleet problem is made of: slots, offers, pools with their recipes, limits, and what is decided already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from problems.beyond_commitments import ALWAYS, Beyond, BeyondSlots
+from problems.packing import most_of_a_box
+from problems.recipes.pools import Pool
+from problems.recipes.recipe import Recipe
+from problems.recipes.side_by_side import SideBySide
+from problems.recipes.singles import recipes_of
+from problems.recipes.waiting_line import WaitingLine
+from problems.rounding_up import Rounded, RoundedSlots
+
+SERVINGS_SIDE_BY_SIDE = 3_000_000
+"""of all recipes, up to which those of the same workloads are kept side by side"""
+Held = dict[tuple[str, str], tuple[int, int | None]]
+"""by offer and term: the fewest commitments, and the most if that is decided"""
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """An instance type in a region: a box of GPUs that is bought whole. A missing price is not for sale."""
+
+    key: str
+    gpu: str
+    box: int
+    on_demand_usd_per_h: float | None = None
+    spot_usd_per_h: float | None = None
+    reserved_usd_per_h: dict[str, float] = field(default_factory=dict)
+    """price of a committed instance by term, paid every hour"""
+    max_instances: int | None = None
+    start_h: float = 0.0
+    """hours before its use that an instance bought by the hour must be bought"""
+
+    @property
+    def for_sale(self) -> bool:
+        prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
+        return any(price is not None for price in prices)
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """What the master knows: slots, offers, recipes and limits."""
+
+    workloads: tuple[str, ...]
+    slot_hours: np.ndarray
+    """hours of its month that a slot stands for [slot]"""
+    slot_month: np.ndarray
+    """month of each slot, from 0 [slot]"""
+    offers: dict[str, Offer]
+    pools: dict[str, Pool]
+    recipes: tuple[Recipe, ...]
+    slot_before: np.ndarray | None = None
+    """the hour before, on the same day [slot]; None: nothing is known of the order of the slots"""
+    max_gpus: dict[str, int] = field(default_factory=dict)
+    """most GPUs of a type at any time, over all offers"""
+    max_gpu_types: int | None = None
+    """kinds of GPU that may be used at all"""
+    budget_usd_per_month: float | None = None
+    team_usd_per_month: float = 0.0
+    """fixed cost of the engineers who run anything self-hosted"""
+    held: Held = field(default_factory=dict)
+    """(offer, term) -> fewest and most commitments, where that is decided; None: as many as anybody could use"""
+    uses: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """(workload, offer) -> whether a workload uses an offer, where that is decided"""
+    boxes_in_parts: bool = False
+    """a program whose boxes are rounded up afterwards: parts of boxes may be bought, and half a box more is charged"""
+    own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
+    """(in-use or firm, workload, offer, slot) for which it is said that a workload's own boxes are whole"""
+    rounded: dict[tuple[str, str, int, int], Rounded | Beyond] = field(default_factory=dict)
+    """(both, offer, slot, number) -> what whole boxes say of several workloads, in use and firm;
+    (in-use or firm, offer, slot, number) -> what they say of boxes beyond commitments"""
+
+    @property
+    def limited(self) -> bool:
+        """Whether anything but demand decides how much is bought."""
+        quotas = self.max_gpus or any(o.max_instances is not None for o in self.offers.values())
+        return bool(quotas) or self.budget_usd_per_month is not None
+
+    @property
+    def months(self) -> int:
+        return int(self.slot_month.max()) + 1
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        """hours per month, averaged over the horizon, that a slot stands for [slot]"""
+        return self.slot_hours / self.months
+
+    @cached_property
+    def recipes_of(self) -> dict[str, list[int]]:
+        of: dict[str, list[int]] = {w: [] for w in self.workloads}
+        for r, recipe in enumerate(self.recipes):
+            for w in recipe.workloads:
+                of[w].append(r)
+        return of
+
+    @cached_property
+    def servings(self) -> int:
+        return sum(recipe.servings for recipe in self.recipes)
+
+    @cached_property
+    def recipes_for(self) -> dict[tuple[str, ...], list[Recipe]]:
+        """by the workloads that are served together"""
+        found: dict[tuple[str, ...], list[Recipe]] = {}
+        for recipe in self.recipes:
+            found.setdefault(recipe.workloads, []).append(recipe)
+        return found
+
+    def side_by_side(self, workloads: tuple[str, ...]) -> Iterable[SideBySide]:
+        """The recipes for workloads that are served together, but those of work that may wait.
+
+        Those of a small fleet are kept side by side; of a large one that would take too much memory.
+        """
+        independent = tuple(recipe for recipe in self.recipes_for.get(workloads, ()) if recipe.deferral is None)
+        if self.servings > SERVINGS_SIDE_BY_SIDE:
+            return (SideBySide((recipe,)) for recipe in independent)
+        if workloads not in self._side_by_side:
+            self._side_by_side[workloads] = (SideBySide(independent),) if independent else ()
+        return self._side_by_side[workloads]
+
+    @cached_property
+    def _side_by_side(self) -> dict[tuple[str, ...], tuple[SideBySide, ...]]:
+        return {}
+
+    @cached_property
+    def recipes_on(self) -> dict[str, list[int]]:
+        on: dict[str, list[int]] = {}
+        for r, recipe in enumerate(self.recipes):
+            for g in recipe.offers:
+                on.setdefault(g, []).append(r)
+        return on
+
+    @cached_property
+    def rounded_slots(self) -> dict[tuple[str, str, int], RoundedSlots | BeyondSlots]:
+        """by kind, offer and number"""
+        together: dict[tuple[str, str, int], list[Any]] = {}
+        for (kind, g, _, number), cut in self.rounded.items():
+            together.setdefault((kind, g, number), []).append(cut)
+        return {key: cuts[0].by_slot(cuts, len(self.slot_hours)) for key, cuts in together.items()}
+
+    @cached_property
+    def rounded_always(self) -> list[Beyond]:
+        """rows about boxes beyond commitments that stay"""
+        return [cut for (*_, number), cut in self.rounded.items() if number == ALWAYS and isinstance(cut, Beyond)]
+
+    @cached_property
+    def most_of_a_box(self) -> dict[str, dict[int, int]]:
+        """offer -> size of replicas -> the GPUs of a box that these and larger ones can fill, where some stay empty"""
+        sizes: dict[str, set[int]] = {}
+        for pool in self.pools.values():
+            for d in pool.deployments:
+                sizes.setdefault(d.offer, set()).add(d.gpus_per_replica)
+        most = {g: most_of_a_box(self.offers[g].box, several) for g, several in sizes.items() if g in self.offers}
+        return {g: of_size for g, of_size in most.items() if of_size}
+
+    @cached_property
+    def largest_use(self) -> dict[str, dict[str, int]]:
+        """offer -> workload -> the most GPUs that one of its recipes uses there"""
+        largest: dict[str, dict[str, int]] = {}
+        for offer, recipes in self.recipes_on.items():
+            of_workload = largest.setdefault(offer, {})
+            for r in recipes:
+                gpus = int(self.recipes[r].gpus_on(offer).max(initial=0))
+                for w in self.recipes[r].workloads:
+                    of_workload[w] = max(of_workload.get(w, 0), gpus)
+        return largest
+
+    @cached_property
+    def most_instances(self) -> dict[str, int]:
+        """Instances of an offer that no plan exceeds: every workload with its largest recipe there."""
+        largest = {offer: sum(gpus.values()) for offer, gpus in self.largest_use.items()}
+        filled = {g: min([self.offers[g].box, *self.most_of_a_box.get(g, {}).values()]) for g in largest}
+        return {offer: 2 * -(-gpus // filled[offer]) + 1 for offer, gpus in largest.items()}
+
+    def decided_commitments(self, g: str) -> tuple[int, int | None]:
+        """The fewest commitments to an offer that are decided, of all terms together, and the most if that is."""
+        ranges = [self.held.get((g, term), (0, None)) for term in self.offers[g].reserved_usd_per_h]
+        most = [many for _, many in ranges if many is not None]
+        return sum(few for few, _ in ranges), sum(most) if len(most) == len(ranges) else None
+
+    def with_whole_boxes(
+        self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded | Beyond]
+    ) -> Fleet:
+        """The fleet with more rows that say which boxes are whole."""
+        return replace(self, own_boxes=self.own_boxes.union(own), rounded={**self.rounded, **rounded})
+
+    def allows(self, recipe: Recipe) -> bool:
+        """Whether a recipe agrees with what is decided."""
+        return recipe.pool in self.pools and self.allows_use(recipe.workloads, recipe.offers)
+
+    def allows_use(self, workloads: tuple[str, ...], offers: Iterable[str]) -> bool:
+        """Whether recipes of these workloads on these offers agree with what is decided."""
+        on = set(offers)
+        return all((g in on) == way for (w, g), way in self.uses.items() if w in workloads)
+
+    def line_of(self, r: int) -> WaitingLine:
+        """of a recipe for work that may wait"""
+        deferral = self.recipes[r].deferral
+        assert deferral is not None
+        return deferral.line
+
+    def starts_late(self, g: str) -> bool:
+        """Whether instances of an offer take time to start that somebody has to pay for."""
+        return self.slot_before is not None and self.offers[g].start_h > 0
+
+    def gpus_of(self, recipe: Recipe) -> tuple[str, ...]:
+        """the kinds of GPU that a recipe uses, each once"""
+        return tuple(dict.fromkeys(self.offers[g].gpu for g in recipe.offers))
+
+
+def fleet_of(
+    workloads: tuple[str, ...],
+    pools: Iterable[Pool],
+    offers: dict[str, Offer],
+    slot_hours: np.ndarray,
+    slot_month: np.ndarray,
+    **limits: Any,
+) -> Fleet:
+    """The fleet problem of some pools, with every recipe of at most one deployment; mixes come while it is solved."""
+    by_key = {pool.key: pool for pool in pools}
+    recipes = tuple(recipe for pool in by_key.values() for recipe in recipes_of(pool, slot_hours))
+    return Fleet(workloads, slot_hours, slot_month, offers, by_key, recipes, **limits)

@@ -1,0 +1,100 @@
+"""Rows that bring the LP nearer to whole boxes.
+
+The first two families are kept by every plan: the program is the same without them, and they are said where its LP
+breaks them (solvers/cuts/pool.py). The third stands in for whole boxes in a program that buys parts of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from problems.beyond_commitments import ALWAYS, Beyond
+from problems.fleet_problem import Fleet
+from problems.fleet_variables import Variables
+from problems.model import Row
+from problems.recipes.recipe import Recipe
+from problems.rounding_up import Rounded
+
+
+def own_boxes_are_whole(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """Whoever shares a box, what one workload uses fills whole boxes or begins them. Said where it sharpens the LP.
+
+    bought[g,t] - sum_{r covers w},s ceil(gpus[r,t,s] / box[g]) serve[r,t,s] >= 0    for chosen w, g, t    [instance]
+
+    and the same for firm GPUs and instances that are not spot.
+    """
+    by_pair: dict[tuple[str, str, str], list[int]] = {}
+    for kind, w, g, t in sorted(fleet.own_boxes):
+        by_pair.setdefault((kind, w, g), []).append(t)
+    for (kind, w, g), slots in by_pair.items():
+        use: dict[int, dict[int, float]] = {t: {} for t in slots}
+        for r in fleet.recipes_of[w]:
+            recipe = fleet.recipes[r]
+            if g in recipe.offers:
+                boxes = boxes_of(fleet, recipe, g, kind)
+                for i in np.flatnonzero(boxes).tolist():
+                    if recipe.slot[i] in use:
+                        use[recipe.slot[i]][v.serving(r, i)] = float(boxes[i])
+        for t in slots:
+            if use[t]:
+                bought = v.bought(fleet, g, t) if kind == "in-use" else v.firm(fleet, g, t)
+                terms = [(c, 1.0) for c in bought] + [(c, -n) for c, n in use[t].items()]
+                yield Row(("own-boxes", kind, w, g, t), terms, ">=", 0.0)
+
+
+def boxes_of(fleet: Fleet, recipe: Recipe, g: str, kind: str) -> np.ndarray:
+    """Whole boxes of an offer that a recipe would need if nobody shared them [serving]."""
+    return -(-recipe.used_on(kind, g) // fleet.offers[g].box)
+
+
+def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """What workloads use together fills whole boxes or begins them. Said where it sharpens the LP.
+
+    (1 - f) bought[g,t] + f firm[g,t] - sum_r,s (step[w](r,t,s) - step[w](0)) serve[r,t,s] >= sum_w step[w](0)    [-]
+
+    for chosen g, t, with weights f and steps in GPUs in use and firm ones as in problems/rounding_up.py. Where
+    commitments are decided, steps may count boxes beyond them, in use or firm (problems/beyond_commitments.py): no more
+    than so many leave the rest to what is bought by the hour, and no fewer are bought in any case.
+    """
+    for (kind, g, number), cuts in fleet.rounded_slots.items():
+        if g not in fleet.recipes_on:
+            continue
+        said = {t for of, offer, t, n in fleet.rounded if (of, offer, n) == (kind, g, number)}
+        terms: dict[int, dict[int, float]] = {t: {} for t in sorted(said)}
+        for r in fleet.recipes_on[g]:
+            recipe = fleet.recipes[r]
+            each = cuts.use(recipe)
+            for i in np.flatnonzero(each > 1e-9).tolist():
+                row, column = terms[int(recipe.slot[i])], v.serving(r, i)
+                row[column] = row.get(column, 0.0) - float(each[i])
+        for t, row in terms.items():
+            cut = fleet.rounded[kind, g, t, number]
+            counted = _counted(fleet, v, cut)
+            if row or (counted and number == ALWAYS):
+                yield Row(("rounded", kind, g, t, number), counted + list(row.items()), ">=", cut.rhs)
+
+
+def _counted(fleet: Fleet, v: Variables, cut: Rounded | Beyond) -> list[tuple[int, float]]:
+    """The instances that such a row counts, and how much."""
+    g, t = cut.offer, cut.slot
+    if isinstance(cut, Rounded):
+        spot = [(v.spot[g, t], 1 - cut.firm_frac)] if (g, t) in v.spot and cut.firm_frac < 1 else []
+        return [(c, 1.0) for c in v.firm(fleet, g, t)] + spot
+    counted = v.bought(fleet, g, t) if cut.kind == "in-use" else v.firm(fleet, g, t)
+    return [(c, 1.0) for c in counted if not (cut.by_hour and c in v.held(fleet, g))]
+
+
+def used_offers_are_charged(fleet: Fleet, v: Variables) -> Iterator[Row]:
+    """Whoever uses an offer of several GPUs pays for the half box that rounding up will cost.
+
+    sum_{r on g, covers w} pick[r] - charged[g] <= 0  for such offers g, workloads w, where boxes are rounded later  [-]
+    """
+    for g, charged in v.charged.items():
+        by_workload: dict[str, list[tuple[int, float]]] = {}
+        for r in fleet.recipes_on[g]:
+            for w in fleet.recipes[r].workloads:
+                by_workload.setdefault(w, []).append((v.pick[r], 1.0))
+        for w, picks in by_workload.items():
+            yield Row(("charged", g, w), [*picks, (charged, -1.0)], "<=", 0.0)

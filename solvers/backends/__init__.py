@@ -1,0 +1,1 @@
+"""CBC and HiGHS, child processes, and the verification of what they answer."""

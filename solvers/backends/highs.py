@@ -1,0 +1,278 @@
+"""HiGHS: linear programs in this process, mixed-integer ones in a child that can be killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from math import inf, isinf
+from typing import Any
+
+import numpy as np
+
+from problems.model import Booleans, Floats, Model
+from solvers.backends import highs_child
+from solvers.backends.child import run_child
+from solvers.backends.deadline import interruptions_deferred
+from solvers.backends.python_child import module_argv, module_environment
+from solvers.backends.result import Claim, LpSolution, Request, Status, StoppedBy, cost_scale
+from solvers.backends.scratch import scratch_folder, writing
+from solvers.backends.trouble import SolverMissing
+from solvers.backends.verify import rounded, verify
+
+SMALL = 1_000
+"""columns and rows of a linear program that takes a few milliseconds"""
+PART_GAP_FRAC = 1e-4
+"""of the cost, that a part of a program leaves open"""
+_LIMITS = {
+    "kTimeLimit": StoppedBy.TIME,
+    "kSolutionLimit": StoppedBy.NODES,
+    "kIterationLimit": StoppedBy.NODES,
+}
+
+
+def solve_lp(model: Model, presolve: bool = True) -> LpSolution:
+    """The linear program (integrality is ignored) with its duals; x is checked before it is returned."""
+    require_highspy()
+    started = time.perf_counter()
+    model = model.relaxed()
+    highs = highs_child.load_model(_arrays(model))
+    highs.setOptionValue("presolve", "choose" if presolve else "off")
+    name = highs_child.run_resolved(highs, _run_interruptibly).name
+    seconds = time.perf_counter() - started
+    if name in ("kInfeasible", "kUnbounded"):
+        status = Status.INFEASIBLE if name == "kInfeasible" else Status.UNBOUNDED
+        return LpSolution(status, None, None, None, None, seconds)
+    found = highs.getSolution()
+    x = np.clip(np.array(found.col_value, dtype=float), model.lower, model.upper)
+    # An empty model is solved by its bounds, and HiGHS says so with a status of its own.
+    if name not in ("kOptimal", "kModelEmpty") or verify(model, x):
+        return LpSolution(Status.FAILED, None, None, None, None, seconds)
+    row_duals = np.array(found.row_dual, dtype=float)
+    return LpSolution(
+        status=Status.OPTIMAL,
+        x=x,
+        objective=model.objective(x),
+        row_duals=row_duals,
+        reduced_costs=model.cost - model.priced(row_duals),
+        seconds=seconds,
+    )
+
+
+def solve_lp_centrally(model: Model) -> LpSolution:
+    """The same with prices from the middle of all that are optimal, by an interior point method; x is near enough.
+
+    Of many optimal duals simplex returns a corner, where whatever the program does not know yet is free. What is not
+    solved this way is solved by simplex.
+    """
+    require_highspy()
+    started = time.perf_counter()
+    model = model.relaxed()
+    highs = highs_child.load_model(_arrays(model))
+    highs.setOptionValue("solver", "ipm")
+    highs.setOptionValue("run_crossover", "off")
+    name = highs_child.run_resolved(highs, _run_interruptibly).name
+    if name != "kOptimal":
+        return solve_lp(model)
+    found = highs.getSolution()
+    x = np.clip(np.array(found.col_value, dtype=float), model.lower, model.upper)
+    row_duals = np.array(found.row_dual, dtype=float)
+    reduced_costs = model.cost - model.priced(row_duals)
+    seconds = time.perf_counter() - started
+    return LpSolution(Status.OPTIMAL, x, model.objective(x), row_duals, reduced_costs, seconds)
+
+
+class WarmLp:
+    """A linear program that is solved again and again while its columns are decided and rows are added, each time from
+    where it was.
+    """
+
+    def __init__(self, model: Model) -> None:
+        require_highspy()
+        self._highs = highs_child.load_model(_arrays(model.relaxed()))
+        self._highs.setOptionValue("solver", "ipm")  # from nowhere that is faster, and it leaves a basis behind
+        self._model, self._first_basis = model, None
+        self._decided: set[int] = set()
+
+    def decide(self, columns: Iterable[int], lower: float, upper: float) -> None:
+        """Bounds of some columns from now on."""
+        for column in columns:
+            self._highs.changeColBounds(column, lower, upper)
+            self._decided.add(column)
+
+    def begin_again(self) -> None:
+        """Nothing is decided any more, and it is solved from where it was at first."""
+        for column in self._decided:
+            self._highs.changeColBounds(column, float(self._model.lower[column]), float(self._model.upper[column]))
+        self._decided.clear()
+        if self._first_basis is not None:
+            self._highs.setBasis(self._first_basis)
+
+    def add_rows_of(self, model: Model) -> None:
+        """Those that a model has beyond the rows at hand."""
+        first = self._highs.getNumRow()
+        entries = slice(int(model.starts[first]), None)
+        starts = (model.starts[first:-1] - model.starts[first]).astype(np.int32)
+        indices, values = model.indices[entries].astype(np.int32), model.values[entries]
+        bounds = model.row_lower[first:], model.row_upper[first:]
+        self._highs.addRows(len(starts), *bounds, len(values), starts, indices, values)
+
+    def add_columns(self, columns: list[tuple[float, np.ndarray, np.ndarray]]) -> None:
+        """Shares from 0 to 1, each with its cost, its rows and its entries there."""
+        starts = np.cumsum([0, *(len(rows) for _, rows, _ in columns)])
+        nothing = np.zeros(0)
+        self._highs.addCols(
+            len(columns),
+            np.array([cost for cost, _, _ in columns]),
+            np.zeros(len(columns)),
+            np.ones(len(columns)),
+            int(starts[-1]),
+            starts[:-1].astype(np.int32),
+            np.concatenate([nothing, *(rows for _, rows, _ in columns)]).astype(np.int32),
+            np.concatenate([nothing, *(entries for _, _, entries in columns)]),
+        )
+
+    @property
+    def prices(self) -> Floats:
+        """Of the rows, where it was solved last."""
+        return np.array(self._highs.getSolution().row_dual, dtype=float)
+
+    @property
+    def reduced_costs(self) -> Floats:
+        """Of the columns, where it was solved last."""
+        return np.array(self._highs.getSolution().col_dual, dtype=float)
+
+    @property
+    def objective(self) -> float:
+        return float(self._highs.getInfo().objective_function_value)
+
+    def solve(self) -> Floats | None:
+        """Values of the columns, near enough; None where there are none."""
+        _run_interruptibly(self._highs)
+        if self._first_basis is None:
+            self._highs.setOptionValue("solver", "simplex")
+            self._highs.setOptionValue("presolve", "off")
+            self._first_basis = self._highs.getBasis()
+        if self._highs.getModelStatus().name != "kOptimal":
+            return None
+        return np.array(self._highs.getSolution().col_value, dtype=float)
+
+
+def solve_part(model: Model, stays: Booleans, x: Floats, seconds: float) -> Floats | None:
+    """A cheaper whole point with some columns as they are in x, found in so many seconds; None where there is none.
+
+    In this process, as it is small: nobody else has to wait for it, and nothing is proved by it.
+    """
+    require_highspy()
+    part = model.without_columns(stays, x).without_empty_rows()
+    highs = highs_child.load_model(_arrays(part))
+    for option, value in (("mip_rel_gap", PART_GAP_FRAC), ("mip_allow_restart", False), ("time_limit", seconds)):
+        highs.setOptionValue(option, value)
+    start = x[~stays]
+    highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
+    _run_interruptibly(highs)
+    found = np.array(highs.getSolution().col_value, dtype=float)
+    if found.shape != start.shape:
+        return None
+    then = x.copy()
+    then[~stays] = found
+    then = rounded(model, then)
+    return then if not verify(model, then) and model.objective(then) < model.objective(x) else None
+
+
+def _run_interruptibly(highs: Any) -> None:
+    """Run in a thread: inside HiGHS itself a Ctrl-C would wait until the solve is over. Small models end at once."""
+    if highs.getNumCol() + highs.getNumRow() < SMALL:
+        highs.run()
+        return
+    highs.HandleUserInterrupt = True
+    highs.startSolve()
+    try:
+        while not highs.wait(0.1)[0]:
+            pass
+    except BaseException:
+        highs.cancelSolve()
+        highs.wait(1.0)
+        raise
+
+
+def run_highs(request: Request) -> Claim:
+    """One run of HiGHS on a mixed-integer model; what it says, unchecked."""
+    require_highspy()
+    scale = cost_scale(request.model)
+    last_bound = -inf
+    last_lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        nonlocal last_bound
+        words = line.split()
+        if len(words) == 3 and words[0] == "progress":
+            incumbent, last_bound = float(words[1]), float(words[2])
+            if request.on_progress is not None:
+                request.on_progress(None if isinf(incumbent) else incumbent / scale, last_bound / scale)
+        else:
+            last_lines[:] = [*last_lines[-4:], line]
+
+    with scratch_folder("highs") as folder:
+        with writing():
+            np.savez(folder / "model.npz", **_arrays(request.model, scale), **_asked(request))
+        argv = module_argv("solvers.backends.highs_child", str(folder), str(os.getpid()))
+        returncode, killed = run_child(argv, request.time_limit_s, on_line, module_environment())
+        if killed:
+            note = "HiGHS ignored its time limit and was killed"
+            return Claim(Status.NO_SOLUTION, None, last_bound / scale, StoppedBy.TIME, (note,))
+        result_file = folder / "result.npz"
+        if returncode != 0 or not result_file.exists():
+            note = f"HiGHS ended with code {returncode}: {' | '.join(last_lines)}"
+            return Claim(Status.FAILED, notes=(note,))
+        with np.load(result_file) as stored:
+            name, x, bound = str(stored["status"]), stored["x"], float(stored["bound"]) / scale
+    return _claim(name, x if x.size == request.model.n_columns else None, bound)
+
+
+def _claim(name: str, x: Any, bound: float) -> Claim:
+    if name in ("kInfeasible", "kUnbounded"):
+        return Claim(Status.INFEASIBLE if name == "kInfeasible" else Status.UNBOUNDED)
+    bound = bound if bound < inf else -inf
+    if name in ("kOptimal", "kModelEmpty") and x is not None:
+        return Claim(Status.OPTIMAL, x, bound)
+    if name in _LIMITS:
+        return Claim(Status.NO_SOLUTION if x is None else Status.FEASIBLE, x, bound, _LIMITS[name])
+    return Claim(Status.FAILED, notes=(f"HiGHS ended with status {name}",))
+
+
+def _arrays(model: Model, scale: float = 1.0) -> dict[str, Any]:
+    return {
+        "cost": model.cost * scale,
+        "lower": model.lower,
+        "upper": model.upper,
+        "integer": model.integer,
+        "starts": model.starts,
+        "indices": model.indices,
+        "values": model.values,
+        "row_lower": model.row_lower,
+        "row_upper": model.row_upper,
+    }
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    asked = {
+        "gap_frac": request.gap_frac,
+        "presolve": request.presolve,
+        "time_limit_s": request.time_limit_s,
+        "node_limit": request.node_limit,
+        "warm_start": request.warm_start,
+    }
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def require_highspy() -> None:
+    """Raise SolverMissing where every linear program would."""
+    if sys.modules.get("highspy") is not None:
+        return
+    try:
+        with interruptions_deferred():
+            import highspy  # noqa: F401
+    except ImportError as error:
+        raise SolverMissing(f"HiGHS needs highspy: pip install highspy ({error}).") from error

@@ -1,0 +1,110 @@
+"""Folders for the files that solvers read and write, removed afterwards, at the latest by the next process.
+
+A folder's name says whose it is: the machine, the process, and when that process began, so that another process with
+the same number is not taken for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from solvers.backends.trouble import MachineTrouble
+
+_NAME = re.compile(r"fleetplan-(?:cbc|highs)-(?P<machine>[0-9a-f]{8})-(?P<pid>[0-9]+)-(?P<began>[0-9]+)-\w+")
+
+
+@contextmanager
+def scratch_folder(solver: str) -> Iterator[Path]:
+    """An empty folder of this process, gone at the end."""
+    with writing():
+        folder = tempfile.TemporaryDirectory(prefix=f"fleetplan-{solver}-{_owner()}-", ignore_cleanup_errors=True)
+    with folder as path:
+        yield Path(path)
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Files are written here: a disk that takes no more is the machine's trouble, told in a sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise MachineTrouble(
+            f"the solver's files cannot be written to {_where()}: {reason}. Free some space there, or set TMPDIR to a "
+            "folder with room that you may write to."
+        ) from error
+
+
+@cache
+def prepare() -> None:
+    """Once in a process, before long work: see that folders can be made, and remove those of dead processes."""
+    with scratch_folder("cbc") as folder:
+        for entry in os.scandir(folder.parent):
+            if is_stale(entry.path):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def is_stale(path: str) -> bool:
+    """Whether it is a folder that a process of this user left behind on this machine; never one behind a link."""
+    match = _NAME.fullmatch(os.path.basename(path))
+    if match is None or match["machine"] != _machine():
+        return False
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    if not stat.S_ISDIR(status.st_mode) or (hasattr(os, "getuid") and status.st_uid != os.getuid()):
+        return False
+    return not _is_alive(int(match["pid"]), int(match["began"]))
+
+
+def _is_alive(pid: int, began: int) -> bool:
+    if Path("/proc/self/stat").exists():
+        return _began(pid) == began
+    if os.name != "posix":
+        return True  # there is no way to ask that does not end it
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
+
+
+def _owner() -> str:
+    return f"{_machine()}-{os.getpid()}-{_began(os.getpid()) or 0}"
+
+
+def _began(pid: int) -> int | None:
+    """When a process began, in clock ticks since the machine did; None where there is none, or no way to know."""
+    with suppress(OSError, IndexError, ValueError):
+        after_name = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return int(after_name[19])
+    return None
+
+
+@cache
+def _machine() -> str:
+    """The machine and the container: processes of another one cannot be seen from here."""
+    space = 0
+    with suppress(OSError):
+        space = os.stat("/proc/self/ns/pid").st_ino
+    return hashlib.sha256(f"{platform.node()} {space}".encode()).hexdigest()[:8]
+
+
+def _where() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return "any folder for temporary files"

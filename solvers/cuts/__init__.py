@@ -1,0 +1,1 @@
+"""Valid inequalities: their separation and their pool."""

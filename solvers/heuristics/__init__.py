@@ -1,0 +1,1 @@
+"""Plans: construction, rounding, diving, local search, relax-and-fix and rolling windows."""

@@ -1,0 +1,99 @@
+"""Better plans by taking a few workloads out and putting them back, with a commitment more or less.
+
+Answers of one workload at a time (solvers/heuristics/local_search.py) end where no single change pays. Commitments to
+large boxes need several workloads to move together. So a few workloads leave, an offer holds one box more or fewer,
+they come back one after the other, each in nearly the cheapest way, and all answer again. The plan goes on from there
+if it is no worse than a little.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from problems.fleet_problem import Fleet
+from problems.pricing import Priced
+from problems.recipes.recipe import Recipe
+from solvers.heuristics.incumbent import Incumbent
+from solvers.heuristics.local_search import improved, put_back
+from solvers.pricing.column_generation import by_pool_and_value
+
+MOST_IN_VAIN = 200
+"""shakes in a row that save nothing before it is enough"""
+MOST_LEAVE = 4
+NOISE, MUCH_NOISE = 0.04, 0.15
+"""by which costs differ from what they are when a workload comes back"""
+NO_WORSE_FRAC = 0.002
+"""than the best plan, where the next shake begins"""
+WAITING_WAYS = 1
+"""recipes of work that may wait that are worked out for one answer: many shakes find more than few thorough ones"""
+WAYS_OF_A_POOL = 12
+NEAR_FRAC = 0.01
+"""of the cost of a plan: servings dearer than that beside the cheapest of their slot are left aside"""
+
+
+def shaken(fleet: Fleet, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
+    """The best plan found until then, or until nothing was gained for long."""
+    drawn = np.random.default_rng(seed)
+    large = _large(fleet)
+    best = now = plan
+    in_vain = 0
+    while in_vain < MOST_IN_VAIN and time.monotonic() < until:
+        reserved = _other_commitments(now, large, drawn)
+        count = int(drawn.integers(1, min(MOST_LEAVE, len(now.paths)) + 1))
+        leave = [now.paths[k] for k in drawn.permutation(len(now.paths))[:count]]
+        tried = put_back(fleet, now, leave, reserved, lambda n: 1 + NOISE * drawn.standard_normal(n))
+        in_vain += 1
+        if tried is None:
+            continue
+        tried = improved(fleet, tried, until, reserved, WAITING_WAYS)
+        if tried.objective < best.objective * (1 - 1e-6):
+            best, in_vain = tried, 0
+        now = tried if tried.objective <= best.objective * (1 + NO_WORSE_FRAC) else best
+    return best
+
+
+def scattered(fleet: Fleet, plan: Incumbent, until: float, seed: int) -> Incumbent:
+    """Another plan to begin with, good or not: half of the workloads leave at once, and come back with much noise."""
+    drawn = np.random.default_rng(seed)
+    leave = [plan.paths[k] for k in drawn.permutation(len(plan.paths))[: -(-len(plan.paths) // 2)]]
+    reserved = _other_commitments(plan, _large(fleet), drawn)
+    back = put_back(fleet, plan, leave, reserved, lambda n: 1 + MUCH_NOISE * drawn.standard_normal(n))
+    return plan if back is None else improved(fleet, back, until, reserved, WAITING_WAYS)
+
+
+def _large(fleet: Fleet) -> list[str]:
+    return sorted(g for g in fleet.recipes_on if fleet.offers[g].box > 1 and fleet.offers[g].reserved_usd_per_h)
+
+
+def _other_commitments(plan: Incumbent, large: list[str], drawn: np.random.Generator) -> dict[str, int]:
+    """Boxes to hold of some offers: as now, one more or fewer, or one of another offer instead."""
+    changes = [int(drawn.choice([-1, 1]))] if drawn.random() < 0.5 else [-1, 1]
+    if not large or drawn.random() < 0.3:
+        return {}
+    reserved = {}
+    for g, change in zip(drawn.permutation(large).tolist(), changes, strict=False):
+        held = sum(plan.purchases[g].reserved.values()) if g in plan.purchases else 0
+        reserved[g] = max(0, held + change)
+    return reserved
+
+
+def worth_shaking(fleet: Fleet, priced: tuple[Priced, ...], plan: Incumbent) -> Fleet:
+    """The fleet with the recipes and servings that the best prices make nearly as cheap as any, and those of a plan."""
+    room = NEAR_FRAC * plan.objective
+    keys = {path.key for path in plan.paths}
+    recipes: list[Recipe] = []
+    for ranked in by_pool_and_value(priced).values():
+        for n, p in enumerate(ranked):
+            if n >= WAYS_OF_A_POOL and p.recipe.key not in keys:
+                continue
+            if p.recipe.deferral is not None:
+                recipes.append(p.recipe)
+                continue
+            cost = p.with_serving
+            near = cost <= cost.min() + room
+            near[p.recipe.first_of_each_slot(cost)] = True
+            recipes.append(p.recipe.only(near))
+    return replace(fleet, recipes=tuple(recipes))

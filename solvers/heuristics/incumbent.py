@@ -1,0 +1,230 @@
+"""Incumbents: complete plans, and how they are made in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_problem import Fleet
+from problems.packing import with_gaps
+from problems.pricing import price_recipe
+from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
+from problems.recipes.deferral import cheapest_counts
+from problems.recipes.recipe import Recipe
+from solvers.pricing.dual_bound import list_prices
+
+WAITING_WAYS = 3
+"""of the recipes for work that may wait, how many are worked out"""
+
+
+@dataclass(frozen=True, eq=False)
+class Incumbent:
+    """A complete plan: paths that serve every workload once, and the instances bought."""
+
+    paths: tuple[Recipe, ...]
+    purchases: dict[str, Purchase]
+    cost_usd_per_month: float
+    penalty_usd_per_month: float = 0.0
+    """of what is shed; no part of the cost"""
+
+    @property
+    def objective(self) -> float:
+        return self.cost_usd_per_month + self.penalty_usd_per_month
+
+
+def complete(fleet: Fleet, paths: tuple[Recipe, ...]) -> Incumbent | None:
+    """Buy what these paths need, in closed form; None where that breaks a limit."""
+    purchases = purchases_for(fleet, paths)
+    plan = incumbent_of(fleet, paths, purchases) if purchases is not None else None
+    return plan if plan is not None and limits_are_kept(fleet, plan) else None
+
+
+def purchases_for(fleet: Fleet, paths: tuple[Recipe, ...]) -> dict[str, Purchase] | None:
+    """What is cheapest for these paths, whatever the limits; None where an offer cannot sell what they need."""
+    purchases: dict[str, Purchase] = {}
+    for g in sorted({g for p in paths for g in p.offers}):
+        bought = cheapest_purchase(fleet, g, *usage(fleet, paths, g))
+        if bought is None:
+            return None
+        purchases[g] = bought
+    return purchases
+
+
+def usage(fleet: Fleet, paths: tuple[Recipe, ...], g: str) -> tuple[np.ndarray, np.ndarray]:
+    """GPUs of an offer that paths use, all and firm ones, with those that stay empty beside replicas [slot]."""
+    on, most = [path for path in paths if g in path.offers], fleet.most_of_a_box.get(g, {})
+
+    def used(kind: str, size: int) -> np.ndarray:
+        gpus = np.zeros(len(fleet.slot_hours))
+        for path in on:
+            np.add.at(gpus, path.slot, path.in_large_replicas(kind, g, size))
+        return gpus
+
+    def with_empty_ones(kind: str) -> np.ndarray:
+        return with_gaps(fleet.offers[g].box, used(kind, 1), {size: used(kind, size) for size in most}, most)
+
+    return with_empty_ones("in-use"), with_empty_ones("firm")
+
+
+def incumbent_of(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:
+    """With its cost: USD per month, averaged over the months."""
+    cost = float(np.mean(cost_by_month(fleet, paths, purchases)))
+    penalty = sum(float(fleet.weight[p.slot] @ p.penalty_usd_per_h) for p in paths)
+    return Incumbent(paths, purchases, cost, penalty)
+
+
+def cost_by_month(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
+    by_slot = np.zeros(len(fleet.slot_hours))
+    fixed = fleet.team_usd_per_month if any(p.self_hosted for p in paths) else 0.0
+    for path in paths:
+        np.add.at(by_slot, path.slot, path.usd_per_h)
+    for g, bought in purchases.items():
+        offer = fleet.offers[g]
+        by_slot += bought.on_demand * (offer.on_demand_usd_per_h or 0.0)
+        by_slot += bought.spot * (offer.spot_usd_per_h or 0.0)
+        by_slot += starting_usd_per_h(fleet, offer, bought.on_demand, bought.spot)
+        fixed += sum(n * offer.reserved_usd_per_h[k] * HOURS_PER_MONTH for k, n in bought.reserved.items())
+    return np.bincount(fleet.slot_month, by_slot * fleet.slot_hours, fleet.months) + fixed
+
+
+def is_covered(fleet: Fleet, plan: Incumbent) -> bool:
+    """Whether every GPU in use is bought, and every firm one in a way that no reclaim takes away."""
+    for g in {g for path in plan.paths for g in path.offers}:
+        gpus, firm = usage(fleet, plan.paths, g)
+        bought, box = plan.purchases.get(g), fleet.offers[g].box
+        if bought is None:
+            if gpus.any():
+                return False
+            continue
+        safe = box * (sum(bought.reserved.values()) + bought.on_demand)
+        if (safe < firm).any() or (safe + box * bought.spot < gpus).any():
+            return False
+    return True
+
+
+def limits_are_kept(fleet: Fleet, plan: Incumbent) -> bool:
+    total: dict[str, np.ndarray] = {}
+    for g, bought in plan.purchases.items():
+        offer = fleet.offers[g]
+        instances = sum(bought.reserved.values()) + bought.on_demand + bought.spot
+        if offer.max_instances is not None and instances.max() > offer.max_instances:
+            return False
+        total[offer.gpu] = total.get(offer.gpu, np.zeros(len(fleet.slot_hours))) + offer.box * instances
+    if any(gpus.max() > fleet.max_gpus.get(gpu, np.inf) for gpu, gpus in total.items()):
+        return False
+    used = {gpu for path in plan.paths for gpu in fleet.gpus_of(path)}
+    if fleet.max_gpu_types is not None and len(used) > fleet.max_gpu_types:
+        return False
+    budget = fleet.budget_usd_per_month
+    return budget is None or cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)
+
+
+def alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
+    """The cheapest plan for one recipe that has its offers to itself; None where a limit forbids it."""
+    path: Recipe | None
+    if recipe.deferral is not None:
+        return _waiting_alone(fleet, recipe)
+    if len(recipe.uses) > 1:
+        path = price_recipe(fleet, recipe, list_prices(fleet)).cheapest
+    elif recipe.uses:
+        path = cheapest_alone(fleet, recipe)
+    else:
+        path = recipe.only(recipe.first_of_each_slot(recipe.usd_per_h + recipe.penalty_usd_per_h))
+    return complete(fleet, (path,)) if path is not None else None
+
+
+def _waiting_alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
+    """The best plan found for work that may wait: it is done where it costs least beside some commitments.
+
+    Waiting evens work out, so the instances that its mean needs are tried, one less, and none.
+    """
+    use, deferral, weight = recipe.uses[0], recipe.deferral, fleet.weight
+    assert deferral is not None
+    offer = fleet.offers[use.offer]
+    mean_load = float(deferral.load @ weight) / float(weight.sum())
+    enough = use.gpus[use.load >= mean_load]
+    even = -(-int(enough.min()) // offer.box) if len(enough) and offer.reserved_usd_per_h else 0
+    plans = []
+    for held in sorted({0, max(0, even - 1), even}):
+        hourly = hourly_usd(offer, held, use.gpus, use.firm_gpus) + recipe.usd_per_h
+        path = cheapest_counts(recipe, hourly * weight[recipe.slot], weight, np.ones(len(weight)))[1]
+        plans.append(complete(fleet, (path,)))
+    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
+
+
+def each_by_itself(fleet: Fleet) -> Incumbent | None:
+    """Each workload with the recipe that is cheapest for it alone; where a limit forbids that, as many as fit.
+
+    The engineers are paid once, so what is cheapest without them is tried as well as what is worth them by itself.
+    """
+    found = [_each_by_itself(each) for each in _engineers_paid_or_not(fleet)]
+    plans = [_together(fleet, paths) for paths in found if paths is not None]
+    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
+
+
+def _engineers_paid_or_not(fleet: Fleet) -> list[Fleet]:
+    return [fleet, replace(fleet, team_usd_per_month=0.0)] if fleet.team_usd_per_month else [fleet]
+
+
+def _each_by_itself(fleet: Fleet) -> list[Recipe] | None:
+    """The path of each workload that is cheapest for it alone; None where one has none."""
+    best: list[Recipe] = []
+    for w in fleet.workloads:
+        own = _worth_working_out(fleet, [fleet.recipes[r] for r in fleet.recipes_of[w]])
+        plans = [plan for recipe in own if (plan := alone(fleet, recipe))]
+        if not plans:
+            return None
+        best.append(min(plans, key=lambda plan: plan.objective).paths[0])
+    return best
+
+
+def _together(fleet: Fleet, paths: list[Recipe]) -> Incumbent | None:
+    return complete(fleet, tuple(paths)) or _as_many_as_fit(fleet, paths)
+
+
+def _worth_working_out(fleet: Fleet, recipes: list[Recipe]) -> list[Recipe]:
+    """Recipes of one workload; of those for work that may wait, the few that could be the cheapest at list prices."""
+    own = [recipe for recipe in recipes if len(recipe.workloads) == 1]
+    waiting = [recipe for recipe in own if recipe.deferral is not None]
+    prices = list_prices(fleet) if waiting else None
+    ranked = sorted(waiting, key=lambda recipe: price_recipe(fleet, recipe, prices).value) if prices else []
+    return [recipe for recipe in own if recipe.deferral is None] + ranked[:WAITING_WAYS]
+
+
+def _as_many_as_fit(fleet: Fleet, wanted: list[Recipe]) -> Incumbent | None:
+    """Everything from an API where there is one, then one workload after the other as wanted while limits hold."""
+    bought: dict[str, Recipe] = {}
+    for recipe in fleet.recipes:
+        if not recipe.self_hosted and len(recipe.workloads) == 1:
+            plan = alone(fleet, recipe)
+            bought.setdefault(recipe.workloads[0], plan.paths[0] if plan else recipe)
+    chosen = [bought.get(path.workloads[0], path) for path in wanted]
+    plan = complete(fleet, tuple(chosen))
+    for k, path in enumerate(wanted) if plan else ():
+        tried = complete(fleet, (*chosen[:k], path, *chosen[k + 1 :]))
+        if tried is not None and plan is not None and tried.objective < plan.objective:
+            chosen[k], plan = path, tried
+    return plan
+
+
+def heaviest_paths(fleet: Fleet, paths: Sequence[Recipe], weights: np.ndarray) -> Incumbent | None:
+    """The paths that the LP leans on most, until every workload is served."""
+    chosen: list[Recipe] = []
+    served: set[str] = set()
+    for k in np.argsort(-weights, kind="stable").tolist():
+        path = paths[k]
+        if served.isdisjoint(path.workloads):
+            chosen.append(path)
+            served.update(path.workloads)
+    if len(served) < len(fleet.workloads):
+        return None
+    return complete(fleet, in_order(fleet, chosen))
+
+
+def in_order(fleet: Fleet, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
+    """Paths in the order of the workloads they serve first."""
+    order = {w: k for k, w in enumerate(fleet.workloads)}
+    return tuple(sorted(paths, key=lambda p: min(order[w] for w in p.workloads)))

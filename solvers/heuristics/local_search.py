@@ -1,0 +1,331 @@
+"""Better plans from plans: each workload in turn answers best to what the others have bought.
+
+With the others' GPUs and the commitments given, the slots of a workload are independent: a serving costs what its GPUs
+add to the boxes of its offers in that slot, which is nothing where a box has room. So the best answer over all recipes
+is exact and cheap, and rounds of answers fill boxes that rounding left half empty.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_problem import Fleet
+from problems.purchase import Purchase, cheapest_purchase, hourly_purchase, hourly_usd, starting_usd_per_h
+from problems.recipes.deferral import cheapest_counts, least_usd
+from problems.recipes.recipe import Recipe
+from problems.recipes.side_by_side import SideBySide
+from solvers.heuristics.incumbent import WAITING_WAYS, Incumbent, complete, each_by_itself, in_order, incumbent_of
+
+MOST_SWEEPS = 20
+TRIED_WAYS = 8
+"""ways to serve a workload that are tried before a plan is given up"""
+WORTH_FRAC = 1e-7
+"""a change must save this share of the cost"""
+
+
+def improved(
+    fleet: Fleet,
+    plan: Incumbent,
+    deadline: float | None = None,
+    reserved: dict[str, int] | None = None,
+    waiting_ways: int = WAITING_WAYS,
+) -> Incumbent:
+    """The plan after rounds of best answers, until none saves anything; limits of the fleet are kept.
+
+    Answers may be to commitments that are given, by offer; in the end the best ones are bought for what is used. Of
+    recipes for work that may wait, as many are worked out as are given: that takes longest.
+    """
+    state = _Plan(fleet, plan, reserved or {}, waiting_ways)
+    order = list(fleet.recipes_for)
+    quiet = 0
+    for _ in range(MOST_SWEEPS):
+        for workloads in order:
+            if deadline is not None and time.monotonic() >= deadline:
+                return state.finished(plan)
+            quiet = 0 if state.answer(workloads) else quiet + 1
+            if quiet >= len(order):
+                return state.finished(plan)
+    return state.finished(plan)
+
+
+def simplest_plan(fleet: Fleet) -> Incumbent | None:
+    """Each workload in the way that is cheapest for it alone; where limits forbid that, one after the other."""
+    return each_by_itself(fleet) or built_up(fleet)
+
+
+def built_up(fleet: Fleet) -> Incumbent | None:
+    """One workload after the other, each in the cheapest way beside the others that keeps the limits; None if stuck."""
+    state = _Plan(fleet, Incumbent((), {}, 0.0))
+    for w in sorted(fleet.workloads, key=lambda w: len(fleet.recipes_of[w])):
+        if not any(state.take(path()) for _, path in state.by_cost((w,))[:TRIED_WAYS]):
+            return None
+    return state.as_it_is()
+
+
+def put_back(
+    fleet: Fleet,
+    plan: Incumbent,
+    leave: list[Recipe],
+    reserved: dict[str, int],
+    weights: Callable[[int], np.ndarray],
+) -> Incumbent | None:
+    """The plan after some paths left and their workloads came back, each in the cheapest way beside the others.
+
+    Costs count as much as `weights` say, one for each way; commitments may be given. None where a limit forbids it.
+    """
+    stay = tuple(path for path in plan.paths if not any(path is one for one in leave))
+    return put_in(fleet, replace(plan, paths=stay), [path.workloads for path in leave], reserved, weights)
+
+
+def put_in(
+    fleet: Fleet,
+    plan: Incumbent,
+    groups: list[tuple[str, ...]],
+    reserved: dict[str, int],
+    weights: Callable[[int], np.ndarray] = np.ones,
+) -> Incumbent | None:
+    """A plan of some workloads with those that are missing, one group after the other."""
+    state = _Plan(fleet, plan, reserved)
+    for workloads in groups:
+        ways = state.by_cost(workloads)
+        if not ways:
+            return None
+        costs = np.array([usd for usd, _ in ways]) * weights(len(ways))
+        state.add(ways[int(np.argmin(costs))][1]())
+    return complete(fleet, in_order(fleet, state.paths.values()))
+
+
+def with_fewer_offers(fleet: Fleet, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+    """The plan after giving up offers of several GPUs, one at a time, wherever that saves anything."""
+    for g in sorted(plan.purchases, key=lambda g: -fleet.offers[g].box):
+        if fleet.offers[g].box == 1 or g not in plan.purchases or (deadline and time.monotonic() >= deadline):
+            continue
+        rest = replace(fleet, recipes=tuple(r for r in fleet.recipes if g not in r.offers))
+        state = _Plan(rest, plan)
+        leaving = [path for path in plan.paths if g in path.offers]
+        if all(state.leave(path) for path in leaving):
+            tried = improved(rest, state.as_it_is(), deadline)
+            tried = improved(fleet, tried, deadline)
+            if tried.objective < plan.objective:
+                plan = tried
+    return plan
+
+
+def with_other_commitments(fleet: Fleet, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+    """The plan after answers to an instance more or less of an offer of several GPUs, or for work that may wait.
+
+    A commitment pays only when several workloads move to it, or work that may wait is done at other times.
+    """
+    waited = {g for path in plan.paths if fleet.pools[path.pool].window is not None for g in path.offers}
+    large = [
+        g
+        for g, o in fleet.offers.items()
+        if g in fleet.recipes_on and o.reserved_usd_per_h and (o.box > 1 or g in waited)
+    ]
+    waiting = sorted(large, key=lambda g: (g not in plan.purchases, -fleet.offers[g].box, g))
+    while waiting:
+        g = waiting.pop(0)
+        held = sum(plan.purchases[g].reserved.values()) if g in plan.purchases else 0
+        for boxes in (held + 1, held - 1):
+            if boxes < 0 or (deadline is not None and time.monotonic() >= deadline):
+                continue
+            tried = improved(fleet, plan, deadline, reserved={g: boxes})
+            if tried.objective < plan.objective * (1 - WORTH_FRAC):
+                plan = tried
+                waiting = [g, *(other for other in large if other != g)]
+                break
+    return plan
+
+
+class _Plan:
+    """Paths, their use of each offer, and what is bought for it."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        plan: Incumbent,
+        reserved: dict[str, int] | None = None,
+        waiting_ways: int = WAITING_WAYS,
+    ) -> None:
+        self.fleet, self.waiting_ways = fleet, waiting_ways
+        self.reserved = reserved or {}
+        """commitments that are given, by offer"""
+        self.paths = {path.workloads: path for path in plan.paths}
+        slots = len(fleet.slot_hours)
+        self.gpus = {g: np.zeros(slots) for g in fleet.offers}
+        self.firm = {g: np.zeros(slots) for g in fleet.offers}
+        for path in plan.paths:
+            self._add(path, 1)
+        self.bought = dict(plan.purchases)
+        for g, held in self.reserved.items():
+            given = cheapest_purchase(fleet, g, self.gpus[g], self.firm[g], held)
+            if given is not None:
+                self.bought[g] = given
+        self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
+
+    def finished(self, before: Incumbent) -> Incumbent:
+        after = complete(self.fleet, in_order(self.fleet, self.paths.values()))
+        return after if after is not None and after.objective < before.objective else before
+
+    def as_it_is(self) -> Incumbent:
+        return incumbent_of(self.fleet, in_order(self.fleet, self.paths.values()), self.bought)
+
+    def add(self, path: Recipe) -> None:
+        self._add(path, 1)
+        self.paths[path.workloads] = path
+
+    def remove(self, path: Recipe) -> None:
+        self._add(path, -1)
+        del self.paths[path.workloads]
+
+    def leave(self, path: Recipe) -> bool:
+        """Serve the workloads of a path without its offers, whatever that costs; False where nothing can."""
+        self.remove(path)
+        groups = [path.workloads, *((w,) for w in path.workloads)] if len(path.workloads) > 1 else [path.workloads]
+        for group in groups:
+            best = self._best(group)
+            if best is not None:
+                self.add(best)
+                if group == path.workloads:
+                    break
+        if {w for group in self.paths for w in group} != set(self.fleet.workloads):
+            return False
+        whole = complete(self.fleet, in_order(self.fleet, self.paths.values()))
+        if whole is None:
+            return False
+        self.bought = dict(whole.purchases)
+        self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
+        return True
+
+    def answer(self, workloads: tuple[str, ...]) -> bool:
+        """Serve these workloads together in the cheapest way there is, if that saves anything."""
+        replaced = [path for path in self.paths.values() if not set(workloads).isdisjoint(path.workloads)]
+        others = sorted({w for path in replaced for w in path.workloads} - set(workloads))
+        for path in replaced:
+            self._add(path, -1)
+        below = np.inf if others or len(replaced) > 1 else float(self._cost_beside(SideBySide((replaced[0],))).sum())
+        chosen: list[Recipe] = []
+        for group in (workloads, *((w,) for w in others)):
+            best = self._best(group, below)
+            if best is None:
+                break
+            chosen.append(best)
+            self._add(best, 1)
+        done = len(chosen) == 1 + len(others) and self._accept(replaced, chosen)
+        if not done:
+            for path in chosen:
+                self._add(path, -1)
+            for path in replaced:
+                self._add(path, 1)
+        return done
+
+    def take(self, path: Recipe) -> bool:
+        """Add a path if the limits allow it."""
+        whole = complete(self.fleet, in_order(self.fleet, (*self.paths.values(), path)))
+        if whole is None:
+            return False
+        self.add(path)
+        self.bought = dict(whole.purchases)
+        self.cost = {g: self._cost(g, bought) for g, bought in self.bought.items()}
+        return True
+
+    def _best(self, workloads: tuple[str, ...], below: float = np.inf) -> Recipe | None:
+        """The cheapest recipe beside what the others use, with the best serving of each slot."""
+        ranked = self.by_cost(workloads, below)
+        return ranked[0][1]() if ranked else None
+
+    def by_cost(self, workloads: tuple[str, ...], below: float = np.inf) -> list[tuple[float, Callable[[], Recipe]]]:
+        """What recipes cost with their best servings, the cheapest first, and how to have these.
+
+        Work that may wait takes long to place: recipes for it are left out that cannot cost less than `below`.
+        """
+        fleet = self.fleet
+        found: list[tuple[float, Callable[[], Recipe]]] = []
+        waiting: list[tuple[float, Recipe, np.ndarray]] = []
+        team = 0.0 if any(p.self_hosted for p in self.paths.values()) else fleet.team_usd_per_month
+        for several in fleet.side_by_side(workloads):
+            cost = self._cost_beside(several)
+            for k, usd in enumerate(several.least(cost).tolist()):
+                total = usd + (team if several.recipes[k].self_hosted else 0.0)
+                if np.isfinite(total):
+                    found.append((total, partial(several.cheapest, k, cost)))
+        for recipe in fleet.recipes_for.get(workloads, ()):
+            if recipe.deferral is not None:
+                cost = self._cost_beside(SideBySide((recipe,)))
+                if not np.isfinite(cost[recipe.first_of_each_slot(cost)]).all():
+                    continue  # limits leave it no way
+                waiting.append((least_usd(recipe, cost, fleet.weight) + team * recipe.self_hosted, recipe, cost))
+        least = min((usd for usd, _ in found), default=below)
+        for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[: self.waiting_ways]:
+            if at_least < least:
+                total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
+                least = min(least, total)
+                found += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
+        return sorted(found, key=lambda item: item[0])
+
+    def _cost_beside(self, several: SideBySide) -> np.ndarray:
+        """What servings cost beside what the others use [serving]."""
+        usd = several.usd_per_h.copy()
+        for g, (at, gpus, firm) in several.used.items():
+            t, offer = several.slot[at], self.fleet.offers[g]
+            held = sum(self.bought[g].reserved.values()) if g in self.bought else 0
+            now = hourly_usd(offer, held, self.gpus[g], self.firm[g])
+            on_demand, spot, then = hourly_purchase(offer, held, self.gpus[g][t] + gpus, self.firm[g][t] + firm)
+            if offer.max_instances is not None:
+                then = np.where(held + on_demand + spot > offer.max_instances, np.inf, then)
+            usd[at] += then - now[t]
+        return usd * self.fleet.weight[several.slot]
+
+    def _accept(self, replaced: list[Recipe], chosen: list[Recipe]) -> bool:
+        """Buy anew what changes; keep it where the plan gets cheaper and its limits hold."""
+        touched = {g for path in (*replaced, *chosen) for g in path.offers}
+        bought: dict[str, Purchase] = {}
+        cost: dict[str, float] = {}
+        for g in touched:
+            if self.gpus[g].any() or g in self.reserved:
+                purchase = cheapest_purchase(self.fleet, g, self.gpus[g], self.firm[g], self.reserved.get(g))
+                if purchase is None:
+                    return False
+                bought[g], cost[g] = purchase, self._cost(g, purchase)
+        saved = sum(self._other(p) for p in replaced) + sum(self.cost.get(g, 0.0) for g in touched)
+        saved -= sum(self._other(p) for p in chosen) + sum(cost.values())
+        kept = {w: p for w, p in self.paths.items() if not any(p is old for old in replaced)}
+        paths = kept | {path.workloads: path for path in chosen}
+        saved += self.fleet.team_usd_per_month * (_hosted(self.paths) - _hosted(paths))
+        if saved <= WORTH_FRAC * sum(self.cost.values()) + 1e-9:
+            return False
+        limited = self.fleet.limited or self.fleet.max_gpu_types is not None
+        if limited and complete(self.fleet, in_order(self.fleet, paths.values())) is None:
+            return False
+        for g in touched:
+            self.bought.pop(g, None)
+            self.cost.pop(g, None)
+        self.bought |= bought
+        self.cost |= cost
+        self.paths = paths
+        return True
+
+    def _add(self, path: Recipe, sign: int) -> None:
+        for g in path.offers:
+            self.gpus[g][path.slot] += sign * path.gpus_on(g)
+            self.firm[g][path.slot] += sign * path.firm_gpus_on(g)
+
+    def _other(self, path: Recipe) -> float:
+        return float(self.fleet.weight[path.slot] @ (path.usd_per_h + path.penalty_usd_per_h))
+
+    def _cost(self, g: str, bought: Purchase) -> float:
+        offer = self.fleet.offers[g]
+        usd = bought.on_demand * (offer.on_demand_usd_per_h or 0.0) + bought.spot * (offer.spot_usd_per_h or 0.0)
+        usd = usd + starting_usd_per_h(self.fleet, offer, bought.on_demand, bought.spot)
+        held = sum(n * offer.reserved_usd_per_h[k] for k, n in bought.reserved.items())
+        return float(usd @ self.fleet.weight) + held * HOURS_PER_MONTH
+
+
+def _hosted(paths: dict[tuple[str, ...], Recipe]) -> bool:
+    return any(path.self_hosted for path in paths.values())

@@ -1,0 +1,58 @@
+"""A plan out of the LP: a program over the paths at hand, boxes in parts, then rounded up and improved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from problems.fleet import master
+from problems.fleet_problem import Fleet
+from problems.pricing import price_recipe, settled_path
+from problems.recipes.recipe import Recipe
+from solvers.backends.solve import SolverName, solve_mip
+from solvers.heuristics.columns import from_solution
+from solvers.heuristics.incumbent import WAITING_WAYS, Incumbent, limits_are_kept
+from solvers.pricing.column_generation import ColumnGeneration, by_pool_and_value
+
+FEWEST_PATHS, MOST_PATHS = 4, 12
+"""of a pool, cheapest first"""
+PATHS = 3_000
+"""of all pools together, about: a program of many more takes more memory than all recipes"""
+
+
+def rounded_plan(fleet: Fleet, paths: tuple[Recipe, ...], solver: SolverName, time_limit_s: float) -> Incumbent | None:
+    """The program over some paths, with half a box charged for every offer in use."""
+    fleet = replace(fleet, recipes=paths, boxes_in_parts=True, own_boxes=frozenset(), rounded={})
+    model, v = master(fleet)
+    result = solve_mip(model, solver=solver, gap_frac=2e-3, time_limit_s=time_limit_s, node_limit=2000)
+    if result.x is None:
+        return None
+    whole = replace(fleet, boxes_in_parts=False)
+    plan = from_solution(whole, v, result.x)
+    return plan if plan is not None and limits_are_kept(whole, plan) else None
+
+
+def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
+    """Of each pool the paths that cost least beyond what the best prices pay, and those the LP leans on.
+
+    Where only paths of the LP were taken, all would use the offers that it happens to split.
+    """
+    fleet, prices = generation.fleet, generation.prices
+    paths, weights = generation.settled()
+    by_pool: dict[tuple[str, ...], list[tuple[float, int]]] = {}
+    for k, path in enumerate(paths):
+        by_pool.setdefault(path.workloads, []).append((price_recipe(fleet, path, prices).value, k))
+    chosen: set[int] = set(np.flatnonzero(weights > 1e-3).tolist())
+    most = min(max(FEWEST_PATHS, PATHS // (2 * len(by_pool))), MOST_PATHS)
+    for found in by_pool.values():
+        chosen.update(k for _, k in sorted(found)[:most])
+    near = [paths[k] for k in sorted(chosen)]
+    for ranked in by_pool_and_value(generation.priced).values():
+        near += [p.cheapest for p in ranked[:most] if p.recipe.deferral is None]
+        waiting = [p.recipe for p in ranked if p.recipe.deferral is not None]
+        near += [settled_path(fleet, recipe, prices) for recipe in waiting[:WAITING_WAYS]]
+    seen: dict[tuple, Recipe] = {}
+    for path in near:
+        seen.setdefault(path.footprint, path)
+    return tuple(seen.values())

@@ -1,0 +1,147 @@
+"""Prices and what they prove: duals of the master's rows, what they pay for workloads, and the bound on every plan.
+
+At any prices the Lagrangian of the master is a lower bound. It never falls when a price rises that purchases still
+allow, and it is best when as much is paid for the workloads as no recipe undercuts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from problems.beyond_commitments import ALWAYS
+from problems.fleet_problem import Fleet
+from problems.fleet_variables import Variables
+from problems.model import Column, Model, Row, build_model
+from problems.pricing import Priced, Prices
+from solvers.backends.solve import dual_bound, solve_lp
+
+Duals = dict[tuple, float]
+Values = dict[tuple[str, ...], float]
+"""by the workloads of a pool"""
+OF_RECIPES = ("pick", "serve", "waits", "sent")
+INSIDE_RECIPES = ("one-serving", "work-done", "in-time")
+
+
+def list_prices(fleet: Fleet) -> Prices:
+    """Prices before any LP: a GPU at its cheapest list price, a firm one at that of firm capacity.
+
+    They are feasible duals of the purchases, so they give a first valid bound.
+    """
+    gpu, firm = {}, {}
+    for g, offer in fleet.offers.items():
+        held = [p for p in (offer.on_demand_usd_per_h, *offer.reserved_usd_per_h.values()) if p is not None]
+        spot = [offer.spot_usd_per_h] if offer.spot_usd_per_h is not None else []
+        if held or spot:
+            cheapest = min([*held, *spot])
+            gpu[g] = fleet.weight * cheapest / offer.box
+            firm[g] = fleet.weight * (min(held, default=cheapest) - cheapest) / offer.box
+    return Prices(gpu, firm, np.ones(len(fleet.slot_hours)), dict.fromkeys(fleet.workloads, 0.0))
+
+
+def lifted(fleet: Fleet, model: Model, v: Variables, duals: Duals) -> Duals:
+    """The same duals with each GPU's price raised as far as the purchases of its offer allow.
+
+    A GPU in a slot may cost no more than on demand; all slots together no more than a commitment; the part
+    that need not be firm no more than spot.
+    """
+    reduced = model.cost - model.priced(np.array([duals.get(key, 0.0) for key in model.row_keys]))
+    raised = dict(duals)
+    for g in sorted({key[1] for key in duals if key[0] == "in-use"}):
+        offer = fleet.offers[g]
+        slots = range(len(fleet.slot_hours))
+        held = {k: fleet.held.get((g, k), (0, None)) for k in offer.reserved_usd_per_h}
+        if any(fewest for fewest, _ in held.values()):
+            continue  # what is held anyway is paid for at any price
+        terms = [reduced[v.reserved[g, k]] / offer.box for k, (_, most) in held.items() if most != 0]
+        if offer.on_demand_usd_per_h is not None:
+            room = np.array([reduced[v.on_demand[g, t]] for t in slots]) / offer.box
+        else:
+            room = fleet.weight * (min(terms) / fleet.weight.sum() if terms else 0.0)
+        room = np.maximum(room, 0.0)
+        if terms:
+            room = room * min(1.0, max(0.0, min(terms)) / max(room.sum(), 1e-300))
+        spot = room
+        if offer.spot_usd_per_h is not None:
+            spot = np.maximum([reduced[v.spot[g, t]] / offer.box for t in slots], 0.0)
+        for t in slots:
+            whole = min(room[t], spot[t]) if offer.spot_usd_per_h is not None else room[t]
+            raised["in-use", g, t] = raised.get(("in-use", g, t), 0.0) + whole
+            if ("firm", g, t) in raised:
+                raised["firm", g, t] += room[t] - whole
+    return _lifted_beyond(fleet, model, v, raised)
+
+
+def _lifted_beyond(fleet: Fleet, model: Model, v: Variables, duals: Duals) -> Duals:
+    """The same with prices for boxes beyond commitments that are decided, as far as purchases by the hour allow.
+
+    Where no more are decided than so many, what is committed to does not pay them; else all slots together may not cost
+    more than another commitment.
+    """
+    decided = sorted({(cut.offer, cut.by_hour) for cut in fleet.rounded_always})
+    decided = [(g, by_hour) for g, by_hour in decided if ("rounded", "in-use", g, 0, ALWAYS) in duals]
+    if not decided:
+        return duals
+    reduced = np.maximum(model.cost - model.priced(np.array([duals.get(key, 0.0) for key in model.row_keys])), 0.0)
+    raised = dict(duals)
+    for g, by_hour in decided:
+        by_slot = [
+            [reduced[of[g, t]] for of in (v.on_demand, v.spot) if (g, t) in of] for t in range(len(fleet.weight))
+        ]
+        if not all(by_slot):
+            continue
+        whole = np.array([min(usd) for usd in by_slot])
+        firm = np.array([usd[0] for usd in by_slot]) - whole if (g, 0) in v.on_demand else 0.0 * whole
+        if not by_hour:
+            together = max(float((whole + firm).sum()), 1e-300)
+            least = min(reduced[c] for c in v.held(fleet, g))
+            whole, firm = (part * min(1.0, least / together) for part in (whole, firm))
+        for kind, usd in (("in-use", whole), ("firm", firm)):
+            for t, price in enumerate(usd.tolist()):
+                key = ("rounded", kind, g, t, ALWAYS)
+                if key in raised:
+                    raised[key] += price
+    return raised
+
+
+def dual_bound_of(model: Model, duals: Duals, paid: dict[str, float]) -> float:
+    """The Lagrangian at these duals: what they pay for the workloads, plus what the limits and purchases add.
+
+    No recipe costs less than is paid for its workloads, so none adds anything: neither the columns of paths count nor
+    the rows inside a recipe, whose duals belong to the paths of one LP.
+    """
+    y = duals | {("served", w): usd for w, usd in paid.items()}
+    of_recipes = np.array([key[0] in OF_RECIPES for key in model.column_keys])
+    without = replace(model, lower=np.where(of_recipes, 0.0, model.lower), upper=np.where(of_recipes, 0.0, model.upper))
+    inside = np.array([key[0] in INSIDE_RECIPES for key in model.row_keys])
+    return dual_bound(without, np.where(inside, 0.0, [y.get(key, 0.0) for key in model.row_keys]))
+
+
+def most_to_pay(fleet: Fleet, priced: tuple[Priced, ...], left: Values | None = None) -> dict[str, float]:
+    """What may be paid for each workload so that no recipe of any pool costs less than its workloads together.
+
+    With pools of one workload each that is the cheapest recipe. Where pools overlap the most is found by a small LP:
+    max sum_w y[w] with sum_{w in P} y[w] <= cheapest recipe of P, for all pools P. `left` are values of recipes that
+    are not written down.
+    """
+    least = dict(left or {})
+    for p in priced:
+        least[p.recipe.workloads] = min(least.get(p.recipe.workloads, np.inf), p.value)
+    alone = {w: least.get((w,), np.inf) for w in fleet.workloads}
+    shared = {ws: usd for ws, usd in least.items() if len(ws) > 1 and usd < sum(alone[w] for w in ws)}
+    if not shared:
+        return alone
+    largest = max(usd for usd in least.values() if np.isfinite(usd))
+    columns = [Column(("paid", w), -1.0, lower=-largest, upper=min(alone[w], 2 * largest)) for w in fleet.workloads]
+    at = {w: k for k, w in enumerate(fleet.workloads)}
+    rows = [Row(("pool", *ws), [(at[w], 1.0) for w in ws], "<=", usd) for ws, usd in shared.items()]
+    lp = solve_lp(build_model(columns, rows))
+    if lp.x is None:
+        raise RuntimeError(f"the prices of shared pools ended as {lp.status}; please report this case")
+    paid_now = {w: min(float(lp.x[at[w]]), alone[w]) for w in fleet.workloads}
+    for ws, usd in shared.items():
+        over = sum(paid_now[w] for w in ws) - usd
+        if over > 0:
+            paid_now[ws[0]] -= over
+    return paid_now

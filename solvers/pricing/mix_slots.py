@@ -1,0 +1,141 @@
+"""The slots of a pool at given prices, each a small problem of its own, solved once for all that are alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from problems.fleet_problem import Fleet
+from problems.pricing import Prices
+from problems.recipes.mixes import SlotMix, slot_mix
+from problems.recipes.pools import Api, Deployment, Pool
+from solvers.backends.solve import SolverName
+from solvers.pricing.slot_search import Routed, SolvedSlot, solve_slot
+
+DIGITS = 12
+"""decimals by which prices are told apart"""
+
+Memory = dict[tuple[object, ...], SolvedSlot]
+"""slots solved before; the same rates at the same prices, but for a factor on all of them, have the same answer"""
+
+
+@dataclass(frozen=True, eq=False)
+class Outlet:
+    """Where requests go that no GPU carries: shed, or to the API."""
+
+    shed: bool
+    price: np.ndarray
+    """of a request/s in a slot [bucket]; inf where everything must be carried"""
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """A slot with one of its outlets, with costs in a unit that makes equal slots of different length equal."""
+
+    mix: SlotMix
+    outlet: Outlet
+    unit: float
+    key: tuple[object, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """An answer to a slot, the better one of its outlets."""
+
+    slot: Slot
+    answer: Routed
+
+    @property
+    def cost(self) -> float:
+        return self.slot.unit * self.answer.cost
+
+    def spent_on(self, k: int) -> float:
+        c = self.slot.mix.counts[k]
+        return self.slot.unit * float(c.cost[c.replicas == self.answer.replicas[k]][0])
+
+
+@dataclass(frozen=True, eq=False)
+class PricedPool:
+    """Some deployments of a pool, at given prices, with one API or none."""
+
+    fleet: Fleet
+    pool: Pool
+    api: Api | None
+    deployments: tuple[Deployment, ...]
+    prices: Prices
+    solver: SolverName
+    gap_frac: float
+    memory: Memory
+
+    def fixed(self) -> np.ndarray:
+        """What the caches cost [slot]."""
+        return self.fleet.weight * self.prices.usd_factor * self.pool.fixed_by_slot
+
+    def slots(self) -> list[list[Slot]]:
+        """Every slot, with each of its outlets."""
+        return [[self._slot(t, outlet) for outlet in self._outlets(t)] for t in range(self.pool.slots)]
+
+    def solve(self, slots: list[Slot], left_out: frozenset[int]) -> tuple[float, Served | None]:
+        """The bound of a slot without some deployments, and the better answer of its outlets."""
+        bounds, answers = [], []
+        for slot in slots:
+            key = (slot.key, left_out)
+            if key not in self.memory:
+                mix = slot.mix.without(left_out)
+                self.memory[key] = solve_slot(mix, self.pool.max_deployments, self.solver, self.gap_frac)
+            solved = self.memory[key]
+            bounds.append(slot.unit * solved.bound)
+            answers += [Served(slot, solved.answer)] if solved.answer is not None else []
+        return min(bounds), min(answers, key=lambda served: served.cost, default=None)
+
+    def _outlets(self, t: int) -> list[Outlet]:
+        """Where the rest of a slot may go, all of it one way; a way that is cheaper for no length is left out."""
+        hour = 3600 * float(self.fleet.weight[t])
+        ways = []
+        if self.api is not None:
+            ways.append(Outlet(False, hour * float(self.prices.usd_factor[t]) * self.api.usd_per_request))
+        if self.pool.shed_usd_per_request is not None:
+            ways.append(Outlet(True, hour * float(self.prices.in_dollars) * self.pool.shed_usd_per_request))
+        if len(ways) == 2:
+            api, shed = ways
+            if (api.price <= shed.price).all():
+                return [api]
+            if (shed.price <= api.price).all():
+                return [shed]
+        return ways or [Outlet(False, np.full(self.pool.rate_rps.shape[1], np.inf))]
+
+    def _slot(self, t: int, outlet: Outlet) -> Slot:
+        tariffs = [self._tariff(d, t) for d in self.deployments]
+        mix = slot_mix(self.pool, t, self.deployments, [tariff.cost for tariff in tariffs], outlet.price)
+        each = np.concatenate([*(tariff.usd for tariff in tariffs), outlet.price])
+        unit = float(max(tariff.usd.max() for tariff in tariffs)) or 1.0
+        names = (self.pool.key, tuple(d.key for d in self.deployments), self.gap_frac)
+        key = (*names, self.pool.rate_rps[t].tobytes(), np.round(each / unit, DIGITS).tobytes())
+        return Slot(mix.in_units_of(unit), outlet, unit, key)
+
+    def _tariff(self, d: Deployment, t: int) -> _Tariff:
+        boxes = self.prices.box_usd
+        usd = [self.prices.usd_of_a_gpu(kind, d.offer, d.gpus_per_replica)[t] for kind in ("in-use", "firm")]
+        for kind in ("in-use", "firm"):
+            usd.append(sum(boxes[kind, w, d.offer][t] for w in self.pool.workloads if (kind, w, d.offer) in boxes))
+        shared = sum(other.offer == d.offer for other in self.deployments) > 1
+        return _Tariff(np.array(usd, dtype=float), d.gpus_per_replica, self.fleet.offers[d.offer].box, shared)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tariff:
+    """What the replicas of a deployment cost in a slot."""
+
+    usd: np.ndarray
+    """of a GPU, of a firm one on top, of a whole box, of a firm box on top"""
+    gpus_per_replica: int
+    box: int
+    shared: bool
+    """whether others of the mix may stand in the same boxes: then a box counts in parts, which is never too much"""
+
+    def cost(self, replicas: np.ndarray, firm: np.ndarray) -> np.ndarray:
+        gpus, firm_gpus = replicas * self.gpus_per_replica, firm * self.gpus_per_replica
+        boxes, firm_boxes = (x / self.box if self.shared else -(-x // self.box) for x in (gpus, firm_gpus))
+        parts = (gpus, firm_gpus, boxes, firm_boxes)
+        return np.asarray(sum(usd * part for usd, part in zip(self.usd.tolist(), parts, strict=True)))

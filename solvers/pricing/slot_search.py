@@ -1,0 +1,234 @@
+"""Solve the small programs of single slots: branch and bound on numbers of replicas, in this process.
+
+There are thousands of them, of tens of columns each: a solver that is started for each takes longer to start, cut and
+probe than to search. Here each node is a linear program that starts where the last one ended. Its bound is computed
+from the duals alone, so it holds whatever the tolerances; its point is only a hint at numbers of replicas to try.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+
+from problems.recipes.mixes import ROUNDING, Counts, SlotMix, first_answer
+from problems.slot_model import slot_model
+from solvers.backends import highs_child
+from solvers.backends.result import Status
+from solvers.backends.solve import SolverName, solve_lp, solve_mip
+from solvers.backends.verify import dual_bound
+
+EXACT_FRAC = 1e-9
+"""an answer this near to its bound needs no search"""
+UNITS = 1000.0
+"""what the answer at hand costs in a search: the tolerances of solvers suit numbers of that size"""
+SMALLEST_FRAC = 1e-6
+"""of all costs together: an answer that costs less than this is measured by this, which is far below a cent"""
+NODES = 2000
+"""nodes after which the search is left to a solver"""
+TOLERANCE = 1e-7
+"""how far a linear program may miss its rows"""
+
+
+@dataclass(frozen=True, eq=False)
+class Routed:
+    """Numbers of replicas that were checked to carry all that the outlet does not get."""
+
+    replicas: np.ndarray
+    """[deployment]"""
+    rest: np.ndarray
+    """share of each bucket with demand that goes to the outlet"""
+    cost: float
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedSlot:
+    """What a slot costs at least (inf: it cannot be served), and the best answer found."""
+
+    bound: float
+    answer: Routed | None = None
+
+
+def solve_slot(slot: SlotMix, most_deployments: int, solver: SolverName, gap_frac: float = EXACT_FRAC) -> SolvedSlot:
+    """The bound that is proved for a slot, and an answer that was checked."""
+    if not np.isfinite(slot.bound):
+        return SolvedSlot(np.inf)
+    first = first_answer(slot, most_deployments)
+    upper = np.inf if first is None else first.cost
+    bound, tried = slot.bound, [] if first is None else [first.replicas]
+    if first is None or upper - bound > gap_frac * abs(upper):
+        proved, replicas = _searched(slot, most_deployments, upper, solver, gap_frac)
+        bound = max(bound, proved)
+        tried = tried if replicas is None else [replicas, *tried]
+    answers = (_routed(slot, replicas) for replicas in tried)
+    return SolvedSlot(bound, next((answer for answer in answers if answer is not None), None))
+
+
+def _searched(
+    slot: SlotMix, most_deployments: int, upper: float, solver: SolverName, gap_frac: float
+) -> tuple[float, np.ndarray | None]:
+    """A proved bound, at most `upper`, and numbers of replicas that cost less than `upper` if there are any.
+
+    A solver takes over where the search did not end, or ended with too many deployments.
+    """
+    unit = max(upper if upper < np.inf else slot.bound, SMALLEST_FRAC * slot.size) / UNITS or 1.0
+    narrow = slot.narrowed(upper).narrowed(upper).in_units_of(unit)
+    found = _Search(narrow, upper / unit, gap_frac).run()
+    if found.finished and (found.replicas is None or (found.replicas > 0).sum() <= most_deployments):
+        return found.bound * unit, found.replicas
+    model, v = slot_model(narrow, most_deployments)
+    result = solve_mip(model, solver=solver, gap_frac=gap_frac)
+    bound = max(found.bound, np.inf if result.status is Status.INFEASIBLE else result.bound)
+    replicas = None
+    if result.x is not None:
+        replicas = np.zeros(len(slot.counts), dtype=int)
+        for k, column in v.count.items():
+            replicas[k] = round(result.x[column])
+        for k, columns in v.at.items():
+            replicas[k] = round(result.x[columns] @ narrow.counts[k].replicas)
+    return min(bound * unit, upper), replicas
+
+
+def _routed(slot: SlotMix, replicas: np.ndarray) -> Routed | None:
+    """The cheapest routing with these replicas; more of them where they could not quite carry it."""
+    model, v = slot_model(slot.with_replicas(replicas))
+    lp = solve_lp(model)
+    if lp.x is None:
+        return None
+    share = np.zeros((len(slot.counts) + 1, len(slot.outlet)))
+    for (k, b), column in v.share.items():
+        share[k, b] = lp.x[column]
+    for b, column in v.rest.items():
+        share[-1, b] = lp.x[column]
+    share /= share.sum(axis=0)
+    load = (np.where(np.isfinite(slot.load), slot.load, 0.0) * share[:-1]).sum(axis=1)
+    cost = float(share[-1][share[-1] > 0] @ slot.outlet[share[-1] > 0])
+    enough = replicas.copy()
+    for k, c in enumerate(slot.counts):
+        at = c.replicas == replicas[k]
+        if load[k] > c.carried[at][0] + ROUNDING:
+            enough[k] = c.cheapest_for(load[k])
+            at = c.replicas == enough[k]
+        cost += float(c.cost[at][0])
+    return Routed(enough, share[-1], cost)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What a search knows at its end."""
+
+    bound: float
+    """no answer costs less; at most what was asked for"""
+    replicas: np.ndarray | None
+    """numbers of replicas that cost less than what was asked for [deployment], but for the tolerance"""
+    finished: bool
+    """False where the nodes did not suffice, or a linear program could not be solved"""
+
+
+@dataclass(frozen=True, eq=False)
+class _Running:
+    """A deployment that may run, and its columns."""
+
+    k: int
+    counts: Counts
+    shares: np.ndarray
+    loads: np.ndarray
+    """[share]"""
+    numbers: np.ndarray
+    """the column of its number of replicas, or one for each number"""
+
+    def replicas(self, x: np.ndarray) -> float:
+        if self.counts.on_a_line:
+            return float(x[self.numbers[0]])
+        return float(x[self.numbers] @ self.counts.replicas)
+
+    def rounded_up(self, x: np.ndarray) -> tuple[int, float]:
+        """The cheapest whole number of replicas for what it carries in a point, and its cost."""
+        share = x[self.shares]
+        runs = bool((share > TOLERANCE).any())
+        enough = self.counts.carried >= float(share @ self.loads) - TOLERANCE
+        cost = np.where(enough & ((self.counts.replicas > 0) | (not runs)), self.counts.cost, np.inf)
+        at = int(np.argmin(cost))
+        return int(self.counts.replicas[at]), float(cost[at])
+
+
+class _Search:
+    """The cheapest answer below `upper`, proved to the gap."""
+
+    def __init__(self, slot: SlotMix, upper: float, gap_frac: float) -> None:
+        self.slot, self.gap_frac = slot, gap_frac
+        self.model, v = slot_model(slot)
+        self.program = highs_child.load_model(vars(self.model.relaxed()))
+        self.program.setOptionValue("presolve", "off")
+        self.rest = np.array(list(v.rest.values()), dtype=int)
+        self.running: list[_Running] = []
+        for k in (*v.count, *v.at):
+            buckets = [b for j, b in v.share if j == k]
+            shares = np.array([v.share[k, b] for b in buckets], dtype=int)
+            numbers = np.array([v.count[k]] if k in v.count else v.at[k])
+            self.running.append(_Running(k, slot.counts[k], shares, slot.load[k, buckets], numbers))
+        self.cost = upper
+        self.best: np.ndarray | None = None
+
+    def run(self) -> _Found:
+        number = count()
+        fewest = np.array([c.replicas[0] for c in self.slot.counts])
+        most = np.array([c.replicas[-1] for c in self.slot.counts])
+        heap = [(-np.inf, next(number), fewest, most)]
+        settled = np.inf
+        for _ in range(NODES):
+            if not heap or heap[0][0] >= self._enough():
+                break
+            parent, _, low, high = heapq.heappop(heap)
+            point, bound = self._relaxed(low, high)
+            bound = max(bound, parent)
+            split = self._try(point, low, high) if point is not None and bound < self._enough() else None
+            if split is None:
+                settled = min(settled, bound)
+                continue
+            k, n = split
+            for side_low, side_high in ((low[k], n), (n + 1, high[k])):
+                lows, highs = low.copy(), high.copy()
+                lows[k], highs[k] = side_low, side_high
+                heapq.heappush(heap, (bound, next(number), lows, highs))
+        bound = min([self.cost, settled, *(item[0] for item in heap[:1])])
+        return _Found(bound, self.best, finished=bound >= self._enough())
+
+    def _enough(self) -> float:
+        """The bound at which a node holds nothing that is worth a look."""
+        return self.cost - self.gap_frac * abs(self.cost) if self.cost < np.inf else np.inf
+
+    def _relaxed(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray | None, float]:
+        """The linear program with replicas between these numbers: its point, and what it proves."""
+        lower, upper = self.model.lower.copy(), self.model.upper.copy()
+        for r in self.running:
+            if r.counts.on_a_line:
+                lower[r.numbers], upper[r.numbers] = low[r.k], high[r.k]
+            else:
+                upper[r.numbers] = (r.counts.replicas >= low[r.k]) & (r.counts.replicas <= high[r.k])
+        self.program.changeColsBounds(len(lower), np.arange(len(lower), dtype=np.int32), lower, upper)
+        self.program.run()
+        status = self.program.getModelStatus().name
+        if status == "kInfeasible":
+            return None, np.inf
+        solution = self.program.getSolution()
+        bound = dual_bound(replace(self.model, lower=lower, upper=upper), np.array(solution.row_dual))
+        return np.array(solution.col_value) if status == "kOptimal" else None, bound
+
+    def _try(self, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[int, int] | None:
+        """Take the point with whole replicas if that is the cheapest so far; where to split the one that loses most."""
+        replicas = np.zeros(len(self.slot.counts), dtype=int)
+        cost = float(self.model.cost[self.rest] @ x[self.rest])
+        split, most_lost = None, 0.0
+        for r in self.running:
+            replicas[r.k], whole = r.rounded_up(x)
+            cost += whole
+            lost = whole - float(self.model.cost[r.numbers] @ x[r.numbers])
+            if low[r.k] < high[r.k] and (split is None or lost > most_lost):
+                at = int(np.clip(np.floor(r.replicas(x) + TOLERANCE), low[r.k], high[r.k] - 1))
+                split, most_lost = (r.k, at), lost
+        if cost < self.cost:
+            self.cost, self.best = cost, replicas
+        return split

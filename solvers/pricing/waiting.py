@@ -1,0 +1,180 @@
+"""Work that may wait at given prices: what it costs at least with a deployment, and which counts of replicas matter.
+
+The counts of a slot in parts, and work that waits or leaves for an API: a small LP over the servings that matter. What
+it says work is worth in each slot bounds every path of the recipe from below, by weak duality over all servings; those
+that look cheaper there join until LP and bound meet. The servings it takes are those that the master needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from problems.fleet_problem import Fleet
+from problems.model import Model
+from problems.pricing import Priced, Prices, fixed_value, serving_values
+from problems.recipes.recipe import Recipe
+from solvers.backends.solve import solve_lp
+
+IN_USE = 1e-7
+NEAR_ENOUGH = 1e-5
+"""of its value, between the program over some servings and the bound over all"""
+MOST_ROUNDS = 12
+
+
+@dataclass(eq=False)
+class WaitingWork:
+    """What is known of recipes from one price to the next: servings that were of use, and what work was worth."""
+
+    fleet: Fleet
+
+    def __post_init__(self) -> None:
+        self._servings: dict[tuple, np.ndarray] = {}
+        """servings that a program had [mask]"""
+        self._usd_of_work: dict[tuple, np.ndarray] = {}
+        """what work was worth in each slot when a recipe was last priced [slot]"""
+
+    def at_least(self, recipe: Recipe, prices: Prices) -> float:
+        """A quick lower bound: what work was worth before, at the costs of now."""
+        usd_of_work = self._usd_of_work.get(_known_as(recipe))
+        if usd_of_work is None:
+            return -np.inf
+        values = serving_values(self.fleet, recipe.at_best, prices)
+        return self._bound(recipe, prices, values, _room(recipe, self.fleet), usd_of_work)[0]
+
+    def _bound(
+        self, recipe: Recipe, prices: Prices, values: np.ndarray, room: np.ndarray, usd_of_work: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """By weak duality over all servings; the cheapest of each slot, and what each costs more than that."""
+        deferral, hours = recipe.deferral, self.fleet.weight
+        assert deferral is not None
+        values = values - room * usd_of_work[recipe.slot]
+        best = recipe.first_of_each_slot(values)
+        each = np.where(deferral.window, usd_of_work[None, :], np.inf).min(axis=1)
+        if deferral.api_usd_per_load_h is not None:
+            each = np.minimum(each, _bill(recipe, prices))
+        some = deferral.load > 0
+        worth = float((deferral.load * hours)[some] @ each[some])
+        value = float(values[best].sum()) + worth + fixed_value(self.fleet, recipe, prices)
+        return value, best, values - values[best][recipe.slot]
+
+    def priced(self, recipe: Recipe, prices: Prices) -> Priced | None:
+        """The least that any counts of replicas cost, by a program over the servings that matter.
+
+        None where the program was not solved: a bound of another kind has to do.
+        """
+        values, room = serving_values(self.fleet, recipe.at_best, prices), _room(recipe, self.fleet)
+        fixed = fixed_value(self.fleet, recipe, prices)
+        assert recipe.deferral is not None
+        line = recipe.deferral.line
+        idle, largest = recipe.first_of_each_slot(room), recipe.first_of_each_slot(-room)
+        chosen = self._servings.get(_known_as(recipe))
+        if chosen is None:
+            rate = np.divide(values, room, out=np.full(len(values), np.inf), where=room > 0)
+            chosen = np.zeros(recipe.servings, dtype=bool)
+            chosen[np.r_[idle, largest, recipe.first_of_each_slot(rate)]] = True
+        usd_of_work = self._usd_of_work.get(_known_as(recipe))
+        if usd_of_work is not None:
+            chosen = chosen.copy()
+            chosen[self._bound(recipe, prices, values, room, usd_of_work)[1]] = True
+        value, extra, used = -np.inf, np.zeros(recipe.servings), idle
+        for _ in range(MOST_ROUNDS):
+            servings = np.flatnonzero(chosen)
+            lp = solve_lp(_model(recipe, self.fleet, prices, servings, values, room))
+            if lp.x is None or lp.row_duals is None or lp.objective is None:
+                break
+            of_line = np.maximum(lp.row_duals[len(self.fleet.weight) :], 0.0)
+            worth = of_line[line.stretch_of] / _unit(recipe, self.fleet)
+            bound, best, more = self._bound(recipe, prices, values, room, worth)
+            if bound > value:
+                value, extra, self._usd_of_work[_known_as(recipe)] = bound, more, worth
+            used = servings[lp.x[: len(servings)] > IN_USE]
+            if lp.objective + fixed - value <= NEAR_ENOUGH * abs(value) or chosen[best].all():
+                break
+            chosen[best] = True
+        if not np.isfinite(value):
+            return None
+        keep = np.zeros(recipe.servings, dtype=bool)
+        keep[np.r_[idle, largest, used]] = True
+        self._servings[_known_as(recipe)] = keep
+        with_it = value + extra
+        skipped = recipe.at_best.uses[0].load > recipe.uses[0].load
+        narrowed = np.unique(np.r_[used, idle])
+        return Priced(recipe, value, lambda: recipe.only(narrowed), lambda: (with_it, with_it[skipped]))
+
+
+def _known_as(recipe: Recipe) -> tuple:
+    """With every count of replicas tried, a recipe is another."""
+    return (*recipe.key, recipe.servings)
+
+
+def _room(recipe: Recipe, fleet: Fleet) -> np.ndarray:
+    """Work that a serving can take, and those counts after it that are not tried [serving]."""
+    return recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
+
+
+def _unit(recipe: Recipe, fleet: Fleet) -> float:
+    """of the waiting line, in load x hours of the mean month"""
+    assert recipe.deferral is not None
+    return recipe.deferral.line.unit / fleet.months
+
+
+def _bill(recipe: Recipe, prices: Prices) -> np.ndarray:
+    """What the API asks for the work of a slot, per unit of load and hour [slot]."""
+    assert recipe.deferral is not None and recipe.deferral.api_usd_per_load_h is not None
+    return recipe.deferral.api_usd_per_load_h * prices.usd_factor
+
+
+def _model(
+    recipe: Recipe, fleet: Fleet, prices: Prices, servings: np.ndarray, usd: np.ndarray, rooms: np.ndarray
+) -> Model:
+    """Columns: some servings, work that waits from slot to slot, what the API does."""
+    deferral = recipe.deferral
+    assert deferral is not None
+    line, unit, slots = deferral.line, _unit(recipe, fleet), len(fleet.weight)
+    waits = np.flatnonzero(line.may_wait)
+    after = np.argsort(line.before)  # every stretch is before one
+    sent = np.arange(len(line.work) if deferral.api_usd_per_load_h is not None else 0)
+    n, m, k = len(servings), len(waits), len(sent)
+    bill = _bill(recipe, prices)[line.first_slot] if k else np.zeros(0)
+    # One serving in each slot; work is done by its replicas or the API, or waits.
+    slot = recipe.slot[servings]
+    rows = np.r_[slot, slots + np.r_[line.stretch_of[slot], waits, after[waits], sent]]
+    columns = np.r_[np.arange(n), np.arange(n), n + np.arange(m), n + np.arange(m), n + m + np.arange(k)]
+    values = np.r_[np.ones(n), rooms[servings] / unit, np.ones(m), -np.ones(m), np.ones(k)]
+    order = np.lexsort((columns, rows))
+    one, n_rows = np.ones(slots), slots + len(line.work)
+    return Model(
+        cost=np.r_[usd[servings], np.zeros(m), unit * bill],
+        lower=np.zeros(n + m + k),
+        upper=np.r_[np.ones(n), line.may_wait[waits], line.most[sent]],
+        integer=np.zeros(n + m + k, dtype=bool),
+        starts=np.r_[0, np.cumsum(np.bincount(rows, minlength=n_rows))],
+        indices=columns[order],
+        values=values[order],
+        row_lower=np.r_[one, line.work],
+        row_upper=np.r_[one, np.full(len(line.work), np.inf)],
+        column_keys=tuple(("column", c) for c in range(n + m + k)),
+        row_keys=tuple(("row", c) for c in range(n_rows)),
+    )
+
+
+def with_waiting_work_settled(priced: list[Priced], waiting: WaitingWork, prices: Prices) -> tuple[Priced, ...]:
+    """The same with the recipes of work that may wait priced exactly where one may be the cheapest of its pool."""
+    by_pool: dict[tuple[str, ...], list[int]] = {}
+    for k, p in enumerate(priced):
+        by_pool.setdefault(p.recipe.workloads, []).append(k)
+    found = list(priced)
+    for ks in by_pool.values():
+        least = min((found[k].value for k in ks if found[k].recipe.deferral is None), default=np.inf)
+        bounds = {
+            k: max(found[k].value, waiting.at_least(found[k].recipe, prices))
+            for k in ks
+            if found[k].recipe.deferral is not None and found[k].value < least
+        }
+        for k in sorted(bounds, key=lambda k: bounds[k]):
+            exact = waiting.priced(found[k].recipe, prices) if bounds[k] < least else None
+            found[k] = exact or replace(found[k], value=bounds[k])
+            least = min(least, found[k].value)
+    return tuple(found)

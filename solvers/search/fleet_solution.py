@@ -1,0 +1,135 @@
+"""What a search for the cheapest fleet is asked, tells on its way, and leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from problems.beyond_commitments import Beyond
+from problems.fleet_problem import Fleet
+from problems.recipes.recipe import Recipe
+from problems.rounding_up import Rounded
+from solvers.backends.solve import SolverName
+from solvers.heuristics.incumbent import Incumbent
+from solvers.pricing.budget_bounds import Tangent
+
+MOST_EARLIER = 8
+
+
+class Outcome(StrEnum):
+    OPTIMAL = "optimal"
+    """no cheaper plan exists, within two millionths of its cost"""
+    WITHIN_GAP = "within-gap"
+    """proved within the gap that was asked for"""
+    FEASIBLE = "feasible"
+    """a plan that holds, with the gap that was reached when a limit stopped the search"""
+    INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"
+    """proved: no plan meets the limits"""
+    NOT_FOUND = "not-found"
+    """no plan was found within the limits of the search, nor proved impossible"""
+
+
+@dataclass(frozen=True)
+class Options:
+    solver: SolverName = "cbc"
+    gap_frac: float = 0.001
+    time_limit_s: float | None = None
+    node_limit: int = 20_000
+
+
+@dataclass(frozen=True)
+class Progress:
+    phase: str
+    best_usd_per_month: float | None
+    bound_usd_per_month: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Columns to begin with, rows that hold for every whole plan, a plan, and what is proved without the budget.
+
+    None of it can make a bound wrong: paths are ways to serve that exist, and rows about whole boxes say nothing new of
+    whole plans.
+    """
+
+    paths: tuple[Recipe, ...] = ()
+    own_boxes: frozenset[tuple[str, str, str, int]] = frozenset()
+    rounded: dict[tuple[str, str, int, int], Rounded | Beyond] = field(default_factory=dict)
+    start: Incumbent | None = None
+    """a plan that keeps the limits; one that does not is passed over"""
+    free: FleetSolution | None = None
+    """the same fleet without a budget, searched to the same gap: it is not searched again"""
+    tangents: tuple[Tangent, ...] = ()
+    """bounds at every budget"""
+
+    def given_to(self, fleet: Fleet) -> Fleet:
+        """The fleet with the rows that are known; limits and recipes are its own."""
+        return fleet.with_whole_boxes(self.own_boxes, self.rounded)
+
+
+NOTHING = Known()
+
+
+@dataclass(eq=False)
+class FleetSolution:
+    """The best plan found so far and what is proved about it."""
+
+    outcome: Outcome = Outcome.FEASIBLE
+    best: Incumbent | None = None
+    bound_usd_per_month: float = 0.0
+    rounds: int = 0
+    columns: int = 0
+    servings_left_out: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    solver: SolverName | None = None
+    """the one that was used; None before a search"""
+    cut_short: str = ""
+    """the machine's trouble that ended the search, in a sentence"""
+    known: Known = NOTHING
+    """what a search under another budget can begin with"""
+    earlier: list[Incumbent] = field(default_factory=list)
+    """the best plans before, the latest last: something to fall back on should the best one not hold"""
+
+    @property
+    def cost_usd_per_month(self) -> float:
+        return self.best.cost_usd_per_month if self.best else np.inf
+
+    @property
+    def objective(self) -> float:
+        """cost, and the penalty of what is shed"""
+        return self.best.objective if self.best else np.inf
+
+    def offer(self, candidate: Incumbent | None) -> None:
+        """Take a plan that is better."""
+        if candidate is not None and candidate.objective < self.objective:
+            if self.best is not None:
+                self.earlier = [*self.earlier[1 - MOST_EARLIER :], self.best]
+            self.best = candidate
+
+    def fall_back(self, options: Options) -> bool:
+        """Give up the best plan for the one before; False where there is none."""
+        if not self.earlier:
+            return False
+        self.best = self.earlier.pop()
+        if self.outcome is not Outcome.INTERRUPTED:
+            self.outcome = outcome_of(self, options)
+        return True
+
+    def raise_bound(self, usd_per_month: float) -> None:
+        self.bound_usd_per_month = max(self.bound_usd_per_month, usd_per_month)
+
+    @property
+    def gap_frac(self) -> float:
+        if self.best is None or self.objective <= 0:
+            return 0.0 if self.best else np.inf
+        return max(0.0, (self.objective - self.bound_usd_per_month) / self.objective)
+
+
+def outcome_of(solution: FleetSolution, options: Options) -> Outcome:
+    if solution.gap_frac <= 2e-6:
+        return Outcome.OPTIMAL
+    return Outcome.WITHIN_GAP if solution.gap_frac <= options.gap_frac else Outcome.FEASIBLE

@@ -1,0 +1,90 @@
+"""Solve a fleet: the search of solvers/search/search.py, without the budget first.
+
+A plan that was found without the budget may keep it anyway, or a bound may rule out every plan that does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from problems.fleet_problem import Fleet
+from solvers.backends.cbc import cbc_trouble
+from solvers.backends.deadline import TimeIsUp, limited_to
+from solvers.backends.highs import require_highspy
+from solvers.backends.scratch import prepare
+from solvers.backends.trouble import MachineTrouble
+from solvers.heuristics.incumbent import limits_are_kept
+from solvers.pricing.budget_bounds import proved_within
+from solvers.search.fleet_solution import NOTHING, FleetSolution, Known, Options, Outcome, Progress, outcome_of
+from solvers.search.search import Search
+
+GRACE_S = 0.3
+"""after its time limit that a search may take to end by itself"""
+
+
+def solve_fleet(
+    fleet: Fleet,
+    options: Options | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    known: Known = NOTHING,
+) -> FleetSolution:
+    """The cheapest fleet, as far as the limits of the search allow. Ctrl-C and a full disk keep the best plan.
+
+    `known` comes from searches over the same recipes under another budget. The search ends by itself when its time is
+    up; what it cannot end in time is interrupted soon after.
+    """
+    require_highspy()
+    prepare()
+    solution, options = FleetSolution(), options or Options()
+    trouble = cbc_trouble() if options.solver == "cbc" else None
+    options = options if trouble is None else replace(options, solver="highs")
+    notes = [] if trouble is None else [f"HiGHS was used, as CBC cannot run: {trouble}"]
+    seconds = None if options.time_limit_s is None else options.time_limit_s + GRACE_S
+    with limited_to(seconds) as limit:
+        try:
+            _within_budget(fleet, options, solution, on_progress, known)
+        except TimeIsUp as stop:
+            if not limit.ended(stop):
+                raise
+            solution.outcome = outcome_of(solution, options) if solution.best else Outcome.NOT_FOUND
+        except KeyboardInterrupt:
+            if solution.best is None:
+                raise
+            solution.outcome = Outcome.INTERRUPTED
+        except MachineTrouble as stopped:
+            if solution.best is None:
+                raise
+            solution.outcome, solution.cut_short = outcome_of(solution, options), str(stopped)
+            notes.append(f"the search was cut short: {stopped}")
+    solution.solver = options.solver
+    solution.notes = list(dict.fromkeys([*notes, *solution.notes]))
+    return solution
+
+
+def _within_budget(
+    fleet: Fleet, options: Options, solution: FleetSolution, on_progress: Callable[[Progress], None], known: Known
+) -> None:
+    """Search without the budget first: its plan may keep the budget anyway, or its bound may rule every plan out."""
+    budget = fleet.budget_usd_per_month
+    if budget is not None:
+        started = time.monotonic()
+        free = known.free or FleetSolution()
+        try:
+            if known.free is None:
+                Search(replace(fleet, budget_usd_per_month=None), options, free, on_progress, known).run()
+        finally:
+            if free.best is None or limits_are_kept(fleet, free.best):
+                vars(solution).update(vars(free))
+        if solution.best is not None or free.best is None:
+            return
+        may_shed = any(pool.shed_usd_per_request is not None for pool in fleet.pools.values())
+        if not may_shed and free.bound_usd_per_month > budget * (1 + 1e-9):
+            solution.outcome = Outcome.INFEASIBLE
+            return
+        if options.time_limit_s is not None:
+            left = options.time_limit_s - (time.monotonic() - started)
+            options = replace(options, time_limit_s=max(0.5, left))
+        solution.raise_bound(max(free.bound_usd_per_month, proved_within(known.tangents, budget)))
+    Search(fleet, options, solution, on_progress, known).run()

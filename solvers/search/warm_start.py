@@ -1,0 +1,12 @@
+"""What one search leaves for the next one over the same recipes: under another budget most of it holds again."""
+
+from __future__ import annotations
+
+from solvers.pricing.column_generation import ColumnGeneration
+from solvers.search.fleet_solution import Known
+
+
+def known_from(generation: ColumnGeneration) -> Known:
+    """Work that may wait ties slots together, so only its settled paths are of use elsewhere."""
+    paths = tuple(path for path in generation.paths.held if path.deferral is None)
+    return Known(paths, generation.fleet.own_boxes, generation.fleet.rounded, tangents=tuple(generation.tangents))

@@ -1,0 +1,85 @@
+"""Plans from a second process, looked for while this one goes on with prices and bounds.
+
+A hard search has two halves that hardly need each other: better plans, and better bounds. Where the machine has a
+second core, plans are looked for there (solvers/search/worker_main.py): it is told what the LP knows now and then, and
+every better plan comes back. It ends with this process, whichever way that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import subprocess
+import threading
+from types import TracebackType
+
+from solvers.backends.python_child import module_argv, module_environment
+from solvers.heuristics.incumbent import Incumbent
+from solvers.search.worker_main import Task
+
+TO_WIND_DOWN_S = 3.0
+
+
+def cores() -> int:
+    """that this process may use"""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class PlansBeside:
+    """The second process; it starts with its first task."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._found: queue.SimpleQueue[Incumbent] = queue.SimpleQueue()
+
+    def __enter__(self) -> PlansBeside:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        threading.Thread(target=_wind_down, args=(process,), daemon=True).start()  # nobody has to wait for that
+
+    def look(self, task: Task) -> None:
+        """Tell it what to look among from now on."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                module_argv("solvers.search.worker_main"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=module_environment(),
+                start_new_session=True,  # a terminal's Ctrl-C is for this process, which then ends the other
+            )
+            threading.Thread(target=self._hear, args=(self._process,), daemon=True).start()
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            pickle.dump(task, self._process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+            self._process.stdin.flush()
+
+    def found(self) -> list[Incumbent]:
+        """What came since it was asked last."""
+        plans: list[Incumbent] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                plans.append(self._found.get_nowait())
+        return plans
+
+    def _hear(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
+            while True:
+                self._found.put(pickle.load(process.stdout))
+
+
+def _wind_down(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(TO_WIND_DOWN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,173 @@
+"""The worker process: `python -m solvers.search.worker_main` reads tasks and writes better plans.
+
+Plans at hand and those out of the LP's paths are shaken, their counts chosen anew, in turn with dives from the LP; a
+new task, with prices that know more, replaces the one before. The end of the input ends it, and whatever solver runs in
+it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import BinaryIO
+
+from problems.fleet_problem import Fleet
+from problems.recipes.recipe import Recipe
+from solvers.backends.parent import end_this_process
+from solvers.backends.solve import SolverName
+from solvers.heuristics.destroy_repair import scattered, shaken
+from solvers.heuristics.diving import Dives
+from solvers.heuristics.incumbent import Incumbent
+from solvers.heuristics.local_search import improved, with_fewer_offers
+from solvers.heuristics.polishing import polished
+from solvers.heuristics.rounding import rounded_plan
+
+ROUNDING_S = 5.0
+SHAKING_S, POLISHING_S = 3.0, 10.0
+"""each time that it has its turn"""
+SHAKE_EVERY = 5
+"""turns, where the others are dives"""
+WORTH_FRAC = 1e-3
+"""of its cost that a plan must gain in its turn"""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What there is to look among."""
+
+    fleet: Fleet
+    """with the servings that are worth a look"""
+    plans: tuple[Incumbent, ...]
+    paths: tuple[Recipe, ...]
+    """out of the LP, whole; none where it was told of them before"""
+    held: tuple[Recipe, ...]
+    """what the LP holds, with all servings"""
+    solver: SolverName
+    seconds: float
+
+
+def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator[int]) -> Iterator[Incumbent]:
+    """Whatever is found on the way, good or not, until a new task comes or time is up.
+
+    A program over the LP's paths first, unless a better plan is known than such a program finds. The best plan has its
+    counts chosen anew, where the LP knows of whole boxes beside what a dive decides on. Then, turn by turn, the best
+    plan that still gains is shaken, or its counts are chosen anew; with such an LP most turns are dives. When no plan
+    gains any more, the best of all is scattered, and it begins again. No two turns draw the same, whatever task they
+    belong to.
+    """
+    until = time.monotonic() + task.seconds
+    starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
+    if not known:
+        starts = [improved(task.fleet, start, until) for start in starts]
+        yield min(starts, key=_cost)
+        limit_s = min(ROUNDING_S, task.seconds / 4)
+        rounded = rounded_plan(task.fleet, task.paths, task.solver, limit_s) if task.paths else None
+        if rounded is not None:
+            starts.append(with_fewer_offers(task.fleet, improved(task.fleet, rounded, until), until))
+        yield min(starts, key=_cost)
+    best = min(starts, key=_cost)
+    polished_ones: set[float] = set()
+    """what plans cost whose counts need not be chosen anew"""
+    dives = Dives(task.fleet, task.held) if task.fleet.rounded else None
+    if not newest.waits:
+        dived = dives.decided(until, 0, best.objective) if dives is not None else None
+        starts.append(_polished(task, best, until, () if dived is None else (dived,)))
+        polished_ones |= {best.objective, starts[-1].objective}
+        yield starts[-1]
+    stalled: list[Incumbent] = []
+    for turn in turns:
+        if newest.waits or time.monotonic() >= until:
+            return
+        if dives is not None and turn % SHAKE_EVERY:
+            best = min(starts + stalled, key=_cost)
+            for plan in dives.dived(task.solver, until, turn, best.objective):
+                starts.append(plan)
+                polished_ones.add(plan.objective)
+                yield plan
+                if newest.waits:
+                    return
+            continue
+        if not starts:
+            starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]
+        before = _taken(starts)
+        after = _shaken(task, before, until, turn)
+        yield after
+        if newest.waits:
+            return
+        if after.objective > (1 - WORTH_FRAC) * before.objective and after.objective not in polished_ones:
+            after = _polished(task, after, until)
+            polished_ones.add(after.objective)
+            yield after
+        gains = after.objective < (1 - WORTH_FRAC) * before.objective
+        (starts if gains else stalled).append(after)
+
+
+def _cost(plan: Incumbent) -> float:
+    return plan.objective
+
+
+def _taken(plans: list[Incumbent]) -> Incumbent:
+    """The cheapest, which is there no more."""
+    return plans.pop(plans.index(min(plans, key=_cost)))
+
+
+def _shaken(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
+    return shaken(task.fleet, plan, min(until, time.monotonic() + SHAKING_S), turn)
+
+
+def _polished(task: Task, plan: Incumbent, until: float, others: Sequence[Fleet] = ()) -> Incumbent:
+    paths = task.held if task.fleet.rounded else ()
+    better = polished(task.fleet, plan, task.solver, min(until, time.monotonic() + POLISHING_S), paths, others)
+    return improved(task.fleet, better, until)
+
+
+class Newest:
+    """The newest task of the input."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source, self._came, self._task = source, threading.Event(), None
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def waits(self) -> bool:
+        return self._came.is_set()
+
+    def take(self) -> Task:
+        self._came.wait()
+        self._came.clear()
+        assert self._task is not None
+        return self._task
+
+    def _read(self) -> None:
+        while True:
+            try:
+                self._task = pickle.load(self._source)
+            except (EOFError, OSError, pickle.UnpicklingError):
+                end_this_process()
+            self._came.set()
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
+    newest, known = Newest(sys.stdin.buffer), []  # type: ignore[var-annotated]
+    out, sys.stdout = sys.stdout.buffer, sys.stderr
+    turns = count()
+    try:
+        while True:
+            for plan in plans_of(newest.take(), newest, known, turns):
+                if all(plan.objective < other.objective for other in known):
+                    known = [plan]
+                    pickle.dump(plan, out, protocol=pickle.HIGHEST_PROTOCOL)
+                    out.flush()
+    except (KeyboardInterrupt, BrokenPipeError):
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""What the second process of a search is told, and when: the LP as it is by now, and the best plan at hand."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from problems.fleet_problem import Fleet
+from solvers.backends.solve import SolverName
+from solvers.heuristics.destroy_repair import worth_shaking
+from solvers.heuristics.incumbent import heaviest_paths, limits_are_kept
+from solvers.heuristics.rounding import near_paths
+from solvers.pricing.column_generation import ColumnGeneration
+from solvers.search.fleet_solution import FleetSolution
+from solvers.search.worker import PlansBeside
+from solvers.search.worker_main import Task
+
+TELL_AGAIN_S = 12.0
+"""after which it is told what the LP knows by now"""
+FIRST_BOXES_S = 8.0
+"""after which it is told of the first rows about whole boxes"""
+OF_A_BRANCH_S = 6.0
+"""after which it is told what the LP of a branch knows"""
+HEAR_AGAIN_S = 0.1
+"""after which it is asked again, where there is nothing else to do"""
+
+
+class SecondProcess:
+    """Tells it of a search, and offers the plans that it finds."""
+
+    def __init__(
+        self, beside: PlansBeside, fleet: Fleet, solution: FleetSolution, solver: SolverName, deadline: float
+    ) -> None:
+        self.beside, self.fleet, self.solution, self.solver, self.deadline = beside, fleet, solution, solver, deadline
+        self._told = -np.inf
+        """when it was told last"""
+        self._knows_boxes = False
+        """whether it was told of rows about whole boxes"""
+
+    @property
+    def at_work(self) -> bool:
+        return self._told > -np.inf
+
+    def hear(self) -> None:
+        """Offer what it found since it was asked last."""
+        for plan in self.beside.found():
+            if limits_are_kept(self.fleet, plan):
+                self.solution.offer(plan)
+
+    def hear_to_the_end(self, gap_frac: float) -> None:
+        """Where nothing more can be proved in time, it has the rest of it."""
+        self.hear()
+        while self.at_work and self.solution.gap_frac > gap_frac and time.monotonic() < self.deadline:
+            time.sleep(HEAR_AGAIN_S)
+            self.hear()
+
+    def tell(self, generation: ColumnGeneration) -> None:
+        """What the LP knows, the first time with the simplest plan out of it; not where too little time is left."""
+        if time.monotonic() + TELL_AGAIN_S >= self.deadline:
+            return
+        first = not self.at_work
+        if first:
+            self.solution.offer(heaviest_paths(generation.fleet, *generation.settled()))
+        if self.solution.best is not None:
+            near = worth_shaking(generation.fleet, generation.priced, self.solution.best)
+            near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
+            near = generation.box_rows.with_forgotten(near)
+            plans, left_s = (self.solution.best,), self.deadline - time.monotonic()
+            paths, held = near_paths(generation) if first else (), tuple(generation.paths.held)
+            self.beside.look(Task(near, plans, paths, held, self.solver, left_s))
+            self._knows_boxes = bool(near.rounded)
+        self._told = time.monotonic()
+
+    def tell_again(self, generation: ColumnGeneration, of_a_branch: bool = False) -> None:
+        """If it is at work and was not told for long. Dives need rows about whole boxes: it has the first sooner."""
+        after_s = OF_A_BRANCH_S if of_a_branch else TELL_AGAIN_S
+        if generation.fleet.rounded and not self._knows_boxes:
+            after_s = min(after_s, FIRST_BOXES_S)
+        if self.at_work and self._told < time.monotonic() - after_s and generation.feasible:
+            self.tell(generation)

@@ -1,0 +1,382 @@
+"""The shipped catalog: every figure has a source, and the figures agree with each other."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from planner.case.case import CacheCosts
+from planner.catalog import api_prices
+from tests.support.places import ROOT
+
+DATA = ROOT / "planner" / "data"
+FILES = ("gpus", "offers", "models", "quantizations", "batch_windows", "cache_costs")
+
+
+def load(file: str) -> dict[str, Any]:
+    content = yaml.safe_load((DATA / f"{file}.yaml").read_text(encoding="utf-8"))
+    assert set(content) == {file}, f"{file}.yaml must hold the one section {file!r}, has {sorted(content)}"
+    entries: dict[str, Any] = content[file]
+    return entries
+
+
+CATALOG = {file: load(file) for file in FILES}
+GPUS, OFFERS, MODELS, QUANTIZATIONS, WINDOWS, CACHE_COSTS = (CATALOG[file] for file in FILES)
+ENTRIES = [(file, key) for file in FILES for key in CATALOG[file]]
+
+REQUIRED = {
+    "gpus": {"t4", "l4", "a10g", "l40s", "a100-40gb", "a100-80gb", "h100", "h200", "b200", "mi300x"},
+    "models": {
+        "llama-2-7b", "llama-2-70b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "llama-3.3-70b",
+        "mixtral-8x7b", "mixtral-8x22b", "mistral-7b-v0.3", "qwen2.5-7b", "qwen2.5-72b", "qwen3-32b",
+        "qwen3-30b-a3b", "qwen3-235b-a22b", "deepseek-v3", "deepseek-r1", "gpt-oss-20b", "gpt-oss-120b",
+        "gemma-2-9b", "gemma-3-27b", "kimi-k2",
+    },
+    "quantizations": {"fp16", "fp8", "int8", "int4-awq", "int4-gptq", "mxfp4", "nvfp4"},
+}  # fmt: skip
+
+PRECISIONS = {"fp16", "fp8", "int8", "fp4"}
+
+# DeepSeek-V3 and Kimi-K2 compress queries to this rank; heads are 128 wide plus rope_dim, values 128.
+MLA_QUERY_RANK, MLA_VALUE_DIM = 1536, 128
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def has_source(mapping: dict[str, Any]) -> bool:
+    source, date = mapping.get("source"), mapping.get("date")
+    return isinstance(source, str) and bool(source.strip()) and isinstance(date, str) and bool(date)
+
+
+def unsourced(node: object, path: str, sourced: bool = False) -> Iterator[str]:
+    """Paths of the numbers below no mapping that has both a source and a date."""
+    if isinstance(node, dict):
+        sourced = sourced or has_source(node)
+        for key, value in node.items():
+            yield from unsourced(value, f"{path}.{key}", sourced)
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from unsourced(value, f"{path}[{index}]", sourced)
+    elif is_number(node) and not sourced:
+        yield path
+
+
+def mappings(node: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, dict):
+        yield path, node
+        for key, value in node.items():
+            yield from mappings(value, f"{path}.{key}")
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from mappings(value, f"{path}[{index}]")
+
+
+def numbers(node: object, path: str) -> Iterator[tuple[str, float]]:
+    for where, mapping in mappings(node, path):
+        for key, value in mapping.items():
+            if is_number(value):
+                yield f"{where}.{key}", value
+
+
+def test_unsourced_number_is_found() -> None:
+    """The rule itself: a number without a source, or with a source but no date, is reported."""
+    assert list(unsourced({"a": 1}, "x")) == ["x.a"]
+    assert list(unsourced({"a": 1, "source": "s"}, "x")) == ["x.a"]
+    assert list(unsourced({"a": [{"b": 2.5}], "source": " ", "date": "2026-01-01"}, "x")) == ["x.a[0].b"]
+    assert list(unsourced({"a": {"b": 1}, "source": "s", "date": "2026-01-01"}, "x")) == []
+
+
+@pytest.mark.parametrize(("file", "key"), ENTRIES)
+def test_every_number_has_source_and_date(file: str, key: str) -> None:
+    missing = list(unsourced(CATALOG[file][key], key))
+    assert not missing, f"{file}.yaml: no source and date above {missing}"
+
+
+@pytest.mark.parametrize(("file", "key"), ENTRIES)
+def test_dates_are_quoted_and_plausible(file: str, key: str) -> None:
+    for path, mapping in mappings(CATALOG[file][key], key):
+        if "date" in mapping or "source" in mapping:
+            assert {"date", "source"} <= set(mapping), f"{file}.yaml: {path} has one of date and source only"
+            date = mapping["date"]
+            assert isinstance(date, str), f"{file}.yaml: {path}.date must be quoted"
+            parsed = dt.datetime.strptime(date, "%Y-%m-%d").date()
+            assert parsed.isoformat() == date, f"{file}.yaml: {path}.date {date} is not YYYY-MM-DD"
+            assert parsed.year >= 2023, f"{file}.yaml: {path}.date {date} is too old"
+
+
+@pytest.mark.parametrize(("file", "key"), ENTRIES)
+def test_numbers_are_not_negative(file: str, key: str) -> None:
+    may_be_zero = ("loss_frac", "min_parameters_b", "shared_experts", "dense_layers", "full_attention_layers", "usd")
+    for path, value in numbers(CATALOG[file][key], key):
+        zero_allowed = path.rsplit(".", 1)[-1] in may_be_zero
+        assert value > 0 or (zero_allowed and value == 0), f"{file}.yaml: {path} is {value}"
+
+
+@pytest.mark.parametrize("file", sorted(REQUIRED))
+def test_required_entries_are_present(file: str) -> None:
+    missing = REQUIRED[file] - set(CATALOG[file])
+    assert not missing, f"{file}.yaml lacks {sorted(missing)}"
+
+
+def test_required_providers_are_present() -> None:
+    providers = {offer["provider"] for offer in OFFERS.values()}
+    assert {"aws", "gcp"} <= providers, f"offers.yaml has only {sorted(providers)}"
+    assert len(providers - {"aws", "gcp", "azure"}) >= 2, f"fewer than two GPU clouds in {sorted(providers)}"
+
+
+@pytest.mark.parametrize("gpu", sorted(GPUS))
+def test_every_gpu_can_be_rented(gpu: str) -> None:
+    assert any(offer["gpu"] == gpu for offer in OFFERS.values()), f"no offer in offers.yaml has {gpu}"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_keys_are_unique_and_sorted(file: str) -> None:
+    """PyYAML keeps the last of two equal keys without a word, so they are counted in the text."""
+    text = (DATA / f"{file}.yaml").read_text(encoding="utf-8")
+    keys = [line.strip()[:-1] for line in text.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert keys == list(CATALOG[file]), f"{file}.yaml repeats a key"
+    assert keys == sorted(keys), f"{file}.yaml is not sorted"
+
+
+@pytest.mark.parametrize("file", ["gpus", "models", "quantizations"])
+def test_names_are_unique(file: str) -> None:
+    owner: dict[str, str] = {}
+    for key, entry in CATALOG[file].items():
+        aliases = [alias.casefold() for alias in entry["aliases"]]
+        assert len(aliases) == len(set(aliases)), f"{file}.yaml: {key} repeats an alias"
+        for name in {key.casefold(), entry["name"].casefold(), *aliases}:
+            other = owner.setdefault(name, key)
+            assert other == key, f"{file}.yaml: {name!r} means both {other} and {key}"
+
+
+# GPUs
+
+
+@pytest.mark.parametrize("key", GPUS)
+def test_gpu_rates(key: str) -> None:
+    gpu = GPUS[key]
+    rates = gpu["dense_tflops"]
+    assert "fp16" in rates and set(rates) <= PRECISIONS, f"{key}: precisions {sorted(rates)}"
+    for precision, factor in (("fp8", 2), ("int8", 2), ("fp4", 4)):
+        if precision in rates:
+            ratio = rates[precision] / rates["fp16"]
+            assert ratio == pytest.approx(factor, rel=0.03), (
+                f"{key}: {precision} is {ratio:.2f} x fp16, not about {factor}: is one of them sparse?"
+            )
+    assert gpu["interconnect"]["kind"] in {"nvlink", "pcie", "infinity-fabric"}, key
+    if gpu["interconnect"]["kind"] == "pcie":
+        assert gpu["interconnect"]["gb_per_s"] in {32, 64, 128}, f"{key}: not a PCIe x16 rate"
+    assert gpu["bandwidth_gb_per_s"] > 100, f"{key}: bandwidth must be in GB/s"
+
+
+def test_a10g_is_not_an_a10() -> None:
+    assert GPUS["a10g"]["dense_tflops"]["fp16"] == 70
+    assert "A10 " in GPUS["a10g"]["notes"] or "A10." in GPUS["a10g"]["notes"]
+
+
+def test_bare_a100_is_no_name() -> None:
+    names = {name.casefold() for key, gpu in GPUS.items() for name in (key, gpu["name"], *gpu["aliases"])}
+    assert "a100" not in names, "A100 alone could be 40 or 80 GB"
+
+
+# Offers
+
+
+@pytest.mark.parametrize("key", OFFERS)
+def test_offer_key_and_gpu(key: str) -> None:
+    offer = OFFERS[key]
+    assert key == f"{offer['provider']}/{offer['instance']}@{offer['region']}"
+    assert offer["gpu"] in GPUS, f"{key}: gpus.yaml has no {offer['gpu']}"
+    assert offer["gpus"] in {1, 2, 4, 8, 16}, f"{key}: {offer['gpus']} GPUs"
+
+
+@pytest.mark.parametrize("key", OFFERS)
+def test_offer_prices_are_ordered(key: str) -> None:
+    prices = OFFERS[key]["prices"]
+    assert set(prices) <= {"on_demand", "spot", "reserved_1y", "reserved_3y"}, f"{key}: {sorted(prices)}"
+    for purchase, price in prices.items():
+        assert has_source(price), f"{key}: {purchase} has no source and date of its own"
+    on_demand = prices["on_demand"]["usd_per_h"]
+    per_gpu = on_demand / OFFERS[key]["gpus"]
+    assert 0.1 <= per_gpu <= 25, f"{key}: {per_gpu:.2f} USD per GPU and hour"
+    if "spot" in prices:
+        p50, p95 = prices["spot"]["p50_usd_per_h"], prices["spot"]["p95_usd_per_h"]
+        assert p50 <= p95 <= on_demand and 0.05 * on_demand < p50 < on_demand, (
+            f"{key}: spot {p50} / {p95} against on-demand {on_demand}"
+        )
+    assert ("reserved_1y" in prices) == ("reserved_3y" in prices), f"{key}: one commitment without the other"
+    if "reserved_1y" in prices:
+        one, three = prices["reserved_1y"]["usd_per_h"], prices["reserved_3y"]["usd_per_h"]
+        assert 0.3 * on_demand < three < one < on_demand, (
+            f"{key}: reserved {one} / {three}, on-demand {on_demand}"
+        )
+
+
+@pytest.mark.parametrize("key", [key for key, offer in OFFERS.items() if offer["provider"] == "aws"])
+def test_aws_commitments_are_labelled_assumptions(key: str) -> None:
+    for term in ("reserved_1y", "reserved_3y"):
+        assert OFFERS[key]["prices"][term].get("assumption"), f"{key}: {term} is no published price"
+
+
+@pytest.mark.parametrize("gpu", sorted({offer["gpu"] for offer in OFFERS.values()}))
+def test_prices_of_one_gpu_are_comparable(gpu: str) -> None:
+    """A box priced as one GPU, or one GPU as a box of eight, would stand out by a factor of eight."""
+    per_gpu = {
+        key: offer["prices"]["on_demand"]["usd_per_h"] / offer["gpus"]
+        for key, offer in OFFERS.items()
+        if offer["gpu"] == gpu
+    }
+    cheapest, dearest = min(per_gpu, key=per_gpu.__getitem__), max(per_gpu, key=per_gpu.__getitem__)
+    assert per_gpu[dearest] < 6 * per_gpu[cheapest], f"{dearest} {per_gpu[dearest]:.2f}, {cheapest}"
+
+
+@pytest.mark.parametrize(
+    ("instance", "gpu", "count"),
+    [("p4d.24xlarge", "a100-40gb", 8), ("p4de.24xlarge", "a100-80gb", 8), ("p5.48xlarge", "h100", 8),
+     ("p5.4xlarge", "h100", 1), ("p5en.48xlarge", "h200", 8), ("p6-b200.48xlarge", "b200", 8),
+     ("g6e.12xlarge", "l40s", 4), ("g6.xlarge", "l4", 1), ("a2-highgpu-8g", "a100-40gb", 8),
+     ("a2-ultragpu-1g", "a100-80gb", 1), ("a3-highgpu-8g", "h100", 8), ("g2-standard-24", "l4", 2)],
+)  # fmt: skip
+def test_known_boxes(instance: str, gpu: str, count: int) -> None:
+    boxes = {(offer["gpu"], offer["gpus"]) for offer in OFFERS.values() if offer["instance"] == instance}
+    assert boxes == {(gpu, count)}, f"{instance} is listed as {boxes}"
+
+
+# Models
+
+
+def kv_bytes_per_token(model: dict[str, Any]) -> int:
+    if model["attention"] == "mla":
+        values = model["mla"]["kv_lora_rank"] + model["mla"]["rope_dim"]
+    else:
+        values = 2 * model["kv_heads"] * model["head_dim"]
+    return int(model["layers"] * values * 2)
+
+
+def parameters(key: str, active: bool = False) -> float:
+    """Weights of the matrices, from the architecture; norms, biases and routing offsets are left out."""
+    model = MODELS[key]
+    hidden, heads, head_dim = model["hidden"], model["query_heads"], model["head_dim"]
+    if model["attention"] == "mla":
+        rank, rope = model["mla"]["kv_lora_rank"], model["mla"]["rope_dim"]
+        attention = (
+            MLA_QUERY_RANK * (hidden + heads * head_dim)
+            + hidden * (rank + rope)
+            + rank * heads * (head_dim - rope + MLA_VALUE_DIM)
+            + heads * MLA_VALUE_DIM * hidden
+        )
+    else:
+        attention = 2 * hidden * head_dim * (heads + model["kv_heads"])
+    dense = model.get("ffn_matrices", 3) * hidden * model["ffn"]
+    layers = model["layers"]
+    if "moe" in model:
+        moe = model["moe"]
+        used = (moe["experts_per_token"] if active else moe["experts"]) + moe["shared_experts"]
+        sparse = 3 * hidden * moe["expert_ffn"] * used + hidden * moe["experts"]
+        feed_forward = moe["dense_layers"] * dense + (layers - moe["dense_layers"]) * sparse
+    else:
+        feed_forward = layers * dense
+    embeddings = model["vocab"] * hidden * (1 if model.get("tied_embeddings") else 2)
+    return float(layers * attention + feed_forward + embeddings)
+
+
+@pytest.mark.parametrize("key", MODELS)
+def test_parameters_follow_from_the_architecture(key: str) -> None:
+    model = MODELS[key]
+    assert model["parameters_b"] * 1e9 == pytest.approx(parameters(key), rel=0.004, abs=6e6), key
+    assert model["active_parameters_b"] * 1e9 == pytest.approx(
+        parameters(key, active=True), rel=0.004, abs=6e6
+    ), key
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("llama-3.1-70b", 327680), ("llama-3.1-8b", 131072), ("deepseek-v3", 70272), ("llama-2-7b", 524288),
+     ("kimi-k2", 70272), ("gpt-oss-120b", 73728), ("qwen2.5-7b", 57344), ("gemma-3-27b", 507904)],
+)  # fmt: skip
+def test_kv_bytes_per_token(key: str, expected: int) -> None:
+    assert kv_bytes_per_token(MODELS[key]) == expected
+
+
+@pytest.mark.parametrize("key", MODELS)
+def test_model_is_consistent(key: str) -> None:
+    model = MODELS[key]
+    heads, kv_heads = model["query_heads"], model["kv_heads"]
+    assert heads % kv_heads == 0, f"{key}: {heads} query heads over {kv_heads} KV heads"
+    if model["attention"] == "mla":
+        assert "mla" in model, f"{key}: MLA without its ranks"
+    else:
+        assert model["attention"] == ("mha" if heads == kv_heads else "gqa"), key
+        assert "mla" not in model, key
+    if "moe" in model:
+        assert model["moe"]["experts_per_token"] < model["moe"]["experts"], key
+        assert model["active_parameters_b"] < model["parameters_b"], key
+    else:
+        assert model["active_parameters_b"] == model["parameters_b"], f"{key}: dense, yet partly active"
+    if "sliding" in model:
+        assert model["sliding"]["full_attention_layers"] < model["layers"], key
+        assert model["sliding"]["window_tokens"] < model["max_context_tokens"], f"{key}: window never slides"
+    assert model["native_quantization"] in QUANTIZATIONS, key
+
+
+# Quantizations
+
+
+@pytest.mark.parametrize("key", QUANTIZATIONS)
+def test_quantization_is_consistent(key: str) -> None:
+    entry = QUANTIZATIONS[key]
+    assert entry["compute"] in PRECISIONS, f"{key}: computes in {entry['compute']}"
+    assert entry["needs"] in PRECISIONS | {"none"}, f"{key}: needs {entry['needs']}"
+    assert entry["needs"] in {entry["compute"], "none"}, f"{key}: needs one precision, computes in another"
+    assert 4 <= entry["weight_bits"] <= 16, f"{key}: {entry['weight_bits']} bits"
+    assert entry["kv_bits"] in {8, 16}, f"{key}: {entry['kv_bits']} bits"
+    assert any(entry["compute"] in gpu["dense_tflops"] for gpu in GPUS.values()), f"{key} runs on no GPU"
+
+
+@pytest.mark.parametrize("key", QUANTIZATIONS)
+def test_quality_loss_levels(key: str) -> None:
+    entry = QUANTIZATIONS[key]
+    sizes = [level["min_parameters_b"] for level in entry["quality_loss"]]
+    assert sizes[0] == 0, f"{key}: a small model has no quality loss stated"
+    assert sizes == sorted(set(sizes)), f"{key}: levels out of order: {sizes}"
+    for level in entry["quality_loss"]:
+        assert 0 <= level["loss_frac"] < 0.2, f"{key}: loss {level['loss_frac']} is not a fraction"
+        assert level["measured_on"] and level.get("benchmark", entry["benchmark"]), key
+        assert has_source(level), f"{key}: a level without its own source and date"
+
+
+def test_known_losses() -> None:
+    losses = {key: [level["loss_frac"] for level in q["quality_loss"]] for key, q in QUANTIZATIONS.items()}
+    assert losses["fp16"] == [0]
+    assert losses["fp8"] == [0.015, 0.0038]
+    assert losses["int4-awq"] == [0.0566, 0.0107]
+
+
+def test_native_formats_need_what_the_gpu_has() -> None:
+    """FP8 needs Ada, Hopper or newer; FP4 needs Blackwell."""
+    with_fp8 = {key for key, gpu in GPUS.items() if "fp8" in gpu["dense_tflops"]}
+    assert with_fp8.isdisjoint({"t4", "a10g", "a100-40gb", "a100-80gb", "a100-80gb-pcie"})
+    assert {"l4", "l40s", "h100", "h200", "b200", "mi300x"} <= with_fp8
+    assert {key for key, gpu in GPUS.items() if "fp4" in gpu["dense_tflops"]} == {"b200"}
+
+
+# Batch APIs and caches
+
+
+def test_batch_windows_are_those_of_providers_with_batch_prices() -> None:
+    assert set(WINDOWS) == {"anthropic", "google", "openai"}
+    for provider, window in WINDOWS.items():
+        assert window["turnaround_h"] == 24, provider
+        with_batch = [n for n in api_prices.known_api_models() if n.startswith(f"{provider}/")]
+        assert any((model := api_prices.api_model(n)) and model.batch for n in with_batch), provider
+
+
+def test_every_cost_of_caches_has_a_default() -> None:
+    assert set(CACHE_COSTS) == set(CacheCosts.model_fields)
+    assert CACHE_COSTS["vector_store_usd_per_month"].get("assumption"), "nobody publishes one price for all"

@@ -1,0 +1,491 @@
+"""The command line, for real: what goes to stdout and stderr, which file is written, and the exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import planner
+from planner import pipeline
+from planner.case.demand import load as loading
+from planner.cli.command import app
+from solvers.backends.child import run_child
+from tests.support.command_line import HARD, SCRIPT, SMALL, Command, run_script
+
+VERBS = (
+    *("plan", "study", "explain", "init", "validate", "schema", "catalog"),
+    *("report", "diff", "check", "review", "what-if", "accuracy", "estimate", "calibrate"),
+)
+POSIX = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+
+
+@pytest.fixture
+def fleetplan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Iterator[Command]:
+    """In an empty folder; planning takes over SIGTERM, which is given back."""
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text(SMALL, encoding="utf-8")
+    Path("hard.yaml").write_text(HARD, encoding="utf-8")
+    before = signal.getsignal(signal.SIGTERM)
+    yield Command(monkeypatch, capsys)
+    signal.signal(signal.SIGTERM, before)
+
+
+def write(text: str) -> str:
+    Path("case.yaml").write_text(text, encoding="utf-8")
+    return "case.yaml"
+
+
+# -- plan: what comes out -------------------------------------------------------------------------------------------
+
+
+def test_plan_prints_the_answer_first(fleetplan: Command) -> None:
+    ran = fleetplan("plan", "small.yaml")
+    assert (ran.code, ran.err) == (0, "")
+    head = ran.out.splitlines()[:3]
+    assert head[0].startswith("small   1 workload, 48 slots")
+    assert "proved" in head[0]
+    assert "/ month" in head[1] and "openai gpt-4o-mini" in head[1]
+    assert "/ 1M tokens" in head[2]
+    for section in ("fleet", "workload", "options for chat", "assumed, since the demand file does not say"):
+        assert f"\n  {section}" in ran.out
+
+
+def test_plan_as_json_has_the_documented_keys(fleetplan: Command) -> None:
+    ran = fleetplan("plan", "small.yaml", "--format", "json")
+    assert (ran.code, ran.err) == (0, "")
+    plan = json.loads(ran.out)
+    assert plan["format"] == "fleetplan-plan/2"
+    assert plan["status"] in ("optimal", "within-gap")
+    assert 0 < plan["bound_usd_per_month"] <= plan["cost_usd_per_month"] * (1 + 1e-9)
+    assert 0 <= plan["gap_frac"] <= 0.001
+    baseline = plan["baseline"]
+    assert (baseline["provider"], baseline["model"]) == ("openai", "gpt-4o-mini")
+    saved = 1 - plan["cost_usd_per_month"] / baseline["cost_usd_per_month"]
+    assert baseline["savings_frac"] == pytest.approx(saved)
+    assert plan["fleet"] and plan["workloads"] and plan["assumptions"]
+    assert planner.check_plan(plan) == []
+
+
+def test_plan_and_its_file_are_the_same_bytes_every_time(fleetplan: Command) -> None:
+    first = fleetplan("plan", "small.yaml", "--out", "a.json", "--format", "json")
+    second = fleetplan("plan", "small.yaml", "-o", "b.json", "--quiet")
+    assert (first.code, second.code) == (0, 0)
+    assert first.err == "wrote a.json\n"
+    assert second.err == ""
+    assert Path("a.json").read_text(encoding="utf-8") == first.out
+    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+    assert sorted(os.listdir()) == ["a.json", "b.json", "hard.yaml", "small.yaml"]
+    assert planner.read_plan("a.json").to_json() == first.out
+
+
+def test_the_installed_command_gives_the_same_bytes(fleetplan: Command) -> None:
+    script = run_script("plan", "small.yaml", "--format", "json")
+    assert (script.code, script.err) == (0, "")
+    assert script.out == fleetplan("plan", "small.yaml", "--format", "json").out
+
+
+def test_both_solvers_agree(fleetplan: Command) -> None:
+    cbc = json.loads(fleetplan("plan", "small.yaml", "--format", "json", "--solver", "cbc").out)
+    highs = json.loads(fleetplan("plan", "small.yaml", "--format", "json", "--solver", "highs").out)
+    assert (cbc["proof"]["solver"], highs["proof"]["solver"]) == ("cbc", "highs")
+    assert highs["cost_usd_per_month"] == pytest.approx(cbc["cost_usd_per_month"], rel=2e-3)
+    assert highs["bound_usd_per_month"] <= cbc["cost_usd_per_month"] * (1 + 1e-6)
+
+
+def test_a_looser_gap_is_still_a_verified_plan(fleetplan: Command) -> None:
+    ran = fleetplan("plan", "small.yaml", "--format", "json", "--gap", "20%", "--time-limit", "60s")
+    plan = json.loads(ran.out)
+    assert ran.code == 0
+    assert plan["gap_frac"] <= 0.2
+    assert planner.check_plan(plan) == []
+
+
+def test_verbose_shows_every_option(fleetplan: Command) -> None:
+    text = SMALL.replace("gpus: [l40s]", "gpus: [l4, l40s, h100]")
+    short, long = fleetplan("plan", write(text)), fleetplan("plan", write(text), "--verbose")
+    assert "dearer ones" in short.out
+    assert "dearer ones" not in long.out
+    assert len(long.out.splitlines()) > len(short.out.splitlines())
+
+
+def test_a_plan_that_is_not_proved_enough_is_written_and_exits_with_4(fleetplan: Command) -> None:
+    limits = ("--gap", "30%", "--require-gap", "0.001%")
+    ran = fleetplan("plan", "hard.yaml", "--out", "plan.json", "--format", "json", *limits)
+    assert ran.code == 4
+    assert "0.001% was required" in ran.err
+    plan = json.loads(Path("plan.json").read_text(encoding="utf-8"))
+    assert plan == json.loads(ran.out)
+    assert plan["status"] == "within-gap"
+    assert plan["gap_frac"] > 1e-5
+    assert planner.check_plan(plan) == []
+
+
+def test_a_required_gap_that_is_reached_exits_with_0(fleetplan: Command) -> None:
+    assert fleetplan("plan", "small.yaml", "--require-gap", "1%").code == 0
+
+
+def test_an_optimal_plan_meets_any_required_gap(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = planner.plan_fleet(planner.load_case("small.yaml"))
+    noisy = best.model_copy(update={"status": "optimal", "gap_frac": 1e-9})
+    monkeypatch.setattr(pipeline, "plan_fleet", lambda *_: noisy)
+    assert fleetplan("plan", "small.yaml", "--require-gap", "0%").code == 0
+
+
+# -- plan: what goes wrong ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--gap", "5"), '--gap: needs a percent sign, got \'5\'. Write "5%".'),
+        (("--gap", "200%"), "--gap: must lie between 0% and 100%"),
+        (("--gap", "-1%"), "--gap: cannot be negative"),
+        (("--gap", "nan"), "--gap: expected a percentage"),
+        (("--require-gap", "lots"), "--require-gap: expected a percentage"),
+        (("--time-limit", "10"), '--time-limit: needs a unit, got \'10\'. Write "10s" or "10ms".'),
+        (("--time-limit", "-3s"), "--time-limit: a duration cannot be negative"),
+        (("--solver", "gurobi"), "'--solver'"),
+        (("--format", "xml"), "'--format'"),
+        (("--frobnicate",), "No such option"),
+        (("other.yaml",), "unexpected extra argument"),
+    ],
+    ids=" ".join,
+)
+def test_bad_options_exit_with_2(options: tuple[str, ...], words: str, fleetplan: Command) -> None:
+    ran = fleetplan("plan", "small.yaml", "--out", "plan.json", *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.err
+    assert not Path("plan.json").exists()
+
+
+def test_unknown_command_exits_with_2(fleetplan: Command) -> None:
+    ran = fleetplan("frobnicate")
+    assert (ran.code, ran.out) == (2, "")
+    assert "No such command 'frobnicate'" in ran.err
+
+
+NO_L40S = "{aws/g6e.xlarge: 0, aws/g6e.12xlarge: 0, aws/g6e.48xlarge: 0}"
+FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (FORBIDDEN.replace("llama-3.1-8b", "llama-3.1-405b"), "'chat': nothing on the menu can serve it"),
+        (FORBIDDEN.replace("quality:", "slo: {ttft_p95: 1ms}\n    quality:"), "'chat': nothing on the menu can"),
+        (SMALL.replace("8b]", "405b]").replace("fp16],", "fp16], apis: [],"), "no API is on the menu"),
+        (SMALL + "policy: {budget_usd_per_month: $5}\n", "policy.budget_usd_per_month"),
+        (FORBIDDEN + "policy: {max_gpus: {l40s: 1}}\n", "policy.max_gpus"),
+        (FORBIDDEN + f"policy: {{max_instances: {NO_L40S}}}\n", "policy.max_instances"),
+        (FORBIDDEN.replace("on-demand, spot, reserved-1y", "spot"), "menu.purchase"),
+    ],
+    ids=["nothing fits", "SLO", "no API", "budget", "GPUs", "instances", "only spot"],
+)
+def test_infeasible_exits_with_3_and_says_what_to_move(text: str, words: str, fleetplan: Command) -> None:
+    ran = fleetplan("plan", write(text), "--out", "plan.json")
+    assert (ran.code, ran.out) == (3, "")
+    assert ran.err.startswith("no fleet can do this:\n")
+    assert words in ran.err
+    assert "Traceback" not in ran.err
+    assert not Path("plan.json").exists()
+    assert fleetplan("validate", "case.yaml").code == 0
+
+
+def test_the_api_saves_a_workload_that_no_gpu_can_serve(fleetplan: Command) -> None:
+    case = write(SMALL.replace("llama-3.1-8b", "llama-3.1-405b"))
+    ran = fleetplan("plan", case, "--format", "json")
+    plan = json.loads(ran.out)
+    assert ran.code == 0
+    assert plan["fleet"] == []
+    assert plan["cost_usd_per_month"] == pytest.approx(plan["baseline"]["cost_usd_per_month"])
+
+
+@pytest.mark.parametrize("target", ["no/such/folder/plan.json", "."])
+def test_an_unwritable_out_exits_with_2(target: str, fleetplan: Command) -> None:
+    ran = fleetplan("plan", "small.yaml", "--out", target)
+    assert ran.code == 2
+    assert "cannot be written" in ran.err
+    assert sorted(os.listdir()) == ["hard.yaml", "small.yaml"]
+
+
+def test_an_out_that_cannot_be_written_is_refused_before_the_work(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planner.pipeline.plan_fleet", lambda *_: pytest.fail("it was planned all the same"))
+    ran = fleetplan("plan", "small.yaml", "--out", "no/such/folder/plan.json", "--format", "json")
+    assert ran.code == 2
+    assert "cannot be written" in ran.err
+
+
+def test_a_failed_write_leaves_the_old_file(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("plan.json").write_text("the old plan", encoding="utf-8")
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    ran = fleetplan("plan", "small.yaml", "--out", "plan.json")
+    assert ran.code == 2
+    assert "plan.json: cannot be written: No space left on device" in ran.err
+    assert Path("plan.json").read_text(encoding="utf-8") == "the old plan"
+    assert sorted(os.listdir()) == ["hard.yaml", "plan.json", "small.yaml"]
+
+
+def test_a_defect_is_one_message_and_exit_1(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("float division by zero")
+
+    monkeypatch.setattr(loading, "load_case", broken)
+    monkeypatch.delenv("FLEETPLAN_DEBUG", raising=False)
+    ran = fleetplan("plan", "small.yaml")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("ZeroDivisionError: float division by zero\n")
+    assert "defect of fleetplan" in ran.err
+    assert "Traceback" not in ran.err
+    monkeypatch.setenv("FLEETPLAN_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        fleetplan("plan", "small.yaml")
+
+
+def test_ctrl_c_before_any_plan_exits_with_130(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loading, "load_case", interrupted)
+    ran = fleetplan("plan", "small.yaml", "--out", "plan.json")
+    assert (ran.code, ran.out) == (130, "")
+    assert "Traceback" not in ran.err
+    assert not Path("plan.json").exists()
+
+
+# -- the other verbs ------------------------------------------------------------------------------------------------
+
+
+def test_init_then_validate_then_plan(fleetplan: Command) -> None:
+    made = fleetplan("init", "demand.yaml")
+    assert (made.code, made.out) == (0, "")
+    assert "next: fleetplan plan demand.yaml" in made.err
+    assert Path("fleetplan.schema.json").read_text(encoding="utf-8") == fleetplan("schema").out
+    checked = fleetplan("validate", "demand.yaml")
+    assert (checked.code, checked.err) == (0, "")
+    assert checked.out.startswith("demand: valid. 1 workload, ")
+    assert fleetplan("plan", "demand.yaml", "--out", "plan.json").code == 0
+    assert planner.check_plan(json.loads(Path("plan.json").read_text(encoding="utf-8"))) == []
+
+
+def test_init_does_not_overwrite_unless_forced(fleetplan: Command) -> None:
+    Path("demand.yaml").write_text("mine", encoding="utf-8")
+    refused = fleetplan("init", "demand.yaml")
+    assert (refused.code, refused.out) == (2, "")
+    assert "demand.yaml: exists already" in refused.err and "--force" in refused.err
+    assert Path("demand.yaml").read_text(encoding="utf-8") == "mine"
+    assert not Path("fleetplan.schema.json").exists()
+    assert fleetplan("init", "demand.yaml", "--force").code == 0
+    assert Path("demand.yaml").read_text(encoding="utf-8") != "mine"
+
+
+def test_init_where_nothing_can_be_written(fleetplan: Command) -> None:
+    ran = fleetplan("init", "no/such/folder/demand.yaml")
+    assert ran.code == 2
+    assert "cannot be written" in ran.err
+
+
+def test_validate_as_json_names_the_case(fleetplan: Command) -> None:
+    data = json.loads(fleetplan("validate", "small.yaml", "--format", "json").out)
+    case = planner.load_case("small.yaml")
+    assert data["ok"] is True
+    assert data["case_hash"] == case.hash()
+    assert [w["name"] for w in data["workloads"]] == ["chat"]
+    assert data["workloads"][0]["requests_per_month"] == pytest.approx(400_000 * 730 / 24)
+    assert {a["key"] for a in data["assumptions"]} == {a.key for a in case.assumptions}
+
+
+def test_version(fleetplan: Command) -> None:
+    ran = fleetplan("--version")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("fleetplan ")
+    assert ran.out.split()[1][0].isdigit()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_has_an_example(verb: str, fleetplan: Command) -> None:
+    ran = fleetplan(verb, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Example" in ran.out
+    assert f"fleetplan {verb}" in ran.out.split("Example")[1]
+    assert fleetplan(verb, "-h") == ran
+
+
+def test_every_verb_is_tested_here(fleetplan: Command) -> None:
+    ran = fleetplan("--help")
+    assert ran.code == 0
+    listed = ran.out.split("Commands:")[1]
+    assert [verb for verb in VERBS if f"\n  {verb} " in listed] == list(VERBS)
+    assert set(typer.main.get_group(app).commands) == set(VERBS)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from planner import cli\n"
+        "sys.argv = ['fleetplan', '--help']\n"
+        "try:\n    cli.main()\n"
+        "except SystemExit as stop:\n    assert not stop.code\n"
+        "heavy = {'numpy', 'pandas', 'pydantic', 'pulp', 'highspy', 'rich', 'yaml', 'genai_prices'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "Usage:" in done.stdout
+
+
+# -- pipes and signals ----------------------------------------------------------------------------------------------
+
+
+@POSIX
+@pytest.mark.parametrize("arguments", [("plan", "small.yaml", "--format", "json"), ("catalog", "apis"), ("schema",)])
+def test_a_reader_that_stops_early_causes_no_traceback(arguments: tuple[str, ...], fleetplan: Command) -> None:
+    """As in `fleetplan plan demand.yaml | head -1`, but the reader is gone before the first byte."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as stdout:
+        done = subprocess.run(
+            [SCRIPT, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert done.stderr == ""
+
+
+@POSIX
+def test_a_reader_that_stops_early_is_no_failure(fleetplan: Command) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as stdout:
+        done = subprocess.run([SCRIPT, "schema"], stdout=stdout, timeout=60, check=False)
+    assert done.returncode in (0, 128 + signal.SIGPIPE, -signal.SIGPIPE)
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes whose parent is this one."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == pid and fields[0] != "Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+def is_running(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+    return result
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the solver's process")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize("solver", ["cbc", "highs"])
+def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, fleetplan: Command) -> None:
+    command = [str(SCRIPT), "plan", "hard.yaml", "--out", "plan.json", "--gap", "0%", "--solver", solver]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        solving = wait_until(lambda: children_of(process.pid) or process.poll() is not None)
+        assert isinstance(solving, list), process.communicate()
+        time.sleep(0.3)  # well into the search
+        process.send_signal(number)
+        # It promises about a second; a busy machine gets more.
+        out, err = process.communicate(timeout=5)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert "INTERRUPTED" in out
+    assert "not proved" in err
+    assert "Traceback" not in err
+    plan = json.loads(Path("plan.json").read_text(encoding="utf-8"))
+    assert plan["status"] == "interrupted"
+    assert plan["gap_frac"] > 0
+    assert planner.check_plan(plan) == []
+    wait_until(lambda: not any(is_running(child) for child in solving), seconds=5)
+
+
+@POSIX
+def test_an_interrupt_while_the_solver_starts_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[str]] = []
+    popen = subprocess.Popen
+
+    def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
+        started.append(popen(*arguments, **options))
+        os.kill(os.getpid(), signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_child([sys.executable, "-c", "import time; time.sleep(60)"], None, print)
+        assert started[0].poll() is not None
+    finally:
+        signal.signal(signal.SIGINT, before)
+        started[0].kill()
+        started[0].wait()
+
+
+@POSIX
+def test_progress_is_shown_on_a_terminal_only(fleetplan: Command) -> None:
+    """A live line on stderr with the best cost, the bound and the gap; the other tests see none of it."""
+    terminal, stderr = pty.openpty()
+    command = [str(SCRIPT), "plan", "hard.yaml", "--out", "plan.json", "--gap", "0%"]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "160"}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, env=environment)
+    os.close(stderr)
+    seen = b""
+
+    def read() -> bool:
+        """Whether the other end is still open."""
+        nonlocal seen
+        if not select.select([terminal], [], [], 0.1)[0]:
+            return True
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # how Linux says that nobody is there
+            piece = b""
+        seen += piece
+        return bool(piece)
+
+    try:
+        wait_until(lambda: not read() or (b"solving" in seen and b"gap" in seen))
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: not read(), seconds=10)
+        process.wait(timeout=5)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    assert process.returncode == 130, seen
+    assert json.loads(Path("plan.json").read_text(encoding="utf-8"))["status"] == "interrupted"
+    assert b"best $" in seen and b"bound $" in seen
+    assert b"Traceback" not in seen

@@ -1,0 +1,401 @@
+"""One time limit for all of a plan, interruptions that cost nothing, and candidates that do not hold."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import planner
+from planner import pipeline
+from planner.io.errors import OutOfTime
+from planner.optimization.assemble import assemble_plan, with_all_options
+from planner.plan.plan import Plan, plan_from_json
+from planner.reports.html.page import html_report
+from planner.reports.markdown import plan_markdown
+from planner.reports.terminal import render
+from problems.fleet import master
+from problems.fleet_problem import Fleet, Offer, fleet_of
+from problems.recipes.pools import Deployment, Pool
+from problems.staffing import Staffing
+from solvers.backends.deadline import TimeIsUp, interruptions_deferred, interruptions_held, limited_to
+from solvers.heuristics.columns import from_solution
+from solvers.heuristics.incumbent import is_covered
+from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.search.fleet_solver import solve_fleet
+from tests.support.command_line import SMALL, Command
+
+POSIX = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals")
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for s, handler in before.items():
+        signal.signal(s, handler)
+
+
+# -- the clock ------------------------------------------------------------------------------------------------------
+
+
+def forever() -> None:
+    while True:
+        pass
+
+
+@POSIX
+def test_the_clock_interrupts_what_cannot_look_at_it() -> None:
+    with pytest.raises(TimeIsUp), limited_to(0.02):
+        forever()
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@POSIX
+def test_of_nested_limits_the_earliest_counts_and_says_whose_it_was() -> None:
+    with limited_to(60) as outer:
+        with pytest.raises(TimeIsUp) as stop, limited_to(0.02) as inner:
+            forever()
+        assert inner.ended(stop.value) and not outer.ended(stop.value)
+    with limited_to(0.02) as outer:
+        with pytest.raises(TimeIsUp) as stop, limited_to(60) as inner:
+            forever()
+        assert outer.ended(stop.value) and not inner.ended(stop.value)
+
+
+@POSIX
+def test_a_larger_limit_still_counts_after_a_smaller_one_has_ended() -> None:
+    with pytest.raises(TimeIsUp) as stop, limited_to(0.05) as outer:
+        with pytest.raises(TimeIsUp), limited_to(0.01):
+            forever()
+        forever()
+    assert outer.ended(stop.value)
+
+
+def test_no_limit_and_other_threads_are_left_alone() -> None:
+    with limited_to(None) as none:
+        assert none.left_s == float("inf")
+    left: list[float] = []
+
+    def in_a_thread() -> None:
+        with limited_to(100.0) as limit:
+            left.append(limit.left_s)
+
+    thread = threading.Thread(target=in_a_thread)
+    thread.start()
+    thread.join()
+    assert 0 < left[0] <= 100
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interruptions_wait_until_they_are_let_in(number: signal.Signals) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with interruptions_held() as held:
+        os.kill(os.getpid(), number)
+        assert len(held.came) == 1
+        with pytest.raises(KeyboardInterrupt), held.let_in():
+            os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+        assert len(held.came) == 2
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), number)
+
+
+@POSIX
+def test_an_interruption_that_is_deferred_takes_effect_at_the_end_of_the_block() -> None:
+    seen = []
+    with pytest.raises(KeyboardInterrupt), interruptions_deferred():
+        os.kill(os.getpid(), signal.SIGINT)
+        seen.append("went on")
+    assert seen == ["went on"]
+
+
+@POSIX
+def test_the_clock_never_looks_like_a_missing_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extension turns what strikes while it is imported into an ImportError."""
+    from solvers.backends import highs
+
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    wanted = builtins.__import__
+
+    def slow(name: str, *arguments: Any) -> Any:
+        if name != "highspy":
+            return wanted(name, *arguments)
+        try:
+            time.sleep(0.1)
+        except KeyboardInterrupt:
+            raise ImportError("initialization failed") from None
+        return highs
+
+    monkeypatch.setattr(builtins, "__import__", slow)
+    with pytest.raises(TimeIsUp), limited_to(0.02):
+        highs.require_highspy()
+
+
+@POSIX
+def test_a_search_that_cannot_end_in_time_is_interrupted_and_keeps_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.search.search.Search._close_in", lambda *_: forever())
+    monkeypatch.setattr("solvers.search.fleet_solver.GRACE_S", 0.0)
+    found = solve_fleet(one_workload(), Options(time_limit_s=0.5))
+    assert found.outcome is Outcome.FEASIBLE
+    assert found.best is not None
+
+
+@POSIX
+def test_a_search_that_is_part_of_something_larger_is_not_half_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("solvers.search.search.Search._close_in", lambda *_: forever())
+    with pytest.raises(TimeIsUp), limited_to(0.5):
+        solve_fleet(one_workload(), Options(time_limit_s=60))
+
+
+# -- a plan in time -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text(SMALL, encoding="utf-8")
+    return Command(monkeypatch, capsys)
+
+
+@POSIX
+def test_no_plan_within_the_limit_says_so_and_what_would_be_needed() -> None:
+    with pytest.raises(OutOfTime) as stop:
+        planner.plan_fleet(planner.case_from_text(SMALL), Options(time_limit_s=1e-3))
+    assert stop.value.doing == pipeline.COMPARING
+    assert "try --time-limit 10s" in str(stop.value)
+
+
+@POSIX
+def test_no_plan_within_the_limit_is_exit_code_4_and_nothing_is_written(fleetplan: Command) -> None:
+    ran = fleetplan("plan", "small.yaml", "--time-limit", "1ms", "--out", "plan.json")
+    assert (ran.code, ran.out) == (4, "")
+    assert "the time limit of 0.001 s was reached while reading the demand file" in ran.err
+    assert not Path("plan.json").exists()
+
+
+def cut_off(*_: object) -> Plan:
+    raise TimeIsUp(float("inf"))
+
+
+def test_what_the_limit_cuts_off_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "with_all_options", cut_off)
+    plan = planner.plan_fleet(planner.case_from_text(SMALL), Options(time_limit_s=600))
+    assert [(part.what, part.why) for part in plan.left_out or ()] == [
+        ("options", "time-limit"),
+        ("if_throughput_is_off", "time-limit"),
+    ]
+    assert not plan.interrupted
+    assert all(option.chosen for option in plan.options)
+    assert plan.if_throughput_is_off.low_usd_per_month is None
+    said = "ot worked out, because the time limit was reached: what other options would cost and what the plan costs if"
+    text = render(plan)
+    for report in (text, plan_markdown(plan), html_report(plan)):
+        assert said in report
+    assert "faster or slower" not in text
+    assert planner.check_plan(plan.as_json()) == []
+    assert plan_from_json(plan.to_json()) == plan
+
+
+def test_a_plan_without_a_limit_is_complete(fleetplan: Command) -> None:
+    plan = planner.plan_fleet(planner.case_from_text(SMALL))
+    assert plan.left_out is None
+    assert plan.has("options") and plan.has("if_throughput_is_off")
+
+
+def test_a_limit_that_is_not_reached_changes_no_figure() -> None:
+    case = planner.case_from_text(SMALL)
+    free, limited = planner.plan_fleet(case), planner.plan_fleet(case, Options(time_limit_s=600))
+    assert limited.cost_usd_per_month == pytest.approx(free.cost_usd_per_month, rel=2e-6)
+    assert limited.status == free.status
+    assert limited.left_out is None
+
+
+def test_studies_end_with_the_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from planner.studies import waterfall
+    from planner.studies.study import study
+
+    plan = planner.plan_fleet(planner.case_from_text(SMALL))
+    monkeypatch.setattr(waterfall, "attempt", cut_off)
+    studied, _ = study(plan, Options(time_limit_s=600))
+    assert studied.studies is not None
+    assert studied.studies.unfinished and not studied.studies.interrupted
+    assert studied.studies.waterfall is not None
+    said = [n for n in studied.studies.waterfall.notes if n.startswith("the time limit was reached: not planned are")]
+    assert len(said) == 1
+    assert studied.studies.break_even is None
+
+
+def test_studies_that_the_limit_cuts_short_are_no_interruption(
+    monkeypatch: pytest.MonkeyPatch, fleetplan: Command
+) -> None:
+    from planner.studies import waterfall
+
+    monkeypatch.setattr(waterfall, "attempt", cut_off)
+    ran = fleetplan("plan", "small.yaml", "--study", "--explain", "--out", "plan.json")
+    assert ran.code == 0, ran.err
+    assert "interrupted" not in ran.err
+    assert "the time limit was reached: not planned are" in ran.out
+    assert "(menu.max_deployments)" in ran.out.split("not planned are")[1]
+
+
+def test_what_the_limit_leaves_out_of_the_studies_is_named(monkeypatch: pytest.MonkeyPatch, fleetplan: Command) -> None:
+    from planner.cli import planning
+
+    monkeypatch.setattr(planning, "_explained", cut_off)
+    ran = fleetplan("plan", "small.yaml", "--explain", "--out", "plan.json")
+    assert ran.code == 0, ran.err
+    assert "--explain is left out: the time limit was reached" in ran.err
+
+
+def test_a_log_has_a_line_of_progress_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from planner.reports.progress import progress_on_stderr
+
+    said = Progress("step 1 of 7: without \x1b[2Jspot", 2000.0, 1500.0)
+    for every, lines in (("0", 2), ("inf", 0)):
+        monkeypatch.setenv("FLEETPLAN_PROGRESS_S", every)
+        with progress_on_stderr(False) as tell:
+            tell(said)
+            tell(said)
+        line = "step 1 of 7: without \\x1b[2Jspot  best $2,000/month  bound $1,500"
+        assert capsys.readouterr().err.count(line) == lines
+
+
+# -- nothing is lost ------------------------------------------------------------------------------------------------
+
+
+def interrupting(number: signal.Signals, then: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function so that somebody sends a signal while it runs, once."""
+    left = [number]
+
+    def work(*arguments: Any, **options: Any) -> Any:
+        if left:
+            os.kill(os.getpid(), left.pop())
+        return then(*arguments, **options)
+
+    return work
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [("with_cost_range", ["if_throughput_is_off"]), ("with_all_options", ["options", "if_throughput_is_off"])],
+)
+def test_an_interruption_after_the_search_writes_the_plan_and_exits_with_130(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, where: str, what: list[str]
+) -> None:
+    monkeypatch.setattr(pipeline, where, interrupting(number, getattr(pipeline, where)))
+    ran = fleetplan("plan", "small.yaml", "--out", "plan.json", "--study")
+    assert ran.code == 130
+    assert "interrupted: the plan is verified" in ran.err
+    written = json.loads(Path("plan.json").read_text(encoding="utf-8"))
+    assert planner.check_plan(written) == []
+    assert [(part["what"], part["why"]) for part in written["left_out"]] == [(w, "interrupted") for w in what]
+    assert written["studies"] is None
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_while_the_plan_is_put_together_loses_nothing(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr(pipeline, "assemble_plan", interrupting(number, assemble_plan))
+    ran = fleetplan("plan", "small.yaml", "--out", "plan.json")
+    assert ran.code == 130
+    assert planner.check_plan(json.loads(Path("plan.json").read_text(encoding="utf-8"))) == []
+
+
+@POSIX
+def test_an_interruption_while_a_report_is_written_is_heard_when_all_is_written(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from planner.io import files
+
+    monkeypatch.setattr(files, "write_whole", interrupting(signal.SIGINT, files.write_whole))
+    ran = fleetplan("plan", "small.yaml", "--out", "plan.json", "--markdown", "plan.md")
+    assert ran.code == 130
+    assert Path("plan.json").exists() and Path("plan.md").exists()
+    assert "$/month" in ran.out
+
+
+# -- candidates that do not hold ------------------------------------------------------------------------------------
+
+
+def one_workload(rate: float = 2.5) -> Fleet:
+    """One workload on one offer with spot, one slot with counts of 1, 2 and more replicas."""
+    staffing = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
+    on = Deployment("on a", "a", 1, np.array([1.0]), staffing)
+    pool = Pool("w", ("w",), np.array([[rate]]), 0.4, True, (on,), (), shed_usd_per_request=np.array([1.0]))
+    offers = {"a": Offer("a", "x", 1, on_demand_usd_per_h=1.0, spot_usd_per_h=0.4)}
+    return fleet_of(("w",), [pool], offers, np.array([730.0]), np.zeros(1, dtype=int))
+
+
+def test_a_plan_out_of_mixed_servings_buys_what_it_uses() -> None:
+    """The crash: what was bought for the mix was kept for the largest serving of it, and looked cheaper than it is."""
+    fleet = one_workload(rate=9.0)
+    model, v = master(fleet)
+    (r,) = (r for r, recipe in enumerate(fleet.recipes) if recipe.uses)
+    replicas = fleet.recipes[r].uses[0].replicas
+    many, few = int(np.argmax(replicas)), int(np.argmin(replicas))
+    x = np.zeros(model.n_columns)
+    x[v.pick[r]] = 1.0
+    x[v.serve[r, many]], x[v.serve[r, few]] = 0.55, 0.45
+    x[v.on_demand["a", 0]] = 1.0
+    x[v.spot["a", 0]] = 0.55 * replicas[many] + 0.45 * replicas[few] - 1.0
+    plan = from_solution(fleet, v, x)
+    assert plan is not None
+    assert plan.paths[0].uses[0].replicas.max() == replicas[many]
+    assert is_covered(fleet, plan)
+
+
+def with_half_of_it_missing(solution: FleetSolution) -> FleetSolution:
+    """Add a best plan that is cheaper because it lacks an instance that it uses."""
+    best = solution.best
+    assert best is not None
+    purchases = {g: replace(p, reserved={k: n - 1 for k, n in p.reserved.items()}) for g, p in best.purchases.items()}
+    solution.offer(replace(best, purchases=purchases, cost_usd_per_month=0.9 * best.cost_usd_per_month))
+    return solution
+
+
+def test_a_candidate_that_fails_verification_is_dropped_for_the_best_that_holds(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = planner.case_from_text(SMALL)
+    sound = planner.plan_fleet(case)
+    assert sound.costs.reserved_usd_per_month > 0
+    monkeypatch.setattr(pipeline, "solve_fleet", lambda *given: with_half_of_it_missing(solve_fleet(*given)))
+    plan = planner.plan_fleet(case)
+    assert plan.cost_usd_per_month == sound.cost_usd_per_month
+    assert plan.status == sound.status
+    (said,) = (note for note in plan.proof.notes if "failed verification and was dropped" in note)
+    ran = fleetplan("plan", "small.yaml", "--out", "plan.json", "--verbose")
+    assert ran.code == 0
+    assert said in ran.out
+
+
+def test_all_options_are_added_to_a_plan_that_has_the_chosen_ones() -> None:
+    case = planner.case_from_text(SMALL)
+    tried = pipeline.attempt(case, Options())
+    assert tried.plan is not None
+    assert [option.chosen for option in tried.plan.options] == [True]
+    found = solve_fleet(tried.fleet, Options())  # type: ignore[arg-type]
+    whole, cheapest = with_all_options(tried.plan, tried.candidates, tried.fleet, found.best)  # type: ignore[arg-type]
+    assert len(whole.options) > 1
+    assert len(cheapest) == 1
+    assert [o.option for o in whole.options if o.chosen] == [tried.plan.options[0].option]

@@ -1,0 +1,310 @@
+"""The report as a page: every figure of the plan, nothing that a name can smuggle in, the same bytes, small."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape, unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import planner
+from planner.explanations.records import Explanation, LeverWorth, LimitWorth
+from planner.io.formatting import percent, tokens, usd, usd_small
+from planner.plan.plan import Plan, plan_from_json
+from planner.plan.serve_commands import serve_commands
+from planner.plan.token_costs import token_costs
+from planner.reports.html.markup import CELL_LIMIT, Html, el, esc, table, words
+from planner.reports.html.notebook import fragment
+from planner.reports.html.page import html_report
+from tests.support.command_line import SMALL, Command
+from tests.support.lever_plans import DEMANDS, lever_plan
+from tests.support.report_plans import HOSTILE, big_plan, hostile_plan, studied
+
+VOID = {"meta", "input", "wbr", "col"}
+FIGURES = {"capacity", "demand", "fleet-by-gpu", "utilization", "costs", "ranges", "waterfall", "break-even"}
+PANELS = {"headroom", "fleet-table", "workloads", "options", "assumptions", "prices", "proof", "build-or-buy"}
+
+
+class Reader(HTMLParser):
+    """Elements in order, whether they are closed as they were opened, and their text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), f"an attribute twice: {tag} {attrs}"
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] not in (["style"], ["script"]):
+            self.text.append(data)
+
+    @property
+    def ids(self) -> list[str]:
+        return [a["id"] for _, a in self.tags if a.get("id")]  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return studied(lever_plan("together"))
+
+
+@pytest.mark.parametrize("name", DEMANDS)
+def test_every_picture_and_table_is_there(name: str) -> None:
+    plan = studied(lever_plan(name))
+    page = Reader(html_report(plan))
+    assert set(page.ids) >= FIGURES | PANELS
+    for id_, there in (("rejected", plan.rejected), ("binding", plan.binding), ("commitments", plan.commitments)):
+        assert (id_ in page.ids) == bool(there)
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_the_answer_is_at_the_top(plan: Plan) -> None:
+    text = "".join(Reader(html_report(plan)).text)
+    top = text.split("Fleet and demand", 2)[1]
+    costs = token_costs(plan)
+    for said in (
+        usd(plan.cost_usd_per_month), usd_small(plan.usd_per_1m_tokens), usd(plan.baseline.cost_usd_per_month),
+        percent(plan.baseline.savings_frac), usd(plan.bound_usd_per_month), usd_small(costs.usd_per_1m_input or 0),
+        usd_small(costs.usd_per_1m_output or 0), tokens(0.16 * plan.tokens_per_month),
+        plan.pools[0].deployments[0].deployment.basis, plan.binding[0].limit.replace("_", " "),
+    ):  # fmt: skip
+        assert said in top, said
+
+
+def test_every_option_and_rejection_has_its_reason() -> None:
+    plan = lever_plan("mixed")
+    text = "".join(Reader(html_report(plan)).text)
+    dearest = max(plan.options, key=lambda o: o.cost_usd_per_month or 0)
+    chosen = next(o for o in plan.options if o.chosen)
+    assert dearest.cost_usd_per_month is not None
+    assert chosen.cost_usd_per_month is not None
+    assert f"{usd(dearest.cost_usd_per_month - chosen.cost_usd_per_month)} dearer" in text
+    assert text.count("✓") == 1
+    for r in plan.rejected:
+        assert r.reason in text
+    assert sum(int(n) for n in re.findall(r"(\d+) not possible", text)) == len(plan.rejected)
+
+
+def test_assumptions_prices_and_proof_are_said(plan: Plan) -> None:
+    text = "".join(Reader(html_report(plan)).text)
+    for a in plan.assumptions:
+        assert a.why in text
+    for f in plan.fleet:
+        assert f.price_source in text
+        assert f"${f.usd_per_h:,.2f} / h" in text
+    assert plan.proof.covers in text
+    assert plan.case_hash in text
+
+
+def test_an_old_price_is_flagged_against_the_newest_one(plan: Plan) -> None:
+    assert "stale" not in html_report(plan)
+    newest = max(d for f in plan.fleet if (d := f.price_date))
+    old = plan.fleet[0].model_copy(update={"price_date": "2024-01-01"})
+    page = html_report(plan.model_copy(update={"fleet": (old, *plan.fleet[1:])}))
+    assert newest > "2024-08"
+    assert re.search(r"stale: \d+ days older than the newest price here", page)
+
+
+def test_what_was_not_studied_says_how_to(plan: Plan) -> None:
+    page = html_report(plan.model_copy(update={"studies": None}))
+    assert page.count("fleetplan study PLAN.json") == 3
+    assert "fleetplan study" not in html_report(plan)
+
+
+def test_studies_say_what_they_found(plan: Plan) -> None:
+    text = "".join(Reader(html_report(plan)).text)
+    assert f"The levers save {usd(8 * plan.cost_usd_per_month)} a month, 89% of the naive fleet" in text
+    assert "no fleet can do it" in text
+    assert "the API is cheaper from" in text
+    assert "proved to lie between 0.144 and 0.176 times" in text
+    assert "With API overflow, own GPUs are cheaper from" in text
+    for said in ("a note on the waterfall", "nothing was looked at above 10 times", "4,321", "same model"):
+        assert said in text
+
+
+def test_what_is_turned_away_and_what_was_interrupted_stand_out() -> None:
+    page = html_report(lever_plan("shedding").model_copy(update={"status": "interrupted", "gap_frac": 0.031}))
+    notices = re.findall(r'<p class="notice"[^>]*>(.*?)</p>', page)
+    assert len(notices) == 2
+    assert "3.10% lower" in notices[0]
+    assert "Turned away every month" in notices[1]
+    assert "proved optimal" not in page
+
+
+def test_an_explanation_is_shown(plan: Plan) -> None:
+    limit = LimitWorth(limit="max_gpus", workload=None, step="<b>one more</b> l4", saves_usd_per_month=120.0,
+                       proved_usd_per_month=(120.0, 120.0), verdict="proved")  # fmt: skip
+    lever = LeverWorth(lever="spot", workload="chat", feasible=True, cost_usd_per_month=5000.0,
+                       dearer_by_usd_per_month=777.0, dearer_by_frac=0.2, proved_usd_per_month=(777.0, 777.0),
+                       verdict="proved")  # fmt: skip
+    told = Explanation(name="x", case_hash=plan.case_hash, cost_usd_per_month=1.0, gap_frac=0.0, workload=None,
+                       limits=(limit,), levers=(lever,), not_tried=("budget",))  # fmt: skip
+    page = html_report(plan, told)
+    for said in ("spot of chat", "$777, 20%", "&lt;b&gt;one more&lt;/b&gt; l4", "$120", "not tried: budget"):
+        assert said in page
+    assert "fleetplan explain" not in page
+
+
+def test_commands_are_shown_as_they_stand(plan: Plan) -> None:
+    page = html_report(plan)
+    commands = serve_commands(plan)
+    assert commands
+    for c in commands:
+        assert f"{escape(c.command)}</pre>" in page
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_hostile_names_are_text_and_nothing_else() -> None:
+    plan = studied(hostile_plan())
+    page = html_report(plan)
+    reader = Reader(page)
+    tags = [tag for tag, _ in reader.tags]
+    assert tags.count("script") == tags.count("style") == tags.count("title") - page.count("<title>") + 1 == 1
+    assert "img" not in tags
+    for tag, attributes in reader.tags:
+        assert not [a for a in attributes if a.startswith("on")], (tag, attributes)
+        assert not {"href", "src"} & set(attributes) or str(attributes.get("href")).startswith("#")
+    text = "".join(reader.text)
+    for name in HOSTILE:
+        assert name.replace("‮", "\\u202e") in text
+    assert "‮" not in page
+
+
+def test_markup_is_escaped_unless_it_says_that_it_is_markup() -> None:
+    assert esc("<b>&\"'") == "&lt;b&gt;&amp;&quot;&#x27;"
+    assert esc(Html("<b>")) == "<b>"
+    assert el("i", "<", title='"') == '<i title="&quot;">&lt;</i>'
+    assert len(esc("x" * 5000)) == CELL_LIMIT
+    assert "&lt;x" in table([("<x", "b"), ("1", "2")])
+    assert words("a" * 100).count("<wbr>") == 2
+    assert unescape(words("<" * 100).replace("<wbr>", "")) == "<" * 100
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_plan_gives_the_same_bytes(plan: Plan) -> None:
+    assert html_report(plan_from_json(plan.to_json())) == html_report(plan)
+
+
+@pytest.mark.parametrize(("workloads", "months"), [(100, 3), (250, 1)])
+def test_a_big_plan_stays_below_a_megabyte(workloads: int, months: int) -> None:
+    plan = studied(big_plan(workloads, months))
+    page = html_report(plan)
+    assert len(plan.slots) == 48 * months
+    assert len(page.encode()) < 1_000_000
+    reader = Reader(page)
+    assert set(reader.ids) >= FIGURES | PANELS
+    assert "in the saved plan" in page
+
+
+def test_nothing_is_fetched(plan: Plan) -> None:
+    page = html_report(plan)
+    assert not re.findall(r"""(?:src|href|action|srcset)=["'](?!#)""", page)
+    assert "@import" not in page
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+
+
+def test_pictures_have_words_for_those_who_do_not_see_them(plan: Plan) -> None:
+    pictures = [a for tag, a in Reader(html_report(plan)).tags if tag == "svg"]
+    assert len(pictures) >= 7
+    assert all(a.get("role") == "img" and len(a.get("aria-label") or "") > 20 for a in pictures)
+
+
+def test_a_notebook_shows_the_plan() -> None:
+    page = hostile_plan()._repr_html_()
+    Reader(page)
+    assert usd(hostile_plan().cost_usd_per_month) in page
+    assert "<script" not in page
+    assert page == fragment(hostile_plan())
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def saved() -> Plan:
+    return planner.plan_fleet(planner.case_from_text(SMALL))
+
+
+@pytest.fixture
+def fleetplan(
+    saved: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    monkeypatch.chdir(tmp_path)
+    Path("case.yaml").write_text(SMALL, encoding="utf-8")
+    Path("plan.json").write_text(saved.to_json(), encoding="utf-8")
+    return Command(monkeypatch, capsys)
+
+
+def test_plan_writes_the_page(fleetplan: Command) -> None:
+    ran = fleetplan("plan", "case.yaml", "--out", "new.json", "--html", "one.html", "--explain", "--no-study")
+    assert ran.code == 0
+    assert "wrote one.html" in ran.err
+    assert "the best plan without" in Path("one.html").read_text(encoding="utf-8")
+
+
+def test_report_writes_the_page_of_a_saved_plan(saved: Plan, fleetplan: Command) -> None:
+    ran = fleetplan("report", "plan.json")
+    assert (ran.code, ran.out) == (0, "")
+    assert "wrote plan.html" in ran.err
+    assert Path("plan.html").read_text(encoding="utf-8") == html_report(saved)
+    assert fleetplan("report", "plan.json", "--html", "two.html", "--format", "html", "-q").err == ""
+    assert Path("two.html").read_bytes() == Path("plan.html").read_bytes()
+
+
+def test_report_shows_a_saved_explanation_of_this_plan_only(saved: Plan, fleetplan: Command) -> None:
+    lever = LeverWorth(lever="spot", workload=None, feasible=False)
+    told = Explanation(name="x", case_hash=saved.case_hash, cost_usd_per_month=1.0, gap_frac=0.0, workload=None,
+                       limits=(), levers=(lever,), not_tried=())  # fmt: skip
+    Path("why.json").write_text(json.dumps(told.as_json()), encoding="utf-8")
+    assert fleetplan("report", "plan.json", "--explanation", "why.json", "--out", "two.html").code == 0
+    assert "no plan is possible" in Path("two.html").read_text(encoding="utf-8")
+    other = json.dumps(told.as_json() | {"case_hash": "sha256:0"})
+    for text, said in ((other, "explains another plan"), ("{", "not an explanation")):
+        Path("bad.json").write_text(text, encoding="utf-8")
+        ran = fleetplan("report", "plan.json", "--explanation", "bad.json")
+        assert (ran.code, said in ran.err) == (2, True)
+    assert "cannot be read" in fleetplan("report", "plan.json", "--explanation", "nope.json").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("report", "nope.json"), "cannot be read"),
+        (("report", "case.yaml"), "not a plan"),
+        (("report", "plan.json", "--out", "no/where.html"), "cannot be written"),
+        (("plan", "case.yaml", "--html", "no/where.html"), "cannot be written"),
+    ],
+)
+def test_what_cannot_be_reported_exits_with_2(arguments: tuple[str, ...], said: str, fleetplan: Command) -> None:
+    ran = fleetplan(*arguments)
+    assert (ran.code, said in ran.err, ran.out) == (2, True, "")
+
+
+def test_a_tampered_plan_is_not_reported(saved: Plan, fleetplan: Command) -> None:
+    dearer = saved.as_json() | {"cost_usd_per_month": saved.cost_usd_per_month + 1}
+    Path("plan.json").write_text(json.dumps(dearer), encoding="utf-8")
+    ran = fleetplan("report", "plan.json")
+    assert (ran.code, "not a plan that holds" in ran.err) == (2, True)
+    assert not Path("plan.html").exists()

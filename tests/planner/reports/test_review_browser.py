@@ -1,0 +1,91 @@
+"""The page of a review in a real browser: nothing complains, nothing is fetched, everything fits its window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planner.reports.html.review import review_page
+from planner.review.records import Review, TrendPoint
+from planner.review.review import review_fleet
+from planner.review.review_file import read_review
+from tests.planner.reports.test_html_browser import A4_PX, DRAWN, OUTSIDE, SMALL_PX, WIDTHS
+from tests.support.browser import CHROMIUM, Page, names_are_text
+from tests.support.places import ROOT
+from tests.support.report_plans import HOSTILE
+
+EXAMPLE = ROOT / "examples" / "quarterly-review"
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="NO BROWSER: install chromium (apt-get install chromium) to test how reports look"
+)
+
+
+def renamed(review: Review) -> Review:
+    """Hostile names wherever a user can put one, a workload that is not in the plan, and ten past reviews."""
+    bad = iter(HOSTILE * 4)
+    workloads = tuple(w.model_copy(update={"name": next(bad)}) for w in review.workloads)
+    names = {old.name: new.name for old, new in zip(review.workloads, workloads, strict=True)}
+    unknown = workloads[0].model_copy(
+        update={"name": HOSTILE[4], "planned_requests_per_month": None, "off_frac": None, "planned_by_hour_rps": ()}
+    )
+    point = review.trend[-1]
+    past: tuple[TrendPoint, ...] = tuple(point.model_copy(update={"name": HOSTILE[k % 6]}) for k in range(10))
+    return review.model_copy(
+        update={
+            "name": HOSTILE[0],
+            "verdict": f"The quarter did not go as planned: {' '.join(HOSTILE)}.",
+            "workloads": (*workloads, unknown),
+            "forecasts": tuple(f.model_copy(update={"name": names[f.name]}) for f in review.forecasts),
+            "findings": tuple(f.model_copy(update={"workload": HOSTILE[3]}) for f in review.findings),
+            "decisions": tuple(
+                d.model_copy(update={"about": HOSTILE[1], "text": HOSTILE[2]}) for d in review.decisions
+            ),
+            "capacity": tuple(c.model_copy(update={"workloads": HOSTILE}) for c in review.capacity),
+            "trend": past,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    review = review_fleet(read_review(EXAMPLE / "REVIEW.yaml")).review
+    folder, found = tmp_path_factory.mktemp("pages"), {}
+    for name, shown in (("example", review), ("hostile", renamed(review))):
+        found[name] = folder / f"{name}.html"
+        found[name].write_text(review_page(shown), encoding="utf-8")
+    return found
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["example", "hostile"])
+def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, files: dict[str, Path]) -> None:
+    page.open(files[name], width, dark=dark)
+    assert page.complaints() == []
+    assert page.requests() == [files[name].resolve().as_uri()]
+    assert page.js("document.documentElement.scrollWidth") == width
+    assert page.js(OUTSIDE) == []
+    figures = page.js(DRAWN)
+    assert {f[0] for f in figures} == {"by-hour", "bridge", "next-demand", "trend"}
+    for id_, *sizes in figures:
+        assert min(sizes) > SMALL_PX, (id_, sizes)
+
+
+def test_it_fits_on_paper(page: Page, files: dict[str, Path]) -> None:
+    page.open(files["example"], A4_PX)
+    page.call("Emulation.setEmulatedMedia", media="print", features=[])
+    assert page.js("document.documentElement.scrollWidth") == A4_PX
+    page.call("Emulation.setEmulatedMedia", media="", features=[])
+
+
+def test_names_do_nothing(page: Page, files: dict[str, Path]) -> None:
+    page.open(files["hostile"], 1280)
+    names_are_text(page, HOSTILE)
+
+
+def test_links_lead_to_sections(page: Page, files: dict[str, Path]) -> None:
+    page.open(files["example"], 1280)
+    lost = "[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).length"
+    assert page.js(lost) == 0
+    assert page.js("document.querySelectorAll('nav a').length") == 4

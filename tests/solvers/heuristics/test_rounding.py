@@ -1,0 +1,75 @@
+"""Plans out of the LP: complete, within all limits, and no cheaper than the bound."""
+
+from __future__ import annotations
+
+import pytest
+
+from solvers.heuristics.incumbent import limits_are_kept
+from solvers.heuristics.rounding import MOST_PATHS, near_paths, rounded_plan
+from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
+from tests.oracle.cases import case_of
+from tests.oracle.plans import check_plan
+from tests.support.fleets import Case
+
+SEEDS = [*range(500, 506), *range(1000, 1016)]
+
+
+def generated(case: Case) -> ColumnGeneration | None:
+    """None where no plan exists."""
+    fleet = case.fleet
+    generation = ColumnGeneration(fleet, lambda n, bound: None)
+    if not all(generation.fleet.recipes_of[w] for w in fleet.workloads):
+        return None
+    return generation if generation.run(CONVERGED_FRAC).feasible else None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_rounded_plan_keeps_every_rule(seed: int) -> None:
+    case = case_of(seed)
+    generation = generated(case)
+    if generation is None:
+        return
+    plan = rounded_plan(generation.fleet, near_paths(generation), "cbc", 10.0)
+    if plan is None:
+        assert case.fleet.limited or case.max_gpu_types is not None
+        return
+    assert limits_are_kept(case.fleet, plan)
+    check_plan(case, plan)
+    assert plan.objective >= generation.bound * (1 - 1e-6)
+
+
+def test_most_of_them_are_near_the_bound() -> None:
+    near = found = 0
+    for seed in SEEDS[:10]:
+        generation = generated(case_of(seed))
+        plan = rounded_plan(generation.fleet, near_paths(generation), "cbc", 10.0) if generation is not None else None
+        if plan is not None and generation is not None:
+            found += 1
+            near += plan.objective <= generation.bound * 1.25
+    assert found >= 4
+    assert near >= found / 2
+
+
+def test_the_program_is_small_and_knows_what_the_lp_leans_on() -> None:
+    generation = generated(case_of(1004))
+    assert generation is not None
+    near = near_paths(generation)
+    by_workloads: dict[tuple[str, ...], int] = {}
+    for path in near:
+        by_workloads[path.workloads] = by_workloads.get(path.workloads, 0) + 1
+    leant_on = [path for path, w in zip(*generation.settled(), strict=True) if w > 1e-3]
+    assert leant_on
+    assert all(any(path.key == other.key and path.same_servings(other) for other in near) for path in leant_on)
+    assert all(n <= 2 * MOST_PATHS + len(leant_on) for n in by_workloads.values())
+
+
+def test_many_pools_have_fewer_paths_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program over all of them takes memory."""
+    generation = generated(case_of(503))
+    assert generation is not None
+    before = len(near_paths(generation))
+    monkeypatch.setattr("solvers.heuristics.rounding.PATHS", 1)
+    monkeypatch.setattr("solvers.heuristics.rounding.FEWEST_PATHS", 1)
+    leant_on = int((generation.settled()[1] > 1e-3).sum())
+    pools = len({path.workloads for path in near_paths(generation)})
+    assert len(near_paths(generation)) <= min(before - 1, leant_on + 2 * pools)
