@@ -24,7 +24,7 @@ from planner.candidates.enumerate import enumerate_candidates
 from planner.case.case import Case
 from planner.case.horizon import slots_of
 from planner.optimization.formulate import formulate
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.search.fleet_solution import FleetSolution, Options
 from solvers.search.fleet_solver import solve_fleet
 
@@ -130,7 +130,7 @@ def measured(workloads: int, seed: int, solver: Any, time_limit_s: float | None,
     return result
 
 
-def _gpu_share(fleet: Fleet, solution: FleetSolution) -> float:
+def _gpu_share(fleet: FleetProblem, solution: FleetSolution) -> float:
     """Instances as a share of all that the plan costs."""
     assert solution.best is not None
     others = sum(float(fleet.weight @ path.usd_per_h) for path in solution.best.paths)
@@ -139,7 +139,7 @@ def _gpu_share(fleet: Fleet, solution: FleetSolution) -> float:
     return 1 - others / solution.best.cost_usd_per_month
 
 
-def _boxes_of_several_gpus(fleet: Fleet, solution: FleetSolution) -> dict[str, int]:
+def _boxes_of_several_gpus(fleet: FleetProblem, solution: FleetSolution) -> dict[str, int]:
     assert solution.best is not None
     boxes = {
         g: int((sum(bought.reserved.values()) + bought.on_demand + bought.spot).max())

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.model import Column, Model, Row, build_model
 from problems.purchase import Purchase
 from problems.recipes.pools import Deployment, Pool, firm_replicas, load_by_slot
@@ -48,7 +48,7 @@ SMALLEST_SHARE = 1e-6
 """a share below this is the solver's tolerance, not a decision"""
 
 
-def solve_textbook(fleet: Fleet, solver: SolverName, time_limit_s: float) -> dict[str, Any]:
+def solve_textbook(fleet: FleetProblem, solver: SolverName, time_limit_s: float) -> dict[str, Any]:
     """Seconds, cost and bound; None where it found no plan, or would be too large to try."""
     started = time.monotonic()
     program = Program(fleet)
@@ -83,7 +83,7 @@ def most_replicas(pool: Pool, deployment: Deployment) -> int:
     load = load_by_slot(pool, deployment)
     slope, intercept = tangent(deployment.staffing, load)
     peak = float(load.max())
-    staffed = int(np.ceil(max(slope * peak + intercept, peak / deployment.staffing.most_load)))
+    staffed = int(np.ceil(max(slope * peak + intercept, peak / deployment.staffing.max_utilization)))
     return max(staffed, deployment.staffing.min_replicas)
 
 
@@ -118,7 +118,7 @@ class Bought:
 class Program:
     """The mixed-integer program of a fleet, and what its values mean."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetProblem) -> None:
         self.fleet = fleet
         self.slots = range(len(fleet.slot_hours))
         self.kept = [(pool, best_of_each_offer(pool)) for pool in plain_pools(fleet)]
@@ -230,8 +230,8 @@ class Program:
             yield Row(("used", n, t), [(carried, 1.0), (choice.used, -float(most[t]))], "<=", 0.0)
             yield Row(("staffed", n, t), [(r, 1.0), (carried, -slope), (choice.used, -intercept)], ">=", 0.0)
             yield Row(("least", n, t), [(r, 1.0), (choice.used, -float(staffing.min_replicas))], ">=", 0.0)
-            if staffing.most_load < 1:
-                yield Row(("busy", n, t), [(r, 1.0), (carried, -1 / staffing.most_load)], ">=", 0.0)
+            if staffing.max_utilization < 1:
+                yield Row(("busy", n, t), [(r, 1.0), (carried, -1 / staffing.max_utilization)], ">=", 0.0)
 
     def _gpus_are_bought(self, g: str, bought: Bought) -> Iterator[Row]:
         box = float(self.fleet.offers[g].box)
@@ -314,7 +314,7 @@ class Program:
         return plan if limits_are_kept(self.fleet, plan) else None
 
 
-def plain_pools(fleet: Fleet) -> list[Pool]:
+def plain_pools(fleet: FleetProblem) -> list[Pool]:
     """One pool for each workload by itself, under the caching that is cheapest by rough cost."""
     alone = [pool for pool in fleet.pools.values() if len(pool.workloads) == 1]
     return [
@@ -323,7 +323,7 @@ def plain_pools(fleet: Fleet) -> list[Pool]:
     ]
 
 
-def _rough_usd_per_month(fleet: Fleet, pool: Pool) -> float:
+def _rough_usd_per_month(fleet: FleetProblem, pool: Pool) -> float:
     """Every GPU at its cheapest price, with no margin and no whole numbers; or the API."""
     costs = [np.inf]
     for d in pool.deployments:

@@ -21,11 +21,11 @@ from planner.io.errors import OutOfTime
 from planner.optimization.assemble import assemble_plan, with_all_options, with_cost_range
 from planner.optimization.formulate import formulate
 from planner.plan.plan import LeftOut, Part, Plan, Why
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.backends.deadline import Held, Limit, TimeIsUp, interruptions_held, limited_to
 from solvers.heuristics.incumbent import complete as complete_paths
 from solvers.heuristics.local_search import simplest_plan
-from solvers.search.fleet_solution import NOTHING, FleetSolution, Known, Options, Outcome, Progress, outcome_of
+from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Outcome, Progress, WarmStart, outcome_of
 from solvers.search.fleet_solver import solve_fleet
 
 REPORT_FRAC, MOST_REPORT_S = 0.15, 30.0
@@ -78,7 +78,7 @@ class Attempt:
     plan: Plan | None
     """verified; None where there is none, or none was found"""
     candidates: Candidates | None = None
-    fleet: Fleet | None = None
+    fleet: FleetProblem | None = None
     """None where time was up before they were known"""
     doing: str = ""
     """what was going on when the time was up"""
@@ -109,7 +109,7 @@ def attempt(
             fleet = formulate(case, candidates, slots)
             work = _Work(case, candidates, fleet, slots, options)
             tell(FIRST_PLAN)
-            known, finish_s = _first_plan(work) if options.time_limit_s is not None else (NOTHING, 0.0)
+            known, finish_s = _first_plan(work) if options.time_limit_s is not None else (COLD_START, 0.0)
         except TimeIsUp as stop:
             if not limit.ended(stop):
                 raise
@@ -131,7 +131,7 @@ class _Work:
 
     case: Case
     candidates: Candidates
-    fleet: Fleet
+    fleet: FleetProblem
     slots: tuple[Slot, ...]
     options: Options
 
@@ -150,24 +150,24 @@ class _Work:
         return with_all_options(self.assembled(solution), self.candidates, self.fleet, together)[0]
 
 
-def _first_plan(work: _Work) -> tuple[Known, float]:
+def _first_plan(work: _Work) -> tuple[WarmStart, float]:
     """A plan to begin with, and how long the last one will take from solution to checked plan."""
     first = simplest_plan(work.fleet)
     if first is None:
-        return NOTHING, 0.0
+        return COLD_START, 0.0
     started = time.monotonic()
     solution = FleetSolution()
     solution.offer(first)
     check_plan(work.assembled(solution).as_json())
-    return Known(start=first), FINISHING * (time.monotonic() - started)
+    return WarmStart(start=first), FINISHING * (time.monotonic() - started)
 
 
 def _searched(
-    fleet: Fleet,
+    fleet: FleetProblem,
     options: Options,
     limit: Limit,
     finish_s: float,
-    known: Known,
+    known: WarmStart,
     on_progress: Callable[[Progress], None],
 ) -> FleetSolution:
     """Search for as long as the limit allows, with time left to put the plan together and to complete the report."""

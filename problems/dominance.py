@@ -17,11 +17,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 
 
-def without_beaten_recipes(fleet: Fleet) -> Fleet:
+def without_beaten_recipes(fleet: FleetProblem) -> FleetProblem:
     """The same fleet problem with the same optimum. Of two equal recipes the first stays."""
     plain = {r: recipe.uses[0].offer for r, recipe in enumerate(fleet.recipes) if _is_plain(recipe)}
     alive = set(range(len(fleet.recipes)))
@@ -58,7 +58,7 @@ def without_beaten_recipes(fleet: Fleet) -> Fleet:
     return replace(fleet, recipes=tuple(fleet.recipes[r] for r in sorted(alive)))
 
 
-def offers_of_mixes(fleet: Fleet) -> set[str]:
+def offers_of_mixes(fleet: FleetProblem) -> set[str]:
     """Offers that mixes may use, which are written down while the problem is solved."""
     offers: set[str] = set()
     for pool in fleet.pools.values():
@@ -72,7 +72,7 @@ def offers_of_mixes(fleet: Fleet) -> set[str]:
     return offers
 
 
-def _nothing_is_shared(fleet: Fleet, offer: str) -> bool:
+def _nothing_is_shared(fleet: FleetProblem, offer: str) -> bool:
     """Whether whoever leaves an offer saves all that its GPUs cost there, whatever others do."""
     own = fleet.offers[offer]
     return own.box == 1 and not own.reserved_usd_per_h and not fleet.starts_late(offer)
@@ -83,7 +83,7 @@ def _is_plain(recipe: Recipe) -> bool:
     return len(recipe.uses) == 1 and recipe.deferral is None
 
 
-def no_dearer(fleet: Fleet, first: str, second: str) -> bool:
+def no_dearer(fleet: FleetProblem, first: str, second: str) -> bool:
     """Whether every GPU bought of the second offer could be bought of the first for no more, in every way."""
     a, b = fleet.offers[first], fleet.offers[second]
     if a.key == b.key:

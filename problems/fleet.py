@@ -18,13 +18,13 @@ from itertools import product
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Model, Row, build_model
 from problems.valid_inequalities import boxes_are_rounded_up, own_boxes_are_whole, used_offers_are_charged
 
 
-def every_workload_is_served(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def every_workload_is_served(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """Each workload is covered by exactly one of the recipes picked.
 
     sum_{r covers w} pick[r] = 1        for all workloads w        [-]
@@ -33,7 +33,7 @@ def every_workload_is_served(fleet: Fleet, v: Variables) -> Iterator[Row]:
         yield Row(("served", w), [(v.pick[r], 1.0) for r in fleet.recipes_of[w]], "==", 1.0)
 
 
-def every_slot_has_one_serving(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def every_slot_has_one_serving(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """A recipe that is picked serves each slot in one of its ways.
 
     sum_s serve[r,t,s] - pick[r] = 0        for all recipes r, slots t with a choice        [-]
@@ -45,7 +45,7 @@ def every_slot_has_one_serving(fleet: Fleet, v: Variables) -> Iterator[Row]:
         yield Row(("one-serving", r, t), [(c, 1.0) for c in columns] + [(v.pick[r], -1.0)], "==", 0.0)
 
 
-def gpus_in_use_are_bought(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def gpus_in_use_are_bought(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """Every GPU in use stands in an instance that is paid for.
 
     box[g] (reserved + on_demand + spot)[g,t] - sum_r,s gpus[r,t,s] serve[r,t,s] >= 0    for all g, t    [GPU]
@@ -61,7 +61,7 @@ def gpus_in_use_are_bought(fleet: Fleet, v: Variables) -> Iterator[Row]:
             yield Row(("in-use", g, t), bought + [(c, -n) for c, n in use[t].items()] + charge, ">=", 0.0)
 
 
-def firm_gpus_are_not_spot(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def firm_gpus_are_not_spot(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """GPUs that must survive a reclaim of the offer's spot market stand in reserved or on-demand instances.
 
     box[g] (reserved + on_demand)[g,t] - sum_r,s firm_gpus[r,t,s] serve[r,t,s] >= 0    for g with spot, t    [GPU]
@@ -77,7 +77,7 @@ def firm_gpus_are_not_spot(fleet: Fleet, v: Variables) -> Iterator[Row]:
                 yield Row(("firm", g, t), firm + [(c, -n) for c, n in use[t].items()], ">=", 0.0)
 
 
-def replicas_fit_into_boxes(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def replicas_fit_into_boxes(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """A replica stands in one box, and where sizes do not divide the box some of its GPUs stay empty.
 
     most[g,n] bought[g,t] - sum_r,s (gpus in replicas of n or more)[r,t,s] serve[r,t,s] >= 0
@@ -96,7 +96,7 @@ def replicas_fit_into_boxes(fleet: Fleet, v: Variables) -> Iterator[Row]:
                     yield Row(("fits", kind, g, size, t), terms, ">=", 0.0)
 
 
-def instances_are_started_in_time(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def instances_are_started_in_time(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """An instance bought by the hour that was not there the hour before is bought for the time it takes to start.
 
     bought[g,t] - bought[g,before t] - started[g,t] <= 0  for on-demand and spot, all g that start late, t  [instance]
@@ -109,7 +109,7 @@ def instances_are_started_in_time(fleet: Fleet, v: Variables) -> Iterator[Row]:
             yield Row(("started", way, g, t), terms, "<=", 0.0)
 
 
-def deferred_work_is_done(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def deferred_work_is_done(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """Work of a recipe that is picked is done where it comes, by the API, or waits.
 
     sum_t,s room[r,t,s] serve[r,t,s] + sent[r,n] + waits[r,n] - waits[r,before n] - work[r,n] pick[r] >= 0
@@ -133,7 +133,7 @@ def deferred_work_is_done(fleet: Fleet, v: Variables) -> Iterator[Row]:
                 yield Row(("work-done", r, n), [*row.items(), *of_line], ">=", 0.0)
 
 
-def deferred_work_is_in_time(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def deferred_work_is_in_time(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """No work waits longer than it may.
 
     may_wait[r,n] pick[r] - waits[r,n] >= 0    for all such recipes r, stretches n at whose end work may wait    [work]
@@ -142,7 +142,7 @@ def deferred_work_is_in_time(fleet: Fleet, v: Variables) -> Iterator[Row]:
         yield Row(("in-time", r, n), [(v.pick[r], float(fleet.line_of(r).may_wait[n])), (waits, -1.0)], ">=", 0.0)
 
 
-def instance_quota_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def instance_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """No more instances of an offer at any time than may be had.
 
     (reserved + on_demand + spot)[g,t] <= max_instances[g]        for all g with a limit, t        [instance]
@@ -155,7 +155,7 @@ def instance_quota_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
                 yield Row(("instance-quota", g, t), terms, "<=", float(limit))
 
 
-def gpu_quota_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def gpu_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """No more GPUs of a type at any time than allowed, over all offers.
 
     sum_{g of type k} box[g] (reserved + on_demand + spot)[g,t] <= max_gpus[k]        for all k, t        [GPU]
@@ -167,7 +167,7 @@ def gpu_quota_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
             yield Row(("gpu-quota", gpu, t), terms, "<=", float(limit))
 
 
-def few_gpu_types_are_used(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def few_gpu_types_are_used(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """No more kinds of GPU than the team is ready to operate.
 
     sum_{r uses k, covers w} pick[r] - gpu_type[k] <= 0  for all kinds k, workloads w;  sum_k gpu_type[k] <= N  [-]
@@ -185,7 +185,7 @@ def few_gpu_types_are_used(fleet: Fleet, v: Variables) -> Iterator[Row]:
     yield Row(("gpu-types",), terms, "<=", float(fleet.max_gpu_types))
 
 
-def the_budget_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def the_budget_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """What a month costs stays within the budget.
 
     sum of all costs of month m <= budget        for all months m, where there is a budget        [USD/month]
@@ -214,7 +214,7 @@ def the_budget_is_kept(fleet: Fleet, v: Variables) -> Iterator[Row]:
             yield Row(("budget", month), terms, "<=", fleet.budget_usd_per_month)
 
 
-def one_team_if_anything_is_self_hosted(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def one_team_if_anything_is_self_hosted(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """Whatever runs on GPUs needs the engineering team, once for all workloads.
 
     sum_{r self-hosted, covers w} pick[r] - team <= 0        for all workloads w        [-]
@@ -227,7 +227,7 @@ def one_team_if_anything_is_self_hosted(fleet: Fleet, v: Variables) -> Iterator[
             yield Row(("team", w), [*hosted, (v.team, -1.0)], "<=", 0.0)
 
 
-FAMILIES: tuple[Callable[[Fleet, Variables], Iterator[Row]], ...] = (
+FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     every_workload_is_served,
     every_slot_has_one_serving,
     deferred_work_is_done,
@@ -247,13 +247,13 @@ FAMILIES: tuple[Callable[[Fleet, Variables], Iterator[Row]], ...] = (
 )
 
 
-def master(fleet: Fleet) -> tuple[Model, Variables]:
+def master(fleet: FleetProblem) -> tuple[Model, Variables]:
     """The whole mixed-integer program of a fleet."""
     v = define_variables(fleet)
     return build_model(v.columns, (row for family in FAMILIES for row in family(fleet, v))), v
 
 
-def _gpus_by_slot(fleet: Fleet, v: Variables, g: str, kind: str, size: int = 1) -> list[dict[int, float]]:
+def _gpus_by_slot(fleet: FleetProblem, v: Variables, g: str, kind: str, size: int = 1) -> list[dict[int, float]]:
     """GPUs that each column uses of an offer, or the firm ones, in replicas of so many or more, slot by slot."""
     use: list[dict[int, float]] = [{} for _ in fleet.slot_hours]
     for r in fleet.recipes_on[g]:
@@ -264,7 +264,7 @@ def _gpus_by_slot(fleet: Fleet, v: Variables, g: str, kind: str, size: int = 1) 
     return use
 
 
-def _other_cost_of_month(fleet: Fleet, v: Variables, month: int) -> list[tuple[int, float]]:
+def _other_cost_of_month(fleet: FleetProblem, v: Variables, month: int) -> list[tuple[int, float]]:
     cost: dict[int, float] = {}
     for r, recipe in enumerate(fleet.recipes):
         usd = fleet.slot_hours[recipe.slot] * recipe.usd_per_h * (fleet.slot_month[recipe.slot] == month)

@@ -46,7 +46,7 @@ class Offer:
 
 
 @dataclass(frozen=True, eq=False)
-class Fleet:
+class FleetProblem:
     """What the master knows: slots, offers, recipes and limits."""
 
     workloads: tuple[str, ...]
@@ -187,7 +187,7 @@ class Fleet:
 
     def with_whole_boxes(
         self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded | Beyond]
-    ) -> Fleet:
+    ) -> FleetProblem:
         """The fleet with more rows that say which boxes are whole."""
         return replace(self, own_boxes=self.own_boxes.union(own), rounded={**self.rounded, **rounded})
 
@@ -222,8 +222,8 @@ def fleet_of(
     slot_hours: np.ndarray,
     slot_month: np.ndarray,
     **limits: Any,
-) -> Fleet:
+) -> FleetProblem:
     """The fleet problem of some pools, with every recipe of at most one deployment; mixes come while it is solved."""
     by_key = {pool.key: pool for pool in pools}
     recipes = tuple(recipe for pool in by_key.values() for recipe in recipes_of(pool, slot_hours))
-    return Fleet(workloads, slot_hours, slot_month, offers, by_key, recipes, **limits)
+    return FleetProblem(workloads, slot_hours, slot_month, offers, by_key, recipes, **limits)

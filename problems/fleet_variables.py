@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.model import Column
 from problems.recipes.recipe import Deferral
 
@@ -41,17 +41,17 @@ class Variables:
     def serving(self, r: int, i: int) -> int:
         return self.serve.get((r, i), self.pick[r])
 
-    def held(self, fleet: Fleet, g: str) -> list[int]:
+    def held(self, fleet: FleetProblem, g: str) -> list[int]:
         return [self.reserved[g, term] for term in fleet.offers[g].reserved_usd_per_h]
 
-    def firm(self, fleet: Fleet, g: str, t: int) -> list[int]:
+    def firm(self, fleet: FleetProblem, g: str, t: int) -> list[int]:
         return self.held(fleet, g) + ([self.on_demand[g, t]] if (g, t) in self.on_demand else [])
 
-    def bought(self, fleet: Fleet, g: str, t: int) -> list[int]:
+    def bought(self, fleet: FleetProblem, g: str, t: int) -> list[int]:
         return self.firm(fleet, g, t) + ([self.spot[g, t]] if (g, t) in self.spot else [])
 
 
-def define_variables(fleet: Fleet) -> Variables:
+def define_variables(fleet: FleetProblem) -> Variables:
     """Columns with their costs. Boxes of one GPU come out whole by themselves where nothing limits them."""
     v = Variables()
     for r, recipe in enumerate(fleet.recipes):
@@ -72,7 +72,7 @@ def define_variables(fleet: Fleet) -> Variables:
     return v
 
 
-def _define_waiting(fleet: Fleet, v: Variables, r: int, deferral: Deferral) -> None:
+def _define_waiting(fleet: FleetProblem, v: Variables, r: int, deferral: Deferral) -> None:
     line, price = deferral.line, deferral.api_usd_per_load_h
     for n in line.stretches:
         most = float(line.may_wait[n])
@@ -82,7 +82,7 @@ def _define_waiting(fleet: Fleet, v: Variables, r: int, deferral: Deferral) -> N
             v.sent[r, n] = v.add(Column(("sent", r, n), price * line.unit / fleet.months, upper=float(line.most[n])))
 
 
-def _define_purchases(fleet: Fleet, v: Variables, g: str) -> None:
+def _define_purchases(fleet: FleetProblem, v: Variables, g: str) -> None:
     offer, most = fleet.offers[g], fleet.most_instances[g]
     whole = (offer.box > 1 or fleet.limited) and not fleet.boxes_in_parts
     if fleet.boxes_in_parts and offer.box > 1:

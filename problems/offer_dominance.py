@@ -13,14 +13,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
 
 SAME = 1e-12
 
 
-def without_dominated_offers(fleet: Fleet) -> Fleet:
+def without_dominated_offers(fleet: FleetProblem) -> FleetProblem:
     """The fleet problem without the offers that another one dominates; of two equal offers the first stays."""
     on: dict[str, list[tuple[Pool, Deployment]]] = {}
     for pool in fleet.pools.values():
@@ -107,5 +107,5 @@ def _no_stricter(a: Staffing, b: Staffing) -> bool:
         and bool(np.all(np.asarray(a.rate_cv) <= np.asarray(b.rate_cv)))
         and a.batch >= b.batch * (1 - SAME)
         and a.min_replicas <= b.min_replicas
-        and a.most_load >= b.most_load * (1 - SAME)
+        and a.max_utilization >= b.max_utilization * (1 - SAME)
     )

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from problems.beyond_commitments import BeyondSlots
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.deferral import cheapest_counts
 from problems.recipes.recipe import Deferral, Recipe
 from problems.rounding_up import BOTH, RoundedSlots
@@ -99,7 +99,7 @@ class Prices:
         return usd
 
 
-def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: bool = True) -> Prices:
+def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple, float], in_dollars: bool = True) -> Prices:
     slots = len(fleet.slot_hours)
     gpu = {g: np.zeros(slots) for g in fleet.offers}
     firm = {g: np.zeros(slots) for g in fleet.offers}
@@ -135,7 +135,7 @@ def prices_from_duals(fleet: Fleet, row_duals: dict[tuple, float], in_dollars: b
     return Prices(gpu, firm, factor, team, types, boxes, beyond, together, fits, in_dollars)
 
 
-def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
+def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.ndarray:
     """Cost of each serving of a recipe at these prices [serving]."""
     t = recipe.slot
     value = fleet.weight[t] * (recipe.usd_per_h * prices.usd_factor[t] + recipe.penalty_usd_per_h * prices.in_dollars)
@@ -148,7 +148,7 @@ def serving_values(fleet: Fleet, recipe: Recipe, prices: Prices) -> np.ndarray:
     return value
 
 
-def fixed_value(fleet: Fleet, recipe: Recipe, prices: Prices) -> float:
+def fixed_value(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> float:
     """What a recipe costs beside its servings: its share of the team, and of the kinds of GPU."""
     if not recipe.self_hosted:
         return 0.0
@@ -185,7 +185,7 @@ class Priced:
         return self.narrowed()
 
 
-def price_recipe(fleet: Fleet, recipe: Recipe, prices: Prices) -> Priced:
+def price_recipe(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> Priced:
     fixed = fixed_value(fleet, recipe, prices)
     if recipe.deferral is not None:
         return _price_deferred(fleet, recipe, recipe.deferral, prices, fixed)
@@ -205,7 +205,7 @@ def price_recipe(fleet: Fleet, recipe: Recipe, prices: Prices) -> Priced:
 
 
 def _least_by_slot(
-    fleet: Fleet, recipe: Recipe, prices: Prices, values: np.ndarray, best: np.ndarray
+    fleet: FleetProblem, recipe: Recipe, prices: Prices, values: np.ndarray, best: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """What a slot costs at least [slot], and how much more each load does that was not tried; `best` are the cheapest
     servings.
@@ -219,12 +219,12 @@ def _least_by_slot(
     return least, between - least[recipe.between.slot]
 
 
-def settled_path(fleet: Fleet, recipe: Recipe, prices: Prices) -> Recipe:
+def settled_path(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> Recipe:
     """A path of work that may wait with the counts of replicas settled, near the cheapest at these prices."""
     return cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, prices.usd_factor)[1]
 
 
-def _price_deferred(fleet: Fleet, recipe: Recipe, deferral: Deferral, prices: Prices, fixed: float) -> Priced:
+def _price_deferred(fleet: FleetProblem, recipe: Recipe, deferral: Deferral, prices: Prices, fixed: float) -> Priced:
     """Each piece of work where a replica-hour is cheapest: less than any whole number of replicas can cost."""
     hours, slots = fleet.weight, len(fleet.slot_hours)
     none, rates = _usd_per_load_h(fleet, recipe, prices)
@@ -249,7 +249,7 @@ def _price_deferred(fleet: Fleet, recipe: Recipe, deferral: Deferral, prices: Pr
     return Priced(recipe, value, open_path, each)
 
 
-def _usd_per_load_h(fleet: Fleet, recipe: Recipe, prices: Prices) -> tuple[np.ndarray, np.ndarray]:
+def _usd_per_load_h(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> tuple[np.ndarray, np.ndarray]:
     """What a slot costs in which nothing is done [slot], and beyond that a replica-hour of load [serving]."""
     values = serving_values(fleet, recipe.at_best, prices)
     none = _value_of_nothing(recipe, values, len(fleet.slot_hours))

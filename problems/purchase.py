@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.recipe import Recipe
 
 FINE_COUNTS = 24
@@ -29,7 +29,7 @@ class Purchase:
 
 
 def cheapest_purchase(
-    fleet: Fleet, g: str, gpus: np.ndarray, firm_gpus: np.ndarray, reserved: int | None = None
+    fleet: FleetProblem, g: str, gpus: np.ndarray, firm_gpus: np.ndarray, reserved: int | None = None
 ) -> Purchase | None:
     """The cheapest purchase that holds these GPUs [slot], or None where the offer cannot sell them.
 
@@ -46,7 +46,7 @@ def cheapest_purchase(
     return Purchase(_held(offer, owned[best]), on_demand[best].astype(int), spot[best].astype(int))
 
 
-def starting_usd_per_h(fleet: Fleet, offer: Offer, on_demand: np.ndarray, spot: np.ndarray) -> np.ndarray:
+def starting_usd_per_h(fleet: FleetProblem, offer: Offer, on_demand: np.ndarray, spot: np.ndarray) -> np.ndarray:
     """What instances cost while they start for a slot [..., slot]."""
     if fleet.slot_before is None or not offer.start_h:
         return np.zeros_like(on_demand, dtype=float)
@@ -55,7 +55,7 @@ def starting_usd_per_h(fleet: Fleet, offer: Offer, on_demand: np.ndarray, spot: 
     return offer.start_h * (more + np.maximum(spot - spot[..., before], 0) * (offer.spot_usd_per_h or 0.0))
 
 
-def cheapest_alone(fleet: Fleet, recipe: Recipe) -> Recipe | None:
+def cheapest_alone(fleet: FleetProblem, recipe: Recipe) -> Recipe | None:
     """The best servings of a recipe of one deployment that has its offer to itself, but for the time to start.
 
     For each r, the cheapest serving of each slot. Of many r, every few are tried first and then those near the best.

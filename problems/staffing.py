@@ -45,7 +45,7 @@ class Staffing:
     """requests in flight per replica, B [-]"""
     min_replicas: int
     """replicas below which the pool is never run, when it is run at all"""
-    most_load: float = 1.0
+    max_utilization: float = 1.0
     """mean load of a replica beyond which its own queue of prompts breaks the TTFT objective"""
 
     def in_slots(self, slot: np.ndarray) -> Staffing:
@@ -64,7 +64,7 @@ class Staffing:
         the larger counts, never their sum.
         """
         load = np.asarray(load, dtype=float)
-        needed = np.ceil(np.maximum(load + self.margin(load), load / self.most_load) - 1e-9).astype(int)
+        needed = np.ceil(np.maximum(load + self.margin(load), load / self.max_utilization) - 1e-9).astype(int)
         return np.where(load > 0, np.maximum(needed, self.min_replicas), 0)
 
     def carried_load(self, replicas: np.ndarray) -> np.ndarray:
@@ -76,5 +76,5 @@ class Staffing:
         n = np.asarray(replicas, dtype=float)
         k = self.z**2 * (1 + self.arrival_scv) / (2 * self.batch)
         below = n + k / 2 + np.sqrt(k * n + k**2 / 4 + (self.z * self.rate_cv * n) ** 2)
-        load = np.minimum(np.divide(n**2, below, out=np.zeros_like(n), where=below > 0), n * self.most_load)
+        load = np.minimum(np.divide(n**2, below, out=np.zeros_like(n), where=below > 0), n * self.max_utilization)
         return np.where(n >= self.min_replicas, load, 0.0)

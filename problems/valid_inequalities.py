@@ -11,14 +11,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from problems.beyond_commitments import ALWAYS, Beyond
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Row
 from problems.recipes.recipe import Recipe
 from problems.rounding_up import Rounded
 
 
-def own_boxes_are_whole(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def own_boxes_are_whole(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """Whoever shares a box, what one workload uses fills whole boxes or begins them. Said where it sharpens the LP.
 
     bought[g,t] - sum_{r covers w},s ceil(gpus[r,t,s] / box[g]) serve[r,t,s] >= 0    for chosen w, g, t    [instance]
@@ -44,12 +44,12 @@ def own_boxes_are_whole(fleet: Fleet, v: Variables) -> Iterator[Row]:
                 yield Row(("own-boxes", kind, w, g, t), terms, ">=", 0.0)
 
 
-def boxes_of(fleet: Fleet, recipe: Recipe, g: str, kind: str) -> np.ndarray:
+def boxes_of(fleet: FleetProblem, recipe: Recipe, g: str, kind: str) -> np.ndarray:
     """Whole boxes of an offer that a recipe would need if nobody shared them [serving]."""
     return -(-recipe.used_on(kind, g) // fleet.offers[g].box)
 
 
-def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def boxes_are_rounded_up(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """What workloads use together fills whole boxes or begins them. Said where it sharpens the LP.
 
     (1 - f) bought[g,t] + f firm[g,t] - sum_r,s (step[w](r,t,s) - step[w](0)) serve[r,t,s] >= sum_w step[w](0)    [-]
@@ -76,7 +76,7 @@ def boxes_are_rounded_up(fleet: Fleet, v: Variables) -> Iterator[Row]:
                 yield Row(("rounded", kind, g, t, number), counted + list(row.items()), ">=", cut.rhs)
 
 
-def _counted(fleet: Fleet, v: Variables, cut: Rounded | Beyond) -> list[tuple[int, float]]:
+def _counted(fleet: FleetProblem, v: Variables, cut: Rounded | Beyond) -> list[tuple[int, float]]:
     """The instances that such a row counts, and how much."""
     g, t = cut.offer, cut.slot
     if isinstance(cut, Rounded):
@@ -86,7 +86,7 @@ def _counted(fleet: Fleet, v: Variables, cut: Rounded | Beyond) -> list[tuple[in
     return [(c, 1.0) for c in counted if not (cut.by_hour and c in v.held(fleet, g))]
 
 
-def used_offers_are_charged(fleet: Fleet, v: Variables) -> Iterator[Row]:
+def used_offers_are_charged(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """Whoever uses an offer of several GPUs pays for the half box that rounding up will cost.
 
     sum_{r on g, covers w} pick[r] - charged[g] <= 0  for such offers g, workloads w, where boxes are rounded later  [-]

@@ -160,7 +160,7 @@ def _read(folder: str, kind: int, seed: int) -> tuple[list[str], float, str]:
         file = _placed(Path(place), target.name or source.name, data)
         ran = _in_this_process(target.words(file, rng))
         place_of = f"{source.name} ({how}, case {kind}/{seed})"
-        problems = [f"{place_of}: {problem}" for problem in ran.complaints(ALLOWED)]
+        problems = [f"{place_of}: {problem}" for problem in ran.diagnostics(ALLOWED)]
         if problems:
             kept = Path(tempfile.gettempdir()) / f"attack-failed-{kind}-{seed}-{source.name}"
             kept.write_bytes(data)
@@ -229,5 +229,5 @@ def _through_the_command(attack: Attack, rng: Random, row: Row, n: int) -> list[
     row.measure(ran.seconds, f"{ran.seconds:.1f} s: {verb} {source.name} ({how})")
     return [
         f"{verb} {source.name} ({how}, seed {attack.seed}, number {n}): {problem}"
-        for problem in ran.complaints(ALLOWED)
+        for problem in ran.diagnostics(ALLOWED)
     ]

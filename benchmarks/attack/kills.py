@@ -146,7 +146,7 @@ def _left(blow: Blow, folder: Path, temporary: Path, place: dict[str, str]) -> l
             os.kill(pid, signal.SIGKILL)
     if blow.signal is signal.SIGKILL:
         (folder / "small.yaml").write_text(SMALL, encoding="utf-8")
-        problems += fleetplan("plan", "small.yaml", "-q", cwd=folder, env=place).complaints([0])
+        problems += fleetplan("plan", "small.yaml", "-q", cwd=folder, env=place).diagnostics([0])
     problems += [f"{entry.name} stays in TMPDIR" for entry in temporary.iterdir()]
     expected = {"tmp", "hard.yaml", "small.yaml", "out.json", "out.csv", "journal"}
     return problems + [f"{entry.name} stays in the folder" for entry in folder.iterdir() if entry.name not in expected]

@@ -46,7 +46,7 @@ def _limited(attack: Attack, late: Row, held: Row, path: Path, limit_s: int) -> 
     out.unlink(missing_ok=True)
     ran = fleetplan("plan", path, "--time-limit", f"{limit_s}s", "--out", out, "-q")
     over = ran.seconds - limit_s
-    problems = ran.complaints([0, 4])
+    problems = ran.diagnostics([0, 4])
     if over > max(OVER_S, OVER_FRAC * limit_s):
         start = fleetplan("validate", path)
         problems.append(f"{over:.1f} s over; to start and read this file alone takes {start.seconds:.1f} s there")

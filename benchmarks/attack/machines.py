@@ -62,7 +62,7 @@ def _in(code: int, plan: bool, *words: str, **how: Any) -> Try:
     def attempt(folder: Path) -> tuple[Ran, list[str]]:
         changed = {name: value.format(folder=folder) if value else value for name, value in how.get("env", {}).items()}
         ran = fleetplan(*(words or PLAN), cwd=folder, env=environment(**changed))
-        return ran, ran.complaints([code]) + _plan(folder, plan)
+        return ran, ran.diagnostics([code]) + _plan(folder, plan)
 
     return attempt
 
@@ -83,7 +83,7 @@ def _shell(code: int, plan: bool, line: str, **env: str | None) -> Try:
             ["sh", "-c", line.format(command)], cwd=folder, env=environment(**env), capture_output=True, timeout=HANGS_S
         )
         ran = Ran(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"), 0.0)
-        return ran, ran.complaints([code]) + _plan(folder, plan)
+        return ran, ran.diagnostics([code]) + _plan(folder, plan)
 
     return attempt
 
@@ -99,7 +99,7 @@ def _without_cbc(folder: Path) -> tuple[Ran, list[str]]:
     )
     ran = Ran(done.returncode, done.stdout, done.stderr, 0.0)
     said = [] if "HiGHS was used" in ran.out else ["nothing says that HiGHS was used"]
-    return ran, ran.complaints([0]) + said + _plan(folder, True)
+    return ran, ran.diagnostics([0]) + said + _plan(folder, True)
 
 
 def _read_only_out(folder: Path) -> tuple[Ran, list[str]]:
@@ -108,7 +108,7 @@ def _read_only_out(folder: Path) -> tuple[Ran, list[str]]:
     if closed != Path("/proc"):
         closed.mkdir(mode=0o555)
     ran = fleetplan("plan", "small.yaml", "--out", closed / "plan.json", cwd=folder)
-    return ran, ran.complaints([2])
+    return ran, ran.diagnostics([2])
 
 
 def _planted(folder: Path) -> tuple[Ran, list[str]]:
@@ -118,7 +118,7 @@ def _planted(folder: Path) -> tuple[Ran, list[str]]:
         )
     ran = fleetplan(*PLAN, cwd=folder)
     mark = folder / "ran"
-    return ran, ran.complaints([0]) + _plan(folder, True) + ([f"ran {mark.read_text()}"] if mark.exists() else [])
+    return ran, ran.diagnostics([0]) + _plan(folder, True) + ([f"ran {mark.read_text()}"] if mark.exists() else [])
 
 
 def _deleted_folder(folder: Path) -> tuple[Ran, list[str]]:
@@ -134,7 +134,7 @@ def _deleted_folder(folder: Path) -> tuple[Ran, list[str]]:
         timeout=HANGS_S,
     )
     ran = Ran(done.returncode, done.stdout, done.stderr, 0.0)
-    return ran, ran.complaints([0]) + _plan(folder, True)
+    return ran, ran.diagnostics([0]) + _plan(folder, True)
 
 
 def _examples_read_only(folder: Path) -> tuple[Ran, list[str]]:
@@ -146,7 +146,7 @@ def _examples_read_only(folder: Path) -> tuple[Ran, list[str]]:
     ran = fleetplan("review", copied / "REVIEW.yaml", "--time-limit", "20s", "-q", cwd=folder)
     copied.chmod(0o755)
     (copied / "reviews").chmod(0o755)
-    return ran, ran.complaints([0])
+    return ran, ran.diagnostics([0])
 
 
 TRIES: dict[str, Try] = {

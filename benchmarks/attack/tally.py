@@ -76,7 +76,7 @@ class Ran:
     err: str
     seconds: float
 
-    def complaints(self, allowed: Iterable[int]) -> list[str]:
+    def diagnostics(self, allowed: Iterable[int]) -> list[str]:
         """What no run may do."""
         found = []
         if self.code is None:

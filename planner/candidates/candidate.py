@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.candidates.pools import Group
+from planner.candidates.pools import PoolSpec
 from planner.candidates.replica import Replica
 from planner.catalog.entries import Offer
 from planner.performance.latency import Machine
@@ -18,7 +18,7 @@ from problems.staffing import Staffing
 class Candidate:
     """A deployment that can serve a pool inside its SLO: all of it, or the lengths that it can, beside another one."""
 
-    pool: Group
+    pool: PoolSpec
     offer_key: str
     offer: Offer
     model_key: str

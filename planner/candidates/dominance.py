@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.pools import Group
+from planner.candidates.pools import PoolSpec
 from planner.case.case import Case
 from planner.case.costs import cache_usd_per_h
 from planner.case.horizon import Slot, rates_rps
@@ -25,7 +25,7 @@ SAME = 1e-12
 
 
 @dataclass(frozen=True)
-class Beaten:
+class Dominated:
     """Candidates of a pool by their place among all of them."""
 
     by: dict[int, Candidate]
@@ -36,7 +36,7 @@ class Beaten:
     """other variants that have one which stays and is no worse in any mix"""
 
 
-def beaten_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Offer]) -> Beaten:
+def beaten_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Offer]) -> Dominated:
     """Of all that may serve a pool, listed once for each GPU, those that another one beats."""
     gpu = np.array([c.offer.gpu for c in found])
     alone, mixed = _no_worse(case, found, found, gpu[:, None] == gpu, _sizes_in_zones(offers))
@@ -53,7 +53,7 @@ def beaten_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Off
     stays = ~np.isin(np.arange(len(found)), beaten)
     better = _first_of_equals(mixed) & (variant[:, None] != variant) & stays[:, None]
     replaced_by = {k: frozenset(variants[variant[i]] for i in np.flatnonzero(better[:, k])) for k in range(len(found))}
-    return Beaten(by, frozenset(beaten_alone) - by.keys(), replaced_by)
+    return Dominated(by, frozenset(beaten_alone) - by.keys(), replaced_by)
 
 
 def _first_of_equals(no_worse: np.ndarray) -> np.ndarray:
@@ -63,13 +63,13 @@ def _first_of_equals(no_worse: np.ndarray) -> np.ndarray:
 
 
 def beaten_options(
-    case: Case, groups: list[Group], accepted: dict[str, tuple[Candidate, ...]], slots: tuple[Slot, ...]
-) -> dict[str, Group]:
+    case: Case, groups: list[PoolSpec], accepted: dict[str, tuple[Candidate, ...]], slots: tuple[Slot, ...]
+) -> dict[str, PoolSpec]:
     """Of the choices of caching of one workload, those that another one beats, by their key."""
-    beaten: dict[str, Group] = {}
+    beaten: dict[str, PoolSpec] = {}
     zoned = _sizes_in_zones(allowed_offers(case, groups[0].members).values())
 
-    def beats(x: Group, y: Group) -> bool:
+    def beats(x: PoolSpec, y: PoolSpec) -> bool:
         return _cost_no_more(case, x, y, slots) and _serve_no_worse(case, accepted[x.key], accepted[y.key], zoned)
 
     for k, y in enumerate(groups):
@@ -80,7 +80,7 @@ def beaten_options(
     return beaten
 
 
-def _cost_no_more(case: Case, x: Group, y: Group, slots: tuple[Slot, ...]) -> bool:
+def _cost_no_more(case: Case, x: PoolSpec, y: PoolSpec, slots: tuple[Slot, ...]) -> bool:
     """Whether the caches of x cost no more in any hour and leave no more requests; API prices are the same."""
     (w,), (option,), (other_option,), (seen,), (other,) = x.members, x.caching, y.caching, x.seen, y.seen
     pairs = [(cache_usd_per_h(case, w, option, slots), cache_usd_per_h(case, w, other_option, slots))]
@@ -140,7 +140,7 @@ def _no_worse(
         return nothing, nothing
     a, b = _Figures(some), _Figures(others)
     both = comparable & (a.gpus[:, None] <= b.gpus) & _at_most(a.seconds[:, None], b.seconds[None]).all(axis=2)
-    alone = _at_most(b.batch, a.batch[:, None]) & _at_most(b.most_load, a.most_load[:, None])
+    alone = _at_most(b.batch, a.batch[:, None]) & _at_most(b.max_utilization, a.max_utilization[:, None])
     alone = both & (alone | ~b.serves_all)
     mixed = both & _at_most(b.batch_in_a_mix, a.batch_in_a_mix[:, None])
     mixed &= _at_most(b.most_load_in_a_mix, a.most_load_in_a_mix[:, None])
@@ -164,9 +164,9 @@ class _Figures:
         self.seconds = np.array([r.seconds_per_request for r in replicas])
         self.serves_all = np.array([r.serves_all for r in replicas])
         self.batch = np.array([r.batch for r in replicas])
-        self.most_load = np.array([r.most_load for r in replicas])
+        self.max_utilization = np.array([r.max_utilization for r in replicas])
         self.batch_in_a_mix = np.array([s.batch if s else 0.0 for s in mixed])
-        self.most_load_in_a_mix = np.array([s.most_load if s else 0.0 for s in mixed])
+        self.most_load_in_a_mix = np.array([s.max_utilization if s else 0.0 for s in mixed])
 
 
 def _no_more_firm_in_a_mix(a: Candidate, b: Candidate) -> bool:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import beaten_options
-from planner.candidates.pools import Group, groups_alone, shared_groups
+from planner.candidates.pools import PoolSpec, groups_alone, shared_groups
 from planner.candidates.rejection import Rejection
-from planner.candidates.screen import Excluded, Judge, Verdict
+from planner.candidates.screen import Excluded, Screen, Screening
 from planner.case.case import Case
 from planner.case.horizon import slots_of
 
@@ -23,7 +23,7 @@ __all__ = ["Candidate", "Candidates", "Rejection", "enumerate_candidates"]
 class Candidates:
     """Who may be served together, and what may and what may not serve them."""
 
-    pools: dict[str, Group]
+    pools: dict[str, PoolSpec]
     accepted: dict[str, tuple[Candidate, ...]]
     """by the key of the pool"""
     rejected: tuple[Rejection, ...]
@@ -36,11 +36,11 @@ def enumerate_candidates(case: Case, without: Excluded = frozenset()) -> Candida
     shared, refused = shared_groups(case, slots, {group.key for group in alone})
     # Groups that differ in what is found before the GPUs come to the same replicas: judged once.
     judged_as = {id(group.traffic): group.key for group in reversed(alone)}
-    verdicts = Judge(case, [g for g in alone if judged_as[id(g.traffic)] == g.key] + shared, without).verdicts()
-    pools: dict[str, Group] = {}
+    verdicts = Screen(case, [g for g in alone if judged_as[id(g.traffic)] == g.key] + shared, without).verdicts()
+    pools: dict[str, PoolSpec] = {}
     accepted: dict[str, tuple[Candidate, ...]] = {}
     rejected: list[Rejection] = []
-    options: dict[str, list[Group]] = {w.name: [] for w in case.workloads}
+    options: dict[str, list[PoolSpec]] = {w.name: [] for w in case.workloads}
     for group in alone:
         found = verdicts[judged_as[id(group.traffic)]].accepted
         accepted[group.key] = tuple(replace(c, pool=group) for c in found)
@@ -62,7 +62,7 @@ def enumerate_candidates(case: Case, without: Excluded = frozenset()) -> Candida
     return Candidates(pools, {key: accepted[key] for key in pools}, (*rejected, *refused))
 
 
-def _against_every_option(verdicts: list[Verdict]) -> list[Rejection]:
+def _against_every_option(verdicts: list[Screening]) -> list[Rejection]:
     """Reasons against what serves the whole workload under none of its choices of caching, each once."""
     whole = {c.name for v in verdicts for c in v.accepted if c.replica.serves_all}
     first: dict[str, Rejection] = {}
@@ -71,6 +71,6 @@ def _against_every_option(verdicts: list[Verdict]) -> list[Rejection]:
     return [r for r in first.values() if r.candidate not in whole]
 
 
-def _against_the_option(group: Group, better: Group) -> Rejection:
+def _against_the_option(group: PoolSpec, better: PoolSpec) -> Rejection:
     reason = "costs no less and serves no faster than another choice"
     return Rejection(group.members[0].name, f"caching: {group.caching[0]}", reason, better.caching[0], "beaten")

@@ -27,7 +27,7 @@ NAMES_IN_A_KEY = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class PoolSpec:
     """Workloads that are served together, each with a choice of caching: a pool before anyone serves it."""
 
     key: str
@@ -72,7 +72,7 @@ class Group:
         return case.limits.max_deployments >= 2 and not self.shared and self.deadline_h is None
 
 
-def groups_alone(case: Case) -> list[Group]:
+def groups_alone(case: Case) -> list[PoolSpec]:
     """Each workload by itself, once for each of its options of caching; the first one goes by the workload's name."""
     taken: set[str] = {w.name for w in case.workloads}
     groups = []
@@ -83,13 +83,13 @@ def groups_alone(case: Case) -> list[Group]:
             kept = on_gpus(option)
             if kept not in by_kind:
                 by_kind[kept] = traffic_of(w.with_caching(kept))
-            groups.append(Group(key, (w,), (option,), tuple(c.model for c in w.models), by_kind[kept]))
+            groups.append(PoolSpec(key, (w,), (option,), tuple(c.model for c in w.models), by_kind[kept]))
     return groups
 
 
-def shared_groups(case: Case, slots: tuple[Slot, ...], taken: set[str]) -> tuple[list[Group], list[Rejection]]:
+def shared_groups(case: Case, slots: tuple[Slot, ...], taken: set[str]) -> tuple[list[PoolSpec], list[Rejection]]:
     """Groups that are worth considering for each model, under keys that are not taken, and why others are not."""
-    groups: list[Group] = []
+    groups: list[PoolSpec] = []
     rejected: list[Rejection] = []
     on_replicas = {
         (w.name, kept): w.with_caching(kept)
@@ -111,7 +111,7 @@ def shared_groups(case: Case, slots: tuple[Slot, ...], taken: set[str]) -> tuple
                     tuple(on_replicas[w.name, on_gpus(option)] for w, option in zip(members, caching, strict=True)),
                     _request_shares(members, caching, slots),
                 )
-                groups.append(Group(key, members, caching, (model,), traffic))
+                groups.append(PoolSpec(key, members, caching, (model,), traffic))
     return groups, rejected
 
 

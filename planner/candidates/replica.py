@@ -93,7 +93,7 @@ class Replica:
         return self._lone_ttft_s + max(waits)
 
     @property
-    def most_load(self) -> float:
+    def max_utilization(self) -> float:
         """The mean load of a replica up to which TTFT holds; 0 where it does not even for a lone request."""
         return float(self._most_loads[0])
 

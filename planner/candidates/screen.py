@@ -14,7 +14,7 @@ import numpy as np
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import beaten_variants
-from planner.candidates.pools import Group
+from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection
 from planner.candidates.replica import CONTEXT, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case
@@ -35,30 +35,30 @@ Excluded = frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class Screening:
     """What was found about one group."""
 
     accepted: list[Candidate] = field(default_factory=list)
     rejected: list[Rejection] = field(default_factory=list)
 
-    def against_sharing(self, group: Group) -> list[Rejection]:
+    def against_sharing(self, group: PoolSpec) -> list[Rejection]:
         """Of all the reasons why nothing serves it, one."""
         noisy = [r for r in self.rejected if r.reason == NOISY]
         reasons = noisy or self.rejected
         return [replace(r, candidate=group.key, reason=f"not served together: {r.reason}") for r in reasons[:1]]
 
 
-class Judge:
+class Screen:
     """Judges every model variant on every GPU and replica size, for all groups that may use it at once."""
 
-    def __init__(self, case: Case, groups: list[Group], without: Excluded = frozenset()) -> None:
+    def __init__(self, case: Case, groups: list[PoolSpec], without: Excluded = frozenset()) -> None:
         self.case, self.groups, self.without = case, groups, without
         self.offers = {group.key: allowed_offers(case, group.members) for group in groups}
-        self.found = {group.key: Verdict() for group in groups}
+        self.found = {group.key: Screening() for group in groups}
         self.able: dict[str, list[Candidate]] = {group.key: [] for group in groups}
         self.sizes = [n for n in REPLICA_SIZES if n <= case.limits.max_gpus_per_replica]
 
-    def verdicts(self) -> dict[str, Verdict]:
+    def verdicts(self) -> dict[str, Screening]:
         for group in self.groups:
             if not self.offers[group.key]:
                 reason = "no offer where its data may go"
@@ -84,7 +84,7 @@ class Judge:
             self.able[group.key] += sorted(variants[group.key], key=lambda c: group.models.index(c.model_key))
 
     def _judge_size(
-        self, groups: list[Group], model: str, quantization: str, gpu: str, n: int, here: dict[str, dict[str, Offer]]
+        self, groups: list[PoolSpec], model: str, quantization: str, gpu: str, n: int, here: dict[str, dict[str, Offer]]
     ) -> Iterator[Candidate]:
         """Candidates on the first offer that they fit; for the others, the reason."""
         name = f"{model} {quantization} on {n} x {gpu}"
@@ -108,7 +108,7 @@ class Judge:
                 staffing_in_a_mix=in_a_mix, spot_allowed=start_s <= self.case.start.spot_within_s,
             )  # fmt: skip
 
-    def _staffing_in_a_mix(self, group: Group, replica: Replica) -> Staffing | None:
+    def _staffing_in_a_mix(self, group: PoolSpec, replica: Replica) -> Staffing | None:
         if not group.may_mix(self.case) or not replica.serves.any() or replica.most_load_of_any < LEAST_LOAD:
             return None
         (workload,) = group.members
@@ -118,19 +118,19 @@ class Judge:
             rate_cv=workload.rate_cv,
             batch=replica.batch_of_any,
             min_replicas=self.case.limits.min_replicas,
-            most_load=replica.most_load_of_any,
+            max_utilization=replica.most_load_of_any,
         )
 
-    def _reject(self, group: Group, candidate: str, reason: str, limit: str, value: str, member: int = 0) -> None:
+    def _reject(self, group: PoolSpec, candidate: str, reason: str, limit: str, value: str, member: int = 0) -> None:
         rejection = Rejection(group.members[member].name, candidate, reason, limit, value)
         self.found[group.key].rejected.append(rejection)
 
-    def _losses(self, group: Group, model: str, quantization: str) -> list[float]:
+    def _losses(self, group: PoolSpec, model: str, quantization: str) -> list[float]:
         """Of each member: of the model that it lists, and of the quantization."""
         loss = self.case.quantizations[quantization].loss_for(self.case.models[model], quantization).loss_frac
         return [loss + min(c.quality_loss_frac for c in w.models if c.model == model) for w in group.members]
 
-    def _variant_is_possible(self, group: Group, model: str, quantization: str, gpu: str) -> bool:
+    def _variant_is_possible(self, group: PoolSpec, model: str, quantization: str, gpu: str) -> bool:
         name, scheme = f"{model} {quantization} on {gpu}", self.case.quantizations[quantization]
         for k, loss in enumerate(self._losses(group, model, quantization)):
             accepted = group.members[k].max_quality_loss_frac
@@ -147,13 +147,13 @@ class Judge:
             return False
         return True
 
-    def _serves(self, group: Group, replica: Replica, name: str) -> bool:
+    def _serves(self, group: PoolSpec, replica: Replica, name: str) -> bool:
         """Whether it serves the whole group; else why not."""
         traffic = group.traffic
         if not replica.serves_all:
             self._reject(group, name, *_too_slow(replica, int(np.argmin(replica.throughput.requests_per_s))))
             return False
-        if group.deadline_h is None and replica.most_load < LEAST_LOAD:
+        if group.deadline_h is None and replica.max_utilization < LEAST_LOAD:
             value = f"{replica.ttft_s(LEAST_LOAD) * 1e3:.0f} ms in a replica that is {LEAST_LOAD:.0%} busy"
             self._reject(group, name, "TTFT", f"{traffic.ttft.seconds * 1e3:.0f} ms", value)
             return False
@@ -165,7 +165,7 @@ class Judge:
                 return False
         return True
 
-    def _accept(self, group: Group) -> None:
+    def _accept(self, group: PoolSpec) -> None:
         """Of what serves it, that which nothing else beats, on every offer that it fits."""
         able, offers = [c for c in self.able[group.key] if not self._excluded(group, c)], self.offers[group.key]
         beaten = beaten_variants(self.case, able, offers.values())
@@ -180,7 +180,7 @@ class Judge:
             placed = (replace(v, offer_key=key, offer=o, alone=alone, replaced_by=better) for key, o in fitting)
             self.found[group.key].accepted.extend(placed)
 
-    def _excluded(self, group: Group, candidate: Candidate) -> bool:
+    def _excluded(self, group: PoolSpec, candidate: Candidate) -> bool:
         return any((name, candidate.name) in self.without for name in group.workloads)
 
 
@@ -190,7 +190,7 @@ def native_bits(case: Case, quantization: str) -> float:
     return known.weight_bits if known else 16.0
 
 
-def _places(group: Group) -> str:
+def _places(group: PoolSpec) -> str:
     w = group.members[0]
     return ", ".join([*(w.regions or ()), *(w.providers or ())]) or "the menu"
 

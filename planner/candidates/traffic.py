@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.case.case import Bucket, Objective, Workload
+from planner.case.case import Bucket, LatencyTarget, Workload
 from planner.case.length_buckets import must_hold
 from planner.performance.machine import Lora
 from planner.performance.throughput import Lengths, Limits
@@ -65,15 +65,15 @@ class Traffic:
         return Limits(self.tpot.seconds, z_of(self.tpot.percentile), in_time)
 
     @cached_property
-    def ttft(self) -> Objective:
+    def ttft(self) -> LatencyTarget:
         return _tightest(w.ttft for w in self.members)
 
     @cached_property
-    def tpot(self) -> Objective:
+    def tpot(self) -> LatencyTarget:
         return _tightest(w.tpot for w in self.members)
 
     @cached_property
-    def e2e(self) -> Objective | None:
+    def e2e(self) -> LatencyTarget | None:
         given = [w.e2e for w in self.members if w.e2e is not None]
         return _tightest(given) if given else None
 
@@ -98,9 +98,9 @@ class Traffic:
         return Lora(adapters=len(sizes), adapter_gb=sum(sizes) / len(sizes))
 
 
-def _tightest(objectives: Iterable[Objective]) -> Objective:
+def _tightest(objectives: Iterable[LatencyTarget]) -> LatencyTarget:
     found = list(objectives)
-    return Objective(seconds=min(o.seconds for o in found), percentile=max(o.percentile for o in found))
+    return LatencyTarget(seconds=min(o.seconds for o in found), percentile=max(o.percentile for o in found))
 
 
 def traffic_of(workload: Workload) -> Traffic:

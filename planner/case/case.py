@@ -33,7 +33,7 @@ class Bucket(Strict):
     output_tokens: float = Field(gt=0)
 
 
-class Objective(Strict):
+class LatencyTarget(Strict):
     """A latency limit and the share of requests it must hold for."""
 
     seconds: float = Field(gt=0)
@@ -73,11 +73,11 @@ class Workload(Strict):
     providers: tuple[str, ...] | None = None
     shed_usd_per_request: float | None = Field(default=None, gt=0)
     """penalty of turning a request away; None: never. It orders what is shed, and is no part of any cost"""
-    ttft: Objective
+    ttft: LatencyTarget
     ttft_prompt_tokens: float = Field(gt=0)
     """length of the prompt at the percentile of the TTFT objective"""
-    tpot: Objective
-    e2e: Objective | None = None
+    tpot: LatencyTarget
+    e2e: LatencyTarget | None = None
     """from arrival to the last token; it binds all but the longest answers beyond its percentile"""
     max_quality_loss_frac: float
     critical_share_frac: float
@@ -142,7 +142,7 @@ class Tenancy(Strict):
     adapters_per_replica: int = Field(ge=1)
 
 
-class Start(Strict):
+class ColdStart(Strict):
     """How long capacity takes to start."""
 
     instance_s: float = Field(ge=0)
@@ -184,7 +184,7 @@ class Case(Strict):
         tier_usd_per_month=0.0, vector_store_usd_per_month=0.0, embedding_usd_per_1m_tokens=0.0
     )
     tenancy: Tenancy = Tenancy(max_share_frac=1.0, correlation=0.0, adapters_per_replica=64)
-    start: Start = Start(instance_s=0.0, weights_gb_per_s=1.0, spot_within_s=300.0)
+    start: ColdStart = ColdStart(instance_s=0.0, weights_gb_per_s=1.0, spot_within_s=300.0)
     engineers_usd_per_month: float
     assumptions: tuple[Assumption, ...]
 

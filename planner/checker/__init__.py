@@ -18,7 +18,7 @@ from planner.checker.purchases import purchases_hold
 from planner.checker.serving import pools_are_served
 from planner.checker.structure import names_and_lengths_fit, plan_or_problems
 from planner.checker.studies import studies_hold
-from planner.plan.view import Facts
+from planner.plan.view import PlanView
 
 __all__ = ["check_plan"]
 
@@ -46,7 +46,7 @@ def _problems(data: dict[str, Any]) -> Iterator[str]:
     yield from unusable
     if unusable:
         return
-    facts = Facts(plan)
+    facts = PlanView(plan)
     yield from pools_are_served(facts)
     yield from purchases_hold(facts)
     yield from money_adds_up(facts)

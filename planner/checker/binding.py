@@ -8,14 +8,14 @@ from dataclasses import replace
 from planner.checker.costs import month_usd
 from planner.checker.purchases import gpus_bought
 from planner.checker.serving import staffed
-from planner.plan.view import MONTH_HOURS, REL, Facts, differs, is_not, key_of, near
+from planner.plan.view import MONTH_HOURS, REL, PlanView, differs, is_not, key_of, near
 
 NEAR_BUDGET_FRAC = 1e-3
 Reached = dict[tuple[str, str | None], tuple[float, float]]
 """the value of a limit, and for how many hours a month it is reached"""
 
 
-def binding_limits_are_told(facts: Facts) -> Iterator[str]:
+def binding_limits_are_told(facts: PlanView) -> Iterator[str]:
     told = {(b.limit, b.name): (b.value, b.hours_per_month) for b in facts.plan.binding}
     true = _budget(facts) | _quotas(facts) | _kinds_of_gpu(facts) | _minimum(facts)
     if len(told) < len(facts.plan.binding):
@@ -33,11 +33,11 @@ def _of(name: str | None) -> str:
     return f" of {name}" if name else ""
 
 
-def _hours(facts: Facts, where: list[bool]) -> float:
+def _hours(facts: PlanView, where: list[bool]) -> float:
     return facts.a_month([float(x) for x in where])
 
 
-def _budget(facts: Facts) -> Reached:
+def _budget(facts: PlanView) -> Reached:
     budget = facts.case.limits.budget_usd_per_month
     if budget is None:
         return {}
@@ -46,7 +46,7 @@ def _budget(facts: Facts) -> Reached:
     return {("budget_usd_per_month", None): (budget, hours)} if months else {}
 
 
-def _quotas(facts: Facts) -> Reached:
+def _quotas(facts: PlanView) -> Reached:
     """GPUs of a kind where not one more of the instances in use, or not one at all, would fit; instances where all are
     in use."""
     limits, offers, found = facts.case.limits, facts.case.offers, {}
@@ -63,13 +63,13 @@ def _quotas(facts: Facts) -> Reached:
     return {key: (float(most), hours) for key, (most, hours) in found.items() if hours}
 
 
-def _kinds_of_gpu(facts: Facts) -> Reached:
+def _kinds_of_gpu(facts: PlanView) -> Reached:
     most = facts.case.limits.max_gpu_types
     kinds = {facts.case.offers[line.offer].gpu for line in facts.plan.fleet}
     return {("max_gpu_types", None): (most, MONTH_HOURS)} if most is not None and len(kinds) >= most else {}
 
 
-def _minimum(facts: Facts) -> Reached:
+def _minimum(facts: PlanView) -> Reached:
     """Where the load of a deployment by itself would need fewer replicas."""
     found: Reached = {}
     for pool in facts.plan.pools:
@@ -90,7 +90,7 @@ ROUNDING = 1e-3
 """of that gap: cost and bound were added up in another order when the word was chosen"""
 
 
-def claims_are_honest(facts: Facts) -> Iterator[str]:
+def claims_are_honest(facts: PlanView) -> Iterator[str]:
     yield from is_not("the name of the case", facts.plan.name, facts.case.name)
     if facts.plan.assumptions != facts.case.assumptions:
         yield "the assumptions are not those of the case"
@@ -99,7 +99,7 @@ def claims_are_honest(facts: Facts) -> Iterator[str]:
     yield from _one_option_is_chosen(facts)
 
 
-def _bound_and_status_agree(facts: Facts) -> Iterator[str]:
+def _bound_and_status_agree(facts: PlanView) -> Iterator[str]:
     """The bound is one on cost and penalty. How small a gap was asked for is not in the plan, so "within-gap" and
     "feasible" are held to the same."""
     plan, bound, gap = facts.plan, facts.plan.bound_usd_per_month, facts.plan.gap_frac
@@ -114,7 +114,7 @@ def _bound_and_status_agree(facts: Facts) -> Iterator[str]:
         yield f"it is called {plan.status}, but its bound proves it optimal"
 
 
-def _range_is_around_the_plan(facts: Facts) -> Iterator[str]:
+def _range_is_around_the_plan(facts: PlanView) -> Iterator[str]:
     """Its ends come from searches that arithmetic cannot repeat."""
     told, mid = facts.plan.if_throughput_is_off, facts.plan.cost_usd_per_month + facts.plan.penalty_usd_per_month
     yield from differs("if_throughput_is_off.mid_usd_per_month", told.mid_usd_per_month, mid)
@@ -124,7 +124,7 @@ def _range_is_around_the_plan(facts: Facts) -> Iterator[str]:
         yield f"faster replicas cost {told.low_usd_per_month}, more than the plan itself or less than nothing"
 
 
-def _one_option_is_chosen(facts: Facts) -> Iterator[str]:
+def _one_option_is_chosen(facts: PlanView) -> Iterator[str]:
     chosen = [o for o in facts.plan.options if o.chosen]
     names = {w.name for w in facts.case.workloads}
     for stranger in sorted({o.workload for o in chosen} - names):

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from planner.checker.prices import TERM_MONTHS, caches_usd_per_month, embedding_usd_per_request, request_usd
 from planner.checker.purchases import instance_hours, line_usd, price_of_line
-from planner.plan.view import MONTH_HOURS, REL, Facts, Served, differs, is_not
+from planner.plan.view import MONTH_HOURS, REL, PlanView, Served, differs, is_not
 
 
-def money_adds_up(facts: Facts) -> Iterator[str]:
+def money_adds_up(facts: PlanView) -> Iterator[str]:
     plan, parts = facts.plan, _parts(facts)
     for part, usd in parts.items():
         yield from differs(f"costs.{part}", getattr(plan.costs, part), usd)
@@ -28,7 +28,7 @@ def money_adds_up(facts: Facts) -> Iterator[str]:
     yield from _baseline_is_true(facts, cost, tokens)
 
 
-def month_usd(facts: Facts, month: int) -> float:
+def month_usd(facts: PlanView, month: int) -> float:
     """What one month costs, penalties aside."""
     slots = facts.plan.slots
     hourly = [0.0] * len(slots)
@@ -46,7 +46,7 @@ def _per_1m(usd: float, tokens: float) -> float:
     return 1e6 * usd / tokens if tokens else 0.0
 
 
-def _parts(facts: Facts) -> dict[str, float]:
+def _parts(facts: PlanView) -> dict[str, float]:
     def paid(*purchases: str) -> float:
         return sum(line_usd(facts, line) for line in facts.plan.fleet if line.purchase in purchases)
 
@@ -60,7 +60,7 @@ def _parts(facts: Facts) -> dict[str, float]:
     }
 
 
-def _api_usd_per_h(facts: Facts, s: Served) -> list[float]:
+def _api_usd_per_h(facts: PlanView, s: Served) -> list[float]:
     """[slot]; providers keep prefixes whatever is cached on this side"""
     if s.told.api is None:
         return [0.0] * len(facts.slots)
@@ -69,7 +69,7 @@ def _api_usd_per_h(facts: Facts, s: Served) -> list[float]:
     return [3600 * sum(r * u for r, u in zip(rates, usd, strict=True)) for rates in sent]
 
 
-def _caching_usd_per_h(facts: Facts, s: Served) -> list[float]:
+def _caching_usd_per_h(facts: PlanView, s: Served) -> list[float]:
     """[slot]; every request is looked up, those that are found too"""
     costs, option = facts.case.cache_costs, s.told.caching
     fixed = caches_usd_per_month(costs, option) / MONTH_HOURS
@@ -77,17 +77,17 @@ def _caching_usd_per_h(facts: Facts, s: Served) -> list[float]:
     return [fixed + 3600 * rate * each for rate in facts.rates_rps(s.w)]
 
 
-def _penalty_usd(facts: Facts, s: Served) -> float:
+def _penalty_usd(facts: PlanView, s: Served) -> float:
     return facts.sent_per_month(s, s.told.shed_flows) * (s.w.shed_usd_per_request or 0.0)
 
 
-def _engineers_usd(facts: Facts) -> float:
+def _engineers_usd(facts: PlanView) -> float:
     """Nobody is needed where nothing is hosted."""
     hosted = any(pool.deployments for pool in facts.plan.pools)
     return facts.case.engineers_usd_per_month if hosted else 0.0
 
 
-def _spot_rise_usd(facts: Facts) -> float:
+def _spot_rise_usd(facts: PlanView) -> float:
     """What more spot instances cost a month at the 95th percentile of their price."""
     rise = 0.0
     for line in facts.plan.fleet:
@@ -96,7 +96,7 @@ def _spot_rise_usd(facts: Facts) -> float:
     return rise
 
 
-def _workload_pays_its_share(facts: Facts, s: Served) -> Iterator[str]:
+def _workload_pays_its_share(facts: PlanView, s: Served) -> Iterator[str]:
     gpu_usd, api_usd = _gpu_usd(facts, s), facts.a_month(_api_usd_per_h(facts, s))
     caching_usd = facts.a_month(_caching_usd_per_h(facts, s))
     usd = gpu_usd + api_usd + caching_usd
@@ -108,7 +108,7 @@ def _workload_pays_its_share(facts: Facts, s: Served) -> Iterator[str]:
     yield from differs("usd_per_1m_tokens", s.told.usd_per_1m_tokens, _per_1m(usd, facts.tokens_per_month(s)))
 
 
-def _gpu_usd(facts: Facts, s: Served) -> float:
+def _gpu_usd(facts: PlanView, s: Served) -> float:
     """Deployments on the same offer share its cost by their GPU-hours, workloads in a pool by their load-hours."""
     pool, usd = facts.plan.pool_of(s.w.name), 0.0
     for d in pool.deployments:
@@ -121,7 +121,7 @@ def _gpu_usd(facts: Facts, s: Served) -> float:
     return usd * facts.share_of_load(pool, s)
 
 
-def _budget_is_kept(facts: Facts) -> Iterator[str]:
+def _budget_is_kept(facts: PlanView) -> Iterator[str]:
     """In every month: a mean over the quarter would hide a last month that costs too much."""
     budget = facts.case.limits.budget_usd_per_month
     for month in range(facts.months) if budget is not None else ():
@@ -130,7 +130,7 @@ def _budget_is_kept(facts: Facts) -> Iterator[str]:
             yield f"month {month + 1} costs ${usd:,.2f}, the budget is ${budget:,.2f}"
 
 
-def _baseline_is_true(facts: Facts, cost: float, tokens: float) -> Iterator[str]:
+def _baseline_is_true(facts: PlanView, cost: float, tokens: float) -> Iterator[str]:
     """All that is answered would be bought, what a cache of answers finds too; prompts are cached by the provider."""
     case, told = facts.case, facts.plan.baseline
     api, usd = case.apis[case.baseline], 0.0

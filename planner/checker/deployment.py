@@ -85,8 +85,8 @@ def replica_is_as_told(
     yield from differs(
         "requests_in_flight", d.requests_in_flight, min(in_flight[b] for b in served) if in_a_mix else mean
     )
-    most_load = replica.most_load_of_any if in_a_mix else replica.most_load
-    yield from differs("most_load_frac", d.most_load_frac, 1.0 if may_wait else most_load)
+    max_utilization = replica.most_load_of_any if in_a_mix else replica.max_utilization
+    yield from differs("most_load_frac", d.most_load_frac, 1.0 if may_wait else max_utilization)
     tpot_s = max(float(estimate.tpot_s[b]) for b in served)
     yield from differs("tpot_ms", d.tpot_ms, 1e3 * tpot_s)
     for s in members:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 
 from planner.plan.plan import PoolPlan
-from planner.plan.view import REL, Facts, Served, near
+from planner.plan.view import REL, PlanView, Served, near
 
 ALMOST_NOTHING = 1e-9
 """requests a second that rounding may leave"""
 
 
-def requests_go_where_they_may(facts: Facts, pool: PoolPlan, s: Served) -> Iterator[str]:
+def requests_go_where_they_may(facts: PlanView, pool: PoolPlan, s: Served) -> Iterator[str]:
     if len(pool.workloads) > 1:
         yield from _all_of_it_is_shared(s)
     yield from _the_api_may_serve(facts, s)
@@ -30,7 +30,7 @@ def _all_of_it_is_shared(s: Served) -> Iterator[str]:
         yield "it shares replicas, so all of its requests must go to them as they come"
 
 
-def _the_api_may_serve(facts: Facts, s: Served) -> Iterator[str]:
+def _the_api_may_serve(facts: PlanView, s: Served) -> Iterator[str]:
     api = s.told.api
     if api is None:
         return
@@ -47,7 +47,7 @@ def _it_may_be_shed(s: Served) -> Iterator[str]:
         yield "requests are turned away although that is not allowed"
 
 
-def _flows_are_demand(facts: Facts, s: Served) -> Iterator[str]:
+def _flows_are_demand(facts: PlanView, s: Served) -> Iterator[str]:
     told = (s.told.api_flows, s.told.shed_flows, *s.told.deployment_flows)
     flows = [facts.flow(s.w, flow) for flow in told]
     for t, demand in enumerate(s.demand):
@@ -58,13 +58,13 @@ def _flows_are_demand(facts: Facts, s: Served) -> Iterator[str]:
                 break
 
 
-def _nothing_is_left(facts: Facts, s: Served) -> Iterator[str]:
+def _nothing_is_left(facts: PlanView, s: Served) -> Iterator[str]:
     for t, (rate, kept) in enumerate(zip(facts.rates_rps(s.seen), s.kept, strict=True)):
         if sum(kept) > REL * rate + ALMOST_NOTHING:
             yield f"slot {t}: nothing serves the requests that are not sent to the API"
 
 
-def _work_waits_in_its_window(facts: Facts, s: Served) -> Iterator[str]:
+def _work_waits_in_its_window(facts: PlanView, s: Served) -> Iterator[str]:
     """On the same kind of day of the same month, from the hour it arrives until its deadline, around midnight too."""
     if not s.told.moves:
         return

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from planner.checker.packing import boxes_needed
 from planner.checker.prices import TERM_MONTHS, Price, price_of
 from planner.plan.plan import DeploymentPlan, FleetLine
-from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, Facts, differs, is_not
+from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, PlanView, differs, is_not
 
 
-def purchases_hold(facts: Facts) -> Iterator[str]:
+def purchases_hold(facts: PlanView) -> Iterator[str]:
     for line in facts.plan.fleet:
         for problem in _line_holds(facts, line):
             yield f"{line.offer}, {line.purchase}: {problem}"
@@ -25,35 +25,35 @@ def purchases_hold(facts: Facts) -> Iterator[str]:
     yield from _commitments_are_listed(facts)
 
 
-def price_of_line(facts: Facts, line: FleetLine) -> Price:
+def price_of_line(facts: PlanView, line: FleetLine) -> Price:
     price = price_of(facts.case, line.offer, line.purchase)
     assert price is not None
     return price
 
 
-def instance_hours(facts: Facts, line: FleetLine) -> list[float]:
+def instance_hours(facts: PlanView, line: FleetLine) -> list[float]:
     """Paid for in an hour of each slot: those that run, and the start of those that were not there the hour before."""
     n = line.instances_by_slot
     return [n[t] + _started(facts, line, t) * facts.case.start.instance_s / 3600 for t in facts.slots]
 
 
-def line_usd(facts: Facts, line: FleetLine) -> float:
+def line_usd(facts: PlanView, line: FleetLine) -> float:
     """Of all its instances, a month."""
     return facts.a_month(instance_hours(facts, line)) * price_of_line(facts, line).usd_per_h
 
 
-def gpus_bought(facts: Facts, offer: str, t: int, firm_only: bool = False) -> int:
+def gpus_bought(facts: PlanView, offer: str, t: int, firm_only: bool = False) -> int:
     """GPUs of an offer that are paid for in a slot."""
     lines = (f for f in facts.plan.fleet if f.offer == offer and not (firm_only and f.purchase == "spot"))
     return sum(line.instances_by_slot[t] for line in lines) * facts.case.offers[offer].gpus
 
 
-def _started(facts: Facts, line: FleetLine, t: int) -> int:
+def _started(facts: PlanView, line: FleetLine, t: int) -> int:
     n = line.instances_by_slot
     return 0 if line.purchase in TERM_MONTHS else max(0, n[t] - n[facts.hour_before(t)])
 
 
-def _line_holds(facts: Facts, line: FleetLine) -> Iterator[str]:
+def _line_holds(facts: PlanView, line: FleetLine) -> Iterator[str]:
     offer, price = facts.case.offers[line.offer], price_of_line(facts, line)
     if min(line.instances_by_slot) < 0:
         yield "less than no instances"
@@ -72,7 +72,7 @@ def _line_holds(facts: Facts, line: FleetLine) -> Iterator[str]:
     yield from differs("cost_usd_per_month", line.cost_usd_per_month, line_usd(facts, line))
 
 
-def _gpus_are_bought(facts: Facts) -> Iterator[str]:
+def _gpus_are_bought(facts: PlanView) -> Iterator[str]:
     hosted = [d for pool in facts.plan.pools for d in pool.deployments]
     used = {d.deployment.offer for d in hosted}
     for offer in sorted({line.offer for line in facts.plan.fleet} - used):
@@ -89,7 +89,7 @@ def _gpus_are_bought(facts: Facts) -> Iterator[str]:
         yield from _replicas_fit(facts, offer, there)
 
 
-def _replicas_fit(facts: Facts, offer: str, there: list[DeploymentPlan]) -> Iterator[str]:
+def _replicas_fit(facts: PlanView, offer: str, there: list[DeploymentPlan]) -> Iterator[str]:
     """A replica stands in one box. Where it does not fill it with others of its size, some GPUs may stay empty."""
     box = facts.case.offers[offer].gpus
     sizes = {d.deployment.gpus_per_replica for d in there}
@@ -106,7 +106,7 @@ def _replicas_fit(facts: Facts, offer: str, there: list[DeploymentPlan]) -> Iter
                 yield f"slot {t}: replicas take {needed} instances of {offer}{safe}, {bought} bought"
 
 
-def _limits_hold(facts: Facts) -> Iterator[str]:
+def _limits_hold(facts: PlanView) -> Iterator[str]:
     limits, offers = facts.case.limits, facts.case.offers
     for t in facts.slots:
         by_gpu: Counter[str] = Counter()
@@ -123,7 +123,7 @@ def _limits_hold(facts: Facts) -> Iterator[str]:
         yield f"{len(kinds)} kinds of GPU are used ({', '.join(kinds)}), {limits.max_gpu_types} allowed"
 
 
-def _commitments_are_listed(facts: Facts) -> Iterator[str]:
+def _commitments_are_listed(facts: PlanView) -> Iterator[str]:
     """One for each way in which something is reserved: the cash at signing, and what comes after the quarter."""
     held = {(f.offer, f.purchase): f for f in facts.plan.fleet if f.purchase in TERM_MONTHS and f.instances_by_slot[0]}
     listed = facts.plan.commitments

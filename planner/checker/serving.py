@@ -10,10 +10,10 @@ from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
 from planner.checker.prices import caching_is_allowed
 from planner.checker.staffing import Rule, deviations, nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed
 from planner.plan.plan import PoolPlan
-from planner.plan.view import REL, Facts, Served, busy, differs, is_not, replica_of, traffic_of
+from planner.plan.view import REL, PlanView, Served, busy, differs, is_not, replica_of, traffic_of
 
 
-def pools_are_served(facts: Facts) -> Iterator[str]:
+def pools_are_served(facts: PlanView) -> Iterator[str]:
     for pool in facts.plan.pools:
         members = facts.members(pool)
         for s in members:
@@ -23,7 +23,7 @@ def pools_are_served(facts: Facts) -> Iterator[str]:
             yield f"{pool.key}: {problem}"
 
 
-def _workload_is_served(facts: Facts, pool: PoolPlan, s: Served) -> Iterator[str]:
+def _workload_is_served(facts: PlanView, pool: PoolPlan, s: Served) -> Iterator[str]:
     yield from caching_is_allowed(s.w, s.told.caching)
     yield from requests_go_where_they_may(facts, pool, s)
     told, used = s.told, [d.deployment for d in pool.deployments]
@@ -40,7 +40,7 @@ def _workload_is_served(facts: Facts, pool: PoolPlan, s: Served) -> Iterator[str
     yield from differs("shed_requests_per_month", told.shed_requests_per_month, shed)
 
 
-def _pool_is_served(facts: Facts, pool: PoolPlan, members: list[Served]) -> Iterator[str]:
+def _pool_is_served(facts: PlanView, pool: PoolPlan, members: list[Served]) -> Iterator[str]:
     yield from sharing_is_allowed(facts, members)
     most = facts.case.limits.max_deployments
     if len(pool.deployments) > most:
@@ -73,7 +73,7 @@ class Staffed:
     zones: int
 
 
-def staffed(facts: Facts, pool: PoolPlan, k: int) -> Staffed:
+def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
     """The rule for the k-th deployment of a pool."""
     case, members, record = facts.case, facts.members(pool), pool.deployments[k].deployment
     may_wait = members[0].w.deadline_h is not None
@@ -85,7 +85,7 @@ def staffed(facts: Facts, pool: PoolPlan, k: int) -> Staffed:
             arrival_scv=sum(share * s.w.arrival_scv for share, s in zip(shares, members, strict=True)),
             rate_cv=cv,
             in_flight=record.requests_in_flight,
-            most_load=record.most_load_frac,
+            max_utilization=record.most_load_frac,
             minimum=case.limits.min_replicas,
         )
         for cv in rate_cv_by_slot(facts, pool, members)
@@ -100,7 +100,7 @@ def staffed(facts: Facts, pool: PoolPlan, k: int) -> Staffed:
     )
 
 
-def _deployment_serves(facts: Facts, pool: PoolPlan, members: list[Served], k: int) -> Iterator[str]:
+def _deployment_serves(facts: PlanView, pool: PoolPlan, members: list[Served], k: int) -> Iterator[str]:
     told = pool.deployments[k]
     record, how = told.deployment, staffed(facts, pool, k)
     replica = replica_of(facts.case, traffic_of(facts, members), record)
@@ -123,7 +123,7 @@ def _deployment_serves(facts: Facts, pool: PoolPlan, members: list[Served], k: i
     yield from differs("utilization_frac", told.utilization_frac, utilization)
 
 
-def _no_length_is_left(facts: Facts, pool: PoolPlan, k: int) -> Iterator[str]:
+def _no_length_is_left(facts: PlanView, pool: PoolPlan, k: int) -> Iterator[str]:
     """A deployment is sent nothing that it cannot serve."""
     seconds = pool.deployments[k].deployment.seconds_per_request
     demand = [s.demand for s in facts.members(pool)]
@@ -135,7 +135,7 @@ def _no_length_is_left(facts: Facts, pool: PoolPlan, k: int) -> Iterator[str]:
 
 
 def _replicas_are_enough(
-    facts: Facts, pool: PoolPlan, members: list[Served], k: int, how: Staffed, load: list[float]
+    facts: PlanView, pool: PoolPlan, members: list[Served], k: int, how: Staffed, load: list[float]
 ) -> Iterator[str]:
     told = pool.deployments[k]
     seconds = told.deployment.seconds_per_request

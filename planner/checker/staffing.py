@@ -9,10 +9,10 @@ from statistics import NormalDist
 
 from planner.candidates.traffic import Traffic
 from planner.plan.plan import PoolPlan
-from planner.plan.view import REL, Facts, Served, traffic_of
+from planner.plan.view import REL, PlanView, Served, traffic_of
 
 
-def sharing_is_allowed(facts: Facts, members: list[Served]) -> Iterator[str]:
+def sharing_is_allowed(facts: PlanView, members: list[Served]) -> Iterator[str]:
     if len(members) == 1:
         return
     for s in members:
@@ -37,7 +37,7 @@ def _objectives_are_kept(traffic: Traffic, s: Served) -> Iterator[str]:
             yield f"the {name} objective of {s.w.name} is not that of its pool"
 
 
-def nobody_starves_the_others(facts: Facts, pool: PoolPlan, members: list[Served]) -> Iterator[str]:
+def nobody_starves_the_others(facts: PlanView, pool: PoolPlan, members: list[Served]) -> Iterator[str]:
     """Over the month, no workload is more of the load than it may be."""
     most = facts.case.tenancy.max_share_frac
     for s in members if len(members) > 1 else ():
@@ -46,7 +46,7 @@ def nobody_starves_the_others(facts: Facts, pool: PoolPlan, members: list[Served
             yield f"{s.w.name} is {share:.1%} of the load, {most:.1%} allowed"
 
 
-def rate_cv_by_slot(facts: Facts, pool: PoolPlan, members: list[Served]) -> list[float]:
+def rate_cv_by_slot(facts: PlanView, pool: PoolPlan, members: list[Served]) -> list[float]:
     """How far the load swings around the mean of each hour: swings of several workloads cancel in part."""
     if len(members) == 1:
         return [members[0].w.rate_cv] * len(facts.slots)
@@ -54,7 +54,7 @@ def rate_cv_by_slot(facts: Facts, pool: PoolPlan, members: list[Served]) -> list
     return [_rate_cv(facts, members, [load[t] for load in loads]) for t in facts.slots]
 
 
-def _rate_cv(facts: Facts, members: list[Served], loads: list[float]) -> float:
+def _rate_cv(facts: PlanView, members: list[Served], loads: list[float]) -> float:
     swings = [s.w.rate_cv * load for s, load in zip(members, loads, strict=True)]
     apart = sum(x**2 for x in swings)
     together = sum(x * y for i, x in enumerate(swings) for j, y in enumerate(swings) if i != j)
@@ -73,13 +73,13 @@ class Rule:
     arrival_scv: float
     rate_cv: float
     in_flight: float
-    most_load: float
+    max_utilization: float
     minimum: int
 
     def replicas(self, load: float) -> float:
         """Before they are made whole."""
         variance = load * (1 + self.arrival_scv) / (2 * self.in_flight) + (self.rate_cv * load) ** 2
-        return max(load + self.z * math.sqrt(variance), load / max(self.most_load, 1e-9))
+        return max(load + self.z * math.sqrt(variance), load / max(self.max_utilization, 1e-9))
 
     def needed(self, load: float) -> tuple[int, int]:
         """Whole replicas, rounded in favour of few, then of many."""

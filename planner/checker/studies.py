@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from planner.checker.prices import request_usd
 from planner.plan.study_records import BreakEven, Crossing, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
-from planner.plan.view import REL, Facts, differs, is_not
+from planner.plan.view import REL, PlanView, differs, is_not
 
 STEPS = ("naive", "batching", "right-sizing", "quantization", "caching", "purchase", "tenancy", "everything")
 PLANNED = ("optimal", "within-gap", "feasible", "interrupted")
@@ -20,7 +20,7 @@ EQUAL = 1e-9
 """a tie, but for rounding, goes to the API"""
 
 
-def studies_hold(facts: Facts) -> Iterator[str]:
+def studies_hold(facts: PlanView) -> Iterator[str]:
     found: Studies | None = facts.plan.studies
     if found is None:
         return
@@ -39,7 +39,7 @@ def studies_hold(facts: Facts) -> Iterator[str]:
 # -- the waterfall ----------------------------------------------------------------------------------------------
 
 
-def _waterfall_holds(facts: Facts, told: Waterfall) -> Iterator[str]:
+def _waterfall_holds(facts: PlanView, told: Waterfall) -> Iterator[str]:
     keys = [step.key for step in told.steps]
     if keys != sorted(set(keys), key=lambda k: STEPS.index(k) if k in STEPS else -1) or keys[-1:] != ["everything"]:
         yield f"its steps are {', '.join(keys)}"
@@ -58,7 +58,7 @@ def _waterfall_holds(facts: Facts, told: Waterfall) -> Iterator[str]:
     yield from differs("saves_frac", told.saves_frac, saves / costs[0] if costs[0] else 0.0)
 
 
-def _step_holds(facts: Facts, step: StepRecord, before: StepRecord | None) -> Iterator[str]:
+def _step_holds(facts: PlanView, step: StepRecord, before: StepRecord | None) -> Iterator[str]:
     cost, bound = step.cost_usd_per_month, step.bound_usd_per_month
     if cost is None:
         figures = (bound, step.usd_per_1m_tokens, step.saves_usd_per_month, step.saves_frac)
@@ -81,7 +81,7 @@ def _step_holds(facts: Facts, step: StepRecord, before: StepRecord | None) -> It
         yield f"it costs ${cost:,.2f}, more than the step before"
 
 
-def _last_step_is_the_plan(facts: Facts, step: StepRecord) -> Iterator[str]:
+def _last_step_is_the_plan(facts: PlanView, step: StepRecord) -> Iterator[str]:
     plan = facts.plan
     usd = plan.cost_usd_per_month + plan.penalty_usd_per_month
     yield from differs("the cost of the last step", step.cost_usd_per_month, usd)
@@ -92,7 +92,7 @@ def _last_step_is_the_plan(facts: Facts, step: StepRecord) -> Iterator[str]:
     yield from is_not("the fleet of the last step", step.fleet, fleet)
 
 
-def _all_tokens(facts: Facts) -> Iterator[tuple[float, float]]:
+def _all_tokens(facts: PlanView) -> Iterator[tuple[float, float]]:
     """Requests a month and tokens of each, by length, nothing turned away."""
     for w in facts.case.workloads:
         requests = facts.requests_per_month(w)
@@ -102,7 +102,7 @@ def _all_tokens(facts: Facts) -> Iterator[tuple[float, float]]:
 # -- the break-even ---------------------------------------------------------------------------------------------
 
 
-def _break_even_holds(facts: Facts, told: BreakEven) -> Iterator[str]:
+def _break_even_holds(facts: PlanView, told: BreakEven) -> Iterator[str]:
     case = facts.case
     api = case.apis[case.baseline]
     yield from is_not("the provider", told.provider, api.provider)
@@ -127,7 +127,7 @@ def _break_even_holds(facts: Facts, told: BreakEven) -> Iterator[str]:
         yield from _crossings_hold(told.points, way, worth, crossings, tokens, usd)
 
 
-def _point_holds(facts: Facts, p: VolumePoint, tokens: float, usd: float) -> Iterator[str]:
+def _point_holds(facts: PlanView, p: VolumePoint, tokens: float, usd: float) -> Iterator[str]:
     yield from differs("tokens_per_month", p.tokens_per_month, tokens * p.multiple)
     yield from differs("api_usd_per_month", p.api_usd_per_month, usd * p.multiple)
     for way in ("self_hosted", "mixed"):
@@ -187,7 +187,7 @@ def _bound(p: VolumePoint, way: str) -> float | None:
 # -- the providers ----------------------------------------------------------------------------------------------
 
 
-def _providers_hold(facts: Facts, told: tuple[ProviderBill, ...]) -> Iterator[str]:
+def _providers_hold(facts: PlanView, told: tuple[ProviderBill, ...]) -> Iterator[str]:
     if not told:
         return
     case = facts.case
@@ -205,7 +205,7 @@ def _providers_hold(facts: Facts, told: tuple[ProviderBill, ...]) -> Iterator[st
             yield f"{b.provider} {b.model}: its prices are not those of the case"
 
 
-def _bill_holds(facts: Facts, b: ProviderBill) -> Iterator[str]:
+def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:
     served = [s for s in facts.served if s.w.name in b.workloads]
     names = tuple(s.w.name for s in served)
     whole = tuple(w.name for w in facts.case.workloads)

@@ -116,21 +116,21 @@ def note(text: str, quiet: bool = False) -> None:
 
 
 def refuse(where: str, message: str, remedy: str = "") -> None:
-    from planner.io.errors import Complaint, InputError
+    from planner.io.errors import Diagnostic, InputError
 
-    raise InputError([Complaint(where, None, None, "", message, remedy)])
+    raise InputError([Diagnostic(where, None, None, "", message, remedy)])
 
 
 def parsed(option: str, parse: Callable[[object], Any], text: str | None) -> Any:
     """An option's text as a value, or a complaint that names the option."""
-    from planner.io.errors import Complaint, InputError
+    from planner.io.errors import Diagnostic, InputError
 
     if text is None:
         return None
     try:
         return parse(text)
     except ValueError as error:
-        raise InputError([Complaint(option, None, None, "", str(error).rstrip("."))]) from None
+        raise InputError([Diagnostic(option, None, None, "", str(error).rstrip("."))]) from None
 
 
 def fraction(option: str, text: str | None) -> float | None:

@@ -175,7 +175,7 @@ def validate(
         if format is Format.json:
             from dataclasses import asdict
 
-            put_json({"ok": False, "errors": [asdict(c) for c in error.complaints]})
+            put_json({"ok": False, "errors": [asdict(c) for c in error.diagnostics]})
         raise
     put(report.text) if format is Format.table else put_json(report.data)
 

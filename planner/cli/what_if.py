@@ -12,7 +12,7 @@ import typer
 from planner.cli.common import CaseFile, PlanFormat, RootOption, Solver, fraction, note, put, refuse, search_options
 
 if TYPE_CHECKING:
-    from planner.studies.overrides import Change, Run
+    from planner.studies.overrides import Override, Scenario
     from planner.studies.sweep import Sweep
 
 verbs = typer.Typer()
@@ -96,12 +96,12 @@ def what_if(
 
 def _asked(
     budget: list[str] | None, changes: list[tuple[str, list[str] | None]], file: Path | None, each: bool
-) -> tuple[list[Run], list[float]]:
+) -> tuple[list[Scenario], list[float]]:
     from planner.studies.overrides import grid, options_of, steps
     from planner.studies.what_if_file import WhatIfFile, read_what_if
 
     read = read_what_if(file) if file is not None else WhatIfFile()
-    inputs: list[tuple[Change, ...]] = [*read.grid]
+    inputs: list[tuple[Override, ...]] = [*read.grid]
     inputs += [tuple(options_of(kind, text)) for kind, texts in changes for text in texts or ()]
     budgets = [b for text in (*read.budgets, *(budget or ())) for b in steps(text, f"--budget {text}", log=False)]
     runs = grid(inputs, each, read.runs)
@@ -112,14 +112,14 @@ def _asked(
     return runs, budgets
 
 
-def _shedding(runs: list[Run], shed: Priority | None) -> list[Run]:
+def _shedding(runs: list[Scenario], shed: Priority | None) -> list[Scenario]:
     from dataclasses import replace
 
-    from planner.studies.overrides import Change
+    from planner.studies.overrides import Override
 
     if shed is None:
         return runs
-    may = Change("shed", "shed", shed.value)
+    may = Override("shed", "shed", shed.value)
     return [replace(run, changes=(*run.changes, may), name=run.label) for run in runs]
 
 

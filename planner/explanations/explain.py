@@ -11,8 +11,8 @@ from planner.case.changes import Change
 from planner.explanations.choices import Asked, choices_of, runner_up
 from planner.explanations.levers import levers_in_use
 from planner.explanations.limits import every_limit
-from planner.explanations.records import Choice, Explanation, LeverWorth, LimitWorth, lever_worth, limit_worth
-from planner.optimization.replan import Bench, Stopped
+from planner.explanations.records import Choice, Explanation, LeverValue, MarginalValue, lever_value, marginal_value
+from planner.optimization.replan import Interrupted, Replanner
 from planner.plan.plan import Plan
 from solvers.backends.deadline import limited_to, why_stopped
 from solvers.search.fleet_solution import FleetSolution, Options, Progress
@@ -42,17 +42,17 @@ def explain(
     With a workload, only what is its own. Ctrl-C keeps what is known; so does the time limit, which holds for all.
     """
     options = options or Options()
-    bench = Bench(case, options, on_progress, total_s=options.time_limit_s)
+    bench = Replanner(case, options, on_progress, total_s=options.time_limit_s)
     asked = choices_of(plan, workload)
     choices: list[Choice] = [choice for of in asked for choice in of.choices]
-    limits: list[LimitWorth] = []
-    levers: list[LeverWorth] = []
+    limits: list[MarginalValue] = []
+    levers: list[LeverValue] = []
 
     def moved(limit: str, owner: str | None, step: str) -> Callable[[FleetSolution], None]:
-        return lambda found: limits.append(limit_worth(plan, limit, owner, step, found))
+        return lambda found: limits.append(marginal_value(plan, limit, owner, step, found))
 
     def left_out(lever: str, owner: str | None) -> Callable[[FleetSolution], None]:
-        return lambda found: levers.append(lever_worth(plan, lever, owner, found))
+        return lambda found: levers.append(lever_value(plan, lever, owner, found))
 
     def next_best(of: Asked) -> Callable[[FleetSolution], None]:
         def record(found: FleetSolution) -> None:
@@ -76,7 +76,7 @@ def explain(
                 said = f"{done + 1} of {len(work)}: {item.said}"
                 item.record(bench.solve(item.change(case), said, without=item.without))
                 done += 1
-    except Stopped:
+    except Interrupted:
         pass
     except KeyboardInterrupt as stop:
         bench.stopped = why_stopped(stop)
@@ -94,7 +94,7 @@ def explain(
     )
 
 
-def _usefulness(lever: LeverWorth) -> float:
+def _usefulness(lever: LeverValue) -> float:
     """Levers without which there is no plan come first, those of which nothing is known last."""
     if lever.dearer_by_usd_per_month is not None:
         return lever.dearer_by_usd_per_month

@@ -12,10 +12,10 @@ from planner.candidates.enumerate import Candidates
 from planner.case.case import Case
 from planner.case.changes import one_after_the_other, with_limits
 from planner.explanations.limits import every_limit
-from planner.explanations.relaxations import Infeasible, Limit, Remedy, Shedding
+from planner.explanations.relaxations import Infeasible, Limit, Relaxation, Shedding
 from planner.io.formatting import usd
-from planner.optimization.replan import Bench, Stopped
-from problems.fleet_problem import Fleet
+from planner.optimization.replan import Interrupted, Replanner
+from problems.fleet_problem import FleetProblem
 from solvers.search.fleet_solution import Options, Outcome, Progress
 
 TOTAL_S = 60.0
@@ -28,7 +28,7 @@ REASONS_SHOWN = 8
 def explain_infeasibility(
     case: Case,
     candidates: Candidates,
-    fleet: Fleet,
+    fleet: FleetProblem,
     options: Options,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     proved: bool = True,
@@ -38,9 +38,9 @@ def explain_infeasibility(
     `proved`: that there is no plan, and not only that none was found within the limits of the search.
     """
     options = replace(options, gap_frac=max(options.gap_frac, LEAST_GAP_FRAC))
-    bench = Bench(case, options, on_progress, total_s=options.time_limit_s or TOTAL_S, fleet=fleet)
+    bench = Replanner(case, options, on_progress, total_s=options.time_limit_s or TOTAL_S, fleet=fleet)
     unserved: list[str] = []
-    remedies: list[Remedy] = []
+    remedies: list[Relaxation] = []
     try:
         unserved += _unserved(bench, case)
         for limit in _most_promising_first(every_limit(case, unserved), unserved):
@@ -49,7 +49,7 @@ def explain_infeasibility(
         if not remedies:
             for remedy in _together(bench, case, unserved):
                 remedies.append(remedy)  # one by one, so that an interruption keeps the first
-    except Stopped:
+    except Interrupted:
         pass
     remedies.sort(key=lambda r: r.cost_usd_per_month)
     reasons = [] if proved else ["The search stopped before it found a plan or a proof that there is none."]
@@ -57,7 +57,7 @@ def explain_infeasibility(
     return Infeasible(case.name, (*reasons, *_told(remedies, bench.stopped)), proved, tuple(remedies))
 
 
-def _told(remedies: list[Remedy], stopped: str) -> list[str]:
+def _told(remedies: list[Relaxation], stopped: str) -> list[str]:
     lines = []
     if remedies:
         lines.append("This would do:" if len(remedies) == 1 else "Any one of these would do, the cheapest first:")
@@ -69,7 +69,7 @@ def _told(remedies: list[Remedy], stopped: str) -> list[str]:
     return lines
 
 
-def _line(remedy: Remedy) -> str:
+def _line(remedy: Relaxation) -> str:
     doubt = "" if remedy.proved_smallest else "; less may do"
     return f"{remedy.said}: a plan then costs {usd(remedy.cost_usd_per_month)} a month{doubt}"
 
@@ -79,7 +79,7 @@ def _most_promising_first(limits: list[Limit], unserved: list[str]) -> list[Limi
     return sorted(limits, key=lambda limit: limit.workload not in unserved)
 
 
-def _together(bench: Bench, case: Case, unserved: list[str]) -> Iterator[Remedy]:
+def _together(bench: Replanner, case: Case, unserved: list[str]) -> Iterator[Relaxation]:
     """Smallest sets of limits that make room together: what is least negotiable is kept, then what is most."""
     limits = [limit for limit in every_limit(case, unserved) if not isinstance(limit, Shedding)]
     if bench.possible(_loosened(case, limits), "every limit loosened").best is None:
@@ -99,7 +99,7 @@ class _Need:
     proved: bool
 
 
-def _needed(bench: Bench, case: Case, limits: list[Limit], put_back: list[Limit]) -> list[_Need]:
+def _needed(bench: Replanner, case: Case, limits: list[Limit], put_back: list[Limit]) -> list[_Need]:
     """All limits loosened, then put back one by one where there still is a plan: those that cannot be."""
     loose, needs = limits, {}
     for limit in put_back:
@@ -112,16 +112,16 @@ def _needed(bench: Bench, case: Case, limits: list[Limit], put_back: list[Limit]
     return [_Need(limit, needs[limit.key]) for limit in loose]
 
 
-def _moved_together(bench: Bench, case: Case, needed: list[_Need]) -> Iterator[Remedy]:
+def _moved_together(bench: Replanner, case: Case, needed: list[_Need]) -> Iterator[Relaxation]:
     """Each of them moved as little as will do, one after the other."""
-    moved: list[Remedy] = []
+    moved: list[Relaxation] = []
     for k, need in enumerate(needed):
         around = one_after_the_other([*(r.change for r in moved), *(x.limit.loosest for x in needed[k + 1 :])])(case)
         remedy = need.limit.smallest(bench, around, need.proved)
         if remedy is None:
             return
         moved.append(remedy)
-    yield Remedy(
+    yield Relaxation(
         limit=" and ".join(r.limit for r in moved),
         said=", and ".join(r.said for r in moved),
         change=one_after_the_other([r.change for r in moved]),
@@ -134,7 +134,7 @@ def _loosened(case: Case, limits: list[Limit]) -> Case:
     return one_after_the_other([limit.loosest for limit in limits])(case)
 
 
-def _unserved(bench: Bench, case: Case) -> list[str]:
+def _unserved(bench: Replanner, case: Case) -> list[str]:
     """Workloads that nothing on the menu can serve, however much of it there is."""
     unlimited = with_limits(budget_usd_per_month=None, max_gpus={}, max_instances={}, max_gpu_types=None)(case)
     doubtful = [w for w in case.workloads if not bench.fleet.recipes_of[w.name]]

@@ -6,12 +6,12 @@ import math
 from collections.abc import Collection, Iterator
 
 from planner.candidates.screen import REPLICA_SIZES
-from planner.case.case import Case, Objective, Workload
+from planner.case.case import Case, LatencyTarget, Workload
 from planner.case.changes import Change, one_after_the_other, with_limits, with_purchase, with_quota, with_workload
 from planner.case.demand.schema import MOST_DEPLOYMENTS
 from planner.case.menu import sellable
 from planner.catalog.entries import Offer
-from planner.explanations.relaxations import Alternatives, Budget, Ladder, Limit, Shedding, Step
+from planner.explanations.relaxations import Alternatives, Budget, Limit, Shedding, Step, SteppedLimit
 from planner.io.formatting import percent
 
 MORE_THAN_ANYONE_NEEDS = 1_000_000
@@ -75,7 +75,7 @@ def _quota(kind: str, name: str, most: int, within: str, one_more: int) -> Limit
         return more(k + 1)
 
     key = f"policy.{kind}.{name}"
-    return Ladder(key=key, rung=rung, probes=(MORE_THAN_ANYONE_NEEDS,), one_more=more(one_more))
+    return SteppedLimit(key=key, rung=rung, probes=(MORE_THAN_ANYONE_NEEDS,), one_more=more(one_more))
 
 
 def _kinds(case: Case) -> Iterator[Limit]:
@@ -102,7 +102,7 @@ def _count(field: str, said: str, now: int, values: range | list[int], where: st
     def rung(k: int) -> Step:
         return Step(said.format(n=values[k], now=now), with_limits(**{field: values[k]}))
 
-    return Ladder(key=f"{where}.{field}", rung=rung, probes=(len(values) - 1,), one_more=rung(0))
+    return SteppedLimit(key=f"{where}.{field}", rung=rung, probes=(len(values) - 1,), one_more=rung(0))
 
 
 def _purchases(case: Case) -> Iterator[Limit]:
@@ -119,7 +119,7 @@ def _ways_to_buy(offer: Offer) -> Iterator[str]:
 
 
 def _permission(key: str, step: Step, workload: str | None = None, one_more: Step | None = None) -> Limit:
-    return Ladder(key=key, workload=workload, rung=lambda k: step, one_more=one_more)
+    return SteppedLimit(key=key, workload=workload, rung=lambda k: step, one_more=one_more)
 
 
 def _api(case: Case, w: Workload) -> Iterator[Limit]:
@@ -151,7 +151,7 @@ def _quality(case: Case, w: Workload) -> Iterator[Limit]:
         return Step(said, with_workload(w.name, max_quality_loss_frac=loss))
 
     nearby = now + ONE_MORE_FRAC["quality"]
-    yield Ladder(
+    yield SteppedLimit(
         key=f"{w.name}.quality.max_loss",
         workload=w.name,
         rung=lambda k: to(levels[k]),
@@ -162,13 +162,13 @@ def _quality(case: Case, w: Workload) -> Iterator[Limit]:
 
 def _objectives(w: Workload, factors: tuple[float, ...]) -> Iterator[Limit]:
     for kind, name in OBJECTIVES.items():
-        objective: Objective | None = getattr(w, kind)
+        objective: LatencyTarget | None = getattr(w, kind)
         binds = kind != "ttft" or w.deadline_h is None
         if objective is not None and binds:
             yield _objective(w, kind, name, objective, factors)
 
 
-def _objective(w: Workload, kind: str, name: str, objective: Objective, factors: tuple[float, ...]) -> Limit:
+def _objective(w: Workload, kind: str, name: str, objective: LatencyTarget, factors: tuple[float, ...]) -> Limit:
     now = objective.seconds
     values = round_figures_above(now, factors[-1])
     where = f"slo.{kind}_p{100 * objective.percentile:g}"
@@ -177,7 +177,7 @@ def _objective(w: Workload, kind: str, name: str, objective: Objective, factors:
         said = f"relax {w.name}'s {name} from {duration(now)} to {duration(seconds)} ({where})"
         return Step(said, with_workload(w.name, **{kind: objective.model_copy(update={"seconds": seconds})}))
 
-    return Ladder(
+    return SteppedLimit(
         key=f"{w.name}.{where}",
         workload=w.name,
         rung=lambda k: to(values[k]),

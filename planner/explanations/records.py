@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict
 from planner.plan.plan import Plan
-from planner.plan.why_not import NotUsed
+from planner.plan.why_not import WhyNot
 from solvers.search.fleet_solution import FleetSolution, Outcome
 
 EXPLANATION_FORMAT = "fleetplan-explanation/1"
@@ -25,7 +25,7 @@ Verdict = Literal["proved", "nothing", "within the gap"]
 """proved: there is a difference; nothing: there is none worth naming; else the proofs are too wide to tell"""
 
 
-class LimitWorth(Strict):
+class MarginalValue(Strict):
     """What a step more of a limit would save; penalties of what is turned away count like costs."""
 
     limit: str
@@ -38,7 +38,7 @@ class LimitWorth(Strict):
     verdict: Verdict
 
 
-class LeverWorth(Strict):
+class LeverValue(Strict):
     """The best plan without a lever that the plan uses; penalties of what is turned away count like costs."""
 
     lever: str
@@ -84,7 +84,7 @@ class Choice(Strict):
     """what stops a replica from doing more, and limits that are reached where it runs"""
     runner_up: RunnerUp | None = None
     """None: not tried"""
-    menu: tuple[NotUsed, ...]
+    menu: tuple[WhyNot, ...]
     """every GPU and quantization of the menu, and why those that are not used are not"""
 
 
@@ -96,9 +96,9 @@ class Explanation(Strict):
     gap_frac: float
     workload: str | None
     """where only what is its own was looked at"""
-    limits: tuple[LimitWorth, ...]
+    limits: tuple[MarginalValue, ...]
     """the dearest first"""
-    levers: tuple[LeverWorth, ...]
+    levers: tuple[LeverValue, ...]
     """the most useful first"""
     choices: tuple[Choice, ...] = ()
     """in the order of the workloads"""
@@ -118,15 +118,15 @@ def read_explanation(path: Path | str, plan: Plan) -> Explanation:
         told = Explanation.model_validate_json(read_json_text(path))
     except ValueError as error:
         first = str(error).splitlines()[0]
-        raise InputError([Complaint(str(path), None, None, "", f"not an explanation: {first}", remedy)]) from None
+        raise InputError([Diagnostic(str(path), None, None, "", f"not an explanation: {first}", remedy)]) from None
     if told.case_hash != plan.case_hash:
-        raise InputError([Complaint(str(path), None, None, "", "explains another plan", remedy)])
+        raise InputError([Diagnostic(str(path), None, None, "", "explains another plan", remedy)])
     return told
 
 
-def limit_worth(plan: Plan, limit: str, workload: str | None, step: str, looser: FleetSolution) -> LimitWorth:
+def marginal_value(plan: Plan, limit: str, workload: str | None, step: str, looser: FleetSolution) -> MarginalValue:
     saves = saving(plan, looser)
-    return LimitWorth(
+    return MarginalValue(
         limit=limit,
         workload=workload,
         step=step,
@@ -136,12 +136,12 @@ def limit_worth(plan: Plan, limit: str, workload: str | None, step: str, looser:
     )
 
 
-def lever_worth(plan: Plan, lever: str, workload: str | None, without: FleetSolution) -> LeverWorth:
+def lever_value(plan: Plan, lever: str, workload: str | None, without: FleetSolution) -> LeverValue:
     if without.best is None:
         feasible = False if without.outcome is Outcome.INFEASIBLE else None
-        return LeverWorth(lever=lever, workload=workload, feasible=feasible)
+        return LeverValue(lever=lever, workload=workload, feasible=feasible)
     extra = extra_cost(plan, without)
-    return LeverWorth(
+    return LeverValue(
         lever=lever,
         workload=workload,
         feasible=True,

@@ -12,7 +12,7 @@ from planner.case.changes import Change, last_month, with_limits, with_workload
 from planner.case.horizon import requests_per_month, slots_of
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
-from planner.optimization.replan import Bench, Stopped
+from planner.optimization.replan import Interrupted, Replanner
 from solvers.search.fleet_solution import FleetSolution, Outcome
 
 CLOSE_FRAC = 0.01
@@ -30,7 +30,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Remedy:
+class Relaxation:
     """A change after which there is a plan."""
 
     limit: str
@@ -46,7 +46,7 @@ class Infeasible(Exception):
     """No fleet meets the demand, the SLOs and the limits. `reasons` say which of them to move, `remedies` move them."""
 
     def __init__(
-        self, name: str, reasons: tuple[str, ...], proved: bool = True, remedies: tuple[Remedy, ...] = ()
+        self, name: str, reasons: tuple[str, ...], proved: bool = True, remedies: tuple[Relaxation, ...] = ()
     ) -> None:
         self.name, self.proved, self.remedies = name, proved, remedies
         self.reasons = tuple(escaped(reason) for reason in reasons)
@@ -67,18 +67,18 @@ class Limit(ABC):
     def loosest(self) -> Change: ...
 
     @abstractmethod
-    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         """The least that must be moved for a plan; None where no plan was found however far it is moved.
 
         `none_yet`: whether it is proved that there is no plan without moving it.
         """
 
-    def _remedy(self, step: Step, cost_usd_per_month: float, proved: bool) -> Remedy:
-        return Remedy(self.key, step.said, step.change, cost_usd_per_month, proved)
+    def _remedy(self, step: Step, cost_usd_per_month: float, proved: bool) -> Relaxation:
+        return Relaxation(self.key, step.said, step.change, cost_usd_per_month, proved)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ladder(Limit):
+class SteppedLimit(Limit):
     """A limit with steps, each looser than the one before."""
 
     rung: Callable[[int], Step]
@@ -89,7 +89,7 @@ class Ladder(Limit):
     def loosest(self) -> Change:
         return self.rung(self.probes[-1]).change
 
-    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         low, proved = -1, none_yet
         for high in self.probes:
             found = self._tried(bench, case, high)
@@ -109,11 +109,11 @@ class Ladder(Limit):
                     high, cost = k, tried.cost_usd_per_month
             step = self.rung(high)
             cost = min(cost, bench.solve(step.change(case), step.said).cost_usd_per_month)
-        except Stopped:
+        except Interrupted:
             proved = proved and high - low == 1
         return self._remedy(self.rung(high), cost, proved)
 
-    def _tried(self, bench: Bench, case: Case, k: int) -> FleetSolution:
+    def _tried(self, bench: Replanner, case: Case, k: int) -> FleetSolution:
         step = self.rung(k)
         return bench.possible(step.change(case), step.said)
 
@@ -129,7 +129,7 @@ class Alternatives(Limit):
     def loosest(self) -> Change:
         return self.all_at_once.change
 
-    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         everything = bench.solve(self.all_at_once.change(case), self.all_at_once.said)
         if everything.best is None:
             return None
@@ -152,7 +152,7 @@ class Budget(Limit):
     def loosest(self) -> Change:
         return with_limits(budget_usd_per_month=None)
 
-    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         """The dearest month of the cheapest plan; a dearer plan may have a cheaper month, so that is bounded too."""
         found = bench.solve(self.loosest(case), "without the budget")
         if found.best is None:
@@ -166,7 +166,7 @@ class Budget(Limit):
         step = Step(said, with_limits(budget_usd_per_month=enough))
         return self._remedy(step, found.cost_usd_per_month, proved)
 
-    def _bounds(self, bench: Bench, case: Case, found: FleetSolution, needed: float) -> list[float]:
+    def _bounds(self, bench: Replanner, case: Case, found: FleetSolution, needed: float) -> list[float]:
         """What the dearest month of any plan costs at least: the mean of the months, or the last month by itself."""
         if any(w.shed_usd_per_request is not None for w in case.workloads):
             return [0.0]  # bounds count penalties, months do not
@@ -188,7 +188,7 @@ class Shedding(Limit):
     def loosest(self) -> Change:
         return with_workload(self.workload, shed_usd_per_request=self.usd_per_request)
 
-    def smallest(self, bench: Bench, case: Case, none_yet: bool = True) -> Remedy | None:
+    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         """How much is turned away is a rough figure, so one deployment for each workload has to do: that is quick."""
         simpler = with_limits(max_deployments=1)(self.loosest(case))
         found = bench.solve(simpler, f"turning away requests of {self.workload}")

@@ -57,7 +57,7 @@ def dotted(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Complaint:
+class Diagnostic:
     """One thing to correct in an input; every text in it is safe to print."""
 
     file: str
@@ -95,21 +95,21 @@ def _sentence(text: str) -> str:
 class InputError(Exception):
     """An input cannot be used; `complaints` says everything that is wrong with it, in reading order."""
 
-    def __init__(self, complaints: Iterable[Complaint]) -> None:
-        self.complaints: tuple[Complaint, ...] = tuple(
-            sorted(dict.fromkeys(complaints), key=lambda complaint: complaint.position)
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(
+            sorted(dict.fromkeys(diagnostics), key=lambda diagnostic: diagnostic.position)
         )
-        super().__init__(self.complaints)
+        super().__init__(self.diagnostics)
 
     def __str__(self) -> str:
-        lines = [str(complaint) for complaint in self.complaints[:LINES_SHOWN]]
-        more = len(self.complaints) - len(lines)
+        lines = [str(diagnostic) for diagnostic in self.diagnostics[:LINES_SHOWN]]
+        more = len(self.diagnostics) - len(lines)
         if more:
             lines.append(f"... and {more} more (fleetplan validate --format json lists all)")
         return "\n".join(lines)
 
-    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Complaint, ...]]]:
-        return (type(self), (self.complaints,))
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Diagnostic, ...]]]:
+        return (type(self), (self.diagnostics,))
 
 
 class OutOfTime(Exception):

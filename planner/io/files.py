@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 
 CHOOSE = "Choose a folder that exists and that you may write to"
 
@@ -137,4 +137,4 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def _refuse(path: Path | str, message: str, remedy: str = CHOOSE) -> NoReturn:
-    raise InputError([Complaint(str(path), None, None, "", message, remedy)])
+    raise InputError([Diagnostic(str(path), None, None, "", message, remedy)])

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 
 MOST_JSON_BYTES = 500_000_000
 """of a saved plan, an explanation or a review; a plan of 500 workloads takes a tenth of it"""
@@ -63,4 +63,4 @@ def _bounded(raw: bytes, path: Path | str, most_bytes: int, remedy: str) -> byte
 
 
 def _refusal(path: Path | str, message: str, remedy: str = "") -> InputError:
-    return InputError([Complaint(str(path), None, None, "", message, remedy)])
+    return InputError([Diagnostic(str(path), None, None, "", message, remedy)])

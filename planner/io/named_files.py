@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from planner.io.errors import Complaint, InputError, shown
+from planner.io.errors import Diagnostic, InputError, shown
 from planner.io.errors import Path as Keys
 from planner.io.strict_yaml import Document
 
@@ -22,7 +22,7 @@ class NamedFiles:
         file = Path(document.file).parent / name
         if not self._inside(file):
             message = f"{shown(name, 60)} lies outside of {shown(str(self.root), 60)}"
-            raise InputError([document.complaint(keys, message, "Keep it in that folder, or change --root")])
+            raise InputError([document.diagnostic(keys, message, "Keep it in that folder, or change --root")])
         self.paths.append(file)
         return file
 
@@ -33,7 +33,7 @@ class NamedFiles:
         here = Path(os.path.abspath(file))
         if any(here.is_relative_to(root) for root in (os.path.abspath(self.root), os.path.realpath(self.root))):
             message = f"is a link out of {shown(str(self.root), 60)}"
-            raise InputError([Complaint(str(file), None, None, "", message, "Copy the file, or change --root")])
+            raise InputError([Diagnostic(str(file), None, None, "", message, "Copy the file, or change --root")])
 
     def _inside(self, file: Path) -> bool:
         if self.root is None:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import yaml
 from yaml import events
 
-from planner.io.errors import Complaint, InputError, Path, close_match, dotted, shown
+from planner.io.errors import Diagnostic, InputError, Path, close_match, dotted, shown
 from planner.io.input_files import read_input
 
 MAX_BYTES = 2_000_000
@@ -70,10 +70,10 @@ class Document:
                 return self.marks[path[:length]]
         return None
 
-    def complaint(self, path: Path, message: str, remedy: str = "", at_key: bool = False) -> Complaint:
+    def diagnostic(self, path: Path, message: str, remedy: str = "", at_key: bool = False) -> Diagnostic:
         mark = self.nearest_mark(path, at_key)
         line, column = (mark.line, mark.column) if mark else (None, None)
-        return Complaint(self.file, line, column, dotted(path), message, remedy)
+        return Diagnostic(self.file, line, column, dotted(path), message, remedy)
 
 
 def read_yaml(path: FilePath | str) -> Document:
@@ -113,14 +113,14 @@ def parse_yaml(text: str, file: str = "<text>", of_keys: bool = False) -> Docume
         root = reader.root()
     except _Stop:
         root = None
-    if reader.complaints or root is None:
-        raise InputError(reader.complaints)
+    if reader.diagnostics or root is None:
+        raise InputError(reader.diagnostics)
     document = Document(file, None, {}, {})
     return Document(file, _laid_out(root, (), document), document.marks, document.key_marks)
 
 
 def _refuse(file: str, message: str, remedy: str = "", line: int | None = None, column: int | None = None) -> NoReturn:
-    raise InputError([Complaint(file, line, column, "", message, remedy)])
+    raise InputError([Diagnostic(file, line, column, "", message, remedy)])
 
 
 def _similar_file(path: FilePath) -> str:
@@ -183,7 +183,7 @@ class _Reader:
         self.text = text
         self.file = file
         self.of_keys = of_keys
-        self.complaints: list[Complaint] = []
+        self.diagnostics: list[Diagnostic] = []
         self.events: Iterator[Any] = yaml.parse(text, Loader=EVENT_LOADER)
         self.anchors: dict[str, _Node | None] = {}
         self.path: list[str | int] = []
@@ -198,7 +198,7 @@ class _Reader:
         if self.of_keys and not isinstance(first, events.MappingStartEvent) and not _is_nothing(first):
             self.stop(_mark(first), f"expected a mapping, got {_kind(first)}", "Write keys and values: key: value")
         root = self.node(first, depth=1)
-        if root.content is None and not self.complaints:
+        if root.content is None and not self.diagnostics:
             self.stop(Mark(1, 1), "the file is empty", "Every line is blank or a comment; write some keys")
         end = self.next()
         rest = self.text[end.end_mark.index :]
@@ -212,7 +212,7 @@ class _Reader:
         try:
             return next(self.events)
         except yaml.MarkedYAMLError as error:
-            self.complaints.append(syntax_complaint(error, self.text, self.file))
+            self.diagnostics.append(syntax_complaint(error, self.text, self.file))
         except (yaml.YAMLError, ValueError, OverflowError, StopIteration):
             self.note(None, "this is not valid YAML", "Check quotes, brackets and indentation")
         raise _Stop
@@ -220,7 +220,7 @@ class _Reader:
     def note(self, mark: Mark | None, message: str, remedy: str) -> None:
         line, column = (mark.line, mark.column) if mark else (None, None)
         where = dotted(tuple(self.path))
-        self.complaints.append(Complaint(self.file, line, column, where, message, remedy))
+        self.diagnostics.append(Diagnostic(self.file, line, column, where, message, remedy))
 
     def stop(self, mark: Mark, message: str, remedy: str) -> NoReturn:
         self.note(mark, message, remedy)
@@ -387,7 +387,7 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def syntax_complaint(error: yaml.MarkedYAMLError, text: str, file: str) -> Complaint:
+def syntax_complaint(error: yaml.MarkedYAMLError, text: str, file: str) -> Diagnostic:
     """A parser's error, in words that say what to change."""
     problem, context = error.problem or "", error.context or ""
     place = error.problem_mark or error.context_mark
@@ -395,7 +395,7 @@ def syntax_complaint(error: yaml.MarkedYAMLError, text: str, file: str) -> Compl
     if error.context_mark and re.search("could not find|end of stream|document separator|directive", problem):
         place = error.context_mark
     if place is None:
-        return Complaint(file, None, None, "", "this is not valid YAML", "Check quotes and indentation")
+        return Diagnostic(file, None, None, "", "this is not valid YAML", "Check quotes and indentation")
     lines = _LINE_BREAK.split(text)
     line = lines[place.line] if place.line < len(lines) else ""
     before, character = line[: place.column], line[place.column : place.column + 1]
@@ -416,4 +416,4 @@ def syntax_complaint(error: yaml.MarkedYAMLError, text: str, file: str) -> Compl
         message, remedy = f"this '{character}' closes nothing", "Delete it"
     elif "',' or" in problem and error.context_mark:
         remedy += f"; it was opened on line {error.context_mark.line + 1}"
-    return Complaint(file, place.line + 1, place.column + 1, "", message, remedy)
+    return Diagnostic(file, place.line + 1, place.column + 1, "", message, remedy)

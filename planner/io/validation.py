@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from planner.io.errors import Complaint, Expected, InputError, Path, Problem, close_match, did_you_mean, listed, shown
+from planner.io.errors import Diagnostic, Expected, InputError, Path, Problem, close_match, did_you_mean, listed, shown
 from planner.io.strict_yaml import Document
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -95,8 +95,8 @@ def validate(model: type[Model], document: Document, at: Path = ()) -> Model:
     except ValidationError as error:
         trails: list[Trail] = [(details["loc"], details) for details in error.errors(include_url=False)]
         explainer = _Explainer(model, document)
-        complaints = list(explainer.explain(model.__pydantic_core_schema__, trails, at, data))
-    raise InputError(complaints)
+        diagnostics = list(explainer.explain(model.__pydantic_core_schema__, trails, at, data))
+    raise InputError(diagnostics)
 
 
 class _Explainer:
@@ -120,13 +120,13 @@ class _Explainer:
 
     def explain(
         self, schema: Any, trails: list[Trail], path: Path, data: Any, field: FieldInfo | None = None
-    ) -> Iterator[Complaint]:
+    ) -> Iterator[Diagnostic]:
         schema = self.unwrapped(schema)
         below: dict[str | int, list[Trail]] = {}
         for trail, error in trails:
             if trail and schema.get("type") == "dict" and trail[1:] == ("[key]",):
                 message, remedy = self.words(error, {}, None)
-                yield self.document.complaint((*path, trail[0]), f"as a key {message}", remedy, at_key=True)
+                yield self.document.diagnostic((*path, trail[0]), f"as a key {message}", remedy, at_key=True)
             elif not trail and not _is_counted_wrong(error, data):
                 yield from self.complaints_at(path, error, schema, field)
             elif trail:
@@ -144,7 +144,7 @@ class _Explainer:
 
     def explain_model(
         self, schema: Schema, below: dict[str | int, list[Trail]], path: Path, data: Any
-    ) -> Iterator[Complaint]:
+    ) -> Iterator[Diagnostic]:
         model: type[BaseModel] = schema["cls"]
         named = model.model_fields.items()
         fields = {key: (name, info) for name, info in named for key in _keys(name, info)}
@@ -166,9 +166,9 @@ class _Explainer:
             if key not in meant:
                 info = fields[key][1] if key in fields else None
                 remedy = f"Add {_example(key, info)}" if info and info.examples else _description(info)
-                yield self.document.complaint(path, f"'{key}' is required", remedy)
+                yield self.document.diagnostic(path, f"'{key}' is required", remedy)
 
-    def unknown_key(self, path: Path, key: str, known: list[str], data: Any, meant: set[str]) -> Complaint:
+    def unknown_key(self, path: Path, key: str, known: list[str], data: Any, meant: set[str]) -> Diagnostic:
         remedy = ""
         if self.suggestions_left:
             self.suggestions_left -= 1
@@ -176,10 +176,10 @@ class _Explainer:
             if unused is not None:
                 meant.add(unused)
             remedy = f"did you mean '{unused}'?" if unused is not None else did_you_mean(key, known)
-        complaint = self.document.complaint((*path, key), f"unknown key {shown(key)}", remedy, at_key=True)
-        return replace(complaint, where=self.document.complaint(path, "").where)
+        diagnostic = self.document.diagnostic((*path, key), f"unknown key {shown(key)}", remedy, at_key=True)
+        return replace(diagnostic, where=self.document.diagnostic(path, "").where)
 
-    def explain_union(self, schema: Schema, groups: list[list[Trail]], path: Path, data: Any) -> Iterator[Complaint]:
+    def explain_union(self, schema: Schema, groups: list[list[Trail]], path: Path, data: Any) -> Iterator[Diagnostic]:
         """One complaint for what was most likely meant, not one for each member."""
         members = [member[0] if isinstance(member, tuple) else member for member in schema["choices"]]
         if len(members) != len(groups):
@@ -201,7 +201,7 @@ class _Explainer:
         allowed = [word for member, _ in branches for word in _allowed(self.unwrapped(member))]
         match = close_match(data, [str(word) for word in allowed]) if isinstance(data, str) else None
         remedy = f"did you mean '{match}'?" if match else _remedy(data, " ".join(nouns))
-        yield self.document.complaint(path, f"expected {listed(nouns)}, got {shown(data)}", remedy)
+        yield self.document.diagnostic(path, f"expected {listed(nouns)}, got {shown(data)}", remedy)
 
     def shapes(self, schema: Any) -> set[str]:
         schema = self.unwrapped(schema)
@@ -223,7 +223,7 @@ class _Explainer:
 
     def complaints_at(
         self, path: Path, error: ErrorDetails, schema: Schema, field: FieldInfo | None
-    ) -> Iterator[Complaint]:
+    ) -> Iterator[Diagnostic]:
         cause = error.get("ctx", {}).get("error")
         if error["type"].startswith("union_tag"):
             yield self.wrong_tag(path, error, schema)
@@ -231,20 +231,20 @@ class _Explainer:
         if isinstance(cause, FieldProblem | FieldProblems):
             for problem in cause.problems if isinstance(cause, FieldProblems) else (cause,):
                 place = (*path, *problem.path)
-                yield self.document.complaint(place, problem.message, problem.remedy, problem.at_key)
+                yield self.document.diagnostic(place, problem.message, problem.remedy, problem.at_key)
             return
-        yield self.document.complaint(path, *self.words(error, schema, field))
+        yield self.document.diagnostic(path, *self.words(error, schema, field))
 
-    def wrong_tag(self, path: Path, error: ErrorDetails, schema: Schema) -> Complaint:
+    def wrong_tag(self, path: Path, error: ErrorDetails, schema: Schema) -> Diagnostic:
         tags = [str(tag) for tag in schema.get("choices", ())]
         key = schema.get("discriminator")
         if not isinstance(key, str):
-            return self.document.complaint(path, f"expected {listed(tags)}, got {shown(error['input'])}")
+            return self.document.diagnostic(path, f"expected {listed(tags)}, got {shown(error['input'])}")
         if error["type"] == "union_tag_not_found":
-            return self.document.complaint(path, f"'{key}' is required", f"Write {listed(tags)} for it")
+            return self.document.diagnostic(path, f"'{key}' is required", f"Write {listed(tags)} for it")
         tag = str(error.get("ctx", {}).get("tag", ""))
         message = f"expected {listed([shown(name) for name in tags])}, got {shown(tag)}"
-        return self.document.complaint((*path, key), message, did_you_mean(tag, tags))
+        return self.document.diagnostic((*path, key), message, did_you_mean(tag, tags))
 
     def words(self, error: ErrorDetails, schema: Schema, field: FieldInfo | None) -> tuple[str, str]:
         """Message and remedy for one error."""

@@ -27,7 +27,7 @@ from planner.plan.plan import (
     SlotRecord,
     WorkloadPlan,
 )
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import MOST_STEPS
 from solvers.heuristics.incumbent import Incumbent
@@ -40,7 +40,7 @@ __all__ = ["assemble_plan", "with_all_options", "with_cost_range"]
 def assemble_plan(
     case: Case,
     candidates: Candidates,
-    fleet: Fleet,
+    fleet: FleetProblem,
     solution: FleetSolution,
     slots: tuple[Slot, ...],
     options: Options,
@@ -86,14 +86,16 @@ def assemble_plan(
     )
 
 
-def with_all_options(plan: Plan, candidates: Candidates, fleet: Fleet, best: Incumbent) -> tuple[Plan, list[Recipe]]:
+def with_all_options(
+    plan: Plan, candidates: Candidates, fleet: FleetProblem, best: Incumbent
+) -> tuple[Plan, list[Recipe]]:
     """The plan with every way to serve each workload by itself beside the chosen one, and the cheapest of each."""
     found = all_options(candidates, fleet, served_pools(candidates, fleet, best), plan.workloads)
     return plan.model_copy(update={"options": tuple(found.records)}), found.cheapest
 
 
 def with_cost_range(
-    plan: Plan, candidates: Candidates, fleet: Fleet, best: Incumbent, time_limit_s: float | None
+    plan: Plan, candidates: Candidates, fleet: FleetProblem, best: Incumbent, time_limit_s: float | None
 ) -> Plan:
     """The plan with how far its cost moves if throughput is off: two more searches."""
     objective = plan.cost_usd_per_month + plan.penalty_usd_per_month
@@ -124,7 +126,7 @@ def _costs(
     )
 
 
-def _baseline_usd(case: Case, fleet: Fleet, pools: tuple[ServedPool, ...], slots: tuple[Slot, ...]) -> float:
+def _baseline_usd(case: Case, fleet: FleetProblem, pools: tuple[ServedPool, ...], slots: tuple[Slot, ...]) -> float:
     """Of the requests that this plan answers."""
     return sum(
         baseline_usd_per_month(case, w, pool.answered_per_month(fleet, slots, w))
@@ -147,7 +149,7 @@ def _baseline(case: Case, cost: float, tokens: float, usd: float) -> Baseline:
     )
 
 
-def _proof(case: Case, fleet: Fleet, solution: FleetSolution, options: Options) -> Proof:
+def _proof(case: Case, fleet: FleetProblem, solution: FleetSolution, options: Options) -> Proof:
     return Proof(
         covers=_covers(case, fleet, solution.notes),
         solver=solution.solver or options.solver,
@@ -158,7 +160,7 @@ def _proof(case: Case, fleet: Fleet, solution: FleetSolution, options: Options) 
     )
 
 
-def _covers(case: Case, fleet: Fleet, notes: list[str]) -> str:
+def _covers(case: Case, fleet: FleetProblem, notes: list[str]) -> str:
     """In words, no more than what was searched."""
     pools = fleet.pools.values()
     most, shared = max(pool.max_deployments for pool in pools), sum(len(pool.workloads) > 1 for pool in pools)
@@ -173,7 +175,7 @@ def _covers(case: Case, fleet: Fleet, notes: list[str]) -> str:
     )
 
 
-def _coarse_steps(fleet: Fleet) -> tuple[str, ...]:
+def _coarse_steps(fleet: FleetProblem) -> tuple[str, ...]:
     if any(recipe.between is not None for recipe in fleet.recipes):
         return (f"where more than {MOST_STEPS} replicas are needed, API overflow is tried in steps of several",)
     return ()

@@ -11,14 +11,14 @@ from planner.case.case import Case
 from planner.optimization.serving import ServedPool
 from planner.plan.plan import Binding, FleetLine
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.heuristics.incumbent import Incumbent, cost_by_month
 
 NEAR_BUDGET_FRAC = 1e-3
 
 
 def binding_limits(
-    case: Case, fleet: Fleet, best: Incumbent, pools: tuple[ServedPool, ...], lines: tuple[FleetLine, ...]
+    case: Case, fleet: FleetProblem, best: Incumbent, pools: tuple[ServedPool, ...], lines: tuple[FleetLine, ...]
 ) -> list[Binding]:
     return [
         *_budget(fleet, best),
@@ -29,7 +29,7 @@ def binding_limits(
     ]
 
 
-def _budget(fleet: Fleet, best: Incumbent) -> Iterator[Binding]:
+def _budget(fleet: FleetProblem, best: Incumbent) -> Iterator[Binding]:
     if fleet.budget_usd_per_month is not None:
         months = cost_by_month(fleet, best.paths, best.purchases)
         near = int((months >= fleet.budget_usd_per_month * (1 - NEAR_BUDGET_FRAC)).sum())
@@ -41,7 +41,7 @@ def _budget(fleet: Fleet, best: Incumbent) -> Iterator[Binding]:
             )
 
 
-def _gpu_quotas(case: Case, fleet: Fleet, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
+def _gpu_quotas(case: Case, fleet: FleetProblem, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
     """Where not one more of the instances in use would fit; of a GPU that is not in use, not a single instance."""
     nothing = np.zeros(len(fleet.slot_hours), dtype=int)
     for gpu, most in sorted(case.limits.max_gpus.items()):
@@ -52,7 +52,7 @@ def _gpu_quotas(case: Case, fleet: Fleet, lines: tuple[FleetLine, ...]) -> Itera
             yield from _reached(fleet, "max_gpus", gpu, most, gpus + min(boxes) > most)
 
 
-def _instance_quotas(case: Case, fleet: Fleet, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
+def _instance_quotas(case: Case, fleet: FleetProblem, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
     nothing = np.zeros(len(fleet.slot_hours), dtype=int)
     for offer, most in sorted(case.limits.max_instances.items()):
         counts = [np.array(line.instances_by_slot) for line in lines if line.offer == offer]
@@ -65,7 +65,7 @@ def _gpu_types(case: Case, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
         yield Binding(limit="max_gpu_types", value=most, hours_per_month=HOURS_PER_MONTH)
 
 
-def _min_replicas(fleet: Fleet, pools: tuple[ServedPool, ...]) -> Iterator[Binding]:
+def _min_replicas(fleet: FleetProblem, pools: tuple[ServedPool, ...]) -> Iterator[Binding]:
     """Where the load of a deployment by itself would need fewer."""
     for served in pools:
         held, least = np.zeros(served.pool.slots, dtype=bool), 0
@@ -76,6 +76,6 @@ def _min_replicas(fleet: Fleet, pools: tuple[ServedPool, ...]) -> Iterator[Bindi
         yield from _reached(fleet, "min_replicas", served.key, least, held)
 
 
-def _reached(fleet: Fleet, limit: str, name: str, value: float, where: np.ndarray) -> Iterator[Binding]:
+def _reached(fleet: FleetProblem, limit: str, name: str, value: float, where: np.ndarray) -> Iterator[Binding]:
     if where.any():
         yield Binding(limit=limit, name=name, value=value, hours_per_month=float(fleet.weight[where].sum()))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from planner.candidates.enumerate import Candidate, Candidates
-from planner.candidates.pools import Group
+from planner.candidates.pools import PoolSpec
 from planner.case.case import Case
 from planner.case.costs import allowed_apis, cache_usd_per_h, request_usd
 from planner.case.horizon import Slot, rates_rps, slots_before, window_of
 from planner.case.menu import sellable
-from problems.fleet_problem import Fleet, Offer, fleet_of
+from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing, staffing_z
 
 
-def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fleet:
+def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> FleetProblem:
     """The fleet problem of a case: every pool with all that may serve it, and all that can be bought."""
     return fleet_of(
         workloads=tuple(w.name for w in case.workloads),
@@ -31,7 +31,7 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
     )
 
 
-def pool_of(case: Case, group: Group, candidates: tuple[Candidate, ...], slots: tuple[Slot, ...]) -> Pool:
+def pool_of(case: Case, group: PoolSpec, candidates: tuple[Candidate, ...], slots: tuple[Slot, ...]) -> Pool:
     """A group with those who may serve it; what is shared is carried by its replicas as a whole."""
     caches = zip(group.members, group.caching, strict=True)
     return Pool(
@@ -50,20 +50,20 @@ def pool_of(case: Case, group: Group, candidates: tuple[Candidate, ...], slots: 
     )
 
 
-def group_rates_rps(group: Group, slots: tuple[Slot, ...]) -> np.ndarray:
+def group_rates_rps(group: PoolSpec, slots: tuple[Slot, ...]) -> np.ndarray:
     """Requests that reach GPUs or APIs, the buckets of several workloads one after the other [slot, bucket]."""
     shares = np.array([b.share_frac for b in group.traffic.buckets])
     by_member = np.stack([rates_rps(w, slots) for w in group.seen], axis=1)
     return by_member[:, group.traffic.member_of] * shares
 
 
-def apis_of(case: Case, group: Group) -> tuple[Api, ...]:
+def apis_of(case: Case, group: PoolSpec) -> tuple[Api, ...]:
     """Providers keep prefixes whatever is cached on this side."""
     (workload,) = group.members
     return tuple(Api(key, request_usd(case, workload, key)) for key in allowed_apis(case, workload))
 
 
-def shed_usd(group: Group) -> np.ndarray | None:
+def shed_usd(group: PoolSpec) -> np.ndarray | None:
     """Penalty of turning away a request, whatever its length [bucket]."""
     usd = group.members[0].shed_usd_per_request
     return None if usd is None else np.full(len(group.traffic.buckets), usd)
@@ -96,7 +96,7 @@ def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
         rate_cv=rate_cv_by_slot(case, c, slots) if c.pool.shared else traffic.members[0].rate_cv,
         batch=c.replica.batch,
         min_replicas=case.limits.min_replicas,
-        most_load=1.0 if may_wait else c.replica.most_load,
+        max_utilization=1.0 if may_wait else c.replica.max_utilization,
     )
 
 

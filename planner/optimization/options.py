@@ -9,7 +9,7 @@ import numpy as np
 from planner.candidates.enumerate import Candidates
 from planner.optimization.serving import ServedPool
 from planner.plan.plan import OptionRecord, WorkloadPlan
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Recipe
 from solvers.heuristics.incumbent import alone
@@ -29,7 +29,7 @@ class Options:
 
 
 def all_options(
-    candidates: Candidates, fleet: Fleet, pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]
+    candidates: Candidates, fleet: FleetProblem, pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]
 ) -> Options:
     """Every way to serve each workload by itself with one deployment or an API."""
     offers = {key: replace(offer, max_instances=None) for key, offer in fleet.offers.items()}
@@ -99,7 +99,7 @@ class _ByItself:
     path: Recipe
 
 
-def _cost_by_itself(bare: Fleet, recipe: Recipe) -> _ByItself | None:
+def _cost_by_itself(bare: FleetProblem, recipe: Recipe) -> _ByItself | None:
     recipe = recipe.only(recipe.shed_frac == 0)
     done = alone(bare, recipe)
     if done and recipe.uses and not done.paths[0].uses[0].replicas.any():
@@ -116,7 +116,7 @@ def _cost_by_itself(bare: Fleet, recipe: Recipe) -> _ByItself | None:
     )
 
 
-def _sent_rps(bare: Fleet, recipe: Recipe, path: Recipe) -> np.ndarray:
+def _sent_rps(bare: FleetProblem, recipe: Recipe, path: Recipe) -> np.ndarray:
     """Requests a second that the API answers [slot]; of work that may wait, those that find no room in time."""
     pool, deferral = bare.pools[path.pool], recipe.deferral
     if deferral is None or not path.uses:
@@ -126,7 +126,7 @@ def _sent_rps(bare: Fleet, recipe: Recipe, path: Recipe) -> np.ndarray:
     return pool.rate_rps.sum(axis=1) * np.divide(left, work, out=np.zeros_like(work), where=work > 0)
 
 
-def _everything_on_gpus(bare: Fleet, recipe: Recipe) -> Recipe:
+def _everything_on_gpus(bare: FleetProblem, recipe: Recipe) -> Recipe:
     """Work that may wait has all hours for it."""
     if recipe.deferral is not None:
         return replace(recipe, api=None, deferral=replace(recipe.deferral, api_usd_per_load_h=None))

@@ -9,11 +9,11 @@ from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS, HourlyPrice, SpotPrice
 from planner.plan.plan import Commitment, FleetLine
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.heuristics.incumbent import Incumbent
 
 
-def fleet_lines(case: Case, fleet: Fleet, best: Incumbent) -> list[FleetLine]:
+def fleet_lines(case: Case, fleet: FleetProblem, best: Incumbent) -> list[FleetLine]:
     lines = []
     for key, bought in sorted(best.purchases.items()):
         prices = case.offers[key].prices
@@ -30,7 +30,7 @@ def fleet_lines(case: Case, fleet: Fleet, best: Incumbent) -> list[FleetLine]:
 
 
 def _line(
-    case: Case, fleet: Fleet, key: str, purchase: str, instances: np.ndarray, price: HourlyPrice | SpotPrice
+    case: Case, fleet: FleetProblem, key: str, purchase: str, instances: np.ndarray, price: HourlyPrice | SpotPrice
 ) -> FleetLine:
     usd_per_h = price.p50_usd_per_h if isinstance(price, SpotPrice) else price.usd_per_h
     before = np.arange(len(instances)) if fleet.slot_before is None else fleet.slot_before

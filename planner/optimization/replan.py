@@ -14,7 +14,7 @@ from planner.candidates.screen import Excluded
 from planner.case.case import Case, Limits
 from planner.case.horizon import slots_of
 from planner.optimization.formulate import formulate
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.backends.deadline import INTERRUPTED, why_stopped
 from solvers.heuristics.incumbent import Incumbent, cost_by_month
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
@@ -27,11 +27,11 @@ ANY_PLAN_GAP_FRAC, ANY_PLAN_S = 0.5, 10.0
 """where the only question is whether there is a plan; just below the least that will do, a proof can take very long"""
 
 
-class Stopped(Exception):
+class Interrupted(Exception):
     """No more cases can be solved: the time for all of them is up, or somebody interrupted. It says which."""
 
 
-class Bench:
+class Replanner:
     """Solves changed copies of a case, one after the other."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Bench:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         *,
         total_s: float | None = None,
-        fleet: Fleet | None = None,
+        fleet: FleetProblem | None = None,
     ) -> None:
         self.case, self.on_progress = case, on_progress
         self.options = replace(options, time_limit_s=min(options.time_limit_s or LONGEST_S, LONGEST_S))
@@ -73,9 +73,9 @@ class Bench:
                 self.stopped = INTERRUPTED
             except KeyboardInterrupt as stop:
                 self.stopped = why_stopped(stop)
-        raise Stopped(self.stopped)
+        raise Interrupted(self.stopped)
 
-    def fleet_of(self, case: Case, without: Excluded = frozenset()) -> Fleet:
+    def fleet_of(self, case: Case, without: Excluded = frozenset()) -> FleetProblem:
         if without:
             return _formulated(case, without)
         return _within(self.fleet, case.limits) if _differ_in_quotas_only(case, self.case) else _formulated(case)
@@ -85,7 +85,7 @@ class Bench:
         return float(cost_by_month(self.fleet_of(case), best.paths, best.purchases).max())
 
 
-def _formulated(case: Case, without: Excluded = frozenset()) -> Fleet:
+def _formulated(case: Case, without: Excluded = frozenset()) -> FleetProblem:
     return formulate(case, enumerate_candidates(case, without), slots_of(case))
 
 
@@ -99,7 +99,7 @@ def _recipes_by(case: Case) -> tuple[int, ...]:
     return (case.limits.min_replicas, case.limits.max_gpus_per_replica, case.limits.max_deployments)
 
 
-def _within(fleet: Fleet, limits: Limits) -> Fleet:
+def _within(fleet: FleetProblem, limits: Limits) -> FleetProblem:
     """The same recipes under other quotas and another budget."""
     return replace(
         fleet,

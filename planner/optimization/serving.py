@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 
 from planner.candidates.enumerate import Candidate, Candidates
-from planner.candidates.pools import Group
+from planner.candidates.pools import PoolSpec
 from planner.case.case import Workload
 from planner.case.costs import answered_per_month
 from planner.case.horizon import Slot
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, PoolPlan
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.pools import Deployment, Pool, firm_replicas
 from problems.recipes.recipe import Recipe, Use
 from problems.staffing import Staffing
@@ -44,7 +44,7 @@ class Hosted:
 class ServedPool:
     """A pool with the path that was chosen for it, and where its requests go."""
 
-    group: Group
+    group: PoolSpec
     pool: Pool
     path: Recipe
     hosted: tuple[Hosted, ...]
@@ -64,12 +64,12 @@ class ServedPool:
     def key(self) -> str:
         return self.group.key
 
-    def answered_per_month(self, fleet: Fleet, slots: tuple[Slot, ...], workload: Workload) -> np.ndarray:
+    def answered_per_month(self, fleet: FleetProblem, slots: tuple[Slot, ...], workload: Workload) -> np.ndarray:
         """Requests of a workload that are not turned away [bucket]."""
         shed = 3600 * fleet.weight @ self.shed[:, self.columns[workload.name]]
         return answered_per_month(workload, slots, shed)
 
-    def share_of_load(self, fleet: Fleet, workload: str) -> float:
+    def share_of_load(self, fleet: FleetProblem, workload: str) -> float:
         """Of its load-hours."""
         if not self.group.shared:
             return 1.0
@@ -77,11 +77,11 @@ class ServedPool:
         return float(hours[self.columns[workload]].sum() / hours.sum())
 
 
-def served_pools(candidates: Candidates, fleet: Fleet, best: Incumbent) -> tuple[ServedPool, ...]:
+def served_pools(candidates: Candidates, fleet: FleetProblem, best: Incumbent) -> tuple[ServedPool, ...]:
     return tuple(_served(candidates, fleet, path) for path in best.paths)
 
 
-def _served(candidates: Candidates, fleet: Fleet, path: Recipe) -> ServedPool:
+def _served(candidates: Candidates, fleet: FleetProblem, path: Recipe) -> ServedPool:
     pool = fleet.pools[path.pool]
     flows = flows_of(pool, path, fleet.slot_hours)
     rate = pool.rate_rps
@@ -105,7 +105,13 @@ def _done_in(moved: np.ndarray) -> np.ndarray:
 
 
 def _hosted(
-    candidates: Candidates, fleet: Fleet, path: Recipe, k: int, flow: np.ndarray, done: np.ndarray, one_of_several: bool
+    candidates: Candidates,
+    fleet: FleetProblem,
+    path: Recipe,
+    k: int,
+    flow: np.ndarray,
+    done: np.ndarray,
+    one_of_several: bool,
 ) -> Hosted:
     pool, use = fleet.pools[path.pool], path.uses[k]
     candidate = next(c for c in candidates.accepted[path.pool] if c.key == use.deployment)
@@ -123,7 +129,7 @@ def _hosted(
     return Hosted(candidate, use, firm, flow, load, staffing, in_a_mix)
 
 
-def pool_plan(fleet: Fleet, served: ServedPool) -> PoolPlan:
+def pool_plan(fleet: FleetProblem, served: ServedPool) -> PoolPlan:
     return PoolPlan(
         key=served.key,
         workloads=served.group.workloads,
@@ -131,7 +137,7 @@ def pool_plan(fleet: Fleet, served: ServedPool) -> PoolPlan:
     )
 
 
-def _deployment_plan(fleet: Fleet, group: Group, h: Hosted) -> DeploymentPlan:
+def _deployment_plan(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> DeploymentPlan:
     replicas = h.use.replicas
     busiest = float(np.divide(h.load, replicas, out=np.zeros_like(h.load), where=replicas > 0).max())
     return DeploymentPlan(
@@ -143,7 +149,7 @@ def _deployment_plan(fleet: Fleet, group: Group, h: Hosted) -> DeploymentPlan:
     )
 
 
-def _record(group: Group, h: Hosted, busiest: float) -> DeploymentRecord:
+def _record(group: PoolSpec, h: Hosted, busiest: float) -> DeploymentRecord:
     c, replica = h.candidate, h.candidate.replica
     ttft_s = replica.ttft_s_of_any if h.in_a_mix else replica.ttft_s
     heaviest = int(np.argmax(replica.load_shares))
@@ -157,7 +163,7 @@ def _record(group: Group, h: Hosted, busiest: float) -> DeploymentRecord:
         seconds_per_request=tuple(s if np.isfinite(s) else None for s in c.seconds_per_request.tolist()),
         requests_in_flight=h.staffing.batch,
         ttft_ms=1e3 * ttft_s(busiest) if group.deadline_h is None else None,
-        most_load_frac=h.staffing.most_load,
+        most_load_frac=h.staffing.max_utilization,
         tpot_ms=1e3 * float(c.throughput.tpot_s[replica.serves].max()),
         e2e_ms=_slowest_answer_ms(c),
         bound_by=c.throughput.bound_by[heaviest],

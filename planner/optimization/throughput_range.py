@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from planner.candidates.enumerate import Candidates
 from planner.plan.plan import CostRange
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.pools import Pool
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import recipes_of
@@ -24,7 +24,7 @@ QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, time_limit_s=20.
 
 
 def cost_range(
-    candidates: Candidates, fleet: Fleet, best: Incumbent, objective: float, time_limit_s: float | None = None
+    candidates: Candidates, fleet: FleetProblem, best: Incumbent, objective: float, time_limit_s: float | None = None
 ) -> CostRange:
     """The cost if every replica is faster, and if every replica is slower, by the error of its own throughput.
 
@@ -41,7 +41,9 @@ def cost_range(
     )
 
 
-def _cost_if(candidates: Candidates, fleet: Fleet, best: Incumbent, quick: Options, slower: bool) -> float | None:
+def _cost_if(
+    candidates: Candidates, fleet: FleetProblem, best: Incumbent, quick: Options, slower: bool
+) -> float | None:
     pools = [_scaled(candidates, fleet.pools[path.pool], path, slower) for path in best.paths]
     recipes = tuple(
         recipe

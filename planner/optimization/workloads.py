@@ -9,11 +9,15 @@ from planner.case.costs import cache_usd_per_h, request_usd, tokens_of
 from planner.case.horizon import Slot, requests_per_month
 from planner.optimization.serving import ServedPool
 from planner.plan.plan import FleetLine, Flow, Move, WorkloadPlan
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 
 
 def workload_plans(
-    case: Case, fleet: Fleet, pools: tuple[ServedPool, ...], lines: tuple[FleetLine, ...], slots: tuple[Slot, ...]
+    case: Case,
+    fleet: FleetProblem,
+    pools: tuple[ServedPool, ...],
+    lines: tuple[FleetLine, ...],
+    slots: tuple[Slot, ...],
 ) -> list[WorkloadPlan]:
     """In the order of the case."""
     of_pool = _gpu_usd_per_month(fleet, pools, lines)
@@ -25,7 +29,9 @@ def workload_plans(
     return [plans[workload.name] for workload in case.workloads]
 
 
-def _gpu_usd_per_month(fleet: Fleet, pools: tuple[ServedPool, ...], lines: tuple[FleetLine, ...]) -> dict[str, float]:
+def _gpu_usd_per_month(
+    fleet: FleetProblem, pools: tuple[ServedPool, ...], lines: tuple[FleetLine, ...]
+) -> dict[str, float]:
     """Of each pool: deployments on the same offer share its cost by the GPU-hours they use."""
     paid: dict[str, float] = {}
     for line in lines:
@@ -41,7 +47,7 @@ def _gpu_usd_per_month(fleet: Fleet, pools: tuple[ServedPool, ...], lines: tuple
 
 
 def _workload_plan(
-    case: Case, fleet: Fleet, served: ServedPool, k: int, gpu_usd: float, slots: tuple[Slot, ...]
+    case: Case, fleet: FleetProblem, served: ServedPool, k: int, gpu_usd: float, slots: tuple[Slot, ...]
 ) -> WorkloadPlan:
     workload, caching, seen = served.group.members[k], served.group.caching[k], served.group.seen[k]
     mine = served.columns[workload.name]

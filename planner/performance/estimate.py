@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, find, names_of, shipped_catalog
-from planner.io.errors import Complaint, InputError, did_you_mean
+from planner.io.errors import Diagnostic, InputError, did_you_mean
 from planner.io.input_files import read_input
 from planner.io.units import parse_positive_count
 from planner.performance.closed_loop import closed_loop, largest_in_flight
@@ -78,7 +78,7 @@ class Estimate:
 def machine_for(catalog: Catalog, model: str, gpu: str, gpus: int, quantization: str, engine: str) -> Machine:
     """A replica by names; raises InputError for names and combinations that cannot be."""
     found = {}
-    complaints = []
+    diagnostics = []
     wanted: dict[str, tuple[str, Mapping[str, Any]]] = {
         "model": (model, catalog.models), "gpu": (gpu, catalog.gpus),
         "quantization": (quantization, catalog.quantizations), "engine": (engine, catalog.engines),
@@ -87,11 +87,11 @@ def machine_for(catalog: Catalog, model: str, gpu: str, gpus: int, quantization:
         key = find(name, entries)
         if key is None:
             remedy = did_you_mean(name, list(names_of(entries)))
-            complaints.append(Complaint(f"--{what}", None, None, "", f"there is no {what} '{name}'", remedy))
+            diagnostics.append(Diagnostic(f"--{what}", None, None, "", f"there is no {what} '{name}'", remedy))
         else:
             found[what] = entries[key]
-    if complaints:
-        raise InputError(complaints)
+    if diagnostics:
+        raise InputError(diagnostics)
     machine = Machine(found["model"], found["quantization"], found["gpu"], gpus,
                       catalog.efficiency_of(find(gpu, catalog.gpus) or gpu), found["engine"])  # fmt: skip
     needs = machine.quantization.needs
@@ -144,7 +144,7 @@ def estimate(
 
 
 def _refuse(option: str, message: str, remedy: str) -> None:
-    raise InputError([Complaint(option, None, None, "", message, remedy)])
+    raise InputError([Diagnostic(option, None, None, "", message, remedy)])
 
 
 def _points(machine: Machine, concurrency: list[Any], input_tokens: float, output_tokens: float) -> list[Point]:
@@ -211,19 +211,19 @@ def predict_points(path: Path, catalog: Catalog | None = None) -> list[dict[str,
         text = read_input(path, MOST_POINTS_BYTES, "Predict it in parts").decode("utf-8-sig")
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError([Complaint(str(path), None, None, "", f"cannot be read as CSV: {error}")]) from None
+        raise InputError([Diagnostic(str(path), None, None, "", f"cannot be read as CSV: {error}")]) from None
     found = []
-    complaints = []
+    diagnostics = []
     for line, row in enumerate(rows, start=2):
         try:
             found.append(_predicted(row, catalog))
         except InputError as error:
-            complaints += [replace(c, file=str(path), line=line, where=c.file.lstrip("-")) for c in error.complaints]
+            diagnostics += [replace(c, file=str(path), line=line, where=c.file.lstrip("-")) for c in error.diagnostics]
         except (KeyError, TypeError, ValueError) as error:
             message = f"{error}" if not isinstance(error, KeyError) else f"has no column {error}"
-            complaints.append(Complaint(str(path), line, None, "", message, f"Columns: {', '.join(COLUMNS)}"))
-    if complaints or not found:
-        raise InputError(complaints or [Complaint(str(path), None, None, "", "has no rows")])
+            diagnostics.append(Diagnostic(str(path), line, None, "", message, f"Columns: {', '.join(COLUMNS)}"))
+    if diagnostics or not found:
+        raise InputError(diagnostics or [Diagnostic(str(path), None, None, "", "has no rows")])
     return found
 
 

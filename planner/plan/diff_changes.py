@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from planner.case.case import Case, Objective, Workload
+from planner.case.case import Case, LatencyTarget, Workload
 from planner.plan.diff_records import CostChange, FleetChange, ValueChange
 from planner.plan.plan import FleetLine, Plan, WorkloadPlan
 
@@ -127,7 +127,7 @@ def _asked(w: Workload) -> dict[str, Value]:
     }
 
 
-def _objective(objective: Objective | None) -> Value:
+def _objective(objective: LatencyTarget | None) -> Value:
     return f"{objective.seconds:g} s at p{100 * objective.percentile:g}" if objective else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from planner.candidates.replica import TABLE
 from planner.plan.plan import Plan, PoolPlan
-from planner.plan.view import Facts, Served, replica_of, traffic_of
+from planner.plan.view import PlanView, Served, replica_of, traffic_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class TokenCosts:
 
 
 def token_costs(plan: Plan) -> TokenCosts:
-    facts = Facts(plan)
+    facts = PlanView(plan)
     answered = [facts.answered_per_month(s) for s in facts.served]
     reads, writes = (
         sum(n * getattr(b, kind) for s, each in zip(facts.served, answered, strict=True)
@@ -41,7 +41,7 @@ def token_costs(plan: Plan) -> TokenCosts:
     return TokenCosts(reads, writes, 1e6 * usd * share / reads, 1e6 * usd * (1 - share) / writes)
 
 
-def _share_of_prompts(facts: Facts) -> float | None:
+def _share_of_prompts(facts: PlanView) -> float | None:
     """Of what GPUs and APIs cost."""
     usd = prompts_usd = 0.0
     for pool in facts.plan.pools:
@@ -56,7 +56,7 @@ def _share_of_prompts(facts: Facts) -> float | None:
     return prompts_usd / usd if usd else None
 
 
-def _of_time(facts: Facts, pool: PoolPlan) -> dict[str, float | None]:
+def _of_time(facts: PlanView, pool: PoolPlan) -> dict[str, float | None]:
     """Share of the replica time of each workload of a pool that its prompts take."""
     members = facts.members(pool)
     owners = [s.w.name for s in members for _ in s.w.buckets]
@@ -73,7 +73,7 @@ def _of_time(facts: Facts, pool: PoolPlan) -> dict[str, float | None]:
     return {name: prompts_s[name] / all_s[name] if told[name] and all_s[name] else None for name in owners}
 
 
-def _of_api(facts: Facts, s: Served) -> float:
+def _of_api(facts: PlanView, s: Served) -> float:
     """Share of the API bill of a workload that is for input."""
     api = facts.case.apis[s.told.api or facts.case.baseline]
     flow = facts.flow(s.w, s.told.api_flows)

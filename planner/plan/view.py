@@ -88,7 +88,7 @@ class Served:
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class PlanView:
     """A plan whose names and lengths fit its case."""
 
     plan: Plan
@@ -211,7 +211,7 @@ def busy(rates: Sequence[float], seconds_per_request: Sequence[float | None]) ->
     return sum(rate * u for rate, u in zip(rates, seconds_per_request, strict=True) if u is not None)
 
 
-def traffic_of(facts: Facts, members: list[Served]) -> Traffic:
+def traffic_of(facts: PlanView, members: list[Served]) -> Traffic:
     """What comes to a replica: each workload with its share of the requests that get there."""
     requests = [facts.requests_per_month(s.seen) for s in members]
     return Traffic(tuple(s.seen for s in members), tuple(r / sum(requests) for r in requests))

@@ -22,7 +22,7 @@ SAME_USD = 0.005
 """costs that differ by less are equal"""
 
 
-class NotUsed(Strict):
+class WhyNot(Strict):
     """A GPU or a quantization of the menu, as one workload sees it."""
 
     kind: Kind
@@ -36,7 +36,7 @@ class NotUsed(Strict):
     """than what was chosen"""
 
 
-def menu_judged(plan: Plan, workload: str) -> tuple[NotUsed, ...]:
+def menu_judged(plan: Plan, workload: str) -> tuple[WhyNot, ...]:
     """Every GPU and every quantization of the menu, in its order."""
     told = next(w for w in plan.workloads if w.name == workload)
     hosted = [d.deployment for d in plan.pool_of(workload).deployments]
@@ -101,9 +101,9 @@ def _in_the_way(plan: Plan, option: OptionRecord) -> str:
     return "not in a plan for everything together"
 
 
-def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str]) -> NotUsed:
+def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str]) -> WhyNot:
     if name in used:
-        return NotUsed(kind=kind, name=name, used=True, why="")
+        return WhyNot(kind=kind, name=name, used=True, why="")
     mine = [o for o in plan.options if o.workload == told.name and getattr(o, kind) == name]
     priced = [o for o in mine if o.cost_usd_per_month is not None]
     asked = next(w for w in plan.case.workloads if w.name == told.name)
@@ -117,10 +117,10 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
         best = min(priced, key=lambda o: (o.cost_usd_per_month or 0.0, o.option))
         if beaten_on:
             why = f"{_beaten(plan, beaten_on, told)}; on {best.gpu} {why_not(plan, best)}"
-            return NotUsed(kind=kind, name=name, used=False, why=why)
+            return WhyNot(kind=kind, name=name, used=False, why=why)
         chosen = chosen_option(plan, told.name)
         than = chosen.cost_usd_per_month if chosen else None
-        return NotUsed(
+        return WhyNot(
             kind=kind,
             name=name,
             used=False,
@@ -136,7 +136,7 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
         why = _beaten(plan, beaten_on, told)
     else:
         why = _nearest(against, possible) if against else "no instance on the menu holds a replica of it"
-    return NotUsed(kind=kind, name=name, used=False, why=why)
+    return WhyNot(kind=kind, name=name, used=False, why=why)
 
 
 def _beaten(plan: Plan, gpus: list[str], told: WorkloadPlan) -> str:

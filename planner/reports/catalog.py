@@ -10,7 +10,7 @@ import yaml
 
 from planner.catalog import api_prices
 from planner.catalog.entries import KINDS, Catalog, find, shipped_catalog
-from planner.io.errors import Complaint, InputError, did_you_mean, shown
+from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.io.units import parse_duration
 from planner.reports.text import Report, columns
 
@@ -57,7 +57,7 @@ class _Staleness:
 
 
 def _refuse(message: str, remedy: str, place: str = "catalog") -> NoReturn:
-    raise InputError([Complaint(place, None, None, "", message, remedy)])
+    raise InputError([Diagnostic(place, None, None, "", message, remedy)])
 
 
 def _entries(catalog: Catalog, kind: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import csv
 import io
 from pathlib import Path
 
-from planner.io.errors import Complaint, InputError, did_you_mean, escaped, shown
+from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, shown
 from planner.io.files import write_whole
 from planner.plan.plan import Plan
 from planner.reports.plan_tables import NAMES, tables_of
@@ -26,7 +26,7 @@ def check_table_name(name: str) -> None:
     """Complain about a table that no plan has."""
     if name not in NAMES:
         remedy = did_you_mean(name, NAMES) or f"there are {', '.join(NAMES)}"
-        raise InputError([Complaint("--table", None, None, "", f"there is no table {shown(name)}", remedy)])
+        raise InputError([Diagnostic("--table", None, None, "", f"there is no table {shown(name)}", remedy)])
 
 
 def plan_csv(plan: Plan, name: str = "fleet") -> str:
@@ -35,7 +35,7 @@ def plan_csv(plan: Plan, name: str = "fleet") -> str:
     found = next((table for table in tables_of(plan) if table.name == name), None)
     if found is None:
         remedy = "Plan with the study that makes it"
-        raise InputError([Complaint("--table", None, None, "", f"this plan has no table {shown(name)}", remedy)])
+        raise InputError([Diagnostic("--table", None, None, "", f"this plan has no table {shown(name)}", remedy)])
     return table_csv(found)
 
 
@@ -46,7 +46,7 @@ def write_csv_tables(plan: Plan, folder: Path) -> list[Path]:
     except OSError as error:
         remedy = "Name a folder that can be made, or one that is there"
         reason = f"cannot be made: {error.strerror or error}"
-        raise InputError([Complaint(str(folder), None, None, "", reason, remedy)]) from None
+        raise InputError([Diagnostic(str(folder), None, None, "", reason, remedy)]) from None
     written = []
     for table in tables_of(plan):
         path = folder / f"{table.name}.csv"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from planner.explanations.records import Choice, Explanation, LeverWorth, LimitWorth, RunnerUp, Verdict
+from planner.explanations.records import Choice, Explanation, LeverValue, MarginalValue, RunnerUp, Verdict
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd, usd_small
 from planner.reports.phrases import alike
@@ -74,7 +74,7 @@ def no_levers(workload: str | None) -> str:
     return "the plan uses no spot, commitments, quantization, caching, sharing, API or other lever"
 
 
-def _dearer(lever: LeverWorth) -> str:
+def _dearer(lever: LeverValue) -> str:
     if lever.dearer_by_usd_per_month is None or lever.proved_usd_per_month is None:
         return "no plan is possible" if lever.feasible is False else "no plan was found in the time"
     told = _told(lever.dearer_by_usd_per_month, lever.proved_usd_per_month, lever.verdict)
@@ -99,9 +99,9 @@ def limits_rows(explanation: Explanation) -> tuple[list[tuple[str, str]], list[s
     return [(x.step, _told(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)) for x in binding], idle
 
 
-def _alike_once(limits: list[LimitWorth]) -> list[str]:
+def _alike_once(limits: list[MarginalValue]) -> list[str]:
     """Steps that differ in the workload only are told once, with the number of the others."""
-    grouped: dict[str, list[LimitWorth]] = {}
+    grouped: dict[str, list[MarginalValue]] = {}
     for x in limits:
         name = rf"(?<!\w){re.escape(x.workload)}(?!\w)" if x.workload else "^$"
         grouped.setdefault(re.sub(name, "\0", x.step, count=1), []).append(x)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from planner.io.errors import Complaint, InputError, escaped
+from planner.io.errors import Diagnostic, InputError, escaped
 from planner.io.files import write_whole
 from planner.io.formatting import percent, tokens, usd
 from planner.reports.csv import table_csv
@@ -166,7 +166,7 @@ def write_parquet(found: Sweep, path: Path) -> None:
         frame.to_parquet(content, index=False)
     except ImportError:
         remedy = "pip install 'fleetplan[parquet]', or write a .csv"
-        raise InputError([Complaint(str(path), None, None, "", "Parquet needs pyarrow", remedy)]) from None
+        raise InputError([Diagnostic(str(path), None, None, "", "Parquet needs pyarrow", remedy)]) from None
     write_whole(path, content.getvalue())
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from planner.case.case import Bucket, Workload
 from planner.case.demand.usage import Hours, by_hour
 from planner.case.horizon import KINDS, MONTHS_OF_A_QUARTER
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 from planner.review.cleaning import Cleaned
 from planner.review.forecasting import WEEK, WEEKS_AHEAD
 from planner.review.review_file import PeriodSpec
@@ -40,7 +40,7 @@ def span_of(log: UsageLog, period: PeriodSpec | None, file: str) -> Span:
     if stop - first < FEWEST_HOURS:
         last = log.first + (log.hours - 1) * HOUR
         message = f"has {max(0, stop - first)} hours of the period; it goes from {log.first} to {last} h"
-        raise InputError([Complaint(file, None, None, "", message, "Correct 'period'")])
+        raise InputError([Diagnostic(file, None, None, "", message, "Correct 'period'")])
     return Span(first, stop)
 
 
@@ -56,7 +56,7 @@ def weekend_and_hour(log: UsageLog, first: int, count: int) -> tuple[np.ndarray,
 
 
 @dataclass(frozen=True, eq=False)
-class Came:
+class Actuals:
     """What came for one workload in the period."""
 
     hours: Hours
@@ -66,7 +66,7 @@ class Came:
     output_tokens: float | None
 
 
-def came(clean: Cleaned, name: str, span: Span, growth_per_month_frac: float) -> Came | None:
+def came(clean: Cleaned, name: str, span: Span, growth_per_month_frac: float) -> Actuals | None:
     """None where no hour of it is known."""
     if name not in clean.log.workloads:
         return None
@@ -79,7 +79,7 @@ def came(clean: Cleaned, name: str, span: Span, growth_per_month_frac: float) ->
     rps = requests / 3600 / (1 + growth_per_month_frac) ** month
     weekend, hour = weekend_and_hour(clean.log, span.first, len(requests))
     lengths = [_mean_length(tokens, k, span, requests) for tokens in (clean.log.input_tokens, clean.log.output_tokens)]
-    return Came(by_hour(weekend[known], hour[known], rps[known]), *lengths)
+    return Actuals(by_hour(weekend[known], hour[known], rps[known]), *lengths)
 
 
 def _mean_length(tokens: np.ndarray | None, k: int, span: Span, requests: np.ndarray) -> float | None:
@@ -91,7 +91,7 @@ def _mean_length(tokens: np.ndarray | None, k: int, span: Span, requests: np.nda
     return float(row[known].sum()) / total if total > 0 and row[known].any() else None
 
 
-def as_it_came(workload: Workload, found: Came) -> Workload:
+def as_it_came(workload: Workload, found: Actuals) -> Workload:
     """The workload with the rates and lengths that came; growth as planned."""
     hours = found.hours
     changed = with_rates(workload, hours.weekday_rps, hours.weekend_rps, workload.growth_per_month_frac)
@@ -106,7 +106,7 @@ def with_rates(workload: Workload, weekday: tuple[float, ...], weekend: tuple[fl
     return workload.model_copy(update=change)
 
 
-def with_lengths(workload: Workload, found: Came) -> Workload:
+def with_lengths(workload: Workload, found: Actuals) -> Workload:
     """Every length bucket longer or shorter by the same factor, so that the mean is the one that came."""
     factors = []
     for key, mean in (("input_tokens", found.input_tokens), ("output_tokens", found.output_tokens)):

@@ -12,7 +12,7 @@ from planner.review.records import (
     Finding,
     Hindsight,
     NextPlan,
-    Said,
+    ReviewItem,
     WorkloadForecast,
     WorkloadReview,
 )
@@ -70,7 +70,7 @@ def risks_of(
     capacity: tuple[CapacityUse, ...],
     findings: tuple[Finding, ...],
     known_hours: int,
-) -> Iterator[Said]:
+) -> Iterator[ReviewItem]:
     cost = plan.cost_usd_per_month
     p90 = next_plan.p90_cost_usd_per_month
     if p90 is not None and p90 > cost * (1 + WORTH_FRAC):
@@ -124,7 +124,7 @@ def decisions_of(
     logged: set[str],
     hindsight: Hindsight | None,
     taken_as_bought: bool,
-) -> Iterator[Said]:
+) -> Iterator[ReviewItem]:
     before, after = last.cost_usd_per_month, plan.cost_usd_per_month
     change = f" ({_signed(after / before - 1)})" if before and abs(after / before - 1) >= 0.0005 else ""
     same = plan.case_hash == last.case_hash
@@ -153,8 +153,8 @@ def decisions_of(
                                  "a month less: look at what was bought too early or kept too long")  # fmt: skip
 
 
-def _said(about: str, text: str) -> Said:
-    return Said(about=about, text=text)
+def _said(about: str, text: str) -> ReviewItem:
+    return ReviewItem(about=about, text=text)
 
 
 def _signed(frac: float) -> str:

@@ -26,7 +26,7 @@ QUARTER_DAYS = 91
 
 
 @dataclass
-class Held:
+class HeldCommitment:
     offer: str
     purchase: str
     left: int
@@ -59,7 +59,7 @@ def advise(plan: Plan, last: Case, committed: tuple[CommittedSpec, ...], starts:
     """For the quarter that begins on this day."""
     ends = starts + timedelta(days=QUARTER_DAYS - 1)
     held = [
-        Held(c.offer, c.purchase, c.instances, c.lapses, _usd_per_h(plan.case, last, c.offer, c.purchase))
+        HeldCommitment(c.offer, c.purchase, c.instances, c.lapses, _usd_per_h(plan.case, last, c.offer, c.purchase))
         for c in sorted(committed, key=lambda c: (c.offer, c.purchase, c.lapses))
         if c.lapses >= starts
     ]
@@ -90,7 +90,7 @@ def advise(plan: Plan, last: Case, committed: tuple[CommittedSpec, ...], starts:
     return Advice(tuple(lines), besides)
 
 
-def _share(h: Held, starts: date) -> float:
+def _share(h: HeldCommitment, starts: date) -> float:
     """Of the quarter in which it is still held."""
     return min(1.0, ((h.lapses - starts).days + 1) / QUARTER_DAYS)
 
@@ -107,7 +107,7 @@ def _usd_per_h(case: Case, last: Case, offer: str, purchase: str) -> float:
     return 0.0
 
 
-def _served(h: Held, n: int, purchase: str, ends: date) -> CommitmentAdvice:
+def _served(h: HeldCommitment, n: int, purchase: str, ends: date) -> CommitmentAdvice:
     lasts = h.lapses >= ends
     said = "held, and wanted for the whole quarter"
     if not lasts:
@@ -133,7 +133,7 @@ def _bought(plan: Plan, key: tuple[str, str], n: int, gone: list[CommittedSpec])
                                usd_per_month=(n - renewed) * each, said=said)  # fmt: skip
 
 
-def _not_wanted(plan: Plan, h: Held, ends: date) -> tuple[CommitmentAdvice, float]:
+def _not_wanted(plan: Plan, h: HeldCommitment, ends: date) -> tuple[CommitmentAdvice, float]:
     """What is paid for it besides the plan, less what it takes the place of."""
     paid = h.left * h.usd_per_h * HOURS_PER_MONTH
     months = plan.slots[-1].month + 1

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict
 
@@ -162,7 +162,7 @@ class Bridge(Strict):
     notes: tuple[str, ...]
 
 
-class Said(Strict):
+class ReviewItem(Strict):
     """A risk, or a decision that somebody has to make."""
 
     about: str
@@ -204,8 +204,8 @@ class Review(Strict):
     next: NextPlan
     commitments: tuple[CommitmentAdvice, ...]
     bridge: Bridge
-    risks: tuple[Said, ...]
-    decisions: tuple[Said, ...]
+    risks: tuple[ReviewItem, ...]
+    decisions: tuple[ReviewItem, ...]
     trend: tuple[TrendPoint, ...]
     """past reviews, oldest first, and this one"""
     fleetplan_version: str
@@ -226,7 +226,7 @@ def read_saved_review(path: Path) -> Review:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         reason = f"not a review: {first['msg']}"
-        raise InputError([Complaint(str(path), None, None, where, reason, "Remove it from the folder")]) from None
+        raise InputError([Diagnostic(str(path), None, None, where, reason, "Remove it from the folder")]) from None
 
 
 def point_of(review: Review) -> TrendPoint:

@@ -142,7 +142,7 @@ def _workloads(
     last: Plan,
     clean: Cleaned,
     span: observed.Span,
-    found: dict[str, observed.Came | None],
+    found: dict[str, observed.Actuals | None],
     actual: dict[str, Workload],
 ) -> Iterator[WorkloadReview]:
     slots = slots_of(last.case)
@@ -250,7 +250,7 @@ def _changed(case: Case, workloads: dict[str, Workload]) -> Case:
 
 
 def _next_case(
-    inputs: ReviewInputs, clean: Cleaned, span: observed.Span, found: dict[str, observed.Came | None]
+    inputs: ReviewInputs, clean: Cleaned, span: observed.Span, found: dict[str, observed.Actuals | None]
 ) -> tuple[Case, tuple[WorkloadForecast, ...]]:
     """The next case at P50, and what each workload's rates rest on."""
     case, log = inputs.next_case, inputs.log

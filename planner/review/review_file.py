@@ -16,7 +16,7 @@ from planner.case.demand.overrides import offers_called, repriced
 from planner.case.demand.schema import PriceSpec, PurchaseName
 from planner.catalog.entries import TERM_MONTHS
 from planner.checker import check_plan
-from planner.io.errors import Complaint, InputError, did_you_mean
+from planner.io.errors import Diagnostic, InputError, did_you_mean
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import Document, read_yaml
 from planner.io.units import PositiveWhole, UsdBare
@@ -138,8 +138,8 @@ def _history(document: Document, name: str | None, root: Path | None) -> Path | 
     files = NamedFiles(root)
     folder = files.beside(document, ("history",), name)
     if not folder.is_dir():
-        complaint = document.complaint(("history",), f"'{name}' is no folder", "Make it, or leave this key out")
-        raise InputError([complaint])
+        diagnostic = document.diagnostic(("history",), f"'{name}' is no folder", "Make it, or leave this key out")
+        raise InputError([diagnostic])
     for file in folder.glob("*.json"):
         files.beside(document, ("history",), str(Path(name) / file.name))
     return folder
@@ -154,7 +154,9 @@ def _checked_plan(file: Path) -> Plan:
     plan = read_plan(file)
     broken = check_plan(plan.as_json())
     if broken:
-        raise InputError([Complaint(str(file), None, None, "", f"not a plan that holds: {broken[0]}", "Plan it again")])
+        raise InputError(
+            [Diagnostic(str(file), None, None, "", f"not a plan that holds: {broken[0]}", "Plan it again")]
+        )
     return plan
 
 
@@ -163,37 +165,37 @@ def _named(document: Document, path: tuple[str | int, ...], file: Path, read: Ca
     try:
         return read(file)
     except InputError as error:
-        if len(error.complaints) > 1 or error.complaints[0].line is not None or file.exists():
+        if len(error.diagnostics) > 1 or error.diagnostics[0].line is not None or file.exists():
             raise
-        why = error.complaints[0]
-        raise InputError([document.complaint(path, f"'{file.name}': {why.message}", why.remedy)]) from None
+        why = error.diagnostics[0]
+        raise InputError([document.diagnostic(path, f"'{file.name}': {why.message}", why.remedy)]) from None
 
 
 def _at_new_prices(case: Case, spec: ReviewFile, document: Document) -> Case:
-    offers, complaints = dict(case.offers), []
+    offers, diagnostics = dict(case.offers), []
     for name, own in spec.next.prices.items():
         keys = offers_called(name, offers)
         if not keys:
             known = sorted({key.split("@")[0] for key in offers})
             message = f"no instance on the menu is called '{name}'"
-            complaints.append(document.complaint(("next", "prices", name), message, did_you_mean(name, known)))
+            diagnostics.append(document.diagnostic(("next", "prices", name), message, did_you_mean(name, known)))
         for key in keys:
             offers[key] = repriced(offers[key], own, document.file)
-    if complaints:
-        raise InputError(complaints)
+    if diagnostics:
+        raise InputError(diagnostics)
     return case.model_copy(update={"offers": offers}) if spec.next.prices else case
 
 
 def _check_committed(spec: ReviewFile, last: Case, case: Case, document: Document) -> None:
-    complaints: list[Complaint] = []
+    diagnostics: list[Diagnostic] = []
     known = {**last.offers, **case.offers}
     for k, held in enumerate(spec.committed or ()):
         path = ("committed", k, "offer")
         if held.offer not in known:
             message = f"no instance on the menu is called '{held.offer}'"
-            complaints.append(document.complaint(path, message, did_you_mean(held.offer, known)))
+            diagnostics.append(document.diagnostic(path, message, did_you_mean(held.offer, known)))
         elif held.purchase not in known[held.offer].prices.reserved():
             message = f"has no price for {held.purchase}"
-            complaints.append(document.complaint(path, message, "Give it under next: prices:"))
-    if complaints:
-        raise InputError(complaints)
+            diagnostics.append(document.diagnostic(path, message, "Give it under next: prices:"))
+    if diagnostics:
+        raise InputError(diagnostics)

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.case.demand.usage import FEWEST_HOURS, check_busiest
 from planner.case.demand.usage_rows import UsageRows, read_usage_rows
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 
 MOST_WORKLOADS, MOST_HOURS = 500, 5 * 8784
 HOUR = np.timedelta64(1, "h")
@@ -92,7 +92,7 @@ def _repeated(rows: UsageRows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _refusal(path: Path, message: str, remedy: str) -> InputError:
-    return InputError([Complaint(str(path), None, None, "", message, remedy)])
+    return InputError([Diagnostic(str(path), None, None, "", message, remedy)])
 
 
 def _within_reason(path: Path, rows: UsageRows) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from planner.case.demand.schema import DemandFile
-from planner.io.errors import Complaint, InputError, Path, did_you_mean, shown
+from planner.io.errors import Diagnostic, InputError, Path, did_you_mean, shown
 
 _PART = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^.'\"]+)")
 
 
 def refuse(option: str, message: str, remedy: str = "") -> InputError:
-    return InputError([Complaint(option, None, None, "", message, remedy)])
+    return InputError([Diagnostic(option, None, None, "", message, remedy)])
 
 
 def split(text: str, option: str) -> list[str]:

@@ -41,7 +41,7 @@ _SCALABLE = re.compile(r"(\$ ?|[uU][sS][dD] ?)?([0-9][0-9_,]*(?:\.[0-9]+)?)( ?[^
 
 
 @dataclass(frozen=True)
-class Change:
+class Override:
     """One value of one input."""
 
     kind: str
@@ -66,10 +66,10 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Run:
+class Scenario:
     """A case with some changes; its name is what it changes where nobody gave it one."""
 
-    changes: tuple[Change, ...] = ()
+    changes: tuple[Override, ...] = ()
     name: str = ""
 
     @property
@@ -77,7 +77,7 @@ class Run:
         return self.name or ", ".join(_said(c) for c in self.changes) or "base"
 
 
-def _said(c: Change) -> str:
+def _said(c: Override) -> str:
     if c.kind == "scale":
         return f"{c.key} x {c.text}"
     return f"without {c.key}" if c.kind == "without" else f"{c.column}={c.text}"
@@ -93,12 +93,12 @@ class Source:
         self.stem = FilePath(file).stem
         self.case = case_of_document(self.document, self.stem, self.files)
 
-    def changed(self, run: Run) -> Case:
+    def changed(self, run: Scenario) -> Case:
         """The case of a run; what is wrong with a change is said with the option that made it."""
         if not run.changes:
             return self.case
         data = copy.deepcopy(self.document.data)
-        places: list[tuple[Path, Change]] = []
+        places: list[tuple[Path, Override]] = []
         for change in sorted((c for c in run.changes if c.kind != "scale"), key=lambda c: (c.kind, c.key, c.text)):
             for path, value in self._edits(change, data):
                 both_leave_out = change.kind == "without" and all(c.kind == "without" for p, c in places if p == path)
@@ -109,13 +109,13 @@ class Source:
         try:
             case = case_of_document(replace(self.document, data=data), self.stem, self.files)
         except InputError as error:
-            raise InputError([_attributed(c, places) for c in error.complaints]) from None
+            raise InputError([_attributed(c, places) for c in error.diagnostics]) from None
         for change in run.changes:
             if change.kind == "scale":
                 case = self._scaled(case, change)
         return case
 
-    def _edits(self, change: Change, data: Any) -> list[tuple[Path, Any]]:
+    def _edits(self, change: Override, data: Any) -> list[tuple[Path, Any]]:
         if change.kind == "without":
             return [self._without(change, data)]
         if change.kind == "only":
@@ -147,7 +147,7 @@ class Source:
             edits.append((place, relative(_at(data, place), value)))
         return list({place: (place, v) for place, v in edits}.values())
 
-    def _without(self, change: Change, data: Any) -> tuple[Path, Any]:
+    def _without(self, change: Override, data: Any) -> tuple[Path, Any]:
         menu, name = data.get("menu") or {}, change.key
         if name in SWITCHES:
             key, value = SWITCHES[name]
@@ -170,7 +170,7 @@ class Source:
             "--without", f"{shown(name)} is nothing to leave out", did_you_mean(name, known) or "Try spot, api or a GPU"
         )
 
-    def _scaled(self, case: Case, change: Change) -> Case:
+    def _scaled(self, case: Case, change: Override) -> Case:
         factor = parse_positive_count(change.text)
         if change.key == "demand":
             return multiplied(factor)(case)
@@ -184,7 +184,7 @@ class Source:
         return with_workload(name, **rates)(case)
 
 
-def _less(given: list[str], gone: Sequence[str], name: str, change: Change) -> list[str]:
+def _less(given: list[str], gone: Sequence[str], name: str, change: Override) -> list[str]:
     left = [x for x in given if x not in gone]
     if len(left) == len(given):
         raise refuse(change.option, f"{shown(name)} is not on the menu", f"The menu has {', '.join(given)}")
@@ -193,7 +193,7 @@ def _less(given: list[str], gone: Sequence[str], name: str, change: Change) -> l
     return left
 
 
-def _only(change: Change) -> tuple[Path, Any]:
+def _only(change: Override) -> tuple[Path, Any]:
     if change.key not in LISTS:
         raise refuse(
             change.option, f"the menu has no list {shown(change.key)}", did_you_mean(change.key, LISTS) or LISTS[0]
@@ -211,7 +211,7 @@ def parsed_value(text: str, option: str) -> Any:
     try:
         return parse_yaml(text, option).data
     except InputError as error:
-        raise InputError([replace(c, file=option, line=None, column=None) for c in error.complaints]) from None
+        raise InputError([replace(c, file=option, line=None, column=None) for c in error.diagnostics]) from None
 
 
 def relative(before: Any, value: Any) -> Any:
@@ -254,18 +254,18 @@ def _put(data: Any, path: Path, value: Any) -> None:
     data[path[-1]] = value
 
 
-def _clashes(path: Path, places: list[tuple[Path, Change]]) -> bool:
+def _clashes(path: Path, places: list[tuple[Path, Override]]) -> bool:
     """One value inside another would make the order of changes matter."""
     return any(p[: len(path)] == path or path[: len(p)] == p for p, _ in places)
 
 
-def _attributed(complaint: Any, places: list[tuple[Path, Change]]) -> Any:
+def _attributed(diagnostic: Any, places: list[tuple[Path, Override]]) -> Any:
     for path, change in places:
         said = dotted(path)
-        if complaint.where.startswith(said) or said.startswith(complaint.where or "?"):
-            return replace(complaint, file=change.option, line=None, column=None)
+        if diagnostic.where.startswith(said) or said.startswith(diagnostic.where or "?"):
+            return replace(diagnostic, file=change.option, line=None, column=None)
     options = "; ".join(change.option for _, change in places)
-    return replace(complaint, file=options, line=None, column=None)
+    return replace(diagnostic, file=options, line=None, column=None)
 
 
 def pieces(text: str) -> list[str]:
@@ -306,39 +306,41 @@ def steps(text: str, option: str, log: bool) -> list[float]:
     return [float(f"{x:.6g}") for x in between[:-1]] + [high]
 
 
-def options_of(kind: str, text: str) -> list[Change]:
+def options_of(kind: str, text: str) -> list[Override]:
     """The values that one option on the command line stands for."""
     option = f"--{kind} {text}"
     if kind == "without":
-        return [Change(kind, text.strip(), "yes")]
+        return [Override(kind, text.strip(), "yes")]
     key, equals, values = text.partition("=")
     if not equals or not key.strip():
         examples = {"set": "policy.min_replicas=3", "scale": "demand=0.5:4:8", "only": "gpus=l4,a100-80gb"}
         raise refuse(option, "expected name=value", f"Write --{kind} {examples[kind]}")
     key = key.strip()
     if kind == "only":
-        return [Change(kind, key, values.strip())]
+        return [Override(kind, key, values.strip())]
     if kind == "scale":
         factors = [f for part in pieces(values) for f in steps(part, option, log=True)]
-        return [Change(kind, key, f"{f:g}") for f in factors]
-    found = [Change(kind, key, part) for part in pieces(values)]
+        return [Override(kind, key, f"{f:g}") for f in factors]
+    found = [Override(kind, key, part) for part in pieces(values)]
     if len(found) > MOST_VALUES:
         raise refuse(option[:60], f"stands for more than {MOST_VALUES} values", "Give fewer")
     return found
 
 
-def grid(inputs: Sequence[Sequence[Change]], one_at_a_time: bool = False, named: Sequence[Run] = ()) -> list[Run]:
+def grid(
+    inputs: Sequence[Sequence[Override]], one_at_a_time: bool = False, named: Sequence[Scenario] = ()
+) -> list[Scenario]:
     """The case as it is, then every combination of the inputs' values, or each value by itself."""
     if one_at_a_time:
-        runs = [Run((change,)) for values in inputs for change in values]
+        runs = [Scenario((change,)) for values in inputs for change in values]
     else:
         total = 1
         for values in inputs:
             total *= len(values)
         if total > MOST_RUNS:
             raise refuse("what-if", f"the grid has {total:,} runs, more than {MOST_RUNS:,}", "Give fewer values")
-        runs = [Run(combination) for combination in product(*inputs)] if inputs else []
+        runs = [Scenario(combination) for combination in product(*inputs)] if inputs else []
     if named:
-        crossed = [Run((*n.changes, *r.changes), f"{n.name}: {r.label}") for n in named for r in runs]
+        crossed = [Scenario((*n.changes, *r.changes), f"{n.name}: {r.label}") for n in named for r in runs]
         runs = [*named, *runs, *crossed] if runs and not one_at_a_time else [*named, *runs]
-    return [Run(), *runs]
+    return [Scenario(), *runs]

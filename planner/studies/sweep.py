@@ -11,7 +11,7 @@ from typing import Any
 
 from planner.studies.executing.jobs import Executor, Job, failed
 from planner.studies.executing.run import run_jobs
-from planner.studies.overrides import Run, Source
+from planner.studies.overrides import Scenario, Source
 from planner.studies.sweep_job import Point, plans_of_case, point_of_error, shape_of_case
 from solvers.search.fleet_solution import Options
 
@@ -40,7 +40,7 @@ class Sweep:
 
 def sweep(
     source: Source,
-    runs: Sequence[Run],
+    runs: Sequence[Scenario],
     budgets: Sequence[float],
     options: Options,
     executor: Executor,
@@ -107,7 +107,7 @@ def _bought(here: Point, more: Point, basis: str) -> Point:
 
 
 @dataclass(frozen=True)
-class Swing:
+class Sensitivity:
     """How far one input moves the cost, the others as they are or averaged over the grid."""
 
     input: str
@@ -123,7 +123,7 @@ class Swing:
         return self.high_usd_per_month - self.low_usd_per_month
 
 
-def swings(found: Sweep) -> list[Swing]:
+def swings(found: Sweep) -> list[Sensitivity]:
     """The input that moves the cost most comes first; runs without a plan are left aside."""
     base = [r for r in found.rows if not r["inputs"] and r["cost_usd_per_month"] is not None]
     alone = all(len(r["inputs"]) <= 1 for r in found.rows)
@@ -139,5 +139,5 @@ def swings(found: Sweep) -> list[Swing]:
         low, high = min(cost, key=lambda v: cost[v]), max(cost, key=lambda v: cost[v])
         pairs = [r for v in (low, high) for r in by_value[v]]
         unsure = max(r["gap_frac"] * (r["cost_usd_per_month"] + r["penalty_usd_per_month"]) for r in pairs)
-        result.append(Swing(column, low, cost[low], high, cost[high], cost[high] - cost[low] > unsure))
+        result.append(Sensitivity(column, low, cost[low], high, cost[high], cost[high] - cost[low] > unsure))
     return sorted(result, key=lambda s: (-s.usd_per_month, s.input))

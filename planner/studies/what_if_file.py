@@ -17,7 +17,7 @@ from typing import Any
 
 from planner.io.errors import InputError, did_you_mean, shown
 from planner.io.strict_yaml import Document, read_yaml
-from planner.studies.overrides import Change, Run, options_of
+from planner.studies.overrides import Override, Scenario, options_of
 
 KEYS = ("runs", "grid", "budgets")
 RUN_KEYS = ("name", "set", "scale", "without", "only")
@@ -25,8 +25,8 @@ RUN_KEYS = ("name", "set", "scale", "without", "only")
 
 @dataclass(frozen=True)
 class WhatIfFile:
-    runs: tuple[Run, ...] = ()
-    grid: tuple[tuple[Change, ...], ...] = ()
+    runs: tuple[Scenario, ...] = ()
+    grid: tuple[tuple[Override, ...], ...] = ()
     budgets: tuple[str, ...] = ()
 
 
@@ -46,27 +46,27 @@ def read_what_if(path: Path | str) -> WhatIfFile:
     grid = []
     for key, values in _map(document, ("grid",), data.get("grid")).items():
         listed = values if isinstance(values, list) else [values]
-        grid.append(tuple(Change("set", key, flow(v)) for v in listed))
+        grid.append(tuple(Override("set", key, flow(v)) for v in listed))
     budgets = tuple(flow(b) for b in _list(document, ("budgets",), data.get("budgets")))
     return WhatIfFile(tuple(runs), tuple(grid), budgets)
 
 
-def _run(document: Document, k: int, entry: Any) -> Run:
+def _run(document: Document, k: int, entry: Any) -> Scenario:
     at = ("runs", k)
     _check(document, at, entry, dict, "a mapping", "Write {name: dearer, set: {prices.h100.on_demand: +20%}}")
     _known(document, at, entry, RUN_KEYS)
     name = entry.get("name")
     if not isinstance(name, str) or not name.strip() or name == "base":
         raise _wrong(document, (*at, "name"), "each run needs a name of its own", "Write name: dearer-gpus")
-    changes = [Change("set", key, flow(v)) for key, v in _map(document, (*at, "set"), entry.get("set")).items()]
+    changes = [Override("set", key, flow(v)) for key, v in _map(document, (*at, "set"), entry.get("set")).items()]
     for key, v in _map(document, (*at, "scale"), entry.get("scale")).items():
         changes += options_of("scale", f"{key}={flow(v)}")[:1]
     for key, v in _map(document, (*at, "only"), entry.get("only")).items():
-        changes.append(Change("only", key, flow(v).removeprefix("[").removesuffix("]")))
-    changes += [Change("without", flow(v), "yes") for v in _list(document, (*at, "without"), entry.get("without"))]
+        changes.append(Override("only", key, flow(v).removeprefix("[").removesuffix("]")))
+    changes += [Override("without", flow(v), "yes") for v in _list(document, (*at, "without"), entry.get("without"))]
     if not changes:
         raise _wrong(document, at, "changes nothing", "Write set, scale, without or only")
-    return Run(tuple(changes), name)
+    return Scenario(tuple(changes), name)
 
 
 def flow(value: Any) -> str:
@@ -96,7 +96,7 @@ def _known(document: Document, at: tuple[str | int, ...], data: dict[str, Any], 
     unknown = [key for key in data if key not in known]
     if unknown:
         raise InputError(
-            document.complaint((*at, k), f"unknown key {shown(k)}", did_you_mean(k, known), at_key=True)
+            document.diagnostic((*at, k), f"unknown key {shown(k)}", did_you_mean(k, known), at_key=True)
             for k in unknown
         )
 
@@ -107,4 +107,4 @@ def _check(document: Document, at: tuple[str | int, ...], value: Any, kind: type
 
 
 def _wrong(document: Document, at: tuple[str | int, ...], message: str, remedy: str) -> InputError:
-    return InputError([document.complaint(at, message, remedy)])
+    return InputError([document.diagnostic(at, message, remedy)])

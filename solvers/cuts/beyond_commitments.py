@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from problems.beyond_commitments import ALWAYS, Beyond, Counts, boxes_beyond, each_alone, made_valid_beyond
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.cuts.mixtures import SURE, Shares, cheapest_mixture
 
 MOST_HELD = 16
 """commitments up to which it is asked what is bought beyond them: of many boxes few more or less are bought anyway"""
 
 
-def always_beyond(fleet: Fleet) -> dict[tuple[str, str, int, int], Beyond]:
+def always_beyond(fleet: FleetProblem) -> dict[tuple[str, str, int, int], Beyond]:
     """Rows for all offers with commitments that are decided: beyond them, each workload alone buys boxes by the hour.
 
     An LP seldom breaks them. But where commitments stand idle GPUs have no price, and without these rows any number of

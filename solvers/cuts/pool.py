@@ -12,7 +12,7 @@ from itertools import count
 import numpy as np
 
 from problems.beyond_commitments import ALWAYS, Beyond
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.rounding_up import BOTH, Rounded
 from solvers.cuts.separation import Picked, Quiet, parts_of_boxes
@@ -28,7 +28,7 @@ MOST_FORGOTTEN = 12_000
 
 
 @dataclass(eq=False)
-class BoxRows:
+class CutPool:
     """What is remembered of them from LP to LP."""
 
     quiet: Quiet = field(default_factory=dict)
@@ -37,12 +37,12 @@ class BoxRows:
     forgotten: list[Rounded | Beyond] = field(default_factory=list)
     """rows that were left out"""
 
-    def said(self, fleet: Fleet, v: Variables, x: np.ndarray, picked: list[Picked]) -> tuple[Fleet, bool]:
+    def said(self, fleet: FleetProblem, v: Variables, x: np.ndarray, picked: list[Picked]) -> tuple[FleetProblem, bool]:
         """The fleet with rows that the solution of its LP breaks, and whether there are any."""
         own, rounded = parts_of_boxes(fleet, picked, v, x, self.quiet)
         return fleet.with_whole_boxes(own, rounded), bool(own or rounded)
 
-    def without_idle(self, fleet: Fleet, pays: Callable[[tuple], bool]) -> Fleet:
+    def without_idle(self, fleet: FleetProblem, pays: Callable[[tuple], bool]) -> FleetProblem:
         """The fleet without rows that some LPs in a row did without."""
         own = {row: ("own-boxes", *row) for row in fleet.own_boxes}
         rounded = {row: ("rounded", *row) for row in fleet.rounded if row[3] != ALWAYS}
@@ -56,7 +56,7 @@ class BoxRows:
             rounded={row: cut for row, cut in fleet.rounded.items() if rounded.get(row) not in gone},
         )
 
-    def with_forgotten(self, fleet: Fleet) -> Fleet:
+    def with_forgotten(self, fleet: FleetProblem) -> FleetProblem:
         """A fleet with rows that the LP does without, but not an LP where more is decided."""
         rounded = dict(fleet.rounded)
         for row in self.forgotten:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.beyond_commitments import Beyond, Counts
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import Recipe
 from problems.rounding_up import BOTH, Rounded
@@ -63,7 +63,7 @@ def picked_of(v: Variables, x: np.ndarray, r: int, path: Recipe) -> Picked:
 
 
 def parts_of_boxes(
-    fleet: Fleet, picked: list[Picked], v: Variables, x: np.ndarray, quiet: Quiet | None = None
+    fleet: FleetProblem, picked: list[Picked], v: Variables, x: np.ndarray, quiet: Quiet | None = None
 ) -> tuple[set[Own], dict[Key, Rounded | Beyond]]:
     """Workloads that get less than their own boxes, and offers that sell less than workloads together begin.
 
@@ -94,7 +94,7 @@ def parts_of_boxes(
     return own - fleet.own_boxes, rounded
 
 
-def _rounded(fleet: Fleet, on: list[Picked], g: str, has: np.ndarray, quiet: Quiet) -> dict[Key, Rounded]:
+def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, quiet: Quiet) -> dict[Key, Rounded]:
     """The row of each slot that the LP breaks most; `has` are all instances and those that are not spot [slot, 2]."""
     box, slots = fleet.offers[g].box, len(fleet.slot_hours)
     spare = has.copy()
@@ -122,7 +122,7 @@ def _rounded(fleet: Fleet, on: list[Picked], g: str, has: np.ndarray, quiet: Qui
 
 
 def _beyond_commitments(
-    fleet: Fleet, on: list[Picked], g: str, v: Variables, x: np.ndarray, quiet: Quiet
+    fleet: FleetProblem, on: list[Picked], g: str, v: Variables, x: np.ndarray, quiet: Quiet
 ) -> dict[Key, Beyond]:
     """The row of each slot, about boxes beyond commitments that are decided, that the LP breaks most."""
     reserved = sum(float(x[c]) for c in v.held(fleet, g))
@@ -146,7 +146,7 @@ def _beyond_commitments(
     return found
 
 
-def short_if_decided(fleet: Fleet, picked: list[Picked], g: str, v: Variables, x: np.ndarray) -> float:
+def short_if_decided(fleet: FleetProblem, picked: list[Picked], g: str, v: Variables, x: np.ndarray) -> float:
     """Box-hours a month that an LP solution lacks if an offer's commitments, whole in it, were decided so."""
     on = [p for p in picked if p.weight > 1e-9 and g in p.path.offers]
     held = round(sum(float(x[c]) for c in v.held(fleet, g)))
@@ -156,7 +156,14 @@ def short_if_decided(fleet: Fleet, picked: list[Picked], g: str, v: Variables, x
 
 
 def _short_beyond(
-    fleet: Fleet, on: list[Picked], g: str, v: Variables, x: np.ndarray, beyond: int, by_hour: bool, asked: set[Where]
+    fleet: FleetProblem,
+    on: list[Picked],
+    g: str,
+    v: Variables,
+    x: np.ndarray,
+    beyond: int,
+    by_hour: bool,
+    asked: set[Where],
 ) -> dict[Where, tuple[Counts, float]]:
     """Boxes beyond so many commitments that any mixture of whole plans has more than the LP, and what says so."""
     if beyond > MOST_HELD:
@@ -182,7 +189,7 @@ def _short_beyond(
     return found
 
 
-def _decided_commitments(fleet: Fleet, g: str, held: float) -> tuple[int, bool] | None:
+def _decided_commitments(fleet: FleetProblem, g: str, held: float) -> tuple[int, bool] | None:
     """The number of commitments that is decided to be the most, or the fewest: whichever is nearer to the LP."""
     fewest, most = fleet.decided_commitments(g)
     if most and (not fewest or 2 * held >= fewest + most):
@@ -204,13 +211,13 @@ def _shares_of_counts(on: list[Picked], g: str, kind: str, slots: int, most: int
     return shares
 
 
-def _possible_remainders(fleet: Fleet, workload: str, g: str) -> np.ndarray:
+def _possible_remainders(fleet: FleetProblem, workload: str, g: str) -> np.ndarray:
     """Remainders of a box that a workload may leave: replicas of several GPUs leave few [both as one number]."""
     one = np.arange(fleet.offers[g].box) % _replica_step(fleet, workload, g) == 0
     return (one[:, None] & one[None, :]).ravel()
 
 
-def _replica_step(fleet: Fleet, workload: str, g: str) -> int:
+def _replica_step(fleet: FleetProblem, workload: str, g: str) -> int:
     """GPUs that go into the box and into every replica of a workload on an offer."""
     each = [d.gpus_per_replica for pool in fleet.pools.values() if workload in pool.workloads
             for d in pool.deployments if d.offer == g]  # fmt: skip

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
-from solvers.heuristics.budget_knapsack import Spending
+from solvers.heuristics.budget_knapsack import BudgetKnapsack
 from solvers.heuristics.incumbent import (
     Incumbent,
     complete,
@@ -39,21 +39,21 @@ MOST_REMEMBERED = 8
 """spendings that are kept for other budgets"""
 
 
-def within_budget(fleet: Fleet, deadline: float | None) -> Incumbent | None:
+def within_budget(fleet: FleetProblem, deadline: float | None) -> Incumbent | None:
     """A plan that keeps the budget and uses it well; None where nothing may be turned away."""
-    return Thrift(fleet).within(fleet.budget_usd_per_month, deadline)
+    return BudgetHeuristic(fleet).within(fleet.budget_usd_per_month, deadline)
 
 
-class Thrift:
+class BudgetHeuristic:
     """Plans of one fleet within any budget; what does not depend on the budget is worked out once."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetProblem) -> None:
         self.fleet = replace(fleet, budget_usd_per_month=None)
         self.may_shed = any(r.penalty_usd_per_h.any() for r in fleet.recipes)
         self.recipes = {r.key: r for r in fleet.recipes if r.deferral is None}
         self.at_weights: dict[float, Incumbent | None] = {}
         """the best plan found where a dollar weighs so much"""
-        self.spendings: dict[tuple, Spending] = {}
+        self.spendings: dict[tuple, BudgetKnapsack] = {}
 
     def within(
         self, budget_usd_per_month: float | None, deadline: float | None = None, good_enough: float = 0.0
@@ -83,7 +83,7 @@ class Thrift:
         """The plan that turns away whatever may be."""
         return self._at_weight(DEAREST) if self.may_shed else None
 
-    def _around(self, fleet: Fleet, deadline: float | None) -> tuple[Incumbent, Incumbent] | None:
+    def _around(self, fleet: FleetProblem, deadline: float | None) -> tuple[Incumbent, Incumbent] | None:
         """The lean plan next to the budget and the rich one: the same where the richest keeps it."""
         ends = (self._at_weight(DEAREST), self._at_weight(1.0))
         plans = [plan for plan in (*ends, *self.at_weights.values()) if plan is not None]
@@ -120,7 +120,7 @@ class Thrift:
             self.at_weights[weight] = plan
         return self.at_weights[weight]
 
-    def _spent_on(self, fleet: Fleet, plan: Incumbent, recipe: Recipe, good_enough: float) -> Incumbent:
+    def _spent_on(self, fleet: FleetProblem, plan: Incumbent, recipe: Recipe, good_enough: float) -> Incumbent:
         """The plan with what the other paths leave of the budget spent on this recipe, where that is better."""
         at = next(k for k, path in enumerate(plan.paths) if path.workloads == recipe.workloads)
         rest = (*plan.paths[:at], *plan.paths[at + 1 :])
@@ -146,13 +146,13 @@ class Thrift:
                 break
         return best
 
-    def _spending(self, plan: Incumbent, rest: tuple[Recipe, ...], recipe: Recipe) -> Spending:
+    def _spending(self, plan: Incumbent, rest: tuple[Recipe, ...], recipe: Recipe) -> BudgetKnapsack:
         held = tuple(sum(plan.purchases[g].reserved.values()) if g in plan.purchases else 0 for g in recipe.offers)
         key = (recipe.key, held, *(path.footprint for path in rest))
         if key not in self.spendings:
             if len(self.spendings) >= MOST_REMEMBERED:
                 del self.spendings[next(iter(self.spendings))]
-            self.spendings[key] = Spending(self.fleet, rest, recipe, dict(zip(recipe.offers, held, strict=True)))
+            self.spendings[key] = BudgetKnapsack(self.fleet, rest, recipe, dict(zip(recipe.offers, held, strict=True)))
         return self.spendings[key]
 
 

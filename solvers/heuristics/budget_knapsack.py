@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.purchase import hourly_purchase
 from problems.recipes.recipe import Recipe
 from solvers.heuristics.incumbent import usage
@@ -63,10 +63,10 @@ class Month:
         return servings, spent
 
 
-class Spending:
+class BudgetKnapsack:
     """All that can be bought for one recipe beside the other paths of a plan, with so many instances held."""
 
-    def __init__(self, fleet: Fleet, rest: tuple[Recipe, ...], recipe: Recipe, held: dict[str, int]) -> None:
+    def __init__(self, fleet: FleetProblem, rest: tuple[Recipe, ...], recipe: Recipe, held: dict[str, int]) -> None:
         self.fleet, self.recipe = fleet, recipe
         self.bought: list[tuple[float, np.ndarray]] = []
         """dollars to start an instance and how many there are [serving], for each offer and way to buy it hourly"""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
@@ -17,7 +17,7 @@ AS_GOOD_AS_DONE = 1e-6
 """share of the work that may be left over"""
 
 
-def as_start(fleet: Fleet, v: Variables, plan: Incumbent | None, n_columns: int) -> np.ndarray | None:
+def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_columns: int) -> np.ndarray | None:
     """An incumbent as values of the columns, where the recipes of the program still hold it."""
     if plan is None:
         return None
@@ -46,7 +46,7 @@ def as_start(fleet: Fleet, v: Variables, plan: Incumbent | None, n_columns: int)
     return x if all(c.lower <= x[v.reserved[key]] <= c.upper for c, key in decided) else None
 
 
-def _hold(fleet: Fleet, v: Variables, r: int, path: Recipe, x: np.ndarray) -> bool:
+def _hold(fleet: FleetProblem, v: Variables, r: int, path: Recipe, x: np.ndarray) -> bool:
     """Pick a recipe with the servings of a path, if it has them all; else leave the values as they are."""
     recipe = fleet.recipes[r]
     chosen = []
@@ -85,7 +85,7 @@ def _wait(v: Variables, r: int, deferral: Deferral, room: np.ndarray, x: np.ndar
     return True
 
 
-def from_solution(fleet: Fleet, v: Variables, x: np.ndarray) -> Incumbent | None:
+def from_solution(fleet: FleetProblem, v: Variables, x: np.ndarray) -> Incumbent | None:
     """A plan from the values of a solution, with its purchases improved in closed form if possible.
 
     Where servings of a slot are mixed, the plan has the one with the largest share. What was bought for the mix may not
@@ -98,7 +98,7 @@ def from_solution(fleet: Fleet, v: Variables, x: np.ndarray) -> Incumbent | None
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 
-def _path(fleet: Fleet, v: Variables, r: int, x: np.ndarray) -> Recipe:
+def _path(fleet: FleetProblem, v: Variables, r: int, x: np.ndarray) -> Recipe:
     recipe = fleet.recipes[r]
     chosen = np.array([x[v.serving(r, i)] for i in range(len(recipe.slot))])
     path = recipe.only(recipe.first_of_each_slot(-chosen))
@@ -122,7 +122,7 @@ def _blended(recipe: Recipe, path: Recipe, share: np.ndarray) -> Recipe:
     )
 
 
-def _with_api_bill(fleet: Fleet, v: Variables, r: int, path: Recipe, x: np.ndarray) -> Recipe:
+def _with_api_bill(fleet: FleetProblem, v: Variables, r: int, path: Recipe, x: np.ndarray) -> Recipe:
     """What the API does of work that may wait, as a cost of the slots in which it leaves the line."""
     deferral = path.deferral
     assert deferral is not None
@@ -136,7 +136,7 @@ def _with_api_bill(fleet: Fleet, v: Variables, r: int, path: Recipe, x: np.ndarr
     return replace(path, usd_per_h=usd_per_h, deferral=None)
 
 
-def _with_purchases(fleet: Fleet, v: Variables, x: np.ndarray, paths: tuple[Recipe, ...]) -> Incumbent:
+def _with_purchases(fleet: FleetProblem, v: Variables, x: np.ndarray, paths: tuple[Recipe, ...]) -> Incumbent:
     slots = range(len(fleet.slot_hours))
 
     def by_slot(columns: dict[tuple[str, int], int], g: str) -> np.ndarray:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.backends.solve import SolverName, WarmLp
 from solvers.heuristics.incumbent import Incumbent
 from solvers.heuristics.relax_and_fix import one_for_each_slot
 from solvers.heuristics.rolling_windows import chosen_in_windows
-from solvers.heuristics.slot_lp import SlotsTogether
+from solvers.heuristics.slot_lp import SlotLp
 
 MAY_SAVE_FRAC = 0.006
 """of the cost, that this may save"""
@@ -32,13 +32,15 @@ class Counted:
     lp_usd: float
 
 
-def counts_by_slot(ways: Iterable[Fleet], solver: SolverName, until: float, below: float = np.inf) -> Counted | None:
+def counts_by_slot(
+    ways: Iterable[FleetProblem], solver: SolverName, until: float, below: float = np.inf
+) -> Counted | None:
     """A plan with the recipes and commitments of the cheapest of some fleets, near the cheapest there is.
 
     Every workload has one recipe there, and commitments to large boxes are decided. None where no LP costs less. Where
     one costs so much less that its plan will as well, no others are asked for.
     """
-    best: SlotsTogether | None = None
+    best: SlotLp | None = None
     for fleet in ways:
         if time.monotonic() >= until:
             break
@@ -46,7 +48,7 @@ def counts_by_slot(ways: Iterable[Fleet], solver: SolverName, until: float, belo
         lp = WarmLp(model)
         if lp.solve() is None or lp.objective > below:
             continue
-        together = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
+        together = SlotLp(fleet, model, v, lp.prices, lp.objective)
         usd = together.priced(until)
         if usd is not None and usd < min(below, best.usd if best is not None else np.inf):
             best = together
@@ -56,7 +58,7 @@ def counts_by_slot(ways: Iterable[Fleet], solver: SolverName, until: float, belo
     return Counted(plan, best.usd) if plan is not None and best is not None else None
 
 
-def _whole(together: SlotsTogether, solver: SolverName, until: float, below: float) -> Incumbent | None:
+def _whole(together: SlotLp, solver: SolverName, until: float, below: float) -> Incumbent | None:
     """One plan for every slot; where they cost more than that, they are what they are."""
     began = time.monotonic()
     chosen = one_for_each_slot(together, until)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.pricing import Priced
 from problems.recipes.recipe import Recipe
 from solvers.heuristics.incumbent import Incumbent
@@ -34,7 +34,7 @@ NEAR_FRAC = 0.01
 """of the cost of a plan: servings dearer than that beside the cheapest of their slot are left aside"""
 
 
-def shaken(fleet: Fleet, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
+def shaken(fleet: FleetProblem, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
     """The best plan found until then, or until nothing was gained for long."""
     drawn = np.random.default_rng(seed)
     large = _large(fleet)
@@ -55,7 +55,7 @@ def shaken(fleet: Fleet, plan: Incumbent, until: float, seed: int = 0) -> Incumb
     return best
 
 
-def scattered(fleet: Fleet, plan: Incumbent, until: float, seed: int) -> Incumbent:
+def scattered(fleet: FleetProblem, plan: Incumbent, until: float, seed: int) -> Incumbent:
     """Another plan to begin with, good or not: half of the workloads leave at once, and come back with much noise."""
     drawn = np.random.default_rng(seed)
     leave = [plan.paths[k] for k in drawn.permutation(len(plan.paths))[: -(-len(plan.paths) // 2)]]
@@ -64,7 +64,7 @@ def scattered(fleet: Fleet, plan: Incumbent, until: float, seed: int) -> Incumbe
     return plan if back is None else improved(fleet, back, until, reserved, WAITING_WAYS)
 
 
-def _large(fleet: Fleet) -> list[str]:
+def _large(fleet: FleetProblem) -> list[str]:
     return sorted(g for g in fleet.recipes_on if fleet.offers[g].box > 1 and fleet.offers[g].reserved_usd_per_h)
 
 
@@ -80,7 +80,7 @@ def _other_commitments(plan: Incumbent, large: list[str], drawn: np.random.Gener
     return reserved
 
 
-def worth_shaking(fleet: Fleet, priced: tuple[Priced, ...], plan: Incumbent) -> Fleet:
+def worth_shaking(fleet: FleetProblem, priced: tuple[Priced, ...], plan: Incumbent) -> FleetProblem:
     """The fleet with the recipes and servings that the best prices make nearly as cheap as any, and those of a plan."""
     room = NEAR_FRAC * plan.objective
     keys = {path.key for path in plan.paths}

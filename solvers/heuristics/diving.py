@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Held
+from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import Recipe
 from solvers.backends.solve import SolverName, WarmLp
@@ -44,7 +44,7 @@ OTHER_FRAC = 1e-3
 class Dives:
     """Dives from the LP over some paths, which is solved once for all of them."""
 
-    def __init__(self, fleet: Fleet, paths: tuple[Recipe, ...]) -> None:
+    def __init__(self, fleet: FleetProblem, paths: tuple[Recipe, ...]) -> None:
         self.fleet = fleet
         self._held = replace(fleet, recipes=paths)
         model, self._v = master(self._held)
@@ -70,7 +70,7 @@ class Dives:
         if better.objective <= (1 - OTHER_FRAC) * counted.plan.objective:
             yield improved(fleet, polished(fleet, better, solver, until), until)
 
-    def decided(self, until: float, seed: int = 0, below: float = np.inf) -> Fleet | None:
+    def decided(self, until: float, seed: int = 0, below: float = np.inf) -> FleetProblem | None:
         """The fleet with what a dive decides on, and counts near it; None where there is nothing new or cheaper."""
         decided = self._recipes_and_commitments(until, seed, below)
         if decided is None or decided.known_as in self._known:
@@ -105,7 +105,7 @@ class _Decided:
 
 
 def _recipes(
-    fleet: Fleet,
+    fleet: FleetProblem,
     v: Variables,
     lp: WarmLp,
     until: float,
@@ -146,7 +146,7 @@ def _recipes(
 
 
 def _commitments(
-    fleet: Fleet,
+    fleet: FleetProblem,
     v: Variables,
     lp: WarmLp,
     x: np.ndarray | None,

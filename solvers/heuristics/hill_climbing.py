@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from problems.fleet_problem import Fleet, Held
+from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
 from solvers.backends.solve import WarmLp
 
@@ -21,7 +21,7 @@ Change = tuple[str, Any, Any]
 """another recipe at a place, or so many boxes of a commitment"""
 
 
-def picks_by_key(fleet: Fleet, v: Variables) -> dict[tuple, list[int]]:
+def picks_by_key(fleet: FleetProblem, v: Variables) -> dict[tuple, list[int]]:
     """The columns that pick a recipe, which may be there with several of its servings."""
     columns: dict[tuple, list[int]] = {}
     for r, recipe in enumerate(fleet.recipes):
@@ -32,7 +32,7 @@ def picks_by_key(fleet: Fleet, v: Variables) -> dict[tuple, list[int]]:
 class Climb:
     """Recipes and commitments that are decided on in an LP, which knows of others."""
 
-    def __init__(self, fleet: Fleet, v: Variables, lp: WarmLp, keys: list[tuple], held: Held) -> None:
+    def __init__(self, fleet: FleetProblem, v: Variables, lp: WarmLp, keys: list[tuple], held: Held) -> None:
         """`fleet` has these recipes and others, by their keys; `held` are commitments to large boxes."""
         self.lp, self.keys, self.held = lp, list(keys), dict(held)
         self.columns = picks_by_key(fleet, v)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.packing import with_gaps
 from problems.pricing import price_recipe
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
@@ -35,14 +35,14 @@ class Incumbent:
         return self.cost_usd_per_month + self.penalty_usd_per_month
 
 
-def complete(fleet: Fleet, paths: tuple[Recipe, ...]) -> Incumbent | None:
+def complete(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> Incumbent | None:
     """Buy what these paths need, in closed form; None where that breaks a limit."""
     purchases = purchases_for(fleet, paths)
     plan = incumbent_of(fleet, paths, purchases) if purchases is not None else None
     return plan if plan is not None and limits_are_kept(fleet, plan) else None
 
 
-def purchases_for(fleet: Fleet, paths: tuple[Recipe, ...]) -> dict[str, Purchase] | None:
+def purchases_for(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> dict[str, Purchase] | None:
     """What is cheapest for these paths, whatever the limits; None where an offer cannot sell what they need."""
     purchases: dict[str, Purchase] = {}
     for g in sorted({g for p in paths for g in p.offers}):
@@ -53,7 +53,7 @@ def purchases_for(fleet: Fleet, paths: tuple[Recipe, ...]) -> dict[str, Purchase
     return purchases
 
 
-def usage(fleet: Fleet, paths: tuple[Recipe, ...], g: str) -> tuple[np.ndarray, np.ndarray]:
+def usage(fleet: FleetProblem, paths: tuple[Recipe, ...], g: str) -> tuple[np.ndarray, np.ndarray]:
     """GPUs of an offer that paths use, all and firm ones, with those that stay empty beside replicas [slot]."""
     on, most = [path for path in paths if g in path.offers], fleet.most_of_a_box.get(g, {})
 
@@ -69,14 +69,14 @@ def usage(fleet: Fleet, paths: tuple[Recipe, ...], g: str) -> tuple[np.ndarray, 
     return with_empty_ones("in-use"), with_empty_ones("firm")
 
 
-def incumbent_of(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:
+def incumbent_of(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:
     """With its cost: USD per month, averaged over the months."""
     cost = float(np.mean(cost_by_month(fleet, paths, purchases)))
     penalty = sum(float(fleet.weight[p.slot] @ p.penalty_usd_per_h) for p in paths)
     return Incumbent(paths, purchases, cost, penalty)
 
 
-def cost_by_month(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
+def cost_by_month(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
     by_slot = np.zeros(len(fleet.slot_hours))
     fixed = fleet.team_usd_per_month if any(p.self_hosted for p in paths) else 0.0
     for path in paths:
@@ -90,7 +90,7 @@ def cost_by_month(fleet: Fleet, paths: tuple[Recipe, ...], purchases: dict[str, 
     return np.bincount(fleet.slot_month, by_slot * fleet.slot_hours, fleet.months) + fixed
 
 
-def is_covered(fleet: Fleet, plan: Incumbent) -> bool:
+def is_covered(fleet: FleetProblem, plan: Incumbent) -> bool:
     """Whether every GPU in use is bought, and every firm one in a way that no reclaim takes away."""
     for g in {g for path in plan.paths for g in path.offers}:
         gpus, firm = usage(fleet, plan.paths, g)
@@ -105,7 +105,7 @@ def is_covered(fleet: Fleet, plan: Incumbent) -> bool:
     return True
 
 
-def limits_are_kept(fleet: Fleet, plan: Incumbent) -> bool:
+def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     total: dict[str, np.ndarray] = {}
     for g, bought in plan.purchases.items():
         offer = fleet.offers[g]
@@ -122,7 +122,7 @@ def limits_are_kept(fleet: Fleet, plan: Incumbent) -> bool:
     return budget is None or cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)
 
 
-def alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
+def alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
     """The cheapest plan for one recipe that has its offers to itself; None where a limit forbids it."""
     path: Recipe | None
     if recipe.deferral is not None:
@@ -136,7 +136,7 @@ def alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
     return complete(fleet, (path,)) if path is not None else None
 
 
-def _waiting_alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
+def _waiting_alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
     """The best plan found for work that may wait: it is done where it costs least beside some commitments.
 
     Waiting evens work out, so the instances that its mean needs are tried, one less, and none.
@@ -155,7 +155,7 @@ def _waiting_alone(fleet: Fleet, recipe: Recipe) -> Incumbent | None:
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 
-def each_by_itself(fleet: Fleet) -> Incumbent | None:
+def each_by_itself(fleet: FleetProblem) -> Incumbent | None:
     """Each workload with the recipe that is cheapest for it alone; where a limit forbids that, as many as fit.
 
     The engineers are paid once, so what is cheapest without them is tried as well as what is worth them by itself.
@@ -165,11 +165,11 @@ def each_by_itself(fleet: Fleet) -> Incumbent | None:
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 
-def _engineers_paid_or_not(fleet: Fleet) -> list[Fleet]:
+def _engineers_paid_or_not(fleet: FleetProblem) -> list[FleetProblem]:
     return [fleet, replace(fleet, team_usd_per_month=0.0)] if fleet.team_usd_per_month else [fleet]
 
 
-def _each_by_itself(fleet: Fleet) -> list[Recipe] | None:
+def _each_by_itself(fleet: FleetProblem) -> list[Recipe] | None:
     """The path of each workload that is cheapest for it alone; None where one has none."""
     best: list[Recipe] = []
     for w in fleet.workloads:
@@ -181,11 +181,11 @@ def _each_by_itself(fleet: Fleet) -> list[Recipe] | None:
     return best
 
 
-def _together(fleet: Fleet, paths: list[Recipe]) -> Incumbent | None:
+def _together(fleet: FleetProblem, paths: list[Recipe]) -> Incumbent | None:
     return complete(fleet, tuple(paths)) or _as_many_as_fit(fleet, paths)
 
 
-def _worth_working_out(fleet: Fleet, recipes: list[Recipe]) -> list[Recipe]:
+def _worth_working_out(fleet: FleetProblem, recipes: list[Recipe]) -> list[Recipe]:
     """Recipes of one workload; of those for work that may wait, the few that could be the cheapest at list prices."""
     own = [recipe for recipe in recipes if len(recipe.workloads) == 1]
     waiting = [recipe for recipe in own if recipe.deferral is not None]
@@ -194,7 +194,7 @@ def _worth_working_out(fleet: Fleet, recipes: list[Recipe]) -> list[Recipe]:
     return [recipe for recipe in own if recipe.deferral is None] + ranked[:WAITING_WAYS]
 
 
-def _as_many_as_fit(fleet: Fleet, wanted: list[Recipe]) -> Incumbent | None:
+def _as_many_as_fit(fleet: FleetProblem, wanted: list[Recipe]) -> Incumbent | None:
     """Everything from an API where there is one, then one workload after the other as wanted while limits hold."""
     bought: dict[str, Recipe] = {}
     for recipe in fleet.recipes:
@@ -210,7 +210,7 @@ def _as_many_as_fit(fleet: Fleet, wanted: list[Recipe]) -> Incumbent | None:
     return plan
 
 
-def heaviest_paths(fleet: Fleet, paths: Sequence[Recipe], weights: np.ndarray) -> Incumbent | None:
+def heaviest_paths(fleet: FleetProblem, paths: Sequence[Recipe], weights: np.ndarray) -> Incumbent | None:
     """The paths that the LP leans on most, until every workload is served."""
     chosen: list[Recipe] = []
     served: set[str] = set()
@@ -224,7 +224,7 @@ def heaviest_paths(fleet: Fleet, paths: Sequence[Recipe], weights: np.ndarray) -
     return complete(fleet, in_order(fleet, chosen))
 
 
-def in_order(fleet: Fleet, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
+def in_order(fleet: FleetProblem, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
     """Paths in the order of the workloads they serve first."""
     order = {w: k for k, w in enumerate(fleet.workloads)}
     return tuple(sorted(paths, key=lambda p: min(order[w] for w in p.workloads)))

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.purchase import Purchase, cheapest_purchase, hourly_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes.deferral import cheapest_counts, least_usd
 from problems.recipes.recipe import Recipe
@@ -30,7 +30,7 @@ WORTH_FRAC = 1e-7
 
 
 def improved(
-    fleet: Fleet,
+    fleet: FleetProblem,
     plan: Incumbent,
     deadline: float | None = None,
     reserved: dict[str, int] | None = None,
@@ -54,12 +54,12 @@ def improved(
     return state.finished(plan)
 
 
-def simplest_plan(fleet: Fleet) -> Incumbent | None:
+def simplest_plan(fleet: FleetProblem) -> Incumbent | None:
     """Each workload in the way that is cheapest for it alone; where limits forbid that, one after the other."""
     return each_by_itself(fleet) or built_up(fleet)
 
 
-def built_up(fleet: Fleet) -> Incumbent | None:
+def built_up(fleet: FleetProblem) -> Incumbent | None:
     """One workload after the other, each in the cheapest way beside the others that keeps the limits; None if stuck."""
     state = _Plan(fleet, Incumbent((), {}, 0.0))
     for w in sorted(fleet.workloads, key=lambda w: len(fleet.recipes_of[w])):
@@ -69,7 +69,7 @@ def built_up(fleet: Fleet) -> Incumbent | None:
 
 
 def put_back(
-    fleet: Fleet,
+    fleet: FleetProblem,
     plan: Incumbent,
     leave: list[Recipe],
     reserved: dict[str, int],
@@ -84,7 +84,7 @@ def put_back(
 
 
 def put_in(
-    fleet: Fleet,
+    fleet: FleetProblem,
     plan: Incumbent,
     groups: list[tuple[str, ...]],
     reserved: dict[str, int],
@@ -101,7 +101,7 @@ def put_in(
     return complete(fleet, in_order(fleet, state.paths.values()))
 
 
-def with_fewer_offers(fleet: Fleet, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+def with_fewer_offers(fleet: FleetProblem, plan: Incumbent, deadline: float | None = None) -> Incumbent:
     """The plan after giving up offers of several GPUs, one at a time, wherever that saves anything."""
     for g in sorted(plan.purchases, key=lambda g: -fleet.offers[g].box):
         if fleet.offers[g].box == 1 or g not in plan.purchases or (deadline and time.monotonic() >= deadline):
@@ -117,7 +117,7 @@ def with_fewer_offers(fleet: Fleet, plan: Incumbent, deadline: float | None = No
     return plan
 
 
-def with_other_commitments(fleet: Fleet, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+def with_other_commitments(fleet: FleetProblem, plan: Incumbent, deadline: float | None = None) -> Incumbent:
     """The plan after answers to an instance more or less of an offer of several GPUs, or for work that may wait.
 
     A commitment pays only when several workloads move to it, or work that may wait is done at other times.
@@ -148,7 +148,7 @@ class _Plan:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: FleetProblem,
         plan: Incumbent,
         reserved: dict[str, int] | None = None,
         waiting_ways: int = WAITING_WAYS,

@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Held
+from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import Recipe, joined
 from solvers.backends.solve import SolverName, WarmLp
@@ -34,12 +34,12 @@ AROUND = 6.0
 
 
 def polished(
-    fleet: Fleet,
+    fleet: FleetProblem,
     plan: Incumbent,
     solver: SolverName,
     until: float,
     paths: tuple[Recipe, ...] = (),
-    others: Sequence[Fleet] = (),
+    others: Sequence[FleetProblem] = (),
 ) -> Incumbent:
     """The best plan of these recipes and commitments to large boxes near what the LP says of them, or the plan.
 
@@ -50,7 +50,7 @@ def polished(
     return plan if found is None else min(plan, found.plan, key=lambda incumbent: incumbent.objective)
 
 
-def _ways(fleet: Fleet, plan: Incumbent, until: float, paths: tuple[Recipe, ...]) -> Iterator[Fleet]:
+def _ways(fleet: FleetProblem, plan: Incumbent, until: float, paths: tuple[Recipe, ...]) -> Iterator[FleetProblem]:
     """The fleet with the recipes of a plan near what the LP says of them, and with those that are cheaper there."""
     recipe_of = {recipe.key: recipe for recipe in fleet.recipes}
     own = tuple(_around(recipe_of[path.key], path) if path.key in recipe_of else path for path in plan.paths)
@@ -84,7 +84,7 @@ def heaviest_of_each(v: Variables, x: np.ndarray, recipes: tuple[Recipe, ...], k
     return [max((p for p in picked if p.path.key == key), key=lambda p: p.weight) for key in keys]
 
 
-def around_the_picked(fleet: Fleet, picked: list[Picked]) -> Iterator[Recipe]:
+def around_the_picked(fleet: FleetProblem, picked: list[Picked]) -> Iterator[Recipe]:
     """The recipes that are picked with all counts near those of the LP; work that may wait may also rest."""
     known = {recipe.key: recipe for recipe in fleet.recipes}
     for p in picked:

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from solvers.heuristics.slot_lp import SlotsTogether
+from solvers.heuristics.slot_lp import SlotLp
 
 TRIED, TRIED_WITH_ROOM = 4, 4
 """plans of a slot: those that the LP has most of, or all where there are no more, and the cheapest with room"""
@@ -21,7 +21,7 @@ AHEAD = 4
 """slots that have new plans before one is decided"""
 
 
-def one_for_each_slot(together: SlotsTogether, until: float) -> list[int] | None:
+def one_for_each_slot(together: SlotLp, until: float) -> list[int] | None:
     """The number of a plan for each slot, as the LP is left; None where time is up or limits forbid what is left.
 
     Where time is short, less is tried.

@@ -16,7 +16,7 @@ from itertools import cycle
 import numpy as np
 
 from solvers.backends.solve import solve_part
-from solvers.heuristics.slot_lp import SlotsTogether
+from solvers.heuristics.slot_lp import SlotLp
 
 WIDTHS = (4, 8, 16)
 """slots of a window"""
@@ -28,7 +28,7 @@ NEAR_FRAC = 1e-3
 """of the cost, above the LP, up to which nothing is chosen again"""
 
 
-def chosen_in_windows(together: SlotsTogether, chosen: list[int], until: float) -> list[int]:
+def chosen_in_windows(together: SlotLp, chosen: list[int], until: float) -> list[int]:
     """The number of a plan for each slot, which are no dearer than those chosen; so is the LP left."""
     chosen, more = list(chosen), set[int]()
     windows = {width: _windows(len(chosen), width) for width in WIDTHS}

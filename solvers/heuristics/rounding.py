@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.pricing import price_recipe, settled_path
 from problems.recipes.recipe import Recipe
 from solvers.backends.solve import SolverName, solve_mip
@@ -21,7 +21,9 @@ PATHS = 3_000
 """of all pools together, about: a program of many more takes more memory than all recipes"""
 
 
-def rounded_plan(fleet: Fleet, paths: tuple[Recipe, ...], solver: SolverName, time_limit_s: float) -> Incumbent | None:
+def rounded_plan(
+    fleet: FleetProblem, paths: tuple[Recipe, ...], solver: SolverName, time_limit_s: float
+) -> Incumbent | None:
     """The program over some paths, with half a box charged for every offer in use."""
     fleet = replace(fleet, recipes=paths, boxes_in_parts=True, own_boxes=frozenset(), rounded={})
     model, v = master(fleet)

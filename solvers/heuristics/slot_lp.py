@@ -16,7 +16,7 @@ from itertools import islice
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Model
 from solvers.backends.solve import SolverName, WarmLp, solve_mip
@@ -53,10 +53,10 @@ class SlotPlan:
     """its cost, its rows and its entries there"""
 
 
-class SlotsTogether:
+class SlotLp:
     """The LP over plans of slots."""
 
-    def __init__(self, fleet: Fleet, model: Model, v: Variables, prices: np.ndarray, usd: float) -> None:
+    def __init__(self, fleet: FleetProblem, model: Model, v: Variables, prices: np.ndarray, usd: float) -> None:
         """The model is that of the fleet, and knows of whole boxes; `prices` are of its rows, `usd` its LP."""
         self.fleet, self.v, self.cost = fleet, v, model.cost
         large = sorted(g for g in fleet.recipes_on if fleet.offers[g].box > 1)
@@ -212,14 +212,14 @@ class SlotsTogether:
         return numbers
 
 
-def _all_work_is_done(fleet: Fleet, plan: Incumbent) -> bool:
+def _all_work_is_done(fleet: FleetProblem, plan: Incumbent) -> bool:
     """Whether work that may wait fits where no API does the rest; the LP knows that to a part in a million only."""
     deferral_of = {recipe.key: recipe.deferral for recipe in fleet.recipes}
     waiting = [(path, deferral) for path in plan.paths if (deferral := deferral_of[path.key]) is not None]
     return all(work_moved(deferral, path.uses[0].load) is not None for path, deferral in waiting if path.api is None)
 
 
-def _ties(model: Model, fleet: Fleet, slots: set[int]) -> np.ndarray:
+def _ties(model: Model, fleet: FleetProblem, slots: set[int]) -> np.ndarray:
     """The rows that tie slots together; of those that say that a recipe serves a slot, one for each slot."""
     seen: set[Hashable] = set()
     kept = []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.purchase import hourly_purchase
 
@@ -38,7 +38,7 @@ class Choice:
 class Slot:
     """One slot: the servings of each recipe there, and instances of large boxes that are bought by the hour."""
 
-    def __init__(self, fleet: Fleet, v: Variables, t: int, large: list[str]) -> None:
+    def __init__(self, fleet: FleetProblem, v: Variables, t: int, large: list[str]) -> None:
         self.t, self.offers = t, [fleet.offers[g] for g in large]
         terms = [[(g, term) for term in fleet.offers[g].reserved_usd_per_h] for g in large]
         self.held = [sum(fleet.held.get(key, (0, 0))[0] for key in keys) for keys in terms]

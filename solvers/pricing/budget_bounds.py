@@ -17,7 +17,7 @@ from problems.model import Model
 
 
 @dataclass(frozen=True)
-class Tangent:
+class BudgetBound:
     """A lower bound on cost + penalty of every plan within a budget, whatever the budget."""
 
     budget_usd_per_month: float
@@ -31,15 +31,15 @@ class Tangent:
         return self.usd_per_month + self.usd_per_usd * (budget_usd_per_month - self.budget_usd_per_month)
 
 
-def tangent_of(model: Model, duals: dict[tuple, float], bound_usd_per_month: float) -> Tangent:
+def budget_bound_of(model: Model, duals: dict[tuple, float], bound_usd_per_month: float) -> BudgetBound:
     """The line of a bound that the dual prices of a master's rows prove."""
     rows = [r for r, key in enumerate(model.row_keys) if key[0] == "budget"]
     worth = sum(min(duals.get(model.row_keys[r], 0.0), 0.0) for r in rows)
     budget = float(model.row_upper[rows[0]]) if rows else 0.0
-    return Tangent(budget, bound_usd_per_month, worth)
+    return BudgetBound(budget, bound_usd_per_month, worth)
 
 
-def proved_within(tangents: Iterable[Tangent], budget_usd_per_month: float) -> float:
+def proved_within(tangents: Iterable[BudgetBound], budget_usd_per_month: float) -> float:
     """The best bound that any of the lines gives at a budget."""
     return max((tangent.within(budget_usd_per_month) for tangent in tangents), default=-np.inf)
 

@@ -21,7 +21,7 @@ import numpy as np
 from problems.beyond_commitments import ALWAYS
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet import master
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
@@ -29,15 +29,15 @@ from problems.recipes.recipe import Recipe
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_lp
 from solvers.cuts.beyond_commitments import always_beyond
-from solvers.cuts.pool import ABOUT_BOXES, NO_PRICE_USD, BoxRows
+from solvers.cuts.pool import ABOUT_BOXES, NO_PRICE_USD, CutPool
 from solvers.cuts.separation import Picked, picked_of, short_if_decided
-from solvers.pricing.budget_bounds import Tangent, tangent_of
+from solvers.pricing.budget_bounds import BudgetBound, budget_bound_of
 from solvers.pricing.dual_bound import INSIDE_RECIPES, Duals, Values, dual_bound_of, lifted, list_prices, most_to_pay
 from solvers.pricing.lazy_rows import LazyRows
 from solvers.pricing.mixing import Found, Mixes
 from solvers.pricing.paths import Paths
 from solvers.pricing.reduced_cost_fixing import possible_within, with_counts_skipped_within
-from solvers.pricing.refine_counts import CountsLeftOut
+from solvers.pricing.refine_counts import RefinedCounts
 from solvers.pricing.waiting import WaitingWork, with_waiting_work_settled
 
 MAX_ROUNDS = 100
@@ -83,7 +83,7 @@ class Generated:
     """False only where it is proved that no plan exists; None where that was not settled"""
     bound: float
     """lower bound on the cost of any plan [USD/month]"""
-    fleet: Fleet
+    fleet: FleetProblem
     """the fleet problem with all recipes written down so far"""
     priced: tuple[Priced, ...]
     """every recipe at the prices of the last bound"""
@@ -99,7 +99,7 @@ class Generated:
 
 
 def generate(
-    fleet: Fleet, on_round: Callable[[int, float], None] = lambda n, bound: None, known: tuple[Recipe, ...] = ()
+    fleet: FleetProblem, on_round: Callable[[int, float], None] = lambda n, bound: None, known: tuple[Recipe, ...] = ()
 ) -> Generated:
     """Solve the master LP over all servings of all recipes; `known` are paths of a plan at hand, to start from."""
     return ColumnGeneration(fleet, on_round, known).run(CONVERGED_FRAC)
@@ -108,7 +108,9 @@ def generate(
 class ColumnGeneration:
     """The state of the rounds, so that they can go on where they stopped."""
 
-    def __init__(self, fleet: Fleet, on_round: Callable[[int, float], None], known: tuple[Recipe, ...] = ()) -> None:
+    def __init__(
+        self, fleet: FleetProblem, on_round: Callable[[int, float], None], known: tuple[Recipe, ...] = ()
+    ) -> None:
         self.on_round = on_round
         self.listed = list_prices(fleet)
         self.fleet = fleet
@@ -117,7 +119,7 @@ class ColumnGeneration:
         self.paths = Paths(fleet)
         self._write_down(self._for_those_without(fleet))
         self.recipe_of_key = {recipe.key: recipe for recipe in fleet.recipes if recipe.deferral is not None}
-        self.counts_left_out = CountsLeftOut()
+        self.counts_left_out = RefinedCounts()
         self.closely: set[int] = set()
         """recipes that are priced in every round; the others when nothing more is to be found among them"""
         self.paths.join([*self._first_paths(), *known])
@@ -143,14 +145,14 @@ class ColumnGeneration:
         LP without them"""
         self.to_sharpen: tuple[Variables, np.ndarray] | None = None
         """the last LP's columns and solution, where such rows may begin"""
-        self.box_rows = BoxRows()
+        self.box_rows = CutPool()
         self.lazy_rows = LazyRows()
         self.settling_s = self.round_s = 0.0
         """what the last bound on all plans took, and the last round: nobody can stop in the middle of them"""
         self.bound = self.bound_at_prices = -np.inf
         self.model: Model | None = None
         """of the last bound"""
-        self.tangents: list[Tangent] = []
+        self.tangents: list[BudgetBound] = []
         """what bounds on all plans prove at other budgets"""
         self.bound_of_written = -np.inf
         """what the best prices prove of plans without mixes that are not written down"""
@@ -171,7 +173,7 @@ class ColumnGeneration:
         self.proved_usd = -np.inf
         """of a branch, the duals of the best bound on all its plans, and that bound"""
 
-    def _for_those_without(self, fleet: Fleet) -> list[Recipe]:
+    def _for_those_without(self, fleet: FleetProblem) -> list[Recipe]:
         """Mixes for workloads that no deployment can serve by itself."""
         without = {w for w in fleet.workloads if not fleet.recipes_of[w]}
         if not without:
@@ -200,7 +202,7 @@ class ColumnGeneration:
         near = self.lp_usd - self.bound_of_written <= NEAR_THE_LP * (usd_per_month - self.lp_usd)
         return near and self.rests >= AT_REST
 
-    def branched(self, fleet: Fleet, usd: float = np.inf) -> ColumnGeneration:
+    def branched(self, fleet: FleetProblem, usd: float = np.inf) -> ColumnGeneration:
         """Prices for a part of the plans, where more is decided: paths, rows that have a price, mixes and the best
         prices go on. What no plan of less than so much uses is left out, so a bound beyond that says no more than that.
         """
@@ -465,10 +467,10 @@ class ColumnGeneration:
         self.paid = most_to_pay(self.fleet, self.priced, left)
         self.bound_at_prices = dual_bound_of(model, self.anchor, self.paid)
         self.bound = max(self.bound, self.bound_at_prices)
-        self.tangents.append(tangent_of(model, self.anchor, self.bound_at_prices))
+        self.tangents.append(budget_bound_of(model, self.anchor, self.bound_at_prices))
         return finer, overlooked + new
 
-    def tangent_at(self, duals: Duals, with_mixes: bool = True) -> Tangent:
+    def tangent_at(self, duals: Duals, with_mixes: bool = True) -> BudgetBound:
         """What other duals of the last model prove: everything is priced at them, also mixes not written down.
 
         Without those it says how much can be proved at most.
@@ -478,7 +480,7 @@ class ColumnGeneration:
         paid = most_to_pay(self.fleet, priced)
         if with_mixes and self.mixes.pools:
             paid = most_to_pay(self.fleet, priced, self.mixes.find(self._prices(duals), paid, 0.0, most=0).least_left)
-        return tangent_of(self.model, duals, dual_bound_of(self.model, duals, paid))
+        return budget_bound_of(self.model, duals, dual_bound_of(self.model, duals, paid))
 
     def _find_mixes(self, window: float, most: int) -> tuple[Values, list[Recipe]]:
         """Write mixes down, price them where the others were priced, and say how little those left aside cost."""
@@ -618,7 +620,7 @@ def _by_key(model: Model, row_duals: np.ndarray | None) -> Duals:
     return dict(zip(model.row_keys, row_duals.tolist(), strict=True))
 
 
-def _unserved(fleet: Fleet, workload: str) -> Recipe:
+def _unserved(fleet: FleetProblem, workload: str) -> Recipe:
     """A stand-in that serves nothing: it exists only to see whether the limits can be met at all."""
     none = np.zeros(len(fleet.slot_hours))
     return Recipe(workload, (workload,), (), None, np.arange(len(none)), none, none, none)

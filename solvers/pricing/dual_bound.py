@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from problems.beyond_commitments import ALWAYS
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Column, Model, Row, build_model
 from problems.pricing import Priced, Prices
@@ -24,7 +24,7 @@ OF_RECIPES = ("pick", "serve", "waits", "sent")
 INSIDE_RECIPES = ("one-serving", "work-done", "in-time")
 
 
-def list_prices(fleet: Fleet) -> Prices:
+def list_prices(fleet: FleetProblem) -> Prices:
     """Prices before any LP: a GPU at its cheapest list price, a firm one at that of firm capacity.
 
     They are feasible duals of the purchases, so they give a first valid bound.
@@ -40,7 +40,7 @@ def list_prices(fleet: Fleet) -> Prices:
     return Prices(gpu, firm, np.ones(len(fleet.slot_hours)), dict.fromkeys(fleet.workloads, 0.0))
 
 
-def lifted(fleet: Fleet, model: Model, v: Variables, duals: Duals) -> Duals:
+def lifted(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Duals:
     """The same duals with each GPU's price raised as far as the purchases of its offer allow.
 
     A GPU in a slot may cost no more than on demand; all slots together no more than a commitment; the part
@@ -73,7 +73,7 @@ def lifted(fleet: Fleet, model: Model, v: Variables, duals: Duals) -> Duals:
     return _lifted_beyond(fleet, model, v, raised)
 
 
-def _lifted_beyond(fleet: Fleet, model: Model, v: Variables, duals: Duals) -> Duals:
+def _lifted_beyond(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Duals:
     """The same with prices for boxes beyond commitments that are decided, as far as purchases by the hour allow.
 
     Where no more are decided than so many, what is committed to does not pay them; else all slots together may not cost
@@ -118,7 +118,7 @@ def dual_bound_of(model: Model, duals: Duals, paid: dict[str, float]) -> float:
     return dual_bound(without, np.where(inside, 0.0, [y.get(key, 0.0) for key in model.row_keys]))
 
 
-def most_to_pay(fleet: Fleet, priced: tuple[Priced, ...], left: Values | None = None) -> dict[str, float]:
+def most_to_pay(fleet: FleetProblem, priced: tuple[Priced, ...], left: Values | None = None) -> dict[str, float]:
     """What may be paid for each workload so that no recipe of any pool costs less than its workloads together.
 
     With pools of one workload each that is the cheapest recipe. Where pools overlap the most is found by a small LP:

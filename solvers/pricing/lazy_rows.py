@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.model import Booleans, Model
 from solvers.backends.result import LpSolution, Status
 from solvers.backends.solve import solve_lp_centrally
@@ -34,7 +34,7 @@ class LazyRows:
     def __init__(self) -> None:
         self.joined: set[Key] = set()
 
-    def solve(self, model: Model, fleet: Fleet) -> LpSolution:
+    def solve(self, model: Model, fleet: FleetProblem) -> LpSolution:
         """The LP without rows that nothing has broken yet, as a solution of the whole one."""
         model = _without_idle_bounds(model, fleet)
         if model.n_rows <= FEW_ROWS:
@@ -68,7 +68,7 @@ def _solved_without(model: Model, left_out: Booleans) -> tuple[LpSolution, list[
     return whole, broken
 
 
-def _without_idle_bounds(model: Model, fleet: Fleet) -> Model:
+def _without_idle_bounds(model: Model, fleet: FleetProblem) -> Model:
     """The model without the bounds on purchases that no LP reaches, which slow an interior point method down."""
     decided = {("reserved", *key) for key, (_, most) in fleet.held.items() if most is not None}
     idle = [key[0] in PURCHASES and key not in decided for key in model.column_keys]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.pricing import Prices
 from problems.recipes.mixes import SlotMix, slot_mix
 from problems.recipes.pools import Api, Deployment, Pool
@@ -59,7 +59,7 @@ class Served:
 class PricedPool:
     """Some deployments of a pool, at given prices, with one API or none."""
 
-    fleet: Fleet
+    fleet: FleetProblem
     pool: Pool
     api: Api | None
     deployments: tuple[Deployment, ...]

@@ -15,7 +15,7 @@ from itertools import count
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.pricing import Prices
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.recipe import Recipe, Use
@@ -40,7 +40,7 @@ class Mix:
 
 
 def best_mix(
-    fleet: Fleet,
+    fleet: FleetProblem,
     pool: Pool,
     api: Api | None,
     prices: Prices,

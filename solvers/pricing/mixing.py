@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.pricing import Prices
 from problems.recipes.pairs import (
     Member,
@@ -49,7 +49,7 @@ class Found:
 class Mixes:
     """The mixes of a fleet's pools that are not among its recipes yet."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetProblem) -> None:
         self.fleet = fleet
         self.written: set[Key] = set()
         self._members: dict[str, list[list[Member]]] = {}
@@ -234,7 +234,7 @@ def _of_several(pool: Pool) -> set[str]:
 class _Mix:
     """Two deployments of a pool at given prices."""
 
-    fleet: Fleet
+    fleet: FleetProblem
     key: Key
     bound: float
     pool: Pool

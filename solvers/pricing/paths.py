@@ -13,7 +13,7 @@ from functools import reduce
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.pricing import Prices, settled_path
 from problems.recipes.deferral import counts_with_room
 from problems.recipes.recipe import Recipe, joined
@@ -35,7 +35,7 @@ Key = tuple[str, tuple[str, ...], str | None]
 class Paths:
     """What the LP holds, and what it held before."""
 
-    fleet: Fleet
+    fleet: FleetProblem
     held: list[Recipe] = field(default_factory=list)
     opened: dict[Key, Recipe] = field(default_factory=dict)
     """recipes with all servings that were ever worth it"""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.pricing import Priced
 from problems.recipes.recipe import Recipe
 from solvers.pricing.routing import work_moved
@@ -28,7 +28,7 @@ class PricedRecipes(Protocol):
     def bound_at_prices(self) -> float: ...
 
 
-def without_what_limits_forbid(fleet: Fleet) -> Iterator[Recipe]:
+def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
     """Recipes without servings that alone would break a quota, or need firm GPUs that nobody sells."""
     slots = len(fleet.slot_hours)
     for recipe in fleet.recipes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.pricing import Priced
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import with_every_count
@@ -18,18 +18,18 @@ MOST_COUNTS, COUNTS_OF_ALL = 50_000, 2_000_000
 
 
 @dataclass(eq=False)
-class CountsLeftOut:
+class RefinedCounts:
     left: int = COUNTS_OF_ALL
     """that may still be tried"""
 
-    def that_matter(self, fleet: Fleet, ranked: Mapping[tuple[str, ...], list[Priced]]) -> dict[int, Recipe]:
+    def that_matter(self, fleet: FleetProblem, ranked: Mapping[tuple[str, ...], list[Priced]]) -> dict[int, Recipe]:
         """Recipes with every count, by the identity of the one that they replace: the cheapest of a pool, if counts
         between those that it has may be cheaper still.
         """
         firsts = [first for first, *_ in ranked.values() if first.recipe.between is not None]
         return self.every(fleet, [p.recipe for p in firsts if p.with_skipped.min(initial=np.inf) <= p.value])
 
-    def every(self, fleet: Fleet, recipes: Iterable[Recipe]) -> dict[int, Recipe]:
+    def every(self, fleet: FleetProblem, recipes: Iterable[Recipe]) -> dict[int, Recipe]:
         """Recipes with every count, by the identity of the one that they replace; very large ones stay as they are."""
         finer: dict[int, Recipe] = {}
         for recipe in recipes:

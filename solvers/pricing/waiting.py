@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.model import Model
 from problems.pricing import Priced, Prices, fixed_value, serving_values
 from problems.recipes.recipe import Recipe
@@ -27,7 +27,7 @@ MOST_ROUNDS = 12
 class WaitingWork:
     """What is known of recipes from one price to the next: servings that were of use, and what work was worth."""
 
-    fleet: Fleet
+    fleet: FleetProblem
 
     def __post_init__(self) -> None:
         self._servings: dict[tuple, np.ndarray] = {}
@@ -109,12 +109,12 @@ def _known_as(recipe: Recipe) -> tuple:
     return (*recipe.key, recipe.servings)
 
 
-def _room(recipe: Recipe, fleet: Fleet) -> np.ndarray:
+def _room(recipe: Recipe, fleet: FleetProblem) -> np.ndarray:
     """Work that a serving can take, and those counts after it that are not tried [serving]."""
     return recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
 
 
-def _unit(recipe: Recipe, fleet: Fleet) -> float:
+def _unit(recipe: Recipe, fleet: FleetProblem) -> float:
     """of the waiting line, in load x hours of the mean month"""
     assert recipe.deferral is not None
     return recipe.deferral.line.unit / fleet.months
@@ -127,7 +127,7 @@ def _bill(recipe: Recipe, prices: Prices) -> np.ndarray:
 
 
 def _model(
-    recipe: Recipe, fleet: Fleet, prices: Prices, servings: np.ndarray, usd: np.ndarray, rooms: np.ndarray
+    recipe: Recipe, fleet: FleetProblem, prices: Prices, servings: np.ndarray, usd: np.ndarray, rooms: np.ndarray
 ) -> Model:
     """Columns: some servings, work that waits from slot to slot, what the API does."""
     deferral = recipe.deferral

@@ -15,7 +15,7 @@ from itertools import count
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.pools import Pool
 from solvers.pricing.column_generation import ColumnGeneration
 
@@ -106,7 +106,7 @@ def both_sides(branch: ColumnGeneration, best: float = np.inf) -> list[ColumnGen
     return []
 
 
-def _with_and_without(fleet: Fleet, pool: str) -> tuple[dict[str, Pool], dict[str, Pool]]:
+def _with_and_without(fleet: FleetProblem, pool: str) -> tuple[dict[str, Pool], dict[str, Pool]]:
     """The pools that are left where one serves its workloads, and where it does not."""
     served = set(fleet.pools[pool].workloads)
     chosen = {key: p for key, p in fleet.pools.items() if key == pool or not served & set(p.workloads)}

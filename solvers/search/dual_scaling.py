@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from solvers.pricing.budget_bounds import Tangent, scaled, tangent_of
+from solvers.pricing.budget_bounds import BudgetBound, budget_bound_of, scaled
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.pricing.dual_bound import Duals
 
@@ -26,16 +26,16 @@ MOST_WORTH = 1e4
 MOST_TRIED = 100
 
 
-class PriceLadder:
+class DualScaling:
     """Scales of the best prices that column generation came to, and their lines."""
 
     def __init__(self, generation: ColumnGeneration) -> None:
         assert generation.model is not None
         self.generation, self.duals = generation, generation.anchor
-        self.worth = -tangent_of(generation.model, self.duals, 0.0).usd_per_usd
-        self.lines: dict[float, Tangent] = {}
+        self.worth = -budget_bound_of(generation.model, self.duals, 0.0).usd_per_usd
+        self.lines: dict[float, BudgetBound] = {}
         """by what a dollar of budget is worth; the best that can be proved there"""
-        self.proved: dict[float, Tangent] = {}
+        self.proved: dict[float, BudgetBound] = {}
         """those that hold for all plans"""
 
     def climb(
@@ -44,7 +44,7 @@ class PriceLadder:
         close_frac: float,
         until: float = np.inf,
         known: Callable[[float], float] = lambda budget: -np.inf,
-    ) -> list[Tangent]:
+    ) -> list[BudgetBound]:
         """Lines that come so near to the best of all scales at every one of these budgets, if there is time.
 
         `known` is what is proved at a budget anyway: lines that are hardly better there are of no use.

@@ -8,12 +8,12 @@ from enum import StrEnum
 import numpy as np
 
 from problems.beyond_commitments import Beyond
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from problems.rounding_up import Rounded
 from solvers.backends.solve import SolverName
 from solvers.heuristics.incumbent import Incumbent
-from solvers.pricing.budget_bounds import Tangent
+from solvers.pricing.budget_bounds import BudgetBound
 
 MOST_EARLIER = 8
 
@@ -48,7 +48,7 @@ class Progress:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class WarmStart:
     """Columns to begin with, rows that hold for every whole plan, a plan, and what is proved without the budget.
 
     None of it can make a bound wrong: paths are ways to serve that exist, and rows about whole boxes say nothing new of
@@ -62,15 +62,15 @@ class Known:
     """a plan that keeps the limits; one that does not is passed over"""
     free: FleetSolution | None = None
     """the same fleet without a budget, searched to the same gap: it is not searched again"""
-    tangents: tuple[Tangent, ...] = ()
+    tangents: tuple[BudgetBound, ...] = ()
     """bounds at every budget"""
 
-    def given_to(self, fleet: Fleet) -> Fleet:
+    def given_to(self, fleet: FleetProblem) -> FleetProblem:
         """The fleet with the rows that are known; limits and recipes are its own."""
         return fleet.with_whole_boxes(self.own_boxes, self.rounded)
 
 
-NOTHING = Known()
+COLD_START = WarmStart()
 
 
 @dataclass(eq=False)
@@ -89,7 +89,7 @@ class FleetSolution:
     """the one that was used; None before a search"""
     cut_short: str = ""
     """the machine's trouble that ended the search, in a sentence"""
-    known: Known = NOTHING
+    known: WarmStart = COLD_START
     """what a search under another budget can begin with"""
     earlier: list[Incumbent] = field(default_factory=list)
     """the best plans before, the latest last: something to fall back on should the best one not hold"""

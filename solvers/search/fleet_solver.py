@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.backends.cbc import cbc_trouble
 from solvers.backends.deadline import TimeIsUp, limited_to
 from solvers.backends.highs import require_highspy
@@ -17,7 +17,7 @@ from solvers.backends.scratch import prepare
 from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.incumbent import limits_are_kept
 from solvers.pricing.budget_bounds import proved_within
-from solvers.search.fleet_solution import NOTHING, FleetSolution, Known, Options, Outcome, Progress, outcome_of
+from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Outcome, Progress, WarmStart, outcome_of
 from solvers.search.search import Search
 
 GRACE_S = 0.3
@@ -25,10 +25,10 @@ GRACE_S = 0.3
 
 
 def solve_fleet(
-    fleet: Fleet,
+    fleet: FleetProblem,
     options: Options | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    known: Known = NOTHING,
+    known: WarmStart = COLD_START,
 ) -> FleetSolution:
     """The cheapest fleet, as far as the limits of the search allow. Ctrl-C and a full disk keep the best plan.
 
@@ -64,7 +64,11 @@ def solve_fleet(
 
 
 def _within_budget(
-    fleet: Fleet, options: Options, solution: FleetSolution, on_progress: Callable[[Progress], None], known: Known
+    fleet: FleetProblem,
+    options: Options,
+    solution: FleetSolution,
+    on_progress: Callable[[Progress], None],
+    known: WarmStart,
 ) -> None:
     """Search without the budget first: its plan may keep the budget anyway, or its bound may rule every plan out."""
     budget = fleet.budget_usd_per_month

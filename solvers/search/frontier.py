@@ -17,16 +17,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.backends.trouble import MachineTrouble
-from solvers.heuristics.budget_heuristic import Thrift
+from solvers.heuristics.budget_heuristic import BudgetHeuristic
 from solvers.heuristics.incumbent import Incumbent, cost_by_month
 from solvers.pricing.budget_bounds import proved_within
 from solvers.pricing.column_generation import ColumnGeneration
-from solvers.search.dual_scaling import PriceLadder
-from solvers.search.fleet_solution import FleetSolution, Known, Options, Outcome, Progress, outcome_of
+from solvers.search.dual_scaling import DualScaling
+from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress, WarmStart, outcome_of
 from solvers.search.fleet_solver import solve_fleet
-from solvers.search.warm_start import known_from
+from solvers.search.warm_start import warm_start_from
 
 SHAPE_FRAC = 0.02
 """how near to the LP the first look at the frontier comes"""
@@ -43,7 +43,7 @@ class BudgetSearch:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: FleetProblem,
         free: FleetSolution,
         budgets: Iterable[float],
         options: Options,
@@ -52,7 +52,7 @@ class BudgetSearch:
         self.fleet, self.free, self.options, self.on_progress = fleet, free, options, on_progress
         self.budgets = sorted(set(budgets))
         self.gap_frac, self.near_frac = options.gap_frac, max(options.gap_frac / 4, PROVE_FRAC)
-        self.known, self.thrift = free.known, Thrift(fleet)
+        self.known, self.thrift = free.known, BudgetHeuristic(fleet)
         self.in_closed_form = all(pool.window is None for pool in fleet.pools.values())
         """whether plans can be: work that may wait needs a search"""
         self.generations: dict[float, ColumnGeneration] = {}
@@ -83,7 +83,7 @@ class BudgetSearch:
                 self._search(budget)
         return {budget: self._solution(budget) for budget in self.budgets}
 
-    def _at(self, budget: float) -> Fleet:
+    def _at(self, budget: float) -> FleetProblem:
         return replace(self.fleet, budget_usd_per_month=budget)
 
     def _proved(self, budget: float) -> float:
@@ -112,14 +112,14 @@ class BudgetSearch:
             enough=lambda state: state.bound_of_written >= enough_usd,
             late=lambda _: time.monotonic() >= until,
         )
-        self._learn(known_from(generation))
+        self._learn(warm_start_from(generation))
         if found.feasible is False:
             self.too_small = max(self.too_small, budget)
         elif generation.model is not None:
             others = [b for b in self.budgets if b > self.too_small and b != budget]
             unproved = [b for b in others if self._solution(b).gap_frac > self.gap_frac]
-            lines = PriceLadder(generation).climb(unproved, self.near_frac, until, self._proved)
-            self._learn(Known(tangents=tuple(lines)))
+            lines = DualScaling(generation).climb(unproved, self.near_frac, until, self._proved)
+            self._learn(WarmStart(tangents=tuple(lines)))
 
     def _look_for_plans(self) -> None:
         """Wherever no plan of a smaller budget is within the gap."""
@@ -156,10 +156,10 @@ class BudgetSearch:
         self._keep(solution.best, budget)
         self._learn(solution.known)
 
-    def _learn(self, more: Known) -> None:
+    def _learn(self, more: WarmStart) -> None:
         """Every path and row and bound that any budget led to."""
         paths = {path.footprint: path for path in (*self.known.paths, *more.paths)}
-        self.known = Known(
+        self.known = WarmStart(
             tuple(paths.values()),
             self.known.own_boxes | more.own_boxes,
             self.known.rounded | more.rounded,

@@ -27,7 +27,7 @@ import numpy as np
 from problems.constants import HOURS_PER_MONTH
 from problems.dominance import without_beaten_recipes
 from problems.fleet import master
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.offer_dominance import without_dominated_offers
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
@@ -47,10 +47,10 @@ from solvers.pricing.reduced_cost_fixing import (
 )
 from solvers.pricing.routing import flows_of
 from solvers.search.branching import Branches, undecided
-from solvers.search.fleet_solution import FleetSolution, Known, Options, Outcome, Progress, outcome_of
-from solvers.search.warm_start import known_from
-from solvers.search.worker import PlansBeside, cores
-from solvers.search.worker_messages import SecondProcess
+from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress, WarmStart, outcome_of
+from solvers.search.warm_start import warm_start_from
+from solvers.search.worker import Worker, cores
+from solvers.search.worker_messages import WorkerMessages
 
 TOLERANCES = (5e-3, 1e-3, CONVERGED_FRAC)
 """how near to the LP the bound comes before each mixed-integer program; a better plan at hand makes the next smaller"""
@@ -111,11 +111,11 @@ class Search:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: FleetProblem,
         options: Options,
         solution: FleetSolution,
         on_progress: Callable[[Progress], None],
-        known: Known,
+        known: WarmStart,
     ) -> None:
         self.started = time.monotonic()
         self.deadline = np.inf if options.time_limit_s is None else self.started + options.time_limit_s
@@ -124,7 +124,7 @@ class Search:
         self.fleet = without_beaten_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
         self.shaken: Incumbent | None = None
         """the plan from which shaking led nowhere"""
-        self.second: SecondProcess | None = None
+        self.second: WorkerMessages | None = None
         """for plans, where there is one"""
         self.hopeless = HOPELESS
         """servings that a better plan may use, beyond which no program is solved"""
@@ -139,8 +139,8 @@ class Search:
             return
         self.deadline -= TO_END_S
         self.hopeless = MOST_SERVINGS  # plans come from there, and where servings are left out branches prove more
-        with PlansBeside() as beside:
-            self.second = SecondProcess(beside, self.fleet, self.solution, self.options.solver, self.deadline)
+        with Worker() as beside:
+            self.second = WorkerMessages(beside, self.fleet, self.solution, self.options.solver, self.deadline)
             self._search()
 
     def _search(self) -> None:
@@ -205,7 +205,7 @@ class Search:
         if self.second is not None:
             self.second.hear()
 
-    def _look_early(self, generation: ColumnGeneration, second: SecondProcess) -> None:
+    def _look_early(self, generation: ColumnGeneration, second: WorkerMessages) -> None:
         """Where the case is so hard that a second process is at work later on, it may begin at once."""
         if generation.feasible and count_possible(generation, self.solution.objective, self.hopeless) > self.hopeless:
             second.tell(generation)
@@ -232,7 +232,7 @@ class Search:
             )
             took = time.monotonic() - before
             self._hear()
-            solution.rounds, solution.known = generated.rounds, known_from(generation)
+            solution.rounds, solution.known = generated.rounds, warm_start_from(generation)
             self._spent("pricing", before)
             if generated.feasible is False:
                 break
@@ -463,7 +463,7 @@ class Search:
         return program.bound
 
 
-def _with_work_settled(fleet: Fleet, plan: Incumbent) -> Incumbent:
+def _with_work_settled(fleet: FleetProblem, plan: Incumbent) -> Incumbent:
     """The plan with as much of the work that may wait on its GPUs as fits there."""
     paths = []
     for path in plan.paths:

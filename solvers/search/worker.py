@@ -27,14 +27,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class PlansBeside:
+class Worker:
     """The second process; it starts with its first task."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._found: queue.SimpleQueue[Incumbent] = queue.SimpleQueue()
 
-    def __enter__(self) -> PlansBeside:
+    def __enter__(self) -> Worker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import BinaryIO
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from solvers.backends.parent import end_this_process
 from solvers.backends.solve import SolverName
@@ -41,7 +41,7 @@ WORTH_FRAC = 1e-3
 class Task:
     """What there is to look among."""
 
-    fleet: Fleet
+    fleet: FleetProblem
     """with the servings that are worth a look"""
     plans: tuple[Incumbent, ...]
     paths: tuple[Recipe, ...]
@@ -121,7 +121,7 @@ def _shaken(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
     return shaken(task.fleet, plan, min(until, time.monotonic() + SHAKING_S), turn)
 
 
-def _polished(task: Task, plan: Incumbent, until: float, others: Sequence[Fleet] = ()) -> Incumbent:
+def _polished(task: Task, plan: Incumbent, until: float, others: Sequence[FleetProblem] = ()) -> Incumbent:
     paths = task.held if task.fleet.rounded else ()
     better = polished(task.fleet, plan, task.solver, min(until, time.monotonic() + POLISHING_S), paths, others)
     return improved(task.fleet, better, until)

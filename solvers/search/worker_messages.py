@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.backends.solve import SolverName
 from solvers.heuristics.destroy_repair import worth_shaking
 from solvers.heuristics.incumbent import heaviest_paths, limits_are_kept
 from solvers.heuristics.rounding import near_paths
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.fleet_solution import FleetSolution
-from solvers.search.worker import PlansBeside
+from solvers.search.worker import Worker
 from solvers.search.worker_main import Task
 
 TELL_AGAIN_S = 12.0
@@ -27,11 +27,11 @@ HEAR_AGAIN_S = 0.1
 """after which it is asked again, where there is nothing else to do"""
 
 
-class SecondProcess:
+class WorkerMessages:
     """Tells it of a search, and offers the plans that it finds."""
 
     def __init__(
-        self, beside: PlansBeside, fleet: Fleet, solution: FleetSolution, solver: SolverName, deadline: float
+        self, beside: Worker, fleet: FleetProblem, solution: FleetSolution, solver: SolverName, deadline: float
     ) -> None:
         self.beside, self.fleet, self.solution, self.solver, self.deadline = beside, fleet, solution, solver, deadline
         self._told = -np.inf

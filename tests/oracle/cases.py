@@ -59,7 +59,7 @@ def lever_case(seed: int) -> LeverCase:
 
 def case_of(seed: int) -> Case:
     """A case of any kind: simple ones have seeds below 1000, those with levers the others."""
-    return random_case(seed, most_load=6.0) if seed < 1000 else lever_case(seed).case
+    return random_case(seed, max_utilization=6.0) if seed < 1000 else lever_case(seed).case
 
 
 @cache
@@ -84,7 +84,7 @@ class _Draw:
         self.offers = {f"g{k}": self._offer(f"g{k}") for k in range(int(rng.integers(2, 4)))}
         workloads = int(rng.choice([1, 2, 3], p=[0.3, 0.4, 0.3]))
         self.most_deployments = 3 if workloads == 1 else 2
-        self.most_load = 3.0 if workloads == 1 else 2.0
+        self.max_utilization = 3.0 if workloads == 1 else 2.0
         self.seconds: dict[str, np.ndarray] = {}
         single = [self._pool(f"w{k}") for k in range(workloads)]
         if "deferral" in self.wanted:
@@ -147,7 +147,7 @@ class _Draw:
             rate_cv=float(rng.choice([0.0, 0.1, 0.3])),
             batch=float(rng.choice([16, 64])),
             min_replicas=int(rng.choice([1, 1, 1, 2])),
-            most_load=float(rng.choice([1.0, 1.0, 0.8])),
+            max_utilization=float(rng.choice([1.0, 1.0, 0.8])),
         )
 
     def _pool(self, key: str) -> Pool:
@@ -155,7 +155,7 @@ class _Draw:
         mix = "mix" in self.wanted
         buckets = 2 if mix else int(rng.integers(1, 3))
         seconds = self.seconds[key] = rng.uniform(0.05, 0.4, buckets)
-        load = rng.uniform(0.2, self.most_load, (self.slots, 1)) * rng.dirichlet(np.ones(buckets) * 3, self.slots)
+        load = rng.uniform(0.2, self.max_utilization, (self.slots, 1)) * rng.dirichlet(np.ones(buckets) * 3, self.slots)
         load[rng.random(self.slots) < 0.1] = 0.0
         load[int(rng.integers(self.slots)), 0] += 0.1
         count = (
@@ -204,7 +204,7 @@ class _Draw:
             speed = np.where(np.arange(len(seconds)) == int(key[1:]) % 2, 0.6, 1.7) * speed
         staffing = self._staffing()
         worst = replace(
-            staffing, batch=staffing.batch / 2, most_load=staffing.most_load * float(rng.uniform(0.85, 1.0))
+            staffing, batch=staffing.batch / 2, max_utilization=staffing.max_utilization * float(rng.uniform(0.85, 1.0))
         )
         d = Deployment(
             key, offer.key, gpus, seconds * speed / gpus**0.8, staffing,
@@ -294,7 +294,7 @@ class _Draw:
         self.found.add("deferral")
         buckets = int(rng.integers(1, 3))
         seconds = self.seconds[key] = rng.uniform(0.05, 0.4, buckets)
-        load = rng.uniform(0.1, self.most_load, (self.slots, 1)) * rng.dirichlet(np.ones(buckets) * 3)
+        load = rng.uniform(0.1, self.max_utilization, (self.slots, 1)) * rng.dirichlet(np.ones(buckets) * 3)
         window = np.eye(self.slots, dtype=bool)
         for month in range(int(self.slot_month.max()) + 1):
             of_month = np.flatnonzero(self.slot_month == month)

@@ -11,7 +11,7 @@ import numpy as np
 
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
-from tests.oracle.rules import SIZES, firm_count, in_slot, least_outlet_cost, most_load, replicas_for
+from tests.oracle.rules import SIZES, firm_count, in_slot, least_outlet_cost, max_utilization, replicas_for
 from tests.support.fleets import Case
 
 
@@ -211,11 +211,11 @@ def _alone(pool: Pool, d: Deployment, api: Api | None, t: int) -> Iterator[Way]:
 
 def _loads(pool: Pool, staffing: Staffing, n: int, whole: float, may_be_spot: bool) -> Iterator[float]:
     """The largest loads that n replicas carry, while m of them carry the critical share."""
-    carried = min(whole, most_load(staffing, n))
+    carried = min(whole, max_utilization(staffing, n))
     yield carried
     if may_be_spot and pool.critical_share > 0:
         for m in range(staffing.min_replicas, n):
-            yield min(carried, most_load(staffing, m) / pool.critical_share)
+            yield min(carried, max_utilization(staffing, m) / pool.critical_share)
 
 
 def _mixed(pool: Pool, two: tuple[Deployment, ...], api: Api | None, t: int) -> Iterator[Way]:
@@ -229,7 +229,7 @@ def _mixed(pool: Pool, two: tuple[Deployment, ...], api: Api | None, t: int) -> 
         seconds = d.seconds_per_request.tolist()
         whole = sum(rate * u for rate, u in zip(rates, seconds, strict=True) if math.isfinite(u))
         counts.append([0, *range(staffing.min_replicas, replicas_for(staffing, whole) + 1)])
-        rooms.append([most_load(staffing, n) for n in counts[-1]])
+        rooms.append([max_utilization(staffing, n) for n in counts[-1]])
         firm.append(
             [firm_count(pool, one_zone, staffing, min(r, whole), n) for n, r in zip(counts[-1], rooms[-1], strict=True)]
         )
@@ -261,5 +261,5 @@ def _deferred(case: Case, pool: Pool, d: Deployment, t: int) -> Iterator[Way]:
     work = (pool.rate_rps @ d.seconds_per_request * case.slot_hours)[np.asarray(pool.window, dtype=bool)[:, t]].sum()
     most = replicas_for(staffing, float(work / case.slot_hours[t]))
     for n in (0, *range(staffing.min_replicas, most + 1)):
-        room = most_load(staffing, n)
+        room = max_utilization(staffing, n)
         yield Way((n,), (firm_count(pool, d, staffing, room, n),), room=room)

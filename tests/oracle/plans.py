@@ -13,7 +13,7 @@ from problems.recipes.recipe import Recipe
 from problems.staffing import Staffing
 from solvers.heuristics.incumbent import Incumbent
 from solvers.pricing.routing import Flows, flows_of
-from tests.oracle.rules import SIZES, boxes_for, firm_count, in_slot, most_load
+from tests.oracle.rules import SIZES, boxes_for, firm_count, in_slot, max_utilization
 from tests.support.fleets import Case
 
 ROUNDING = 1e-6
@@ -97,7 +97,7 @@ def _check_load(pool: Pool, path: Recipe, k: int, d: Deployment, flows: Flows) -
     for t, n in enumerate(use.replicas.tolist()):
         rule = in_slot(staffing, t, pool.slots)
         assert n == 0 or n >= rule.min_replicas
-        room = min(most_load(rule, n), float(whole[t]))
+        room = min(max_utilization(rule, n), float(whole[t]))
         assert load[t] <= room * (1 + ROUNDING) + 1e-9
         assert use.firm_replicas[t] == _firm(pool, d, rule, float(load[t]), room, n, mixed)
 
@@ -119,7 +119,7 @@ def _check_waiting(case: Case, pool: Pool, path: Recipe, d: Deployment, flows: F
     for t, n in enumerate(use.replicas.tolist()):
         rule = in_slot(d.staffing, t, pool.slots)
         assert n == 0 or n >= rule.min_replicas
-        room = most_load(rule, n)
+        room = max_utilization(rule, n)
         assert done[t] <= room * (1 + ROUNDING) + 1e-9
         assert use.firm_replicas[t] == firm_count(pool, d, rule, room * (1 - 1e-9), n)
     asked = pool.rate_rps.sum(axis=1) > 0

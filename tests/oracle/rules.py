@@ -22,7 +22,7 @@ def in_slot(staffing: Staffing, slot: int, slots: int) -> Staffing:
     """The rule in one slot: the rate may vary more in some slots than in others."""
     s = staffing
     v = float(np.broadcast_to(np.asarray(s.rate_cv, dtype=float), (slots,))[slot])
-    return Staffing(s.z, s.arrival_scv, v, s.batch, s.min_replicas, s.most_load)
+    return Staffing(s.z, s.arrival_scv, v, s.batch, s.min_replicas, s.max_utilization)
 
 
 @cache
@@ -31,7 +31,7 @@ def replicas_for(staffing: Staffing, load: float) -> int:
     if load <= 0:
         return 0
     n = staffing.min_replicas
-    while load + spread(staffing, load) > n + TINY or load / staffing.most_load > n + TINY:
+    while load + spread(staffing, load) > n + TINY or load / staffing.max_utilization > n + TINY:
         n += 1
     return n
 
@@ -42,11 +42,11 @@ def spread(s: Staffing, load: float) -> float:
 
 
 @cache
-def most_load(staffing: Staffing, n: int) -> float:
+def max_utilization(staffing: Staffing, n: int) -> float:
     """The largest load that n replicas cover, by bisection; none for fewer than the minimum."""
     if n < staffing.min_replicas:
         return 0.0
-    low, high = 0.0, n * staffing.most_load
+    low, high = 0.0, n * staffing.max_utilization
     if high + spread(staffing, high) <= n:
         return high
     for _ in range(80):

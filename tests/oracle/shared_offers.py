@@ -71,7 +71,7 @@ def _pool(rng: np.random.Generator, key: str, slots: int, offers: dict[str, Offe
     rate = busy[:, None] * rng.choice([0.0, 0.5, 0.5, 1.0], (slots, 2)) + 0.4 * busy[:, None]
     staffing = EXACT
     if rng.random() < 0.3:
-        staffing = replace(EXACT, min_replicas=int(rng.choice([1, 2])), most_load=float(rng.choice([1.0, 0.8])))
+        staffing = replace(EXACT, min_replicas=int(rng.choice([1, 2])), max_utilization=float(rng.choice([1.0, 0.8])))
     deployments = []
     for k, g in enumerate(sorted(offers)):
         if rng.random() < 0.7 or not (deployments or k + 1 < len(offers)):
@@ -102,7 +102,7 @@ def _waiting(rng: np.random.Generator, pool: Pool) -> Pool:
     window[slots, np.roll(slots, -1)] = True
     rate = pool.rate_rps.sum(axis=1)[:, None] * rng.dirichlet(np.ones(2) * 3)
     whole = tuple(
-        replace(d, staffing=replace(d.staffing, most_load=1.0), staffing_in_a_mix=None)
+        replace(d, staffing=replace(d.staffing, max_utilization=1.0), staffing_in_a_mix=None)
         for d in pool.deployments
         if d.serves_all
     )

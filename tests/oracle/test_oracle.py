@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.pricing import Priced
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.recipe import Recipe
@@ -142,7 +142,7 @@ def test_without_a_lever_some_optimum_changes(lever: str, times: int) -> None:
 class Rounds:
     """Column generation stopped after each round: the bound so far, and what it is made of."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: FleetProblem) -> None:
         self.bounds: list[float] = []
         self.generation = ColumnGeneration(fleet, lambda n, bound: self.bounds.append(bound))
 

@@ -9,7 +9,7 @@ import pytest
 
 from problems.dominance import no_dearer, without_beaten_recipes
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.backends.result import Status
@@ -20,7 +20,7 @@ from tests.support.fleets import Case, random_case
 ONE_BY_ONE = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)
 
 
-def optimum(fleet: Fleet) -> float:
+def optimum(fleet: FleetProblem) -> float:
     """By one mixed-integer program over every serving; infinite where there is no plan."""
     model, _ = master(fleet)
     solution = solve_mip(model, solver="cbc")
@@ -134,7 +134,7 @@ def test_no_dearer(other: Offer, expected: bool) -> None:
     assert no_dearer(fleet_of(other), "a", "b") is expected
 
 
-def fleet_of(other: Offer, **limits: object) -> Fleet:
+def fleet_of(other: Offer, **limits: object) -> FleetProblem:
     case = case_of((pool_on("w", "ab", [1.0]),), (other, FULL), 1)
     return replace(case, **limits).fleet
 

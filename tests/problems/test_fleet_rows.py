@@ -20,7 +20,7 @@ import pytest
 
 from problems.beyond_commitments import Beyond
 from problems.fleet import FAMILIES, gpus_in_use_are_bought, master, replicas_fit_into_boxes
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Row
 from problems.recipes.pools import Api, Deployment, Pool
@@ -31,7 +31,7 @@ from tests.support.fleets import Case
 from tests.support.places import TESTS
 
 GOLDEN = TESTS / "golden" / "rows"
-Family = Callable[[Fleet, Variables], Iterator[Row]]
+Family = Callable[[FleetProblem, Variables], Iterator[Row]]
 
 
 def small_case() -> Case:
@@ -89,7 +89,7 @@ def small_case() -> Case:
     )
 
 
-def small_fleet(family: Family | None = None) -> Fleet:
+def small_fleet(family: Family | None = None) -> FleetProblem:
     """With rows about whole boxes; or with boxes in parts, or with gaps, for the one family that is about those."""
     fleet = small_case().fleet
     if family is replicas_fit_into_boxes:
@@ -112,7 +112,7 @@ def small_fleet(family: Family | None = None) -> Fleet:
     )
 
 
-def rows_as_data(family: Family, fleet: Fleet) -> list[dict[str, Any]]:
+def rows_as_data(family: Family, fleet: FleetProblem) -> list[dict[str, Any]]:
     v = define_variables(fleet)
     return [
         {
@@ -125,7 +125,7 @@ def rows_as_data(family: Family, fleet: Fleet) -> list[dict[str, Any]]:
     ]
 
 
-def columns_as_data(fleet: Fleet) -> list[dict[str, Any]]:
+def columns_as_data(fleet: FleetProblem) -> list[dict[str, Any]]:
     return [
         {"column": _name(c.key), "cost": round(c.cost, 6), "lower": c.lower, "upper": c.upper, "whole": c.integer}
         for c in define_variables(fleet).columns

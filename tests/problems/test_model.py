@@ -62,7 +62,7 @@ def test_a_model_without_rows_or_columns_is_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "complaint"),
+    ("column", "diagnostic"),
     [
         (Column(("bad",), nan), "cost nan"),
         (Column(("bad",), inf), "cost inf"),
@@ -73,13 +73,13 @@ def test_a_model_without_rows_or_columns_is_allowed() -> None:
         (Column(("bad",), 1.0, -inf, -inf), "bounds"),
     ],
 )
-def test_a_bad_column_is_named(column: Column, complaint: str) -> None:
-    with pytest.raises(ModelError, match=rf"column \('bad',\) has {complaint}"):
+def test_a_bad_column_is_named(column: Column, diagnostic: str) -> None:
+    with pytest.raises(ModelError, match=rf"column \('bad',\) has {diagnostic}"):
         build_model([*two_columns(), column], [])
 
 
 @pytest.mark.parametrize(
-    ("row", "complaint"),
+    ("row", "diagnostic"),
     [
         (Row(("bad",), [(0, nan)], "<=", 1.0), "coefficient nan on column"),
         (Row(("bad",), [(0, 1.0), (1, -inf)], "<=", 1.0), "coefficient -inf on column"),
@@ -92,9 +92,9 @@ def test_a_bad_column_is_named(column: Column, complaint: str) -> None:
         (Row(("bad",), [(0, 1.0)], "<", 1.0), "sense '<'"),  # type: ignore[arg-type]
     ],
 )
-def test_a_bad_row_is_named(row: Row, complaint: str) -> None:
+def test_a_bad_row_is_named(row: Row, diagnostic: str) -> None:
     good = Row(("good",), [(0, 1.0), (1, 1.0)], "<=", 1.0)
-    with pytest.raises(ModelError, match=rf"row \('bad',\).*{complaint}"):
+    with pytest.raises(ModelError, match=rf"row \('bad',\).*{diagnostic}"):
         build_model(two_columns(), [good, row])
 
 

@@ -79,7 +79,7 @@ def test_spot_prices_do_not_matter_where_nobody_uses_spot() -> None:
         on("cheap", gpus=2),
         on("cheap", seconds_per_request=np.array([1.0, 2.1])),
         on("cheap", staffing=replace(EXACT, batch=4.0)),
-        on("cheap", staffing_in_a_mix=replace(EXACT, most_load=0.9)),
+        on("cheap", staffing_in_a_mix=replace(EXACT, max_utilization=0.9)),
         on("cheap", staffing_in_a_mix=None),
         on("cheap", spot_allowed=False),
         on("cheap", alone=False),

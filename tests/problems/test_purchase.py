@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, starting_usd_per_h
 from problems.recipes.recipe import Recipe
 from tests.oracle.buying import commitments, hourly_usd, usd_with_starts
 from tests.support.fleets import Case, hours_of, random_case, random_offer
 
 
-def fleet_of(offer: Offer, weight: np.ndarray, before: np.ndarray | None = None) -> Fleet:
+def fleet_of(offer: Offer, weight: np.ndarray, before: np.ndarray | None = None) -> FleetProblem:
     """A fleet of one month in which there is nothing but an offer to buy."""
     return Case((), {offer.key: offer}, weight, np.zeros(len(weight), dtype=int), before).fleet
 
@@ -130,7 +130,7 @@ def enumerated_alone(offer: Offer, recipe: Recipe, weight: np.ndarray) -> float:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_recipe_that_has_its_offer_to_itself(seed: int) -> None:
-    case = random_case(seed, limits=False, most_load=2.0)
+    case = random_case(seed, limits=False, max_utilization=2.0)
     fleet = case.fleet
     for recipe in fleet.recipes:
         if not recipe.uses:

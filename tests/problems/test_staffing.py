@@ -20,7 +20,7 @@ staffings = st.builds(
     rate_cv=st.floats(0, 1.5),
     batch=st.floats(1, 512),
     min_replicas=st.integers(1, 4),
-    most_load=st.sampled_from([1.0, 0.7]),
+    max_utilization=st.sampled_from([1.0, 0.7]),
 )
 seeded = settings(derandomize=True, deadline=None, max_examples=200)
 
@@ -81,7 +81,7 @@ def test_more_load_needs_no_fewer_replicas(staffing: Staffing, one: float, other
 
 def test_a_busy_replica_queues_prompts() -> None:
     """At most so much mean load on each: the larger of the two counts, never their sum."""
-    staffing = Staffing(z=1.0, arrival_scv=1.0, rate_cv=0.0, batch=1.0, min_replicas=1, most_load=0.5)
+    staffing = Staffing(z=1.0, arrival_scv=1.0, rate_cv=0.0, batch=1.0, min_replicas=1, max_utilization=0.5)
     # 4 + sqrt(4) = 6 is below 4 / 0.5 = 8; 0.25 + 0.5 is above 0.25 / 0.5.
     assert staffing.replicas(np.array([4.0, 0.25])).tolist() == [8, 1]
     assert staffing.carried_load(np.array([8])).tolist() == [4.0]

@@ -119,7 +119,7 @@ class Page:
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         target.write_bytes(base64.b64decode(shot["data"]))
 
-    def complaints(self) -> list[str]:
+    def diagnostics(self) -> list[str]:
         """Errors and warnings of the console, exceptions included."""
         self.call("Runtime.evaluate", expression="1")
         bad = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import Fleet, Offer, fleet_of
+from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 
@@ -31,7 +31,7 @@ class Case:
         return tuple(dict.fromkeys(w for pool in self.pools for w in pool.workloads))
 
     @property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> FleetProblem:
         return fleet_of(
             self.workloads,
             self.pools,
@@ -53,7 +53,7 @@ class Case:
         return replace(self, offers=offers, max_gpus={}, max_gpu_types=None, budget_usd_per_month=None)
 
 
-def random_case(seed: int, *, limits: bool = True, most_load: float = 3.0) -> Case:
+def random_case(seed: int, *, limits: bool = True, max_utilization: float = 3.0) -> Case:
     """One to two workloads, two to three slots, boxes of 1, 2 and 4; the same case for the same seed."""
     rng = np.random.default_rng(seed)
     slots = int(rng.integers(2, 4))
@@ -65,7 +65,7 @@ def random_case(seed: int, *, limits: bool = True, most_load: float = 3.0) -> Ca
         if k and rng.random() < 0.5:
             offers[f"g{k}"] = cheaper_twin(rng, offers[f"g{k - 1}"], f"g{k}")
     pools = tuple(
-        random_pool(rng, f"w{k}", slots, offers, most_load) for k in range(int(rng.integers(1, 3)))
+        random_pool(rng, f"w{k}", slots, offers, max_utilization) for k in range(int(rng.integers(1, 3)))
     )
     max_gpus = {"h": int(rng.integers(1, 6))} if limits and rng.random() < 0.4 else {}
     return Case(
@@ -131,12 +131,12 @@ def random_staffing(rng: np.random.Generator) -> Staffing:
 
 
 def random_pool(
-    rng: np.random.Generator, key: str, slots: int, offers: dict[str, Offer], most_load: float
+    rng: np.random.Generator, key: str, slots: int, offers: dict[str, Offer], max_utilization: float
 ) -> Pool:
     """Demand of up to `most_load` replicas in a slot, sometimes none; API prices near those of the GPUs."""
     buckets = int(rng.integers(1, 3))
     seconds = rng.uniform(0.05, 0.4, buckets)
-    load = rng.uniform(0.1, most_load, (slots, 1)) * rng.dirichlet(np.ones(buckets) * 3, slots)
+    load = rng.uniform(0.1, max_utilization, (slots, 1)) * rng.dirichlet(np.ones(buckets) * 3, slots)
     load[rng.random(slots) < 0.1] = 0.0
     deployments = []
     for k in range(int(rng.integers(1, 4))):

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.case.case import Assumption
-from planner.io.errors import Complaint, Path, did_you_mean
+from planner.io.errors import Diagnostic, Path, did_you_mean
 from planner.io.strict_yaml import Document
 
 
-class Findings:
+class Diagnostics:
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.complaints: list[Complaint] = []
+        self.diagnostics: list[Diagnostic] = []
         self.assumptions: list[Assumption] = []
 
     def assume(self, key: str, value: str, why: str) -> None:
         self.assumptions.append(Assumption(key=key, value=value, why=why))
 
     def complain(self, path: Path, message: str, remedy: str = "") -> None:
-        self.complaints.append(self.document.complaint(path, message, remedy))
+        self.diagnostics.append(self.document.diagnostic(path, message, remedy))
 
     def unknown(self, path: Path, what: str, name: str, known: Iterable[str]) -> None:
         self.complain(path, f"there is no {what} '{name}' in the catalog", did_you_mean(name, known))

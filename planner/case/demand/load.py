@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.case.case import Case
-from planner.case.demand.diagnostics import Findings
+from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.load_levers import Surroundings
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.case.demand.load_workloads import WorkloadReader
@@ -51,7 +51,7 @@ class _Loader:
         self.document = document
         self.files = files
         self.default_name = default_name
-        self.found = Findings(document)
+        self.found = Diagnostics(document)
 
     def case(self) -> Case:
         spec = validate(DemandFile, self.document)
@@ -74,8 +74,8 @@ class _Loader:
         tenancy = tenancy_of(spec.policy, workloads, self.found)
         cache_costs = cache_costs_of(spec.policy, workloads, self.found)
         self._menu_assumptions(spec, purchase)
-        if self.found.complaints:
-            raise InputError(self.found.complaints)
+        if self.found.diagnostics:
+            raise InputError(self.found.diagnostics)
         gpus_used = sorted({offer.gpu for offer in offers.values()})
         return Case(
             name=spec.name or self.default_name,
@@ -149,7 +149,7 @@ class _Loader:
             for name, keys in matched_prices.items():
                 if key in keys:
                     chosen[key] = repriced(chosen[key], spec.prices[name], self.document.file)
-        if not chosen and not self.found.complaints:
+        if not chosen and not self.found.diagnostics:
             self.found.complain(("menu",), "leaves no instance to rent", "Widen gpus, providers or regions")
         return chosen
 

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from planner.case.case import CACHE_KINDS, Bucket
-from planner.case.demand.diagnostics import Findings
+from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.schema import MenuSpec
 from planner.case.demand.workload_schema import Caching, Shed, WorkloadSpec
 from planner.catalog.entries import ApiModel, Catalog, Offer
@@ -32,7 +32,7 @@ class Surroundings:
 
 
 def levers_of(
-    w: WorkloadSpec, k: int, buckets: tuple[Bucket, ...], around: Surroundings, found: Findings
+    w: WorkloadSpec, k: int, buckets: tuple[Bucket, ...], around: Surroundings, found: Diagnostics
 ) -> dict[str, Any]:
     """The fields of a case's workload that say what may be done with it."""
     _check_residency(w, ("workloads", k), around, found)
@@ -68,7 +68,7 @@ def caching_options(caching: Caching, allowed: tuple[str, ...] | None) -> tuple[
     return ("none", *("+".join(c) for n in range(1, len(kinds) + 1) for c in combinations(kinds, n)))
 
 
-def _wait_h(w: WorkloadSpec, deadline_h: float | None, found: Findings) -> float | None:
+def _wait_h(w: WorkloadSpec, deadline_h: float | None, found: Diagnostics) -> float | None:
     """Hours that work may move; a plan repeats its days, so they hold no longer wait."""
     if deadline_h is None or deadline_h <= LONGEST_WAIT_H:
         return deadline_h
@@ -77,7 +77,7 @@ def _wait_h(w: WorkloadSpec, deadline_h: float | None, found: Findings) -> float
     return LONGEST_WAIT_H
 
 
-def _check_residency(w: WorkloadSpec, path: Path, around: Surroundings, found: Findings) -> None:
+def _check_residency(w: WorkloadSpec, path: Path, around: Surroundings, found: Diagnostics) -> None:
     """Complain about places that are not on the menu, or that leave nothing of it."""
     left, wrong = list(around.offers.values()), not around.offers
     for name, given in (("provider", w.providers), ("region", w.regions)):
@@ -94,7 +94,7 @@ def _check_residency(w: WorkloadSpec, path: Path, around: Surroundings, found: F
         found.complain((*path, "regions"), message, "Widen one of the two")
 
 
-def _api_allowed(w: WorkloadSpec, found: Findings) -> bool:
+def _api_allowed(w: WorkloadSpec, found: Diagnostics) -> bool:
     """Data that must stay somewhere does not go to an API unless the user says that it may."""
     if "api" not in w.model_fields_set and (w.regions or w.providers):
         why = "its data must stay where 'regions' and 'providers' say; write api: allowed if the API is there too"
@@ -104,7 +104,7 @@ def _api_allowed(w: WorkloadSpec, found: Findings) -> bool:
 
 
 def _penalty(
-    shed: Shed, k: int, name: str, buckets: tuple[Bucket, ...], around: Surroundings, found: Findings
+    shed: Shed, k: int, name: str, buckets: tuple[Bucket, ...], around: Surroundings, found: Diagnostics
 ) -> float | None:
     """USD of turning one request away."""
     if shed.penalty_per_1k_requests is not None:

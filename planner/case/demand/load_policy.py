@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from planner.case.case import CacheCosts, Limits, Start, Tenancy, Workload
-from planner.case.demand.diagnostics import Findings
+from planner.case.case import CacheCosts, ColdStart, Limits, Tenancy, Workload
+from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile, PolicySpec
 from planner.catalog.entries import Catalog, Offer, Sourced, find, names_of, shipped_entries
@@ -29,7 +29,7 @@ def shipped_cache_costs() -> dict[str, CacheCost]:
     return {name: CacheCost(**entry) for name, entry in shipped_entries("cache_costs").items()}
 
 
-def limits_of(spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], found: Findings) -> Limits:
+def limits_of(spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], found: Diagnostics) -> Limits:
     policy = spec.policy
     max_gpus: dict[str, int] = {}
     for name, most in policy.max_gpus.items():
@@ -58,7 +58,7 @@ def limits_of(spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], foun
     )
 
 
-def engineers_usd_per_month(policy: PolicySpec, found: Findings) -> float:
+def engineers_usd_per_month(policy: PolicySpec, found: Diagnostics) -> float:
     team = policy.engineers
     if team is None:
         found.assume("policy.engineers", "none", "no cost of the people who run it is counted")
@@ -66,7 +66,7 @@ def engineers_usd_per_month(policy: PolicySpec, found: Findings) -> float:
     return team.count * team.usd_per_year / 12
 
 
-def start_of(policy: PolicySpec, purchase: tuple[str, ...], found: Findings) -> Start:
+def start_of(policy: PolicySpec, purchase: tuple[str, ...], found: Diagnostics) -> ColdStart:
     """How long capacity takes to start."""
     if policy.startup is None:
         why = "from the order of an instance to a machine that can load a model; it is paid for"
@@ -74,14 +74,14 @@ def start_of(policy: PolicySpec, purchase: tuple[str, ...], found: Findings) -> 
     if "spot" in purchase:
         why = f"what takes over {SPOT_WITHIN_S / 60:g} min to start, machine included, is not run on spot"
         found.assume("startup.weights", f"{WEIGHTS_GB_PER_S:g} GB/s", why)
-    return Start(
+    return ColdStart(
         instance_s=DEFAULT_STARTUP_S if policy.startup is None else policy.startup,
         weights_gb_per_s=WEIGHTS_GB_PER_S,
         spot_within_s=SPOT_WITHIN_S,
     )
 
 
-def tenancy_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Findings) -> Tenancy:
+def tenancy_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Diagnostics) -> Tenancy:
     """Rules for workloads that share replicas; what is assumed is said only where two of them could."""
     own = policy.tenancy
     models = [model for w in workloads if w.sharing for model in {c.model for c in w.models}]
@@ -102,7 +102,7 @@ def tenancy_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Findi
     )
 
 
-def cache_costs_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Findings) -> CacheCosts:
+def cache_costs_of(policy: PolicySpec, workloads: tuple[Workload, ...], found: Diagnostics) -> CacheCosts:
     """What caches cost beyond GPU memory; what is assumed is said where a semantic cache may be used."""
     semantic = any("semantic" in option for w in workloads for option in w.caching)
     costs = {}

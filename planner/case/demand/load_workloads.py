@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.case.case import Bucket, ModelChoice, Objective, Workload
-from planner.case.demand.diagnostics import Findings
+from planner.case.case import Bucket, LatencyTarget, ModelChoice, Workload
+from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.load_levers import Surroundings, levers_of
 from planner.case.demand.usage import by_hour, read_usage
 from planner.case.demand.workload_schema import WorkloadSpec
@@ -27,7 +27,7 @@ DEFAULT_OUTPUT = (129.0, 660.0)
 
 
 class WorkloadReader:
-    def __init__(self, around: Surroundings, files: NamedFiles, found: Findings) -> None:
+    def __init__(self, around: Surroundings, files: NamedFiles, found: Diagnostics) -> None:
         self.around, self.files, self.found = around, files, found
 
     def workload(self, w: WorkloadSpec, k: int) -> Workload:
@@ -70,7 +70,7 @@ class WorkloadReader:
             ttft=ttft,
             ttft_prompt_tokens=_prompt_at(w, buckets, ttft.percentile),
             tpot=self._objective(w, "tpot", key),
-            e2e=Objective(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
+            e2e=LatencyTarget(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
             critical_share_frac=w.spot.critical_share if w.spot else 1.0,
             **levers_of(w, k, buckets, self.around, self.found),
@@ -103,7 +103,7 @@ class WorkloadReader:
         try:
             hours = read_usage(self.files.beside(self.found.document, path, csv), workload)
         except InputError as error:
-            self.found.complaints += error.complaints
+            self.found.diagnostics += error.diagnostics
             return (1.0,) * 24, (1.0,) * 24, None
         for note in hours.notes:
             self.found.assume(f"{key}.forecast.csv", note, "the log has gaps; a gap is never taken for no demand")
@@ -128,10 +128,10 @@ class WorkloadReader:
             spreads.append(slices(*(default if given is None else (given.p50, given.p95))))
         return buckets_from(*spreads)
 
-    def _objective(self, w: WorkloadSpec, kind: str, key: str) -> Objective:
+    def _objective(self, w: WorkloadSpec, kind: str, key: str) -> LatencyTarget:
         given = w.slo.given(kind)
         if given is not None:
-            return Objective(seconds=given[0], percentile=given[1])
+            return LatencyTarget(seconds=given[0], percentile=given[1])
         if w.deadline is not None:
             seconds = w.deadline if kind == "ttft" else WAITING_TPOT_S
             shown, why = f"{seconds / 3600:g} h" if kind == "ttft" else f"{seconds:g} s", "nobody waits for batch work"
@@ -139,7 +139,7 @@ class WorkloadReader:
             seconds = DEFAULT_TTFT_S if kind == "ttft" else DEFAULT_TPOT_S
             shown, why = f"{seconds * 1000:g} ms", "no objective was given"
         self.found.assume(f"{key}.slo.{kind}_p95", shown, why)
-        return Objective(seconds=seconds, percentile=DEFAULT_PERCENTILE)
+        return LatencyTarget(seconds=seconds, percentile=DEFAULT_PERCENTILE)
 
 
 def _prompt_at(w: WorkloadSpec, buckets: tuple[Bucket, ...], percentile: float) -> float:

@@ -34,26 +34,26 @@ def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
         try:
             document, path = read_yaml(file), ()
         except InputError as error:
-            if any(c.line is not None for c in error.complaints):
+            if any(c.line is not None for c in error.diagnostics):
                 raise
-            why = error.complaints[0]
-            raise InputError([document.complaint(path, f"'{own}': {why.message}", why.remedy)]) from None
+            why = error.diagnostics[0]
+            raise InputError([document.diagnostic(path, f"'{own}': {why.message}", why.remedy)]) from None
         own = document.data
         if not isinstance(own, dict):
-            raise InputError([document.complaint((), "expected a mapping of catalog entries", "Write gpus: ...")])
+            raise InputError([document.diagnostic((), "expected a mapping of catalog entries", "Write gpus: ...")])
     if not own:
         return shipped_catalog()
     unknown = [kind for kind in own if kind not in KINDS]
     if unknown:
         raise InputError(
-            document.complaint((*path, k), f"unknown key '{k}'", did_you_mean(k, KINDS), at_key=True) for k in unknown
+            document.diagnostic((*path, k), f"unknown key '{k}'", did_you_mean(k, KINDS), at_key=True) for k in unknown
         )
     merged = {kind: _merged_entries(kind, entries, document.file) for kind, entries in own.items()}
     try:
         mine = validate(Catalog, _moved(document, path, merged))
     except InputError as error:
         under = "".join(f"{part}." for part in path)
-        raise InputError(replace(c, where=under + c.where) for c in error.complaints) from None
+        raise InputError(replace(c, where=under + c.where) for c in error.diagnostics) from None
     base = shipped_catalog()
     return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.case.demand.usage_rows import read_usage_rows
 from planner.case.demand.workload_schema import MOST_REQUESTS_PER_DAY
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 
 WITHIN_HOUR_VARIATION = 0.12
 """coefficient of variation of ten-minute rates around their hour in public ServeGen traces"""
@@ -65,7 +65,7 @@ def check_busiest(path: Path, requests: np.ndarray) -> None:
 
 
 def _refused(path: Path, message: str, remedy: str = "") -> InputError:
-    return InputError([Complaint(str(path), None, None, "", message, remedy)])
+    return InputError([Diagnostic(str(path), None, None, "", message, remedy)])
 
 
 def by_hour(weekend: np.ndarray, hour: np.ndarray, rps: np.ndarray) -> Hours:

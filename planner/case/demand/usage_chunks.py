@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from planner.io.errors import Complaint, InputError, did_you_mean, listed
+from planner.io.errors import Diagnostic, InputError, did_you_mean, listed
 from planner.io.input_files import open_input
 
 if TYPE_CHECKING:
@@ -145,4 +145,4 @@ class _Bounded(io.RawIOBase):
 
 
 def _refused(path: Path, message: str, remedy: str = "") -> InputError:
-    return InputError([Complaint(str(path), None, None, "", message, remedy)])
+    return InputError([Diagnostic(str(path), None, None, "", message, remedy)])

@@ -6,7 +6,7 @@ from datetime import date
 
 from planner.checker.policy.rules import CHECK_FORMAT, Check, Judged, Rule, judged_rules
 from planner.checker.policy.schema import Policy, load_policy, policy_from_text
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 from planner.plan.plan import Plan
 
 __all__ = ["CHECK_FORMAT", "Check", "Policy", "Rule", "check_policy", "load_policy", "policy_from_text"]
@@ -18,7 +18,7 @@ def check_policy(plan: Plan, policy: Policy, against: Plan | None = None, as_of:
     if policy.max_change is not None and against is None:
         message = "must be given: the policy's max_change compares with the plan before it"
         raise InputError(
-            [Complaint("--against", None, None, "", message, "Give --against OLD.json, or delete the rule")]
+            [Diagnostic("--against", None, None, "", message, "Give --against OLD.json, or delete the rule")]
         )
     day = as_of or (date.fromisoformat(policy.as_of) if policy.as_of else date.today())
     rules = tuple(judged_rules(Judged(plan, policy, against, day)))

@@ -13,7 +13,7 @@ from planner.checker.policy.schema import ChangeSpec, HeadroomSpec, Policy
 from planner.io.formatting import percent, usd
 from planner.io.validation import Strict
 from planner.plan.plan import DeploymentPlan, Plan
-from planner.plan.view import Facts
+from planner.plan.view import PlanView
 
 CHECK_FORMAT = "fleetplan-check/1"
 Unit = Literal["usd_per_month", "usd", "usd_per_1m_tokens", "frac", "days", "names"]
@@ -68,8 +68,8 @@ class Judged:
     as_of: date
 
     @cached_property
-    def facts(self) -> Facts:
-        return Facts(self.plan)
+    def facts(self) -> PlanView:
+        return PlanView(self.plan)
 
 
 def judged_rules(j: Judged) -> Iterator[Rule]:

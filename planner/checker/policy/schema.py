@@ -113,7 +113,7 @@ def policy_from_text(text: str, file: str = "<policy>") -> Policy:
 def _policy(document: Document) -> Policy:
     """A rule that somebody left blank is no rule that is switched off."""
     message, remedy = "expected a limit, got nothing", "Write one, or delete the key"
-    blank = [document.complaint(path, message, remedy) for path in _blanks(document.data)]
+    blank = [document.diagnostic(path, message, remedy) for path in _blanks(document.data)]
     if blank:
         raise InputError(blank)
     return validate(Policy, document)

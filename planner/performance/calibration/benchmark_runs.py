@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
-from planner.io.errors import Complaint, shown
+from planner.io.errors import Diagnostic, shown
 
 Key = str | tuple[str | int, ...]
 """A key of a record, or the keys and indices that lead to a value inside it."""
@@ -77,10 +77,10 @@ class Record:
     file: str
     line: int | None = None
     where: str = ""
-    complaints: list[Complaint] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def complain(self, message: str, remedy: str = "") -> None:
-        self.complaints.append(Complaint(self.file, self.line, None, self.where, message, remedy))
+        self.diagnostics.append(Diagnostic(self.file, self.line, None, self.where, message, remedy))
 
     def get(self, *keys: Key) -> Any:
         """The first of these that is there and not null."""

@@ -9,7 +9,7 @@ from typing import Any
 from planner.catalog.entries import Catalog, names_of
 from planner.catalog.names import find_gpu, find_model
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
-from planner.io.errors import Complaint, InputError, did_you_mean, escaped, shown
+from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, shown
 from planner.performance.calibration.benchmark_runs import BenchPoint
 from planner.performance.calibration.datasheet_limits import Replica, beyond_limits, rate_beyond_limits, too_large
 
@@ -36,9 +36,9 @@ def make_profiles(
             groups.setdefault(deployment, []).append(point)
     profiles = [maker.profile(deployment, group) for deployment, group in sorted(groups.items())]
     if not points:
-        maker.complaints.append(Complaint("results", None, None, "", "there is nothing to calibrate from"))
-    if maker.complaints:
-        raise InputError(maker.complaints)
+        maker.diagnostics.append(Diagnostic("results", None, None, "", "there is nothing to calibrate from"))
+    if maker.diagnostics:
+        raise InputError(maker.diagnostics)
     return tuple(profile for profile in profiles if profile is not None)
 
 
@@ -47,10 +47,10 @@ class _Maker:
     catalog: Catalog
     options: Mapping[str, str | None]
     gpus_option: int | None
-    complaints: list[Complaint] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def complain(self, point: BenchPoint, message: str, remedy: str = "") -> None:
-        self.complaints.append(Complaint(point.file, point.line, None, "", message, remedy))
+        self.diagnostics.append(Diagnostic(point.file, point.line, None, "", message, remedy))
 
     # -- whose measurement it is --------------------------------------------------------------------------
 
@@ -83,14 +83,14 @@ class _Maker:
             message = f"there is no {what} {shown(written, 60)} in the catalog"
             known = did_you_mean(written.rsplit("/", 1)[-1], names_of(entries))
             remedy = known or f"Give --{name} NAME, or add it to a catalog of your own"
-            self.complaints.append(Complaint(file, line, None, "", message, remedy))
+            self.diagnostics.append(Diagnostic(file, line, None, "", message, remedy))
         return found
 
     def _ask(self, point: BenchPoint, what: str, option: str) -> None:
         # The file as a whole lacks it, so a file of a thousand lines asks once.
-        asked = Complaint(point.file, None, None, "", f"does not say the {what}", f"Give it with {option}")
-        if asked not in self.complaints:
-            self.complaints.append(asked)
+        asked = Diagnostic(point.file, None, None, "", f"does not say the {what}", f"Give it with {option}")
+        if asked not in self.diagnostics:
+            self.diagnostics.append(asked)
 
     # -- what it measures ---------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class _Maker:
         if reason:
             self.complain(group[0], reason, "Check --gpu, --gpus-per-replica and --quantization")
             return None
-        before = len(self.complaints)
+        before = len(self.diagnostics)
         rates = [point for point in group if _is_max_rate(point)]
         runs = [point for point in group if not _is_max_rate(point)]
         if rates and runs:
@@ -113,7 +113,7 @@ class _Maker:
             )
         points = [measured for point in runs if (measured := self._measured(point, replica))]
         table = self._table(rates, replica)
-        if len(self.complaints) > before or not (points or table):
+        if len(self.diagnostics) > before or not (points or table):
             return None
         return Profile(
             model=model,

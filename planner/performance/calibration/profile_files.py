@@ -9,7 +9,7 @@ from typing import Any
 from planner.catalog.entries import Catalog, names_of
 from planner.catalog.names import find_gpu, find_model
 from planner.catalog.profile import Profile, ProfileFile
-from planner.io.errors import Complaint, InputError, did_you_mean, shown
+from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.io.strict_yaml import Document, parse_yaml, read_yaml
 from planner.io.validation import validate
 from planner.performance.calibration.datasheet_limits import beyond_limits, rate_beyond_limits, replica_of, too_large
@@ -28,52 +28,52 @@ def profiles_from_text(text: str, catalog: Catalog, file: str = "<text>") -> tup
 
 def _checked(document: Document, catalog: Catalog) -> tuple[Profile, ...]:
     written = validate(ProfileFile, document).profiles
-    complaints: list[Complaint] = []
+    diagnostics: list[Diagnostic] = []
     resolved: list[Profile] = []
     for k, profile in enumerate(written):
         found, wrong = _resolved(profile, k, document, catalog)
-        complaints += wrong
+        diagnostics += wrong
         if not wrong:
             if any(found.deployment == other.deployment for other in resolved):
                 message = f"there are two profiles of {found.name}"
-                complaints.append(document.complaint(("profiles", k), message, "Put all points into one of them"))
-            complaints += _implausible(found, k, document, catalog)
+                diagnostics.append(document.diagnostic(("profiles", k), message, "Put all points into one of them"))
+            diagnostics += _implausible(found, k, document, catalog)
         resolved.append(found)
-    if complaints:
-        raise InputError(complaints)
+    if diagnostics:
+        raise InputError(diagnostics)
     return tuple(resolved)
 
 
-def _resolved(profile: Profile, k: int, document: Document, catalog: Catalog) -> tuple[Profile, list[Complaint]]:
+def _resolved(profile: Profile, k: int, document: Document, catalog: Catalog) -> tuple[Profile, list[Diagnostic]]:
     kinds: dict[str, tuple[str, Mapping[str, Any]]] = {
         "model": ("model", catalog.models),
         "quantization": ("quantization", catalog.quantizations),
         "gpu": ("GPU", catalog.gpus),
     }
     keys: dict[str, str] = {}
-    complaints = []
+    diagnostics = []
     for name, (what, entries) in kinds.items():
         value = getattr(profile, name)
         key = (find_gpu if name == "gpu" else find_model)(value, entries)
         if key is None:
             message = f"there is no {what} {shown(value)} in the catalog"
             remedy = did_you_mean(value, names_of(entries))
-            complaints.append(document.complaint(("profiles", k, name), message, remedy))
+            diagnostics.append(document.diagnostic(("profiles", k, name), message, remedy))
         else:
             keys[name] = key
-    return profile.model_copy(update=keys), complaints
+    return profile.model_copy(update=keys), diagnostics
 
 
-def _implausible(profile: Profile, k: int, document: Document, catalog: Catalog) -> list[Complaint]:
+def _implausible(profile: Profile, k: int, document: Document, catalog: Catalog) -> list[Diagnostic]:
     replica = replica_of(profile, catalog)
     reason = too_large(replica)
     if reason:
-        return [document.complaint(("profiles", k), reason, "Check gpu, gpus_per_replica and quantization")]
+        return [document.diagnostic(("profiles", k), reason, "Check gpu, gpus_per_replica and quantization")]
     found = []
     for i, point in enumerate(profile.points):
         for name, arithmetic in beyond_limits(replica, point):
-            found.append(document.complaint(("profiles", k, "points", i, name), arithmetic, CHECK_DEPLOYMENT))
+            found.append(document.diagnostic(("profiles", k, "points", i, name), arithmetic, CHECK_DEPLOYMENT))
     for i, rate in enumerate(profile.max_rates):
         for name, arithmetic in rate_beyond_limits(replica, rate):
-            found.append(document.complaint(("profiles", k, "max_rates", i, name), arithmetic, CHECK_DEPLOYMENT))
+            found.append(document.diagnostic(("profiles", k, "max_rates", i, name), arithmetic, CHECK_DEPLOYMENT))
     return found

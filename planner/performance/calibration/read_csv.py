@@ -12,7 +12,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from planner.io.errors import Complaint, did_you_mean, shown
+from planner.io.errors import Diagnostic, did_you_mean, shown
 from planner.performance.calibration.benchmark_runs import BenchPoint, Record, Spread, iso_date
 
 LONG_COLUMNS = ("model", "gpu", "input_len", "output_len", "batch_or_concurrency", "metric", "value")
@@ -44,7 +44,7 @@ def is_csv(text: str) -> bool:
     return set(LONG_COLUMNS) <= set(columns) or {"input_tokens", "output_tokens"} <= set(columns)
 
 
-def csv_points(text: str, file: str) -> tuple[list[BenchPoint], list[Complaint]]:
+def csv_points(text: str, file: str) -> tuple[list[BenchPoint], list[Diagnostic]]:
     columns = _columns(text)
     rows = csv.DictReader(io.StringIO(text, newline=""), fieldnames=columns, restkey="", restval=None)
     records: list[Record] = []
@@ -53,18 +53,18 @@ def csv_points(text: str, file: str) -> tuple[list[BenchPoint], list[Complaint]]
         for row in rows:
             records.append(Record({k: v for k, v in row.items() if k and v != ""}, file, rows.line_num))
     except csv.Error as error:
-        return [], [Complaint(file, rows.line_num, None, "", f"is no row of a CSV file: {error}", "Check its quotes")]
+        return [], [Diagnostic(file, rows.line_num, None, "", f"is no row of a CSV file: {error}", "Check its quotes")]
     used = [record for record in records if record.data]
     if set(LONG_COLUMNS) <= set(columns):
         points = _long_points(used)
-        complaints: list[Complaint] = []
+        diagnostics: list[Diagnostic] = []
     else:
         points = [_wide_point(record) for record in used]
-        complaints = _unknown_columns(columns, file)
-    complaints += [complaint for record in used for complaint in record.complaints]
+        diagnostics = _unknown_columns(columns, file)
+    diagnostics += [diagnostic for record in used for diagnostic in record.diagnostics]
     if not used:
-        complaints.append(Complaint(file, None, None, "", "holds no rows below its header"))
-    return points, complaints
+        diagnostics.append(Diagnostic(file, None, None, "", "holds no rows below its header"))
+    return points, diagnostics
 
 
 def _columns(text: str) -> list[str]:
@@ -75,11 +75,11 @@ def _columns(text: str) -> list[str]:
     return [name.strip().lower() for name in first]
 
 
-def _unknown_columns(columns: Sequence[str], file: str) -> list[Complaint]:
+def _unknown_columns(columns: Sequence[str], file: str) -> list[Diagnostic]:
     """A misspelt column would be measured and not used, so none is passed over."""
     known = (*WIDE_COLUMNS, *REMARKS)
     return [
-        Complaint(file, 1, None, "", f"unknown column {shown(name)}", did_you_mean(name, known) or "Delete it")
+        Diagnostic(file, 1, None, "", f"unknown column {shown(name)}", did_you_mean(name, known) or "Delete it")
         for name in columns
         if name and name not in known
     ]

@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from planner.io.errors import Complaint, InputError, close_match, listed, shown
+from planner.io.errors import Diagnostic, InputError, close_match, listed, shown
 from planner.io.input_files import read_unpacked
 from planner.performance.calibration.benchmark_runs import BenchPoint, Record
 from planner.performance.calibration.read_aiperf import aiperf_point, is_aiperf
@@ -21,35 +21,35 @@ from planner.performance.calibration.read_vllm import is_vllm, vllm_point
 
 MAX_BYTES = 300_000_000
 KNOWN_FORMATS = "vllm bench serve (JSON, JSONL), GuideLLM (JSON), AIPerf or GenAI-Perf (JSON), CSV"
-Found = tuple[list[BenchPoint], list[Complaint]]
+Found = tuple[list[BenchPoint], list[Diagnostic]]
 
 
 def read_results(paths: Iterable[Path | str]) -> list[BenchPoint]:
     """Every run in these files; raises InputError with everything that is wrong with any of them."""
     points: list[BenchPoint] = []
-    complaints: list[Complaint] = []
+    diagnostics: list[Diagnostic] = []
     for path in paths:
         found, wrong = _read_one(str(path))
         points += found
-        complaints += wrong
-    if complaints:
-        raise InputError(complaints)
+        diagnostics += wrong
+    if diagnostics:
+        raise InputError(diagnostics)
     return points
 
 
 def _read_one(file: str) -> Found:
     try:
         text = _text(file)
-        found, complaints = _parsed(text, file)
+        found, diagnostics = _parsed(text, file)
     except InputError as error:
-        return [], list(error.complaints)
+        return [], list(error.diagnostics)
     points: list[BenchPoint] = []
-    for point in found if not complaints else ():
+    for point in found if not diagnostics else ():
         result = settled(point)
         points.append(result.point)
         if result.problem:
-            complaints.append(Complaint(file, point.line, None, "", result.problem, result.remedy))
-    return points, complaints
+            diagnostics.append(Diagnostic(file, point.line, None, "", result.problem, result.remedy))
+    return points, diagnostics
 
 
 def _text(file: str) -> str:
@@ -82,14 +82,14 @@ def _parsed(text: str, file: str) -> Found:
 
 def _json_points(text: str, file: str) -> Found:
     points: list[BenchPoint] = []
-    complaints: list[Complaint] = []
+    diagnostics: list[Diagnostic] = []
     for line, run in _json_runs(text, file):
         records, read = _records(run, file, line)
         for record in records:
             point = read(record)
             points.append(point)
-            complaints += record.complaints
-    return points, complaints
+            diagnostics += record.diagnostics
+    return points, diagnostics
 
 
 def _json_runs(text: str, file: str) -> list[tuple[int | None, Any]]:
@@ -103,14 +103,14 @@ def _json_runs(text: str, file: str) -> list[tuple[int | None, Any]]:
         if not isinstance(error, json.JSONDecodeError) or len(lines) < 2 or not _is_json(lines[0][1]):
             raise _bad_json(file, error) from None
     runs: list[tuple[int | None, Any]] = []
-    complaints: list[Complaint] = []
+    diagnostics: list[Diagnostic] = []
     for k, line in lines:
         try:
             runs.append((k, _loads(line)))
         except (ValueError, RecursionError) as error:
-            complaints += _bad_json(file, error, k).complaints
-    if complaints:
-        raise InputError(complaints)
+            diagnostics += _bad_json(file, error, k).diagnostics
+    if diagnostics:
+        raise InputError(diagnostics)
     return runs
 
 
@@ -160,7 +160,7 @@ def _similar(path: Path) -> str:
 def _refusal(
     file: str, message: str, remedy: str = "", line: int | None = None, column: int | None = None
 ) -> InputError:
-    return InputError([Complaint(file, line, column, "", message, remedy)])
+    return InputError([Diagnostic(file, line, column, "", message, remedy)])
 
 
 LEAST_TPOT_MS, MOST_TPOT_MS, LEAST_TTFT_MS = 0.1, 60_000.0, 1.0

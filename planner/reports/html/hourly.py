@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from planner.plan.plan import DeploymentPlan, Flow, Plan
-from planner.plan.view import Facts
+from planner.plan.view import PlanView
 from planner.reports.html.colours import FATES, PURCHASES
 
 BySlot = Sequence[float]
@@ -79,7 +79,7 @@ class Hours:
     @cached_property
     def fates(self) -> list[Stack]:
         """Requests a second by who answers them."""
-        facts, n = Facts(self.plan), len(self.plan.slots)
+        facts, n = PlanView(self.plan), len(self.plan.slots)
         rates = {name: [0.0] * n for name in FATES}
         for s in facts.served:
             seen, asked = facts.rates_rps(s.seen), facts.rates_rps(s.w)

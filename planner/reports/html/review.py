@@ -13,7 +13,7 @@ from planner.reports.html.page import figures, whole_page
 from planner.reports.review import held_said, hindsight_said
 from planner.reports.review_tables import signed
 from planner.reports.table import Table
-from planner.review.records import Review, Said
+from planner.review.records import Review, ReviewItem
 
 SECTIONS = {
     "decisions": "Decisions and risks",
@@ -98,7 +98,7 @@ def _cards(review: Review) -> Iterator[Html]:
         yield card("Next at P90", usd(p90), "a month, the best fleet if all demand is at its P90")
 
 
-def _said(id_: str, title: str, said: Iterable[Said]) -> Html:
+def _said(id_: str, title: str, said: Iterable[ReviewItem]) -> Html:
     items = [el("li", el("b", name(s.about)), ": ", s.text) for s in said]
     return panel(id_, title, el("ul", *items) if items else el("p", "None."))
 

@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 from planner.studies.executing.jobs import RETRIES, Executor, Job, Result, Work, lost, not_run, outcome_of
 
 CONNECT_S = 10.0
@@ -117,8 +117,8 @@ class Cluster:
                 differing.setdefault(text, []).append(worker)
         if differing:
             remedy = f"Install the same everywhere: pip install 'fleetplan[dask]=={_ours('fleetplan')}'"
-            complaints = [f"{_counted(found)} {text}" for text, found in differing.items()]
-            raise InputError([Complaint("--executor", None, None, "", text, remedy) for text in complaints])
+            diagnostics = [f"{_counted(found)} {text}" for text, found in differing.items()]
+            raise InputError([Diagnostic("--executor", None, None, "", text, remedy) for text in diagnostics])
         self.checked |= set(new)
 
     def ask(self, question: Any, *arguments: str, workers: list[str]) -> dict[str, str | None]:
@@ -193,4 +193,4 @@ def _minor(python: str | None) -> list[str]:
 
 
 def _refuse(message: str, remedy: str) -> NoReturn:
-    raise InputError([Complaint("--executor", None, None, "", message, remedy)])
+    raise InputError([Diagnostic("--executor", None, None, "", message, remedy)])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NoReturn
 
-from planner.io.errors import Complaint, InputError, did_you_mean, shown
+from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.studies.executing.jobs import Executor, Job, Result, Work, outcome_of
 from solvers.backends.scratch import prepare
 
@@ -59,7 +59,7 @@ def _address(text: str) -> str:
 
 
 def _refuse(message: str, remedy: str) -> NoReturn:
-    raise InputError([Complaint("--executor", None, None, "", message, remedy)])
+    raise InputError([Diagnostic("--executor", None, None, "", message, remedy)])
 
 
 def _cores() -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Self
 
-from planner.io.errors import Complaint, InputError
+from planner.io.errors import Diagnostic, InputError
 from planner.studies.executing.jobs import Job, Result, Work
 
 JOURNAL_FORMAT = "fleetplan-journal/1"
@@ -117,7 +117,7 @@ class Journal:
         return key, result
 
     def _refuse(self, message: str, remedy: str, line: int | None = None) -> NoReturn:
-        raise InputError([Complaint(str(self.path), line, None, "", message, remedy)])
+        raise InputError([Diagnostic(str(self.path), line, None, "", message, remedy)])
 
 
 def fingerprint(work: Work, jobs: Sequence[Job]) -> str:

@@ -17,7 +17,10 @@ CASE: Any = SimpleNamespace(purchase=("on-demand",))
 
 def candidate(variant: str, gpus: int, *seconds: float) -> Any:
     replica = SimpleNamespace(
-        serves_all=bool(np.isfinite(seconds).all()), seconds_per_request=np.array(seconds), batch=16.0, most_load=1.0
+        serves_all=bool(np.isfinite(seconds).all()),
+        seconds_per_request=np.array(seconds),
+        batch=16.0,
+        max_utilization=1.0,
     )
     return SimpleNamespace(
         variant=variant, offer=SimpleNamespace(gpu="l4"), machine=SimpleNamespace(gpus=gpus), replica=replica,

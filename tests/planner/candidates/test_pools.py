@@ -13,13 +13,13 @@ import pytest
 import planner
 import planner.candidates.replica
 import planner.candidates.screen
-from planner.candidates.dominance import Beaten, _no_worse
+from planner.candidates.dominance import Dominated, _no_worse
 from planner.candidates.enumerate import Candidate, Candidates, enumerate_candidates
-from planner.candidates.pools import MOST_SETS, Group, groups_alone, shared_groups
+from planner.candidates.pools import MOST_SETS, PoolSpec, groups_alone, shared_groups
 from planner.candidates.replica import machine_for, replica_for
 from planner.candidates.screen import LEAST_LOAD, NOISY
 from planner.candidates.traffic import Traffic, traffic_of
-from planner.case.case import Case, ModelChoice, Objective, Start, Tenancy, Workload
+from planner.case.case import Case, ColdStart, LatencyTarget, ModelChoice, Tenancy, Workload
 from planner.case.demand.load import case_from_text
 from planner.case.horizon import rates_rps, requests_per_month, slots_before, slots_of, window_of
 from planner.catalog.profile import MaxRate, Profile
@@ -47,8 +47,8 @@ LENGTHS = [{"share_frac": 0.9, "input_tokens": 800.0, "output_tokens": 200.0},
            {"share_frac": 0.1, "input_tokens": 60_000.0, "output_tokens": 400.0}]  # fmt: skip
 LONG: dict[str, Any] = {
     "buckets": tuple(type(A.buckets[0])(**b) for b in LENGTHS),
-    "tpot": Objective(seconds=0.1, percentile=0.95),
-    "ttft": Objective(seconds=2.0, percentile=0.5),
+    "tpot": LatencyTarget(seconds=0.1, percentile=0.95),
+    "ttft": LatencyTarget(seconds=2.0, percentile=0.5),
     "ttft_prompt_tokens": 800.0,
 }
 """nine short requests for each one that is too long for an L4"""
@@ -133,7 +133,7 @@ def test_requests_beyond_the_context_are_another_ones() -> None:
 
 def test_in_a_mix_the_worst_length_counts() -> None:
     """TTFT of a queue of prompts of one length, by halving, for each length that it can serve."""
-    case = case_of(A.model_copy(update={"ttft": Objective(seconds=0.2, percentile=0.95)}))
+    case = case_of(A.model_copy(update={"ttft": LatencyTarget(seconds=0.2, percentile=0.95)}))
     found = enumerate_candidates(case).accepted["a"]
     assert sum(c.replica.most_load_of_any < 1 for c in found) >= 3
     for c in found:
@@ -149,20 +149,20 @@ def test_in_a_mix_the_worst_length_counts() -> None:
                 ttft = own + prompt_wait_s(load / seconds, prefill, 0.0, w.arrival_scv, w.ttft.percentile)
                 low, high = (load, high) if ttft <= w.ttft.seconds else (low, load)
             most.append(low)
-        assert mixed.most_load == pytest.approx(min(most), rel=1e-9)
+        assert mixed.max_utilization == pytest.approx(min(most), rel=1e-9)
         assert mixed.z == staffing_z(w.ttft.percentile)
 
 
 def test_what_keeps_ttft_only_when_idle_is_in_no_mix() -> None:
     """Few long prompts among short ones: TTFT holds for all together, but not where long ones come by themselves."""
-    w = A.model_copy(update=LONG | {"ttft": Objective(seconds=0.5, percentile=0.9)})
+    w = A.model_copy(update=LONG | {"ttft": LatencyTarget(seconds=0.5, percentile=0.9)})
     found = enumerate_candidates(case_of(w))
     one, two = (candidate(found, "a", f"llama-3.1-8b fp8 on {n} x l4") for n in (1, 2))
     assert one.replica.serves_all
-    assert one.replica.most_load_of_any < LEAST_LOAD < one.replica.most_load
+    assert one.replica.most_load_of_any < LEAST_LOAD < one.replica.max_utilization
     assert one.staffing_in_a_mix is None
     assert two.staffing_in_a_mix is not None
-    assert two.staffing_in_a_mix.most_load == two.replica.most_load_of_any > LEAST_LOAD
+    assert two.staffing_in_a_mix.max_utilization == two.replica.most_load_of_any > LEAST_LOAD
 
 
 def no_worse(case: Case, a: Candidate, b: Candidate, zoned: set[int] | None = None) -> bool:
@@ -186,7 +186,8 @@ def test_worst_lengths_are_compared_as_well() -> None:
     case = case_of(A)
     best = next(c for c in enumerate_candidates(case).accepted["a"])
     assert best.staffing_in_a_mix is not None
-    for worse in ({"batch": best.staffing_in_a_mix.batch / 2}, {"most_load": best.staffing_in_a_mix.most_load / 2}):
+    half = {name: getattr(best.staffing_in_a_mix, name) / 2 for name in ("batch", "max_utilization")}
+    for worse in ({name: value} for name, value in half.items()):
         other = replace(best, staffing_in_a_mix=replace(best.staffing_in_a_mix, **worse))
         assert no_worse(case, best, other)
         assert not no_worse(case, other, best)
@@ -226,7 +227,7 @@ def test_what_is_beaten_is_in_no_optimum(gpus: str, requests: str, monkeypatch: 
     case = case_from_text(text.replace("fp16, fp8", "fp16, fp8, int8, int4-awq"))
     plan, kept = planner.plan_fleet(case), len(enumerate_candidates(case).accepted["a"])
     with monkeypatch.context() as patch:
-        patch.setattr(planner.candidates.screen, "beaten_variants", lambda *args: Beaten({}, frozenset()))
+        patch.setattr(planner.candidates.screen, "beaten_variants", lambda *args: Dominated({}, frozenset()))
         assert len(enumerate_candidates(case).accepted["a"]) > kept
         of_everything = planner.plan_fleet(case)
     within = max(plan.gap_frac, of_everything.gap_frac) + 1e-9
@@ -264,7 +265,7 @@ baseline: openai/gpt-4o-mini
 
 def test_nothing_that_could_be_cheaper_is_beaten() -> None:
     """Whatever is dropped needs at least as many GPUs, firm ones included, as what beats it, for loads of all kinds."""
-    w = A.model_copy(update={"critical_share_frac": 0.6, "ttft": Objective(seconds=0.4, percentile=0.95)})
+    w = A.model_copy(update={"critical_share_frac": 0.6, "ttft": LatencyTarget(seconds=0.4, percentile=0.95)})
     case = case_of(w, quantizations=case_from_all().quantizations)
     everything = everything_judged(case)
     pairs = [
@@ -287,7 +288,7 @@ def case_from_all() -> Case:
 def everything_judged(case: Case) -> list[Candidate]:
     """Without the step that leaves out what is beaten."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner.candidates.screen, "beaten_variants", lambda *args: Beaten({}, frozenset()))
+        patch.setattr(planner.candidates.screen, "beaten_variants", lambda *args: Dominated({}, frozenset()))
         return list(enumerate_candidates(case).accepted["a"])
 
 
@@ -343,7 +344,7 @@ def test_a_workload_that_may_go_nowhere_is_told() -> None:
 def test_what_starts_too_late_is_not_run_on_spot() -> None:
     """16 GB at 1 GB/s after 100 s: within 120 s in FP16, and 8 GB faster in FP8."""
     for within_s, fp16, fp8 in ((105.0, False, False), (112.0, False, True), (120.0, True, True)):
-        start = Start(instance_s=100.0, weights_gb_per_s=1.0, spot_within_s=within_s)
+        start = ColdStart(instance_s=100.0, weights_gb_per_s=1.0, spot_within_s=within_s)
         case = case_of(A.model_copy(update={"critical_share_frac": 0.5}), start=start)
         for c in everything_judged(case):
             allowed = {"fp16": fp16, "fp8": fp8}[c.quantization_key]
@@ -376,8 +377,8 @@ def test_zones_may_make_up_for_larger_replicas() -> None:
 def two() -> tuple[Workload, Workload]:
     b = {
         "buckets": (A.buckets[0].model_copy(update={"share_frac": 1.0, "input_tokens": 900.0}),),
-        "tpot": Objective(seconds=0.04, percentile=0.90),
-        "ttft": Objective(seconds=3.0, percentile=0.99),
+        "tpot": LatencyTarget(seconds=0.04, percentile=0.90),
+        "ttft": LatencyTarget(seconds=3.0, percentile=0.99),
         "ttft_prompt_tokens": 900.0,
         "critical_share_frac": 0.3,
         "rate_cv": 0.5,
@@ -385,7 +386,7 @@ def two() -> tuple[Workload, Workload]:
         "weekday_rps": tuple(2.0 + k for k in range(24)),
         "weekend_rps": (3.0,) * 24,
     }
-    return named("a", critical_share_frac=0.6, e2e=Objective(seconds=30.0, percentile=0.9)), named("b", **b)
+    return named("a", critical_share_frac=0.6, e2e=LatencyTarget(seconds=30.0, percentile=0.9)), named("b", **b)
 
 
 TENANCY = Tenancy(max_share_frac=1.0, correlation=0.3, adapters_per_replica=64)
@@ -401,7 +402,7 @@ def test_the_traffic_of_two_is_both_at_the_tightest_objectives() -> None:
     np.testing.assert_allclose(traffic.shares, np.array([0.7 * ra, 0.3 * ra, rb]) / (ra + rb))
     assert (traffic.tpot.seconds, traffic.tpot.percentile) == (0.04, 0.95)
     assert (traffic.ttft.seconds, traffic.ttft.percentile) == (2.0, 0.99)
-    assert traffic.e2e == Objective(seconds=30.0, percentile=0.9)
+    assert traffic.e2e == LatencyTarget(seconds=30.0, percentile=0.9)
     assert traffic.arrival_scv == pytest.approx((ra * a.arrival_scv + rb * 4.0) / (ra + rb))
     assert traffic.lora is None
 
@@ -485,7 +486,8 @@ def many() -> list[Workload]:
         tpot, ttft = classes[k % 3]
         rate = 100.0 if k == 8 else 1.0 + k
         found.append(
-            named(f"w{k}", tpot=Objective(seconds=tpot, percentile=0.95), ttft=Objective(seconds=ttft, percentile=0.95),
+            named(f"w{k}", tpot=LatencyTarget(seconds=tpot, percentile=0.95),
+                  ttft=LatencyTarget(seconds=ttft, percentile=0.95),
                   weekday_rps=(rate,) * 24, weekend_rps=(rate,) * 24)
         )  # fmt: skip
     return found
@@ -556,7 +558,7 @@ def test_fifty_adapters_of_100_mb_cost_1_to_3_percent_of_a_70b_model() -> None:
 def test_adapters_take_memory_from_requests() -> None:
     """On a GPU that is full of weights, ten adapters of 300 MB leave no room for a long request."""
     long = A.buckets[0].model_copy(update={"share_frac": 1.0, "input_tokens": 15_000.0})
-    w = A.model_copy(update={"buckets": (long,), "tpot": Objective(seconds=1.0, percentile=0.95)})
+    w = A.model_copy(update={"buckets": (long,), "tpot": LatencyTarget(seconds=1.0, percentile=0.95)})
     members = tuple(w.model_copy(update={"name": str(k)}) for k in range(10))
     adapted = tuple(m.model_copy(update={"adapter_gb": 0.3}) for m in members)
     tenths = (0.1,) * 10
@@ -584,11 +586,11 @@ def test_no_more_adapters_than_a_replica_takes() -> None:
 
 def test_work_that_may_wait_needs_no_margin() -> None:
     w = A.model_copy(update={"deadline_h": 6.5, "shed_usd_per_request": 0.5, "critical_share_frac": 0.0})
-    case = case_of(w.model_copy(update={"ttft": Objective(seconds=0.001, percentile=0.95)}))
+    case = case_of(w.model_copy(update={"ttft": LatencyTarget(seconds=0.001, percentile=0.95)}))
     waiting = pool(case, "a")
     assert waiting.deployments, "TTFT means nothing to it"
     for d in waiting.deployments:
-        assert (d.staffing.z, d.staffing.min_replicas, d.staffing.most_load) == (0.0, 2, 1.0)
+        assert (d.staffing.z, d.staffing.min_replicas, d.staffing.max_utilization) == (0.0, 2, 1.0)
         assert d.staffing_in_a_mix is None
         assert d.staffing.replicas(np.array([0.0, 0.2, 1.1, 2.1])).tolist() == [0, 2, 2, 3]
     assert waiting.shed_usd_per_request is None
@@ -638,7 +640,7 @@ def test_shedding_has_a_price_for_every_length() -> None:
 
 def test_a_case_becomes_a_fleet() -> None:
     case = case_of(*two(), tenancy=TENANCY, limits=limits(max_gpu_types=1, max_deployments=3),
-                   start=Start(instance_s=360.0, weights_gb_per_s=1.0, spot_within_s=600.0))  # fmt: skip
+                   start=ColdStart(instance_s=360.0, weights_gb_per_s=1.0, spot_within_s=600.0))  # fmt: skip
     found = enumerate_candidates(case)
     fleet = formulate(case, found, SLOTS)
     assert fleet.workloads == ("a", "b")
@@ -678,7 +680,7 @@ def test_many_together_give_what_each_gives_alone() -> None:
         alone = replica_for(BASE, traffic, "llama-3.1-8b", "fp16", "h100", 1)
         np.testing.assert_allclose(replica.seconds_per_request, alone.seconds_per_request, rtol=1e-12)
         assert replica.throughput.bound_by == alone.throughput.bound_by
-        assert replica.most_load == pytest.approx(alone.most_load, rel=1e-12)
+        assert replica.max_utilization == pytest.approx(alone.max_utilization, rel=1e-12)
         assert replica.prompt_s == pytest.approx(alone.prompt_s, rel=1e-12)
 
 
@@ -688,7 +690,7 @@ def test_groups_say_who_and_how() -> None:
     assert [g.caching for g in groups] == [("prefix", "none"), ("prefix+semantic", "none")]
     assert [g.caching_name for g in groups] == ["by workload", "by workload"]
     assert groups[1].key == f"{SHARED} [semantic]"
-    alone = [g for g in groups_alone(case) if isinstance(g, Group) and not g.shared]
+    alone = [g for g in groups_alone(case) if isinstance(g, PoolSpec) and not g.shared]
     assert [g.caching_name for g in alone[:2]] == ["none", "prefix"]
     assert alone[1].traffic is alone[3].traffic, "what is found before the GPUs changes nothing on them"
 

@@ -513,8 +513,8 @@ def test_a_mistake_in_an_own_catalog_file_is_placed_there(tmp_path: Path) -> Non
     file.write_text(FIVE_LINES + "catalog: own.yaml\n", encoding="utf-8")
     with pytest.raises(planner.InputError) as refused:
         planner.load_case(file)
-    assert {Path(complaint.file).name for complaint in refused.value.complaints} == {"own.yaml"}
-    negative = next(c for c in refused.value.complaints if "must be more than 0" in c.message)
+    assert {Path(diagnostic.file).name for diagnostic in refused.value.diagnostics} == {"own.yaml"}
+    negative = next(c for c in refused.value.diagnostics if "must be more than 0" in c.message)
     assert (negative.line, negative.column) == (2, 21)
 
 

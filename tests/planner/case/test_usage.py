@@ -107,9 +107,9 @@ def test_text_that_is_no_number_is_a_mistake_and_all_are_named(tmp_path: Path) -
     path = with_cells(tmp_path / "u.csv", {5: "twelve", 9: '"1,234"', 20: "", 33: "12k", 40: "?"})
     with pytest.raises(planner.InputError) as caught:
         read_usage(path, "w")
-    (complaint,) = caught.value.complaints
-    assert complaint.line == 5
-    assert complaint.message.endswith("of 0 or more: requests 4 x (lines 5, 9, 33, ...)")
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.line == 5
+    assert diagnostic.message.endswith("of 0 or more: requests 4 x (lines 5, 9, 33, ...)")
 
 
 def test_days_written_without_their_midnight(tmp_path: Path) -> None:

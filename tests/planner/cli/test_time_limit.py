@@ -26,7 +26,7 @@ from planner.reports.html.page import html_report
 from planner.reports.markdown import plan_markdown
 from planner.reports.terminal import render
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Offer, fleet_of
+from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.backends.deadline import TimeIsUp, interruptions_deferred, interruptions_held, limited_to
@@ -337,7 +337,7 @@ def test_an_interruption_while_a_report_is_written_is_heard_when_all_is_written(
 # -- candidates that do not hold ------------------------------------------------------------------------------------
 
 
-def one_workload(rate: float = 2.5) -> Fleet:
+def one_workload(rate: float = 2.5) -> FleetProblem:
     """One workload on one offer with spot, one slot with counts of 1, 2 and more replicas."""
     staffing = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
     on = Deployment("on a", "a", 1, np.array([1.0]), staffing)

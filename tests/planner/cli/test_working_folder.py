@@ -16,7 +16,7 @@ from planner.studies.executing.executors import executor_from
 from planner.studies.executing.run import run_jobs
 from solvers.backends import python_child
 from solvers.search import search
-from solvers.search.worker import PlansBeside
+from solvers.search.worker import Worker
 from solvers.search.worker_main import Task
 from tests.support.command_line import HARD, SCRIPT, SMALL, Command
 from tests.support.executing_work import squares
@@ -80,7 +80,7 @@ def test_no_process_that_a_command_starts_runs_what_lies_there(
         assert marked(marks) == [], command
 
 
-def found_within(beside: PlansBeside, seconds: float) -> bool:
+def found_within(beside: Worker, seconds: float) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until and not beside.found():
         time.sleep(0.02)
@@ -94,15 +94,15 @@ def test_the_second_process_runs_nothing_of_it(
     monkeypatch.setattr(search, "cores", lambda: 2)
     for name in ("MOST_SERVINGS", "HOPELESS", "FEW_SERVINGS"):
         monkeypatch.setattr(search, name, -1)
-    look = PlansBeside.look
+    look = Worker.look
 
-    def look_until_it_answers(self: PlansBeside, task: Task) -> None:
+    def look_until_it_answers(self: Worker, task: Task) -> None:
         look(self, task)
         answered.append(found_within(self, 30))
         raise KeyboardInterrupt
 
     answered: list[bool] = []
-    monkeypatch.setattr(PlansBeside, "look", look_until_it_answers)
+    monkeypatch.setattr(Worker, "look", look_until_it_answers)
     (folder / "hard.yaml").write_text(HARD)
     ran = Command(monkeypatch, capsys)("plan", "hard.yaml", "--time-limit", "60s", "--gap", "0%", "-q")
     assert ran.code == 130, ran.err

@@ -17,12 +17,12 @@ from planner.case.changes import with_limits
 from planner.explanations.explain import explain
 from planner.explanations.levers import levers_in_use, unquantized
 from planner.explanations.limits import every_limit, round_figures_above
-from planner.explanations.records import Explanation, RunnerUp, extra_cost, lever_worth, saving
+from planner.explanations.records import Explanation, RunnerUp, extra_cost, lever_value, saving
 from planner.optimization import replan as bench
 from planner.plan.plan import Plan
 from planner.plan.why_not import menu_judged, why_not
 from planner.reports.explanation import explanation_text
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command, no_control_characters
@@ -202,7 +202,7 @@ def test_penalties_count_like_costs() -> None:
 
 def test_a_plan_that_was_not_found_is_not_called_impossible() -> None:
     missing = FleetSolution(outcome=Outcome.NOT_FOUND)
-    assert lever_worth(made(100, 90), "spot", None, missing).feasible is None
+    assert lever_value(made(100, 90), "spot", None, missing).feasible is None
     told = saving(made(100, 90), missing)
     assert (told.found, told.at_most, told.verdict) == (0, 100, "within the gap")
 
@@ -236,9 +236,9 @@ def test_the_fewest_replicas_are_a_limit_of_work_that_may_wait() -> None:
 
 
 def test_ctrl_c_keeps_what_is_known(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Fleet] = []
+    calls: list[FleetProblem] = []
 
-    def interrupted(fleet: Fleet, *others: Any) -> FleetSolution:
+    def interrupted(fleet: FleetProblem, *others: Any) -> FleetSolution:
         calls.append(fleet)
         if len(calls) == 3:
             raise KeyboardInterrupt

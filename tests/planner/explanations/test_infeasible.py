@@ -13,11 +13,11 @@ import planner
 from planner.case.case import Case
 from planner.explanations.infeasible import explain_infeasibility
 from planner.explanations.limits import every_limit, round_figures_above
-from planner.explanations.relaxations import Infeasible, Remedy
+from planner.explanations.relaxations import Infeasible, Relaxation
 from planner.optimization import replan as bench
-from planner.optimization.replan import Bench
+from planner.optimization.replan import Replanner
 from planner.pipeline import attempt
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
@@ -53,11 +53,11 @@ ELSEWHERE = with_policy(
 
 def outcome(case: Case) -> Outcome:
     """Through the solver alone: a plan that is not there need not be explained."""
-    return Bench(case, QUICK).possible(case, "").outcome
+    return Replanner(case, QUICK).possible(case, "").outcome
 
 
-def smallest(case: Case, limit: str) -> Remedy:
-    solver = Bench(case, QUICK)
+def smallest(case: Case, limit: str) -> Relaxation:
+    solver = Replanner(case, QUICK)
     unserved = [w for w, recipes in solver.fleet.recipes_of.items() if not recipes]
     found = next(x for x in every_limit(case, unserved) if x.key == limit).smallest(solver, case)
     assert found is not None
@@ -155,7 +155,7 @@ def test_shedding_says_how_much_would_be_turned_away() -> None:
 def test_a_workload_that_would_be_turned_away_whole_has_no_such_remedy() -> None:
     case = planner.case_from_text(slo("ttft_p95: 1ms"))
     limit = next(x for x in every_limit(case) if x.key == "chat.shed")
-    assert limit.smallest(Bench(case, QUICK), case) is None
+    assert limit.smallest(Replanner(case, QUICK), case) is None
 
 
 def test_a_workload_moves_to_the_cheapest_place_that_does() -> None:
@@ -211,7 +211,7 @@ def test_a_budget_is_raised_for_what_another_change_buys() -> None:
         x for x in every_limit(case) if x.key in ("policy.budget_usd_per_month", "menu.purchase.reserved-1y")
     )
     committed = purchase.loosest(case)
-    found = budget.smallest(Bench(case, QUICK), committed)
+    found = budget.smallest(Replanner(case, QUICK), committed)
     assert found is not None
     assert outcome(found.change(committed)) is not Outcome.INFEASIBLE
     assert outcome(smaller_budget(found.change(committed))) is Outcome.INFEASIBLE
@@ -220,7 +220,7 @@ def test_a_budget_is_raised_for_what_another_change_buys() -> None:
 def test_where_nothing_was_proved_no_remedy_is_called_the_smallest() -> None:
     case = planner.case_from_text(slo("ttft_p95: 1ms"))
     limit = next(x for x in every_limit(case) if x.key == "chat.api")
-    found = limit.smallest(Bench(case, QUICK), case, none_yet=False)
+    found = limit.smallest(Replanner(case, QUICK), case, none_yet=False)
     assert found is not None
     assert not found.proved_smallest
 
@@ -228,9 +228,9 @@ def test_where_nothing_was_proved_no_remedy_is_called_the_smallest() -> None:
 @pytest.mark.parametrize(("solves", "known"), [(1, []), (2, [False]), (4, [False]), (7, [True])])
 def test_an_interruption_keeps_what_is_known(solves: int, known: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """The first limit is the quota: its loosest, then nearer and nearer to the least, then what that costs."""
-    calls: list[Fleet] = []
+    calls: list[FleetProblem] = []
 
-    def interrupted(fleet: Fleet, *others: Any) -> FleetSolution:
+    def interrupted(fleet: FleetProblem, *others: Any) -> FleetSolution:
         calls.append(fleet)
         if len(calls) >= solves:
             raise KeyboardInterrupt

@@ -74,8 +74,8 @@ def test_nothing_is_quoted_of_a_file_that_is_something_else(tmp_path: Path, kind
     path.write_text(NOT_WHAT_IT_SHOULD_BE[kind])
     with pytest.raises(InputError) as caught:
         READERS[reader](path)
-    for complaint in caught.value.complaints:
-        said = f"{complaint.where} {complaint.message} {complaint.remedy}"
+    for diagnostic in caught.value.diagnostics:
+        said = f"{diagnostic.where} {diagnostic.message} {diagnostic.remedy}"
         assert SECRET not in said
         assert "1234567890" not in said
         assert "BEGIN" not in said

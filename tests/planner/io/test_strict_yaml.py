@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.io import strict_yaml
-from planner.io.errors import Complaint, InputError, did_you_mean, dotted, escaped, listed, shown
+from planner.io.errors import Diagnostic, InputError, did_you_mean, dotted, escaped, listed, shown
 from planner.io.strict_yaml import Mark, parse_yaml, read_yaml
 
 LOADERS = [yaml.SafeLoader] + ([yaml.CSafeLoader] if hasattr(yaml, "CSafeLoader") else [])
@@ -21,10 +21,10 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(strict_yaml, "EVENT_LOADER", request.param)
 
 
-def complaints_about(text: str) -> tuple[Complaint, ...]:
+def complaints_about(text: str) -> tuple[Diagnostic, ...]:
     with pytest.raises(InputError) as caught:
         parse_yaml(text, "demand.yaml")
-    return caught.value.complaints
+    return caught.value.diagnostics
 
 
 @pytest.mark.parametrize(
@@ -143,18 +143,18 @@ BAD = [
 def test_bad_yaml_is_refused_at_its_place(
     text: str, line: int, column: int | None, words: str, parser: None
 ) -> None:
-    complaint = complaints_about(text)[0]
-    assert words in complaint.message
-    assert complaint.line == line
-    assert column is None or complaint.column == column
-    assert complaint.remedy
-    assert str(complaint).startswith(f"demand.yaml:{line}:")
+    diagnostic = complaints_about(text)[0]
+    assert words in diagnostic.message
+    assert diagnostic.line == line
+    assert column is None or diagnostic.column == column
+    assert diagnostic.remedy
+    assert str(diagnostic).startswith(f"demand.yaml:{line}:")
 
 
 def test_every_mistake_is_reported_in_reading_order() -> None:
     text = "a: 1\nb: {c: 1, c: .nan}\na: 3\n1: 2\ne: !Foo x\nf: *g\nh: [\n"
     found = complaints_about(text)
-    assert [complaint.line for complaint in found] == [2, 2, 3, 4, 5, 6, 8]
+    assert [diagnostic.line for diagnostic in found] == [2, 2, 3, 4, 5, 6, 8]
     assert found[1].where == "b.c"
 
 
@@ -200,16 +200,16 @@ def test_too_many_values() -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    def complaint(path: Path) -> str:
+    def diagnostic(path: Path) -> str:
         with pytest.raises(InputError) as caught:
             read_yaml(path)
         return str(caught.value)
 
     (tmp_path / "demand.yaml").write_text("a: 1\n")
-    assert "no such file" in complaint(tmp_path / "demnad.yaml")
-    assert close_name(complaint(tmp_path / "demnad.yaml")) == "demand.yaml"
-    assert "does not exist either" in complaint(tmp_path / "none" / "demand.yaml")
-    assert "is a directory" in complaint(tmp_path)
+    assert "no such file" in diagnostic(tmp_path / "demnad.yaml")
+    assert close_name(diagnostic(tmp_path / "demnad.yaml")) == "demand.yaml"
+    assert "does not exist either" in diagnostic(tmp_path / "none" / "demand.yaml")
+    assert "is a directory" in diagnostic(tmp_path)
     for content, words in [
         (b"a: \xff\n", "is not UTF-8 text (byte 0xff)"),
         ("a: é".encode("latin-1"), "is not UTF-8"),
@@ -220,7 +220,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (b"", "empty"),
     ]:
         (tmp_path / "bad.yaml").write_bytes(content)
-        assert words in complaint(tmp_path / "bad.yaml")
+        assert words in diagnostic(tmp_path / "bad.yaml")
     with pytest.raises(InputError):
         read_yaml("a\0b")
 
@@ -273,7 +273,7 @@ def test_no_text_raises_anything_else(loader: type, text: str) -> None:
     try:
         document = parse_yaml(text)
     except InputError as error:
-        assert error.complaints
+        assert error.diagnostics
         for line in str(error).split("\n"):
             assert line.isprintable()
             assert len(line) <= 200
@@ -299,29 +299,29 @@ def test_json_is_read_as_json(data: object, indent: int | None) -> None:
 
 
 def test_messages_cannot_forge_terminal_output() -> None:
-    (complaint,) = complaints_about('"a\\e[2J\\nb\\u202e": 1\n"a\\e[2J\\nb\\u202e": 2\n')
-    assert str(complaint).isprintable()
-    assert "\\x1b[2J\\nb\\u202e" in str(complaint)
+    (diagnostic,) = complaints_about('"a\\e[2J\\nb\\u202e": 1\n"a\\e[2J\\nb\\u202e": 2\n')
+    assert str(diagnostic).isprintable()
+    assert "\\x1b[2J\\nb\\u202e" in str(diagnostic)
     assert escaped("\x1b\n\u2028") == "\\x1b\\n\\u2028"
 
 
 def test_long_errors_are_cut() -> None:
-    many = InputError(Complaint("f" * 300, i, 1, "w" * 300, "m" * 300, "r" * 300) for i in range(40, 0, -1))
+    many = InputError(Diagnostic("f" * 300, i, 1, "w" * 300, "m" * 300, "r" * 300) for i in range(40, 0, -1))
     lines = str(many).split("\n")
     assert len(lines) == 16
     assert lines[-1] == "... and 25 more (fleetplan validate --format json lists all)"
     assert all(len(line) <= 200 for line in lines)
-    assert [complaint.line for complaint in many.complaints] == list(range(1, 41))
-    assert pickle.loads(pickle.dumps(many)).complaints == many.complaints
+    assert [diagnostic.line for diagnostic in many.diagnostics] == list(range(1, 41))
+    assert pickle.loads(pickle.dumps(many)).diagnostics == many.diagnostics
 
 
 def test_complaint_reads_as_a_sentence() -> None:
     where = dotted(("workloads", 0, "slo", "ttft_p95"))
-    complaint = Complaint("demand.yaml", 12, 9, where, "needs a unit, got 1.5", 'Write "1.5s" or "250ms"')
-    assert str(complaint) == (
+    diagnostic = Diagnostic("demand.yaml", 12, 9, where, "needs a unit, got 1.5", 'Write "1.5s" or "250ms"')
+    assert str(diagnostic) == (
         'demand.yaml:12:9: workloads[0].slo.ttft_p95: needs a unit, got 1.5. Write "1.5s" or "250ms".'
     )
-    assert str(Complaint("demand.yaml", None, None, "", "is empty")) == "demand.yaml: is empty."
+    assert str(Diagnostic("demand.yaml", None, None, "", "is empty")) == "demand.yaml: is empty."
     assert dotted(("prices", "aws/p5.48xlarge", "on_demand")) == "prices['aws/p5.48xlarge'].on_demand"
 
 

@@ -302,7 +302,7 @@ def test_an_error_does_not_hide_the_others() -> None:
 def test_very_many_unknown_keys_are_quick_to_explain() -> None:
     with pytest.raises(InputError) as caught:
         validate(Demand, parse_yaml("\n".join(f"key{i}: 1" for i in range(20_000))))
-    assert len(caught.value.complaints) == 20_001
+    assert len(caught.value.diagnostics) == 20_001
 
 
 KEYS = st.sampled_from(
@@ -321,7 +321,7 @@ def test_any_data_gives_a_model_or_complaints(data: Any) -> None:
     try:
         validate(Demand, Document("d.yaml", data, {}, {}))
     except InputError as error:
-        assert error.complaints
-        for complaint in error.complaints:
+        assert error.diagnostics
+        for diagnostic in error.diagnostics:
             for jargon in ("Input should", "pydantic", "function-", "Extra inputs", "Field required"):
-                assert jargon not in str(complaint)
+                assert jargon not in str(diagnostic)

@@ -7,7 +7,7 @@ import pytest
 import planner
 from planner.plan.plan import Plan
 from planner.plan.token_costs import token_costs
-from planner.plan.view import Facts
+from planner.plan.view import PlanView
 from tests.support.lever_plans import DEMANDS, lever_plan
 
 ONE_LENGTH = """
@@ -47,7 +47,7 @@ def test_on_gpus_it_is_the_time_of_prompt_and_answer() -> None:
     from planner.candidates.traffic import traffic_of
 
     record = d.deployment
-    seen = Facts(plan).served[0].seen
+    seen = PlanView(plan).served[0].seen
     replica = replica_for(plan.case, traffic_of(seen), record.model, record.quantization, record.gpu, 1)
     t = replica.throughput
     prompt_s, answer_s = t.prefill_s[0], 200 * t.step_s[0] / t.in_flight[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import planner
-from planner.explanations.records import Explanation, LeverWorth, LimitWorth
+from planner.explanations.records import Explanation, LeverValue, MarginalValue
 from planner.io.formatting import percent, tokens, usd, usd_small
 from planner.plan.plan import Plan, plan_from_json
 from planner.plan.serve_commands import serve_commands
@@ -149,9 +149,9 @@ def test_what_is_turned_away_and_what_was_interrupted_stand_out() -> None:
 
 
 def test_an_explanation_is_shown(plan: Plan) -> None:
-    limit = LimitWorth(limit="max_gpus", workload=None, step="<b>one more</b> l4", saves_usd_per_month=120.0,
+    limit = MarginalValue(limit="max_gpus", workload=None, step="<b>one more</b> l4", saves_usd_per_month=120.0,
                        proved_usd_per_month=(120.0, 120.0), verdict="proved")  # fmt: skip
-    lever = LeverWorth(lever="spot", workload="chat", feasible=True, cost_usd_per_month=5000.0,
+    lever = LeverValue(lever="spot", workload="chat", feasible=True, cost_usd_per_month=5000.0,
                        dearer_by_usd_per_month=777.0, dearer_by_frac=0.2, proved_usd_per_month=(777.0, 777.0),
                        verdict="proved")  # fmt: skip
     told = Explanation(name="x", case_hash=plan.case_hash, cost_usd_per_month=1.0, gap_frac=0.0, workload=None,
@@ -274,7 +274,7 @@ def test_report_writes_the_page_of_a_saved_plan(saved: Plan, fleetplan: Command)
 
 
 def test_report_shows_a_saved_explanation_of_this_plan_only(saved: Plan, fleetplan: Command) -> None:
-    lever = LeverWorth(lever="spot", workload=None, feasible=False)
+    lever = LeverValue(lever="spot", workload=None, feasible=False)
     told = Explanation(name="x", case_hash=saved.case_hash, cost_usd_per_month=1.0, gap_frac=0.0, workload=None,
                        limits=(), levers=(lever,), not_tried=())  # fmt: skip
     Path("why.json").write_text(json.dumps(told.as_json()), encoding="utf-8")

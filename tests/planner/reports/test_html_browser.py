@@ -45,7 +45,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", PAGES)
 def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, files: dict[str, Path]) -> None:
     page.open(files[name], width, dark=dark)
-    assert page.complaints() == []
+    assert page.diagnostics() == []
     assert page.requests() == [files[name].resolve().as_uri()]
     assert page.js("document.documentElement.scrollWidth") == width
     assert page.js(OUTSIDE) == []
@@ -99,7 +99,7 @@ def test_values_are_shown_at_the_pointer(page: Page, files: dict[str, Path]) -> 
     assert r["top"] >= 0
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
     assert page.js("document.getElementById('tip').hidden") is True
-    assert page.complaints() == []
+    assert page.diagnostics() == []
 
 
 def test_the_keyboard_reaches_every_value(page: Page, files: dict[str, Path]) -> None:

@@ -62,7 +62,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", ["example", "hostile"])
 def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, files: dict[str, Path]) -> None:
     page.open(files[name], width, dark=dark)
-    assert page.complaints() == []
+    assert page.diagnostics() == []
     assert page.requests() == [files[name].resolve().as_uri()]
     assert page.js("document.documentElement.scrollWidth") == width
     assert page.js(OUTSIDE) == []

@@ -22,7 +22,7 @@ from planner.io.errors import InputError
 from planner.plan.plan import Plan
 from planner.reports.html.review import review_page
 from planner.reports.review import review_markdown, review_text
-from planner.review.actuals import Came, as_it_came
+from planner.review.actuals import Actuals, as_it_came
 from planner.review.bridge import bridge
 from planner.review.commitments import advise
 from planner.review.records import Review
@@ -165,11 +165,11 @@ def test_longer_requests_make_every_bucket_longer(last: Plan) -> None:
     read, written = (
         sum(b.share_frac * getattr(b, key) for b in chat.buckets) for key in ("input_tokens", "output_tokens")
     )
-    longer = as_it_came(chat, Came(hours, 2 * read, 0.5 * written))
+    longer = as_it_came(chat, Actuals(hours, 2 * read, 0.5 * written))
     assert [b.input_tokens for b in longer.buckets] == pytest.approx([2 * b.input_tokens for b in chat.buckets])
     assert [b.output_tokens for b in longer.buckets] == pytest.approx([b.output_tokens / 2 for b in chat.buckets])
     assert longer.ttft_prompt_tokens == pytest.approx(2 * chat.ttft_prompt_tokens)
-    assert as_it_came(chat, Came(hours, 1.009 * read, None)) is chat
+    assert as_it_came(chat, Actuals(hours, 1.009 * read, None)) is chat
 
 
 def test_hours_beyond_the_planned_capacity_are_counted(tmp_path: Path, last: Plan) -> None:

@@ -199,12 +199,12 @@ def test_a_journal_cut_anywhere_resumes(tmp_path: Path) -> None:
 
 def refused(journal: Path, jobs: list[Job]) -> str:
     before = journal.read_bytes() if journal.is_file() else None
-    with executor_from("in-process") as here, pytest.raises(InputError) as complaint:
+    with executor_from("in-process") as here, pytest.raises(InputError) as diagnostic:
         run_jobs(square, jobs, here, journal)
     assert (journal.read_bytes() if journal.is_file() else None) == before
-    (told,) = complaint.value.complaints
+    (told,) = diagnostic.value.diagnostics
     assert told.file == str(journal)
-    return str(complaint.value).partition(f"/{journal.name}")[2]
+    return str(diagnostic.value).partition(f"/{journal.name}")[2]
 
 
 def test_a_journal_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -268,10 +268,10 @@ def test_keys_must_differ() -> None:
     ],
 )
 def test_an_executor_that_is_none_is_refused_at_once(text: str, remedy: str) -> None:
-    with pytest.raises(InputError) as complaint:
+    with pytest.raises(InputError) as diagnostic:
         executor_from(text)
-    assert str(complaint.value).startswith("--executor: ") and remedy in str(complaint.value)
-    assert "\x1b" not in str(complaint.value)
+    assert str(diagnostic.value).startswith("--executor: ") and remedy in str(diagnostic.value)
+    assert "\x1b" not in str(diagnostic.value)
 
 
 def plans() -> list[Job]:

@@ -124,9 +124,9 @@ def test_workers_of_another_version_are_named(address: str, monkeypatch: pytest.
     monkeypatch.setattr(cluster, "SAME_VERSIONS", (*cluster.SAME_VERSIONS, "no-such-package"))
     others = iter(range(9))
     monkeypatch.setattr(cluster, "_minor", lambda python: next(others))
-    with pytest.raises(InputError) as complaint, executor_from(address):
+    with pytest.raises(InputError) as diagnostic, executor_from(address):
         pass
-    text = str(complaint.value)
+    text = str(diagnostic.value)
     assert len(text.splitlines()) == 3 and text.count("--executor: 2 workers, tcp://127.0.0.1:") == 3
     assert "have fleetplan 0.1.0, and here is 9.9.9" in text
     assert "have no no-such-package, and here is 1.0" in text
@@ -135,9 +135,9 @@ def test_workers_of_another_version_are_named(address: str, monkeypatch: pytest.
 
 
 def refused(executor: str) -> str:
-    with pytest.raises(InputError) as complaint, executor_from(executor):
+    with pytest.raises(InputError) as diagnostic, executor_from(executor):
         pass
-    return str(complaint.value)
+    return str(diagnostic.value)
 
 
 def test_no_scheduler_is_a_complaint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from planner.reports.what_if import what_if_csv, what_if_json, what_if_markdown,
 from planner.studies.executing.executors import InProcess, executor_from
 from planner.studies.executing.jobs import Job, Result, Work
 from planner.studies.frontier import Frontier
-from planner.studies.overrides import Change, Run, Source, grid, options_of, pieces, relative, steps
+from planner.studies.overrides import Override, Scenario, Source, grid, options_of, pieces, relative, steps
 from planner.studies.sweep import Sweep, sweep, swings
 from planner.studies.what_if_file import read_what_if
 from solvers.heuristics.budget_heuristic import within_budget
@@ -63,7 +63,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 @pytest.fixture(scope="module")
 def found(source: Source) -> Sweep:
-    runs = [Run(), Run((Change("scale", "demand", "0.5"),))]
+    runs = [Scenario(), Scenario((Override("scale", "demand", "0.5"),))]
     return sweep(source, runs, BUDGETS, OPTIONS, InProcess())
 
 
@@ -78,7 +78,7 @@ def written(folder: Path, text: str, name: str = "case.yaml") -> Path:
 
 
 def changed(source: Source, *options: tuple[str, str]) -> planner.Case:
-    return source.changed(Run(tuple(c for o in options for c in options_of(*o))))
+    return source.changed(Scenario(tuple(c for o in options for c in options_of(*o))))
 
 
 # -- the frontier ---------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_a_point_is_the_single_plan_within_the_gaps(source: Source, found: Sweep
 
 def test_the_shape_of_the_lp_comes_first_and_is_below_every_plan(source: Source, found: Sweep) -> None:
     shown: list[list[tuple[float, float | None]]] = []
-    runs = [Run(), Run((Change("scale", "demand", "0.5"),))]
+    runs = [Scenario(), Scenario((Override("scale", "demand", "0.5"),))]
     again = sweep(source, runs, BUDGETS, OPTIONS, InProcess(), on_shape=shown.append)
     assert [b for b, _ in shown[0]] == BUDGETS
     for (_, bound), point in zip(shown[0], again.frontier, strict=True):
@@ -172,7 +172,7 @@ def test_values_are_read_like_the_file(source: Source) -> None:
     assert changed(source, ("scale", "demand=2")).workloads[0].weekday_rps[3] == pytest.approx(
         2 * source.case.workloads[0].weekday_rps[3]
     )
-    assert source.changed(Run()) is source.case
+    assert source.changed(Scenario()) is source.case
 
 
 def test_a_price_changes_by_gpu_or_by_instance(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_no_path_or_value_crashes(source: Source, path: str, value: str) -> None
     for text in (f"{path}={value}", f"workloads.chat.{path}={value}"):
         try:
             for change in options_of("set", text):
-                source.changed(Run((change,)))
+                source.changed(Scenario((change,)))
         except InputError as error:
             assert str(error).replace("\n", "").isprintable()
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.model import Column, Model, Row, build_model
 from problems.pricing import Prices, price_recipe
 from problems.recipes.mixes import slot_mix
@@ -42,7 +42,7 @@ def random_pool(
         if margin:
             staffing = Staffing(
                 z=float(rng.choice([1.0, 2.0])), arrival_scv=1.0, rate_cv=float(rng.choice([0.0, 0.2])), batch=4.0,
-                min_replicas=int(rng.choice([1, 2])), most_load=float(rng.choice([1.0, 0.8])),
+                min_replicas=int(rng.choice([1, 2])), max_utilization=float(rng.choice([1.0, 0.8])),
             )  # fmt: skip
         offer, gpus = f"o{k % offers}", int(rng.choice([1, 2]))
         made.append(Deployment(f"d{k}", offer, gpus, seconds, staffing, staffing_in_a_mix=staffing, spot_zones=3))
@@ -56,11 +56,11 @@ def random_pool(
     )  # fmt: skip
 
 
-def fleet_with(pool: Pool) -> Fleet:
+def fleet_with(pool: Pool) -> FleetProblem:
     """Boxes of one GPU and of four; slots of different length."""
     offers = {d.offer: Offer(d.offer, "gpu", 4 if d.offer == "o1" else 1, 1.0) for d in pool.deployments}
     hours = np.array([1.0, 2.5, 1.0, 2.5])[: pool.slots]
-    return Fleet(pool.workloads, hours, np.zeros(pool.slots, dtype=int), offers, {pool.key: pool}, ())
+    return FleetProblem(pool.workloads, hours, np.zeros(pool.slots, dtype=int), offers, {pool.key: pool}, ())
 
 
 def random_prices(seed: int, pool: Pool) -> Prices:
@@ -76,7 +76,7 @@ def random_prices(seed: int, pool: Pool) -> Prices:
     )
 
 
-def replicas_cost(fleet: Fleet, pool: Pool, prices: Prices, t: int, counts: tuple[int, ...]) -> float:
+def replicas_cost(fleet: FleetProblem, pool: Pool, prices: Prices, t: int, counts: tuple[int, ...]) -> float:
     """What so many replicas of each deployment cost, with the firm ones by the rule for mixes."""
     gpus: dict[tuple[str, str], int] = {}
     for d, n in zip(pool.deployments, counts, strict=True):
@@ -122,7 +122,7 @@ def routing_cost(pool: Pool, t: int, carried: dict[str, float], usd_per_request:
     return solve_lp(build_model(columns, [*room, *rows])).objective
 
 
-def optimum(fleet: Fleet, pool: Pool, api: Api | None, prices: Prices) -> float:
+def optimum(fleet: FleetProblem, pool: Pool, api: Api | None, prices: Prices) -> float:
     """The best set of at most K deployments, every slot at its cheapest."""
     size = min(pool.max_deployments, len(pool.deployments))
     sets = [set(chosen) for chosen in itertools.combinations(range(len(pool.deployments)), size)]
@@ -130,7 +130,7 @@ def optimum(fleet: Fleet, pool: Pool, api: Api | None, prices: Prices) -> float:
 
 
 def slot_optima(
-    fleet: Fleet, pool: Pool, api: Api | None, prices: Prices, t: int, sets: list[set[int]]
+    fleet: FleetProblem, pool: Pool, api: Api | None, prices: Prices, t: int, sets: list[set[int]]
 ) -> list[float]:
     """For each set of deployments every combination of counts, with all of the rest to the API or all of it shed.
 
@@ -166,7 +166,7 @@ def slot_optima(
     return [usd + fixed for usd in best]
 
 
-def value(fleet: Fleet, path: Recipe, prices: Prices) -> float:
+def value(fleet: FleetProblem, path: Recipe, prices: Prices) -> float:
     return price_recipe(fleet, path, prices).value
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from problems.beyond_commitments import ALWAYS, Beyond, Counts, boxes_beyond, each_alone, made_valid_beyond
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.recipe import Recipe, Use
 from solvers.backends.solve import solve_lp, solve_mip
 from solvers.cuts.beyond_commitments import always_beyond, counts_beyond, surely_enough
@@ -104,7 +104,7 @@ def test_what_is_not_known_counts_as_the_most_that_is() -> None:
     assert group.table(("b",), np.arange(6)) is None
 
 
-def three_boxes_or_one(held: tuple[int, int | None]) -> Fleet:
+def three_boxes_or_one(held: tuple[int, int | None]) -> FleetProblem:
     """A workload that fills three boxes, or one and pays 8 USD/h to somebody else; a box by the hour is 10 USD/h."""
 
     def recipe(name: str, boxes: int, usd_per_h: float) -> Recipe:
@@ -115,7 +115,7 @@ def three_boxes_or_one(held: tuple[int, int | None]) -> Fleet:
     offers = {"big": Offer("big", "h100", 8, 10.0, reserved_usd_per_h={"reserved-1y": 1.0})}
     recipes = (recipe("three", 3, 0.0), recipe("one", 1, 8.0))
     hours, month = np.array([730.0]), np.zeros(1, dtype=int)
-    return Fleet(("a",), hours, month, offers, {}, recipes, held={("big", "reserved-1y"): held})
+    return FleetProblem(("a",), hours, month, offers, {}, recipes, held={("big", "reserved-1y"): held})
 
 
 @pytest.mark.parametrize("held", [(2, 2), (0, 2), (2, None)])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.model import Column, Row, build_model
 from problems.recipes.pools import Deployment, Pool
 from problems.recipes.recipe import Recipe, Use
@@ -229,7 +229,7 @@ def test_a_recipe_counts_its_gpus_in_use_and_its_firm_ones() -> None:
     assert Rounded.by_slot([cut], 1).use(recipe) == pytest.approx([0.75 * 1 + 0.25 * 0 + 0.5])
 
 
-def five_of_eight() -> Fleet:
+def five_of_eight() -> FleetProblem:
     """Two workloads that use 5 GPUs each of boxes of 8: two boxes whole, one and a quarter in parts."""
     exact = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
     pools = tuple(

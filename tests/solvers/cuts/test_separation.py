@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.fleet_variables import Variables
 from problems.recipes.pools import Deployment, Pool
 from problems.rounding_up import BOTH, Rounded
@@ -23,7 +23,7 @@ from tests.support.fleets import Case, random_case
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 
 
-def boxes_of_eight(*loads: float) -> Fleet:
+def boxes_of_eight(*loads: float) -> FleetProblem:
     """Workloads of so many GPUs each, in one slot, on boxes of 8 that are bought on demand."""
     pools = tuple(
         Pool(f"w{k}", (f"w{k}",), np.array([[load]]), 1.0, False,
@@ -33,7 +33,7 @@ def boxes_of_eight(*loads: float) -> Fleet:
     return Case(pools, {"big": Offer("big", "h100", 8, 10.0)}, np.array([730.0]), np.zeros(1, dtype=int)).fleet
 
 
-def solved(fleet: Fleet) -> tuple[float, Variables, np.ndarray]:
+def solved(fleet: FleetProblem) -> tuple[float, Variables, np.ndarray]:
     model, v = master(fleet)
     lp = solve_lp(model)
     assert lp.x is not None
@@ -41,12 +41,12 @@ def solved(fleet: Fleet) -> tuple[float, Variables, np.ndarray]:
     return lp.objective / 7300, v, lp.x
 
 
-def picked(fleet: Fleet, v: Variables, x: np.ndarray) -> list[Picked]:
+def picked(fleet: FleetProblem, v: Variables, x: np.ndarray) -> list[Picked]:
     weights = [float(x[v.pick[r]]) for r in range(len(fleet.recipes))]
     return [Picked(path, w, np.full(path.servings, w)) for path, w in zip(fleet.recipes, weights, strict=True)]
 
 
-def sharpened(fleet: Fleet) -> tuple[Fleet, bool]:
+def sharpened(fleet: FleetProblem) -> tuple[FleetProblem, bool]:
     """With the rows that its LP breaks, and whether there were any; all recipes here are paths."""
     _, v, x = solved(fleet)
     own, rounded = parts_of_boxes(fleet, picked(fleet, v, x), v, x)
@@ -96,7 +96,7 @@ def test_no_more_rows_than_a_slot_may_have() -> None:
 @pytest.mark.parametrize("seed", range(200, 230))
 def test_a_whole_plan_breaks_no_row(seed: int) -> None:
     """Whatever is found when the LP is solved, a plan with whole boxes keeps, and it costs what it did."""
-    case = random_case(seed, limits=False, most_load=6.0) if seed % 2 else lever_case(seed).case
+    case = random_case(seed, limits=False, max_utilization=6.0) if seed % 2 else lever_case(seed).case
     fleet = case.fleet
     plan = each_by_itself(fleet)
     if plan is None:
@@ -111,7 +111,7 @@ def test_a_whole_plan_breaks_no_row(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(240, 252))
 def test_rows_leave_the_optimum_where_it_is(seed: int) -> None:
     """And the LP nowhere below where it was."""
-    case = replace(random_case(seed, limits=False, most_load=6.0), team_usd_per_month=0.0)
+    case = replace(random_case(seed, limits=False, max_utilization=6.0), team_usd_per_month=0.0)
     fleet = case.fleet
     recipes = tuple(r.only(r.first_of_each_slot(r.usd_per_h)) for r in fleet.recipes)
     fleet = replace(fleet, recipes=recipes)

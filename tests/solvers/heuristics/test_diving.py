@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.heuristics.diving import Dives
 from solvers.heuristics.incumbent import Incumbent, limits_are_kept
 from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
@@ -26,7 +26,7 @@ def soon() -> float:
     return time.monotonic() + 20
 
 
-def priced(fleet: Fleet) -> ColumnGeneration:
+def priced(fleet: FleetProblem) -> ColumnGeneration:
     generation = ColumnGeneration(fleet, lambda n, bound: None)
     generation.run(CONVERGED_FRAC)
     return generation

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Held
+from problems.fleet_problem import FleetProblem, Held
 from solvers.backends.result import Status
 from solvers.backends.solve import WarmLp, solve_lp
 from solvers.heuristics.hill_climbing import WORTH_FRAC, Climb
@@ -22,14 +22,14 @@ def soon() -> float:
     return time.monotonic() + 20
 
 
-def cost(fleet: Fleet, keys: list[tuple], held: Held) -> float:
+def cost(fleet: FleetProblem, keys: list[tuple], held: Held) -> float:
     """Of the LP with these recipes and commitments alone, from nowhere; infinite where limits forbid them."""
     alone = replace(fleet, recipes=tuple(r for r in fleet.recipes if r.key in set(keys)), held=fleet.held | held)
     lp = solve_lp(master(alone)[0])
     return lp.objective if lp.status is Status.OPTIMAL and lp.objective is not None else float("inf")
 
 
-def climbed(seed: int) -> tuple[Fleet, list[tuple], Held, Climb, bool] | None:
+def climbed(seed: int) -> tuple[FleetProblem, list[tuple], Held, Climb, bool] | None:
     fleet = case_of(seed).fleet
     plan = each_by_itself(fleet)
     if plan is None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.recipe import Recipe
 from problems.staffing import Staffing
@@ -54,7 +54,7 @@ def no_worse(seed: int, plan: Incumbent, paths: tuple[Recipe, ...] = ()) -> Incu
     return better
 
 
-def heaviest_first(fleet: Fleet) -> tuple[Recipe, ...]:
+def heaviest_first(fleet: FleetProblem) -> tuple[Recipe, ...]:
     """A path of every recipe, with most replicas in every slot."""
     return tuple(r.only(r.first_of_each_slot(-r.uses[0].replicas)) for r in fleet.recipes if r.uses)
 

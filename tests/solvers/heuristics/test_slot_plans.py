@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.model import Column, Model, Row, build_model
 from problems.purchase import hourly_purchase
 from problems.recipes.pools import Deployment, Pool
@@ -25,7 +25,7 @@ from solvers.heuristics import rolling_windows as slot_windows
 from solvers.heuristics import slot_lp as slots_together
 from solvers.heuristics.counts_by_slot import Counted, counts_by_slot
 from solvers.heuristics.incumbent import each_by_itself, limits_are_kept
-from solvers.heuristics.slot_lp import SlotsTogether, _all_work_is_done
+from solvers.heuristics.slot_lp import SlotLp, _all_work_is_done
 from solvers.heuristics.slot_plans import Slot
 from solvers.pricing import column_generation, lazy_rows
 from solvers.pricing.column_generation import CONVERGED_FRAC, MAX_ROUNDS, STANDS_ROUNDS, ColumnGeneration
@@ -44,7 +44,7 @@ def soon() -> float:
     return time.monotonic() + 600  # nothing here waits for it
 
 
-def given(seed: int) -> Fleet | None:
+def given(seed: int) -> FleetProblem | None:
     """A case with the recipes and the commitments to large boxes of its first plan; None where it has none."""
     fleet = case_of(seed).fleet
     plan = each_by_itself(fleet)
@@ -74,7 +74,7 @@ def exactly(seed: int) -> float:
     return cheapest(fleet)
 
 
-def cheapest(fleet: Fleet) -> float:
+def cheapest(fleet: FleetProblem) -> float:
     result = solve_mip(master(fleet)[0], solver="highs")
     assert result.status is Status.OPTIMAL
     assert result.objective is not None
@@ -168,7 +168,7 @@ def test_the_first_plan_of_a_slot_is_the_cheapest_at_any_prices(seed: int) -> No
                 assert (slot.room_of(plan) >= np.minimum(room, most) - 1e-9).all()
 
 
-def together(fleet: Fleet | None) -> SlotsTogether | None:
+def together(fleet: FleetProblem | None) -> SlotLp | None:
     """The LP over plans of slots, with all that pay."""
     if fleet is None:
         return None
@@ -176,11 +176,11 @@ def together(fleet: Fleet | None) -> SlotsTogether | None:
     lp = WarmLp(model)
     if lp.solve() is None:
         return None
-    slots = SlotsTogether(fleet, model, v, lp.prices, lp.objective)
+    slots = SlotLp(fleet, model, v, lp.prices, lp.objective)
     return slots if slots.priced(soon()) is not None and slots.slots else None
 
 
-def left_with(slots: SlotsTogether, chosen: list[int]) -> float:
+def left_with(slots: SlotLp, chosen: list[int]) -> float:
     """What the LP costs that is left with these plans."""
     assert [slots.plans[n].slot for n in chosen] == list(range(len(slots.slots)))
     x = slots.lp.solve()
@@ -206,7 +206,7 @@ def test_every_slot_has_a_plan_of_its_own_and_another_for_less_only(monkeypatch:
     assert compared >= 10
 
 
-def hours_of_a_day(seed: int) -> Fleet:
+def hours_of_a_day(seed: int) -> FleetProblem:
     """Three kinds of work that may wait four hours, and one that may not, in boxes of eight GPUs that they share."""
     drawn, hours = np.random.default_rng(seed), np.arange(24)
     exact = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
@@ -223,7 +223,7 @@ def hours_of_a_day(seed: int) -> Fleet:
     return Case(pools, {"box": Offer("box", "h100", 8, 10.0)}, np.full(24, 730 / 24), np.zeros(24, dtype=int)).fleet
 
 
-def slots_of_a_day(seed: int) -> SlotsTogether:
+def slots_of_a_day(seed: int) -> SlotLp:
     slots = together(hours_of_a_day(seed))
     assert slots is not None
     return slots

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_lp
 from solvers.pricing.lazy_rows import LAZY, LazyRows
@@ -22,7 +22,7 @@ def however_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solvers.pricing.lazy_rows.FEW_ROWS", 0)
 
 
-def fleet_of(seed: int) -> Fleet | None:
+def fleet_of(seed: int) -> FleetProblem | None:
     """None where a workload has no recipe of one deployment, and so no LP to begin with."""
     fleet = lever_case(seed).case.fleet
     return fleet if all(fleet.recipes_of.values()) else None

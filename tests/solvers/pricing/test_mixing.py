@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.pricing import Prices, price_recipe
 from problems.recipes.pools import Pool
 from problems.recipes.recipe import Recipe
@@ -17,7 +17,7 @@ from solvers.pricing.mixing import Mixes
 from tests.problems.recipes.test_mixes import OUTLETS, fleet_with, random_pool, random_prices
 
 
-def prices_of_boxes(seed: int, pool: Pool, fleet: Fleet) -> Prices:
+def prices_of_boxes(seed: int, pool: Pool, fleet: FleetProblem) -> Prices:
     """Random prices, also of boxes that are rounded up, on every offer of several GPUs."""
     rng = np.random.default_rng(seed)
     prices = random_prices(seed, pool)
@@ -30,14 +30,14 @@ def prices_of_boxes(seed: int, pool: Pool, fleet: Fleet) -> Prices:
     return prices
 
 
-def case(seed: int, outlets: str) -> tuple[Fleet, Pool, Prices]:
+def case(seed: int, outlets: str) -> tuple[FleetProblem, Pool, Prices]:
     """Five deployments on two offers, so that many pairs share one; a box has four GPUs."""
     pool = replace(random_pool(seed, 5, margin=bool(seed % 2), outlets=outlets, offers=2), max_deployments=2)
     fleet = fleet_with(pool)
     return fleet, pool, prices_of_boxes(seed, pool, fleet)
 
 
-def used_together(fleet: Fleet, recipe: Recipe, prices: Prices, covered: tuple[bool, bool]) -> float:
+def used_together(fleet: FleetProblem, recipe: Recipe, prices: Prices, covered: tuple[bool, bool]) -> float:
     """What the cheapest path of a mix costs that uses each deployment in some slot, where the other alone is covered.
 
     By trying a serving for either, in one slot or in two.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe, joined
 from solvers.backends.solve import solve_lp
 from solvers.cuts.separation import Picked
@@ -18,17 +18,17 @@ from tests.oracle.cases import lever_case
 from tests.support.fleets import random_case
 
 
-def fleet_with_choices() -> Fleet:
+def fleet_with_choices() -> FleetProblem:
     """A fleet with a recipe on GPUs that has several servings in each slot."""
     for seed in range(100):
-        fleet = random_case(seed, limits=False, most_load=6.0).fleet
+        fleet = random_case(seed, limits=False, max_utilization=6.0).fleet
         for recipe in fleet.recipes:
             if recipe.uses and np.bincount(recipe.slot).min() >= 3:
                 return fleet
     raise AssertionError
 
 
-def wide(fleet: Fleet) -> Recipe:
+def wide(fleet: FleetProblem) -> Recipe:
     return next(r for r in fleet.recipes if r.uses and np.bincount(r.slot).min() >= 3)
 
 
@@ -143,7 +143,7 @@ def test_an_open_path_is_told_apart_from_few_gpus_to_many(share: float) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_lp_over_paths_is_the_lp_over_all_servings(seed: int) -> None:
-    case = random_case(seed, most_load=6.0) if seed % 2 else lever_case(seed).case
+    case = random_case(seed, max_utilization=6.0) if seed % 2 else lever_case(seed).case
     fleet = replace(case.fleet, pools={k: replace(p, max_deployments=1) for k, p in case.fleet.pools.items()})
     if not all(fleet.recipes_of.values()):
         return

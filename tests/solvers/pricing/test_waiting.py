@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.pricing import Prices, fixed_value, price_recipe, serving_values, settled_path
 from problems.recipes.deferral import counts_with_room
 from problems.recipes.pools import Deployment, Pool
@@ -39,7 +39,7 @@ def changed(prices: Prices, rng: np.random.Generator) -> Prices:
     return Prices(gpu, {g: one(usd) for g, usd in prices.firm_usd.items()}, prices.usd_factor, prices.team_usd)
 
 
-def waiting_recipes(fleet: Fleet) -> list[Recipe]:
+def waiting_recipes(fleet: FleetProblem) -> list[Recipe]:
     return [recipe for recipe in fleet.recipes if recipe.deferral is not None]
 
 
@@ -76,7 +76,7 @@ def can_do_the_work(recipe: Recipe) -> bool:
     return recipe.deferral is not None and work_moved(recipe.deferral, largest) is not None
 
 
-def value_of(fleet: Fleet, recipe: Recipe, prices: Prices) -> float:
+def value_of(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> float:
     priced = WaitingWork(fleet).priced(recipe, prices)
     assert priced is not None
     return priced.value
@@ -182,7 +182,7 @@ def test_a_far_dearer_way_is_found_where_quotas_leave_no_other() -> None:
     assert {path.workloads: path.deployments for path in best.paths}[("later",)] == ("far",)
 
 
-def few_counts(seed: int, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+def few_counts(seed: int, monkeypatch: pytest.MonkeyPatch) -> FleetProblem:
     """A case whose recipes try few counts of replicas."""
     with monkeypatch.context() as few:
         few.setattr("problems.recipes.singles.FINE_COUNTS", 0)

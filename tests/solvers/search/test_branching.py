@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from problems.fleet import master
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from solvers.backends.solve import solve_lp
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.pricing.reduced_cost_fixing import without_what_limits_forbid
@@ -31,7 +31,7 @@ NOTHING_TO_LEAVE_OUT = {46, 107, 148, 158, 165}
 """cases where every serving could be in a plan as cheap as the best, as far as prices say"""
 
 
-def settled(fleet: Fleet) -> ColumnGeneration:
+def settled(fleet: FleetProblem) -> ColumnGeneration:
     allowed = replace(fleet, recipes=tuple(without_what_limits_forbid(fleet)))
     generation = ColumnGeneration(allowed, lambda n, bound: None)
     generation.run(1e-6)
@@ -127,7 +127,7 @@ def test_no_bound_exceeds_the_optimum(seed: int) -> None:
             break
 
 
-def without_programs(monkeypatch: pytest.MonkeyPatch, fleet: Fleet, branches: int) -> FleetSolution:
+def without_programs(monkeypatch: pytest.MonkeyPatch, fleet: FleetProblem, branches: int) -> FleetSolution:
     """Searched by prices and branches alone: no mixed-integer program over servings."""
     for name, value in (("MOST_SERVINGS", -1), ("HOPELESS", -1), ("FEW_SERVINGS", -1), ("MOST_BRANCHES", branches)):
         monkeypatch.setattr(search, name, value)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planner.studies.frontier import Frontier
-from planner.studies.overrides import Change, Run, Source
+from planner.studies.overrides import Override, Scenario, Source
 from problems.fleet import master
 from problems.pricing import price_recipe
 from problems.recipes.pairs import _corners, _times, member_of
@@ -18,7 +18,7 @@ from solvers.pricing import mixing
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.pricing.mixing import Mixes
 from solvers.search import search
-from solvers.search.dual_scaling import PriceLadder
+from solvers.search.dual_scaling import DualScaling
 from solvers.search.fleet_solution import Options
 from tests.problems.recipes.test_mixes import OUTLETS, fleet_with, random_pool, random_prices
 from tests.solvers.search.test_frontier import two_days
@@ -41,7 +41,7 @@ class Calls:
 
 
 def test_budgets_of_one_workload_take_few_mixes_and_one_program_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Source(QUICKSTART).changed(Run((Change("shed", "shed", "normal"),)))
+    case = Source(QUICKSTART).changed(Scenario((Override("shed", "shed", "normal"),)))
     values, finds = Calls(monkeypatch, mixing._Mix, "value"), Calls(monkeypatch, Mixes, "find")
     programs, branches = Calls(monkeypatch, search, "solve_mip"), Calls(monkeypatch, ColumnGeneration, "branched")
     budgets = [500.0, 1300.0]
@@ -120,30 +120,30 @@ def test_a_deployment_that_carries_more_in_a_mix_is_not_covered_alone() -> None:
     whole = [d for d in pool.deployments if d.serves_all]
     assert whole
     for d in whole:
-        busy = replace(d, staffing=replace(d.staffing, most_load=0.1))
+        busy = replace(d, staffing=replace(d.staffing, max_utilization=0.1))
         assert member_of(pool, d).covered_alone
         assert not member_of(pool, busy).covered_alone
 
 
 def test_scales_are_looked_for_without_mixes_and_few_are_proved(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Source(QUICKSTART).changed(Run((Change("shed", "shed", "normal"),)))
+    case = Source(QUICKSTART).changed(Scenario((Override("shed", "shed", "normal"),)))
     fleet = Frontier(case, Options()).fleet
     generation = ColumnGeneration(replace(fleet, budget_usd_per_month=1300.0), lambda n, bound: None)
     generation.run(0.02)
     finds = Calls(monkeypatch, Mixes, "find")
-    ladder = PriceLadder(generation)
+    ladder = DualScaling(generation)
     budgets = [500.0, 900.0, 1300.0, 1700.0, 2100.0]
     lines = ladder.climb(budgets, 1e-3)
     assert len(ladder.lines) > len(lines) >= 2
     assert finds.n == len(lines) <= 2 * len(budgets)
     known = {budget: max(line.within(budget) for line in lines) for budget in budgets}
-    again = PriceLadder(generation)
+    again = DualScaling(generation)
     assert again.climb(budgets, 1e-3, known=known.__getitem__) == []
 
 
 def test_offers_that_the_lp_does_not_know_are_priced_in_dollars_of_the_budget() -> None:
     """At plain list prices, where a budget makes dollars dear, mixes on them look cheap and join every LP after."""
-    case = Source(QUICKSTART).changed(Run((Change("shed", "shed", "normal"),)))
+    case = Source(QUICKSTART).changed(Scenario((Override("shed", "shed", "normal"),)))
     fleet = Frontier(case, Options()).fleet
     generation = ColumnGeneration(replace(fleet, budget_usd_per_month=1300.0), lambda n, bound: None)
     generation.run(0.02)

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from problems.fleet_problem import Fleet
+from problems.fleet_problem import FleetProblem
 from problems.recipes.pools import Api, Deployment, Pool
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
@@ -33,7 +33,7 @@ ROUNDING = 4e-6
 """both optima are proved to two millionths"""
 
 
-def optimum(fleet: Fleet, solver: SolverName = "cbc") -> float:
+def optimum(fleet: FleetProblem, solver: SolverName = "cbc") -> float:
     """Cost and penalty of the best plan; infinite where there is none."""
     solution = solve_fleet(fleet, Options(solver=solver, gap_frac=0.0))
     if solution.outcome is Outcome.INFEASIBLE:
@@ -44,7 +44,7 @@ def optimum(fleet: Fleet, solver: SolverName = "cbc") -> float:
 
 @cache
 def original(seed: int) -> tuple[Case, float]:
-    case = random_case(seed, limits=bool(seed % 2), most_load=8.0) if seed in PLAIN else lever_case(seed).case
+    case = random_case(seed, limits=bool(seed % 2), max_utilization=8.0) if seed in PLAIN else lever_case(seed).case
     return case, optimum(case.fleet)
 
 

@@ -10,14 +10,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from problems.fleet_problem import Fleet, Offer
+from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.recipe import Recipe, Use
-from solvers.heuristics.budget_heuristic import Thrift
-from solvers.heuristics.budget_knapsack import UNITS, Spending
+from solvers.heuristics.budget_heuristic import BudgetHeuristic
+from solvers.heuristics.budget_knapsack import UNITS, BudgetKnapsack
 from solvers.heuristics.incumbent import complete, cost_by_month, limits_are_kept
-from solvers.pricing.budget_bounds import Tangent, proved_within
+from solvers.pricing.budget_bounds import BudgetBound, proved_within
 from solvers.pricing.column_generation import ColumnGeneration
-from solvers.search.dual_scaling import PriceLadder
+from solvers.search.dual_scaling import DualScaling
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from solvers.search.frontier import BudgetSearch
@@ -30,7 +30,7 @@ SEEDS = [seed for seed in range(40) if lever_case(seed).levers & {"shedding", "b
 """the last ones: a plan that keeps its budget only as far as a solver's tolerance goes"""
 
 
-def fleet_of(seed: int) -> Fleet:
+def fleet_of(seed: int) -> FleetProblem:
     return replace(lever_case(seed).case, budget_usd_per_month=None).fleet
 
 
@@ -43,7 +43,7 @@ def optima(seed: int) -> dict[float, float]:
     return {b: brute_force(replace(case, budget_usd_per_month=b)).objective for b in budgets}
 
 
-def assert_proved(lines: list[Tangent], seed: int) -> None:
+def assert_proved(lines: list[BudgetBound], seed: int) -> None:
     for line in lines:
         assert line.usd_per_usd <= 0
         for budget, usd in optima(seed).items():
@@ -59,7 +59,7 @@ def test_prices_at_one_budget_bound_the_plans_within_every_other(seed: int) -> N
         assert_proved(generation.tangents, seed)
         if found.feasible:
             assert proved_within(generation.tangents, budget) == pytest.approx(found.bound)
-            ladder = PriceLadder(generation).climb(list(optima(seed)), 0.01)
+            ladder = DualScaling(generation).climb(list(optima(seed)), 0.01)
             assert_proved(ladder, seed)
 
 
@@ -88,7 +88,7 @@ def test_a_sweep_finds_the_optimum_of_every_budget_and_never_falls(seed: int) ->
 @pytest.mark.parametrize("seed", SEEDS)
 def test_plans_in_closed_form_keep_their_budget_and_are_never_below_the_optimum(seed: int) -> None:
     fleet = fleet_of(seed)
-    thrift = Thrift(fleet)
+    thrift = BudgetHeuristic(fleet)
     for budget, usd in optima(seed).items():
         plan = thrift.within(budget)
         if plan is not None:
@@ -99,7 +99,7 @@ def test_plans_in_closed_form_keep_their_budget_and_are_never_below_the_optimum(
 HOURS = [200.0, 300.0, 230.0, 200.0, 300.0, 230.0]
 
 
-def two_days(months: int) -> tuple[Fleet, Recipe]:
+def two_days(months: int) -> tuple[FleetProblem, Recipe]:
     """Two days of three hours, in one month or in one each; up to three replicas, of which each avoids less penalty."""
     offers = {"g": Offer("g", "h", 1, on_demand_usd_per_h=2.0, start_h=0.4)}
     slot = np.repeat(np.arange(6), 4)
@@ -108,7 +108,7 @@ def two_days(months: int) -> tuple[Fleet, Recipe]:
     penalty = demand * np.array([1.0, 0.45, 0.2, 0.0])[replicas]
     use = Use("d", "g", 1, replicas, replicas, replicas.astype(float))
     recipe = Recipe("w", ("w",), (use,), None, slot, 0.0 * penalty, penalty, penalty / demand)
-    fleet = Fleet(
+    fleet = FleetProblem(
         ("w",), np.array(HOURS), np.arange(6) // 3 if months == 2 else np.zeros(6, dtype=int), offers, {}, (recipe,),
         slot_before=np.array([2, 0, 1, 5, 3, 4]),
     )  # fmt: skip
@@ -119,7 +119,7 @@ def two_days(months: int) -> tuple[Fleet, Recipe]:
 def test_money_is_spent_on_the_servings_that_avoid_most(months: int) -> None:
     """Every choice by enumeration; amounts are rounded, and a day's first start is not counted."""
     fleet, recipe = two_days(months)
-    spending = Spending(fleet, (), recipe, {"g": 0})
+    spending = BudgetKnapsack(fleet, (), recipe, {"g": 0})
     every = []
     for choice in itertools.product(range(4), repeat=6):
         plan = complete(fleet, (recipe.only(np.arange(6) * 4 + np.array(choice)),))

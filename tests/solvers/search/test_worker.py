@@ -18,7 +18,7 @@ from solvers.search import worker_main as plans_child
 from solvers.search import worker_messages as second_process
 from solvers.search.fleet_solution import Options
 from solvers.search.fleet_solver import solve_fleet
-from solvers.search.worker import PlansBeside
+from solvers.search.worker import Worker
 from solvers.search.worker_main import Task, plans_of
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
@@ -38,7 +38,7 @@ def task(seconds: float = 20.0) -> Task:
     return Task(fleet, (alone,), alone.paths, alone.paths, "cbc", seconds)
 
 
-def found_within(beside: PlansBeside, seconds: float) -> list[Incumbent]:
+def found_within(beside: Worker, seconds: float) -> list[Incumbent]:
     until, plans = time.monotonic() + seconds, []
     while time.monotonic() < until and not any(p.objective < 8 * 730 - 1 for p in plans):
         plans += beside.found()
@@ -47,7 +47,7 @@ def found_within(beside: PlansBeside, seconds: float) -> list[Incumbent]:
 
 
 def test_it_finds_the_box_that_both_fill() -> None:
-    with PlansBeside() as beside:
+    with Worker() as beside:
         beside.look(task())
         plans = found_within(beside, 30)
     best = min(plans, key=lambda plan: plan.objective)
@@ -70,7 +70,7 @@ def test_it_ends_with_this_one(handler: Any) -> None:
     """Also where this one ignores interrupts, as a shell's background jobs do."""
     before = signal.signal(signal.SIGINT, handler)
     try:
-        with PlansBeside() as beside:
+        with Worker() as beside:
             beside.look(task(600.0))
             assert found_within(beside, 30)
             assert beside._process is not None
@@ -86,13 +86,13 @@ def test_it_ends_with_this_one(handler: Any) -> None:
 
 
 def test_without_a_task_there_is_no_process() -> None:
-    with PlansBeside() as beside:
+    with Worker() as beside:
         assert beside._process is None
         assert beside.found() == []
 
 
 def test_its_end_harms_nobody() -> None:
-    with PlansBeside() as beside:
+    with Worker() as beside:
         beside.look(task())
         assert beside._process is not None
         beside._process.kill()
@@ -158,8 +158,8 @@ def test_a_search_takes_plans_from_it(seed: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(search, "cores", lambda: 2)
     monkeypatch.setattr(second_process, "TELL_AGAIN_S", 0.5)
     told: list[Task] = []
-    look = PlansBeside.look
-    monkeypatch.setattr(PlansBeside, "look", lambda self, task: (told.append(task), look(self, task))[1])
+    look = Worker.look
+    monkeypatch.setattr(Worker, "look", lambda self, task: (told.append(task), look(self, task))[1])
     case = case_of(seed)
     solution = solve_fleet(case.fleet, Options(gap_frac=0.0, time_limit_s=6.0))
     assert told

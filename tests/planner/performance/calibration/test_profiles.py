@@ -53,7 +53,7 @@ def point(in_flight: float = 8, input_tokens: float = 512, output_tokens: float 
 def refusals(points: Sequence[BenchPoint], **options: Any) -> list[str]:
     with pytest.raises(InputError) as caught:
         make_profiles(points, catalog=CATALOG, **options)
-    return [str(complaint) for complaint in caught.value.complaints]
+    return [str(diagnostic) for diagnostic in caught.value.diagnostics]
 
 
 # -- whose measurement it is ------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ POINT = "{input_tokens: 512, output_tokens: 128, concurrency: 1, tpot_ms: 6.5}"
 def test_mistakes_in_a_file_are_shown_at_their_line(text: str, line: int, message: str) -> None:
     with pytest.raises(InputError) as caught:
         profiles_from_text(text, CATALOG, "profile.yaml")
-    assert any(c.line == line and message in str(c) for c in caught.value.complaints), str(caught.value)
+    assert any(c.line == line and message in str(c) for c in caught.value.diagnostics), str(caught.value)
 
 
 def test_both_kinds_or_a_length_twice_are_refused() -> None:

@@ -22,7 +22,7 @@ LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 def complaints_about(*paths: Path) -> list[str]:
     with pytest.raises(InputError) as caught:
         read_results(paths)
-    return [str(complaint) for complaint in caught.value.complaints]
+    return [str(diagnostic) for diagnostic in caught.value.diagnostics]
 
 
 def written(folder: Path, text: str, name: str = "run.json") -> Path:
