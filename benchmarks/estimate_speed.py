@@ -22,9 +22,7 @@ BUCKETS = 100
 def machines() -> list[Machine]:
     catalog = shipped_catalog()
     return [
-        Machine(
-            catalog.models[m], catalog.quantizations["fp16"], catalog.gpus[g], n, catalog.efficiency_of(g)
-        )
+        Machine(catalog.models[m], catalog.quantizations["fp16"], catalog.gpus[g], n, catalog.efficiency_of(g))
         for m in MODELS
         for g in GPUS
         for n in (4, 8)

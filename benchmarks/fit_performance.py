@@ -44,9 +44,7 @@ def training_points(path: str) -> tuple[list[Point], dict[MachineKey, Machine]]:
 
 
 class Fit:
-    def __init__(
-        self, points: list[Point], machines: dict[MachineKey, Machine], prior: dict[str, Prior]
-    ) -> None:
+    def __init__(self, points: list[Point], machines: dict[MachineKey, Machine], prior: dict[str, Prior]) -> None:
         self.catalog: Catalog = facts()
         self.points, self.machines, self.prior = points, machines, prior
         self.groups = grouped(points)
@@ -106,9 +104,7 @@ class Fit:
 
     def solve(self, start: np.ndarray | None = None) -> np.ndarray:
         x0 = np.zeros(len(self.free)) if start is None else start
-        found = least_squares(
-            self.residuals, x0, self.jacobian, loss="soft_l1", f_scale=LOSS_SCALE, max_nfev=25
-        )
+        found = least_squares(self.residuals, x0, self.jacobian, loss="soft_l1", f_scale=LOSS_SCALE, max_nfev=25)
         return found.x
 
 
@@ -127,15 +123,11 @@ def fitted(points: list[Point], machines: dict[MachineKey, Machine]) -> dict[str
     low = [p for p in points if p.metric in ("tpot_ms", "decode_step_ms") and p.concurrency <= LOW_BATCH]
     first = Fit(low, machines, prior)
     values = first.values(first.solve())
-    held = {
-        n: Prior(values[n], p.sigma * 0.7) if n in first.free and "_us" in n else p for n, p in prior.items()
-    }
+    held = {n: Prior(values[n], p.sigma * 0.7) if n in first.free and "_us" in n else p for n, p in prior.items()}
     second = Fit([p for p in points if not _queued(p)], machines, held)
     values = second.values(second.solve())
     queueing = {
-        n: prior[n]
-        if n.endswith(("queue_frac", "queued_prompts"))
-        else Prior(v, p.sigma * n.endswith(PER_PROMPT))
+        n: prior[n] if n.endswith(("queue_frac", "queued_prompts")) else Prior(v, p.sigma * n.endswith(PER_PROMPT))
         for (n, p), v in zip(prior.items(), values.values(), strict=True)
     }
     third = Fit([p for p in points if p.metric == "ttft_ms"], machines, queueing)
@@ -179,9 +171,7 @@ def left_out_errors(points: list[Point], machines: dict[MachineKey, Machine]) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("points")
     parser.add_argument("--leave-out", action="store_true")
     parser.add_argument("--write", action="store_true")

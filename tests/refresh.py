@@ -22,9 +22,7 @@ from planner.review.review_file import read_review
 from tests.support import review_data, rules_of_thumb
 from tests.support.golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
 
-WHAT_IF_BLOCK = re.compile(
-    r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL
-)
+WHAT_IF_BLOCK = re.compile(r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 README_BLOCK = re.compile(r"(<!-- output of: fleetplan plan (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 REVIEW_BLOCK = re.compile(r"(<!-- output of: fleetplan review (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 REVIEW_SHOWN = ("decisions asked for", "risks", "costs", "forecast against actual", "cost bridge")

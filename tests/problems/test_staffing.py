@@ -135,9 +135,7 @@ def gaps_with_scv_4(rng: np.random.Generator, n: int) -> np.ndarray:
     ("gaps", "scv", "low", "high"),
     [(exponential_gaps, 1.0, 0.272, 0.288), (gaps_with_scv_4, 4.0, 0.418, 0.446)],
 )
-def test_simulation_confirms_the_standard_deviation(
-    gaps: object, scv: float, low: float, high: float
-) -> None:
+def test_simulation_confirms_the_standard_deviation(gaps: object, scv: float, low: float, high: float) -> None:
     """Requests in flight of an infinite-server system that keeps 5 replicas of batch 64 busy on average."""
     assert callable(gaps)
     rng = np.random.default_rng(5)

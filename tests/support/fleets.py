@@ -64,9 +64,7 @@ def random_case(seed: int, *, limits: bool = True, max_utilization: float = 3.0)
         offers[f"g{k}"] = random_offer(rng, f"g{k}", limits)
         if k and rng.random() < 0.5:
             offers[f"g{k}"] = cheaper_twin(rng, offers[f"g{k - 1}"], f"g{k}")
-    pools = tuple(
-        random_pool(rng, f"w{k}", slots, offers, max_utilization) for k in range(int(rng.integers(1, 3)))
-    )
+    pools = tuple(random_pool(rng, f"w{k}", slots, offers, max_utilization) for k in range(int(rng.integers(1, 3))))
     max_gpus = {"h": int(rng.integers(1, 6))} if limits and rng.random() < 0.4 else {}
     return Case(
         pools=pools,
@@ -149,8 +147,7 @@ def random_pool(
             if elsewhere.box % deployments[0].gpus_per_replica == 0:
                 deployments[-1] = replace(deployments[0], key=f"d{k}", offer=elsewhere.key)
     apis = [
-        Api(f"api{k}", seconds * rng.uniform(2.0, 14.0, buckets) / 3600)
-        for k in range(int(rng.choice([0, 1, 1, 2])))
+        Api(f"api{k}", seconds * rng.uniform(2.0, 14.0, buckets) / 3600) for k in range(int(rng.choice([0, 1, 1, 2])))
     ]
     return Pool(
         key=key,

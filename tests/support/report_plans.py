@@ -111,9 +111,7 @@ def big_plan(workloads: int = 100, months: int = 3) -> Plan:
         return tuple(v for _ in range(months) for v in values)
 
     by_slot = ("replicas_by_slot", "firm_replicas_by_slot", "load_by_slot")
-    deployments = tuple(
-        d.model_copy(update={k: longer(getattr(d, k)) for k in by_slot}) for d in pool.deployments
-    )
+    deployments = tuple(d.model_copy(update={k: longer(getattr(d, k)) for k in by_slot}) for d in pool.deployments)
     names = [f"workload-number-{k}-of-a-large-company" for k in range(workloads)]
     flows = tuple(
         tuple(f.model_copy(update={"slot": f.slot + m * days}) for m in range(months) for f in of)

@@ -379,8 +379,9 @@ def test_changes_are_on_the_list_price_and_on_the_own_on_demand_price() -> None:
 def test_a_price_for_one_region_leaves_the_other_alone() -> None:
     text = FIVE_LINES + "menu: {providers: [aws], regions: [us-east-1, us-west-2]}\n"
     west = L40S.replace("east-1", "west-2")
-    one, both = case_of(text + f"prices: {{'{L40S}': {{on_demand: $1/h}}}}\n"), case_of(
-        text + "prices: {aws/g6e.xlarge: {on_demand: $1/h}}\n"
+    one, both = (
+        case_of(text + f"prices: {{'{L40S}': {{on_demand: $1/h}}}}\n"),
+        case_of(text + "prices: {aws/g6e.xlarge: {on_demand: $1/h}}\n"),
     )
     assert one.offers[west] == shipped_catalog().offers[west]
     for case, keys in ((one, [L40S]), (both, [L40S, west])):

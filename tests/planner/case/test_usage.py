@@ -88,9 +88,7 @@ def test_cells_that_say_nothing_are_left_out_and_named_together(tmp_path: Path) 
     hours = read_usage(path, "w")
     assert hours.weekday_rps == pytest.approx(whole.weekday_rps)
     assert hours.weekend_rps == pytest.approx(whole.weekend_rps)
-    assert hours.notes == (
-        "6 rows of the log are left out: time 1 x (line 51), requests 5 x (lines 5, 9, 20, ...)",
-    )
+    assert hours.notes == ("6 rows of the log are left out: time 1 x (line 51), requests 5 x (lines 5, 9, 20, ...)",)
 
 
 def test_an_hour_of_which_a_part_is_missing_is_left_out(tmp_path: Path) -> None:

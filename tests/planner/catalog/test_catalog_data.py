@@ -213,9 +213,7 @@ def test_offer_prices_are_ordered(key: str) -> None:
     assert ("reserved_1y" in prices) == ("reserved_3y" in prices), f"{key}: one commitment without the other"
     if "reserved_1y" in prices:
         one, three = prices["reserved_1y"]["usd_per_h"], prices["reserved_3y"]["usd_per_h"]
-        assert 0.3 * on_demand < three < one < on_demand, (
-            f"{key}: reserved {one} / {three}, on-demand {on_demand}"
-        )
+        assert 0.3 * on_demand < three < one < on_demand, f"{key}: reserved {one} / {three}, on-demand {on_demand}"
 
 
 @pytest.mark.parametrize("key", [key for key, offer in OFFERS.items() if offer["provider"] == "aws"])
@@ -290,9 +288,7 @@ def parameters(key: str, active: bool = False) -> float:
 def test_parameters_follow_from_the_architecture(key: str) -> None:
     model = MODELS[key]
     assert model["parameters_b"] * 1e9 == pytest.approx(parameters(key), rel=0.004, abs=6e6), key
-    assert model["active_parameters_b"] * 1e9 == pytest.approx(
-        parameters(key, active=True), rel=0.004, abs=6e6
-    ), key
+    assert model["active_parameters_b"] * 1e9 == pytest.approx(parameters(key, active=True), rel=0.004, abs=6e6), key
 
 
 @pytest.mark.parametrize(

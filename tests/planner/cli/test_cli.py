@@ -34,9 +34,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them
 
 
 @pytest.fixture
-def fleetplan(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Iterator[Command]:
+def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Command]:
     """In an empty folder; planning takes over SIGTERM, which is given back."""
     monkeypatch.chdir(tmp_path)
     Path("small.yaml").write_text(SMALL, encoding="utf-8")
@@ -153,7 +151,7 @@ def test_an_optimal_plan_meets_any_required_gap(fleetplan: Command, monkeypatch:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--gap", "5"), '--gap: needs a percent sign, got \'5\'. Write "5%".'),
+        (("--gap", "5"), "--gap: needs a percent sign, got '5'. Write \"5%\"."),
         (("--gap", "200%"), "--gap: must lie between 0% and 100%"),
         (("--gap", "-1%"), "--gap: cannot be negative"),
         (("--gap", "nan"), "--gap: expected a percentage"),

@@ -35,9 +35,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and files as POSI
 
 
 @pytest.fixture
-def fleetplan(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Iterator[Command]:
+def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Command]:
     monkeypatch.chdir(tmp_path)
     Path("small.yaml").write_text(SMALL, encoding="utf-8")
     before = signal.getsignal(signal.SIGTERM)

@@ -140,9 +140,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "line", "column", "words"), BAD, ids=lambda value: repr(value)[:30])
-def test_bad_yaml_is_refused_at_its_place(
-    text: str, line: int, column: int | None, words: str, parser: None
-) -> None:
+def test_bad_yaml_is_refused_at_its_place(text: str, line: int, column: int | None, words: str, parser: None) -> None:
     diagnostic = complaints_about(text)[0]
     assert words in diagnostic.message
     assert diagnostic.line == line

@@ -246,12 +246,7 @@ def test_round_trips(amount: float) -> None:
 
 @given(st.integers(0, 10**15))
 def test_whole_numbers_are_exact(number: int) -> None:
-    assert (
-        units.parse_whole(number)
-        == units.parse_whole(f"{number:,}")
-        == units.parse_whole(f"{number:_}")
-        == number
-    )
+    assert units.parse_whole(number) == units.parse_whole(f"{number:,}") == units.parse_whole(f"{number:_}") == number
 
 
 def test_prices_apply_to_a_list_price() -> None:

@@ -92,9 +92,7 @@ class Demand(Strict):
         problems = []
         for i, workload in enumerate(self.workloads):
             if workload.name in seen:
-                problems.append(
-                    FieldProblem(("workloads", i, "name"), f"'{workload.name}' is taken", "Rename it")
-                )
+                problems.append(FieldProblem(("workloads", i, "name"), f"'{workload.name}' is taken", "Rename it"))
             seen[workload.name] = i
         for gpu in self.limits:
             if gpu == "tpu":
@@ -225,8 +223,7 @@ def test_lists_of_text_or_mappings() -> None:
         "d.yaml:3:16: workloads[0].models[1]: unknown key 'nme'. Did you mean 'name'?",
         "d.yaml:3:32: workloads[0].models[2].name: cannot be empty.",
         'd.yaml:3:50: workloads[0].models[2].quality_loss: needs a percent sign, got 0.5. Write "50%".',
-        "d.yaml:4:21: workloads[1].models: must have at least 1 entry, got 0. "
-        "Write one such as [llama-3.1-70b].",
+        "d.yaml:4:21: workloads[1].models: must have at least 1 entry, got 0. Write one such as [llama-3.1-70b].",
     ]
 
 
@@ -293,9 +290,7 @@ def test_root_models_and_models_without_the_base() -> None:
 
 
 def test_an_error_does_not_hide_the_others() -> None:
-    text = (
-        "workloads:\n- {name: a, models: [m], priority: x, zz: 1, slo: 3}\nbudget_usd: -1\nmin_replicas: 0\n"
-    )
+    text = "workloads:\n- {name: a, models: [m], priority: x, zz: 1, slo: 3}\nbudget_usd: -1\nmin_replicas: 0\n"
     assert len(errors(text)) == 5
 
 
@@ -305,9 +300,7 @@ def test_very_many_unknown_keys_are_quick_to_explain() -> None:
     assert len(caught.value.diagnostics) == 20_001
 
 
-KEYS = st.sampled_from(
-    [*Demand.model_fields, *Workload.model_fields, "ttft_p95", "kind", "csv", "p50", "zz", "[key]"]
-)
+KEYS = st.sampled_from([*Demand.model_fields, *Workload.model_fields, "ttft_p95", "kind", "csv", "p50", "zz", "[key]"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 99) | st.floats(-9, 9)
     | st.sampled_from(["1s", "8%", "80k", "$3/h", "csv", "shape", "auto", "x", ""]),

@@ -81,10 +81,7 @@ def test_each_metric_is_what_it_says(tmp_path: Path) -> None:
 
 def test_several_replicas_add_up_and_max_fills_the_engine(tmp_path: Path) -> None:
     full = closed_loop(machine(), np.inf, 512.0, 128.0)
-    rows = [
-        {"metric": "output_tok_s", "value": 9000, "batch_or_concurrency": "max", "n_gpus": n}
-        for n in ("1", "4")
-    ]
+    rows = [{"metric": "output_tok_s", "value": 9000, "batch_or_concurrency": "max", "n_gpus": n} for n in ("1", "4")]
     one, four = scored(tmp_path, *rows).scored
     assert one.predicted == pytest.approx(float(128 * full.requests_per_s))
     assert four.predicted == pytest.approx(4 * one.predicted)
@@ -102,8 +99,7 @@ def test_kv_precision_follows_the_row_else_the_engine(tmp_path: Path) -> None:
             "batch_or_concurrency": 64}  # fmt: skip
     kinds = [("vllm", ""), ("vllm", "fp8"), ("trtllm", ""), ("trtllm", "fp16")]
     wide, narrow, usual, told = (
-        s.predicted
-        for s in scored(tmp_path, *[{**long, "engine": e, "dtype_kv": kv} for e, kv in kinds]).scored
+        s.predicted for s in scored(tmp_path, *[{**long, "engine": e, "dtype_kv": kv} for e, kv in kinds]).scored
     )
     assert narrow < wide and usual < told
 
@@ -143,9 +139,7 @@ def test_rows_left_out_say_why(tmp_path: Path, row: dict[str, object], expected:
      "llama3-70b", "llama3.1-405b", "mistral-7b", "mixtral-8x7b", "qwen3-32b", "qwen3-235b",
      "gpt-oss-120b"],
 )  # fmt: skip
-@pytest.mark.parametrize(
-    "gpu", ["A100-80GB-SXM", "A100-80GB-PCIe", "H100-80GB-PCIe", "H200-141GB-SXM", "L40S", "A10G"]
-)
+@pytest.mark.parametrize("gpu", ["A100-80GB-SXM", "A100-80GB-PCIe", "H100-80GB-PCIe", "H200-141GB-SXM", "L40S", "A10G"])
 def test_names_of_published_tables_are_known(tmp_path: Path, name: str, gpu: str) -> None:
     row = {"model": name, "gpu": gpu, "tp": 64, "n_gpus": 64, "metric": "ttft_ms", "value": 1e4}
     assert len(scored(tmp_path, row).scored) == 1

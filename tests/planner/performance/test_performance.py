@@ -38,9 +38,7 @@ DEPLOYMENTS = [
 LONG_SLO = Limits(tpot_s=1.0, z=1.645)
 
 
-def machine(
-    model: str, quantization: str, gpu: str, gpus: int, engine: str = "vllm", **gpu_changes: Any
-) -> Machine:
+def machine(model: str, quantization: str, gpu: str, gpus: int, engine: str = "vllm", **gpu_changes: Any) -> Machine:
     card: Gpu = CATALOG.gpus[gpu].model_copy(update=gpu_changes)
     return Machine(
         CATALOG.models[model], CATALOG.quantizations[quantization], card, gpus, CATALOG.efficiency_of(gpu),
@@ -53,9 +51,7 @@ def lengths(*pairs: tuple[float, float], cached: float = 0.0, resident: float = 
     return Lengths(inputs, outputs, np.full(len(pairs), cached), resident)
 
 
-every_deployment = pytest.mark.parametrize(
-    "deployment", DEPLOYMENTS, ids=lambda d: f"{d[0]}-{d[1]}-{d[2]}x{d[3]}"
-)
+every_deployment = pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: f"{d[0]}-{d[1]}-{d[2]}x{d[3]}")
 every_engine = pytest.mark.parametrize("engine", sorted(CATALOG.engines))
 
 
@@ -133,10 +129,7 @@ def test_memory_binds_when_it_should() -> None:
     room = kv_room_bytes(small.model, small.gpu, 1, small.quantization)
     assert found.in_flight[0] * kv_bytes(small.model, small.quantization, 3500.0) <= room
     assert found.in_flight[0] < throughput(large, long, LONG_SLO).in_flight[0]
-    assert (
-        throughput(machine("llama-2-7b", "fp16", "l4", 1), lengths((30_000, 100)), LONG_SLO).requests_per_s
-        == 0
-    )
+    assert throughput(machine("llama-2-7b", "fp16", "l4", 1), lengths((30_000, 100)), LONG_SLO).requests_per_s == 0
     assert throughput(large, lengths((100, 100)), LONG_SLO).bound_by != ("KV memory",)
 
 
@@ -340,9 +333,7 @@ def test_engines_are_constants_only() -> None:
     slower: Engine = base.engine.model_copy(update={"step_overhead_ms": base.engine.step_overhead_ms + 5.0})
     changed = Machine(base.model, base.quantization, base.gpu, 1, base.efficiency, slower)
     assert decode_step_s(changed, 8.0, 500.0) - decode_step_s(base, 8.0, 500.0) == pytest.approx(5e-3)
-    assert (
-        Machine(base.model, base.quantization, base.gpu, 1, base.efficiency).engine is CATALOG.engines["vllm"]
-    )
+    assert Machine(base.model, base.quantization, base.gpu, 1, base.efficiency).engine is CATALOG.engines["vllm"]
 
 
 # Arrays

@@ -361,9 +361,7 @@ def test_the_command_writes_everything_and_resumes(tmp_path: Path, command: Comm
         (["--scale", "demand=2", "--executor", "magic"], 2, "executor"),
     ],
 )
-def test_mistakes_of_the_command(
-    tmp_path: Path, command: Command, arguments: list[str], code: int, words: str
-) -> None:
+def test_mistakes_of_the_command(tmp_path: Path, command: Command, arguments: list[str], code: int, words: str) -> None:
     ran = command("what-if", written(tmp_path, STRICT), *arguments)
     assert ran.code == code
     assert words in ran.err

@@ -27,9 +27,7 @@ NO_MARGIN = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=1.0, min_replica
 OUTLETS = ("none", "api", "shed", "both")
 
 
-def random_pool(
-    seed: int, deployments: int, *, margin: bool, outlets: str, slots: int = 2, offers: int = 5
-) -> Pool:
+def random_pool(seed: int, deployments: int, *, margin: bool, outlets: str, slots: int = 2, offers: int = 5) -> Pool:
     """Three lengths, a few replicas' load; one length that some cannot serve; spot now and then."""
     rng = np.random.default_rng(seed)
     base = rng.uniform(0.1, 0.6, 3)

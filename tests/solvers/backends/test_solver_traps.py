@@ -168,9 +168,7 @@ def test_1_a_completed_search_as_time_runs_out_is_no_proof(fake_cbc: FakeCbc) ->
 # 2. Without an incumbent the solution file holds the relaxation.
 
 
-def test_2_values_are_not_read_without_an_incumbent(
-    fake_cbc: FakeCbc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_2_values_are_not_read_without_an_incumbent(fake_cbc: FakeCbc, monkeypatch: pytest.MonkeyPatch) -> None:
     def must_not_read(*_: object) -> None:
         raise AssertionError("the solution file was opened")
 
@@ -212,9 +210,7 @@ def test_3_a_point_dearer_than_claimed_is_caught(monkeypatch: pytest.MonkeyPatch
 
 
 @both
-def test_3_a_bound_above_a_checked_point_is_caught(
-    solver: SolverName, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_3_a_bound_above_a_checked_point_is_caught(solver: SolverName, monkeypatch: pytest.MonkeyPatch) -> None:
     lie = Claim(Status.OPTIMAL, np.array([1.0, 0.0]), bound=3.0)
     monkeypatch.setattr(solve, f"run_{solver}", lambda request: lie)
     found = solve_mip(two_choices(), solver=solver, warm_start=np.array([0.0, 1.0]))
@@ -345,9 +341,7 @@ def test_5_the_watchdog_kills_what_outlives_its_limit(monkeypatch: pytest.Monkey
     assert lines == ["on"]
 
 
-def test_5_a_killed_run_keeps_the_warm_start_and_the_bound(
-    fake_cbc: FakeCbc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_5_a_killed_run_keeps_the_warm_start_and_the_bound(fake_cbc: FakeCbc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "grace_s", lambda limit: 0.2)
     # Costs reach CBC multiplied by 256, to be near 1000.
     fake_cbc("Continuous objective value is 512 - 0.00 seconds\n", hang=True)
@@ -419,9 +413,7 @@ def test_an_error_in_the_progress_callback_ends_the_child(solver: SolverName) ->
 
 
 def test_6_cbc_is_run_on_elapsed_time_with_seeds_and_without_threads() -> None:
-    options = cbc._options(
-        Request(two_choices(), gap_frac=0.01, time_limit_s=7.0, node_limit=9, presolve=False)
-    )
+    options = cbc._options(Request(two_choices(), gap_frac=0.01, time_limit_s=7.0, node_limit=9, presolve=False))
     text = " ".join(options)
     assert "-timeMode elapsed" in text
     assert "-randomSeed" in text

@@ -42,8 +42,7 @@ def small_programs(draw: st.DrawFn) -> Model:
     n = draw(st.integers(1, 4))
     lowers = draw(st.lists(st.integers(-2, 1), min_size=n, max_size=n))
     columns = [
-        Column(("x", j), draw(whole) / 4, lowers[j], lowers[j] + draw(st.integers(0, 3)), True)
-        for j in range(n)
+        Column(("x", j), draw(whole) / 4, lowers[j], lowers[j] + draw(st.integers(0, 3)), True) for j in range(n)
     ]
     rows = []
     for i in range(draw(st.integers(1, 4))):
@@ -64,9 +63,7 @@ def enumerated_optimum(model: Model) -> float:
 
 
 @given(model=small_programs(), gap_frac=st.sampled_from([0.0, 0.0, 0.2]))
-@settings(
-    max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much]
-)
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.filter_too_much])
 def test_both_solvers_agree_with_enumeration(model: Model, gap_frac: float) -> None:
     best = enumerated_optimum(model)
     for solver in BOTH:

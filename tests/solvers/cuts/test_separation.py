@@ -86,9 +86,7 @@ def test_boxes_of_one_gpu_need_no_rows() -> None:
 
 def test_no_more_rows_than_a_slot_may_have() -> None:
     fleet = boxes_of_eight(5, 5)
-    said = {
-        (BOTH, "big", 0, n): Rounded("big", 0, 8, {"w0": np.zeros((8, 8))}) for n in range(ROWS_OF_A_SLOT)
-    }
+    said = {(BOTH, "big", 0, n): Rounded("big", 0, 8, {"w0": np.zeros((8, 8))}) for n in range(ROWS_OF_A_SLOT)}
     sharp, _ = sharpened(replace(fleet, rounded=said))
     assert sharp.rounded.keys() == said.keys()
 

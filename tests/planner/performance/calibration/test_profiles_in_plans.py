@@ -42,9 +42,7 @@ def planned(folder: Path, results: str | None) -> Plan:
 
 
 def test_measurements_change_the_plan_and_its_basis(tmp_path: Path) -> None:
-    plain, measured, slow = (
-        planned(tmp_path, r) for r in (None, POINTS % (7, 9, 16), POINTS % (14, 18, 32))
-    )
+    plain, measured, slow = (planned(tmp_path, r) for r in (None, POINTS % (7, 9, 16), POINTS % (14, 18, 32)))
     bases = [p.pools[0].deployments[0].deployment.basis for p in (plain, measured, slow)]
     assert bases == ["calibrated", "measured", "measured"]
     assert slow.cost_usd_per_month > measured.cost_usd_per_month
