@@ -47,5 +47,5 @@ def test_imports_point_one_way(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_file_names_the_place_where_it_was_written(path: Path) -> None:
     text = path.read_text()
-    for place in ("/" + "work", "shared" + "/data"):
+    for place in ("/" + "work/", "shared" + "/data"):
         assert place not in text

@@ -56,12 +56,12 @@ def run() -> int:
 
 
 def _failed(error: Exception) -> int:
+    if _interrupted(error):
+        raise KeyboardInterrupt from error
     from planner.explanations.relaxations import Infeasible
     from planner.io.errors import InputError, OutOfTime
     from solvers.backends.trouble import MachineTrouble
 
-    if _interrupted(error):
-        raise KeyboardInterrupt from error
     if isinstance(error, InputError | MachineTrouble):
         return say(str(error), 2)
     if isinstance(error, OutOfTime):

@@ -179,12 +179,13 @@ def with_what_is_left(options: Options, share: float = 1.0) -> Options:
 def case_in_time(file: Path, root: Path | None, options: Options) -> tuple[Case, list[Path]]:
     """The case of a demand file and the files it names, read within the time limit."""
     from planner.io.errors import OutOfTime
-    from solvers.backends.deadline import TimeIsUp, limited_to
+    from solvers.backends.deadline import TimeIsUp, interruptions_deferred, limited_to
 
     try:
         with limited_to(with_what_is_left(options).time_limit_s):
-            from planner.case.demand.load import load_case
-            from planner.io.named_files import NamedFiles
+            with interruptions_deferred():
+                from planner.case.demand.load import load_case
+                from planner.io.named_files import NamedFiles
 
             files = NamedFiles(root)
             return load_case(file, files), list(files.paths)

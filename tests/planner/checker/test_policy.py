@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import planner
+from planner.case.case import LatencyTarget
 from planner.checker.policy import check_policy
 from planner.checker.policy.rules import Check, Rule
 from planner.checker.policy.schema import RULES, load_policy, policy_from_text
@@ -141,7 +142,7 @@ def test_headroom_is_that_of_the_tightest_workload_and_of_every_objective() -> N
     pool = plan.pools[0]
     d = pool.deployments[0]
     slow = d.model_copy(update={"deployment": d.deployment.model_copy(update={"e2e_ms": 900.0, "ttft_ms": 1900.0})})
-    hurried = plan.case.workloads[0].model_copy(update={"e2e": planner.case.Objective(seconds=1.0, percentile=0.95)})
+    hurried = plan.case.workloads[0].model_copy(update={"e2e": LatencyTarget(seconds=1.0, percentile=0.95)})
     two = changed(
         plan,
         pools=(pool.model_copy(update={"deployments": (d, slow)}),),
