@@ -133,6 +133,15 @@ def machine_for(case: Case, model: str, quantization: str, gpu: str, gpus: int) 
     return Machine(case.models[model], scheme, case.gpus[gpu], gpus, case.efficiency[gpu], case.engine)
 
 
+def measured_for(
+    case: Case, plain: Machine, model: str, quantization: str, gpu: str, gpus: int
+) -> tuple[Profile | None, Correction | None]:
+    """The user's measurements of a machine without adapters, and what they make of its step times."""
+    fitting = (p for p in case.profiles if p.engine is None or case.engine_name in p.engine.lower())
+    profile = find_profile(fitting, model, quantization, gpu, gpus)
+    return profile, correction_of(profile, plain) if profile is not None and not profile.max_rates else None
+
+
 def replica_for(case: Case, traffic: Traffic, model: str, quantization: str, gpu: str, gpus: int) -> Replica:
     """A replica by the catalog's names; its weights must fit."""
     return next(replicas_for(case, [traffic], model, quantization, gpu, gpus))
@@ -142,11 +151,8 @@ def replicas_for(
     case: Case, traffics: Sequence[Traffic], model: str, quantization: str, gpu: str, gpus: int
 ) -> Iterator[Replica]:
     """The same machine for each of some traffics, in their order; estimated together, which is faster."""
-    fitting = (p for p in case.profiles if p.engine is None or case.engine_name in p.engine.lower())
-    profile = find_profile(fitting, model, quantization, gpu, gpus)
     plain = machine_for(case, model, quantization, gpu, gpus)
-    # What was measured was measured without adapters.
-    correction = correction_of(profile, plain) if profile is not None and not profile.max_rates else None
+    profile, correction = measured_for(case, plain, model, quantization, gpu, gpus)
     for together in _runs(traffics):
         machine = replace(plain, lora=together[0].lora)
         estimates = _estimates(machine, together, correction)

@@ -33,6 +33,13 @@ class Bucket(Strict):
     output_tokens: float = Field(gt=0)
 
 
+class LengthSpread(Strict):
+    """Lengths that follow a log-normal distribution."""
+
+    p50: float = Field(gt=0)
+    p95: float = Field(gt=0)
+
+
 class LatencyTarget(Strict):
     """A latency limit and the share of requests it must hold for."""
 
@@ -49,6 +56,9 @@ class Workload(Strict):
     rate_cv: float
     arrival_scv: float
     buckets: tuple[Bucket, ...]
+    input_spread: LengthSpread | None = None
+    """the distribution that the buckets were cut from; None where the file gives buckets"""
+    output_spread: LengthSpread | None = None
     shared_prefix_tokens: float
     prefix_hit_frac: float
     prefixes: float = Field(default=1.0, ge=1)

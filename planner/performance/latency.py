@@ -17,6 +17,7 @@ from planner.performance.memory import attended_layers, dense_bits, kv_bytes
 
 __all__ = [
     "Lora", "Machine", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "prefill_added_s", "prefill_s",
+    "prompt_attention_s",
 ]  # fmt: skip
 
 ATTENTION_HALF_TOKENS = 1000.0
@@ -41,7 +42,7 @@ def prefill_s(
     chunk = in_all / chunks
     products = chunks * _products_s(machine, chunk, prompts / chunks)
     fixed = chunks * _latency_s(machine) + machine.engine.prefill_overhead_ms / 1e3
-    attention = prompts * _prompt_attention_s(machine, tokens, context)
+    attention = prompts * prompt_attention_s(machine, tokens, context)
     busy = products + attention + _all_reduce_s(machine, in_all, chunks)
     return _host_bound(machine, busy + fixed, chunks)
 
@@ -63,7 +64,7 @@ def prefill_added_s(
     mixed = _products_s(machine, tokens / chunks + batch, batch + 1.0)
     products = chunks * (mixed - _products_s(machine, batch, batch))
     reduces = _all_reduce_s(machine, tokens, chunks - 1.0)
-    return np.minimum(products + _prompt_attention_s(machine, tokens, context) + reduces, alone)
+    return np.minimum(products + prompt_attention_s(machine, tokens, context) + reduces, alone)
 
 
 def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:
@@ -127,7 +128,7 @@ def _latency_s(machine: Machine) -> float:
     return (model.layers * (per_layer + lora) + sparse_layers * engine.moe_layer_us) / 1e6
 
 
-def _prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:
+def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:
     """Causal attention of the new tokens of one prompt: slower per pair in short prompts."""
     model = machine.model
     seen = attended_layers(model, np.maximum(context - tokens / 2, 0.0))

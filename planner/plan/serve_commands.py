@@ -13,14 +13,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from planner.case.case import Workload
+from planner.performance.memory import kv_bytes, kv_room_bytes
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
 
 WITHOUT_BF16 = ("turing", "volta")
 """architectures on which 16 bit means FP16"""
 VISIBLE = {"amd": "HIP_VISIBLE_DEVICES"}
 TOKEN_STEP = 256
-"""a context is rounded up to whole multiples of this"""
+"""a context that memory limits is a whole multiple of this"""
+BURST = 1.5
+"""requests in flight that are let in, over those that the plan counts on"""
 EXACT_UP_TO, SEQUENCE_STEP = 64, 8
 """more requests in flight than the first are rounded up to multiples of the second"""
 DEFAULT_RANK = 16
@@ -52,6 +57,20 @@ def serve_commands(plan: Plan) -> tuple[ServeCommand, ...]:
     return tuple(_command(plan, pool, d) for pool in plan.pools for d in pool.deployments)
 
 
+@dataclass(frozen=True)
+class EngineSettings:
+    """What the command line tells the engine to admit."""
+
+    context_tokens: int
+    sequences: int
+    batched_tokens: int
+
+
+def engine_settings(plan: Plan, d: DeploymentRecord) -> EngineSettings:
+    sequences = _sequences(plan, d)
+    return EngineSettings(_context_tokens(plan, d), sequences, max(plan.case.engine.chunk_tokens, sequences))
+
+
 def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
     d = told.deployment
     per_instance = plan.case.offers[d.offer].gpus // d.gpus_per_replica
@@ -80,9 +99,10 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     yield from ("--dtype", "half" if case.gpus[d.gpu].architecture.lower() in WITHOUT_BF16 else "auto")
     if scheme.kv_bits <= 8:
         yield from ("--kv-cache-dtype", "fp8")
-    yield from ("--max-model-len", str(_context_tokens(plan, pool, d)))
-    yield from ("--max-num-seqs", str(_sequences(d)))
-    yield from ("--max-num-batched-tokens", str(max(engine.chunk_tokens, _sequences(d))))
+    settings = engine_settings(plan, d)
+    yield from ("--max-model-len", str(settings.context_tokens))
+    yield from ("--max-num-seqs", str(settings.sequences))
+    yield from ("--max-num-batched-tokens", str(settings.batched_tokens))
     yield from ("--gpu-memory-utilization", f"{engine.usable_memory_frac:g}")
     cached = any(_on_gpus(w) for w in _told(plan, pool))
     yield "--enable-prefix-caching" if cached else "--no-enable-prefix-caching"
@@ -110,9 +130,9 @@ def _notes(plan: Plan, pool: PoolPlan, d: DeploymentRecord, per_instance: int, v
         renamed = ", ".join(f"{name} is that of {workload}" for workload, name in adapters.items() if name != workload)
         named = f" ({renamed})" if renamed else ""
         yield f"put the adapters under adapters/{named}; for ranks above {DEFAULT_RANK} add --max-lora-rank"
-    longest = _context_tokens(plan, pool, d)
+    longest = engine_settings(plan, d).context_tokens
     if longest < case.models[d.model].max_context_tokens:
-        yield f"requests of more than {longest:,} tokens, answer included, are refused: the plan counts on none"
+        yield f"requests of more than {longest:,} tokens, answer included, are refused: KV memory holds no longer ones"
     if None in d.seconds_per_request:
         yield "send it only the lengths that it serves in the plan; the others go to the other deployment"
 
@@ -140,17 +160,24 @@ def _no_option(checkpoint: str) -> str:
     return f"./{checkpoint}" if checkpoint.startswith("-") else checkpoint
 
 
-def _context_tokens(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> int:
-    """The longest request that it serves in the plan, rounded up, inside what the model takes."""
-    lengths = [b.input_tokens + b.output_tokens for w in _asked(plan, pool) for b in w.buckets]
-    longest = max(n for n, s in zip(lengths, d.seconds_per_request, strict=True) if s is not None)
-    rounded = TOKEN_STEP * math.ceil(longest / TOKEN_STEP)
-    return min(rounded, plan.case.models[d.model].max_context_tokens)
+def _context_tokens(plan: Plan, d: DeploymentRecord) -> int:
+    """The model's context, or what of it fits into KV memory: the engine checks lengths and reserves nothing."""
+    case = plan.case
+    model, scheme = case.models[d.model], case.quantizations[d.quantization]
+    room = kv_room_bytes(model, case.gpus[d.gpu], d.gpus_per_replica, scheme, case.engine.usable_memory_frac)
+    if float(kv_bytes(model, scheme, model.max_context_tokens)) <= room:
+        return model.max_context_tokens
+    lengths = TOKEN_STEP * np.arange(1, model.max_context_tokens // TOKEN_STEP + 1)
+    return int(lengths[kv_bytes(model, scheme, lengths) <= room].max(initial=TOKEN_STEP))
 
 
-def _sequences(d: DeploymentRecord) -> int:
-    counted = max(1, math.ceil(d.requests_in_flight - 1e-9))
-    return counted if counted <= EXACT_UP_TO else SEQUENCE_STEP * math.ceil(counted / SEQUENCE_STEP)
+def _sequences(plan: Plan, d: DeploymentRecord) -> int:
+    """As many as the plan counts on where memory binds; half as many again elsewhere, so that a burst is let in."""
+    if d.bound_by == "KV memory":
+        return max(1, math.floor(d.requests_in_flight + 1e-9))
+    counted = math.ceil(BURST * d.requests_in_flight - 1e-9)
+    rounded = counted if counted <= EXACT_UP_TO else SEQUENCE_STEP * math.ceil(counted / SEQUENCE_STEP)
+    return max(1, min(rounded, plan.case.engine.max_in_flight))
 
 
 def _on_gpus(w: WorkloadPlan) -> bool:

@@ -7,7 +7,7 @@ from datetime import date
 
 import numpy as np
 
-from planner.case.case import Bucket, Workload
+from planner.case.case import Bucket, LengthSpread, Workload
 from planner.case.demand.usage import Hours, by_hour
 from planner.case.horizon import KINDS, MONTHS_OF_A_QUARTER
 from planner.io.errors import Diagnostic, InputError
@@ -119,8 +119,17 @@ def with_lengths(workload: Workload, found: Actuals) -> Workload:
         Bucket(share_frac=b.share_frac, input_tokens=longer * b.input_tokens, output_tokens=wordier * b.output_tokens)
         for b in workload.buckets
     )
-    change = {"buckets": buckets, "ttft_prompt_tokens": longer * workload.ttft_prompt_tokens}
+    change = {
+        "buckets": buckets,
+        "ttft_prompt_tokens": longer * workload.ttft_prompt_tokens,
+        "input_spread": _stretched(workload.input_spread, longer),
+        "output_spread": _stretched(workload.output_spread, wordier),
+    }
     return workload.model_copy(update=change)
+
+
+def _stretched(spread: LengthSpread | None, factor: float) -> LengthSpread | None:
+    return None if spread is None else LengthSpread(p50=factor * spread.p50, p95=factor * spread.p95)
 
 
 def hourly_error(workload: Workload, weekday: tuple[float, ...], weekend: tuple[float, ...]) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from planner.case.case import Bucket, LatencyTarget, ModelChoice, Workload
+from planner.case.case import Bucket, LatencyTarget, LengthSpread, ModelChoice, Workload
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.load_levers import Surroundings, levers_of
 from planner.case.demand.usage import by_hour, read_usage
@@ -56,7 +58,8 @@ class WorkloadReader:
         if w.forecast.burstiness is None:
             why = "squared CV of arrival gaps; public traces show 1.1 to 6"
             self.found.assume(f"{key}.forecast.burstiness", f"{DEFAULT_BURSTINESS:g}", why)
-        buckets = self._buckets(w, key)
+        lengths = self._lengths(w, key)
+        buckets = lengths["buckets"]
         ttft = self._objective(w, "ttft", key)
         return Workload(
             name=w.name,
@@ -66,7 +69,7 @@ class WorkloadReader:
             growth_per_month_frac=w.forecast.growth_per_month,
             rate_cv=rate_cv,
             arrival_scv=w.forecast.burstiness or DEFAULT_BURSTINESS,
-            buckets=buckets,
+            **lengths,
             ttft=ttft,
             ttft_prompt_tokens=_prompt_at(w, buckets, ttft.percentile),
             tpot=self._objective(w, "tpot", key),
@@ -109,13 +112,12 @@ class WorkloadReader:
             self.found.assume(f"{key}.forecast.csv", note, "the log has gaps; a gap is never taken for no demand")
         return hours.weekday_rps, hours.weekend_rps, hours.variation
 
-    def _buckets(self, w: WorkloadSpec, key: str) -> tuple[Bucket, ...]:
+    def _lengths(self, w: WorkloadSpec, key: str) -> dict[str, Any]:
+        """Buckets, and the distributions that they were cut from."""
         if w.tokens.buckets is not None:
-            return tuple(
-                Bucket(share_frac=b.share, input_tokens=b.input, output_tokens=b.output)
-                for b in w.tokens.buckets
-                if b.share > 0
-            )
+            specs = (b for b in w.tokens.buckets if b.share > 0)
+            each = (Bucket(share_frac=b.share, input_tokens=b.input, output_tokens=b.output) for b in specs)
+            return {"buckets": tuple(each)}
         trace = "median and mean of the conversation trace of Azure's 2023 LLM inference traces"
         spreads = []
         for name, given, default in (
@@ -125,8 +127,11 @@ class WorkloadReader:
             if given is None:
                 mean = sum(share * tokens for share, tokens in slices(*default))
                 self.found.assume(f"{key}.tokens.{name}", f"p50 {default[0]:.0f}, mean {mean:.0f}", trace)
-            spreads.append(slices(*(default if given is None else (given.p50, given.p95))))
-        return buckets_from(*spreads)
+            p50, p95 = default if given is None else (given.p50, given.p95)
+            spreads.append(LengthSpread(p50=p50, p95=p95))
+        prompts, answers = spreads
+        cut = buckets_from(slices(prompts.p50, prompts.p95), slices(answers.p50, answers.p95))
+        return {"buckets": cut, "input_spread": prompts, "output_spread": answers}
 
     def _objective(self, w: WorkloadSpec, kind: str, key: str) -> LatencyTarget:
         given = w.slo.given(kind)

@@ -1,0 +1,121 @@
+"""Requests of a week, drawn from what the demand file says: rates by hour, swings, bursts and lengths.
+
+Rates swing around their hourly means with the file's coefficient of variation v: the logarithm of the factor follows a
+first-order autoregression by the minute that forgets within RELAXATION_MIN (in Azure's conversation trace of 2023 the
+rate varies by 21% from minute to minute and by 15% over ten minutes: 0.71 of it, which 4 to 5 minutes give). Gaps
+between arrivals are gamma-distributed with the file's squared coefficient of variation, in time that runs as fast as
+the rate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.case.case import LengthSpread, Workload
+from planner.case.length_buckets import CUTS, Z95
+from planner.plan.plan import Plan
+
+HOURS, MINUTES = 168, 168 * 60
+"""of a week, which begins on Monday"""
+RELAXATION_MIN = 5.0
+"""minutes after which a swing has faded to 1/e"""
+MOST_TOKENS = 1e8
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Requests of one workload in the order of their arrival."""
+
+    arrival_s: np.ndarray
+    prompt: np.ndarray
+    output: np.ndarray
+    found: np.ndarray
+    """tokens of the prompt whose KV is cached"""
+    bucket: np.ndarray
+    critical: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+
+def slots_of_week(plan: Plan, month: int) -> np.ndarray:
+    """The slot of each hour from Monday on [hour of the week]."""
+    slot = {(s.month, s.day, s.hour): t for t, s in enumerate(plan.slots)}
+    days = ["weekday"] * 5 + ["weekend"] * 2
+    return np.array([slot[month, day, hour] for day in days for hour in range(24)])
+
+
+def swings(workloads: tuple[Workload, ...], correlation: float, rng: np.random.Generator) -> np.ndarray:
+    """Factors of the rates, of mean one [workload, minute]."""
+    fade = math.exp(-1 / RELAXATION_MIN)
+    drawn = rng.standard_normal((len(workloads) + 1, MINUTES))
+    drawn[:, 1:] *= math.sqrt(1 - fade**2)
+    for k in range(1, MINUTES):
+        drawn[:, k] += fade * drawn[:, k - 1]
+    together = math.sqrt(correlation) * drawn[:1] + math.sqrt(1 - correlation) * drawn[1:]
+    sigma = np.array([[math.sqrt(math.log1p(w.rate_cv**2))] for w in workloads])
+    return np.exp(sigma * together - sigma**2 / 2)
+
+
+def drawn_stream(w: Workload, rates_rps: np.ndarray, factors: np.ndarray, rng: np.random.Generator) -> Stream:
+    """Requests at a mean rate by the hour, which swings by the minute."""
+    expected = np.concatenate([[0.0], np.cumsum(60 * np.repeat(rates_rps, 60) * factors)])
+    times = _arrivals(expected, w.arrival_scv, rng)
+    prompt, output, bucket = _lengths(w, len(times), rng)
+    prefix = np.minimum(w.shared_prefix_tokens, prompt - 1)
+    template = np.minimum(w.template_tokens, prompt - 1 - prefix)
+    found = prefix * (rng.random(len(times)) < w.prefix_hit_frac)
+    found = found + template * (rng.random(len(times)) < w.template_hit_frac)
+    critical = rng.random(len(times)) < w.critical_share_frac
+    return Stream(times, prompt, output.astype(np.int64), np.floor(found), bucket, critical)
+
+
+def _arrivals(expected: np.ndarray, scv: float, rng: np.random.Generator) -> np.ndarray:
+    """Times at which a renewal process of unit rate passes, as many a minute as are expected."""
+    total = float(expected[-1])
+    if total <= 0:
+        return np.zeros(0)
+    reached, parts = 0.0, []
+    while reached < total:
+        more = int(1.02 * (total - reached) + 4 * math.sqrt(max(1.0, scv) * total) + 16)
+        gaps = rng.gamma(1 / scv, scv, more)
+        part = reached + np.cumsum(gaps)
+        parts.append(part)
+        reached = float(part[-1])
+    passed = np.concatenate(parts)
+    return np.interp(passed[passed < total], expected, 60.0 * np.arange(len(expected)))
+
+
+def _lengths(w: Workload, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Prompts, answers and their buckets: from the file's distributions, or its buckets as they are."""
+    if w.input_spread is None or w.output_spread is None:
+        shares = np.array([b.share_frac for b in w.buckets])
+        bucket = rng.choice(len(w.buckets), count, p=shares / shares.sum())
+        prompt, output = (np.array([getattr(b, k) for b in w.buckets]) for k in ("input_tokens", "output_tokens"))
+        return np.maximum(1.0, np.round(prompt[bucket])), np.maximum(1.0, np.round(output[bucket])), bucket
+    prompt, of_prompts, _ = _drawn(w.input_spread, count, rng)
+    output, of_outputs, slices = _drawn(w.output_spread, count, rng)
+    return prompt, output, of_prompts * slices + of_outputs
+
+
+def _drawn(spread: LengthSpread, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
+    """Lengths, the slice that each is in, and how many slices there are."""
+    sigma = math.log(spread.p95 / spread.p50) / Z95
+    if sigma < 1e-9:
+        return np.full(count, max(1.0, round(spread.p50))), np.zeros(count, dtype=np.int64), 1
+    share = rng.random(count)
+    normal = _inverse_normal(share)
+    lengths = np.clip(np.round(spread.p50 * np.exp(sigma * normal)), 1.0, MOST_TOKENS)
+    return lengths, np.searchsorted(CUTS[1:-1], share, side="right"), len(CUTS) - 1
+
+
+def _inverse_normal(share: np.ndarray) -> np.ndarray:
+    """Standard normal values at these shares, by a fine table: off by less than 1e-4 up to five deviations."""
+    return np.interp(share, _SHARES, _NORMALS)
+
+
+_NORMALS = np.linspace(-5.5, 5.5, 22_001)
+_SHARES = np.array([0.5 * math.erfc(-x / math.sqrt(2)) for x in _NORMALS])

@@ -1,0 +1,516 @@
+"""The replicas of one deployment, step by step, by the rules of vLLM V1. Compiled by numba.
+
+A step decodes one token for every running request and prefills prompt chunks within the token budget: requests whose
+prompts are begun first, then waiting ones, first come first served, while sequences and KV memory allow. KV memory is
+taken as tokens come. Where it runs out, the request that was admitted last gives its memory back, goes to the head of
+the queue and is computed again from the start. Every decoding request gains one token a step, so none is touched before
+it ends: a heap knows the step at which each will.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from planner.verification.step_times import BATCH_STEP, CHUNK_STEP, StepTimes
+
+LEAST_REQUESTS, ROUND_ROBIN, RANDOM = 0, 1, 2
+SERVED, REFUSED, SHED, UNFINISHED = 0, 1, 2, 3
+"""how a request ends"""
+DRAINED, FAILED, RECLAIMED = 0, 1, 2
+
+
+class Requests(NamedTuple):
+    """In the order of their arrival."""
+
+    arrival_s: np.ndarray
+    prompt: np.ndarray
+    """tokens of the prompt"""
+    found: np.ndarray
+    """of these, tokens whose KV is cached"""
+    output: np.ndarray
+    """tokens of the answer"""
+    critical: np.ndarray
+    """whether the gateway lets it in while capacity is lost"""
+
+
+class Capacity(NamedTuple):
+    """Replicas over time; each entry holds from its time on."""
+
+    time_s: np.ndarray
+    replicas: np.ndarray
+    change: np.ndarray
+    """DRAINED: replicas that go finish their work; FAILED: they take it with them; RECLAIMED: the same, and what is not
+    critical is shed until the next entry"""
+
+
+class Outcome(NamedTuple):
+    first_s: np.ndarray
+    """time of the first token [request]"""
+    last_s: np.ndarray
+    """time of the last token [request]"""
+    state: np.ndarray
+    preempted: np.ndarray
+    """times that a request was [request]"""
+    busy_s: np.ndarray
+    """time in steps [hour]"""
+    tokens: np.ndarray
+    """prefilled, decoded"""
+
+
+class _Speed(NamedTuple):
+    decode: np.ndarray
+    context_step: float
+    added: np.ndarray
+    alone: np.ndarray
+    per_pair: float
+    seen: np.ndarray
+    kv_token: float
+    kv_window: float
+    window: float
+    room: float
+
+
+class _Replicas(NamedTuple):
+    """One row for each replica."""
+
+    end: np.ndarray
+    """of the step that runs, inf where none does"""
+    step: np.ndarray
+    """steps so far"""
+    decoding: np.ndarray
+    context: np.ndarray
+    """tokens of all decoding requests together"""
+    used: np.ndarray
+    """KV memory [bytes]"""
+    inside: np.ndarray
+    """running requests: prefilling and decoding"""
+    waiting: np.ndarray
+    head: np.ndarray
+    tail: np.ndarray
+    prefilling: np.ndarray
+    """[replica, place]"""
+    prefills: np.ndarray
+    admitted: np.ndarray
+    """the latest last; those that have ended stay until they are looked at [replica, place]"""
+    admissions: np.ndarray
+    heap_step: np.ndarray
+    heap_request: np.ndarray
+    heap: np.ndarray
+    """entries of the two above"""
+    chunk: np.ndarray
+    """prompt tokens in the step that runs, of each prefilling request [replica, place]"""
+    idle: np.ndarray
+    """whether no step runs; `end` is then when one begins"""
+
+
+class _Each(NamedTuple):
+    """One row for each request."""
+
+    next: np.ndarray
+    """behind it in the queue"""
+    computed: np.ndarray
+    """prompt tokens that are in KV memory"""
+    generated: np.ndarray
+    """tokens of the answer that are known, and must be computed again after a preemption"""
+    kv: np.ndarray
+    """bytes that it holds, without what it gained since it began to decode"""
+    since: np.ndarray
+    """step at which it began to decode; -1 where it does not"""
+
+
+def serve(
+    requests: Requests, capacity: Capacity, times: StepTimes, sequences: int, budget: int, router: int, seed: int
+) -> Outcome:
+    """Serve requests in the order of their arrival by the replicas there are."""
+    speed = _Speed(
+        times.decode_s, times.context_step, times.added_s, times.alone_s, times.attention_s_per_pair,
+        times.seen_layers, times.kv_bytes_per_token, times.kv_window_bytes_per_token, times.window_tokens,
+        times.kv_room_bytes,
+    )  # fmt: skip
+    return _serve(requests, capacity, speed, sequences, budget, router, seed)
+
+
+@njit(cache=True, inline="always")
+def _between(table: np.ndarray, x: float) -> float:
+    last = len(table) - 1
+    k = int(x)
+    if k >= last:
+        k = last - 1 if last > 0 else 0
+    if last == 0:
+        return table[0]
+    return table[k] + (x - k) * (table[k + 1] - table[k])
+
+
+@njit(cache=True, inline="always")
+def _step_s(speed: _Speed, decoding: int, context: float, chunk: float, attention: float) -> float:
+    """Seconds of a step."""
+    total = attention
+    if decoding > 0:
+        total += _between(speed.decode[decoding], context / decoding / speed.context_step)
+        if chunk > 0:
+            b = decoding / BATCH_STEP
+            k = int(b)
+            if k >= len(speed.added) - 1:
+                total += _between(speed.added[len(speed.added) - 1], chunk / CHUNK_STEP)
+            else:
+                low = _between(speed.added[k], chunk / CHUNK_STEP)
+                total += low + (b - k) * (_between(speed.added[k + 1], chunk / CHUNK_STEP) - low)
+    elif chunk > 0:
+        total += _between(speed.alone, chunk / CHUNK_STEP)
+    return total
+
+
+@njit(cache=True, inline="always")
+def _push(reps: _Replicas, r: int, step: int, i: int) -> None:
+    k = reps.heap[r]
+    reps.heap[r] = k + 1
+    steps, ids = reps.heap_step[r], reps.heap_request[r]
+    while k > 0:
+        above = (k - 1) >> 1
+        if steps[above] <= step:
+            break
+        steps[k], ids[k] = steps[above], ids[above]
+        k = above
+    steps[k], ids[k] = step, i
+
+
+@njit(cache=True, inline="always")
+def _pop(reps: _Replicas, r: int) -> None:
+    steps, ids = reps.heap_step[r], reps.heap_request[r]
+    reps.heap[r] -= 1
+    n = reps.heap[r]
+    step, i = steps[n], ids[n]
+    k = 0
+    while True:
+        below = 2 * k + 1
+        if below >= n:
+            break
+        if below + 1 < n and steps[below + 1] < steps[below]:
+            below += 1
+        if steps[below] >= step:
+            break
+        steps[k], ids[k] = steps[below], ids[below]
+        k = below
+    steps[k], ids[k] = step, i
+
+
+@njit(cache=True)
+def _remove_from_heap(reps: _Replicas, r: int, i: int) -> None:
+    """Drop a request that was preempted while it decoded."""
+    steps, ids = reps.heap_step[r], reps.heap_request[r]
+    n = reps.heap[r]
+    kept_steps, kept = steps[:n].copy(), ids[:n].copy()
+    reps.heap[r] = 0
+    for k in range(n):
+        if kept[k] != i:
+            _push(reps, r, kept_steps[k], kept[k])
+
+
+@njit(cache=True, inline="always")
+def _enqueue(reps: _Replicas, each: _Each, r: int, i: int, first: bool) -> None:
+    if reps.waiting[r] == 0:
+        reps.head[r] = i
+        reps.tail[r] = i
+    elif first:
+        each.next[i] = reps.head[r]
+        reps.head[r] = i
+    else:
+        each.next[reps.tail[r]] = i
+        reps.tail[r] = i
+    reps.waiting[r] += 1
+
+
+@njit(cache=True, inline="always")
+def _leave(reps: _Replicas, speed: _Speed, each: _Each, r: int, i: int) -> int:
+    """Give back the memory of a running request; returns the tokens of its answer that are known."""
+    gained = 0
+    if each.since[i] >= 0:
+        gained = reps.step[r] - each.since[i]
+        reps.decoding[r] -= 1
+    reps.used[r] -= each.kv[i] + gained * speed.kv_token
+    reps.inside[r] -= 1
+    each.kv[i] = 0.0
+    return gained
+
+
+@njit(cache=True)
+def _preempt(reps: _Replicas, requests: Requests, speed: _Speed, each: _Each, r: int, outcome: Outcome) -> bool:
+    """Send the request that was admitted last back to the queue; False where there is none."""
+    while reps.admissions[r] > 0:
+        i = reps.admitted[r, reps.admissions[r] - 1]
+        reps.admissions[r] -= 1
+        if each.kv[i] <= 0.0:  # it has ended
+            continue
+        if each.since[i] >= 0:
+            _remove_from_heap(reps, r, i)
+            held = requests.prompt[i] - requests.found[i] + each.generated[i]
+            gained = reps.step[r] - each.since[i]
+            reps.context[r] -= held + requests.found[i] + gained
+            _leave(reps, speed, each, r, i)
+            each.generated[i] += gained
+        else:
+            for k in range(reps.prefills[r]):
+                if reps.prefilling[r, k] == i:
+                    for m in range(k, reps.prefills[r] - 1):
+                        reps.prefilling[r, m] = reps.prefilling[r, m + 1]
+                        reps.chunk[r, m] = reps.chunk[r, m + 1]
+                    reps.prefills[r] -= 1
+                    break
+            _leave(reps, speed, each, r, i)
+        each.since[i] = -1
+        each.computed[i] = 0
+        outcome.preempted[i] += 1
+        _enqueue(reps, each, r, i, True)
+        return True
+    return False
+
+
+@njit(cache=True)
+def _forget_ended(reps: _Replicas, each: _Each, r: int) -> None:
+    """Make room in the list of admissions."""
+    n = 0
+    for k in range(reps.admissions[r]):
+        i = reps.admitted[r, k]
+        if each.kv[i] > 0.0:
+            reps.admitted[r, n] = i
+            n += 1
+    reps.admissions[r] = n
+
+
+@njit(cache=True, inline="always")
+def _begin_step(
+    reps: _Replicas,
+    requests: Requests,
+    speed: _Speed,
+    each: _Each,
+    r: int,
+    now: float,
+    sequences: int,
+    budget: int,
+    outcome: Outcome,
+) -> None:
+    """Plan the next step of a replica; it idles where there is nothing to do."""
+    preempted = False
+    while reps.used[r] + reps.decoding[r] * speed.kv_token > speed.room and reps.inside[r] > 1:
+        _preempt(reps, requests, speed, each, r, outcome)
+        preempted = True
+    left = budget - reps.decoding[r]
+    used = reps.used[r] + reps.decoding[r] * speed.kv_token
+    attention, chunks = 0.0, 0.0
+    k = 0
+    while k < reps.prefills[r]:
+        i = reps.prefilling[r, k]
+        need = requests.prompt[i] - requests.found[i] + each.generated[i] - each.computed[i]
+        chunk = min(need, left)
+        while used + chunk * speed.kv_token > speed.room and reps.inside[r] > 1:
+            last = reps.inside[r]
+            _preempt(reps, requests, speed, each, r, outcome)
+            preempted = True
+            used = reps.used[r] + reps.decoding[r] * speed.kv_token
+            for m in range(min(k, reps.prefills[r])):
+                used += reps.chunk[r, m] * speed.kv_token
+            if reps.inside[r] == last or k >= reps.prefills[r] or reps.prefilling[r, k] != i:
+                break
+        if k >= reps.prefills[r] or reps.prefilling[r, k] != i:
+            break
+        reps.chunk[r, k] = chunk
+        left -= chunk
+        used += chunk * speed.kv_token
+        chunks += chunk
+        position = requests.found[i] + each.computed[i] + chunk / 2
+        attention += speed.per_pair * chunk * _between(speed.seen, position / speed.context_step)
+        k += 1
+    while reps.waiting[r] > 0 and left > 0 and reps.inside[r] < sequences and not preempted:
+        i = reps.head[r]
+        need = requests.prompt[i] - requests.found[i] + each.generated[i]
+        chunk = min(need, left)
+        windowed = speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.window)
+        if used + chunk * speed.kv_token + windowed > speed.room and reps.inside[r] > 0:
+            break
+        reps.head[r] = each.next[i]
+        reps.waiting[r] -= 1
+        if reps.admissions[r] == reps.admitted.shape[1]:
+            _forget_ended(reps, each, r)
+        reps.admitted[r, reps.admissions[r]] = i
+        reps.admissions[r] += 1
+        reps.inside[r] += 1
+        each.kv[i] = windowed + 1e-9
+        reps.used[r] += each.kv[i]
+        used += each.kv[i] + chunk * speed.kv_token
+        p = reps.prefills[r]
+        reps.prefilling[r, p] = i
+        reps.chunk[r, p] = chunk
+        reps.prefills[r] = p + 1
+        left -= chunk
+        chunks += chunk
+        position = requests.found[i] + chunk / 2
+        attention += speed.per_pair * chunk * _between(speed.seen, position / speed.context_step)
+    if reps.decoding[r] == 0 and chunks == 0:
+        reps.end[r], reps.idle[r] = np.inf, True
+        return
+    reps.idle[r] = False
+    took = _step_s(speed, reps.decoding[r], reps.context[r], chunks, attention)
+    reps.end[r] = now + took
+    hour = min(int(now / 3600), len(outcome.busy_s) - 1)
+    outcome.busy_s[hour] += took
+    outcome.tokens[0] += chunks
+    outcome.tokens[1] += reps.decoding[r]
+
+
+@njit(cache=True, inline="always")
+def _end_step(reps: _Replicas, requests: Requests, speed: _Speed, each: _Each, r: int, outcome: Outcome) -> None:
+    """Every decoding request has a token more, and prompts that are done have their first."""
+    now = reps.end[r]
+    reps.step[r] += 1
+    reps.context[r] += reps.decoding[r]
+    reps.used[r] += reps.decoding[r] * speed.kv_token
+    while reps.heap[r] > 0 and reps.heap_step[r, 0] <= reps.step[r]:
+        i = reps.heap_request[r, 0]
+        _pop(reps, r)
+        reps.context[r] -= requests.prompt[i] + each.generated[i] + reps.step[r] - each.since[i]
+        _leave(reps, speed, each, r, i)
+        outcome.last_s[i] = now
+        outcome.state[i] = SERVED
+    kept = 0
+    for k in range(reps.prefills[r]):
+        i = reps.prefilling[r, k]
+        chunk = reps.chunk[r, k]
+        each.computed[i] += chunk
+        each.kv[i] += chunk * speed.kv_token
+        reps.used[r] += chunk * speed.kv_token
+        if each.computed[i] < requests.prompt[i] - requests.found[i] + each.generated[i]:
+            reps.prefilling[r, kept] = i
+            kept += 1
+            continue
+        each.generated[i] += 1
+        if outcome.first_s[i] < 0:
+            outcome.first_s[i] = now
+        if each.generated[i] >= requests.output[i]:
+            _leave(reps, speed, each, r, i)
+            outcome.last_s[i] = now
+            outcome.state[i] = SERVED
+        else:
+            each.since[i] = reps.step[r]
+            reps.decoding[r] += 1
+            reps.context[r] += requests.prompt[i] + each.generated[i]
+            _push(reps, r, reps.step[r] + requests.output[i] - each.generated[i], i)
+    reps.prefills[r] = kept
+
+
+@njit(cache=True)
+def _serve(
+    requests: Requests, capacity: Capacity, speed: _Speed, sequences: int, budget: int, router: int, seed: int
+) -> Outcome:
+    n, most = len(requests.arrival_s), max(1, capacity.replicas.max())
+    first, last = np.full(n, -1.0), np.full(n, -1.0)
+    state = np.full(n, UNFINISHED, dtype=np.int8)
+    hours = int(requests.arrival_s[n - 1] / 3600) + 25 if n else 1
+    outcome = Outcome(first, last, state, np.zeros(n, dtype=np.int32), np.zeros(hours), np.zeros(2))
+    places = sequences + 2
+    reps = _Replicas(
+        np.full(most, np.inf),
+        np.zeros(most, dtype=np.int64),
+        np.zeros(most, dtype=np.int64),
+        np.zeros(most),
+        np.zeros(most),
+        np.zeros(most, dtype=np.int64),
+        np.zeros(most, dtype=np.int64),
+        np.zeros(most, dtype=np.int64),
+        np.zeros(most, dtype=np.int64),
+        np.zeros((most, places), dtype=np.int64),
+        np.zeros(most, dtype=np.int64),
+        np.zeros((most, 4 * places), dtype=np.int64),
+        np.zeros(most, dtype=np.int64),
+        np.zeros((most, places), dtype=np.int64),
+        np.zeros((most, places), dtype=np.int64),
+        np.zeros(most, dtype=np.int64),
+        np.zeros((most, places)),
+        np.ones(most, dtype=np.bool_),
+    )
+    each = _Each(
+        np.zeros(n, dtype=np.int64),
+        np.zeros(n),
+        np.zeros(n, dtype=np.int64),
+        np.zeros(n),
+        np.full(n, -1, dtype=np.int64),
+    )
+    held_back = np.zeros(n, dtype=np.int64)
+    """requests for which there is no replica yet"""
+    holding = 0
+    active, event, turn = 0, 0, 0
+    shedding = False
+    random = seed % 0x7FFFFFFF
+    i = 0
+    while True:
+        arrival = requests.arrival_s[i] if i < n else np.inf
+        change = capacity.time_s[event] if event < len(capacity.time_s) else np.inf
+        now = min(arrival, change)
+        for r in range(most):
+            while reps.end[r] <= now and reps.end[r] < np.inf:
+                began = reps.end[r]
+                if not reps.idle[r]:
+                    _end_step(reps, requests, speed, each, r, outcome)
+                _begin_step(reps, requests, speed, each, r, began, sequences, budget, outcome)
+        if now == np.inf:
+            break
+        if change <= arrival:
+            after = capacity.replicas[event]
+            lost = capacity.change[event] != DRAINED
+            shedding = capacity.change[event] == RECLAIMED
+            for r in range(after, active):
+                while lost and reps.inside[r] > 0 and _preempt(reps, requests, speed, each, r, outcome):
+                    pass
+                if lost:
+                    reps.end[r], reps.idle[r] = np.inf, True
+                while reps.waiting[r] > 0:
+                    k = reps.head[r]
+                    reps.head[r] = each.next[k]
+                    reps.waiting[r] -= 1
+                    held_back[holding] = k
+                    holding += 1
+            active = after
+            event += 1
+            if active > 0:
+                for h in range(holding):
+                    k = held_back[h]
+                    r = _routed(reps, active, router, turn, random)
+                    _enqueue(reps, each, r, k, False)
+                    reps.end[r] = min(reps.end[r], now) if reps.idle[r] else reps.end[r]
+                holding = 0
+            continue
+        own = requests.prompt[i] - requests.found[i] + requests.output[i]
+        need = own * speed.kv_token + speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.window)
+        if need > speed.room:
+            state[i] = REFUSED
+        elif shedding and not requests.critical[i]:
+            state[i] = SHED
+        elif active == 0:
+            held_back[holding] = i
+            holding += 1
+        else:
+            turn += 1
+            random = (random * 1103515245 + 12345) & 0x7FFFFFFF
+            r = _routed(reps, active, router, turn, random)
+            _enqueue(reps, each, r, i, False)
+            reps.end[r] = min(reps.end[r], now) if reps.idle[r] else reps.end[r]
+        i += 1
+    return outcome
+
+
+@njit(cache=True, inline="always")
+def _routed(reps: _Replicas, active: int, router: int, turn: int, random: int) -> int:
+    """The replica that a request goes to."""
+    if router == ROUND_ROBIN:
+        return turn % active
+    if router == RANDOM:
+        return (random >> 8) % active
+    best, least = 0, 1 << 62
+    for k in range(active):
+        r = (turn + k) % active
+        load = reps.inside[r] + reps.waiting[r]
+        if load < least:
+            best, least = r, load
+    return best

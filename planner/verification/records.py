@@ -1,0 +1,100 @@
+"""What serving a plan showed."""
+
+from __future__ import annotations
+
+from planner.io.validation import Strict
+
+VERIFICATION_FORMAT = "fleetplan-verification/1"
+
+
+class Percentiles(Strict):
+    p50_s: float
+    p95_s: float
+    p99_s: float
+
+
+class Promise(Strict):
+    """A latency target held against what was served."""
+
+    what: str
+    """TTFT, TPOT, E2E or deadline"""
+    target_s: float
+    percentile: float
+    """share of the requests that must be within the target"""
+    within_frac: float
+    """share that was; refused, unfinished and wrongly shed ones are not"""
+    low_frac: float
+    high_frac: float
+    """95% interval of that share, from hour to hour"""
+    at_percentile_s: float | None = None
+    """latency at the target's percentile; None where fewer requests were served"""
+    bad_hours: int
+    """hours in which a smaller share than promised was within the target"""
+    worst_hour: int | None = None
+    """of the week, from Monday 0h on"""
+    worst_frac: float | None = None
+
+    @property
+    def kept(self) -> bool:
+        return self.within_frac >= self.percentile
+
+
+class WorkloadServed(Strict):
+    name: str
+    requests: int
+    """that came to the fleet's gateway, behind semantic caches"""
+    served: int
+    api: int
+    """sent to the API, as planned"""
+    shed: int
+    """turned away, as planned or because capacity was lost"""
+    refused: int
+    """longer than the engine admits"""
+    unfinished: int
+    preempted_frac: float
+    found_frac: float
+    """share of the prompt tokens on GPUs whose KV was cached"""
+    ttft: Percentiles | None = None
+    tpot: Percentiles | None = None
+    e2e: Percentiles | None = None
+    promises: tuple[Promise, ...]
+    all_within_frac: float
+    """share of the requests that kept all targets at once"""
+
+    @property
+    def kept(self) -> bool:
+        return all(p.kept for p in self.promises)
+
+
+class DeploymentServed(Strict):
+    pool: str
+    deployment: str
+    requests: int
+    mean_replicas: float
+    peak_replicas: int
+    utilization_frac: float
+    """share of the replicas' time in steps"""
+    load_frac: float
+    """planned load over replicas, mean over the hours"""
+
+
+class Verification(Strict):
+    format: str = VERIFICATION_FORMAT
+    plan: str
+    case_hash: str
+    fleetplan_version: str
+    seed: int
+    router: str
+    load: float
+    """times the demand of the plan"""
+    month: int
+    source: str
+    """of the requests"""
+    requests: int
+    workloads: tuple[WorkloadServed, ...]
+    deployments: tuple[DeploymentServed, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def kept(self) -> bool:
+        return all(w.kept for w in self.workloads)
