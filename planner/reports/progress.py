@@ -41,6 +41,13 @@ def progress_on_stderr(quiet: bool) -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
+@contextmanager
+def share_on_stderr(quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    """Show what is going on and how much of it is done."""
+    with progress_on_stderr(quiet) as show:
+        yield lambda what, done: show(Progress(f"{what} ({done:.0%})", None, None))
+
+
 class _Lines:
     """A line for a log, no more often than is worth reading; short work has none."""
 

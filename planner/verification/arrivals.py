@@ -60,11 +60,26 @@ def swings(workloads: tuple[Workload, ...], correlation: float, rng: np.random.G
     return np.exp(sigma * together - sigma**2 / 2)
 
 
-def drawn_stream(w: Workload, rates_rps: np.ndarray, factors: np.ndarray, rng: np.random.Generator) -> Stream:
-    """Requests at a mean rate by the hour, which swings by the minute."""
-    expected = np.concatenate([[0.0], np.cumsum(60 * np.repeat(rates_rps, 60) * factors)])
-    times = _arrivals(expected, w.arrival_scv, rng)
+def drawn_stream(
+    w: Workload, rates_rps: np.ndarray, factors: np.ndarray, hours: range, rng: np.random.Generator
+) -> Stream:
+    """Requests of some hours in a row, at a mean rate by the hour that swings by the minute."""
+    some = slice(hours.start, hours.stop)
+    by_minute = np.repeat(rates_rps[some], 60) * factors[60 * hours.start : 60 * hours.stop]
+    times = 3600.0 * hours.start + _arrivals(np.concatenate([[0.0], np.cumsum(60 * by_minute)]), w.arrival_scv, rng)
     prompt, output, bucket = _lengths(w, len(times), rng)
+    return stream_of(w, times, prompt, output, bucket, rng)
+
+
+def stream_of(
+    w: Workload,
+    times: np.ndarray,
+    prompt: np.ndarray,
+    output: np.ndarray,
+    bucket: np.ndarray,
+    rng: np.random.Generator,
+) -> Stream:
+    """Requests with what they find in caches, as often as the file says, and whether they are critical."""
     prefix = np.minimum(w.shared_prefix_tokens, prompt - 1)
     template = np.minimum(w.template_tokens, prompt - 1 - prefix)
     found = prefix * (rng.random(len(times)) < w.prefix_hit_frac)

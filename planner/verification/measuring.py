@@ -1,4 +1,4 @@
-"""Latencies of the requests served, held against what was promised."""
+"""Latencies of the requests served, counted by the hour and held against what was promised."""
 
 from __future__ import annotations
 
@@ -7,101 +7,140 @@ import numpy as np
 from planner.case.case import LatencyTarget, Workload
 from planner.verification.arrivals import HOURS, Stream
 from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
-from planner.verification.records import Percentiles, Promise, WorkloadServed
+from planner.verification.records import Histogram, Percentiles, Promise, WorkloadServed
 
 FEWEST = 20
 """requests below which an hour is not judged by itself"""
 Z_95 = 1.96
+SHORTEST_S, LONGEST_S, BINS = 1e-4, 1e6, 1150
+"""of latencies that are told apart, in steps of 2%"""
+EDGES = np.geomspace(SHORTEST_S, LONGEST_S, BINS + 1)
+DRAWN_EVERY = 10
+"""steps that a picture joins"""
 
 
-def served_workload(
-    w: Workload,
-    stream: Stream,
-    hosted: np.ndarray,
-    on_api: np.ndarray,
-    state: np.ndarray,
-    first_s: np.ndarray,
-    last_s: np.ndarray,
-    preempted: np.ndarray,
-) -> WorkloadServed:
-    """Count what came of the requests, and hold the promises against those that the GPUs should have answered."""
-    shed = (state == SHED) & ~on_api
-    owed = hosted & ~shed
-    done = owed & (state == SERVED)
-    ttft, e2e = first_s - stream.arrival_s, last_s - stream.arrival_s
-    several = done & (stream.output > 1)
-    tpot = np.where(several, (last_s - first_s) / np.maximum(stream.output - 1, 1), 0.0)
-    hour = np.minimum(stream.arrival_s / 3600, HOURS - 1).astype(int)
-    promises, kept = [], done.copy()
-    for what, target, latency in _targets(w, ttft, tpot, e2e):
-        within = done & (latency <= target.seconds)
-        kept &= within
-        promises.append(_promise(what, target, latency, owed, done, within, hour))
-    n = int(owed.sum())
-    return WorkloadServed(
-        name=w.name,
-        requests=len(stream),
-        served=int(done.sum()),
-        api=int(on_api.sum()),
-        shed=int(shed.sum()),
-        refused=int((owed & (state == REFUSED)).sum()),
-        unfinished=int((owed & (state == UNFINISHED)).sum()),
-        preempted_frac=float((preempted[owed] > 0).mean()) if n else 0.0,
-        found_frac=float(stream.found[owed].sum() / stream.prompt[owed].sum()) if n else 0.0,
-        ttft=_percentiles(ttft[done]),
-        tpot=_percentiles(tpot[several]),
-        e2e=_percentiles(e2e[done]),
-        promises=tuple(promises) if n else (),
-        all_within_frac=float(kept.sum() / n) if n else 1.0,
-    )
+class Tally:
+    """What came of the requests of one workload so far."""
+
+    def __init__(self, w: Workload) -> None:
+        self.w = w
+        self.targets = _targets(w)
+        self.owed = np.zeros(HOURS)
+        self.within = {what: np.zeros(HOURS) for what in self.targets}
+        self.latency = {what: np.zeros((HOURS, BINS), dtype=np.int64) for what in ("TTFT", "TPOT", "E2E")}
+        self.counts = dict.fromkeys(("requests", "served", "api", "shed", "refused", "unfinished", "preempted"), 0)
+        self.kept = 0
+        self.tokens = np.zeros(2)
+
+    def add(
+        self,
+        stream: Stream,
+        hosted: np.ndarray,
+        on_api: np.ndarray,
+        state: np.ndarray,
+        first_s: np.ndarray,
+        last_s: np.ndarray,
+        preempted: np.ndarray,
+    ) -> None:
+        """Count requests; promises are held against those that the GPUs should have answered."""
+        shed = (state == SHED) & ~on_api
+        owed = hosted & ~shed
+        done = owed & (state == SERVED)
+        hour = np.minimum(stream.arrival_s / 3600, HOURS - 1).astype(int)
+        several = stream.output > 1
+        latency = {
+            "TTFT": first_s - stream.arrival_s,
+            "TPOT": np.where(several, (last_s - first_s) / np.maximum(stream.output - 1, 1), 0.0),
+            "E2E": last_s - stream.arrival_s,
+        }
+        kept = done.copy()
+        for what, target in self.targets.items():
+            good = done & (latency["E2E" if what == "deadline" else what] <= target.seconds)
+            self.within[what] += np.bincount(hour[good], minlength=HOURS)
+            kept &= good
+        for what, seconds in latency.items():
+            counted = done & several if what == "TPOT" else done
+            place = np.clip(np.searchsorted(EDGES, seconds[counted]) - 1, 0, BINS - 1)
+            cells = np.bincount(hour[counted] * BINS + place, minlength=HOURS * BINS)
+            self.latency[what] += cells.reshape(HOURS, BINS)
+        self.owed += np.bincount(hour[owed], minlength=HOURS)
+        self.kept += int(kept.sum())
+        self.tokens += (stream.found[owed].sum(), stream.prompt[owed].sum())
+        for name, those in (
+            ("requests", np.ones(len(stream), dtype=bool)), ("served", done), ("api", on_api), ("shed", shed),
+            ("refused", owed & (state == REFUSED)), ("unfinished", owed & (state == UNFINISHED)),
+            ("preempted", owed & (preempted > 0)),
+        ):  # fmt: skip
+            self.counts[name] += int(those.sum())
+
+    def result(self) -> WorkloadServed:
+        owed = float(self.owed.sum())
+        counts = {name: n for name, n in self.counts.items() if name != "preempted"}
+        return WorkloadServed(
+            name=self.w.name,
+            **counts,
+            preempted_frac=self.counts["preempted"] / owed if owed else 0.0,
+            found_frac=float(self.tokens[0] / self.tokens[1]) if self.tokens[1] else 0.0,
+            ttft=_percentiles(self.latency["TTFT"]),
+            tpot=_percentiles(self.latency["TPOT"]),
+            e2e=_percentiles(self.latency["E2E"]),
+            ttft_histogram=_histogram(self.latency["TTFT"]),
+            promises=tuple(self._promise(what) for what in self.targets) if owed else (),
+            all_within_frac=self.kept / owed if owed else 1.0,
+        )
+
+    def _promise(self, what: str) -> Promise:
+        target, good, count = self.targets[what], self.within[what], self.owed
+        total, hours = count.sum(), int((count > 0).sum())
+        share = float(good.sum() / total)
+        off = good - share * count
+        error = float(np.sqrt((off**2).sum() * hours / max(1, hours - 1)) / total)
+        judged = np.flatnonzero(count >= FEWEST)
+        by_hour = good[judged] / count[judged]
+        seen = self.latency["E2E" if what == "deadline" else what]
+        return Promise(
+            what=what,
+            target_s=target.seconds,
+            percentile=target.percentile,
+            within_frac=share,
+            low_frac=max(0.0, share - Z_95 * error),
+            high_frac=min(1.0, share + Z_95 * error),
+            at_percentile_s=_quantile(seen.sum(axis=0), target.percentile),
+            bad_hours=int((by_hour < target.percentile).sum()),
+            worst_hour=int(judged[np.argmin(by_hour)]) if len(judged) else None,
+            worst_frac=float(by_hour.min()) if len(judged) else None,
+            at_percentile_by_hour_s=tuple(_quantile(row, target.percentile) for row in seen),
+        )
 
 
-def _targets(
-    w: Workload, ttft: np.ndarray, tpot: np.ndarray, e2e: np.ndarray
-) -> list[tuple[str, LatencyTarget, np.ndarray]]:
+def _targets(w: Workload) -> dict[str, LatencyTarget]:
     if w.deadline_h is not None:
-        return [("deadline", LatencyTarget(seconds=3600 * w.deadline_h, percentile=w.ttft.percentile), e2e)]
-    targets = [("TTFT", w.ttft, ttft), ("TPOT", w.tpot, tpot)]
-    return targets if w.e2e is None else [*targets, ("E2E", w.e2e, e2e)]
+        return {"deadline": LatencyTarget(seconds=3600 * w.deadline_h, percentile=w.ttft.percentile)}
+    targets = {"TTFT": w.ttft, "TPOT": w.tpot}
+    return targets if w.e2e is None else targets | {"E2E": w.e2e}
 
 
-def _promise(
-    what: str,
-    target: LatencyTarget,
-    latency: np.ndarray,
-    owed: np.ndarray,
-    done: np.ndarray,
-    within: np.ndarray,
-    hour: np.ndarray,
-) -> Promise:
-    count = np.bincount(hour[owed], minlength=HOURS).astype(float)
-    good = np.bincount(hour[within], minlength=HOURS).astype(float)
-    total = count.sum()
-    share = float(good.sum() / total) if total else 1.0
-    hours = int((count > 0).sum())
-    off = good - share * count
-    error = float(np.sqrt((off**2).sum() * hours / max(1, hours - 1)) / total) if total else 0.0
-    judged = np.flatnonzero(count >= FEWEST)
-    by_hour = good[judged] / count[judged]
-    worst = int(judged[np.argmin(by_hour)]) if len(judged) else None
-    served = np.sort(latency[done])
-    place = int(np.ceil(target.percentile * total)) - 1
-    return Promise(
-        what=what,
-        target_s=target.seconds,
-        percentile=target.percentile,
-        within_frac=share,
-        low_frac=max(0.0, share - Z_95 * error),
-        high_frac=min(1.0, share + Z_95 * error),
-        at_percentile_s=float(served[place]) if 0 <= place < len(served) else None,
-        bad_hours=int((by_hour < target.percentile).sum()),
-        worst_hour=worst,
-        worst_frac=float(by_hour.min()) if len(judged) else None,
-    )
-
-
-def _percentiles(latency: np.ndarray) -> Percentiles | None:
-    if not len(latency):
+def _quantile(counts: np.ndarray, percentile: float) -> float | None:
+    """The upper end of the step in which it lies; None where nothing was served."""
+    total = counts.sum()
+    if not total:
         return None
-    p50, p95, p99 = np.percentile(latency, [50, 95, 99]).tolist()
+    return float(EDGES[int(np.searchsorted(np.cumsum(counts), percentile * total)) + 1])
+
+
+def _percentiles(counts: np.ndarray) -> Percentiles | None:
+    whole = counts.sum(axis=0)
+    if not whole.sum():
+        return None
+    p50, p95, p99 = (_quantile(whole, p) or 0.0 for p in (0.5, 0.95, 0.99))
     return Percentiles(p50_s=p50, p95_s=p95, p99_s=p99)
+
+
+def _histogram(counts: np.ndarray) -> Histogram:
+    whole = counts.sum(axis=0).reshape(-1, DRAWN_EVERY).sum(axis=1)
+    used = np.flatnonzero(whole)
+    if not len(used):
+        return Histogram(edges_s=(), requests=())
+    first, last = int(used[0]), int(used[-1])
+    edges = EDGES[::DRAWN_EVERY][first : last + 2]
+    return Histogram(edges_s=tuple(edges.tolist()), requests=tuple(whole[first : last + 1].tolist()))

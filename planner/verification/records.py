@@ -13,6 +13,12 @@ class Percentiles(Strict):
     p99_s: float
 
 
+class Histogram(Strict):
+    edges_s: tuple[float, ...]
+    requests: tuple[int, ...]
+    """between two edges"""
+
+
 class Promise(Strict):
     """A latency target held against what was served."""
 
@@ -33,6 +39,8 @@ class Promise(Strict):
     worst_hour: int | None = None
     """of the week, from Monday 0h on"""
     worst_frac: float | None = None
+    at_percentile_by_hour_s: tuple[float | None, ...]
+    """[hour of the week]"""
 
     @property
     def kept(self) -> bool:
@@ -57,6 +65,7 @@ class WorkloadServed(Strict):
     ttft: Percentiles | None = None
     tpot: Percentiles | None = None
     e2e: Percentiles | None = None
+    ttft_histogram: Histogram
     promises: tuple[Promise, ...]
     all_within_frac: float
     """share of the requests that kept all targets at once"""
@@ -79,7 +88,6 @@ class DeploymentServed(Strict):
 
 
 class Verification(Strict):
-    format: str = VERIFICATION_FORMAT
     plan: str
     case_hash: str
     fleetplan_version: str
@@ -98,3 +106,30 @@ class Verification(Strict):
     @property
     def kept(self) -> bool:
         return all(w.kept for w in self.workloads)
+
+
+class Slack(Strict):
+    """How far the plan is from the edge."""
+
+    holds_to_load: float | None = None
+    """the largest multiple of the demand at which every promise is kept; None where it is not even kept at 1"""
+    holds_beyond: bool
+    """whether that is the largest that was tried"""
+    smallest_fleet_frac: float | None = None
+    """the smallest share of the replicas, in every hour alike, with which every promise is kept"""
+    spare_usd_per_month: float | None = None
+    """what the other replicas cost"""
+    days: int
+    """of the week, from Monday on, that each trial served"""
+
+
+class VerificationReport(Strict):
+    """A plan served at one or several loads."""
+
+    format: str = VERIFICATION_FORMAT
+    runs: tuple[Verification, ...]
+    slack: Slack | None = None
+
+    @property
+    def kept(self) -> bool:
+        return all(run.kept for run in self.runs if run.load <= 1.0)

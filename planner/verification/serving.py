@@ -14,8 +14,9 @@ from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, Served, traffic_of
 from planner.verification import engine
 from planner.verification.arrivals import HOURS, Stream, drawn_stream, slots_of_week, swings
-from planner.verification.measuring import served_workload
-from planner.verification.records import DeploymentServed, Verification, WorkloadServed
+from planner.verification.measuring import Tally
+from planner.verification.records import DeploymentServed, Verification
+from planner.verification.request_logs import RequestSource
 from planner.verification.step_times import step_times
 
 ROUTERS = {"least-requests": engine.LEAST_REQUESTS, "round-robin": engine.ROUND_ROBIN, "random": engine.RANDOM}
@@ -54,40 +55,32 @@ class Arrived:
     """when work that may wait is let in"""
 
 
-@dataclass(frozen=True, eq=False)
-class Answered:
-    """What came of the requests of a workload; NaN where there was no token."""
-
-    first_s: np.ndarray
-    last_s: np.ndarray
-    state: np.ndarray
-    preempted: np.ndarray
-
-
 def verify_plan(
     plan: Plan,
     options: ServeOptions = AS_PLANNED,
     on_progress: Callable[[str, float], None] = lambda what, done: None,
-    streams: dict[str, Stream] | None = None,
-    source: str = "drawn from the demand file",
+    log: RequestSource | None = None,
 ) -> Verification:
-    """Serve a week of a plan's demand, or requests of a log, and hold every promise against what came of it."""
+    """Serve a week of a plan's demand, or a log in place of one workload, and hold every promise against it."""
     view = PlanView(plan)
     month = _busiest_month(view) if options.month is None else options.month
     week = slots_of_week(plan, month)
-    rng = np.random.default_rng(options.seed)
-    on_progress("drawing requests", 0.0)
-    arrived = _arrived(view, week, options, rng, streams)
-    answers = {name: _nothing(len(a.stream)) for name, a in arrived.items()}
-    deployments, notes = [], []
-    pairs = [(pool, k) for pool in plan.pools for k in range(len(pool.deployments))]
-    for n, (pool, k) in enumerate(pairs):
-        on_progress(f"serving {pool.deployments[k].deployment.key}", n / len(pairs))
-        deployments.append(_serve_deployment(view, pool, k, week, arrived, answers, options, rng))
-        if pool.deployments[k].deployment.bound_by == TABLE:
+    factors = swings(
+        tuple(s.w for s in view.served), view.case.tenancy.correlation, np.random.default_rng(options.seed)
+    )
+    tallies = {s.w.name: Tally(s.w) for s in view.served}
+    deployments: list[DeploymentServed] = []
+    notes = []
+    for n, pool in enumerate(plan.pools):
+        fleet = _Pool(view, pool, week, options, n)
+        parts = fleet.parts(log)
+        for k, hours in enumerate(parts):
+            on_progress(f"serving {pool.key}", (n + k / len(parts)) / len(plan.pools))
+            fleet.serve(hours, factors, log, tallies)
+        deployments += fleet.deployments()
+        if any(d.deployment.bound_by == TABLE for d in pool.deployments):
             notes.append(f"{pool.key}: rates were measured, step times are those of the performance model")
-    on_progress("measuring", 1.0)
-    workloads = tuple(_measured(arrived[s.w.name], answers[s.w.name]) for s in view.served)
+    workloads = tuple(tallies[s.w.name].result() for s in view.served)
     return Verification(
         plan=plan.name,
         case_hash=plan.case_hash,
@@ -96,7 +89,7 @@ def verify_plan(
         router=options.router,
         load=options.load,
         month=month,
-        source=source,
+        source=log.name if log is not None else "drawn from the demand file",
         requests=sum(w.requests for w in workloads),
         workloads=workloads,
         deployments=tuple(deployments),
@@ -104,26 +97,62 @@ def verify_plan(
     )
 
 
+class _Pool:
+    """A pool that is served part by part of the week."""
+
+    def __init__(self, view: PlanView, pool: PoolPlan, week: np.ndarray, options: ServeOptions, number: int) -> None:
+        self.view, self.pool, self.week, self.options, self.number = view, pool, week, options, number
+        self.members = view.members(pool)
+        rng = np.random.default_rng([options.seed, number])
+        self.machines = [_Served(view, pool, d, week, options, rng) for d in pool.deployments]
+
+    def parts(self, log: RequestSource | None) -> list[range]:
+        """Days, which bounds memory; the whole week where work moves from one to the next."""
+        hours = 24 * self.options.days
+        logged = log is not None and log.workload in self.pool.workloads
+        if logged or any(s.told.moves for s in self.members):
+            return [range(hours)]
+        return [range(h, h + 24) for h in range(0, hours, 24)]
+
+    def serve(self, hours: range, factors: np.ndarray, log: RequestSource | None, tallies: dict[str, Tally]) -> None:
+        view, rng = self.view, np.random.default_rng([self.options.seed, self.number, hours.start])
+        arrived = []
+        for s in self.members:
+            if log is not None and log.workload == s.w.name:
+                stream = log.stream(s.seen, self.options.load, rng)
+            else:
+                rates = self.options.load * np.array(view.rates_rps(s.seen))[self.week]
+                stream = drawn_stream(s.seen, rates, factors[view.served.index(s)], hours, rng)
+            slot = self.week[np.minimum(stream.arrival_s / 3600, HOURS - 1).astype(int)]
+            place = _places(view, s, stream, slot, rng)
+            arrived.append(Arrived(s, stream, place, _released(view, s, stream, slot, rng)))
+        answers = [_Answers(len(a.stream)) for a in arrived]
+        for k, machine in enumerate(self.machines):
+            machine.serve(k, hours, arrived, answers)
+        for a, answer in zip(arrived, answers, strict=True):
+            state = np.where(a.place == PLANNED_SHED, engine.SHED, answer.state)
+            tallies[a.served.w.name].add(
+                a.stream, a.place >= ON_GPUS, a.place == ON_API, state, answer.first_s, answer.last_s, answer.preempted
+            )
+
+    def deployments(self) -> list[DeploymentServed]:
+        return [machine.result() for machine in self.machines]
+
+
+class _Answers:
+    """What came of the requests of a workload; -1 where there was no token."""
+
+    def __init__(self, count: int) -> None:
+        self.first_s, self.last_s = np.full(count, -1.0), np.full(count, -1.0)
+        self.state = np.full(count, engine.UNFINISHED, dtype=np.int8)
+        self.preempted = np.zeros(count, dtype=np.int32)
+
+
 def _busiest_month(view: PlanView) -> int:
     months = sorted({s.month for s in view.plan.slots})
     hours = [[t for t, s in enumerate(view.plan.slots) if s.month == m] for m in months]
     rates = [np.array(view.rates_rps(s.seen)) for s in view.served]
     return months[int(np.argmax([sum(float(r[h].sum()) for r in rates) for h in hours]))]
-
-
-def _arrived(
-    view: PlanView, week: np.ndarray, options: ServeOptions, rng: np.random.Generator, streams: dict[str, Stream] | None
-) -> dict[str, Arrived]:
-    factors = swings(tuple(s.w for s in view.served), view.case.tenancy.correlation, rng)
-    arrived = {}
-    for s, factor in zip(view.served, factors, strict=True):
-        rates = options.load * np.array(view.rates_rps(s.seen))[week]
-        rates[24 * options.days :] = 0.0
-        stream = streams[s.w.name] if streams is not None else drawn_stream(s.seen, rates, factor, rng)
-        slot = week[np.minimum(stream.arrival_s / 3600, HOURS - 1).astype(int)]
-        place = _places(view, s, stream, slot, rng)
-        arrived[s.w.name] = Arrived(s, stream, place, _released(view, s, stream, slot, rng))
-    return arrived
 
 
 def _places(view: PlanView, s: Served, stream: Stream, slot: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -161,74 +190,96 @@ def _released(view: PlanView, s: Served, stream: Stream, slot: np.ndarray, rng: 
     return release
 
 
-def _serve_deployment(
-    view: PlanView,
-    pool: PoolPlan,
-    k: int,
-    week: np.ndarray,
-    arrived: dict[str, Arrived],
-    answers: dict[str, Answered],
-    options: ServeOptions,
-    rng: np.random.Generator,
-) -> DeploymentServed:
-    told, plan = pool.deployments[k], view.plan
-    d, case = told.deployment, plan.case
-    members = view.members(pool)
-    own = [np.flatnonzero(arrived[s.w.name].place == k) for s in members]
-    member = np.repeat(np.arange(len(members)), [len(i) for i in own])
-    index = np.concatenate(own) if own else np.zeros(0, dtype=np.int64)
-    release = np.concatenate([arrived[s.w.name].release_s[i] for s, i in zip(members, own, strict=True)])
-    order = np.argsort(release, kind="stable")
-    member, index, release = member[order], index[order], release[order]
+class _Served:
+    """A deployment of a pool, and what it did so far."""
 
-    def of(name: str) -> np.ndarray:
-        whole = [getattr(arrived[s.w.name].stream, name)[i] for s, i in zip(members, own, strict=True)]
-        return np.concatenate(whole)[order]
+    def __init__(
+        self,
+        view: PlanView,
+        pool: PoolPlan,
+        told: DeploymentPlan,
+        week: np.ndarray,
+        options: ServeOptions,
+        rng: np.random.Generator,
+    ) -> None:
+        self.pool, self.told, self.week, self.options = pool, told, week, options
+        d, case = told.deployment, view.case
+        self.settings = engine_settings(view.plan, d)
+        self.capacity = _capacity(view, told, week, options, rng)
+        traffic = traffic_of(view, view.members(pool))
+        plain = machine_for(case, d.model, d.quantization, d.gpu, d.gpus_per_replica)
+        _, self.correction = measured_for(case, plain, d.model, d.quantization, d.gpu, d.gpus_per_replica)
+        self.machine = replace(plain, lora=traffic.lora)
+        self.resident_tokens = float(np.max(traffic.lengths.resident_tokens))
+        self.requests, self.busy_s = 0, 0.0
 
-    prompt, output = of("prompt"), of("output")
-    settings = engine_settings(plan, d)
-    fits = prompt + output <= settings.context_tokens
-    requests = engine.Requests(release, prompt, of("found"), output, of("critical"))
-    requests = engine.Requests(*(column[fits] for column in requests))
-    capacity = _capacity(view, told, week, options, rng)
-    replicas = np.ceil(options.replica_frac * np.array(told.replicas_by_slot)[week] - 1e-9)
-    traffic = traffic_of(view, members)
-    plain = machine_for(case, d.model, d.quantization, d.gpu, d.gpus_per_replica)
-    _, correction = measured_for(case, plain, d.model, d.quantization, d.gpu, d.gpus_per_replica)
-    longest = float((requests.prompt + requests.output).max(initial=1.0))
-    times = step_times(
-        replace(plain, lora=traffic.lora), settings.sequences, settings.batched_tokens, longest,
-        float(np.max(traffic.lengths.resident_tokens)), correction,
-    )  # fmt: skip
-    outcome = engine.serve(
-        requests, capacity, times, settings.sequences, settings.batched_tokens, ROUTERS[options.router], options.seed
-    )
-    for m, s in enumerate(members):
-        answer = answers[s.w.name]
-        mine = member[fits] == m
-        at = index[fits][mine]
-        answer.first_s[at], answer.last_s[at] = outcome.first_s[mine], outcome.last_s[mine]
-        answer.state[at], answer.preempted[at] = outcome.state[mine], outcome.preempted[mine]
-        answer.state[index[~fits][member[~fits] == m]] = engine.REFUSED
-    hours = 24 * options.days
-    there = float(replicas[:hours].sum()) * 3600
-    load = np.array(told.load_by_slot)[week][:hours]
-    return DeploymentServed(
-        pool=pool.key,
-        deployment=d.key,
-        requests=len(release),
-        mean_replicas=float(replicas[:hours].mean()),
-        peak_replicas=int(replicas.max()),
-        utilization_frac=float(outcome.busy_s[:hours].sum() / there) if there else 0.0,
-        load_frac=float(options.load * load.sum() * 3600 / there) if there else 0.0,
-    )
+    def serve(self, k: int, hours: range, arrived: list[Arrived], answers: list[_Answers]) -> None:
+        """Serve the requests of some hours that go to this deployment, the k-th of its pool."""
+        own = [np.flatnonzero(a.place == k) for a in arrived]
+        member = np.repeat(np.arange(len(arrived)), [len(i) for i in own])
+        index = np.concatenate(own)
+        release = np.concatenate([a.release_s[i] for a, i in zip(arrived, own, strict=True)])
+        order = np.argsort(release, kind="stable")
+        member, index, release = member[order], index[order], release[order]
+        self.requests += len(release)
+        if not len(release):
+            return
+
+        def of(name: str) -> np.ndarray:
+            return np.concatenate([getattr(a.stream, name)[i] for a, i in zip(arrived, own, strict=True)])[order]
+
+        prompt, output = of("prompt"), of("output")
+        fits = prompt + output <= self.settings.context_tokens
+        requests = engine.Requests(*(x[fits] for x in (release, prompt, of("found"), output, of("critical"))))
+        sequences, budget = self.settings.sequences, self.settings.batched_tokens
+        longest = float((requests.prompt + requests.output).max(initial=1.0))
+        times = step_times(self.machine, sequences, budget, longest, self.resident_tokens, self.correction)
+        router = ROUTERS[self.options.router]
+        outcome = engine.serve(requests, self._from(hours), times, sequences, budget, router, self.options.seed)
+        self.busy_s += float(outcome.busy_s.sum())
+        for m, answer in enumerate(answers):
+            mine = member[fits] == m
+            at = index[fits][mine]
+            answer.first_s[at], answer.last_s[at] = outcome.first_s[mine], outcome.last_s[mine]
+            answer.state[at], answer.preempted[at] = outcome.state[mine], outcome.preempted[mine]
+            answer.state[index[~fits][member[~fits] == m]] = engine.REFUSED
+
+    def _from(self, hours: range) -> engine.Capacity:
+        """The capacity from the first of these hours on; a replica that fails before them is there again or not."""
+        begin = 3600.0 * hours.start
+        times, counts, changes = self.capacity
+        first = int(np.searchsorted(times, begin, side="right")) - 1
+        start = engine.Capacity(np.array([begin]), counts[first : first + 1], changes[first : first + 1])
+        return engine.Capacity(
+            *(np.concatenate([a, b[first + 1 :]]) for a, b in zip(start, self.capacity, strict=True))
+        )
+
+    def result(self) -> DeploymentServed:
+        hours = 24 * self.options.days
+        replicas = running(self.told, self.options.replica_frac)[self.week][:hours]
+        load = np.array(self.told.load_by_slot)[self.week][:hours]
+        there_s = float(replicas.sum()) * 3600
+        return DeploymentServed(
+            pool=self.pool.key,
+            deployment=self.told.deployment.key,
+            requests=self.requests,
+            mean_replicas=float(replicas.mean()),
+            peak_replicas=int(replicas.max()),
+            utilization_frac=self.busy_s / there_s if there_s else 0.0,
+            load_frac=float(self.options.load * load.sum() * 3600 / there_s) if there_s else 0.0,
+        )
+
+
+def running(told: DeploymentPlan, replica_frac: float) -> np.ndarray:
+    """Replicas that run [slot]."""
+    return np.ceil(replica_frac * np.array(told.replicas_by_slot) - 1e-9).astype(np.int64)
 
 
 def _capacity(
     view: PlanView, told: DeploymentPlan, week: np.ndarray, options: ServeOptions, rng: np.random.Generator
 ) -> engine.Capacity:
     """Replicas by the hour, less what a reclaim or a failure takes until a new one has started."""
-    planned = np.ceil(options.replica_frac * np.array(told.replicas_by_slot)[week] - 1e-9).astype(np.int64)
+    planned = running(told, options.replica_frac)[week]
     spot = np.maximum(0, np.array(told.replicas_by_slot) - np.array(told.firm_replicas_by_slot))[week]
     times, counts, changes = [0.0], [int(planned[0])], [engine.DRAINED]
     cuts = [(engine.RECLAIMED, -(-spot // max(1, told.deployment.spot_zones)))] * options.reclaims
@@ -259,17 +310,3 @@ def _start_up_s(view: PlanView, told: DeploymentPlan) -> float:
     case, d = view.case, told.deployment
     loading = weight_bytes(case.models[d.model], case.quantizations[d.quantization]) / 1e9 / case.start.weights_gb_per_s
     return max(60.0, case.start.instance_s + loading)
-
-
-def _nothing(count: int) -> Answered:
-    state = np.full(count, engine.UNFINISHED, dtype=np.int8)
-    return Answered(np.full(count, -1.0), np.full(count, -1.0), state, np.zeros(count, dtype=np.int32))
-
-
-def _measured(arrived: Arrived, answer: Answered) -> WorkloadServed:
-    s, stream = arrived.served, arrived.stream
-    hosted = arrived.place >= ON_GPUS
-    state = np.where(arrived.place == PLANNED_SHED, engine.SHED, answer.state)
-    return served_workload(
-        s.w, stream, hosted, arrived.place == ON_API, state, answer.first_s, answer.last_s, answer.preempted
-    )
