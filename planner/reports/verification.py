@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
 from planner.reports.text import columns
-from planner.verification.records import Promise, Verification, VerificationReport, WorkloadServed
+from planner.verification.records import DeploymentServed, Promise, Verification, VerificationReport, WorkloadServed
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 PROMISES = ("workload", "promise", "served", "95% interval", "at that share", "bad hours", "worst hour", "")
@@ -50,29 +50,15 @@ def _tables(run: Verification) -> Iterator[tuple[str, list[tuple[str, ...]], str
     if promises:
         yield "promises", [PROMISES, *promises], "cdef"
         yield "latencies", [LATENCIES, *(_latencies(w) for w in run.workloads if w.promises)], "bcdefghijk"
-    yield (
-        f"requests ({run.source}; a week of month {run.month + 1})",
-        [REQUESTS, *map(_requests, run.workloads)],
-        "bcdefghi",
-    )
+    title = f"requests ({run.source}; a week of month {run.month + 1})"
+    yield title, [REQUESTS, *map(_requests, run.workloads)], "bcdefghi"
     if run.deployments:
-        yield (
-            "replicas",
-            [
-                FLEET,
-                *(
-                    (
-                        f"{d.pool}: {d.deployment}",
-                        str(d.peak_replicas),
-                        f"{d.mean_replicas:.1f}",
-                        percent(d.utilization_frac),
-                        percent(d.load_frac),
-                    )
-                    for d in run.deployments
-                ),
-            ],
-            "bcde",
-        )
+        yield "replicas", [FLEET, *map(_replicas, run.deployments)], "bcde"
+
+
+def _replicas(d: DeploymentServed) -> tuple[str, ...]:
+    shares = (percent(d.utilization_frac), percent(d.load_frac))
+    return (f"{d.pool}: {d.deployment}", str(d.peak_replicas), f"{d.mean_replicas:.1f}", *shares)
 
 
 def _promise(w: WorkloadServed, p: Promise) -> tuple[str, ...]:
