@@ -47,6 +47,8 @@ class Staffing:
     """replicas below which the pool is never run, when it is run at all"""
     max_utilization: float = 1.0
     """mean load of a replica beyond which its own queue of prompts breaks the TTFT objective"""
+    load_factor: float = 1.0
+    """share of the load of this rule that replicas carry: below 1 where serving a plan showed that it is too much"""
 
     def in_slots(self, slot: np.ndarray) -> Staffing:
         """The rule for loads of these slots, one after the other."""
@@ -63,7 +65,7 @@ class Staffing:
         The margin and the limit on a replica's mean load answer different risks, a full fleet and a busy replica, so
         the larger counts, never their sum.
         """
-        load = np.asarray(load, dtype=float)
+        load = np.asarray(load, dtype=float) / self.load_factor
         needed = np.ceil(np.maximum(load + self.margin(load), load / self.max_utilization) - 1e-9).astype(int)
         return np.where(load > 0, np.maximum(needed, self.min_replicas), 0)
 
@@ -77,4 +79,4 @@ class Staffing:
         k = self.z**2 * (1 + self.arrival_scv) / (2 * self.batch)
         below = n + k / 2 + np.sqrt(k * n + k**2 / 4 + (self.z * self.rate_cv * n) ** 2)
         load = np.minimum(np.divide(n**2, below, out=np.zeros_like(n), where=below > 0), n * self.max_utilization)
-        return np.where(n >= self.min_replicas, load, 0.0)
+        return np.where(n >= self.min_replicas, self.load_factor * load, 0.0)

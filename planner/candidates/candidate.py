@@ -28,6 +28,8 @@ class Candidate:
     replica: Replica
     staffing_in_a_mix: Staffing | None
     """that of its worst length, as any may come to it; None: it is never one of several that serve the pool"""
+    load_factor: float
+    """share of the staffing rule's load that its replicas carry"""
     spot_allowed: bool
     """whether it starts fast enough to replace what a reclaim takes"""
     alone: bool = True
@@ -55,6 +57,16 @@ class Candidate:
     def name(self) -> str:
         """Without the offer."""
         return f"{self.model_key} {self.quantization_key} on {self.machine.gpus} x {self.offer.gpu}"
+
+    @property
+    def max_utilization(self) -> float:
+        """Mean load of a replica that serves the whole pool: what TTFT allows, or how far throughput may be off.
+
+        Work that may wait has no TTFT, but a deadline: a replica that is slower than estimated must still catch up.
+        """
+        if self.pool.deadline_h is not None:
+            return 1 / (1 + self.replica.error_frac)
+        return self.replica.max_utilization
 
     @property
     def seconds_per_request(self) -> np.ndarray:

@@ -17,7 +17,7 @@ from planner.candidates.dominance import beaten_variants
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection
 from planner.candidates.replica import CONTEXT, TABLE, Replica, machine_for, replicas_for
-from planner.case.case import Case
+from planner.case.case import Case, replica_kind
 from planner.case.menu import allowed_offers
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.performance.latency import Machine
@@ -98,17 +98,18 @@ class Screen:
         start_s = self.case.start.instance_s + weights_gb / self.case.start.weights_gb_per_s
         traffics = [group.traffic for group in groups]
         for group, replica in zip(groups, replicas_for(self.case, traffics, model, quantization, gpu, n), strict=True):
-            in_a_mix = self._staffing_in_a_mix(group, replica)
+            factor = self.case.load_factor(group.workloads, replica_kind(model, quantization, n, gpu))
+            in_a_mix = self._staffing_in_a_mix(group, replica, factor)
             if not self._serves(group, replica, name) and (replica.serves_all or in_a_mix is None):
                 continue
             key, offer = next((k, o) for k, o in here[group.key].items() if n <= o.gpus)
             yield Candidate(
                 pool=group, offer_key=key, offer=offer, model_key=model, quantization_key=quantization,
                 quality_loss_frac=max(self._losses(group, model, quantization)), replica=replica,
-                staffing_in_a_mix=in_a_mix, spot_allowed=start_s <= self.case.start.spot_within_s,
+                staffing_in_a_mix=in_a_mix, load_factor=factor, spot_allowed=start_s <= self.case.start.spot_within_s,
             )  # fmt: skip
 
-    def _staffing_in_a_mix(self, group: PoolSpec, replica: Replica) -> Staffing | None:
+    def _staffing_in_a_mix(self, group: PoolSpec, replica: Replica, load_factor: float) -> Staffing | None:
         if not group.may_mix(self.case) or not replica.serves.any() or replica.most_load_of_any < LEAST_LOAD:
             return None
         (workload,) = group.members
@@ -119,6 +120,7 @@ class Screen:
             batch=replica.batch_of_any,
             min_replicas=self.case.limits.min_replicas,
             max_utilization=replica.most_load_of_any,
+            load_factor=load_factor,
         )
 
     def _reject(self, group: PoolSpec, candidate: str, reason: str, limit: str, value: str, member: int = 0) -> None:

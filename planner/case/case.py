@@ -170,6 +170,21 @@ class Assumption(Strict):
     why: str
 
 
+class LoadFactor(Strict):
+    """What serving a plan taught about one kind of replica: it carries less than the staffing rule says."""
+
+    workloads: tuple[str, ...]
+    """of the pool"""
+    replica: str
+    """model/quantization/GPUs x/GPU"""
+    factor: float = Field(gt=0, le=1)
+    """share of the load of the staffing rule that its replicas carry"""
+
+
+def replica_kind(model: str, quantization: str, gpus: int, gpu: str) -> str:
+    return f"{model}/{quantization}/{gpus}x/{gpu}"
+
+
 class Case(Strict):
     format: str = CASE_FORMAT
     name: str
@@ -197,6 +212,13 @@ class Case(Strict):
     start: ColdStart = ColdStart(instance_s=0.0, weights_gb_per_s=1.0, spot_within_s=300.0)
     engineers_usd_per_month: float
     assumptions: tuple[Assumption, ...]
+    load_factors: tuple[LoadFactor, ...] | None = None
+    """where plans of this case were served and missed a promise"""
+
+    def load_factor(self, workloads: tuple[str, ...], replica: str) -> float:
+        """Share of the staffing rule's load that replicas of this kind carry for a pool."""
+        given = (f.factor for f in self.load_factors or () if (f.workloads, f.replica) == (workloads, replica))
+        return min(given, default=1.0)
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude_none=True)

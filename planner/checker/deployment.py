@@ -86,7 +86,9 @@ def replica_is_as_told(
         "requests_in_flight", d.requests_in_flight, min(in_flight[b] for b in served) if in_a_mix else mean
     )
     max_utilization = replica.most_load_of_any if in_a_mix else replica.max_utilization
-    yield from differs("most_load_frac", d.most_load_frac, 1.0 if may_wait else max_utilization)
+    if may_wait:  # a replica that is slower than estimated must still catch up
+        max_utilization = 1 / (1 + replica.error_frac)
+    yield from differs("most_load_frac", d.most_load_frac, max_utilization)
     tpot_s = max(float(estimate.tpot_s[b]) for b in served)
     yield from differs("tpot_ms", d.tpot_ms, 1e3 * tpot_s)
     for s in members:

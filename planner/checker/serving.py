@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from planner.case.case import Case
 from planner.checker.deployment import deployment_is_allowed, replica_is_as_told, starts_in_time, ttft_holds
 from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
 from planner.checker.prices import caching_is_allowed
 from planner.checker.staffing import Rule, deviations, nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed
-from planner.plan.plan import PoolPlan
+from planner.plan.plan import DeploymentRecord, PoolPlan
 from planner.plan.view import REL, PlanView, Served, busy, differs, is_not, replica_of, traffic_of
 
 
@@ -87,6 +88,7 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
             in_flight=record.requests_in_flight,
             max_utilization=record.most_load_frac,
             minimum=case.limits.min_replicas,
+            load_factor=_load_factor(case, pool, record),
         )
         for cv in rate_cv_by_slot(facts, pool, members)
     ]
@@ -97,6 +99,13 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
         critical_share=critical,
         spot="spot" in case.purchase and critical < 1 and (starts_in_time(case, record) or critical == 0),
         zones=record.spot_zones,
+    )
+
+
+def _load_factor(case: Case, pool: PoolPlan, record: DeploymentRecord) -> float:
+    kind = f"{record.model}/{record.quantization}/{record.gpus_per_replica}x/{record.gpu}"
+    return min(
+        [f.factor for f in case.load_factors or () if (f.workloads, f.replica) == (pool.workloads, kind)] + [1.0]
     )
 
 

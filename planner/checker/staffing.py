@@ -75,9 +75,12 @@ class Rule:
     in_flight: float
     max_utilization: float
     minimum: int
+    load_factor: float = 1.0
+    """share of the load of this rule that replicas carry"""
 
     def replicas(self, load: float) -> float:
         """Before they are made whole."""
+        load = load / self.load_factor
         variance = load * (1 + self.arrival_scv) / (2 * self.in_flight) + (self.rate_cv * load) ** 2
         return max(load + self.z * math.sqrt(variance), load / max(self.max_utilization, 1e-9))
 

@@ -204,3 +204,10 @@ def saved_plan(file: Path) -> Plan:
     if broken:
         refuse(str(file), f"not a plan that holds: {broken[0]}", "Plan it again")
     return saved
+
+
+def require_numba() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("numba") is None:
+        refuse("verify", "needs numba, which is not installed", "Install fleetplan[verify]")

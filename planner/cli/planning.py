@@ -27,6 +27,7 @@ from planner.cli.common import (
     put,
     put_json,
     refuse,
+    require_numba,
     saved_plan,
     search_options,
     with_what_is_left,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from planner.plan.plan import Plan
     from solvers.search.fleet_solution import Options
 
+MISSED = 6
 PLAN_FRAC = 0.6
 """share of what is left of a time limit that comes first, where more is asked for after it"""
 verbs = typer.Typer()
@@ -64,6 +66,9 @@ def plan(
         bool | None,
         typer.Option("--study/--no-study", help="Add waterfall, break-even and other providers; with --html: yes."),
     ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Serve the plan request by request; where it misses a promise, plan again.")
+    ] = False,
     keep_plans: Annotated[Path | None, typer.Option(help="With --study: a folder for the plan of each step.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
     root: RootOption = None,
@@ -87,7 +92,9 @@ def plan(
     check_outputs(csv, format, table)
     into = {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
     check_targets({"--out": out, "--html": html, "--markdown": markdown}, [case_file, *read], into)
-    result = _planned(case, options, PLAN_FRAC if study or explain else 1.0, quiet)
+    if verify:
+        require_numba()
+    result = _planned(case, options, PLAN_FRAC if study or explain else 1.0, quiet, verify)
     took = Stopwatch.seconds()
     with interruptions_held() as held:
         studied, explanation = result, None
@@ -205,7 +212,7 @@ def catalog(
     put(report.text) if format is Format.table else put_json(report.data)
 
 
-def _planned(case: Case, options: Options, share: float, quiet: bool) -> Plan:
+def _planned(case: Case, options: Options, share: float, quiet: bool, verify: bool = False) -> Plan:
     """The plan, within a share of what is left of the time limit."""
     from planner.io.errors import OutOfTime
     from planner.pipeline import plan_fleet
@@ -215,6 +222,11 @@ def _planned(case: Case, options: Options, share: float, quiet: bool) -> Plan:
     limited, before_s = with_what_is_left(options, share), Stopwatch.seconds()
     try:
         with progress_on_stderr(quiet) as on_progress:
+            if verify:
+                from planner.studies.verified_plan import plan_and_verify
+                from planner.verification.serving import AS_PLANNED
+
+                return plan_and_verify(case, limited, AS_PLANNED, on_progress)
             return plan_fleet(case, limited, on_progress)
     except OutOfTime as stop:
         raise OutOfTime(options.time_limit_s or stop.limit_s, stop.doing, (before_s + stop.needed_s) / share) from None
@@ -249,6 +261,9 @@ def _exit_code(
         raise typer.Exit(130)
     if explanation is not None:
         _exit_if_interrupted(explanation, quiet)
+    if plan.verified is not None and not plan.verified.kept:
+        note(f"the plan misses what it promises when it is served: {', '.join(plan.verified.missed)}", quiet)
+        raise typer.Exit(MISSED)
     if required_gap is not None and plan.status != "optimal" and plan.gap_frac > required_gap:
         note(f"proved within {plan.gap_frac:.3%} only; {required_gap:.3%} was required", quiet)
         raise typer.Exit(4)

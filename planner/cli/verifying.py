@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import DiffFormat, HtmlOption, MarkdownOption, PlanFile, note, put, put_json, refuse, saved_plan
+from planner.cli.common import (
+    DiffFormat,
+    HtmlOption,
+    MarkdownOption,
+    PlanFile,
+    note,
+    put,
+    put_json,
+    refuse,
+    require_numba,
+    saved_plan,
+)
 
 if TYPE_CHECKING:
     from planner.plan.plan import Plan
@@ -64,7 +75,7 @@ def verify(
     from planner.reports.verification import verification_markdown, verification_text
 
     check_targets({"--out": out, "--html": html, "--markdown": markdown}, [file, *([log] if log else [])])
-    _require_numba()
+    require_numba()
     plan = saved_plan(file)
     loads = _loads(load)
     months = {s.month for s in plan.slots}
@@ -89,13 +100,6 @@ def verify(
         put(verification_markdown(report) if format is DiffFormat.md else verification_text(report))
     if not report.kept:
         raise typer.Exit(MISSED)
-
-
-def _require_numba() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("numba") is None:
-        refuse("verify", "needs numba, which is not installed", "Install fleetplan[verify]")
 
 
 def _loads(text: str) -> list[float]:

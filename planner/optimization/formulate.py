@@ -88,7 +88,7 @@ def deployment_of(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Deployme
 
 
 def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
-    """The rule where it serves the pool alone; work that may wait needs no margin and meets no TTFT."""
+    """The rule where it serves the pool alone; work that may wait meets no TTFT, and swings even out while it waits."""
     may_wait, traffic = c.pool.deadline_h is not None, c.replica.traffic
     return Staffing(
         z=0.0 if may_wait else staffing_z(traffic.ttft.percentile),
@@ -96,7 +96,8 @@ def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
         rate_cv=rate_cv_by_slot(case, c, slots) if c.pool.shared else traffic.members[0].rate_cv,
         batch=c.replica.batch,
         min_replicas=case.limits.min_replicas,
-        max_utilization=1.0 if may_wait else c.replica.max_utilization,
+        max_utilization=c.max_utilization,
+        load_factor=c.load_factor,
     )
 
 

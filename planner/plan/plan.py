@@ -98,8 +98,8 @@ class DeploymentRecord(Strict):
     """at the objective's percentile, of the longest prompt it binds, in the busiest slot, queueing included; the worst
     of its lengths where it serves some of them only; None for work that may wait"""
     most_load_frac: float
-    """mean load of a replica up to which TTFT holds; of the worst length where it serves some of them only; 1 for work
-    that may wait"""
+    """mean load of a replica up to which TTFT holds; of the worst length where it serves some of them only; for work
+    that may wait, what leaves room for the error of the throughput"""
     tpot_ms: float
     """at the objective's percentile, of the slowest bucket"""
     e2e_ms: float | None = None
@@ -269,6 +269,25 @@ class LeftOut(Strict):
     why: Why
 
 
+class Served(Strict):
+    """What serving the plan request by request showed."""
+
+    kept: bool
+    """whether every promise was, at both seeds"""
+    requests: int
+    """served, with the last seed"""
+    seeds: tuple[int, ...]
+    """the first while the plan was mended, the last to confirm it"""
+    rounds: int
+    """plans that were served"""
+    first_bound_usd_per_month: float
+    """no fleet under the staffing rule alone costs less; the plan's own bound is that of the tightened problem"""
+    first_cost_usd_per_month: float
+    """of the plan before anything was tightened"""
+    missed: tuple[str, ...]
+    """promises that the plan does not keep"""
+
+
 class Plan(Strict):
     format: str = PLAN_FORMAT
     name: str
@@ -300,6 +319,8 @@ class Plan(Strict):
     left_out: Annotated[tuple[LeftOut, ...], Field(min_length=1)] | None = None
     """what is missing, and why: nothing is worked out from half a search"""
     assumptions: tuple[Assumption, ...]
+    verified: Served | None = None
+    """None: it was not served"""
     studies: Studies | None = None
     """what plans made again tell about this one, where that was asked for"""
     case_hash: str

@@ -1,0 +1,115 @@
+"""Plan, serve the plan, and where it misses a promise tighten what missed and plan again.
+
+What missed is a kind of replica in a pool: it carries less than the staffing rule says. Its load factor is lowered so
+that its busiest hour has one replica more, and never raised again. All rounds serve the same requests, so that they can
+be compared; a plan that keeps every promise is served once more with a fresh seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from planner.case.case import Case, LoadFactor, replica_kind
+from planner.io.errors import OutOfTime
+from planner.pipeline import plan_fleet
+from planner.plan.plan import Plan, Served
+from planner.verification.records import Verification
+from planner.verification.serving import ServeOptions, verify_plan
+from solvers.backends.deadline import TimeIsUp, limited_to
+from solvers.search.fleet_solution import Options, Progress
+
+ROUNDS = 5
+"""plans that are served at most"""
+PLAN_FRAC = 0.6
+"""share of what is left of a time limit that a plan may take, so that it can be served"""
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    plan: Plan
+    served: Verification
+    """the one that misses more, of the seeds that were tried"""
+
+    @property
+    def shortfall(self) -> float:
+        """How far the promises are missed, together."""
+        promises = [p for w in self.served.workloads for p in w.promises]
+        return sum(max(0.0, p.percentile - p.within_frac) for p in promises)
+
+
+def plan_and_verify(
+    case: Case,
+    options: Options,
+    serving: ServeOptions,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Plan:
+    """The cheapest plan found that keeps its promises when it is served, or the best so far after some rounds."""
+    rounds: list[_Round] = []
+    unserved: Plan | None = None
+    with limited_to(options.time_limit_s) as limit:
+        try:
+            for n in range(1, ROUNDS + 1):
+                head = f"round {n} of at most {ROUNDS}: "
+                within = None if options.time_limit_s is None else PLAN_FRAC * limit.left_s
+                unserved = plan_fleet(case, replace(options, time_limit_s=within), _heard(on_progress, head))
+                if unserved.interrupted:
+                    break
+                rounds.append(_Round(unserved, _served(unserved, serving, _told(on_progress, head))))
+                if rounds[-1].served.kept:
+                    break
+                case = _tightened(case, rounds[-1])
+        except TimeIsUp as stop:
+            if not limit.ended(stop):
+                raise
+    if not rounds:
+        if unserved is None:
+            raise OutOfTime(options.time_limit_s or 0.0, "looking for a first plan", options.time_limit_s or 0.0)
+        return unserved
+    best = rounds[-1] if rounds[-1].served.kept else min(rounds, key=lambda r: r.shortfall)
+    return _with_record(best, rounds, serving)
+
+
+def _heard(on_progress: Callable[[Progress], None], head: str) -> Callable[[Progress], None]:
+    return lambda p: on_progress(replace(p, phase=head + p.phase))
+
+
+def _told(on_progress: Callable[[Progress], None], head: str) -> Callable[[str, float], None]:
+    return lambda what, done: on_progress(Progress(f"{head}{what} ({done:.0%})", None, None))
+
+
+def _served(plan: Plan, serving: ServeOptions, tell: Callable[[str, float], None]) -> Verification:
+    """Serve with one seed, and confirm with the next."""
+    first = verify_plan(plan, serving, tell)
+    return verify_plan(plan, replace(serving, seed=serving.seed + 1), tell) if first.kept else first
+
+
+def _tightened(case: Case, found: _Round) -> Case:
+    """The case with lower load factors for the replicas of every pool that misses a promise."""
+    missed = {w.name for w in found.served.workloads if not w.kept}
+    factors = {(f.workloads, f.replica): f for f in case.load_factors or ()}
+    for pool in found.plan.pools:
+        if missed.isdisjoint(pool.workloads):
+            continue
+        for told in pool.deployments:
+            d = told.deployment
+            kind = replica_kind(d.model, d.quantization, d.gpus_per_replica, d.gpu)
+            peak = max(told.replicas_by_slot)
+            factor = case.load_factor(pool.workloads, kind) * peak / (peak + 1)
+            factors[pool.workloads, kind] = LoadFactor(workloads=pool.workloads, replica=kind, factor=factor)
+    return case.model_copy(update={"load_factors": tuple(factors.values()) or None})
+
+
+def _with_record(best: _Round, rounds: list[_Round], serving: ServeOptions) -> Plan:
+    first = rounds[0].plan
+    missed = tuple(f"{w.name}: {p.what}" for w in best.served.workloads for p in w.promises if not p.kept)
+    record = Served(
+        kept=best.served.kept,
+        requests=best.served.requests,
+        seeds=(serving.seed, serving.seed + 1) if best.served.seed != serving.seed else (serving.seed,),
+        rounds=len(rounds),
+        first_bound_usd_per_month=first.bound_usd_per_month,
+        first_cost_usd_per_month=first.cost_usd_per_month,
+        missed=missed,
+    )
+    return best.plan.model_copy(update={"verified": record})
