@@ -59,8 +59,11 @@ def slots_before(slots: tuple[Slot, ...]) -> np.ndarray:
 
 
 def window_of(deadline_h: float, slots: tuple[Slot, ...]) -> np.ndarray:
-    """Whether work that arrives in a slot may be done in another: whole hours later, around midnight too."""
+    """Whether work that arrives in a slot may be done in another: whole hours later, around midnight too.
+
+    What arrives as an hour begins and is done as a later one ends has waited an hour more than lies between them.
+    """
     month, hour = (np.array(x) for x in ([s.month for s in slots], [s.hour for s in slots]))
     day = np.array([s.day for s in slots])
     later = (hour[None, :] - hour[:, None]) % 24
-    return (later <= math.floor(deadline_h)) & (month[:, None] == month) & (day[:, None] == day)
+    return (later <= max(0, math.floor(deadline_h) - 1)) & (month[:, None] == month) & (day[:, None] == day)

@@ -76,7 +76,7 @@ def _work_waits_in_its_window(facts: PlanView, s: Served) -> Iterator[str]:
     for move in s.told.moves:
         begin, end = slots[move.from_slot], slots[move.to_slot]
         waits_h = (end.hour - begin.hour) % 24
-        if (begin.month, begin.day) != (end.month, end.day) or not 0 < waits_h <= math.floor(s.w.deadline_h):
+        if (begin.month, begin.day) != (end.month, end.day) or not 0 < waits_h <= math.floor(s.w.deadline_h) - 1:
             yield f"requests of slot {move.from_slot} wait until slot {move.to_slot}, past the deadline"
         if move.requests_per_s <= 0:
             yield f"less than no requests wait from slot {move.from_slot}"

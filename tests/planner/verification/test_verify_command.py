@@ -1,0 +1,296 @@
+"""`fleetplan verify` and `plan --verify`, run for real on small plans."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="verify needs numba: pip install fleetplan[verify]")
+
+import planner
+from planner.case.case import LoadFactor
+from planner.io.errors import InputError
+from planner.plan.plan import Plan
+from planner.plan.serve_commands import engine_settings
+from planner.studies import verified_plan
+from planner.verification.records import Verification
+from planner.verification.request_logs import bucket_of, read_request_log, source_of
+from planner.verification.serving import AS_PLANNED, verify_plan
+from planner.verification.slack import slack_of
+from solvers.search.fleet_solution import Options
+from tests.support.command_line import Command
+
+TINY = """\
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 60k, shape: flat}
+    api: forbidden
+menu: {gpus: [l4], quantizations: [fp8], purchase: [on-demand]}
+baseline: openai/gpt-4o-mini
+"""
+"""a few replicas, and a week of it takes a second to serve"""
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return planner.plan_fleet(planner.case_from_text(TINY))
+
+
+@pytest.fixture(scope="module")
+def served(plan: Plan) -> Verification:
+    return verify_plan(plan)
+
+
+@pytest.fixture
+def fleetplan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, plan: Plan
+) -> Command:
+    monkeypatch.chdir(tmp_path)
+    Path("tiny.yaml").write_text(TINY, encoding="utf-8")
+    Path("plan.json").write_text(plan.to_json(), encoding="utf-8")
+    return Command(monkeypatch, capsys)
+
+
+# -- a plan that is served ------------------------------------------------------------------------------------------
+
+
+def test_every_request_is_counted_once_and_promises_are_kept(served: Verification) -> None:
+    (w,) = served.workloads
+    assert w.served + w.api + w.shed + w.refused + w.unfinished == w.requests == served.requests
+    assert w.requests == pytest.approx(7 * 60_000, rel=0.05)
+    assert (w.refused, w.shed, w.unfinished) == (0, 0, 0)
+    assert served.kept
+    assert {p.what for p in w.promises} == {"TTFT", "TPOT"}
+    for p in w.promises:
+        assert p.low_frac <= p.within_frac <= p.high_frac
+        assert p.at_percentile_s is not None
+        assert p.at_percentile_s <= p.target_s * 1.03  # percentiles are read from steps of 2%
+
+
+def test_the_same_seed_gives_the_same_figures_and_another_one_others(plan: Plan, served: Verification) -> None:
+    one_day = replace(AS_PLANNED, days=1)
+    assert verify_plan(plan, one_day) == verify_plan(plan, one_day)
+    assert verify_plan(plan, replace(one_day, seed=2)).requests != verify_plan(plan, one_day).requests
+
+
+def test_a_plan_without_its_margin_visibly_fails(plan: Plan) -> None:
+    half = verify_plan(plan, replace(AS_PLANNED, days=2, replica_frac=0.5))
+    assert not half.kept
+    assert min(p.within_frac for p in half.workloads[0].promises) < 0.9
+
+
+def test_more_load_is_carried_up_to_the_edge_that_slack_finds(plan: Plan) -> None:
+    slack = slack_of(plan, AS_PLANNED, lambda what, done: None)
+    assert slack.holds_to_load is not None
+    assert slack.smallest_fleet_frac is not None
+    assert slack.spare_usd_per_month is not None
+    assert not verify_plan(plan, replace(AS_PLANNED, days=slack.days, load=slack.holds_to_load + 0.1)).kept
+    assert 0 <= slack.spare_usd_per_month <= plan.cost_usd_per_month
+    paid = plan.cost_usd_per_month * (1 - slack.smallest_fleet_frac)
+    assert slack.spare_usd_per_month == pytest.approx(paid, rel=0.5, abs=0.02 * plan.cost_usd_per_month)
+
+
+def test_the_command_prints_writes_and_exits_by_what_was_promised(fleetplan: Command) -> None:
+    ran = fleetplan("verify", "plan.json", "--days", "1", "--out", "v.json", "--markdown", "v.md")
+    assert ran.code == 0, ran.err
+    assert "every promise kept" in ran.out.splitlines()[0]
+    data = json.loads(Path("v.json").read_text())
+    assert data["format"] == "fleetplan-verification/1"
+    assert data["runs"][0]["workloads"][0]["refused"] == 0
+    assert "| chat | TTFT" in Path("v.md").read_text()
+    ran = fleetplan("verify", "plan.json", "--days", "1", "--load", "1,3", "--format", "json")
+    runs = json.loads(ran.out)["runs"]
+    assert ran.code == 0, "what is asked beyond the demand is no promise"
+    assert [run["load"] for run in runs] == [1, 3]
+    ran = fleetplan("verify", "plan.json", "--days", "1", "--load", "3")
+    assert ran.code == 6
+    assert "MISSED" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--load", "much"), "--load"),
+        (("--load", "0"), "0.01 to 20"),
+        (("--month", "3"), "the plan has 1 month"),
+        (("--at", "3"), "is for --log"),
+        (("--workload", "chat"), "is for --log"),
+        (("--log", "absent.csv"), "absent.csv: cannot be read"),
+        (("--out", "plan.json"), "plan.json"),
+    ],
+)
+def test_bad_flags_are_refused_with_what_to_do(fleetplan: Command, flags: tuple[str, ...], words: str) -> None:
+    before = Path("plan.json").read_bytes()
+    ran = fleetplan("verify", "plan.json", *flags)
+    assert ran.code == 2
+    assert words in ran.err
+    assert Path("plan.json").read_bytes() == before
+
+
+def test_without_numba_it_says_what_to_install(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for command in (("verify", "plan.json"), ("plan", "tiny.yaml", "--verify")):
+        ran = fleetplan(*command)
+        assert ran.code == 2
+        assert "fleetplan[verify]" in ran.err
+
+
+# -- logs -----------------------------------------------------------------------------------------------------------
+
+
+def test_logs_are_read_as_others_write_them(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.csv"
+    plain.write_text("time,input_tokens,output_tokens\n10.5,100,20\n10,200,30\nnonsense,1,1\n12,,5\n")
+    azure = tmp_path / "azure.csv.gz"
+    lines = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:50,396,109\n"
+    azure.write_bytes(gzip.compress(lines.encode()))
+    mooncake = tmp_path / "mooncake.jsonl"
+    rows = [{"timestamp": 3000 * k, "input_length": 10 + k, "output_length": 5, "hash_ids": [0]} for k in range(3)]
+    mooncake.write_text("\n".join(json.dumps(row) for row in rows))
+    log = read_request_log(plain)
+    assert (log.time_s.tolist(), log.prompt.tolist(), log.output.tolist()) == ([0.0, 0.5], [200, 100], [30, 20])
+    assert log.dropped == 2
+    log = read_request_log(azure)
+    assert log.time_s[1] == pytest.approx(50 - 46.68059)
+    assert log.starts is not None
+    assert (log.starts.dayofweek, log.starts.hour) == (3, 18)
+    assert read_request_log(mooncake).time_s.tolist() == [0.0, 3.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is no CSV"),
+        ("when,tokens\n1,2\n", "has no column for"),
+        ("time,input_tokens,output_tokens\nx,y,z\n", "no request with a time"),
+        ('{"timestamp": 1}\n', "has no column for prompt"),
+        ('{"timestamp": 1, "input_length": 1, "output_length": 1}\nnot json\n', "2: is no JSON"),
+    ],
+)
+def test_what_is_no_log_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        read_request_log(path)
+    assert words in str(error.value)
+
+
+def test_a_log_is_served_as_it_came(plan: Plan, tmp_path: Path) -> None:
+    times = np.sort(np.random.default_rng(0).uniform(0, 3600, 2000))
+    path = tmp_path / "log.csv"
+    rows = "".join(f"{t:.3f},{200 + k % 50},{20 + k % 7}\n" for k, t in enumerate(times))
+    path.write_text("time,prompt_tokens,completion_tokens\n" + rows)
+    found = verify_plan(plan, log=source_of(plan, path, "chat", None))
+    assert found.requests == 2000
+    assert "2,000 requests in 1 h" in found.source
+    assert found.kept
+
+
+def test_buckets_of_a_log_are_those_of_the_file() -> None:
+    (w,) = planner.case_from_text(TINY).workloads
+    assert w.input_spread is not None
+    assert w.output_spread is not None
+    prompt = np.array([1.0, w.input_spread.p50 * 1.01, w.input_spread.p95 * 1.01])
+    assert bucket_of(w, prompt, np.ones(3)).tolist() == [0, 4, 12]
+    assert len(w.buckets) == 16
+
+
+# -- rules mended by what was seen ----------------------------------------------------------------------------------
+
+
+def test_the_engine_admits_what_the_model_and_its_memory_allow(plan: Plan) -> None:
+    """Means of the longest bucket were the limit once: up to 28% of the promised requests were refused."""
+    d = plan.pools[0].deployments[0].deployment
+    settings = engine_settings(plan, d)
+    longest = max(b.input_tokens + b.output_tokens for b in plan.case.workloads[0].buckets)
+    assert settings.context_tokens >= 4 * longest
+    assert settings.context_tokens <= plan.case.models[d.model].max_context_tokens
+    assert settings.sequences >= d.requests_in_flight or d.bound_by == "KV memory"
+
+
+def test_memory_is_not_full_on_average(plan: Plan) -> None:
+    """A replica whose KV memory was full on average preempted every seventh request."""
+    tight = TINY.replace("60k", "30k").replace(
+        "    api: forbidden\n", "    tokens: {input: 9k, output: 500}\n    api: forbidden\n"
+    )
+    tight = tight.replace("fp8", "fp16")
+    found = verify_plan(planner.plan_fleet(planner.case_from_text(tight)), replace(AS_PLANNED, days=2))
+    assert found.workloads[0].preempted_frac < 0.05
+
+
+def test_work_that_may_wait_is_done_by_its_deadline() -> None:
+    """Planned to keep replicas busy all the time, a third of it came late."""
+    batch = TINY.replace("    api: forbidden\n", "    deadline: 12h\n    api: forbidden\n").replace(
+        "shape: flat", "shape: consumer"
+    )
+    plan = planner.plan_fleet(planner.case_from_text(batch))
+    d = plan.pools[0].deployments[0].deployment
+    assert d.most_load_frac == pytest.approx(1 / (1 + d.error_frac))
+    found = verify_plan(plan)
+    assert found.kept
+    assert [p.what for p in found.workloads[0].promises] == ["deadline"]
+
+
+# -- plans that are mended ------------------------------------------------------------------------------------------
+
+
+def test_what_misses_is_tightened_and_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first plan is taken to miss; the next has more replicas, and passes the checker by its own factors."""
+    served: list[Plan] = []
+
+    def misses_at_first(plan: Plan, *arguments: object) -> Verification:
+        served.append(plan)
+        result = verify_plan(plan, replace(AS_PLANNED, days=1))
+        if len(served) > 1:
+            return result
+        (w,) = result.workloads
+        promises = (w.promises[0].model_copy(update={"within_frac": 0.5}), *w.promises[1:])
+        return result.model_copy(update={"workloads": (w.model_copy(update={"promises": promises}),)})
+
+    monkeypatch.setattr(verified_plan, "verify_plan", misses_at_first)
+    case = planner.case_from_text(TINY)
+    plan = verified_plan.plan_and_verify(case, Options(), AS_PLANNED)
+    first = served[0]
+    assert plan.verified is not None
+    assert (plan.verified.kept, plan.verified.rounds, plan.verified.missed) == (True, 2, ())
+    assert plan.verified.first_cost_usd_per_month == first.cost_usd_per_month
+    peak = max(first.pools[0].deployments[0].replicas_by_slot)
+    assert max(plan.pools[0].deployments[0].replicas_by_slot) > peak
+    assert plan.bound_usd_per_month >= plan.verified.first_bound_usd_per_month * (1 - 1e-6)
+    assert planner.check_plan(plan.as_json()) == []
+    data = plan.as_json()
+    data["case"]["load_factors"][0]["factor"] /= 2
+    assert any("replicas where" in problem for problem in planner.check_plan(data))
+
+
+def test_a_plan_that_never_holds_is_the_best_so_far_and_exit_code_6(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def always_misses(plan: Plan, *arguments: object) -> Verification:
+        result = verify_plan(plan, replace(AS_PLANNED, days=1))
+        (w,) = result.workloads
+        promises = tuple(p.model_copy(update={"within_frac": 0.5}) for p in w.promises)
+        return result.model_copy(update={"workloads": (w.model_copy(update={"promises": promises}),)})
+
+    monkeypatch.setattr(verified_plan, "verify_plan", always_misses)
+    monkeypatch.setattr(verified_plan, "ROUNDS", 2)
+    ran = fleetplan("plan", "tiny.yaml", "--verify", "--out", "new.json")
+    assert ran.code == 6
+    assert "misses what it promises when it is served: chat: TTFT, chat: TPOT" in ran.err
+    assert json.loads(Path("new.json").read_text())["verified"]["kept"] is False
+
+
+def test_a_lower_load_factor_never_makes_a_plan_cheaper() -> None:
+    case = planner.case_from_text(TINY)
+    costs = []
+    for factor in (1.0, 0.9, 0.7, 0.4):
+        tighter = (LoadFactor(workloads=("chat",), replica="llama-3.1-8b/fp8/1x/l4", factor=factor),)
+        costs.append(planner.plan_fleet(case.model_copy(update={"load_factors": tighter})).cost_usd_per_month)
+    assert costs == sorted(costs)
+    assert costs[-1] > costs[0]
