@@ -9,7 +9,9 @@ from planner.explanations.records import Choice, Explanation, LeverValue, Margin
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd, usd_small
 from planner.reports.phrases import alike
-from planner.reports.text import columns
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Table, paragraphs
+from planner.reports.tables.text import table_text
 
 CLOSE_FRAC = 0.01
 """a range that is no wider than this is not told"""
@@ -17,8 +19,7 @@ CLOSE_FRAC = 0.01
 
 def explanation_text(explanation: Explanation) -> str:
     choices = (_choice(explanation, choice) for choice in explanation.choices)
-    sections = (*choices, _levers(explanation), _limits(explanation), _left(explanation))
-    return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section))) + "\n"
+    return paragraphs([*choices, _levers(explanation), _limits(explanation), _left(explanation)])
 
 
 def _choice(explanation: Explanation, choice: Choice) -> Iterator[str]:
@@ -29,9 +30,10 @@ def _choice(explanation: Explanation, choice: Choice) -> Iterator[str]:
     yield f"    {only} to serve it by itself with one deployment or an API, all objectives kept"
     yield f"    runner-up: {escaped(_runner_up(explanation, choice.runner_up))}"
     yield from (f"    {escaped(line)}" for line in choice.binds)
-    unused = [x for x in choice.menu if not x.used]
+    unused = tuple((x.name, x.why) for x in choice.menu if not x.used)
     if unused:
-        yield from columns([("not used", "because"), *((x.name, x.why) for x in unused)], indent="    ")
+        columns = (C("name", "not used"), C("why", "because"))
+        yield from table_text(Table("menu", "Not used", columns, unused), indent="    ")
 
 
 def _runner_up(explanation: Explanation, r: RunnerUp | None) -> str:
@@ -53,19 +55,14 @@ def _levers(explanation: Explanation) -> Iterator[str]:
         if not explanation.not_tried:
             yield f"  {escaped(no_levers(explanation.workload))}"
         return
-    yield from columns([("the best plan without", "$/month", "dearer by"), *levers_rows(explanation)], right="b")
+    yield from table_text(levers_table(explanation))
 
 
-def levers_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
-    """The lever, the best plan without it, and how much dearer that is."""
-    return [
-        (
-            _owned(x.lever, x.workload),
-            "-" if x.cost_usd_per_month is None else f"{x.cost_usd_per_month:,.0f}",
-            _dearer(x),
-        )
-        for x in explanation.levers
-    ]
+def levers_table(explanation: Explanation) -> Table:
+    """The levers, the best plan without each, and how much dearer that is."""
+    rows = tuple((_owned(x.lever, x.workload), x.cost_usd_per_month, _dearer(x)) for x in explanation.levers)
+    columns = (C("lever", "the best plan without"), C("usd_per_month", "$/month", "money"), C("dearer", "dearer by"))
+    return Table("levers", "What each lever saves", columns, rows)
 
 
 def no_levers(workload: str | None) -> str:
@@ -84,19 +81,25 @@ def _dearer(lever: LeverValue) -> str:
 def _limits(explanation: Explanation) -> Iterator[str]:
     if not explanation.limits and not explanation.not_tried:
         yield "  there is no limit that a step could move"
-    binding, idle = limits_rows(explanation)
-    if binding:
-        yield from columns([("one step more of a limit", "saves a month"), *binding])
-    if idle:
+    table = limits_table(explanation)
+    if table.rows:
+        yield from table_text(table)
+    if idle := idle_limits(explanation):
         yield "  would save nothing"
         yield from (f"    {escaped(step)}" for step in idle)
 
 
-def limits_rows(explanation: Explanation) -> tuple[list[tuple[str, str]], list[str]]:
-    """Steps and what they save, and those that save nothing."""
-    binding = [x for x in explanation.limits if x.verdict != "nothing"]
-    idle = _alike_once([x for x in explanation.limits if x.verdict == "nothing"])
-    return [(x.step, _told(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)) for x in binding], idle
+def limits_table(explanation: Explanation) -> Table:
+    """Steps of limits and what they save."""
+    binding = (x for x in explanation.limits if x.verdict != "nothing")
+    rows = tuple((x.step, _told(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)) for x in binding)
+    columns = (C("step", "one step more of a limit"), C("saves", "saves a month"))
+    return Table("limits", "What one step more of each limit would save", columns, rows)
+
+
+def idle_limits(explanation: Explanation) -> list[str]:
+    """Steps of limits that save nothing."""
+    return _alike_once([x for x in explanation.limits if x.verdict == "nothing"])
 
 
 def _alike_once(limits: list[MarginalValue]) -> list[str]:
@@ -110,9 +113,12 @@ def _alike_once(limits: list[MarginalValue]) -> list[str]:
 
 
 def _left(explanation: Explanation) -> Iterator[str]:
-    if explanation.not_tried:
-        why = explanation.why_not_tried or "interrupted"
-        yield f"  {why}; not tried: {escaped('; '.join(explanation.not_tried))}"
+    yield from (f"  {escaped(line)}" for line in not_tried(explanation))
+
+
+def not_tried(explanation: Explanation) -> list[str]:
+    why = explanation.why_not_tried or "interrupted"
+    return [f"{why}; not tried: {'; '.join(explanation.not_tried)}"] if explanation.not_tried else []
 
 
 def _told(found: float, proved: tuple[float, float], verdict: Verdict | None) -> str:

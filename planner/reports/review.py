@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import usd, usd_small
-from planner.reports.review_tables import review_tables, signed
-from planner.reports.table import inline, markdown, table_markdown, table_text
+from planner.reports.tables.markdown import bullets, inline, markdown, titled_markdown
+from planner.reports.tables.review import review_tables, signed
+from planner.reports.tables.table import paragraphs
+from planner.reports.tables.text import titled_text
 from planner.review.records import Review
 
 
 def review_text(review: Review) -> str:
-    sections = [[escaped(line) for line in headline(review)]]
+    sections: list[Iterable[str]] = [map(escaped, headline(review))]
     for said, title in ((review.decisions, "decisions asked for"), (review.risks, "risks")):
         if said:
             sections.append([f"  {title}", *(escaped(f"    {s.about}: {s.text}") for s in said)])
-    sections += [[f"  {table.title}", *table_text(table)] for table in review_tables(review)]
-    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+    return paragraphs([*sections, *map(titled_text, review_tables(review))])
 
 
 def review_markdown(review: Review) -> str:
     _, _, *others = headline(review)
     sections = [[f"# Review {inline(review.name)}"], [inline(_period(review))], [f"**{inline(review.verdict)}**"]]
-    sections.append([f"- {markdown(line.strip())}" for line in others])
+    sections.append(bullets(line.strip() for line in others))
     for said, title in ((review.decisions, "Decisions asked for"), (review.risks, "Risks")):
         if said:
             sections += [[f"## {title}"], [f"- **{markdown(s.about)}**: {markdown(s.text)}" for s in said]]
-    for table in review_tables(review):
-        sections += [[f"## {markdown(table.title.capitalize())}"], table_markdown(table)]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    return paragraphs([*sections, *map(titled_markdown, review_tables(review))])
 
 
 def headline(review: Review) -> Iterator[str]:

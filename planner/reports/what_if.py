@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from planner.io.errors import Diagnostic, InputError, escaped
 from planner.io.files import write_whole
 from planner.io.formatting import percent, tokens, usd
-from planner.reports.csv import table_csv
-from planner.reports.svg import Axis, Line, line_chart
-from planner.reports.table import Cell, Column, Table, inline, table_markdown, table_text
-from planner.reports.text import sparkline
+from planner.reports.charts.svg import Axis, Line, line_chart
+from planner.reports.tables.csv import table_csv
+from planner.reports.tables.markdown import inline, table_markdown, titled_markdown
+from planner.reports.tables.table import DATA, EVERY, PEOPLE, Table, paragraphs
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.text import sparkline, table_text, titled_text
 from planner.studies.sweep import Shape, Sweep, swings
 
-C = Column
 FIGURES = (
     C("budget_usd_per_month", "budget $/month", "money"), C("cost_usd_per_month", "cost $/month", "money"),
     C("bound_usd_per_month", "bound $/month", "money"), C("served_frac", "served", "percent"),
@@ -33,28 +35,22 @@ WITHOUT_BUDGETS = ("budget_usd_per_month", "next_1000_served_frac", "next_1000_r
 BAR = 30
 
 
-def tidy(found: Sweep) -> Table:
-    """One row for each run and budget: its name, its inputs, its figures."""
+def runs(found: Sweep) -> Table:
+    """One row for each run and budget: its name, its inputs, its figures; people read those that fit on a screen."""
     figures = [c for c in FIGURES if found.budgets or c.key not in WITHOUT_BUDGETS]
-    inputs = tuple(C(name, name) for name in found.inputs)
+    keys = {"budget_usd_per_month", "cost_usd_per_month", "served_frac", "usd_per_1m_tokens"}
+    keys |= {k for k in ("api_frac", "shed_frac") if any(row.get(k) for row in found.rows)}
+    keys |= {"next_1000_served_frac" if found.budgets else "peak_gpus"}
+    several = not found.budgets or found.inputs or len({row["run"] for row in found.rows}) > 1
+    columns = (
+        C("run", "run", formats=EVERY if several else DATA), *(C(name, name, formats=DATA) for name in found.inputs),
+        *(replace(c, formats=EVERY if c.key in keys else DATA) for c in figures), C("proof", "proof", formats=PEOPLE),
+    )  # fmt: skip
     rows = tuple(
-        (row["run"], *(row["inputs"].get(name) for name in found.inputs), *(row.get(c.key) for c in figures))
+        (row["run"], *(row["inputs"].get(n) for n in found.inputs), *(row.get(c.key) for c in figures), _proof(row))
         for row in found.rows
     )
-    return Table("what_if", "what-if", (C("run", "run"), *inputs, *figures), rows)
-
-
-def short(found: Sweep) -> Table:
-    """What fits on a screen."""
-    whole = tidy(found)
-    keys = ["run"] if not found.budgets or found.inputs or len({r["run"] for r in found.rows}) > 1 else []
-    keys += ["budget_usd_per_month"] if found.budgets else []
-    keys += ["cost_usd_per_month", "served_frac"]
-    keys += [k for k in ("api_frac", "shed_frac") if any(row.get(k) for row in found.rows)]
-    keys += ["usd_per_1m_tokens", *(["next_1000_served_frac"] if found.budgets else ["peak_gpus"])]
-    table = whole.only(*keys)
-    proofs = tuple((*row, _proof(point)) for row, point in zip(table.rows, found.rows, strict=True))
-    return Table(table.name, table.title, (*table.columns, C("proof", "proof")), proofs)
+    return Table("what_if", "what-if", columns, rows, tuple(notes(found)))
 
 
 def _proof(point: dict[str, Any]) -> str:
@@ -68,14 +64,10 @@ def _proof(point: dict[str, Any]) -> str:
 
 
 def what_if_text(found: Sweep) -> str:
-    sections = [[escaped(found.name)], table_text(short(found))]
-    if found.frontier:
-        sections.append(_bars(found))
-    if notes(found):
-        sections.append([f"  {line}" for line in notes(found)])
-    if swings(found):
-        sections.append(["  what moves the cost", *table_text(tornado_table(found))])
-    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+    table = replace(runs(found), notes=())
+    said = [f"  {line}" for line in notes(found)]
+    moved = titled_text(tornado(found)) if swings(found) else []
+    return paragraphs([[escaped(found.name)], table_text(table), _bars(found), said, moved])
 
 
 def _bars(found: Sweep) -> list[str]:
@@ -118,26 +110,23 @@ def shape_text(shape: Shape) -> str:
     return f"cost + penalty at least, by budget: {line}  {ends}{last}"
 
 
-def tornado_table(found: Sweep) -> Table:
+def tornado(found: Sweep) -> Table:
     columns = (
         C("input", "input"), C("low_value", "cheapest at"), C("low_usd_per_month", "$/month", "money"),
         C("high_value", "dearest at"), C("high_usd_per_month", "$/month", "money"),
         C("swing_usd_per_month", "moves it by", "money"), C("note", ""),
     )  # fmt: skip
-    rows: list[tuple[Cell, ...]] = [
+    rows = tuple(
         (s.input, s.low_value, s.low_usd_per_month, s.high_value, s.high_usd_per_month, s.usd_per_month,
          "" if s.told else "less than the proofs leave open")
         for s in swings(found)
-    ]  # fmt: skip
-    return Table("tornado", "what moves the cost", columns, tuple(rows))
+    )  # fmt: skip
+    return Table("tornado", "what moves the cost", columns, rows)
 
 
 def what_if_markdown(found: Sweep) -> str:
-    sections = [[f"# What if: {inline(found.name)}"], table_markdown(short(found))]
-    sections += [[f"- {inline(line)}" for line in notes(found)]]
-    if swings(found):
-        sections += [["## What moves the cost"], table_markdown(tornado_table(found))]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    moved = titled_markdown(tornado(found)) if swings(found) else []
+    return paragraphs([[f"# What if: {inline(found.name)}"], table_markdown(runs(found)), moved])
 
 
 def what_if_json(found: Sweep) -> str:
@@ -148,7 +137,7 @@ def what_if_json(found: Sweep) -> str:
 
 
 def what_if_csv(found: Sweep) -> str:
-    return table_csv(tidy(found))
+    return table_csv(runs(found))
 
 
 def write_parquet(found: Sweep, path: Path) -> None:
@@ -157,7 +146,7 @@ def write_parquet(found: Sweep, path: Path) -> None:
 
     import pandas as pd
 
-    whole = tidy(found)
+    whole = runs(found).view("csv")
     try:
         frame = pd.DataFrame(list(whole.rows), columns=[c.key for c in whole.columns])
         for column in (c for c in whole.columns if not c.right):

@@ -15,10 +15,11 @@ import planner
 from planner.io.formatting import usd
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Crossing, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
-from planner.reports.csv import plan_csv, table_csv, write_csv_tables
 from planner.reports.markdown import plan_markdown
-from planner.reports.plan_tables import NAMES, tables_of
-from planner.reports.table import Column, Table, fenced, inline, markdown, table_markdown
+from planner.reports.tables.csv import plan_csv, table_csv, write_csv_tables
+from planner.reports.tables.markdown import fenced, inline, markdown, table_markdown
+from planner.reports.tables.plan import NAMES, tables_of
+from planner.reports.tables.table import Column, Table
 from planner.reports.terminal import render
 from tests.support.command_line import SMALL, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
@@ -121,7 +122,7 @@ def test_instance_hours_and_prices_give_the_cost() -> None:
 
 
 def test_csv_reads_back_as_the_same_values() -> None:
-    for table in tables_of(studied(lever_plan("together"))):
+    for table in (table.view("csv") for table in tables_of(studied(lever_plan("together")))):
         head, *rows = csv.reader(io.StringIO(table_csv(table)))
         assert head == [c.key for c in table.columns]
         assert len(rows) == len(table.rows)

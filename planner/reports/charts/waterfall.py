@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
 from planner.plan.study_records import StepRecord, Waterfall
-from planner.reports.html.markup import (
-    Html,
-    bar,
-    bar_table,
-    details,
-    el,
-    figure,
-    join,
-    legend,
-    not_studied,
-    notes,
-    table,
-)
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, not_studied
+from planner.reports.tables import studies
+from planner.reports.tables.html import table_html
 
 KEYS = (("b1", "cost of the step"), ("b3", "saved by it"), ("b4", "dearer by it"))
 
@@ -38,8 +26,7 @@ def waterfall(plan: Plan) -> Html:
         _title(found),
         legend(KEYS),
         bar_table(("step", "", "$/month", "saves"), rows),
-        details("Table: the fleet of each step", _fleets(found.steps)),
-        notes(found.notes),
+        details("Table: the fleet of each step", table_html(studies.waterfall(found))),
         said="The same demand planned again with one lever more at each step.",
         wide=True,
     )
@@ -74,16 +61,3 @@ def _row(s: StepRecord, before: float | None, most: float) -> tuple[str, ...]:
     share = f" ({percent(s.saves_frac)})" if s.saves_frac is not None and s.saves_frac >= 0 else ""
     told = "–" if saved is None else f"{saved:,.0f}{share}"
     return label, bar(pieces, f"{s.title}: {usd(cost)} a month"), f"{cost:,.0f}", told
-
-
-def _fleets(steps: Sequence[StepRecord]) -> Html:
-    rows = [
-        (
-            s.title,
-            "; ".join(s.fleet) or "–",
-            "–" if s.usd_per_1m_tokens is None else f"{s.usd_per_1m_tokens:.3f}",
-            s.status,
-        )
-        for s in steps
-    ]
-    return table([("step", "fleet at its busiest", "$/1M", "plan"), *rows], "c")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from planner.io.formatting import tokens, usd, usd_small
 from planner.plan.plan import Plan
-from planner.plan.study_records import BreakEven, Crossing, VolumePoint
-from planner.reports.html.markup import Html, details, el, figure, legend, not_studied, notes, table
-from planner.reports.svg import Axis, Frame, Line, curves, picture, titled
+from planner.plan.study_records import BreakEven, Crossing
+from planner.reports.charts.svg import Axis, Frame, Line, curves, picture, titled
+from planner.reports.markup import Html, details, el, figure, legend, not_studied, notes
+from planner.reports.tables.html import table_html
+from planner.reports.tables.studies import volumes
 
 WIDTH, HEIGHT = 440, 290
 API, OWN, MIXED = "the API", "own GPUs", "GPUs and API mixed"
@@ -39,8 +41,8 @@ def break_even(plan: Plan) -> Html:
         break_even_title(found),
         legend(keys),
         el("div", el("div", Html(monthly)), el("div", Html(per_1m)), class_="days"),
-        details("Table: cost by volume", _volumes(found.points)),
-        notes([*_crossings(found), *found.notes]),
+        notes(_crossings(found)),
+        details("Table: cost by volume", table_html(volumes(found))),
         said=f"The demand multiplied, each point planned again, {team}. The upright line is this demand.",
         wide=True,
     )
@@ -120,16 +122,3 @@ def _line(
 
 def _short_usd(value: float) -> str:
     return f"${tokens(value)}" if value >= 1e3 else f"${value:.2g}" if value < 10 else f"${value:.0f}"
-
-
-def _volumes(points: Sequence[VolumePoint]) -> Html:
-    head = ("demand", "tokens / month", "API $/month", "own GPUs $/month", "at least", "mixed $/month", "at least",
-            "API $/1M", "own GPUs $/1M", "mixed $/1M")  # fmt: skip
-    rows = []
-    for p in points:
-        paid = (p.api_usd_per_month, p.self_hosted_usd_per_month, p.mixed_usd_per_month)
-        months = (paid[0], paid[1], p.self_hosted_bound_usd_per_month, paid[2], p.mixed_bound_usd_per_month)
-        money = ["–" if x is None else f"{x:,.0f}" for x in months]
-        each = ["–" if x is None else f"{1e6 * x / p.tokens_per_month:.3f}" for x in paid]
-        rows.append((f"{p.multiple:.3g} x", tokens(p.tokens_per_month), *money, *each))
-    return table([head, *rows], "bcdefghij")

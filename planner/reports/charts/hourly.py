@@ -8,7 +8,7 @@ from functools import cached_property
 
 from planner.plan.plan import DeploymentPlan, Flow, Plan
 from planner.plan.view import PlanView
-from planner.reports.html.colours import FATES, PURCHASES
+from planner.reports.charts.colours import FATES, PURCHASES
 
 BySlot = Sequence[float]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from planner.io.formatting import percent
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
-from planner.reports.html.hourly import Day, Hours
-from planner.reports.html.markup import Html, and_more, el, figure, join, notes, words
-from planner.reports.terminal_workloads import pool_name
+from planner.reports.charts.hourly import Day, Hours
+from planner.reports.markup import Html, and_more, el, figure, join, notes, words
+from planner.reports.tables.pools import pool_name
 
 LINES_SHOWN = 40
 """days of deployments, the largest of them first"""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent
-from planner.reports.table import Cell, Table
-from planner.reports.table import Column as C
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Row, Table
 from planner.review.records import Review
 
 BRIDGE_SAID = {
@@ -26,7 +26,7 @@ def review_tables(review: Review) -> Iterator[Table]:
 
 def costs(review: Review) -> Table:
     sides = [("planned", review.planned), ("actual", review.actual)]
-    rows: list[tuple[Cell, ...]] = [
+    rows: list[Row] = [
         (name, f.cost_usd_per_month, f.tokens_per_month, f.usd_per_1m_tokens, f.gap_frac) for name, f in sides
     ]
     if (best := review.hindsight) is not None:
@@ -85,7 +85,7 @@ def bridge(review: Review) -> Table:
         "price": b.price_usd_per_month,
         "efficiency": b.efficiency_usd_per_month,
     }
-    rows: tuple[tuple[Cell, ...], ...] = (
+    rows: tuple[Row, ...] = (
         ("last plan", f"{b.from_usd_per_month:,.2f}", ""),
         *((name, dollars(usd), BRIDGE_SAID[name]) for name, usd in parts.items()),
         ("next plan", f"{b.to_usd_per_month:,.2f}", ""),
@@ -123,7 +123,7 @@ def commitments(review: Review) -> Table:
 
 def findings(review: Review) -> Table:
     """What befell several workloads alike is one row."""
-    alike: dict[tuple[Cell, ...], list[str]] = {}
+    alike: dict[Row, list[str]] = {}
     for f in review.findings:
         alike.setdefault((f.kind, f.count, f.unit, f.said, f.when), []).append(f.workload)
     rows = tuple((_together(names), *what) for what, names in alike.items())

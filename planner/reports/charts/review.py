@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from planner.io.errors import escaped, shortened
 from planner.io.formatting import tokens, usd, usd_small
-from planner.reports.html.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes, table
-from planner.reports.review_tables import BRIDGE_SAID, dollars, signed
-from planner.reports.svg import Axis, Frame, Line, curves, nice_ticks, number, picture, text, titled
+from planner.reports.charts.svg import Axis, Frame, Line, curves, nice_ticks, number, picture, text, titled
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes
+from planner.reports.tables.html import table_html
+from planner.reports.tables.review import BRIDGE_SAID, dollars, signed
+from planner.reports.tables.review import trend as trend_table
 from planner.review.records import Review, TrendPoint, WorkloadReview
 
 WORKLOADS_SHOWN, AT_ONCE = 12, 3
@@ -180,15 +182,11 @@ def trend(review: Review) -> Html:
     )
     said = f"What a million tokens cost: {usd_small(first.actual_usd_per_1m_tokens)} then, "
     said += f"{usd_small(last.actual_usd_per_1m_tokens)} now."
-    body = table(
-        [("review", "planned", "actual", "next plan", "$/1M", "requests off"),
-         *((p.name, f"{p.planned_usd_per_month:,.0f}", f"{p.actual_usd_per_month:,.0f}", f"{p.next_usd_per_month:,.0f}",
-            f"{p.actual_usd_per_1m_tokens:.3f}", signed(p.forecast_off_frac) or "–") for p in points)],
-        "bcdef",
-    )  # fmt: skip
     keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual"), (f"b{NEXT}", "planned next")))
     drawn = Html(picture(title, WIDTH, 260, [*frame.grid(), *curves(frame, lines, (PLANNED, ACTUAL, NEXT))]))
-    return figure("trend", title, keys, drawn, details("Table: past reviews", body), said=said)
+    return figure(
+        "trend", title, keys, drawn, details("Table: past reviews", table_html(trend_table(review))), said=said
+    )
 
 
 def _labels(points: Sequence[TrendPoint], what: str) -> list[str]:

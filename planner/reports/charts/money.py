@@ -6,9 +6,13 @@ from collections.abc import Iterator
 
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
-from planner.reports.html.colours import COSTS, PURCHASES
-from planner.reports.html.markup import Html, bar, bar_table, details, el, figure, join, legend, name, table, words
-from planner.reports.svg import Axis, Frame, nice_ticks, picture, text, titled
+from planner.reports.charts.colours import COSTS, PURCHASES
+from planner.reports.charts.svg import Axis, Frame, nice_ticks, picture, text, titled
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, words
+from planner.reports.phrases import throughput_error
+from planner.reports.tables.html import table_html
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Table
 
 WORKLOADS_SHOWN = 12
 WIDTH, ROW, TOP = 440, 46, 8
@@ -128,9 +132,8 @@ def ranges(plan: Plan) -> Html:
         parts.append(f'<path class="load" d="M{frame.px(mid):.1f} {y - 9}V{y + 9}"/>')
     widest = max(rows, key=lambda r: r[2] - r[1])
     title = f"The cost may move between {usd(min(values))} and {usd(max(values))} a month"
-    body = table(
-        [("if", "from $/month", "to $/month", ""), *((n, f"{a:,.0f}", f"{b:,.0f}", s) for n, a, b, s in rows)], "bc"
-    )
+    columns = (C("if", "if"), C("low", "from $/month", "money"), C("high", "to $/month", "money"), C("said", ""))
+    body = table_html(Table("ranges", "Ranges", columns, tuple(rows)))
     label = f"{title}; the widest range: {widest[0]}"
     return figure(
         "ranges", title if spread > 0.005 * mid else f"Nothing looked at moves the cost of {usd(mid)} much",
@@ -143,9 +146,8 @@ def _ranges(plan: Plan, mid: float) -> Iterator[tuple[str, float, float, str]]:
     proved = f"no fleet costs less than {usd(plan.bound_usd_per_month)}"
     yield "the gap of the proof", min(plan.bound_usd_per_month, mid), mid, proved
     r = plan.if_throughput_is_off
-    errors = sorted({d.deployment.error_frac for p in plan.pools for d in p.deployments})
-    if errors and plan.has("if_throughput_is_off"):
-        off = percent(errors[0]) if len(errors) == 1 else f"{percent(errors[0])} to {percent(errors[-1])}"
+    off = throughput_error(plan)
+    if off and plan.has("if_throughput_is_off"):
         low = mid if r.low_usd_per_month is None else r.low_usd_per_month
         high = mid if r.high_usd_per_month is None else r.high_usd_per_month
         none = "; slower, no plan keeps the limits" if r.high_usd_per_month is None else ""

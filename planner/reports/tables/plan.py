@@ -1,15 +1,18 @@
-"""Every table of a plan, built in one place: what CSV and Markdown, and whoever else shows tables, take them from."""
+"""The tables of a plan, each defined once; text, Markdown, pages and CSV are renderings of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.catalog.entries import OfferPrices, SpotPrice
+from planner.io.formatting import percent, span
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
 from planner.plan.serve_commands import serve_commands
-from planner.plan.why_not import why_not
-from planner.reports.table import Cell, Column, Table
-from planner.reports.table import Column as C
+from planner.reports import phrases
+from planner.reports.tables.options import options, rejected
+from planner.reports.tables.prices import prices
+from planner.reports.tables.studies import study_tables
+from planner.reports.tables.table import DATA, FILES, PEOPLE, Row, Table
+from planner.reports.tables.table import Column as C
 
 NAMES = (
     *("fleet", "fleet_by_hour", "workloads", "deployments", "replicas_by_hour", "costs", "options", "rejected"),
@@ -36,29 +39,49 @@ def tables_of(plan: Plan) -> tuple[Table, ...]:
         assumptions(plan),
         prices(plan),
         commands(plan),
-        *_studies(plan),
+        *(study_tables(plan.studies) if plan.studies is not None else ()),
     )
 
 
 def fleet(plan: Plan) -> Table:
+    """Instances by how they are bought; people read what else is paid for below them."""
     months = plan.slots[-1].month + 1
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     for f in plan.fleet:
         hours = sum(n * s.hours_per_month for n, s in zip(f.instances_by_slot, plan.slots, strict=True)) / months
         rows.append(
-            (f.offer, f.gpu, f.gpus_per_instance, f.purchase, min(f.instances_by_slot), max(f.instances_by_slot),
-             hours, f.usd_per_h, f.starts_per_month, f.starting_usd_per_month, f.cost_usd_per_month,
-             _share(f.cost_usd_per_month, plan), f.price_source, f.price_date, f.price_assumption)
+            (f.offer, f.gpu, f.gpus_per_instance, f"{f.gpus_per_instance} x {f.gpu}", f.purchase,
+             span(f.instances_by_slot), min(f.instances_by_slot), max(f.instances_by_slot), hours, f.usd_per_h,
+             f.starts_per_month, f.starting_usd_per_month, f.cost_usd_per_month, _share(f.cost_usd_per_month, plan),
+             f.price_source, f.price_date, f.price_assumption)
         )  # fmt: skip
     columns = (
-        C("offer", "instance"), C("gpu", "gpu"), C("gpus_per_instance", "gpus each", "count"), C("purchase", "buy"),
-        C("instances_min", "fewest", "count"), C("instances_max", "most", "count"),
-        C("instance_hours_per_month", "instance-h/month", "count"), C("price_usd_per_h", "$/h each", "price"),
-        C("starts_per_month", "starts/month", "count"), C("starting_usd_per_month", "starting $/month", "money"),
-        MONEY, C("share_of_cost_frac", "% of cost", "percent"), C("price_source", "price from"),
-        C("price_date", "price of"), C("price_assumption", "assumed"),
+        C("offer", "fleet"), C("gpu", "gpu", formats=DATA), C("gpus_per_instance", "gpus each", "count", DATA),
+        C("gpus", "gpu", formats=PEOPLE), C("purchase", "buy"), C("instances", "instances", "count", PEOPLE),
+        C("instances_min", "fewest", "count", DATA), C("instances_max", "most", "count", DATA),
+        C("instance_hours_per_month", "instance-h/month", "count", DATA), C("price_usd_per_h", "$/h each", "price"),
+        C("starts_per_month", "starts/month", "count", DATA),
+        C("starting_usd_per_month", "starting $/month", "money", DATA), MONEY,
+        C("share_of_cost_frac", "% of cost", "percent"), C("price_source", "price from", formats=DATA),
+        C("price_date", "price of", formats=DATA), C("price_assumption", "assumed", formats=DATA),
     )  # fmt: skip
-    return Table("fleet", "Fleet", columns, tuple(rows))
+    others = (
+        (what, None, None, None, why, *[None] * 7, cost, _share(cost, plan), None, None, None)
+        for what, why, cost in _also_paid(plan)
+    )
+    notes = tuple(phrases.fleet_notes(plan))
+    return Table("fleet", "Fleet", columns, tuple(rows), notes, people_rows=(*rows, *others))
+
+
+def _also_paid(plan: Plan) -> Iterator[tuple[str, str | None, float]]:
+    """APIs, caches and engineers: what, why, and USD a month."""
+    for w in plan.workloads:
+        if w.api:
+            yield w.api, f"api, {percent(w.api_share_frac)} of {w.name}", w.api_cost_usd_per_month
+        if w.caching_cost_usd_per_month:
+            yield "caches", f"{w.caching} of {w.name}", w.caching_cost_usd_per_month
+    if plan.costs.engineers_usd_per_month:
+        yield "engineers", None, plan.costs.engineers_usd_per_month
 
 
 def fleet_by_hour(plan: Plan) -> Table:
@@ -87,18 +110,22 @@ def replicas_by_hour(plan: Plan) -> Table:
 
 
 def workloads(plan: Plan) -> Table:
+    """A row for each workload; what serves it, deployment by deployment, is the table of pools."""
+    shed = FILES if any(w.shed_share_frac for w in plan.workloads) else DATA
     columns = (
-        WORKLOAD, C("pool", "pool"), C("deployments", "deployments"), C("caching", "caching"), C("api", "api"),
-        C("requests_per_month", "requests/month", "tokens"), C("tokens_per_month", "tokens/month", "tokens"),
-        C("cache_share_frac", "from cache", "percent"), C("api_share_frac", "api", "percent"),
-        C("shed_share_frac", "turned away", "percent"), C("gpu_usd_per_month", "gpu $/month", "money"),
-        C("api_usd_per_month", "api $/month", "money"), C("caching_usd_per_month", "caches $/month", "money"), MONEY,
-        C("usd_per_1m_tokens", "$/1M tokens", "small price"), C("penalty_usd_per_month", "penalty $/month", "money"),
+        WORKLOAD, C("pool", "pool", formats=DATA), C("deployments", "deployments"), C("caching", "caching"),
+        C("api", "api", formats=DATA), C("requests_per_month", "requests/month", "tokens", DATA),
+        C("tokens_per_month", "tokens/month", "tokens"), C("cache_share_frac", "from cache", "percent", DATA),
+        C("api_share_frac", "api", "percent"), C("shed_share_frac", "turned away", "percent", shed),
+        C("gpu_usd_per_month", "gpu $/month", "money", DATA), C("api_usd_per_month", "api $/month", "money", DATA),
+        C("caching_usd_per_month", "caches $/month", "money", DATA), MONEY,
+        C("usd_per_1m_tokens", "$/1M tokens", "small price"),
+        C("penalty_usd_per_month", "penalty $/month", "money", DATA),
     )  # fmt: skip
     return Table("workloads", "Workloads", columns, tuple(_workload_row(plan, w) for w in plan.workloads))
 
 
-def _workload_row(plan: Plan, w: WorkloadPlan) -> tuple[Cell, ...]:
+def _workload_row(plan: Plan, w: WorkloadPlan) -> Row:
     pool = plan.pool_of(w.name)
     return (
         w.name, w.pool, " + ".join(deployment_name(d) for d in pool.deployments) or None, w.caching, w.api,
@@ -128,7 +155,7 @@ def deployments(plan: Plan) -> Table:
     return Table("deployments", "Deployments", columns, rows)
 
 
-def _deployment_row(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> tuple[Cell, ...]:
+def _deployment_row(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> Row:
     d, of = told.deployment, [w for w in plan.case.workloads if w.name in pool.workloads]
     return (
         pool.key, d.key, d.model, d.quantization, d.gpu, d.gpus_per_replica, d.offer, min(told.replicas_by_slot),
@@ -156,32 +183,11 @@ def costs(plan: Plan) -> Table:
     return Table("costs", "Costs", columns, rows)
 
 
-def options(plan: Plan) -> Table:
-    rows = tuple(
-        (o.workload, o.chosen, o.option, o.model, o.quantization, o.gpu, o.gpus_per_replica or None, o.offer, o.caching,
-         ", ".join(o.shared_with) or None, o.peak_replicas or None, o.api_share_frac, o.cost_usd_per_month,
-         why_not(plan, o) or None)
-        for o in plan.options
-    )  # fmt: skip
-    columns = (
-        WORKLOAD, C("chosen", "✓"), C("option", "option"), C("model", "model"), C("quantization", "quantization"),
-        C("gpu", "gpu"), C("gpus_per_replica", "gpus each", "count"), C("offer", "instance"), C("caching", "caching"),
-        C("shared_with", "shared with"), C("peak_replicas", "peak replicas", "count"),
-        C("api_share_frac", "api", "percent"), MONEY, C("why_not", "why not"),
-    )  # fmt: skip
-    return Table("options", "Options considered", columns, rows)
-
-
-def rejected(plan: Plan) -> Table:
-    rows = tuple((r.workload, r.candidate, r.reason, r.limit, r.value) for r in plan.rejected)
-    columns = (WORKLOAD, C("candidate", "candidate"), C("reason", "why not"), C("limit", "limit"), C("value", "value"))
-    return Table("rejected", "Not possible, and why", columns, rows)
-
-
 def binding(plan: Plan) -> Table:
     rows = tuple((b.limit, b.name, b.value, b.hours_per_month) for b in plan.binding)
     columns = (
-        C("limit", "limit"), C("name", "of"), C("value", "value", "count"), C("hours_per_month", "h/month", "count"),
+        C("limit", "limit"), C("name", "of", missing="the whole fleet"), C("value", "value", "count"),
+        C("hours_per_month", "h/month", "count"),
     )  # fmt: skip
     return Table("binding", "Limits reached", columns, rows)
 
@@ -196,48 +202,22 @@ def commitments(plan: Plan) -> Table:
 
 
 def assumptions(plan: Plan) -> Table:
+    """What the demand file does not say; people read what several workloads have alike once."""
     rows = tuple((a.key, a.value, a.why) for a in plan.assumptions)
-    return Table("assumptions", "Assumptions", (C("key", "key"), C("value", "value"), C("why", "why")), rows)
+    columns = (C("key", "key"), C("value", "value"), C("why", "why"))
+    return Table("assumptions", "Assumptions", columns, rows, people_rows=tuple(_assumed_alike(plan)))
 
 
-def prices(plan: Plan) -> Table:
-    """Of everything on the menu, with what the plan buys marked."""
-    bought = {(f.offer, f.purchase) for f in plan.fleet}
-    apis = {w.api for w in plan.workloads if w.api}
-    rows: list[tuple[Cell, ...]] = []
-    for key, offer in plan.case.offers.items():
-        for purchase, usd_per_h, p95, source, date, assumed in offer_prices(offer.prices):
-            used = (key, purchase) in bought
-            rows.append((key, purchase, used, usd_per_h, p95, None, None, None, None, source, date, assumed))
-    for key, api in plan.case.apis.items():
-        for way, prices in (("api", api), ("api batch", api.batch)):
-            for tier in prices.tiers if prices else ():
-                assert prices is not None
-                tokens = (tier.input_usd_per_1m, tier.cached_input_usd_per_1m, tier.output_usd_per_1m)
-                above = tier.above_input_tokens or None
-                row = (key, way, key in apis, None, None, *tokens, above, prices.source, prices.date, prices.assumption)
-                rows.append(row)
-    columns = (
-        C("of", "of"), C("purchase", "buy"), C("used", "✓"), C("price_usd_per_h", "$/h", "price"),
-        C("p95_usd_per_h", "p95 $/h", "price"), C("input_usd_per_1m", "$/1M in", "small price"),
-        C("cached_input_usd_per_1m", "$/1M cached", "small price"), C("output_usd_per_1m", "$/1M out", "small price"),
-        C("above_input_tokens", "above tokens", "count"), C("source", "from"), C("date", "of"),
-        C("assumption", "assumed"),
-    )  # fmt: skip
-    return Table("prices", "Prices", columns, tuple(rows))
-
-
-Priced = tuple[str, float, float | None, str, str | None, str | None]
-"""a way to buy, what an hour costs, also at the 95th percentile, from where, of when, and what was assumed"""
-
-
-def offer_prices(prices: OfferPrices) -> Iterator[Priced]:
-    ways = [("on-demand", prices.on_demand), ("spot", prices.spot), *prices.reserved().items()]
-    for purchase, p in ways:
-        if isinstance(p, SpotPrice):
-            yield purchase, p.p50_usd_per_h, p.p95_usd_per_h, p.source, p.date, p.assumption
-        elif p is not None:
-            yield purchase, p.usd_per_h, None, p.source, p.date, p.assumption
+def _assumed_alike(plan: Plan) -> Iterator[tuple[str, str, str]]:
+    names = [w.name for w in plan.workloads]
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for a in plan.assumptions:
+        owner = next((n for n in names if a.key.startswith(f"workloads.{n}.")), None)
+        key = a.key.removeprefix(f"workloads.{owner}.") if owner else a.key
+        grouped.setdefault((key, a.value, a.why), []).extend([owner] if owner else [])
+    for (key, value, why), owners in grouped.items():
+        every = "all workloads" if len(owners) == len(names) > 1 else ", ".join(owners)
+        yield f"{key} ({every})" if owners else key, value, why
 
 
 def commands(plan: Plan) -> Table:
@@ -252,17 +232,10 @@ def commands(plan: Plan) -> Table:
     return Table("commands", "Commands", columns, rows)
 
 
-def _slot_columns() -> tuple[Column, ...]:
+def _slot_columns() -> tuple[C, ...]:
     return (C("month", "month", "count"), C("day", "day"), C("hour", "hour", "count"),
             C("hours_per_month", "h/month", "number"))  # fmt: skip
 
 
 def _share(usd_per_month: float, plan: Plan) -> float | None:
     return usd_per_month / plan.cost_usd_per_month if plan.cost_usd_per_month else None
-
-
-def _studies(plan: Plan) -> Iterator[Table]:
-    from planner.reports.study_tables import study_tables
-
-    if plan.studies is not None:
-        yield from study_tables(plan.studies)

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 
 from planner.io.formatting import tokens
 from planner.plan.plan import Plan
-from planner.reports.html.hourly import Curve, Day, Hours, Stack
-from planner.reports.html.markup import Html, details, el, figure, legend, table
-from planner.reports.svg import Axis, Frame, nice_ticks, number, picture, titled, whole_ticks
+from planner.reports.charts.hourly import Curve, Day, Hours, Stack
+from planner.reports.charts.svg import Axis, Frame, nice_ticks, number, picture, titled, whole_ticks
+from planner.reports.markup import Html, details, el, figure, legend
+from planner.reports.tables.html import table_html
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Table
 
 GPU_KINDS_SHOWN = 4
 WIDTH, HEIGHT = 440, 230
@@ -25,7 +28,7 @@ def capacity(plan: Plan) -> Html:
     keys += [("line", "busy on average"), ("dash", "in replicas, margin for bursts included")]
     return figure(
         "capacity", _peak_title(plan, hours), legend(keys), _tabs([g or "all GPUs" for g in kinds], panels),
-        details("Table: GPUs by hour", _table(hours, hours.stacks(None), _gpu_curves(hours, None))),
+        details("Table: GPUs by hour", _table("GPUs by hour", hours, hours.stacks(None), _gpu_curves(hours, None))),
         said="GPUs that are paid for, by how they are bought, against those that are kept busy.", wide=True,
     )  # fmt: skip
 
@@ -44,7 +47,7 @@ def demand(plan: Plan) -> Html:
     title = f"Demand is flat: {most}" if flat else f"Demand peaks at {most} at {_at(plan, peak)}{times}"
     return figure(
         "demand", title, legend(keys), _days(hours, hours.fates, curves, "requests/s", _rate_ticks, "demand"),
-        details("Table: requests by hour", _table(hours, hours.fates, curves)),
+        details("Table: requests by hour", _table("Requests by hour", hours, hours.fates, curves)),
         said="Mean rate of each hour, by who answers.", wide=True,
     )  # fmt: skip
 
@@ -167,14 +170,13 @@ def _corners(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [*kept, points[-1]]
 
 
-def _table(hours: Hours, stacks: list[Stack], curves: list[Curve]) -> Html:
-    head = ("hour", *(_FATE_NAMES.get(s.name, s.name) for s in stacks), *(c.name for c in curves))
-    rows = [
-        (
-            f"{day.title}, {hours.plan.slots[t].hour:02d}h",
-            *(_number(x[t]) for x in [*(s.values for s in stacks), *(c.values for c in curves)]),
-        )
+def _table(title: str, hours: Hours, stacks: list[Stack], curves: list[Curve]) -> Html:
+    columns = [C(s.name, _FATE_NAMES.get(s.name, s.name), "number") for s in stacks]
+    columns += [C(c.name, c.name, "number") for c in curves]
+    series = [*(s.values for s in stacks), *(c.values for c in curves)]
+    rows = tuple(
+        (f"{day.title}, {hours.plan.slots[t].hour:02d}h", *(_number(values[t]) for values in series))
         for day in hours.days
         for t in day.slots
-    ]
-    return table([head, *rows], right="bcdefghij")
+    )
+    return table_html(Table("hours", title, (C("hour", "hour"), *columns), rows))
