@@ -26,6 +26,13 @@ NOTHING_USD = 0.005
 """less than this a month is nothing"""
 
 
+def facts(plan: Plan) -> list[str]:
+    """How large the plan is, and of when its prices are."""
+    dates = sorted({line.price_date for line in plan.fleet if line.price_date})
+    sizes = [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}", f"{len(plan.slots)} slots"]
+    return sizes + ([f"prices of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"] if dates else [])
+
+
 def proof(plan: Plan) -> str:
     return PROVED[plan.status].format(gap=percent(plan.gap_frac, 2))
 

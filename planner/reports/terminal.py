@@ -37,11 +37,8 @@ def render(plan: Plan, seconds: float | None = None, verbose: bool = False, colo
 
 
 def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
-    dates = sorted({line.price_date for line in plan.fleet if line.price_date})
-    said = [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}", f"{len(plan.slots)} slots"]
-    said += [f"prices of {dates[0]}"] if dates else []
     took = f" in {seconds:.1f} s" if seconds is not None else ""
-    yield f"{escaped(plan.name)}   {', '.join(said)}   {phrases.proof(plan)}{took}"
+    yield f"{escaped(plan.name)}   {', '.join(phrases.facts(plan))}   {phrases.proof(plan)}{took}"
     b = plan.baseline
     months = (f"{usd(plan.cost_usd_per_month)} / month", f"{b.provider} {b.model} {usd(b.cost_usd_per_month)} / month")
     each = (f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens", f"{usd_small(b.usd_per_1m_tokens)} / 1M tokens")

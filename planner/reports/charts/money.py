@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
 from planner.reports.charts.colours import COSTS, PURCHASES
-from planner.reports.charts.svg import Axis, Frame, nice_ticks, picture, text, titled
+from planner.reports.charts.intervals import Interval, intervals
+from planner.reports.charts.svg import Axis, nice_ticks
 from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, words
 from planner.reports.phrases import throughput_error
 from planner.reports.tables.html import table_html
@@ -15,7 +16,6 @@ from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Table
 
 WORKLOADS_SHOWN = 12
-WIDTH, ROW, TOP = 440, 46, 8
 
 
 def costs(plan: Plan) -> Html:
@@ -116,28 +116,16 @@ def ranges(plan: Plan) -> Html:
     spread = max(values) - min(values)
     low = 0.0 if spread > 0.5 * max(values) else max(0.0, min(values) - 0.25 * spread - 0.02 * mid)
     ticks = nice_ticks(low, max(values) + 0.02 * mid, 4)
-    height = TOP + ROW * len(rows) + 44
-    frame = Frame(Axis("$ / month", told=usd), Axis(""), ticks, [0, 1], WIDTH, height, 34, 34, TOP, 40)
-    parts = [
-        f'<line class="grid" x1="{frame.px(t):.1f}" x2="{frame.px(t):.1f}" y1="{TOP}" y2="{height - 40}"/>'
-        for t in ticks
-    ]
-    parts += [text(frame.px(t), height - 24, usd(t), "middle") for t in ticks]
-    parts.append(text(WIDTH / 2, height - 6, "$ / month", "middle"))
-    for k, (what, a, b, said) in enumerate(rows):
-        y = TOP + ROW * k + 32
-        parts.append(text(4, y - 12, what, kind="ink"))
-        place = f'x="{frame.px(a):.1f}" y="{y - 5:.1f}" width="{max(2.5, frame.px(b) - frame.px(a)):.1f}" height="10"'
-        parts.append(titled(f'<rect class="f1" {place} rx="3"/>', f"{what}: {said}"))
-        parts.append(f'<path class="load" d="M{frame.px(mid):.1f} {y - 9}V{y + 9}"/>')
     widest = max(rows, key=lambda r: r[2] - r[1])
     title = f"The cost may move between {usd(min(values))} and {usd(max(values))} a month"
     columns = (C("if", "if"), C("low", "from $/month", "money"), C("high", "to $/month", "money"), C("said", ""))
     body = table_html(Table("ranges", "Ranges", columns, tuple(rows)))
     label = f"{title}; the widest range: {widest[0]}"
+    bars = [Interval(what, a, mid, b, detail) for what, a, b, detail in rows]
+    drawn = intervals(label, Axis("$ / month", told=usd), ticks, bars, dashed=None)
     return figure(
         "ranges", title if spread > 0.005 * mid else f"Nothing looked at moves the cost of {usd(mid)} much",
-        Html(picture(label, WIDTH, height, parts)), details("Table: ranges", body),
+        drawn, details("Table: ranges", body),
         said="The upright line is the plan" + (", penalties included." if plan.penalty_usd_per_month else "."),
     )  # fmt: skip
 

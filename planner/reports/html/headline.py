@@ -12,19 +12,12 @@ from planner.reports.charts.break_even import always_cheaper
 from planner.reports.charts.colours import BASES
 from planner.reports.html.page import card, hero
 from planner.reports.markup import STUDY, Html, bar, el, join, name
-from planner.reports.phrases import left_out, limits_reached, proof, throughput_error
+from planner.reports.phrases import left_out, limits_reached, throughput_error
 
 KINDS_SAID = 4
 NOTHING_USD = 0.005
 BINDS_LIMIT = 80
 """characters on a card; the table of limits has all"""
-
-
-def subtitle(plan: Plan) -> str:
-    dates = sorted({line.price_date for line in plan.fleet if line.price_date})
-    said = [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}", f"{len(plan.slots)} slots"]
-    said += [f"prices of {dates[-1]}"] if dates else []
-    return " · ".join([*said, proof(plan)])
 
 
 def notices(plan: Plan) -> Iterator[Html]:

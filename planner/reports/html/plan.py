@@ -15,6 +15,7 @@ from planner.reports.charts.waterfall import waterfall
 from planner.reports.html import basis, headline, why
 from planner.reports.html.page import figures, page
 from planner.reports.markup import Html, and_more, details, el, join, name, notes, panel, pre
+from planner.reports.phrases import facts, proof
 from planner.reports.tables.html import table_panel
 from planner.reports.tables.plan import commitments, fleet
 from planner.reports.tables.pools import pools
@@ -37,7 +38,7 @@ def html_report(plan: Plan, explanation: Explanation | None = None) -> str:
         f"fleetplan {plan.fleetplan_version}. A month is 730 hours. Every figure is of the plan {plan.case_hash[:19]}."
     )
     first = (*headline.notices(plan), headline.answer(plan))
-    return page(title, name(plan.name), headline.subtitle(plan), sections, first, foot)
+    return page(title, name(plan.name), " · ".join([*facts(plan), proof(plan)]), sections, first, foot)
 
 
 def _fleet(plan: Plan) -> list[Html]:

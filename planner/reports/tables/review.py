@@ -79,19 +79,19 @@ def capacity(review: Review) -> Table:
 
 def bridge(review: Review) -> Table:
     b = review.bridge
-    parts = {
-        "volume": b.volume_usd_per_month,
-        "mix": b.mix_usd_per_month,
-        "price": b.price_usd_per_month,
-        "efficiency": b.efficiency_usd_per_month,
-    }
     rows: tuple[Row, ...] = (
         ("last plan", f"{b.from_usd_per_month:,.2f}", ""),
-        *((name, dollars(usd), BRIDGE_SAID[name]) for name, usd in parts.items()),
+        *((name, dollars(usd), BRIDGE_SAID[name]) for name, usd in bridge_parts(review).items()),
         ("next plan", f"{b.to_usd_per_month:,.2f}", ""),
     )
     columns = (C("part", "part"), C("usd_per_month", "$/month", "money"), C("said", ""))
     return Table("bridge", "cost bridge", columns, rows)
+
+
+def bridge_parts(review: Review) -> dict[str, float]:
+    b = review.bridge
+    usd = (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month, b.efficiency_usd_per_month)
+    return dict(zip(BRIDGE_SAID, usd, strict=True))
 
 
 def forecasts(review: Review) -> Table:
