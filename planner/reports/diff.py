@@ -28,8 +28,8 @@ def diff_markdown(diff: PlanDiff) -> str:
     if diff.same:
         return f"{head}\n\nNo change.\n"
     first, *others = _headline(diff)
-    said = bullets(line.strip() for line in others)
-    return paragraphs([[head], [f"**{markdown(first)}**"], said, *map(titled_markdown, _tables(diff))])
+    bulleted = bullets(line.strip() for line in others)
+    return paragraphs([[head], [f"**{markdown(first)}**"], bulleted, *map(titled_markdown, _tables(diff))])
 
 
 def _headline(diff: PlanDiff) -> Iterator[str]:

@@ -14,7 +14,7 @@ from planner.reports.tables.table import Table, paragraphs
 from planner.reports.tables.text import table_text
 
 CLOSE_FRAC = 0.01
-"""a range that is no wider than this is not told"""
+"""a range that is no wider than this is left out"""
 
 
 def explanation_text(explanation: Explanation) -> str:
@@ -42,12 +42,12 @@ def _runner_up(explanation: Explanation, r: RunnerUp | None) -> str:
     if r.served_by is None:
         return "nothing else can serve it" if r.feasible is False else "none was found in the time"
     assert r.cost_usd_per_month is not None and r.dearer_by_usd_per_month is not None
-    told = _told(r.dearer_by_usd_per_month, r.proved_usd_per_month or (0.0, 0.0), r.verdict)
+    amount = _amount(r.dearer_by_usd_per_month, r.proved_usd_per_month or (0.0, 0.0), r.verdict)
     whole = f"the whole plan then costs {usd(r.cost_usd_per_month)} / month"
     difference = r.cost_usd_per_month - explanation.cost_usd_per_month
     if abs(difference - r.dearer_by_usd_per_month) > CLOSE_FRAC * max(abs(difference), 1.0):
-        told += ", penalties counted"
-    return f"{r.served_by}: {whole}, dearer by {told}"
+        amount += ", penalties counted"
+    return f"{r.served_by}: {whole}, dearer by {amount}"
 
 
 def _levers(explanation: Explanation) -> Iterator[str]:
@@ -74,8 +74,8 @@ def no_levers(workload: str | None) -> str:
 def _dearer(lever: LeverValue) -> str:
     if lever.dearer_by_usd_per_month is None or lever.proved_usd_per_month is None:
         return "no plan is possible" if lever.feasible is False else "no plan was found in the time"
-    told = _told(lever.dearer_by_usd_per_month, lever.proved_usd_per_month, lever.verdict)
-    return f"{told}, {percent(lever.dearer_by_frac or 0.0)}" if lever.verdict == "proved" else told
+    amount = _amount(lever.dearer_by_usd_per_month, lever.proved_usd_per_month, lever.verdict)
+    return f"{amount}, {percent(lever.dearer_by_frac or 0.0)}" if lever.verdict == "proved" else amount
 
 
 def _limits(explanation: Explanation) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _limits(explanation: Explanation) -> Iterator[str]:
 def limits_table(explanation: Explanation) -> Table:
     """Steps of limits and what they save."""
     binding = (x for x in explanation.limits if x.verdict != "nothing")
-    rows = tuple((x.step, _told(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)) for x in binding)
+    rows = tuple((x.step, _amount(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)) for x in binding)
     columns = (C("step", "one step more of a limit"), C("saves", "saves a month"))
     return Table("limits", "What one step more of each limit would save", columns, rows)
 
@@ -103,7 +103,7 @@ def idle_limits(explanation: Explanation) -> list[str]:
 
 
 def _alike_once(limits: list[MarginalValue]) -> list[str]:
-    """Steps that differ in the workload only are told once, with the number of the others."""
+    """Steps that differ in the workload only are shown once, with the number of the others."""
     grouped: dict[str, list[MarginalValue]] = {}
     for x in limits:
         name = rf"(?<!\w){re.escape(x.workload)}(?!\w)" if x.workload else "^$"
@@ -121,7 +121,7 @@ def not_tried(explanation: Explanation) -> list[str]:
     return [f"{why}; not tried: {'; '.join(explanation.not_tried)}"] if explanation.not_tried else []
 
 
-def _told(found: float, proved: tuple[float, float], verdict: Verdict | None) -> str:
+def _amount(usd_per_month: float, proved: tuple[float, float], verdict: Verdict | None) -> str:
     """The figure, with the range in which it is proved to lie where that is wide."""
     low, high = proved
     if verdict == "nothing":
@@ -129,8 +129,8 @@ def _told(found: float, proved: tuple[float, float], verdict: Verdict | None) ->
     if verdict == "within the gap":
         return f"at most {usd(high)}: within the gap"
     if high - low <= CLOSE_FRAC * high:
-        return usd(found)
-    return f"{usd(found)} (proved: {usd(low)} to {usd(high)})"
+        return usd(usd_per_month)
+    return f"{usd(usd_per_month)} (proved: {usd(low)} to {usd(high)})"
 
 
 def _owned(what: str, workload: str | None) -> str:

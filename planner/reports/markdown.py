@@ -9,7 +9,7 @@ from planner.io.formatting import percent, tokens, usd, usd_small
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from planner.plan.why_not import menu_judged
-from planner.reports import phrases as said
+from planner.reports import phrases
 from planner.reports.tables import plan as tables
 from planner.reports.tables.markdown import bullets, fenced, markdown, table_markdown, titled_markdown
 from planner.reports.tables.table import Table, paragraphs
@@ -48,16 +48,16 @@ def _headline(plan: Plan) -> Iterator[str]:
     yield f"# {markdown(plan.name)}"
     yield ""
     each = f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens, {tokens(plan.tokens_per_month)} tokens / month"
-    yield f"**{markdown(usd(plan.cost_usd_per_month))} / month**, {markdown(each)}; {markdown(said.proof(plan))}."
+    yield f"**{markdown(usd(plan.cost_usd_per_month))} / month**, {markdown(each)}; {markdown(phrases.proof(plan))}."
     yield ""
     api = (
         f"{b.provider} {b.model} would cost {usd(b.cost_usd_per_month)} / month ({usd_small(b.usd_per_1m_tokens)} / 1M)"
     )
-    yield f"Against an API: {markdown(api)}; the plan {markdown(said.saving(plan))}."
-    if shed := said.turned_away(plan):
+    yield f"Against an API: {markdown(api)}; the plan {markdown(phrases.saving(plan))}."
+    if shed := phrases.turned_away(plan):
         yield ""
         yield f"> **{markdown(shed)}**"
-    if missing := said.left_out(plan):
+    if missing := phrases.left_out(plan):
         yield ""
         yield f"> {markdown(missing)}"
 
@@ -67,7 +67,7 @@ def _binds(plan: Plan) -> Iterator[str]:
         for d in pool.deployments:
             name = f"{', '.join(pool.workloads)}: {tables.deployment_name(d)}"
             yield f"- {markdown(f'{name} is bound by {d.deployment.bound_by}, {percent(d.utilization_frac)} busy')}"
-    yield from (f"- {markdown(f'limit reached: {line}')}" for line in said.limits_reached(plan))
+    yield from (f"- {markdown(f'limit reached: {line}')}" for line in phrases.limits_reached(plan))
     r = plan.if_throughput_is_off
     if r.low_usd_per_month is not None and r.high_usd_per_month is not None:
         ends = f"{usd(r.low_usd_per_month)} to {usd(r.high_usd_per_month)} / month"
@@ -82,7 +82,7 @@ def _why(plan: Plan) -> Iterator[str]:
         alike.setdefault(lines, []).append(w.name)
     for lines, names in alike.items():
         if lines:
-            yield f"- {markdown(said.alike(names))}, not used:"
+            yield f"- {markdown(phrases.alike(names))}, not used:"
             yield from (f"  - {markdown(line)}" for line in lines)
 
 
@@ -90,7 +90,7 @@ def _proof(plan: Plan) -> Iterator[str]:
     bound = "cost and penalties" if plan.penalty_usd_per_month else "cost"
     yield markdown(
         f"No fleet that the proof covers has {bound} below {usd(plan.bound_usd_per_month)} / month: "
-        f"{said.proof(plan)}, against {plan.proof.covers}."
+        f"{phrases.proof(plan)}, against {plan.proof.covers}."
     )
     yield from bullets(plan.proof.notes)
     yield ""

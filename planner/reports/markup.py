@@ -33,10 +33,10 @@ def join(parts: Iterable[str]) -> Html:
 
 def el(name: str, *children: str, **attributes: str | None) -> Html:
     """An element; `class_` is its class, underscores of attributes become hyphens, None leaves one out."""
-    said = "".join(
+    attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{esc(value)}"' for key, value in attributes.items() if value is not None
     )
-    return Html(f"<{name}{said}>{join(children)}</{name}>")
+    return Html(f"<{name}{attributes_text}>{join(children)}</{name}>")
 
 
 def name(text: str) -> Html:
@@ -79,9 +79,9 @@ def notes(lines: Iterable[str]) -> Html:
     return el("ul", *items, class_="notes") if items else Html("")
 
 
-def figure(id_: str, title: str, *children: str, said: str = "", wide: bool = False) -> Html:
+def figure(id_: str, title: str, *children: str, caption: str = "", wide: bool = False) -> Html:
     """A picture with a title that says what is to be seen."""
-    head = el("figcaption", el("h3", title), el("p", said) if said else Html(""))
+    head = el("figcaption", el("h3", title), el("p", caption) if caption else Html(""))
     return el("figure", head, *children, id=id_, class_="wide" if wide else None)
 
 
@@ -113,5 +113,5 @@ def bar_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
 
 def not_studied(id_: str, title: str) -> Html:
     """The place of a study that nobody asked for yet."""
-    said = el("p", "Not studied yet. ", el("code", STUDY), " plans it and keeps it in the plan.", class_="hint")
-    return figure(id_, title, said, wide=True)
+    hint = el("p", "Not studied yet. ", el("code", STUDY), " plans it and keeps it in the plan.", class_="hint")
+    return figure(id_, title, hint, wide=True)

@@ -99,10 +99,10 @@ def throughput_error(plan: Plan) -> str:
 
 
 def owed(c: Commitment) -> str:
-    said = [f"{usd(c.upfront_usd)} in cash when it is signed"] if c.upfront_usd else []
-    if c.beyond_horizon_usd or not said:
-        said.append(f"{usd(c.beyond_horizon_usd)} more is owed after this quarter")
-    return f"{c.instances} x {c.offer} {c.term}: {', '.join(said)}"
+    parts = [f"{usd(c.upfront_usd)} in cash when it is signed"] if c.upfront_usd else []
+    if c.beyond_horizon_usd or not parts:
+        parts.append(f"{usd(c.beyond_horizon_usd)} more is owed after this quarter")
+    return f"{c.instances} x {c.offer} {c.term}: {', '.join(parts)}"
 
 
 def fleet_notes(plan: Plan) -> Iterator[str]:
@@ -159,8 +159,8 @@ def cheaper_providers(plan: Plan) -> Iterator[str]:
         here = sum(hosted[name].cost_usd_per_month for name in workloads)
         there = f"would cost {usd(least.cost_usd_per_month)} / month there, {usd(here)} here"
         others = f" ({len(bills) - 1} more sell it for less than that)" if len(bills) > 1 else ""
-        said = f"{_api(least)} sells this model: all of {alike(workloads)} {there}{others}"
-        yield f"{said}; name it under menu.apis to let a plan use it"
+        offer = f"{_api(least)} sells this model: all of {alike(workloads)} {there}{others}"
+        yield f"{offer}; name it under menu.apis to let a plan use it"
 
 
 def _api(bill: ProviderBill) -> str:

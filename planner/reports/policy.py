@@ -45,11 +45,11 @@ def _headline(check: Check) -> str:
 
 
 def _notes(check: Check) -> list[str]:
-    found = [] if check.against is None else [f"compared with the plan {check.against}"]
+    lines = [] if check.against is None else [f"compared with the plan {check.against}"]
     if check.as_of is not None:
         given = ", which is today; 'as_of' or --as-of gives another day" if check.as_of_is_today else ""
-        found.append(f"ages of prices are those on {check.as_of}{given}")
-    return found
+        lines.append(f"ages of prices are those on {check.as_of}{given}")
+    return lines
 
 
 def _table(rules: Sequence[Rule], kept: str, broken: str) -> Table:

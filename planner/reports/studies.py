@@ -66,7 +66,7 @@ def _crossings(way: str, crossings: tuple[Crossing, ...]) -> Iterator[str]:
 
 
 def shown_points(study: BreakEven) -> list[VolumePoint]:
-    """Those with both curves, thinned where there are many; the case itself always."""
+    """Volumes with both curves, thinned where there are many; the case itself always."""
     either = [p for p in study.points if p.self_hosted_usd_per_month is not None or p.mixed_usd_per_month is not None]
     both = [p for p in either if p.self_hosted_usd_per_month is not None and p.mixed_usd_per_month is not None]
     shown: list[VolumePoint] = []

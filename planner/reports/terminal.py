@@ -49,13 +49,13 @@ def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
 
 
 def _left_out(plan: Plan) -> Iterator[str]:
-    if said := phrases.left_out(plan):
-        yield f"  {said}"
+    if sentence := phrases.left_out(plan):
+        yield f"  {sentence}"
 
 
 def _turned_away(plan: Plan, color: bool) -> Iterator[str]:
-    if said := phrases.turned_away(plan):
-        line = f"  {escaped(said)}"
+    if sentence := phrases.turned_away(plan):
+        line = f"  {escaped(sentence)}"
         yield red(line) if color else line
 
 
@@ -84,7 +84,7 @@ def _hours(plan: Plan) -> Iterator[str]:
 
 
 def _options(plan: Plan, verbose: bool) -> Iterator[str]:
-    """Workload by workload; those whose options are all alike are told once."""
+    """Workload by workload; those whose options are all alike are shown once."""
     for names, mine in options_alike(plan):
         first = len(mine) if verbose else OPTIONS_SHOWN
         shown = [o for k, o in enumerate(mine) if k < first or o.chosen or o.option.startswith("api ")]

@@ -21,46 +21,46 @@ Unit = Callable[[float, float], float]
 
 
 def break_even(plan: Plan) -> Html:
-    found = plan.studies.break_even if plan.studies else None
-    if found is None:
+    study = plan.studies.break_even if plan.studies else None
+    if study is None:
         return not_studied("break-even", "The volume from which hosting pays")
-    if not found.points:
+    if not study.points:
         return Html("")
     series: Series = {
-        API: [p.api_usd_per_month for p in found.points],
-        OWN: [p.self_hosted_usd_per_month for p in found.points],
-        MIXED: [p.mixed_usd_per_month for p in found.points],
+        API: [p.api_usd_per_month for p in study.points],
+        OWN: [p.self_hosted_usd_per_month for p in study.points],
+        MIXED: [p.mixed_usd_per_month for p in study.points],
     }
-    names = {API: f"{found.provider} {found.model}"}
+    names = {API: f"{study.provider} {study.model}"}
     keys = [(f"b{COLOUR[name]}", names.get(name, name)) for name, costs in series.items() if any(costs)]
-    monthly = _picture(found, series, "$ / month", lambda volume, cost: cost, usd)
-    per_1m = _picture(found, series, "$ / 1M tokens", lambda volume, cost: 1e6 * cost / volume, usd_small)
-    team = f"engineers ({usd(found.engineers_usd_per_month)} a month) included where anything is hosted"
+    monthly = _picture(study, series, "$ / month", lambda volume, cost: cost, usd)
+    per_1m = _picture(study, series, "$ / 1M tokens", lambda volume, cost: 1e6 * cost / volume, usd_small)
+    team = f"engineers ({usd(study.engineers_usd_per_month)} a month) included where anything is hosted"
     return figure(
         "break-even",
-        break_even_title(found),
+        break_even_title(study),
         legend(keys),
         el("div", el("div", Html(monthly)), el("div", Html(per_1m)), class_="days"),
-        notes(_crossings(found)),
-        details("Table: cost by volume", table_html(volumes(found))),
-        said=f"The demand multiplied, each point planned again, {team}. The upright line is this demand.",
+        notes(_crossings(study)),
+        details("Table: cost by volume", table_html(volumes(study))),
+        caption=f"The demand multiplied, each point planned again, {team}. The upright line is this demand.",
         wide=True,
     )
 
 
-def break_even_title(found: BreakEven) -> str:
-    if found.crossings:
-        first = found.crossings[0]
-        again = " (and not only there)" if len(found.crossings) > 1 else ""
+def break_even_title(study: BreakEven) -> str:
+    if study.crossings:
+        first = study.crossings[0]
+        again = " (and not only there)" if len(study.crossings) > 1 else ""
         return f"{_cheaper(first)} from {tokens(first.tokens_per_month)} tokens a month{again}"
-    always = "cheaper" if always_cheaper(found) else "not cheaper"
+    always = "cheaper" if always_cheaper(study) else "not cheaper"
     volumes = "every" if always == "cheaper" else "any"
-    return f"Own GPUs are {always} than {found.model} at {volumes} volume looked at"
+    return f"Own GPUs are {always} than {study.model} at {volumes} volume looked at"
 
 
-def always_cheaper(found: BreakEven) -> bool:
+def always_cheaper(study: BreakEven) -> bool:
     """Wherever there is a plan without an API."""
-    costs = [(p.self_hosted_usd_per_month, p.api_usd_per_month) for p in found.points]
+    costs = [(p.self_hosted_usd_per_month, p.api_usd_per_month) for p in study.points]
     known = [(own, api) for own, api in costs if own is not None]
     return bool(known) and all(own <= api for own, api in known)
 
@@ -69,22 +69,22 @@ def _cheaper(c: Crossing) -> str:
     return "Own GPUs are cheaper" if c.cheaper_from_here == "self-hosted" else "The API is cheaper"
 
 
-def _crossings(found: BreakEven) -> list[str]:
-    told = []
-    for where, crossings in (("Without any API", found.crossings), ("With API overflow", found.mixed_crossings)):
+def _crossings(study: BreakEven) -> list[str]:
+    sentences = []
+    for where, crossings in (("Without any API", study.crossings), ("With API overflow", study.mixed_crossings)):
         for c in crossings:
             cheaper = _cheaper(c)[0].lower() + _cheaper(c)[1:]
             low, high = c.between_multiples
-            told.append(
+            sentences.append(
                 f"{where}, {cheaper} from {tokens(c.tokens_per_month)} tokens a month: {c.multiple:.3g} times this "
                 f"demand, {usd(c.usd_per_month)} a month; proved to lie between {low:.3g} and {high:.3g} times."
             )
-    return told
+    return sentences
 
 
-def _picture(found: BreakEven, series: Series, unit: str, drawn: Unit, told: Callable[[float], str]) -> str:
-    lines = [_line(found, name, costs, unit, drawn, told) for name, costs in series.items() if any(costs)]
-    across, up = Axis("tokens a month", log=True, told=tokens), Axis(unit, log=True, told=_short_usd)
+def _picture(study: BreakEven, series: Series, unit: str, drawn: Unit, written: Callable[[float], str]) -> str:
+    lines = [_line(study, name, costs, unit, drawn, written) for name, costs in series.items() if any(costs)]
+    across, up = Axis("tokens a month", log=True, written=tokens), Axis(unit, log=True, written=_short_usd)
     frame = Frame(
         across,
         up,
@@ -97,24 +97,24 @@ def _picture(found: BreakEven, series: Series, unit: str, drawn: Unit, told: Cal
         top=28,
         bottom=42,
     )
-    here = min(found.points, key=lambda p: abs(p.multiple - 1))
+    here = min(study.points, key=lambda p: abs(p.multiple - 1))
     upright = f"M{frame.px(here.tokens_per_month):.1f} {frame.top:g}V{HEIGHT - frame.bottom:g}"
     parts = [*frame.grid(), f'<path class="staffed" d="{upright}"/>']
     parts += curves(frame, lines, [COLOUR[line.name] for line in lines])
-    for c in found.crossings:
+    for c in study.crossings:
         x, y = frame.px(c.tokens_per_month), frame.py(drawn(c.tokens_per_month, c.usd_per_month))
         ring = f'<circle class="load" cx="{x:.1f}" cy="{y:.1f}" r="7"/>'
         parts.append(titled(ring, f"equal at {tokens(c.tokens_per_month)} tokens a month"))
-    return picture(f"{unit} by tokens a month. {break_even_title(found)}", WIDTH, HEIGHT, parts)
+    return picture(f"{unit} by tokens a month. {break_even_title(study)}", WIDTH, HEIGHT, parts)
 
 
 def _line(
-    found: BreakEven, name: str, costs: list[float | None], unit: str, drawn: Unit, told: Callable[[float], str]
+    study: BreakEven, name: str, costs: list[float | None], unit: str, drawn: Unit, written: Callable[[float], str]
 ) -> Line:
-    known = [(p.tokens_per_month, cost) for p, cost in zip(found.points, costs, strict=True) if cost]
+    known = [(p.tokens_per_month, cost) for p, cost in zip(study.points, costs, strict=True) if cost]
     heights = [drawn(volume, cost) for volume, cost in known]
     labels = [
-        f"{name} at {tokens(volume)} tokens a month\n{told(height)} {unit.removeprefix('$ ')}"
+        f"{name} at {tokens(volume)} tokens a month\n{written(height)} {unit.removeprefix('$ ')}"
         for (volume, _), height in zip(known, heights, strict=True)
     ]
     return Line(name, [volume for volume, _ in known], heights, labels)

@@ -17,9 +17,9 @@ TIGHT_FRAC = 0.95
 
 def headroom(plan: Plan) -> Html:
     """Each workload's latencies as a share of its objectives, of its slowest deployment; tightest first."""
-    told = {w.name: w for w in plan.case.workloads}
+    asked = {w.name: w for w in plan.case.workloads}
     rows = [
-        (w.name, _meters(told[w.name], pool)) for pool in plan.pools if pool.deployments
+        (w.name, _meters(asked[w.name], pool)) for pool in plan.pools if pool.deployments
         for w in plan.workloads if w.name in pool.workloads
     ]  # fmt: skip
     if not rows:
@@ -29,9 +29,9 @@ def headroom(plan: Plan) -> Html:
     titles = ("workload", "TTFT", "TPOT when full", *(["to the last token"] * with_e2e))
     lines = tuple((workload, *(_meter(*m) for m in meters[: len(titles) - 1])) for workload, meters in rows)
     table = Table("headroom", "Headroom", tuple(Column(title, title) for title in titles), lines)
-    said = "At the objective's percentile in the busiest hour, queueing included; a full bar is the objective."
+    caption = "At the objective's percentile in the busiest hour, queueing included; a full bar is the objective."
     shown = table_html(table, first=20, most=WORKLOADS_SHOWN)
-    return figure("headroom", _title(rows), shown, said=said, wide=True)
+    return figure("headroom", _title(rows), shown, caption=caption, wide=True)
 
 
 Meter = tuple[float | None, str]
@@ -58,10 +58,10 @@ def _meters(w: Workload, pool: PoolPlan) -> list[Meter]:
 def _worst(
     of: Sequence[DeploymentPlan], figure_of: Callable[[DeploymentPlan], float | None], seconds: float, without: str
 ) -> Meter:
-    found = [x for d in of if (x := figure_of(d)) is not None]
-    if not found:
+    known = [x for d in of if (x := figure_of(d)) is not None]
+    if not known:
         return None, without
-    ms, limit = max(found), 1e3 * seconds
+    ms, limit = max(known), 1e3 * seconds
     text = f"{ms / 1e3:.2f} of {seconds:g} s" if limit >= 1000 else f"{ms:.0f} of {limit:.0f} ms"
     return ms / limit, text
 

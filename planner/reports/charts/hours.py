@@ -29,7 +29,7 @@ def capacity(plan: Plan) -> Html:
     return figure(
         "capacity", _peak_title(plan, hours), legend(keys), _tabs([g or "all GPUs" for g in kinds], panels),
         details("Table: GPUs by hour", _table("GPUs by hour", hours, hours.stacks(None), _gpu_curves(hours, None))),
-        said="GPUs that are paid for, by how they are bought, against those that are kept busy.", wide=True,
+        caption="GPUs that are paid for, by how they are bought, against those that are kept busy.", wide=True,
     )  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def demand(plan: Plan) -> Html:
     return figure(
         "demand", title, legend(keys), _days(hours, hours.fates, curves, "requests/s", _rate_ticks, "demand"),
         details("Table: requests by hour", _table("Requests by hour", hours, hours.fates, curves)),
-        said="Mean rate of each hour, by who answers.", wide=True,
+        caption="Mean rate of each hour, by who answers.", wide=True,
     )  # fmt: skip
 
 
@@ -98,8 +98,8 @@ def _days(
     n = len(hours.plan.slots)
     top = max(max(sum(s.values[t] for s in stacks) for t in range(n)), *(max(c.values) for c in curves), 0.0)
     frame = Frame(
-        Axis("hour of the day", told=lambda h: f"{h:.0f}h"), Axis(unit, told=_short), [0, 6, 12, 18, 24], ticks(top),
-        width=WIDTH, height=HEIGHT, left=46, right=10, top=26, bottom=38,
+        Axis("hour of the day", written=lambda h: f"{h:.0f}h"), Axis(unit, written=_short), [0, 6, 12, 18, 24],
+        ticks(top), width=WIDTH, height=HEIGHT, left=46, right=10, top=26, bottom=38,
     )  # fmt: skip
     return el(
         "div",
@@ -128,13 +128,13 @@ def _picture(plan: Plan, frame: Frame, stacks: list[Stack], curves: list[Curve],
         left, right = frame.px(k), frame.px(k + 1)
         hit = f'<rect class="hit" x="{left:.1f}" y="{frame.top:g}" width="{right - left:.1f}" '
         hit += f'height="{frame.height - frame.top - frame.bottom:g}"/>'
-        parts.append(titled(hit, _told(plan, t, stacks, curves, unit)))
+        parts.append(titled(hit, _label(plan, t, stacks, curves, unit)))
     high = max(floor, default=0.0)
     label = f"{what}, {day.title.lower()}: {unit} by hour, at most {number(round(high, 1))}"
     return picture(label, frame.width, frame.height, parts)
 
 
-def _told(plan: Plan, t: int, stacks: list[Stack], curves: list[Curve], unit: str) -> str:
+def _label(plan: Plan, t: int, stacks: list[Stack], curves: list[Curve], unit: str) -> str:
     s = plan.slots[t]
     total = sum(x.values[t] for x in stacks)
     lines = [f"{s.hour:02d}:00 to {(s.hour + 1):02d}:00: {_number(total)} {unit}"]

@@ -35,7 +35,7 @@ def costs(plan: Plan) -> Html:
     rows = [_bar_row(n, f"b{COSTS[n]}", x, most, total) for n, x in named]
     first, amount = named[0]
     title = f"{percent(amount / total)} of the cost is {_COST_NAMES[first]}"
-    return figure("costs", title, _bars(rows, "for"), said=f"{usd(total)} a month, by what it is paid for.")
+    return figure("costs", title, _bars(rows, "for"), caption=f"{usd(total)} a month, by what it is paid for.")
 
 
 _COST_NAMES = {
@@ -62,9 +62,9 @@ def by_workload(plan: Plan) -> Html:
     alike = f"Each of the {len(ranked)} workloads costs about {usd(most)} a month"
     unlike = join([name(top.name), f" is {percent(most / total)} of what the workloads cost"])
     title = unlike if least < 0.95 * most else alike
-    rest_said = "; engineers are not shared out." if plan.costs.engineers_usd_per_month else "."
-    said = f"GPUs, API and caches of each workload{rest_said}"
-    return figure("by-workload", title, _bars(rows, "workload"), said=said, wide=True)
+    rest_detail = "; engineers are not shared out." if plan.costs.engineers_usd_per_month else "."
+    caption = f"GPUs, API and caches of each workload{rest_detail}"
+    return figure("by-workload", title, _bars(rows, "workload"), caption=caption, wide=True)
 
 
 def fleet_by_gpu(plan: Plan) -> Html:
@@ -92,9 +92,9 @@ def fleet_by_gpu(plan: Plan) -> Html:
         for p, n in peaks[gpu].items():
             pieces.append((f"b{PURCHASES[p]}", start / most, n / most))
             start += n
-        said = ", ".join(f"{n} {p}" for p, n in peaks[gpu].items())
+        counts = ", ".join(f"{n} {p}" for p, n in peaks[gpu].items())
         rows.append(
-            (join([gpu, el("span", said, class_="said")]), bar(pieces, f"{gpu}: {said}"),
+            (join([gpu, el("span", counts, class_="said")]), bar(pieces, f"{gpu}: {counts}"),
              f"{start:.0f}", f"{hours[gpu]:,.0f}")
         )  # fmt: skip
     kinds = [p for p in PURCHASES if any(p in x for x in peaks.values())]
@@ -122,11 +122,11 @@ def ranges(plan: Plan) -> Html:
     body = table_html(Table("ranges", "Ranges", columns, tuple(rows)))
     label = f"{title}; the widest range: {widest[0]}"
     bars = [Interval(what, a, mid, b, detail) for what, a, b, detail in rows]
-    drawn = intervals(label, Axis("$ / month", told=usd), ticks, bars, dashed=None)
+    drawn = intervals(label, Axis("$ / month", written=usd), ticks, bars, dashed=None)
     return figure(
         "ranges", title if spread > 0.005 * mid else f"Nothing looked at moves the cost of {usd(mid)} much",
         drawn, details("Table: ranges", body),
-        said="The upright line is the plan" + (", penalties included." if plan.penalty_usd_per_month else "."),
+        caption="The upright line is the plan" + (", penalties included." if plan.penalty_usd_per_month else "."),
     )  # fmt: skip
 
 
@@ -145,8 +145,8 @@ def _ranges(plan: Plan, mid: float) -> Iterator[tuple[str, float, float, str]]:
         yield "spot at the 95th percentile of its price", mid, max(mid, high), f"up to {usd(high)}"
 
 
-def _bar_row(what: str, kind: str, amount: float, most: float, total: float, said: str = "") -> tuple[str, ...]:
-    label = join([words(what), el("span", said, class_="said")]) if said else words(what)
+def _bar_row(what: str, kind: str, amount: float, most: float, total: float, caption: str = "") -> tuple[str, ...]:
+    label = join([words(what), el("span", caption, class_="said")]) if caption else words(what)
     return (label, bar([(kind, 0.0, amount / most)]), f"{amount:,.0f}", percent(amount / total))
 
 

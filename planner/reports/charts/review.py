@@ -10,7 +10,7 @@ from planner.reports.charts.intervals import Interval, intervals
 from planner.reports.charts.svg import Axis, Frame, Line, curves, nice_ticks, number, picture
 from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes
 from planner.reports.tables.html import table_html
-from planner.reports.tables.review import BRIDGE_SAID, bridge_parts, dollars, signed
+from planner.reports.tables.review import BRIDGE_PARTS, bridge_parts, dollars, signed
 from planner.reports.tables.review import trend as trend_table
 from planner.review.records import Review, TrendPoint, WorkloadForecast, WorkloadReview
 
@@ -34,7 +34,7 @@ def bridge(review: Review) -> Html:
     for k, (part, change) in enumerate(parts):
         low, high = sorted(heights[k : k + 2])
         piece = ("b4" if change > 0 else "b3", (low - floor) / room, (high - low) / room)
-        label = join([part, el("span", BRIDGE_SAID[part], class_="said")])
+        label = join([part, el("span", BRIDGE_PARTS[part], class_="said")])
         rows.append((label, bar([piece], f"{part}: {dollars(change)} $/month"), dollars(change)))
     end = b.to_usd_per_month
     rows.append(("next plan", bar([("b1", 0.0, (end - floor) / room)], usd(end)), f"{end:,.2f}"))
@@ -43,7 +43,7 @@ def bridge(review: Review) -> Html:
         "bridge", _bridge_title(review, parts), legend((("b4", "dearer"), ("b3", "cheaper"))),
         bar_table(("from the last plan to the next", "", "$/month"), rows),
         notes(f"{note}: its price counts as unchanged" for note in b.notes),
-        said=f"{cut}The four parts add up to the change, to the cent.", wide=True,
+        caption=f"{cut}The four parts add up to the change, to the cent.", wide=True,
     )  # fmt: skip
 
 
@@ -61,8 +61,8 @@ def _bridge_title(review: Review, parts: list[tuple[str, float]]) -> str:
 
 def by_hour(review: Review) -> Html:
     """Planned and actual rates of each workload."""
-    came = [w for w in review.workloads if w.actual_by_hour_rps]
-    drawn = sorted(came, key=lambda w: -abs(1.0 if w.off_frac is None else w.off_frac))[:WORKLOADS_SHOWN]
+    drawable = [w for w in review.workloads if w.actual_by_hour_rps]
+    drawn = sorted(drawable, key=lambda w: -abs(1.0 if w.off_frac is None else w.off_frac))[:WORKLOADS_SHOWN]
     if not drawn:
         return Html("")
     parts: list[Html] = []
@@ -76,11 +76,11 @@ def by_hour(review: Review) -> Html:
         title = join([name(worst.name), f" was furthest from its plan: {signed(worst.off_frac)} requests"])
     rest = parts[AT_ONCE:]
     folded = details(f"{len(rest)} more workloads", *rest) if rest else Html("")
-    left = len(came) - len(drawn)
+    left = len(drawable) - len(drawn)
     more = [f"and {left} more workloads, in the table below"] if left else []
     keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual")))
-    said = "Requests/s by hour of the day (UTC), the mean over the period; hours left out are not in it."
-    return figure("by-hour", title, keys, *parts[:AT_ONCE], folded, notes(more), said=said, wide=True)
+    caption = "Requests/s by hour of the day (UTC), the mean over the period; hours left out are not in it."
+    return figure("by-hour", title, keys, *parts[:AT_ONCE], folded, notes(more), caption=caption, wide=True)
 
 
 def _day(w: WorkloadReview, first: int, title: str) -> Html:
@@ -89,8 +89,8 @@ def _day(w: WorkloadReview, first: int, title: str) -> Html:
     for label, rates, colour in (("planned", w.planned_by_hour_rps, PLANNED), ("actual", w.actual_by_hour_rps, ACTUAL)):
         if rates:
             day = rates[first : first + 24]
-            told = [f"{h:02d}:00: {label} {number(round(r, 2))} requests/s" for h, r in zip(hours, day, strict=True)]
-            lines.append(Line(label, hours, day, told))
+            labels = [f"{h:02d}:00: {label} {number(round(r, 2))} requests/s" for h, r in zip(hours, day, strict=True)]
+            lines.append(Line(label, hours, day, labels))
             colours.append(colour)
     top = max((r for line in (w.planned_by_hour_rps, w.actual_by_hour_rps) for r in line), default=1.0)
     frame = Frame(Axis(title), Axis("requests/s"), [0, 6, 12, 18, 23], nice_ticks(0.0, max(top, 1e-9), 4),
@@ -109,16 +109,16 @@ def next_demand(review: Review) -> Html:
     values = [1.0, *(x for row in rows for x in (row.low, row.high))]
     room = max(0.05, max(values) - min(values))
     ticks = nice_ticks(max(0.0, min(values) - 0.15 * room), max(values) + 0.15 * room, 4)
-    axis = Axis("of the requests that came", told=lambda share: f"{100 * share:.0f}%")
+    axis = Axis("of the requests that came", written=lambda share: f"{100 * share:.0f}%")
     drawn = intervals("P10 to P90 of the forecast", axis, ticks, rows, dashed=1.0)
     furthest = max(rows, key=lambda row: abs(row.mark - 1))
     title: str = "Next is forecast to be as what came"
     if abs(furthest.mark - 1) >= 0.005:
         title = join([name(furthest.name), f" is forecast at {100 * furthest.mark:.0f}% of what came"])
-    said = "Bars from P10 to P90, the upright line is P50, dashed is what came."
+    caption = "Bars from P10 to P90, the upright line is P50, dashed is what came."
     left = len(known) - len(rows)
     more = [f"and {left} more workloads, in the table below"] if left else []
-    return figure("next-demand", title, drawn, notes(more), said=said)
+    return figure("next-demand", title, drawn, notes(more), caption=caption)
 
 
 def _forecast(f: WorkloadForecast, actual: float) -> Interval:
@@ -140,19 +140,19 @@ def trend(review: Review) -> Html:
     ]
     highest = max(v for line in lines for v in line.y)
     ticks = [float(p) for p in places] if len(places) <= 6 else [0.0, float(places[-1])]
-    x = Axis("", told=lambda k: shortened(points[int(k)].name, 8))
-    y = Axis("$ / month", told=lambda usd_per_month: f"${usd_per_month:,.0f}")
+    x = Axis("", written=lambda k: shortened(points[int(k)].name, 8))
+    y = Axis("$ / month", written=lambda usd_per_month: f"${usd_per_month:,.0f}")
     frame = Frame(x, y, ticks, nice_ticks(0.0, max(highest, 1e-9), 4), WIDTH, 260, 62, 40, 34, 36)
     first, last = points[0], points[-1]
     title = (
         f"From {usd(first.actual_usd_per_month)} to {usd(last.actual_usd_per_month)} a month over {len(points)} reviews"
     )
-    said = f"What a million tokens cost: {usd_small(first.actual_usd_per_1m_tokens)} then, "
-    said += f"{usd_small(last.actual_usd_per_1m_tokens)} now."
+    caption = f"What a million tokens cost: {usd_small(first.actual_usd_per_1m_tokens)} then, "
+    caption += f"{usd_small(last.actual_usd_per_1m_tokens)} now."
     keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual"), (f"b{NEXT}", "planned next")))
     drawn = Html(picture(title, WIDTH, 260, [*frame.grid(), *curves(frame, lines, (PLANNED, ACTUAL, NEXT))]))
     return figure(
-        "trend", title, keys, drawn, details("Table: past reviews", table_html(trend_table(review))), said=said
+        "trend", title, keys, drawn, details("Table: past reviews", table_html(trend_table(review))), caption=caption
     )
 
 

@@ -45,7 +45,7 @@ class Line:
 class Axis:
     title: str
     log: bool = False
-    told: Callable[[float], str] | None = None
+    written: Callable[[float], str] | None = None
     """how a tick is written"""
 
     def place(self, value: float, low: float, high: float) -> float:
@@ -61,7 +61,7 @@ class Axis:
         return thinned(log_ticks(low, high) if high > low * 1.01 else log_ticks(low / 2, high * 2), count)
 
     def label(self, value: float) -> str:
-        return (self.told or number)(value)
+        return (self.written or number)(value)
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def thinned(ticks: list[float], count: int) -> list[float]:
-    """Of many ticks on a logarithmic axis the ends, and powers of ten that are not too near to them."""
+    """The ends of a logarithmic axis with many ticks, and powers of ten that are not too near to them."""
     if len(ticks) <= count + 2:
         return ticks
     low, high = ticks[0], ticks[-1]

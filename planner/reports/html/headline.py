@@ -107,21 +107,21 @@ def _cards(plan: Plan) -> Iterator[Html]:
 
 def _proof(plan: Plan) -> Html:
     costs = "has cost and penalty below" if plan.penalty_usd_per_month else "costs less than"
-    said = f"no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}"
+    detail = f"no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}"
     if plan.status == "interrupted":
-        return card("Not proved", f"within {percent(plan.gap_frac, 2)}", said, "bad")
-    return card("Proved", "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}", said)
+        return card("Not proved", f"within {percent(plan.gap_frac, 2)}", detail, "bad")
+    return card("Proved", "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}", detail)
 
 
 def _break_even(plan: Plan) -> Html:
-    found = plan.studies.break_even if plan.studies else None
-    if found is None:
+    study = plan.studies.break_even if plan.studies else None
+    if study is None:
         return card("Break-even", "–", join(["not studied: ", el("code", STUDY)]))
-    if not found.crossings:
-        said = "cheaper at every" if always_cheaper(found) else "not cheaper at any"
-        return card("Break-even", "none", f"own GPUs are {said} volume looked at")
-    volumes = [f"{tokens(c.tokens_per_month)}" for c in found.crossings]
-    team = f"engineers {usd(found.engineers_usd_per_month)}" if found.engineers_usd_per_month else "without engineers"
+    if not study.crossings:
+        detail = "cheaper at every" if always_cheaper(study) else "not cheaper at any"
+        return card("Break-even", "none", f"own GPUs are {detail} volume looked at")
+    volumes = [f"{tokens(c.tokens_per_month)}" for c in study.crossings]
+    team = f"engineers {usd(study.engineers_usd_per_month)}" if study.engineers_usd_per_month else "without engineers"
     more = f", again at {', '.join(volumes[1:])}" if len(volumes) > 1 else ""
     return card("Break-even", f"{volumes[0]} tokens", f"a month{more}; {team}")
 
@@ -145,11 +145,11 @@ def _trust(plan: Plan) -> Html:
     total = sum(hours.values())
     if not total:
         return Html("")
-    pieces, said, start = [], [], 0.0
+    pieces, shares, start = [], [], 0.0
     for basis in [*(b for b in BASES if b in hours), *sorted(set(hours) - set(BASES))]:
         share = hours[basis] / total
         pieces.append((f"b{BASES.get(basis, 7)}", start, share))
-        said.append(f"{percent(share)} {basis}")
+        shares.append(f"{percent(share)} {basis}")
         start += share
-    told = f"Throughput behind it: {', '.join(said)}; mean error {throughput_error(plan)}"
-    return el("div", el("p", told), bar(pieces, told + ", by GPU-hours kept busy"), class_="trust", id="trust")
+    text = f"Throughput behind it: {', '.join(shares)}; mean error {throughput_error(plan)}"
+    return el("div", el("p", text), bar(pieces, text + ", by GPU-hours kept busy"), class_="trust", id="trust")

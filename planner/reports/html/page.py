@@ -52,6 +52,6 @@ def hero(big: str, per: str, lines: Iterable[Html], cards: Iterable[Html]) -> Ht
     return el("div", answer, el("dl", *cards, class_="cards"), class_="hero")
 
 
-def card(title: str, value: str, said: str, kind: str | None = None) -> Html:
+def card(title: str, value: str, detail: str, kind: str | None = None) -> Html:
     value_class = f"v {kind or ''}".strip()
-    return el("div", el("dt", title), el("dd", value, class_=value_class), el("dd", said, class_="s"), class_="card")
+    return el("div", el("dt", title), el("dd", value, class_=value_class), el("dd", detail, class_="s"), class_="card")

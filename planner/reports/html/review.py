@@ -8,7 +8,7 @@ from planner.io.formatting import usd, usd_small
 from planner.reports.charts import review as pictures
 from planner.reports.html.page import card, figures, hero, page
 from planner.reports.markup import Html, el, join, name, panel
-from planner.reports.review import held_said, hindsight_said
+from planner.reports.review import commitments_sentence, hindsight_sentence
 from planner.reports.tables import review as tables
 from planner.reports.tables.html import table_panel
 from planner.reports.tables.review import signed
@@ -17,7 +17,7 @@ from planner.review.records import Review, ReviewItem
 
 
 def review_page(review: Review) -> str:
-    asked = [_said("asked", "Decisions asked for", review.decisions), _said("risks", "Risks", review.risks)]
+    asked = [_items("asked", "Decisions asked for", review.decisions), _items("risks", "Risks", review.risks)]
     quarter = [
         figures(pictures.by_hour(review)),
         _panel(tables.workloads(review)),
@@ -56,9 +56,9 @@ _HELD = (
 
 def _answer(review: Review) -> Html:
     verdict = el("b", "The quarter went as planned.", class_="good") if review.as_planned else review.verdict
-    lines = [el("p", verdict), el("p", _sentence(hindsight_said(review)))]
-    if said := held_said(review):
-        lines.append(el("p", _sentence(said)))
+    lines = [el("p", verdict), el("p", _sentence(hindsight_sentence(review)))]
+    if sentence := commitments_sentence(review):
+        lines.append(el("p", _sentence(sentence)))
     return hero(usd(review.next.figures.cost_usd_per_month), " / month next", lines, _cards(review))
 
 
@@ -88,8 +88,8 @@ def _cards(review: Review) -> Iterator[Html]:
         yield card("Next at P90", usd(p90), "a month, the best fleet if all demand is at its P90")
 
 
-def _said(id_: str, title: str, said: Iterable[ReviewItem]) -> Html:
-    items = [el("li", el("b", name(s.about)), ": ", s.text) for s in said]
+def _items(id_: str, title: str, of: Iterable[ReviewItem]) -> Html:
+    items = [el("li", el("b", name(s.about)), ": ", s.text) for s in of]
     return panel(id_, title, el("ul", *items) if items else el("p", "None."))
 
 

@@ -13,7 +13,7 @@ from planner.reports.tables.plan import binding
 from planner.reports.tables.table import Column, Table
 
 OPTIONS_IN_ALL, REASONS_IN_ALL, WORKLOADS_TOLD = 500, 350, 100
-"""rows of a page; each of the workloads told, the most expensive of many, has its part of them, and at least:"""
+"""rows of a page; each workload that is shown, the most expensive of many, has its part of them, at least:"""
 OPTIONS_AT_LEAST, REASONS_AT_LEAST = 3, 3
 OPTIONS_FIRST, NAMES_SHOWN = 8, 3
 
@@ -25,7 +25,7 @@ def panels(plan: Plan, explanation: Explanation | None) -> list[Html]:
 
 def _explanation(explanation: Explanation | None) -> Html:
     if explanation is None:
-        said = el(
+        text = el(
             "p",
             "What each lever saves and each limit costs: ",
             el("code", "fleetplan explain PLAN.json --format json"),
@@ -33,7 +33,7 @@ def _explanation(explanation: Explanation | None) -> Html:
             el("code", "fleetplan report PLAN.json --explanation FILE"),
             class_="hint",
         )
-        return panel("explanation", "Levers and limits", said)
+        return panel("explanation", "Levers and limits", text)
     levers, limits = levers_table(explanation), limits_table(explanation)
     parts = [
         table_html(levers) if levers.rows else el("p", no_levers(explanation.workload)),
@@ -44,16 +44,16 @@ def _explanation(explanation: Explanation | None) -> Html:
     return panel("explanation", title, *parts, notes([*idle, *not_tried(explanation)]))
 
 
-def _told(plan: Plan) -> set[str]:
-    """The workloads that are told, the most expensive of very many."""
+def _most_expensive(plan: Plan) -> set[str]:
+    """The workloads that are shown, of very many."""
     ranked = sorted(plan.workloads, key=lambda w: -w.cost_usd_per_month)
     return {w.name for w in ranked[:WORKLOADS_TOLD]}
 
 
 def _options(plan: Plan) -> Html:
     """Each workload's ways to be served alone, cheapest first, with what keeps each from being chosen."""
-    told = _told(plan)
-    groups = [(names, mine) for names, mine in options_alike(plan) if told.intersection(names)]
+    shown_workloads = _most_expensive(plan)
+    groups = [(names, mine) for names, mine in options_alike(plan) if shown_workloads.intersection(names)]
     room = max(OPTIONS_AT_LEAST, OPTIONS_IN_ALL // len(groups))
     parts = []
     for names, mine in groups:
@@ -65,16 +65,16 @@ def _options(plan: Plan) -> Html:
             body.append(details(f"{len(rest)} more", table_html(options(plan, rest, several=len(names) > 1))))
         more = notes(and_more(len(mine), len(shown), " and dearer ones"))
         parts.append(_by_workload(names, f"{len(mine)} option{'s' * (len(mine) != 1)}", len(groups), *body, more))
-    said = "Costs are of one workload served by itself, without engineers and limits; "
-    note = el("p", said, "what is shared or mixed has its cost in the plan.")
+    text = "Costs are of one workload served by itself, without engineers and limits; "
+    note = el("p", text, "what is shared or mixed has its cost in the plan.")
     return panel("options", "Options considered", note, *parts, _others(plan))
 
 
-def _by_workload(names: list[str], said: str, groups: int, *body: Html) -> Html:
+def _by_workload(names: list[str], text: str, groups: int, *body: Html) -> Html:
     """What holds for several workloads is shown once."""
     owners = [name(n) if k == 0 else join([", ", name(n)]) for k, n in enumerate(names[:NAMES_SHOWN])]
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return details(join([*owners, more, f": {said}"]), *body, open_=groups <= 3)
+    return details(join([*owners, more, f": {text}"]), *body, open_=groups <= 3)
 
 
 def _others(plan: Plan) -> Html:
@@ -82,8 +82,8 @@ def _others(plan: Plan) -> Html:
 
 
 def _rejected(plan: Plan) -> Html:
-    told = _told(plan)
-    groups = [(names, reasons) for names, reasons in rejections_alike(plan) if told.intersection(names)]
+    shown_workloads = _most_expensive(plan)
+    groups = [(names, reasons) for names, reasons in rejections_alike(plan) if shown_workloads.intersection(names)]
     if not groups:
         return Html("")
     room = max(REASONS_AT_LEAST, REASONS_IN_ALL // len(groups))

@@ -35,11 +35,11 @@ def check_table_name(name: str) -> None:
 def plan_csv(plan: Plan, name: str = "fleet") -> str:
     """One table by its name."""
     check_table_name(name)
-    found = next((table for table in tables_of(plan) if table.name == name), None)
-    if found is None:
+    table = next((table for table in tables_of(plan) if table.name == name), None)
+    if table is None:
         remedy = "Plan with the study that makes it"
         raise InputError([Diagnostic("--table", None, None, "", f"this plan has no table {shown(name)}", remedy)])
-    return table_csv(found)
+    return table_csv(table)
 
 
 def write_csv_tables(plan: Plan, folder: Path) -> list[Path]:

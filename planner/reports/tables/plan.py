@@ -24,7 +24,7 @@ WORKLOAD = C("workload", "workload")
 
 
 def tables_of(plan: Plan) -> tuple[Table, ...]:
-    """Those of every plan, then those of its studies, where it has any; always in the same order."""
+    """All tables of a plan, then those of its studies, always in the same order."""
     return (
         fleet(plan),
         fleet_by_hour(plan),
@@ -135,8 +135,8 @@ def _workload_row(plan: Plan, w: WorkloadPlan) -> Row:
     )  # fmt: skip
 
 
-def deployment_name(told: DeploymentPlan) -> str:
-    d = told.deployment
+def deployment_name(planned: DeploymentPlan) -> str:
+    d = planned.deployment
     return f"{d.model} {d.quantization} on {d.gpus_per_replica} x {d.gpu}"
 
 
@@ -155,23 +155,24 @@ def deployments(plan: Plan) -> Table:
     return Table("deployments", "Deployments", columns, rows)
 
 
-def _deployment_row(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> Row:
-    d, of = told.deployment, [w for w in plan.case.workloads if w.name in pool.workloads]
+def _deployment_row(plan: Plan, pool: PoolPlan, planned: DeploymentPlan) -> Row:
+    d, of = planned.deployment, [w for w in plan.case.workloads if w.name in pool.workloads]
     return (
-        pool.key, d.key, d.model, d.quantization, d.gpu, d.gpus_per_replica, d.offer, min(told.replicas_by_slot),
-        max(told.replicas_by_slot), max(spot_replicas(plan, told)), told.utilization_frac, d.requests_in_flight,
-        d.ttft_ms, 1e3 * min(w.ttft.seconds for w in of), d.tpot_ms, 1e3 * min(w.tpot.seconds for w in of), d.e2e_ms,
+        pool.key, d.key, d.model, d.quantization, d.gpu, d.gpus_per_replica, d.offer, min(planned.replicas_by_slot),
+        max(planned.replicas_by_slot), max(spot_replicas(plan, planned)), planned.utilization_frac,
+        d.requests_in_flight, d.ttft_ms, 1e3 * min(w.ttft.seconds for w in of), d.tpot_ms,
+        1e3 * min(w.tpot.seconds for w in of), d.e2e_ms,
         d.bound_by, d.quality_loss_frac, d.basis, d.error_frac,
     )  # fmt: skip
 
 
-def spot_replicas(plan: Plan, told: DeploymentPlan) -> list[int]:
+def spot_replicas(plan: Plan, planned: DeploymentPlan) -> list[int]:
     """Replicas that run on spot, at most, by slot: they need not be firm, and so much spot is bought of their offer."""
-    d = told.deployment
+    d = planned.deployment
     bought = [f for f in plan.fleet if f.offer == d.offer and f.purchase == "spot"]
     return [
         min(n - firm, sum(f.instances_by_slot[t] * f.gpus_per_instance for f in bought) // d.gpus_per_replica)
-        for t, (n, firm) in enumerate(zip(told.replicas_by_slot, told.firm_replicas_by_slot, strict=True))
+        for t, (n, firm) in enumerate(zip(planned.replicas_by_slot, planned.firm_replicas_by_slot, strict=True))
     ]
 
 

@@ -74,16 +74,16 @@ def _deployment(plan: Plan, pool: PoolPlan, k: int) -> str:
 
 def _share_of_requests(plan: Plan, pool: PoolPlan, k: int) -> float:
     """What the k-th deployment of a mix serves."""
-    told = next(w for w in plan.workloads if w.name == pool.workloads[0])
+    first = next(w for w in plan.workloads if w.name == pool.workloads[0])
     months = plan.slots[-1].month + 1
     others = [
         sum(3600 * plan.slots[f.slot].hours_per_month * sum(f.requests_per_s) for f in flows) / months
-        for flows in told.deployment_flows
+        for flows in first.deployment_flows
     ]
     if k:
-        return others[k - 1] / told.requests_per_month
-    elsewhere = told.api_share_frac + told.shed_share_frac + told.cache_share_frac
-    return max(0.0, 1 - elsewhere - sum(others) / told.requests_per_month)
+        return others[k - 1] / first.requests_per_month
+    elsewhere = first.api_share_frac + first.shed_share_frac + first.cache_share_frac
+    return max(0.0, 1 - elsewhere - sum(others) / first.requests_per_month)
 
 
 def _figures(planned: DeploymentPlan, of: list[Workload]) -> Row:

@@ -9,7 +9,7 @@ from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table
 from planner.review.records import Review
 
-BRIDGE_SAID = {
+BRIDGE_PARTS = {
     "volume": "tokens that came or went, at what a token cost on average",
     "mix": "workloads with dearer or cheaper tokens became a larger share",
     "price": "what was bought before, at the new prices",
@@ -81,7 +81,7 @@ def bridge(review: Review) -> Table:
     b = review.bridge
     rows: tuple[Row, ...] = (
         ("last plan", f"{b.from_usd_per_month:,.2f}", ""),
-        *((name, dollars(usd), BRIDGE_SAID[name]) for name, usd in bridge_parts(review).items()),
+        *((name, dollars(usd), BRIDGE_PARTS[name]) for name, usd in bridge_parts(review).items()),
         ("next plan", f"{b.to_usd_per_month:,.2f}", ""),
     )
     columns = (C("part", "part"), C("usd_per_month", "$/month", "money"), C("said", ""))
@@ -91,7 +91,7 @@ def bridge(review: Review) -> Table:
 def bridge_parts(review: Review) -> dict[str, float]:
     b = review.bridge
     usd = (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month, b.efficiency_usd_per_month)
-    return dict(zip(BRIDGE_SAID, usd, strict=True))
+    return dict(zip(BRIDGE_PARTS, usd, strict=True))
 
 
 def forecasts(review: Review) -> Table:

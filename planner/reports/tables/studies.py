@@ -70,8 +70,8 @@ def crossings(b: BreakEven) -> Table:
     ways = (("self-hosted", b.crossings), ("with APIs as well", b.mixed_crossings))
     rows = tuple(
         (way, c.multiple, c.tokens_per_month, c.usd_per_month, *c.between_multiples, c.cheaper_from_here)
-        for way, found in ways
-        for c in found
+        for way, crossed in ways
+        for c in crossed
     )
     columns = (
         C("way", "way"), C("demand_multiple", "x demand", "number"), C("tokens_per_month", "tokens/month", "tokens"),
