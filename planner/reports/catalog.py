@@ -68,7 +68,8 @@ def _refuse(message: str, remedy: str, place: str = "catalog") -> NoReturn:
 def _entries(catalog: Catalog, kind: str) -> dict[str, Any]:
     if kind == "apis":
         return dict.fromkeys(api_prices.known_api_models())
-    return getattr(catalog, kind)
+    entries: dict[str, Any] = getattr(catalog, kind)
+    return entries
 
 
 def _whole(kind: str, key: str, entries: dict[str, Any]) -> Any:
