@@ -20,7 +20,7 @@ _WHERE = {
     "serve_commands": "planner.plan.serve_commands",
     "read_review": "planner.review",
     "review_fleet": "planner.review",
-    "html_report": "planner.reports.html.page",
+    "html_report": "planner.reports.html.plan",
     "check_plan": "planner.checker",
     "check_policy": "planner.checker.policy",
     "load_policy": "planner.checker.policy",

@@ -100,7 +100,7 @@ def rendered(
 
         return plan_markdown(plan)
     if format is PlanFormat.csv:
-        from planner.reports.csv import plan_csv
+        from planner.reports.tables.csv import plan_csv
 
         return plan_csv(plan, table)
     from planner.reports.studies import studies_text
@@ -113,7 +113,7 @@ def rendered(
 def check_outputs(csv: Path | None, format: PlanFormat | None, table: str) -> None:
     """Complain before long work, not after it."""
     if format is PlanFormat.csv:
-        from planner.reports.csv import check_table_name
+        from planner.reports.tables.csv import check_table_name
 
         check_table_name(table)
     if csv is not None and csv.exists() and not csv.is_dir():
@@ -122,7 +122,7 @@ def check_outputs(csv: Path | None, format: PlanFormat | None, table: str) -> No
 
 def csv_files(folder: Path | None) -> list[Path]:
     """The files that --csv may write."""
-    from planner.reports.plan_tables import NAMES
+    from planner.reports.tables.plan import NAMES
 
     return [] if folder is None else [folder / f"{name}.csv" for name in NAMES]
 
@@ -136,7 +136,7 @@ def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, quiet: bo
         write_whole(markdown, plan_markdown(plan))
         note(f"wrote {markdown}", quiet)
     if csv is not None:
-        from planner.reports.csv import write_csv_tables
+        from planner.reports.tables.csv import write_csv_tables
 
         written = write_csv_tables(plan, csv)
         note(f"wrote {len(written)} tables into {csv}", quiet)
@@ -144,7 +144,7 @@ def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, quiet: bo
 
 def write_page(target: Path, plan: Plan, explanation: Explanation | None, quiet: bool) -> None:
     from planner.io.files import write_whole
-    from planner.reports.html.page import html_report
+    from planner.reports.html.plan import html_report
 
     write_whole(target, html_report(plan, explanation))
     note(f"wrote {target}", quiet)

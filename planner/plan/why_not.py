@@ -65,10 +65,10 @@ def why_not(plan: Plan, option: OptionRecord) -> str:
         return "costs the same"
     if extra < 0:
         return f"{usd(-extra)} / month less by itself, but {_in_the_way(plan, option)}"
-    return f"{usd(extra)} / month more: {_why_dearer(plan, option, chosen)}"
+    return f"{usd(extra)} / month more: {_why_more(plan, option, chosen)}"
 
 
-def _why_dearer(plan: Plan, option: OptionRecord, chosen: OptionRecord) -> str:
+def _why_more(plan: Plan, option: OptionRecord, chosen: OptionRecord) -> str:
     if option.offer is not None:
         box, needed = plan.case.offers[option.offer].gpus, option.peak_replicas * option.gpus_per_replica
         instances = math.ceil(option.peak_replicas / (box // (option.gpus_per_replica or 1)))
@@ -80,11 +80,11 @@ def _why_dearer(plan: Plan, option: OptionRecord, chosen: OptionRecord) -> str:
             return f"the {least} replica{'s' * (least > 1)} that must run at least cost more than the API"
     tokens = next(w for w in plan.workloads if w.name == option.workload).tokens_per_month
     if not tokens or option.cost_usd_per_month is None or chosen.cost_usd_per_month is None:
-        return "dearer"
+        return "another is cheaper"
     each = [
         usd_small(1e6 * o.cost_usd_per_month / tokens) for o in (option, chosen) if o.cost_usd_per_month is not None
     ]
-    return f"dearer per token, {each[0]} against {each[1]} / 1M"
+    return f"{each[0]} against {each[1]} / 1M tokens"
 
 
 def _in_the_way(plan: Plan, option: OptionRecord) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date
 from typing import Any, NoReturn
 
@@ -12,15 +11,21 @@ from planner.catalog import api_prices
 from planner.catalog.entries import KINDS, Catalog, find, shipped_catalog
 from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.io.units import parse_duration
-from planner.reports.text import Report, columns
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Row, Table, paragraphs
+from planner.reports.tables.text import Report, table_text
 
 SUMMARIES = {
-    "gpus": ("vram GB", "GB/s", "fp16 TFLOPS", "link GB/s"),
-    "offers": ("gpus", "on-demand $/h", "spot p50", "1y", "3y"),
-    "models": ("params B", "active B", "layers", "context"),
-    "quantizations": ("bits", "needs", "loss 8B", "loss 70B"),
-    "apis": ("$/1M in", "cached", "$/1M out"),
-}
+    "gpus": (C("vram_gb", "vram GB", "plain"), C("gb_per_s", "GB/s", "plain"), C("fp16", "fp16 TFLOPS", "plain"),
+             C("link", "link GB/s", "plain")),
+    "offers": (C("gpus", "gpus", "plain"), C("on_demand", "on-demand $/h", ".2f"), C("spot", "spot p50", ".2f"),
+               C("reserved_1y", "1y", ".2f"), C("reserved_3y", "3y", ".2f")),
+    "models": (C("parameters_b", "params B", "plain"), C("active_b", "active B", "plain"), C("layers", "layers", "d"),
+               C("context", "context", "d")),
+    "quantizations": (C("bits", "bits", "plain"), C("needs", "needs", "plain"), C("loss_8b", "loss 8B", ".1%"),
+                      C("loss_70b", "loss 70B", ".1%")),
+    "apis": (C("input", "$/1M in", "plain"), C("cached", "cached", "plain"), C("output", "$/1M out", "plain")),
+}  # fmt: skip
 
 
 def catalog_report(kind: str | None, name: str | None, stale_after: str, as_of: str | None) -> Report:
@@ -63,7 +68,8 @@ def _refuse(message: str, remedy: str, place: str = "catalog") -> NoReturn:
 def _entries(catalog: Catalog, kind: str) -> dict[str, Any]:
     if kind == "apis":
         return dict.fromkeys(api_prices.known_api_models())
-    return getattr(catalog, kind)
+    entries: dict[str, Any] = getattr(catalog, kind)
+    return entries
 
 
 def _whole(kind: str, key: str, entries: dict[str, Any]) -> Any:
@@ -83,7 +89,13 @@ def _price_dates(entry: Any) -> list[str]:
 
 
 def _overview(catalog: Catalog, judge: _Staleness) -> Report:
-    rows = [("kind", "entries", "stale prices", "oldest price")]
+    columns = (
+        C("kind", "kind"),
+        C("entries", "entries", "d"),
+        C("stale", "stale prices", "d"),
+        C("oldest", "oldest price"),
+    )
+    rows: list[Row] = []
     data = {}
     for kind in KINDS:
         entries = _entries(catalog, kind)
@@ -92,18 +104,15 @@ def _overview(catalog: Catalog, judge: _Staleness) -> Report:
         if kind == "apis":
             dates = [api_prices.AS_OF.date().isoformat()]
             stale = len(entries) if judge.stale(dates) else 0
-        rows.append((kind, str(len(entries)), str(stale) if dates else "-", min(dates, default="-")))
+        rows.append((kind, len(entries), stale if dates else None, min(dates, default=None)))
         data[kind] = {"entries": len(entries), "stale": stale, "oldest_price": min(dates, default=None)}
-    lines = [
-        *columns(rows, right="bc", indent=""),
-        "",
-        "fleetplan catalog KIND lists, fleetplan catalog KIND NAME shows one.",
-    ]
-    return Report("\n".join(lines) + "\n", data)
+    lines = table_text(Table("catalog", "Catalog", columns, tuple(rows)), indent="")
+    return Report(paragraphs([lines, ["fleetplan catalog KIND lists, fleetplan catalog KIND NAME shows one."]]), data)
 
 
 def _listing(kind: str, entries: dict[str, Any], judge: _Staleness) -> Report:
-    rows = [(kind, *SUMMARIES.get(kind, ()), "date", "")]
+    columns = (C("name", kind), *SUMMARIES.get(kind, ()), C("date", "date"), C("note", "", missing=""))
+    rows: list[Row] = []
     data = {}
     for key in sorted(entries):
         entry = _whole(kind, key, entries)
@@ -113,34 +122,26 @@ def _listing(kind: str, entries: dict[str, Any], judge: _Staleness) -> Report:
         flag = "STALE" if judge.stale(dates) else ""
         assumed = "assumed" if kind == "offers" and any(p.assumption for p in entry.prices.reserved().values()) else ""
         note = " ".join(x for x in (flag, f"({assumed} reserved)" if assumed else "") if x)
-        rows.append((key, *_summary(kind, entry), max(dates, default=entry.date or "-"), note))
+        rows.append((key, *_summary(kind, entry), max(dates, default=entry.date), note))
         data[key] = entry.model_dump(mode="json", exclude_none=True) | {"stale": bool(flag)}
-    right = "".join(chr(ord("b") + k) for k in range(len(SUMMARIES.get(kind, ()))))
-    return Report("\n".join(columns(rows, right=right, indent="")) + "\n", data)
+    return Report(paragraphs([table_text(Table(kind, kind, columns, tuple(rows)), indent="")]), data)
 
 
-def _summary(kind: str, e: Any) -> Iterator[str]:
-    def price(p: Any, field: str = "usd_per_h") -> str:
-        return f"{getattr(p, field):.2f}" if p else "-"
-
+def _summary(kind: str, e: Any) -> Row:
+    """The cells of SUMMARIES."""
     if kind == "gpus":
-        yield from (f"{e.vram_gb:g}", f"{e.bandwidth_gb_per_s:g}", f"{e.dense_tflops.get('fp16', 0):g}",
-                    f"{e.interconnect.gb_per_s:g}")  # fmt: skip
-    elif kind == "offers":
-        yield f"{e.gpus} x {e.gpu}"
-        yield price(e.prices.on_demand)
-        yield price(e.prices.spot, "p50_usd_per_h")
-        yield price(e.prices.reserved_1y)
-        yield price(e.prices.reserved_3y)
-    elif kind == "models":
-        yield from (f"{e.parameters_b:g}", f"{e.active_parameters_b:g}", str(e.layers), str(e.max_context_tokens))
-    elif kind == "quantizations":
-        small, large = e.quality_loss[0], e.quality_loss[-1]
-        yield from (f"{e.weight_bits:g}", e.needs, f"{small.loss_frac:.1%}", f"{large.loss_frac:.1%}")
-    elif kind == "apis":
-        t = e.tiers[0]
-        cached = f"{t.cached_input_usd_per_1m:g}" if t.cached_input_usd_per_1m is not None else "-"
-        yield from (f"{t.input_usd_per_1m:g}", cached, f"{t.output_usd_per_1m:g}")
+        return e.vram_gb, e.bandwidth_gb_per_s, e.dense_tflops.get("fp16", 0), e.interconnect.gb_per_s
+    if kind == "offers":
+        p = e.prices
+        hourly = (x and x.usd_per_h for x in (p.reserved_1y, p.reserved_3y))
+        return (f"{e.gpus} x {e.gpu}", p.on_demand and p.on_demand.usd_per_h, p.spot and p.spot.p50_usd_per_h, *hourly)
+    if kind == "models":
+        return e.parameters_b, e.active_parameters_b, e.layers, e.max_context_tokens
+    if kind == "quantizations":
+        return e.weight_bits, e.needs, e.quality_loss[0].loss_frac, e.quality_loss[-1].loss_frac
+    if kind == "apis":
+        return e.tiers[0].input_usd_per_1m, e.tiers[0].cached_input_usd_per_1m, e.tiers[0].output_usd_per_1m
+    return ()
 
 
 def _one(kind: str, key: str, entry: Any, judge: _Staleness) -> Report:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from planner.io.errors import escaped
 from planner.io.formatting import percent, tokens, usd, usd_small
 from planner.plan.diff_records import PlanDiff, ValueChange
-from planner.reports.table import Cell, Table, markdown, table_markdown, table_text
-from planner.reports.table import Column as C
+from planner.reports.tables.markdown import bullets, markdown, titled_markdown
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Row, Table, paragraphs
+from planner.reports.tables.text import titled_text
 
 SHARES = ("share", "turned away", "growth per month", "quality max loss", "critical share")
 """keys of figures that are shares"""
@@ -17,9 +19,7 @@ SHARES = ("share", "turned away", "growth per month", "quality max loss", "criti
 def diff_text(diff: PlanDiff) -> str:
     if diff.same:
         return "no change\n"
-    sections = [[escaped(line) for line in _headline(diff)]]
-    sections += [[f"  {table.title}", *table_text(table)] for table in _tables(diff)]
-    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+    return paragraphs([map(escaped, _headline(diff)), *map(titled_text, _tables(diff))])
 
 
 def diff_markdown(diff: PlanDiff) -> str:
@@ -28,10 +28,8 @@ def diff_markdown(diff: PlanDiff) -> str:
     if diff.same:
         return f"{head}\n\nNo change.\n"
     first, *others = _headline(diff)
-    sections = [[head], [f"**{markdown(first)}**"], [f"- {markdown(line.strip())}" for line in others]]
-    for table in _tables(diff):
-        sections += [[f"## {markdown(table.title.capitalize())}"], table_markdown(table)]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    bulleted = bullets(line.strip() for line in others)
+    return paragraphs([[head], [f"**{markdown(first)}**"], bulleted, *map(titled_markdown, _tables(diff))])
 
 
 def _headline(diff: PlanDiff) -> Iterator[str]:
@@ -61,7 +59,7 @@ def _tables(diff: PlanDiff) -> Iterator[Table]:
 
 def _why(diff: PlanDiff) -> Table:
     a = diff.attribution
-    rows: tuple[tuple[Cell, ...], ...] = (
+    rows: tuple[Row, ...] = (
         ("demand", _signed(a.demand_usd_per_month, 2), "tokens that came or went, at what a token cost before"),
         ("prices", _signed(a.prices_usd_per_month, 2), "what was bought before, at the prices of after"),
         ("fleet and choices", _signed(a.choices_usd_per_month, 2), "the rest: fleet, choices, other inputs"),

@@ -9,16 +9,17 @@ from planner.explanations.records import Choice, Explanation, LeverValue, Margin
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd, usd_small
 from planner.reports.phrases import alike
-from planner.reports.text import columns
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Table, paragraphs
+from planner.reports.tables.text import table_text
 
 CLOSE_FRAC = 0.01
-"""a range that is no wider than this is not told"""
+"""a range that is no wider than this is left out"""
 
 
 def explanation_text(explanation: Explanation) -> str:
     choices = (_choice(explanation, choice) for choice in explanation.choices)
-    sections = (*choices, _levers(explanation), _limits(explanation), _left(explanation))
-    return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section))) + "\n"
+    return paragraphs([*choices, _levers(explanation), _limits(explanation), _left(explanation)])
 
 
 def _choice(explanation: Explanation, choice: Choice) -> Iterator[str]:
@@ -29,9 +30,10 @@ def _choice(explanation: Explanation, choice: Choice) -> Iterator[str]:
     yield f"    {only} to serve it by itself with one deployment or an API, all objectives kept"
     yield f"    runner-up: {escaped(_runner_up(explanation, choice.runner_up))}"
     yield from (f"    {escaped(line)}" for line in choice.binds)
-    unused = [x for x in choice.menu if not x.used]
+    unused = tuple((x.name, x.why) for x in choice.menu if not x.used)
     if unused:
-        yield from columns([("not used", "because"), *((x.name, x.why) for x in unused)], indent="    ")
+        columns = (C("name", "not used"), C("why", "because"))
+        yield from table_text(Table("menu", "Not used", columns, unused), indent="    ")
 
 
 def _runner_up(explanation: Explanation, r: RunnerUp | None) -> str:
@@ -40,12 +42,12 @@ def _runner_up(explanation: Explanation, r: RunnerUp | None) -> str:
     if r.served_by is None:
         return "nothing else can serve it" if r.feasible is False else "none was found in the time"
     assert r.cost_usd_per_month is not None and r.dearer_by_usd_per_month is not None
-    told = _told(r.dearer_by_usd_per_month, r.proved_usd_per_month or (0.0, 0.0), r.verdict)
+    amount = _amount(r.dearer_by_usd_per_month, r.proved_usd_per_month or (0.0, 0.0), r.verdict)
     whole = f"the whole plan then costs {usd(r.cost_usd_per_month)} / month"
     difference = r.cost_usd_per_month - explanation.cost_usd_per_month
     if abs(difference - r.dearer_by_usd_per_month) > CLOSE_FRAC * max(abs(difference), 1.0):
-        told += ", penalties counted"
-    return f"{r.served_by}: {whole}, dearer by {told}"
+        amount += ", penalties counted"
+    return f"{r.served_by}: {whole}, dearer by {amount}"
 
 
 def _levers(explanation: Explanation) -> Iterator[str]:
@@ -53,19 +55,14 @@ def _levers(explanation: Explanation) -> Iterator[str]:
         if not explanation.not_tried:
             yield f"  {escaped(no_levers(explanation.workload))}"
         return
-    yield from columns([("the best plan without", "$/month", "dearer by"), *levers_rows(explanation)], right="b")
+    yield from table_text(levers_table(explanation))
 
 
-def levers_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
-    """The lever, the best plan without it, and how much dearer that is."""
-    return [
-        (
-            _owned(x.lever, x.workload),
-            "-" if x.cost_usd_per_month is None else f"{x.cost_usd_per_month:,.0f}",
-            _dearer(x),
-        )
-        for x in explanation.levers
-    ]
+def levers_table(explanation: Explanation) -> Table:
+    """The levers, the best plan without each, and how much dearer that is."""
+    rows = tuple((_owned(x.lever, x.workload), x.cost_usd_per_month, _dearer(x)) for x in explanation.levers)
+    columns = (C("lever", "the best plan without"), C("usd_per_month", "$/month", "money"), C("dearer", "dearer by"))
+    return Table("levers", "What each lever saves", columns, rows)
 
 
 def no_levers(workload: str | None) -> str:
@@ -77,30 +74,36 @@ def no_levers(workload: str | None) -> str:
 def _dearer(lever: LeverValue) -> str:
     if lever.dearer_by_usd_per_month is None or lever.proved_usd_per_month is None:
         return "no plan is possible" if lever.feasible is False else "no plan was found in the time"
-    told = _told(lever.dearer_by_usd_per_month, lever.proved_usd_per_month, lever.verdict)
-    return f"{told}, {percent(lever.dearer_by_frac or 0.0)}" if lever.verdict == "proved" else told
+    amount = _amount(lever.dearer_by_usd_per_month, lever.proved_usd_per_month, lever.verdict)
+    return f"{amount}, {percent(lever.dearer_by_frac or 0.0)}" if lever.verdict == "proved" else amount
 
 
 def _limits(explanation: Explanation) -> Iterator[str]:
     if not explanation.limits and not explanation.not_tried:
         yield "  there is no limit that a step could move"
-    binding, idle = limits_rows(explanation)
-    if binding:
-        yield from columns([("one step more of a limit", "saves a month"), *binding])
-    if idle:
+    table = limits_table(explanation)
+    if table.rows:
+        yield from table_text(table)
+    if idle := idle_limits(explanation):
         yield "  would save nothing"
         yield from (f"    {escaped(step)}" for step in idle)
 
 
-def limits_rows(explanation: Explanation) -> tuple[list[tuple[str, str]], list[str]]:
-    """Steps and what they save, and those that save nothing."""
-    binding = [x for x in explanation.limits if x.verdict != "nothing"]
-    idle = _alike_once([x for x in explanation.limits if x.verdict == "nothing"])
-    return [(x.step, _told(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)) for x in binding], idle
+def limits_table(explanation: Explanation) -> Table:
+    """Steps of limits and what they save."""
+    binding = (x for x in explanation.limits if x.verdict != "nothing")
+    rows = tuple((x.step, _amount(x.saves_usd_per_month, x.proved_usd_per_month, x.verdict)) for x in binding)
+    columns = (C("step", "one step more of a limit"), C("saves", "saves a month"))
+    return Table("limits", "What one step more of each limit would save", columns, rows)
+
+
+def idle_limits(explanation: Explanation) -> list[str]:
+    """Steps of limits that save nothing."""
+    return _alike_once([x for x in explanation.limits if x.verdict == "nothing"])
 
 
 def _alike_once(limits: list[MarginalValue]) -> list[str]:
-    """Steps that differ in the workload only are told once, with the number of the others."""
+    """Steps that differ in the workload only are shown once, with the number of the others."""
     grouped: dict[str, list[MarginalValue]] = {}
     for x in limits:
         name = rf"(?<!\w){re.escape(x.workload)}(?!\w)" if x.workload else "^$"
@@ -110,12 +113,15 @@ def _alike_once(limits: list[MarginalValue]) -> list[str]:
 
 
 def _left(explanation: Explanation) -> Iterator[str]:
-    if explanation.not_tried:
-        why = explanation.why_not_tried or "interrupted"
-        yield f"  {why}; not tried: {escaped('; '.join(explanation.not_tried))}"
+    yield from (f"  {escaped(line)}" for line in not_tried(explanation))
 
 
-def _told(found: float, proved: tuple[float, float], verdict: Verdict | None) -> str:
+def not_tried(explanation: Explanation) -> list[str]:
+    why = explanation.why_not_tried or "interrupted"
+    return [f"{why}; not tried: {'; '.join(explanation.not_tried)}"] if explanation.not_tried else []
+
+
+def _amount(usd_per_month: float, proved: tuple[float, float], verdict: Verdict | None) -> str:
     """The figure, with the range in which it is proved to lie where that is wide."""
     low, high = proved
     if verdict == "nothing":
@@ -123,8 +129,8 @@ def _told(found: float, proved: tuple[float, float], verdict: Verdict | None) ->
     if verdict == "within the gap":
         return f"at most {usd(high)}: within the gap"
     if high - low <= CLOSE_FRAC * high:
-        return usd(found)
-    return f"{usd(found)} (proved: {usd(low)} to {usd(high)})"
+        return usd(usd_per_month)
+    return f"{usd(usd_per_month)} (proved: {usd(low)} to {usd(high)})"
 
 
 def _owned(what: str, workload: str | None) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from planner.io.errors import escaped
 from planner.io.formatting import percent
 from planner.performance.accuracy import Accuracy, Errors
-from planner.performance.calibration.calibrate import Calibration
+from planner.performance.calibration.calibrate import CalibratedDeployment, Calibration
 from planner.performance.estimate import Estimate, predict_points
 from planner.performance.measurements import read_rows
-from planner.reports.svg import Axis, Line, line_chart
-from planner.reports.text import Report, columns, safe_cell
+from planner.reports.charts.svg import Axis, Line, line_chart
+from planner.reports.tables.csv import rows_csv
+from planner.reports.tables.table import Cell, Table, paragraphs
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.text import Report, table_text
 
 
 def estimate_text(e: Estimate) -> str:
@@ -40,13 +41,12 @@ def _estimate_lines(e: Estimate) -> Iterator[str]:
         else:
             yield f"  inside the SLO: nothing; {s.bound_by} does not hold even for one request at a time"
     yield ""
-    rows = [("in flight", "TTFT ms", "TPOT ms", "E2E ms", "tok/s", "requests/s")]
-    rows += [
-        (f"{p.concurrency:g}", f"{p.ttft_ms:.0f}", f"{p.tpot_ms:.1f}", f"{p.e2e_ms:,.0f}", f"{p.output_tok_s:,.0f}",
-         f"{p.requests_per_s:.2f}")
-        for p in e.sweep
-    ]  # fmt: skip
-    yield from columns(rows, right="abcdef")
+    columns = (
+        C("concurrency", "in flight", "plain"), C("ttft_ms", "TTFT ms", ".0f"), C("tpot_ms", "TPOT ms", ".1f"),
+        C("e2e_ms", "E2E ms", "count"), C("output_tok_s", "tok/s", "count"), C("requests_per_s", "requests/s", ".2f"),
+    )  # fmt: skip
+    rows = tuple((p.concurrency, p.ttft_ms, p.tpot_ms, p.e2e_ms, p.output_tok_s, p.requests_per_s) for p in e.sweep)
+    yield from table_text(Table("sweep", "Latency by load", columns, rows))
     yield f"  source: {e.source}"
 
 
@@ -63,59 +63,67 @@ def estimate_svg(e: Estimate, tpot_limit_ms: float | None = None) -> str:
 def accuracy_text(a: Accuracy) -> str:
     lines = [f"{a.rows} rows, {len(a.scored)} scored, {a.rows - len(a.scored)} left out"]
     lines += [f"  left out: {n} {reason}" for reason, n in a.skipped.items()]
-    for title, table in (
-        ("metric", a.by_metric), ("GPU", a.by_gpu), ("precision", a.by_precision),
-        ("source", a.by_source), ("source and metric", a.by_source_and_metric),
-    ):  # fmt: skip
-        lines += ["", *columns([(title, "n", "mean error", "median", "bias"), *map(_row, table.items())], right="bcde")]
-    return "\n".join(lines) + "\n"
+    groups = {
+        "metric": a.by_metric, "GPU": a.by_gpu, "precision": a.by_precision, "source": a.by_source,
+        "source and metric": a.by_source_and_metric,
+    }  # fmt: skip
+    return paragraphs([lines, *(table_text(_errors(title, by)) for title, by in groups.items())])
 
 
-def _row(item: tuple[str, Errors]) -> tuple[str, ...]:
-    name, e = item
-    return (name, str(e.n), f"{e.mape:.1%}", f"{e.median_ape:.1%}", f"{e.bias:+.1%}")
+def _errors(title: str, by: Mapping[str, Errors]) -> Table:
+    columns = (
+        C("of", title), C("n", "n", "plain"), C("mape", "mean error", ".1%"), C("median_ape", "median", ".1%"),
+        C("bias", "bias", "+.1%"),
+    )  # fmt: skip
+    rows = tuple((name, e.n, e.mape, e.median_ape, e.bias) for name, e in by.items())
+    return Table("errors", f"Errors by {title}", columns, rows)
 
 
 def accuracy_rows_csv(path: Path, a: Accuracy) -> str:
     """Every row of the file with what was predicted, or why nothing was."""
     by_row = {s.point.row: s for s in a.scored}
-    out = io.StringIO()
     rows = read_rows(path)
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*(rows[0] if rows else ()), "predicted", "error_frac", "left_out"])
+    lines: list[list[Cell]] = [[*(rows[0] if rows else ()), "predicted", "error_frac", "left_out"]]
     for number, row in enumerate(rows):
-        found = by_row.get(number)
-        told = (
-            (f"{found.predicted:.6g}", f"{found.error_frac:.4f}", "") if found else ("", "", a.reasons.get(number, ""))
-        )
-        writer.writerow([safe_cell(str(cell)) for cell in (*row.values(), *told)])
-    return out.getvalue()
+        s = by_row.get(number)
+        score = (f"{s.predicted:.6g}", f"{s.error_frac:.4f}", "") if s else ("", "", a.reasons.get(number, ""))
+        lines.append([str(cell) for cell in (*row.values(), *score)])
+    return rows_csv(lines)
 
 
 def calibration_text(c: Calibration) -> str:
-    lines = [f"{c.points} run{'s' * (c.points != 1)} read"]
-    lines += [f"  note: {escaped(note)}" for note in c.notes]
+    parts = [[f"{c.points} run{'s' * (c.points != 1)} read", *(f"  note: {escaped(note)}" for note in c.notes)]]
     for d in c.deployments:
         what = "highest rates, used as they are" if d.profile.max_rates else f"prefill {d.prefill_basis}"
-        lines += ["", f"{d.name}   {what}"]
-        rows = [("metric", "n", "mean error before", "after", "median before", "after", "")]
-        rows += [
-            (e.metric, str(e.n), f"{e.before_mean_ape:.1%}", f"{e.after_mean_ape:.1%}", f"{e.before_median_ape:.1%}",
-             f"{e.after_median_ape:.1%}", "each run held out" if e.held_out else "on the same runs")
-            for e in d.errors
-        ]  # fmt: skip
-        lines += columns(rows, right="bcdef") if d.errors else []
-    return "\n".join(lines) + "\n"
+        parts.append([f"{d.name}   {what}", *(table_text(_fit(d)) if d.errors else [])])
+    return paragraphs(parts)
+
+
+def _fit(d: CalibratedDeployment) -> Table:
+    columns = (
+        C("metric", "metric"), C("n", "n", "plain"), C("before_mean_ape", "mean error before", ".1%"),
+        C("after_mean_ape", "after", ".1%"), C("before_median_ape", "median before", ".1%"),
+        C("after_median_ape", "after", ".1%"), C("runs", ""),
+    )  # fmt: skip
+    rows = tuple(
+        (e.metric, e.n, e.before_mean_ape, e.after_mean_ape, e.before_median_ape, e.after_median_ape,
+         "each run held out" if e.held_out else "on the same runs")
+        for e in d.errors
+    )  # fmt: skip
+    return Table("calibration", d.name, columns, rows)
 
 
 def points_report(path: Path) -> Report:
     """Predictions for every row of a CSV: model, gpu, gpus_per_replica, quantization, input, output, concurrency."""
     predictions = predict_points(path)
-    rows = [("model", "gpu", "in", "out", "in flight", "TTFT ms", "TPOT ms", "tok/s", "requests/s", "basis")]
-    for p in predictions:
-        rows.append(
-            (f"{p['model']} {p['quantization']}", f"{p['gpus_per_replica']} x {p['gpu']}", f"{p['input']:g}",
-             f"{p['output']:g}", f"{p['concurrency']:g}", f"{p['ttft_ms']:.0f}", f"{p['tpot_ms']:.1f}",
-             f"{p['output_tok_s']:,.0f}", f"{p['requests_per_s']:.2f}", p["basis"])
-        )  # fmt: skip
-    return Report("\n".join(columns(rows, right="cdefghi", indent="")) + "\n", {"points": predictions})
+    columns = (
+        C("model", "model"), C("gpu", "gpu"), C("input", "in", "plain"), C("output", "out", "plain"),
+        C("concurrency", "in flight", "plain"), C("ttft_ms", "TTFT ms", ".0f"), C("tpot_ms", "TPOT ms", ".1f"),
+        C("output_tok_s", "tok/s", "count"), C("requests_per_s", "requests/s", ".2f"), C("basis", "basis"),
+    )  # fmt: skip
+    rows = tuple(
+        (f"{p['model']} {p['quantization']}", f"{p['gpus_per_replica']} x {p['gpu']}", *(p[c.key] for c in columns[2:]))
+        for p in predictions
+    )
+    lines = table_text(Table("points", "Predictions", columns, rows), indent="")
+    return Report(paragraphs([lines]), {"points": predictions})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent, tokens, usd
-from planner.plan.plan import Binding, Commitment, Plan
+from planner.plan.plan import Binding, Commitment, Plan, RejectionRecord
 from planner.plan.study_records import ProviderBill
 from problems.constants import HOURS_PER_MONTH
 
@@ -21,8 +21,16 @@ PARTS = {
     "if_throughput_is_off": "what the plan costs if throughput is off",
 }
 REASONS = {"time-limit": "the time limit was reached", "interrupted": "the work was interrupted"}
+ASSUMED = "assumed, since the demand file does not say"
 NOTHING_USD = 0.005
 """less than this a month is nothing"""
+
+
+def facts(plan: Plan) -> list[str]:
+    """How large the plan is, and of when its prices are."""
+    dates = sorted({line.price_date for line in plan.fleet if line.price_date})
+    sizes = [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}", f"{len(plan.slots)} slots"]
+    return sizes + ([f"prices of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"] if dates else [])
 
 
 def proof(plan: Plan) -> str:
@@ -84,11 +92,40 @@ def spot_risk(plan: Plan) -> str:
     return f"if spot stays at the 95th percentile of its price, the plan costs {usd(more)} / month more"
 
 
+def throughput_error(plan: Plan) -> str:
+    """The mean error of the figures behind the deployments; nothing where nothing is hosted."""
+    errors = sorted({d.deployment.error_frac for pool in plan.pools for d in pool.deployments})
+    return " to ".join(dict.fromkeys(percent(e) for e in (*errors[:1], *errors[-1:])))
+
+
 def owed(c: Commitment) -> str:
-    said = [f"{usd(c.upfront_usd)} in cash when it is signed"] if c.upfront_usd else []
-    if c.beyond_horizon_usd or not said:
-        said.append(f"{usd(c.beyond_horizon_usd)} more is owed after this quarter")
-    return f"{c.instances} x {c.offer} {c.term}: {', '.join(said)}"
+    parts = [f"{usd(c.upfront_usd)} in cash when it is signed"] if c.upfront_usd else []
+    if c.beyond_horizon_usd or not parts:
+        parts.append(f"{usd(c.beyond_horizon_usd)} more is owed after this quarter")
+    return f"{c.instances} x {c.offer} {c.term}: {', '.join(parts)}"
+
+
+def fleet_notes(plan: Plan) -> Iterator[str]:
+    """What a reader of the fleet should know besides."""
+    spent = sum(line.starting_usd_per_month for line in plan.fleet)
+    if spent:
+        starts = sum(line.starts_per_month for line in plan.fleet)
+        minutes, times = f"{plan.case.start.instance_s / 60:g} min", f"{starts:,.0f} times a month"
+        yield f"{usd(spent)} / month of it is for the {minutes} that an instance takes to start, {times}"
+    yield from (owed(c) for c in plan.commitments)
+    if risk := spot_risk(plan):
+        yield risk
+    guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
+    if guesses:
+        yield f"assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"
+    yield from cheaper_providers(plan)
+
+
+def rejection(r: RejectionRecord) -> tuple[str, str]:
+    """The reason, and the candidate with its figure; dominated ones name what dominates them."""
+    if r.value == "beaten":
+        return r.reason, f"{r.candidate} (than {r.limit})"
+    return f"{r.reason} (limit {r.limit})", f"{r.candidate} ({r.value})"
 
 
 def limits_reached(plan: Plan) -> Iterator[str]:
@@ -122,8 +159,8 @@ def cheaper_providers(plan: Plan) -> Iterator[str]:
         here = sum(hosted[name].cost_usd_per_month for name in workloads)
         there = f"would cost {usd(least.cost_usd_per_month)} / month there, {usd(here)} here"
         others = f" ({len(bills) - 1} more sell it for less than that)" if len(bills) > 1 else ""
-        said = f"{_api(least)} sells this model: all of {alike(workloads)} {there}{others}"
-        yield f"{said}; name it under menu.apis to let a plan use it"
+        offer = f"{_api(least)} sells this model: all of {alike(workloads)} {there}{others}"
+        yield f"{offer}; name it under menu.apis to let a plan use it"
 
 
 def _api(bill: ProviderBill) -> str:

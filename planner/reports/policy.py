@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from planner.checker.policy.rules import Check, Rule
 from planner.io.errors import escaped
-from planner.reports.table import Column as C
-from planner.reports.table import Table, markdown, table_markdown, table_text
-from planner.reports.text import red
+from planner.reports.tables.markdown import bullets, markdown, table_markdown
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Table, paragraphs
+from planner.reports.tables.text import red, table_text
 
 
 def check_text(check: Check, color: bool = False) -> str:
-    lines = [escaped(_headline(check)), "", *table_text(_table(check.rules, "ok", "FAILS"))]
+    lines = table_text(_table(check.rules, "ok", "FAILS"))
     if color:
         lines = [red(line) if line.lstrip().startswith("FAILS") else line for line in lines]
-    notes = [f"  {escaped(note)}" for note in _notes(check)]
-    return "\n".join([*lines, *([""] if notes else []), *notes]) + "\n"
+    return paragraphs([[escaped(_headline(check))], lines, [f"  {escaped(note)}" for note in _notes(check)]])
 
 
 def check_markdown(check: Check) -> str:
@@ -32,8 +32,7 @@ def check_markdown(check: Check) -> str:
         sections.append(
             ["<details>", f"<summary>{count}</summary>", "", table, "", "</details>"] if failing else [table]
         )
-    sections += [[f"- {markdown(note)}" for note in _notes(check)]]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    return paragraphs([*sections, bullets(_notes(check))])
 
 
 def _headline(check: Check) -> str:
@@ -46,11 +45,11 @@ def _headline(check: Check) -> str:
 
 
 def _notes(check: Check) -> list[str]:
-    found = [] if check.against is None else [f"compared with the plan {check.against}"]
+    lines = [] if check.against is None else [f"compared with the plan {check.against}"]
     if check.as_of is not None:
         given = ", which is today; 'as_of' or --as-of gives another day" if check.as_of_is_today else ""
-        found.append(f"ages of prices are those on {check.as_of}{given}")
-    return found
+        lines.append(f"ages of prices are those on {check.as_of}{given}")
+    return lines
 
 
 def _table(rules: Sequence[Rule], kept: str, broken: str) -> Table:

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import usd, usd_small
-from planner.reports.review_tables import review_tables, signed
-from planner.reports.table import inline, markdown, table_markdown, table_text
+from planner.reports.tables.markdown import bullets, inline, markdown, titled_markdown
+from planner.reports.tables.review import review_tables, signed
+from planner.reports.tables.table import paragraphs
+from planner.reports.tables.text import titled_text
 from planner.review.records import Review
 
 
 def review_text(review: Review) -> str:
-    sections = [[escaped(line) for line in headline(review)]]
-    for said, title in ((review.decisions, "decisions asked for"), (review.risks, "risks")):
-        if said:
-            sections.append([f"  {title}", *(escaped(f"    {s.about}: {s.text}") for s in said)])
-    sections += [[f"  {table.title}", *table_text(table)] for table in review_tables(review)]
-    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+    sections: list[Iterable[str]] = [map(escaped, headline(review))]
+    for items, title in ((review.decisions, "decisions asked for"), (review.risks, "risks")):
+        if items:
+            sections.append([f"  {title}", *(escaped(f"    {s.about}: {s.text}") for s in items)])
+    return paragraphs([*sections, *map(titled_text, review_tables(review))])
 
 
 def review_markdown(review: Review) -> str:
     _, _, *others = headline(review)
     sections = [[f"# Review {inline(review.name)}"], [inline(_period(review))], [f"**{inline(review.verdict)}**"]]
-    sections.append([f"- {markdown(line.strip())}" for line in others])
-    for said, title in ((review.decisions, "Decisions asked for"), (review.risks, "Risks")):
-        if said:
-            sections += [[f"## {title}"], [f"- **{markdown(s.about)}**: {markdown(s.text)}" for s in said]]
-    for table in review_tables(review):
-        sections += [[f"## {markdown(table.title.capitalize())}"], table_markdown(table)]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+    sections.append(bullets(line.strip() for line in others))
+    for items, title in ((review.decisions, "Decisions asked for"), (review.risks, "Risks")):
+        if items:
+            sections += [[f"## {title}"], [f"- **{markdown(s.about)}**: {markdown(s.text)}" for s in items]]
+    return paragraphs([*sections, *map(titled_markdown, review_tables(review))])
 
 
 def headline(review: Review) -> Iterator[str]:
@@ -40,12 +39,12 @@ def headline(review: Review) -> Iterator[str]:
     yield f"  planned {usd(p.cost_usd_per_month)} / month, actual {usd(a.cost_usd_per_month)} / month ({basis})"
     each = (usd_small(p.usd_per_1m_tokens), usd_small(a.usd_per_1m_tokens))
     yield f"  planned {each[0]} / 1M tokens, actual {each[1]} / 1M tokens"
-    yield f"  {hindsight_said(review)}"
+    yield f"  {hindsight_sentence(review)}"
     change = n.cost_usd_per_month / p.cost_usd_per_month - 1 if p.cost_usd_per_month else 0.0
     moved = "the same" if abs(change) < 0.0005 else signed(change)
     yield f"  next plan {usd(n.cost_usd_per_month)} / month ({moved}), {usd_small(n.usd_per_1m_tokens)} / 1M tokens"
-    if said := held_said(review):
-        yield f"  {said}"
+    if sentence := commitments_sentence(review):
+        yield f"  {sentence}"
     if review.next.p90_cost_usd_per_month is not None:
         yield f"  if all demand is at its P90: {usd(review.next.p90_cost_usd_per_month)} / month"
 
@@ -55,7 +54,7 @@ def _period(review: Review) -> str:
     return f"{period.first_hour}h to {period.last_hour}h UTC, {period.hours:,} hours"
 
 
-def held_said(review: Review) -> str:
+def commitments_sentence(review: Review) -> str:
     """What commitments add to the next plan, or nothing."""
     extra = review.next.besides_usd_per_month
     if abs(extra) < 0.005:
@@ -65,7 +64,7 @@ def held_said(review: Review) -> str:
     return f"less {usd(-extra)} / month: what is held costs less than what it takes the place of"
 
 
-def hindsight_said(review: Review) -> str:
+def hindsight_sentence(review: Review) -> str:
     best = review.hindsight
     if best is None or review.hindsight_note:
         return review.hindsight_note

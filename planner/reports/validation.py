@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.case.case import Case
 from planner.case.horizon import requests_per_month, slots_of
 from planner.io.errors import escaped
-from planner.reports.text import Report
+from planner.reports.tables.text import Report
 
 
 def validation_report(case: Case) -> Report:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from planner.io.errors import Diagnostic, InputError, escaped
 from planner.io.files import write_whole
 from planner.io.formatting import percent, tokens, usd
-from planner.reports.csv import table_csv
-from planner.reports.svg import Axis, Line, line_chart
-from planner.reports.table import Cell, Column, Table, inline, table_markdown, table_text
-from planner.reports.text import sparkline
+from planner.reports.charts.svg import Axis, Line, line_chart
+from planner.reports.tables.csv import table_csv
+from planner.reports.tables.markdown import inline, table_markdown, titled_markdown
+from planner.reports.tables.table import DATA, EVERY, PEOPLE, Table, paragraphs
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.text import sparkline, table_text, titled_text
 from planner.studies.sweep import Shape, Sweep, swings
 
-C = Column
 FIGURES = (
     C("budget_usd_per_month", "budget $/month", "money"), C("cost_usd_per_month", "cost $/month", "money"),
     C("bound_usd_per_month", "bound $/month", "money"), C("served_frac", "served", "percent"),
@@ -33,28 +35,22 @@ WITHOUT_BUDGETS = ("budget_usd_per_month", "next_1000_served_frac", "next_1000_r
 BAR = 30
 
 
-def tidy(found: Sweep) -> Table:
-    """One row for each run and budget: its name, its inputs, its figures."""
-    figures = [c for c in FIGURES if found.budgets or c.key not in WITHOUT_BUDGETS]
-    inputs = tuple(C(name, name) for name in found.inputs)
+def runs(sweep: Sweep) -> Table:
+    """One row for each run and budget: its name, its inputs, its figures; people read those that fit on a screen."""
+    figures = [c for c in FIGURES if sweep.budgets or c.key not in WITHOUT_BUDGETS]
+    keys = {"budget_usd_per_month", "cost_usd_per_month", "served_frac", "usd_per_1m_tokens"}
+    keys |= {k for k in ("api_frac", "shed_frac") if any(row.get(k) for row in sweep.rows)}
+    keys |= {"next_1000_served_frac" if sweep.budgets else "peak_gpus"}
+    several = not sweep.budgets or sweep.inputs or len({row["run"] for row in sweep.rows}) > 1
+    columns = (
+        C("run", "run", formats=EVERY if several else DATA), *(C(name, name, formats=DATA) for name in sweep.inputs),
+        *(replace(c, formats=EVERY if c.key in keys else DATA) for c in figures), C("proof", "proof", formats=PEOPLE),
+    )  # fmt: skip
     rows = tuple(
-        (row["run"], *(row["inputs"].get(name) for name in found.inputs), *(row.get(c.key) for c in figures))
-        for row in found.rows
+        (row["run"], *(row["inputs"].get(n) for n in sweep.inputs), *(row.get(c.key) for c in figures), _proof(row))
+        for row in sweep.rows
     )
-    return Table("what_if", "what-if", (C("run", "run"), *inputs, *figures), rows)
-
-
-def short(found: Sweep) -> Table:
-    """What fits on a screen."""
-    whole = tidy(found)
-    keys = ["run"] if not found.budgets or found.inputs or len({r["run"] for r in found.rows}) > 1 else []
-    keys += ["budget_usd_per_month"] if found.budgets else []
-    keys += ["cost_usd_per_month", "served_frac"]
-    keys += [k for k in ("api_frac", "shed_frac") if any(row.get(k) for row in found.rows)]
-    keys += ["usd_per_1m_tokens", *(["next_1000_served_frac"] if found.budgets else ["peak_gpus"])]
-    table = whole.only(*keys)
-    proofs = tuple((*row, _proof(point)) for row, point in zip(table.rows, found.rows, strict=True))
-    return Table(table.name, table.title, (*table.columns, C("proof", "proof")), proofs)
+    return Table("what_if", "what-if", columns, rows, tuple(notes(sweep)))
 
 
 def _proof(point: dict[str, Any]) -> str:
@@ -67,21 +63,17 @@ def _proof(point: dict[str, Any]) -> str:
     return f"within {percent(point['gap_frac'], 2)}" + (" only" if point["status"] == "feasible" else "")
 
 
-def what_if_text(found: Sweep) -> str:
-    sections = [[escaped(found.name)], table_text(short(found))]
-    if found.frontier:
-        sections.append(_bars(found))
-    if notes(found):
-        sections.append([f"  {line}" for line in notes(found)])
-    if swings(found):
-        sections.append(["  what moves the cost", *table_text(tornado_table(found))])
-    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+def what_if_text(sweep: Sweep) -> str:
+    table = replace(runs(sweep), notes=())
+    lines = [f"  {line}" for line in notes(sweep)]
+    moved = titled_text(tornado(sweep)) if swings(sweep) else []
+    return paragraphs([[escaped(sweep.name)], table_text(table), _bars(sweep), lines, moved])
 
 
-def _bars(found: Sweep) -> list[str]:
+def _bars(sweep: Sweep) -> list[str]:
     """The frontier in a terminal: served from own GPUs, bought from the API, turned away."""
     lines = []
-    for p in found.frontier:
+    for p in sweep.frontier:
         budget = usd(p["budget_usd_per_month"]).rjust(12)
         if p["served_frac"] is None:
             lines.append(f"{budget}  no plan")
@@ -93,20 +85,20 @@ def _bars(found: Sweep) -> list[str]:
     return lines
 
 
-def notes(found: Sweep) -> list[str]:
+def notes(sweep: Sweep) -> list[str]:
     """What the table alone does not say."""
-    said = []
-    least = [p["least_budget_usd_per_month"] for p in found.rows if p["least_budget_usd_per_month"] is not None]
-    if least and found.budgets:
-        said.append(
+    lines = []
+    least = [p["least_budget_usd_per_month"] for p in sweep.rows if p["least_budget_usd_per_month"] is not None]
+    if least and sweep.budgets:
+        lines.append(
             f"the cheapest plan needs {usd(max(least))} a month, and nothing may be turned away here: "
             "--shed normal shows what less would serve"
         )
-    if any(p.get("api_frac") for p in found.rows):
-        said.append("served counts what the API answers, too")
-    if any(p.get("penalty_usd_per_month") for p in found.rows):
-        said.append("gaps and bounds are of cost + penalty; the penalty of what is turned away is no part of the cost")
-    return said
+    if any(p.get("api_frac") for p in sweep.rows):
+        lines.append("served counts what the API answers, too")
+    if any(p.get("penalty_usd_per_month") for p in sweep.rows):
+        lines.append("gaps and bounds are of cost + penalty; the penalty of what is turned away is no part of the cost")
+    return lines
 
 
 def shape_text(shape: Shape) -> str:
@@ -118,46 +110,43 @@ def shape_text(shape: Shape) -> str:
     return f"cost + penalty at least, by budget: {line}  {ends}{last}"
 
 
-def tornado_table(found: Sweep) -> Table:
+def tornado(sweep: Sweep) -> Table:
     columns = (
         C("input", "input"), C("low_value", "cheapest at"), C("low_usd_per_month", "$/month", "money"),
         C("high_value", "dearest at"), C("high_usd_per_month", "$/month", "money"),
         C("swing_usd_per_month", "moves it by", "money"), C("note", ""),
     )  # fmt: skip
-    rows: list[tuple[Cell, ...]] = [
+    rows = tuple(
         (s.input, s.low_value, s.low_usd_per_month, s.high_value, s.high_usd_per_month, s.usd_per_month,
          "" if s.told else "less than the proofs leave open")
-        for s in swings(found)
-    ]  # fmt: skip
-    return Table("tornado", "what moves the cost", columns, tuple(rows))
+        for s in swings(sweep)
+    )  # fmt: skip
+    return Table("tornado", "what moves the cost", columns, rows)
 
 
-def what_if_markdown(found: Sweep) -> str:
-    sections = [[f"# What if: {inline(found.name)}"], table_markdown(short(found))]
-    sections += [[f"- {inline(line)}" for line in notes(found)]]
-    if swings(found):
-        sections += [["## What moves the cost"], table_markdown(tornado_table(found))]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+def what_if_markdown(sweep: Sweep) -> str:
+    moved = titled_markdown(tornado(sweep)) if swings(sweep) else []
+    return paragraphs([[f"# What if: {inline(sweep.name)}"], table_markdown(runs(sweep)), moved])
 
 
-def what_if_json(found: Sweep) -> str:
+def what_if_json(sweep: Sweep) -> str:
     """A list of points; those of a frontier have the same keys as all others."""
     keys = [c.key for c in FIGURES]
-    rows = [{k: row.get(k) for k in keys} | {k: row[k] for k in ("run", "inputs", "workloads")} for row in found.rows]
+    rows = [{k: row.get(k) for k in keys} | {k: row[k] for k in ("run", "inputs", "workloads")} for row in sweep.rows]
     return json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def what_if_csv(found: Sweep) -> str:
-    return table_csv(tidy(found))
+def what_if_csv(sweep: Sweep) -> str:
+    return table_csv(runs(sweep))
 
 
-def write_parquet(found: Sweep, path: Path) -> None:
+def write_parquet(sweep: Sweep, path: Path) -> None:
     """Needs pyarrow."""
     import io
 
     import pandas as pd
 
-    whole = tidy(found)
+    whole = runs(sweep).view("csv")
     try:
         frame = pd.DataFrame(list(whole.rows), columns=[c.key for c in whole.columns])
         for column in (c for c in whole.columns if not c.right):
@@ -176,8 +165,8 @@ def frontier_svg(points: Sequence[dict[str, Any]], title: str) -> str:
     lines = [_line("served", known, "served_frac")]
     if any(p["api_frac"] for p in known):
         lines.append(_line("of it by the API", known, "api_frac"))
-    money = Axis("cost, $ / month", told=lambda v: f"${tokens(v)}")
-    return line_chart(title, lines, money, Axis("share of requests", told=lambda v: f"{100 * v:.0f}%"))
+    money = Axis("cost, $ / month", written=lambda v: f"${tokens(v)}")
+    return line_chart(title, lines, money, Axis("share of requests", written=lambda v: f"{100 * v:.0f}%"))
 
 
 def _line(name: str, points: Sequence[dict[str, Any]], key: str) -> Line:

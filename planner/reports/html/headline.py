@@ -8,27 +8,16 @@ from planner.io.errors import shortened
 from planner.io.formatting import percent, span, tokens, usd, usd_small
 from planner.plan.plan import Plan
 from planner.plan.token_costs import token_costs
-from planner.reports.html.break_even import always_cheaper
-from planner.reports.html.colours import BASES
-from planner.reports.html.markup import STUDY, Html, bar, el, join, name
-from planner.reports.phrases import left_out, limits_reached, proof
+from planner.reports.charts.break_even import always_cheaper
+from planner.reports.charts.colours import BASES
+from planner.reports.html.page import card, hero
+from planner.reports.markup import STUDY, Html, bar, el, join, name
+from planner.reports.phrases import left_out, limits_reached, throughput_error
 
 KINDS_SAID = 4
 NOTHING_USD = 0.005
 BINDS_LIMIT = 80
 """characters on a card; the table of limits has all"""
-
-
-def masthead(plan: Plan) -> Html:
-    dates = price_dates(plan)
-    said = [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}", f"{len(plan.slots)} slots"]
-    said += [f"prices of {dates[-1]}"] if dates else []
-    said.append(proof(plan))
-    return join([el("h1", name(plan.name)), el("p", " · ".join(said), class_="sub")])
-
-
-def price_dates(plan: Plan) -> list[str]:
-    return sorted({line.price_date for line in plan.fleet if line.price_date})
 
 
 def notices(plan: Plan) -> Iterator[Html]:
@@ -55,23 +44,20 @@ def _notice(*words: str) -> Html:
     return el("p", *words, class_="notice", role="note")
 
 
-def hero(plan: Plan) -> Html:
+def answer(plan: Plan) -> Html:
     b = plan.baseline
     saves = b.savings_usd_per_month
     api = f"{b.provider} {b.model}"
     if abs(saves) < NOTHING_USD:
         verdict = join(["Nothing is cheaper than ", el("b", api), "."])
     elif saves > 0:
-        verdict = join(
-            [el("b", f"Saves {usd(saves)} / month ({percent(b.savings_frac)})", class_="good"), f" against {api}."]
-        )
+        saving = f"Saves {usd(saves)} / month ({percent(b.savings_frac)})"
+        verdict = join([el("b", saving, class_="good"), f" against {api}."])
     else:
-        verdict = join(
-            [el("b", f"Costs {usd(-saves)} / month ({percent(-b.savings_frac)}) more", class_="bad"), f" than {api}."]
-        )
-    big = el("div", usd(plan.cost_usd_per_month), el("small", " / month"), class_="big")
-    answer = el("div", big, el("p", verdict), el("p", *_to_run(plan)), trust(plan), class_="answer")
-    return el("div", answer, el("dl", *_cards(plan), class_="cards"), class_="hero")
+        more = f"Costs {usd(-saves)} / month ({percent(-b.savings_frac)}) more"
+        verdict = join([el("b", more, class_="bad"), f" than {api}."])
+    lines = (el("p", verdict), el("p", *_to_run(plan)), _trust(plan))
+    return hero(usd(plan.cost_usd_per_month), " / month", lines, _cards(plan))
 
 
 def _to_run(plan: Plan) -> Iterator[str]:
@@ -121,31 +107,21 @@ def _cards(plan: Plan) -> Iterator[Html]:
 
 def _proof(plan: Plan) -> Html:
     costs = "has cost and penalty below" if plan.penalty_usd_per_month else "costs less than"
-    said = f"no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}"
+    detail = f"no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}"
     if plan.status == "interrupted":
-        return card("Not proved", f"within {percent(plan.gap_frac, 2)}", said, "bad")
-    return card("Proved", "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}", said)
-
-
-def card(title: str, value: str, said: str, kind: str | None = None) -> Html:
-    return el(
-        "div",
-        el("dt", title),
-        el("dd", value, class_=f"v {kind or ''}".strip()),
-        el("dd", said, class_="s"),
-        class_="card",
-    )
+        return card("Not proved", f"within {percent(plan.gap_frac, 2)}", detail, "bad")
+    return card("Proved", "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}", detail)
 
 
 def _break_even(plan: Plan) -> Html:
-    found = plan.studies.break_even if plan.studies else None
-    if found is None:
+    study = plan.studies.break_even if plan.studies else None
+    if study is None:
         return card("Break-even", "–", join(["not studied: ", el("code", STUDY)]))
-    if not found.crossings:
-        said = "cheaper at every" if always_cheaper(found) else "not cheaper at any"
-        return card("Break-even", "none", f"own GPUs are {said} volume looked at")
-    volumes = [f"{tokens(c.tokens_per_month)}" for c in found.crossings]
-    team = f"engineers {usd(found.engineers_usd_per_month)}" if found.engineers_usd_per_month else "without engineers"
+    if not study.crossings:
+        detail = "cheaper at every" if always_cheaper(study) else "not cheaper at any"
+        return card("Break-even", "none", f"own GPUs are {detail} volume looked at")
+    volumes = [f"{tokens(c.tokens_per_month)}" for c in study.crossings]
+    team = f"engineers {usd(study.engineers_usd_per_month)}" if study.engineers_usd_per_month else "without engineers"
     more = f", again at {', '.join(volumes[1:])}" if len(volumes) > 1 else ""
     return card("Break-even", f"{volumes[0]} tokens", f"a month{more}; {team}")
 
@@ -160,7 +136,7 @@ def _binds(plan: Plan) -> Html:
     return card("What binds", first.replace("_", " "), shortened(rest or "reached", BINDS_LIMIT) + more)
 
 
-def trust(plan: Plan) -> Html:
+def _trust(plan: Plan) -> Html:
     """How far the throughput behind the plan is backed, by the GPU-hours kept busy."""
     hours: dict[str, float] = {}
     for d in (d for p in plan.pools for d in p.deployments):
@@ -169,13 +145,11 @@ def trust(plan: Plan) -> Html:
     total = sum(hours.values())
     if not total:
         return Html("")
-    pieces, said, start = [], [], 0.0
+    pieces, shares, start = [], [], 0.0
     for basis in [*(b for b in BASES if b in hours), *sorted(set(hours) - set(BASES))]:
         share = hours[basis] / total
         pieces.append((f"b{BASES.get(basis, 7)}", start, share))
-        said.append(f"{percent(share)} {basis}")
+        shares.append(f"{percent(share)} {basis}")
         start += share
-    errors = sorted({d.deployment.error_frac for p in plan.pools for d in p.deployments})
-    off = percent(errors[0]) if len(errors) == 1 else f"{percent(errors[0])} to {percent(errors[-1])}"
-    told = f"Throughput behind it: {', '.join(said)}; mean error {off}"
-    return el("div", el("p", told), bar(pieces, told + ", by GPU-hours kept busy"), class_="trust", id="trust")
+    text = f"Throughput behind it: {', '.join(shares)}; mean error {throughput_error(plan)}"
+    return el("div", el("p", text), bar(pieces, text + ", by GPU-hours kept busy"), class_="trust", id="trust")

@@ -5,50 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from planner.io.formatting import usd, usd_small
-from planner.reports import review_tables
-from planner.reports.html import review_pictures as pictures
-from planner.reports.html.headline import card
-from planner.reports.html.markup import Html, el, join, long_table, name, notes, panel, section
-from planner.reports.html.page import figures, whole_page
-from planner.reports.review import held_said, hindsight_said
-from planner.reports.review_tables import signed
-from planner.reports.table import Table
+from planner.reports.charts import review as pictures
+from planner.reports.html.page import card, figures, hero, page
+from planner.reports.markup import Html, el, join, name, panel
+from planner.reports.review import commitments_sentence, hindsight_sentence
+from planner.reports.tables import review as tables
+from planner.reports.tables.html import table_panel
+from planner.reports.tables.review import signed
+from planner.reports.tables.table import Table
 from planner.review.records import Review, ReviewItem
-
-SECTIONS = {
-    "decisions": "Decisions and risks",
-    "quarter": "The quarter",
-    "next": "The next plan",
-    "log": "The log",
-}
 
 
 def review_page(review: Review) -> str:
-    parts: dict[str, list[Html]] = {
-        "decisions": [_said("asked", "Decisions asked for", review.decisions), _said("risks", "Risks", review.risks)],
-        "quarter": [
-            figures(pictures.by_hour(review)),
-            _panel(review_tables.workloads(review)),
-            _panel(review_tables.capacity(review), "Load is taken to follow tokens."),
-            _panel(review_tables.costs(review), *_hindsight(review)),
-        ],
-        "next": [
-            figures(pictures.bridge(review), pictures.next_demand(review), pictures.trend(review)),
-            _panel(review_tables.forecasts(review), _TRIED),
-            _panel(review_tables.commitments(review), *([_HELD] if review.commitments else [])),
-            _fleet(review),
-        ],
-        "log": [_log(review)],
-    }
-    links = el("nav", *(el("a", label, href=f"#{key}") for key, label in SECTIONS.items()), aria_label="sections")
+    asked = [_items("asked", "Decisions asked for", review.decisions), _items("risks", "Risks", review.risks)]
+    quarter = [
+        figures(pictures.by_hour(review)),
+        _panel(tables.workloads(review)),
+        _panel(tables.capacity(review), "Load is taken to follow tokens."),
+        _panel(tables.costs(review), *_hindsight(review)),
+    ]
+    following = [
+        figures(pictures.bridge(review), pictures.next_demand(review), pictures.trend(review)),
+        _panel(tables.forecasts(review), _TRIED),
+        _panel(tables.commitments(review), _HELD),
+        _fleet(review),
+    ]
+    sections = (
+        ("decisions", "Decisions and risks", asked),
+        ("quarter", "The quarter", quarter),
+        ("next", "The next plan", following),
+        ("log", "The log", [_log(review)]),
+    )
     p = review.period
-    said = f"{p.first_hour}h to {p.last_hour}h UTC, {p.hours:,} hours of {p.log_hours:,} in the log"
-    top = el("header", el("h1", "Review ", name(review.name)), el("p", said, class_="sub"), links, class_="top")
-    main = el("main", _hero(review), *(section(key, label, *parts[key]) for key, label in SECTIONS.items()))
+    sub = f"{p.first_hour}h to {p.last_hour}h UTC, {p.hours:,} hours of {p.log_hours:,} in the log"
     last, after = ((f.case_hash or "")[:19] for f in (review.planned, review.next.figures))
-    said = f"fleetplan {review.fleetplan_version}. A month is 730 hours. The last plan is {last}, the next {after}."
-    foot = el("footer", said)
-    return whole_page(f"Review {review.name}", top, main, foot)
+    foot = f"fleetplan {review.fleetplan_version}. A month is 730 hours. The last plan is {last}, the next {after}."
+    heading = join(["Review ", name(review.name)])
+    return page(f"Review {review.name}", heading, sub, sections, [_answer(review)], foot)
 
 
 _TRIED = (
@@ -61,15 +54,12 @@ _HELD = (
 )
 
 
-def _hero(review: Review) -> Html:
-    f = review.next.figures
-    big = el("div", usd(f.cost_usd_per_month), el("small", " / month next"), class_="big")
+def _answer(review: Review) -> Html:
     verdict = el("b", "The quarter went as planned.", class_="good") if review.as_planned else review.verdict
-    lines = [el("p", verdict), el("p", _sentence(hindsight_said(review)))]
-    if said := held_said(review):
-        lines.append(el("p", _sentence(said)))
-    answer = el("div", big, *lines, class_="answer")
-    return el("div", answer, el("dl", *_cards(review), class_="cards"), class_="hero")
+    lines = [el("p", verdict), el("p", _sentence(hindsight_sentence(review)))]
+    if sentence := commitments_sentence(review):
+        lines.append(el("p", _sentence(sentence)))
+    return hero(usd(review.next.figures.cost_usd_per_month), " / month next", lines, _cards(review))
 
 
 def _sentence(words: str) -> str:
@@ -98,17 +88,13 @@ def _cards(review: Review) -> Iterator[Html]:
         yield card("Next at P90", usd(p90), "a month, the best fleet if all demand is at its P90")
 
 
-def _said(id_: str, title: str, said: Iterable[ReviewItem]) -> Html:
-    items = [el("li", el("b", name(s.about)), ": ", s.text) for s in said]
+def _items(id_: str, title: str, of: Iterable[ReviewItem]) -> Html:
+    items = [el("li", el("b", name(s.about)), ": ", s.text) for s in of]
     return panel(id_, title, el("ul", *items) if items else el("p", "None."))
 
 
 def _panel(table: Table, *remarks: str) -> Html:
-    if not table.rows:
-        return Html("")
-    right = "".join(chr(ord("a") + k) for k, c in enumerate(table.columns) if c.right)
-    rows = [tuple(c.title for c in table.columns), *table.shown()]
-    return panel(f"{table.name}-table", table.title.capitalize(), long_table(rows, right), notes(remarks))
+    return table_panel(f"{table.name}-table", table, *remarks)
 
 
 def _hindsight(review: Review) -> Iterator[str]:
@@ -124,7 +110,7 @@ def _fleet(review: Review) -> Html:
 
 
 def _log(review: Review) -> Html:
-    table = review_tables.findings(review)
+    table = tables.findings(review)
     if table.rows:
         return _panel(table, "What is left out is never taken for no demand.")
     return panel("findings-table", "Odd in the log", join([el("p", "Nothing.")]))

@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.io.formatting import percent, usd
-from planner.reports.html.markup import Html, bar, bar_table, el, figure, long_table, notes, panel, section
-from planner.reports.html.page import POLICY, _resource
-from planner.reports.svg import DRAWING
-from planner.reports.table import Table
-from planner.reports.what_if import frontier_svg, short, tidy
-from planner.reports.what_if import notes as remarks
+from planner.reports.html.page import figures, page
+from planner.reports.markup import Html, bar, bar_table, figure, panel
+from planner.reports.tables.html import table_html
+from planner.reports.what_if import frontier_svg, runs
 from planner.studies.sweep import Sweep, swings
 
 MOST_BARS = 40
 
 
-def what_if_page(found: Sweep) -> str:
-    top = el("header", el("h1", f"What if: {found.name}"), el("p", _said(found), class_="sub"), class_="top")
-    main = el(
-        "main",
-        section("pictures", "At a glance", el("div", _frontier(found), _tornado(found), class_="figures")),
-        section("runs", "Every run", panel("table", "Plans", _table(short(found)), notes(remarks(found)))),
-        section("all", "All figures", panel("figures", "As in the CSV", _table(tidy(found)))),
+def what_if_page(sweep: Sweep) -> str:
+    table = runs(sweep)
+    sections = (
+        ("pictures", "At a glance", [figures(_frontier(sweep), _tornado(sweep))]),
+        ("runs", "Every run", [panel("table", "Plans", table_html(table))]),
+        ("all", "All figures", [panel("figures", "As in the CSV", table_html(replace(table, notes=()), view="csv"))]),
     )
-    head = el(
-        "head",
-        Html('<meta charset="utf-8">'),
-        Html('<meta name="viewport" content="width=device-width,initial-scale=1">'),
-        Html(f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'),
-        el("title", f"What if: {found.name}"),
-        Html(f"<style>{_resource('style.css')}{DRAWING}</style>"),
-    )
-    return f"<!doctype html>\n{el('html', head, el('body', top, main), lang='en')}\n"
+    title = f"What if: {sweep.name}"
+    return page(title, title, _subtitle(sweep), sections)
 
 
-def _said(found: Sweep) -> str:
-    plans = sum(row["cost_usd_per_month"] is not None for row in found.rows)
-    asked = f"{100 * found.gap_frac:g}%"
-    return f"{plans} plans of {len(found.rows)} asked for, each to be proved within {asked} of cost + penalty"
+def _subtitle(sweep: Sweep) -> str:
+    plans = sum(row["cost_usd_per_month"] is not None for row in sweep.rows)
+    asked = f"{100 * sweep.gap_frac:g}%"
+    return f"{plans} plans of {len(sweep.rows)} asked for, each to be proved within {asked} of cost + penalty"
 
 
-def _frontier(found: Sweep) -> Html:
-    known = [p for p in found.frontier if p["served_frac"] is not None]
+def _frontier(sweep: Sweep) -> Html:
+    known = [p for p in sweep.frontier if p["served_frac"] is not None]
     if not known:
         return Html("")
     best = max(known, key=lambda p: p["served_frac"])
     title = f"{usd(best['cost_usd_per_month'])} a month serves {percent(best['served_frac'])} of the requests"
     svg = Html(frontier_svg(known, "Share served against cost"))
-    return figure("frontier", title, svg, said="The best plan at each budget.", wide=True)
+    return figure("frontier", title, svg, caption="The best plan at each budget.", wide=True)
 
 
-def _tornado(found: Sweep) -> Html:
-    moved = swings(found)
+def _tornado(sweep: Sweep) -> Html:
+    moved = swings(sweep)
     if not moved:
         return Html("")
     top = max(s.high_usd_per_month for s in moved) or 1.0
@@ -66,10 +58,5 @@ def _tornado(found: Sweep) -> Html:
     ]
     title = f"{moved[0].input} moves the cost most: by {usd(moved[0].usd_per_month)} a month"
     head = ("input", "", "cheapest $/month", "dearest $/month", "moves it by")
-    return figure("tornado", title, bar_table(head, rows), said="The cost between its cheapest and its dearest value.",
-                  wide=True)  # fmt: skip
-
-
-def _table(table: Table) -> Html:
-    right = "".join(chr(ord("a") + k) for k, c in enumerate(table.columns) if c.right)
-    return long_table([tuple(c.title for c in table.columns), *table.shown()], right)
+    caption = "The cost between its cheapest and its dearest value."
+    return figure("tornado", title, bar_table(head, rows), caption=caption, wide=True)

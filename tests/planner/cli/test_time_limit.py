@@ -22,7 +22,7 @@ from planner import pipeline
 from planner.io.errors import OutOfTime
 from planner.optimization.assemble import assemble_plan, with_all_options
 from planner.plan.plan import Plan, plan_from_json
-from planner.reports.html.page import html_report
+from planner.reports.html.plan import html_report
 from planner.reports.markdown import plan_markdown
 from planner.reports.terminal import render
 from problems.fleet import master

@@ -6,12 +6,16 @@ from collections.abc import Iterator
 
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
-from planner.reports.html.colours import COSTS, PURCHASES
-from planner.reports.html.markup import Html, bar, bar_table, details, el, figure, join, legend, name, table, words
-from planner.reports.svg import Axis, Frame, nice_ticks, picture, text, titled
+from planner.reports.charts.colours import COSTS, PURCHASES
+from planner.reports.charts.intervals import Interval, intervals
+from planner.reports.charts.svg import Axis, nice_ticks
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, words
+from planner.reports.phrases import throughput_error
+from planner.reports.tables.html import table_html
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Table
 
 WORKLOADS_SHOWN = 12
-WIDTH, ROW, TOP = 440, 46, 8
 
 
 def costs(plan: Plan) -> Html:
@@ -31,7 +35,7 @@ def costs(plan: Plan) -> Html:
     rows = [_bar_row(n, f"b{COSTS[n]}", x, most, total) for n, x in named]
     first, amount = named[0]
     title = f"{percent(amount / total)} of the cost is {_COST_NAMES[first]}"
-    return figure("costs", title, _bars(rows, "for"), said=f"{usd(total)} a month, by what it is paid for.")
+    return figure("costs", title, _bars(rows, "for"), caption=f"{usd(total)} a month, by what it is paid for.")
 
 
 _COST_NAMES = {
@@ -58,9 +62,9 @@ def by_workload(plan: Plan) -> Html:
     alike = f"Each of the {len(ranked)} workloads costs about {usd(most)} a month"
     unlike = join([name(top.name), f" is {percent(most / total)} of what the workloads cost"])
     title = unlike if least < 0.95 * most else alike
-    rest_said = "; engineers are not shared out." if plan.costs.engineers_usd_per_month else "."
-    said = f"GPUs, API and caches of each workload{rest_said}"
-    return figure("by-workload", title, _bars(rows, "workload"), said=said, wide=True)
+    rest_detail = "; engineers are not shared out." if plan.costs.engineers_usd_per_month else "."
+    caption = f"GPUs, API and caches of each workload{rest_detail}"
+    return figure("by-workload", title, _bars(rows, "workload"), caption=caption, wide=True)
 
 
 def fleet_by_gpu(plan: Plan) -> Html:
@@ -88,9 +92,9 @@ def fleet_by_gpu(plan: Plan) -> Html:
         for p, n in peaks[gpu].items():
             pieces.append((f"b{PURCHASES[p]}", start / most, n / most))
             start += n
-        said = ", ".join(f"{n} {p}" for p, n in peaks[gpu].items())
+        counts = ", ".join(f"{n} {p}" for p, n in peaks[gpu].items())
         rows.append(
-            (join([gpu, el("span", said, class_="said")]), bar(pieces, f"{gpu}: {said}"),
+            (join([gpu, el("span", counts, class_="said")]), bar(pieces, f"{gpu}: {counts}"),
              f"{start:.0f}", f"{hours[gpu]:,.0f}")
         )  # fmt: skip
     kinds = [p for p in PURCHASES if any(p in x for x in peaks.values())]
@@ -112,30 +116,17 @@ def ranges(plan: Plan) -> Html:
     spread = max(values) - min(values)
     low = 0.0 if spread > 0.5 * max(values) else max(0.0, min(values) - 0.25 * spread - 0.02 * mid)
     ticks = nice_ticks(low, max(values) + 0.02 * mid, 4)
-    height = TOP + ROW * len(rows) + 44
-    frame = Frame(Axis("$ / month", told=usd), Axis(""), ticks, [0, 1], WIDTH, height, 34, 34, TOP, 40)
-    parts = [
-        f'<line class="grid" x1="{frame.px(t):.1f}" x2="{frame.px(t):.1f}" y1="{TOP}" y2="{height - 40}"/>'
-        for t in ticks
-    ]
-    parts += [text(frame.px(t), height - 24, usd(t), "middle") for t in ticks]
-    parts.append(text(WIDTH / 2, height - 6, "$ / month", "middle"))
-    for k, (what, a, b, said) in enumerate(rows):
-        y = TOP + ROW * k + 32
-        parts.append(text(4, y - 12, what, kind="ink"))
-        place = f'x="{frame.px(a):.1f}" y="{y - 5:.1f}" width="{max(2.5, frame.px(b) - frame.px(a)):.1f}" height="10"'
-        parts.append(titled(f'<rect class="f1" {place} rx="3"/>', f"{what}: {said}"))
-        parts.append(f'<path class="load" d="M{frame.px(mid):.1f} {y - 9}V{y + 9}"/>')
     widest = max(rows, key=lambda r: r[2] - r[1])
     title = f"The cost may move between {usd(min(values))} and {usd(max(values))} a month"
-    body = table(
-        [("if", "from $/month", "to $/month", ""), *((n, f"{a:,.0f}", f"{b:,.0f}", s) for n, a, b, s in rows)], "bc"
-    )
+    columns = (C("if", "if"), C("low", "from $/month", "money"), C("high", "to $/month", "money"), C("said", ""))
+    body = table_html(Table("ranges", "Ranges", columns, tuple(rows)))
     label = f"{title}; the widest range: {widest[0]}"
+    bars = [Interval(what, a, mid, b, detail) for what, a, b, detail in rows]
+    drawn = intervals(label, Axis("$ / month", written=usd), ticks, bars, dashed=None)
     return figure(
         "ranges", title if spread > 0.005 * mid else f"Nothing looked at moves the cost of {usd(mid)} much",
-        Html(picture(label, WIDTH, height, parts)), details("Table: ranges", body),
-        said="The upright line is the plan" + (", penalties included." if plan.penalty_usd_per_month else "."),
+        drawn, details("Table: ranges", body),
+        caption="The upright line is the plan" + (", penalties included." if plan.penalty_usd_per_month else "."),
     )  # fmt: skip
 
 
@@ -143,9 +134,8 @@ def _ranges(plan: Plan, mid: float) -> Iterator[tuple[str, float, float, str]]:
     proved = f"no fleet costs less than {usd(plan.bound_usd_per_month)}"
     yield "the gap of the proof", min(plan.bound_usd_per_month, mid), mid, proved
     r = plan.if_throughput_is_off
-    errors = sorted({d.deployment.error_frac for p in plan.pools for d in p.deployments})
-    if errors and plan.has("if_throughput_is_off"):
-        off = percent(errors[0]) if len(errors) == 1 else f"{percent(errors[0])} to {percent(errors[-1])}"
+    off = throughput_error(plan)
+    if off and plan.has("if_throughput_is_off"):
         low = mid if r.low_usd_per_month is None else r.low_usd_per_month
         high = mid if r.high_usd_per_month is None else r.high_usd_per_month
         none = "; slower, no plan keeps the limits" if r.high_usd_per_month is None else ""
@@ -155,8 +145,8 @@ def _ranges(plan: Plan, mid: float) -> Iterator[tuple[str, float, float, str]]:
         yield "spot at the 95th percentile of its price", mid, max(mid, high), f"up to {usd(high)}"
 
 
-def _bar_row(what: str, kind: str, amount: float, most: float, total: float, said: str = "") -> tuple[str, ...]:
-    label = join([words(what), el("span", said, class_="said")]) if said else words(what)
+def _bar_row(what: str, kind: str, amount: float, most: float, total: float, caption: str = "") -> tuple[str, ...]:
+    label = join([words(what), el("span", caption, class_="said")]) if caption else words(what)
     return (label, bar([(kind, 0.0, amount / most)]), f"{amount:,.0f}", percent(amount / total))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent
-from planner.reports.table import Cell, Table
-from planner.reports.table import Column as C
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Row, Table
 from planner.review.records import Review
 
-BRIDGE_SAID = {
+BRIDGE_PARTS = {
     "volume": "tokens that came or went, at what a token cost on average",
     "mix": "workloads with dearer or cheaper tokens became a larger share",
     "price": "what was bought before, at the new prices",
@@ -26,7 +26,7 @@ def review_tables(review: Review) -> Iterator[Table]:
 
 def costs(review: Review) -> Table:
     sides = [("planned", review.planned), ("actual", review.actual)]
-    rows: list[tuple[Cell, ...]] = [
+    rows: list[Row] = [
         (name, f.cost_usd_per_month, f.tokens_per_month, f.usd_per_1m_tokens, f.gap_frac) for name, f in sides
     ]
     if (best := review.hindsight) is not None:
@@ -79,19 +79,19 @@ def capacity(review: Review) -> Table:
 
 def bridge(review: Review) -> Table:
     b = review.bridge
-    parts = {
-        "volume": b.volume_usd_per_month,
-        "mix": b.mix_usd_per_month,
-        "price": b.price_usd_per_month,
-        "efficiency": b.efficiency_usd_per_month,
-    }
-    rows: tuple[tuple[Cell, ...], ...] = (
+    rows: tuple[Row, ...] = (
         ("last plan", f"{b.from_usd_per_month:,.2f}", ""),
-        *((name, dollars(usd), BRIDGE_SAID[name]) for name, usd in parts.items()),
+        *((name, dollars(usd), BRIDGE_PARTS[name]) for name, usd in bridge_parts(review).items()),
         ("next plan", f"{b.to_usd_per_month:,.2f}", ""),
     )
     columns = (C("part", "part"), C("usd_per_month", "$/month", "money"), C("said", ""))
     return Table("bridge", "cost bridge", columns, rows)
+
+
+def bridge_parts(review: Review) -> dict[str, float]:
+    b = review.bridge
+    usd = (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month, b.efficiency_usd_per_month)
+    return dict(zip(BRIDGE_PARTS, usd, strict=True))
 
 
 def forecasts(review: Review) -> Table:
@@ -123,7 +123,7 @@ def commitments(review: Review) -> Table:
 
 def findings(review: Review) -> Table:
     """What befell several workloads alike is one row."""
-    alike: dict[tuple[Cell, ...], list[str]] = {}
+    alike: dict[Row, list[str]] = {}
     for f in review.findings:
         alike.setdefault((f.kind, f.count, f.unit, f.said, f.when), []).append(f.workload)
     rows = tuple((_together(names), *what) for what, names in alike.items())

@@ -10,7 +10,7 @@ from planner.reports.html.review import review_page
 from planner.review.records import Review, TrendPoint
 from planner.review.review import review_fleet
 from planner.review.review_file import read_review
-from tests.planner.reports.test_html_browser import A4_PX, DRAWN, OUTSIDE, SMALL_PX, WIDTHS
+from tests.planner.reports.html.test_plan_browser import A4_PX, DRAWN, OUTSIDE, SMALL_PX, WIDTHS
 from tests.support.browser import CHROMIUM, Page, names_are_text
 from tests.support.places import ROOT
 from tests.support.report_plans import HOSTILE

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 
 from planner.io.formatting import tokens
 from planner.plan.plan import Plan
-from planner.reports.html.hourly import Curve, Day, Hours, Stack
-from planner.reports.html.markup import Html, details, el, figure, legend, table
-from planner.reports.svg import Axis, Frame, nice_ticks, number, picture, titled, whole_ticks
+from planner.reports.charts.hourly import Curve, Day, Hours, Stack
+from planner.reports.charts.svg import Axis, Frame, nice_ticks, number, picture, titled, whole_ticks
+from planner.reports.markup import Html, details, el, figure, legend
+from planner.reports.tables.html import table_html
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Table
 
 GPU_KINDS_SHOWN = 4
 WIDTH, HEIGHT = 440, 230
@@ -25,8 +28,8 @@ def capacity(plan: Plan) -> Html:
     keys += [("line", "busy on average"), ("dash", "in replicas, margin for bursts included")]
     return figure(
         "capacity", _peak_title(plan, hours), legend(keys), _tabs([g or "all GPUs" for g in kinds], panels),
-        details("Table: GPUs by hour", _table(hours, hours.stacks(None), _gpu_curves(hours, None))),
-        said="GPUs that are paid for, by how they are bought, against those that are kept busy.", wide=True,
+        details("Table: GPUs by hour", _table("GPUs by hour", hours, hours.stacks(None), _gpu_curves(hours, None))),
+        caption="GPUs that are paid for, by how they are bought, against those that are kept busy.", wide=True,
     )  # fmt: skip
 
 
@@ -44,8 +47,8 @@ def demand(plan: Plan) -> Html:
     title = f"Demand is flat: {most}" if flat else f"Demand peaks at {most} at {_at(plan, peak)}{times}"
     return figure(
         "demand", title, legend(keys), _days(hours, hours.fates, curves, "requests/s", _rate_ticks, "demand"),
-        details("Table: requests by hour", _table(hours, hours.fates, curves)),
-        said="Mean rate of each hour, by who answers.", wide=True,
+        details("Table: requests by hour", _table("Requests by hour", hours, hours.fates, curves)),
+        caption="Mean rate of each hour, by who answers.", wide=True,
     )  # fmt: skip
 
 
@@ -95,8 +98,8 @@ def _days(
     n = len(hours.plan.slots)
     top = max(max(sum(s.values[t] for s in stacks) for t in range(n)), *(max(c.values) for c in curves), 0.0)
     frame = Frame(
-        Axis("hour of the day", told=lambda h: f"{h:.0f}h"), Axis(unit, told=_short), [0, 6, 12, 18, 24], ticks(top),
-        width=WIDTH, height=HEIGHT, left=46, right=10, top=26, bottom=38,
+        Axis("hour of the day", written=lambda h: f"{h:.0f}h"), Axis(unit, written=_short), [0, 6, 12, 18, 24],
+        ticks(top), width=WIDTH, height=HEIGHT, left=46, right=10, top=26, bottom=38,
     )  # fmt: skip
     return el(
         "div",
@@ -125,13 +128,13 @@ def _picture(plan: Plan, frame: Frame, stacks: list[Stack], curves: list[Curve],
         left, right = frame.px(k), frame.px(k + 1)
         hit = f'<rect class="hit" x="{left:.1f}" y="{frame.top:g}" width="{right - left:.1f}" '
         hit += f'height="{frame.height - frame.top - frame.bottom:g}"/>'
-        parts.append(titled(hit, _told(plan, t, stacks, curves, unit)))
+        parts.append(titled(hit, _label(plan, t, stacks, curves, unit)))
     high = max(floor, default=0.0)
     label = f"{what}, {day.title.lower()}: {unit} by hour, at most {number(round(high, 1))}"
     return picture(label, frame.width, frame.height, parts)
 
 
-def _told(plan: Plan, t: int, stacks: list[Stack], curves: list[Curve], unit: str) -> str:
+def _label(plan: Plan, t: int, stacks: list[Stack], curves: list[Curve], unit: str) -> str:
     s = plan.slots[t]
     total = sum(x.values[t] for x in stacks)
     lines = [f"{s.hour:02d}:00 to {(s.hour + 1):02d}:00: {_number(total)} {unit}"]
@@ -167,14 +170,13 @@ def _corners(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [*kept, points[-1]]
 
 
-def _table(hours: Hours, stacks: list[Stack], curves: list[Curve]) -> Html:
-    head = ("hour", *(_FATE_NAMES.get(s.name, s.name) for s in stacks), *(c.name for c in curves))
-    rows = [
-        (
-            f"{day.title}, {hours.plan.slots[t].hour:02d}h",
-            *(_number(x[t]) for x in [*(s.values for s in stacks), *(c.values for c in curves)]),
-        )
+def _table(title: str, hours: Hours, stacks: list[Stack], curves: list[Curve]) -> Html:
+    columns = [C(s.name, _FATE_NAMES.get(s.name, s.name), "number") for s in stacks]
+    columns += [C(c.name, c.name, "number") for c in curves]
+    series = [*(s.values for s in stacks), *(c.values for c in curves)]
+    rows = tuple(
+        (f"{day.title}, {hours.plan.slots[t].hour:02d}h", *(_number(values[t]) for values in series))
         for day in hours.days
         for t in day.slots
-    ]
-    return table([head, *rows], right="bcdefghij")
+    )
+    return table_html(Table("hours", title, (C("hour", "hour"), *columns), rows))

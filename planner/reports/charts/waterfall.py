@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
 from planner.plan.study_records import StepRecord, Waterfall
-from planner.reports.html.markup import (
-    Html,
-    bar,
-    bar_table,
-    details,
-    el,
-    figure,
-    join,
-    legend,
-    not_studied,
-    notes,
-    table,
-)
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, not_studied
+from planner.reports.tables import studies
+from planner.reports.tables.html import table_html
 
 KEYS = (("b1", "cost of the step"), ("b3", "saved by it"), ("b4", "dearer by it"))
 
 
 def waterfall(plan: Plan) -> Html:
-    found = plan.studies.waterfall if plan.studies else None
-    if found is None:
+    study = plan.studies.waterfall if plan.studies else None
+    if study is None:
         return not_studied("waterfall", "Savings, lever by lever")
-    most = max((s.cost_usd_per_month or 0.0 for s in found.steps), default=0.0) or 1.0
+    most = max((s.cost_usd_per_month or 0.0 for s in study.steps), default=0.0) or 1.0
     rows, before = [], None
-    for step in found.steps:
+    for step in study.steps:
         rows.append(_row(step, before, most))
         before = step.cost_usd_per_month if step.cost_usd_per_month is not None else before
     return figure(
         "waterfall",
-        _title(found),
+        _title(study),
         legend(KEYS),
         bar_table(("step", "", "$/month", "saves"), rows),
-        details("Table: the fleet of each step", _fleets(found.steps)),
-        notes(found.notes),
-        said="The same demand planned again with one lever more at each step.",
+        details("Table: the fleet of each step", table_html(studies.waterfall(study))),
+        caption="The same demand planned again with one lever more at each step.",
         wide=True,
     )
 
 
-def _title(found: Waterfall) -> str:
-    planned = [s for s in found.steps if s.cost_usd_per_month is not None]
-    if found.saves_usd_per_month is None or not planned:
+def _title(study: Waterfall) -> str:
+    planned = [s for s in study.steps if s.cost_usd_per_month is not None]
+    if study.saves_usd_per_month is None or not planned:
         return "Savings, lever by lever"
-    saved, share = usd(found.saves_usd_per_month), percent(found.saves_frac or 0.0)
-    told = f"The levers save {saved} a month, {share} of the {_lower(planned[0].title)} fleet"
+    saved, share = usd(study.saves_usd_per_month), percent(study.saves_frac or 0.0)
+    title = f"The levers save {saved} a month, {share} of the {_lower(planned[0].title)} fleet"
     best = max(planned, key=lambda s: s.saves_usd_per_month or 0.0)
-    return told + (f"; the largest step is {_lower(best.title)}" if best.saves_usd_per_month else "")
+    return title + (f"; the largest step is {_lower(best.title)}" if best.saves_usd_per_month else "")
 
 
 def _lower(title: str) -> str:
@@ -72,18 +59,5 @@ def _row(s: StepRecord, before: float | None, most: float) -> tuple[str, ...]:
     )
     saved = s.saves_usd_per_month
     share = f" ({percent(s.saves_frac)})" if s.saves_frac is not None and s.saves_frac >= 0 else ""
-    told = "–" if saved is None else f"{saved:,.0f}{share}"
-    return label, bar(pieces, f"{s.title}: {usd(cost)} a month"), f"{cost:,.0f}", told
-
-
-def _fleets(steps: Sequence[StepRecord]) -> Html:
-    rows = [
-        (
-            s.title,
-            "; ".join(s.fleet) or "–",
-            "–" if s.usd_per_1m_tokens is None else f"{s.usd_per_1m_tokens:.3f}",
-            s.status,
-        )
-        for s in steps
-    ]
-    return table([("step", "fleet at its busiest", "$/1M", "plan"), *rows], "c")
+    saving = "–" if saved is None else f"{saved:,.0f}{share}"
+    return label, bar(pieces, f"{s.title}: {usd(cost)} a month"), f"{cost:,.0f}", saving

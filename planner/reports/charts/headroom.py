@@ -1,4 +1,4 @@
-"""What users of the fleet get: latencies against their objectives, and the commands that would serve them."""
+"""What users of the fleet get: latencies against their objectives."""
 
 from __future__ import annotations
 
@@ -7,42 +7,31 @@ from collections.abc import Callable, Sequence
 from planner.case.case import Workload
 from planner.io.formatting import percent
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
-from planner.plan.serve_commands import ServeCommand
-from planner.reports.html.markup import (
-    Html,
-    and_more,
-    bar,
-    details,
-    el,
-    figure,
-    join,
-    long_table,
-    name,
-    notes,
-    panel,
-    pre,
-)
+from planner.reports.markup import Html, bar, el, figure, join
+from planner.reports.tables.html import table_html
+from planner.reports.tables.table import Column, Table
 
-WORKLOADS_SHOWN, COMMANDS_SHOWN = 100, 60
+WORKLOADS_SHOWN = 100
 TIGHT_FRAC = 0.95
 
 
 def headroom(plan: Plan) -> Html:
     """Each workload's latencies as a share of its objectives, of its slowest deployment; tightest first."""
-    told = {w.name: w for w in plan.case.workloads}
+    asked = {w.name: w for w in plan.case.workloads}
     rows = [
-        (w.name, _meters(told[w.name], pool)) for pool in plan.pools if pool.deployments
+        (w.name, _meters(asked[w.name], pool)) for pool in plan.pools if pool.deployments
         for w in plan.workloads if w.name in pool.workloads
     ]  # fmt: skip
     if not rows:
         return Html("")
     rows.sort(key=lambda r: -max((share for share, _ in r[1] if share is not None), default=0.0))
     with_e2e = any(w.e2e for w in plan.case.workloads)
-    head = ["workload", "TTFT", "TPOT when full", *(["to the last token"] * with_e2e)]
-    lines = [(workload, *(_meter(*m) for m in meters[: len(head) - 1])) for workload, meters in rows]
-    said = "At the objective's percentile in the busiest hour, queueing included; a full bar is the objective."
-    shown = long_table([head, *lines], first=20, most=WORKLOADS_SHOWN)
-    return figure("headroom", _title(rows), shown, said=said, wide=True)
+    titles = ("workload", "TTFT", "TPOT when full", *(["to the last token"] * with_e2e))
+    lines = tuple((workload, *(_meter(*m) for m in meters[: len(titles) - 1])) for workload, meters in rows)
+    table = Table("headroom", "Headroom", tuple(Column(title, title) for title in titles), lines)
+    caption = "At the objective's percentile in the busiest hour, queueing included; a full bar is the objective."
+    shown = table_html(table, first=20, most=WORKLOADS_SHOWN)
+    return figure("headroom", _title(rows), shown, caption=caption, wide=True)
 
 
 Meter = tuple[float | None, str]
@@ -69,10 +58,10 @@ def _meters(w: Workload, pool: PoolPlan) -> list[Meter]:
 def _worst(
     of: Sequence[DeploymentPlan], figure_of: Callable[[DeploymentPlan], float | None], seconds: float, without: str
 ) -> Meter:
-    found = [x for d in of if (x := figure_of(d)) is not None]
-    if not found:
+    known = [x for d in of if (x := figure_of(d)) is not None]
+    if not known:
         return None, without
-    ms, limit = max(found), 1e3 * seconds
+    ms, limit = max(known), 1e3 * seconds
     text = f"{ms / 1e3:.2f} of {seconds:g} s" if limit >= 1000 else f"{ms:.0f} of {limit:.0f} ms"
     return ms / limit, text
 
@@ -84,15 +73,3 @@ def _meter(share: float | None, text: str) -> Html:
     return el(
         "div", text, bar([(kind, 0.0, min(1.0, share))], f"{percent(share)} of the objective is used"), class_="meter"
     )
-
-
-def commands_panel(commands: Sequence[ServeCommand]) -> Html:
-    if not commands:
-        return Html("")
-    parts = [
-        join([el("h4", name(c.pool), " on ", c.deployment), pre(" ".join([*c.environment, c.command])), notes(c.notes)])
-        for c in commands[:COMMANDS_SHOWN]
-    ]
-    parts.append(notes(and_more(len(commands), COMMANDS_SHOWN)))
-    listed = details(f"{len(commands)} to paste", *parts, open_=len(commands) <= 3)
-    return panel("commands", "Commands that would serve it", listed)

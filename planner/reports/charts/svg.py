@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from planner.io.errors import escaped
+
 STYLE = """
 svg{font:12px system-ui,sans-serif;--ink:#1b2430;--soft:#5b6675;--rule:#dfe4ea;--paper:#fff;
 --c1:#0b6bb5;--c2:#e08a00;--c3:#009e73;--c4:#c2456f;--c5:#7a5bc0;--c6:#56aee0;--bad:#c4391d}
@@ -43,7 +45,7 @@ class Line:
 class Axis:
     title: str
     log: bool = False
-    told: Callable[[float], str] | None = None
+    written: Callable[[float], str] | None = None
     """how a tick is written"""
 
     def place(self, value: float, low: float, high: float) -> float:
@@ -59,7 +61,7 @@ class Axis:
         return thinned(log_ticks(low, high) if high > low * 1.01 else log_ticks(low / 2, high * 2), count)
 
     def label(self, value: float) -> str:
-        return (self.told or number)(value)
+        return (self.written or number)(value)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,12 @@ class Frame:
 
 def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
     place = f'x="{x:.1f}" y="{y:.1f}"' + ("" if anchor == "start" else f' text-anchor="{anchor}"')
-    return f"<text {place}{_class(kind)}>{escape(words)}</text>"
+    return f"<text {place}{_class(kind)}>{_safe(words)}</text>"
+
+
+def _safe(words: str) -> str:
+    """Text, line by line, in which nothing acts on a browser or reorders a line."""
+    return "\n".join(escape(escaped(line)) for line in words.split("\n"))
 
 
 def _class(kind: str) -> str:
@@ -113,14 +120,14 @@ def _class(kind: str) -> str:
 
 def titled(element: str, words: str) -> str:
     """A drawn element (`<circle .../>`) with text about it; pages let the keyboard walk from one to the next."""
-    return f'<g class="m">{element}<title>{escape(words)}</title></g>'
+    return f'<g class="m">{element}<title>{_safe(words)}</title></g>'
 
 
 def picture(label: str, width: float, height: float, parts: Sequence[str], kind: str = "") -> str:
     """An SVG element for a page; the label is what those read who do not see it."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img"{_class(kind)} '
-        f'aria-label="{escape(label)}">' + "".join(parts) + "</svg>"
+        f'aria-label="{_safe(label)}">' + "".join(parts) + "</svg>"
     )
 
 
@@ -153,7 +160,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def thinned(ticks: list[float], count: int) -> list[float]:
-    """Of many ticks on a logarithmic axis the ends, and powers of ten that are not too near to them."""
+    """The ends of a logarithmic axis with many ticks, and powers of ten that are not too near to them."""
     if len(ticks) <= count + 2:
         return ticks
     low, high = ticks[0], ticks[-1]

@@ -10,10 +10,10 @@ import planner
 from planner.io.formatting import percent, span, tokens, usd
 from planner.plan.plan import Binding, Plan
 from planner.plan.serve_commands import serve_commands
-from planner.reports.plan_tables import spot_replicas
 from planner.reports.progress import closed_frac, describe
+from planner.reports.tables.plan import spot_replicas
+from planner.reports.tables.text import sparkline
 from planner.reports.terminal import render
-from planner.reports.text import columns, sparkline
 from solvers.search.fleet_solution import Progress
 from tests.support.lever_plans import lever_plan
 
@@ -260,7 +260,6 @@ def test_small_formats() -> None:
     assert [tokens(x) for x in (950, 12_300, 4.4e9)] == ["950", "12.3k", "4.4B"]
     assert (span([3, 3]), span([0, 7])) == ("3", "0-7")
     assert sparkline([0, 1, 2, 4]) == "▁▂▄█"
-    assert columns([("a", "1"), ("bb", "22")], right="b") == ["  a    1", "  bb  22"]
 
 
 def test_progress_says_best_bound_and_gap() -> None:

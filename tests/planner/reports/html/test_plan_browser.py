@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planner.io.formatting import usd
-from planner.reports.html.page import html_report
+from planner.reports.html.plan import html_report
 from tests.support.browser import CHROMIUM, Page, names_are_text
 from tests.support.lever_plans import lever_plan
 from tests.support.report_plans import HOSTILE, hostile_plan, studied

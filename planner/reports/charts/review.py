@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.io.errors import escaped, shortened
+from planner.io.errors import shortened
 from planner.io.formatting import tokens, usd, usd_small
-from planner.reports.html.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes, table
-from planner.reports.review_tables import BRIDGE_SAID, dollars, signed
-from planner.reports.svg import Axis, Frame, Line, curves, nice_ticks, number, picture, text, titled
-from planner.review.records import Review, TrendPoint, WorkloadReview
+from planner.reports.charts.intervals import Interval, intervals
+from planner.reports.charts.svg import Axis, Frame, Line, curves, nice_ticks, number, picture
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes
+from planner.reports.tables.html import table_html
+from planner.reports.tables.review import BRIDGE_PARTS, bridge_parts, dollars, signed
+from planner.reports.tables.review import trend as trend_table
+from planner.review.records import Review, TrendPoint, WorkloadForecast, WorkloadReview
 
 WORKLOADS_SHOWN, AT_ONCE = 12, 3
 WIDTH, HEIGHT = 440, 210
-ROW, TOP = 46, 8
 PLANNED, ACTUAL, NEXT = 2, 1, 3
-NAME_LIMIT = 40
 
 
 def bridge(review: Review) -> Html:
     b = review.bridge
-    parts = [
-        ("volume", b.volume_usd_per_month),
-        ("mix", b.mix_usd_per_month),
-        ("price", b.price_usd_per_month),
-        ("efficiency", b.efficiency_usd_per_month),
-    ]
+    parts = list(bridge_parts(review).items())
     start, heights = b.from_usd_per_month, [b.from_usd_per_month]
     for _, change in parts:
         heights.append(heights[-1] + change)
@@ -38,7 +34,7 @@ def bridge(review: Review) -> Html:
     for k, (part, change) in enumerate(parts):
         low, high = sorted(heights[k : k + 2])
         piece = ("b4" if change > 0 else "b3", (low - floor) / room, (high - low) / room)
-        label = join([part, el("span", BRIDGE_SAID[part], class_="said")])
+        label = join([part, el("span", BRIDGE_PARTS[part], class_="said")])
         rows.append((label, bar([piece], f"{part}: {dollars(change)} $/month"), dollars(change)))
     end = b.to_usd_per_month
     rows.append(("next plan", bar([("b1", 0.0, (end - floor) / room)], usd(end)), f"{end:,.2f}"))
@@ -47,7 +43,7 @@ def bridge(review: Review) -> Html:
         "bridge", _bridge_title(review, parts), legend((("b4", "dearer"), ("b3", "cheaper"))),
         bar_table(("from the last plan to the next", "", "$/month"), rows),
         notes(f"{note}: its price counts as unchanged" for note in b.notes),
-        said=f"{cut}The four parts add up to the change, to the cent.", wide=True,
+        caption=f"{cut}The four parts add up to the change, to the cent.", wide=True,
     )  # fmt: skip
 
 
@@ -65,8 +61,8 @@ def _bridge_title(review: Review, parts: list[tuple[str, float]]) -> str:
 
 def by_hour(review: Review) -> Html:
     """Planned and actual rates of each workload."""
-    came = [w for w in review.workloads if w.actual_by_hour_rps]
-    drawn = sorted(came, key=lambda w: -abs(1.0 if w.off_frac is None else w.off_frac))[:WORKLOADS_SHOWN]
+    drawable = [w for w in review.workloads if w.actual_by_hour_rps]
+    drawn = sorted(drawable, key=lambda w: -abs(1.0 if w.off_frac is None else w.off_frac))[:WORKLOADS_SHOWN]
     if not drawn:
         return Html("")
     parts: list[Html] = []
@@ -80,11 +76,11 @@ def by_hour(review: Review) -> Html:
         title = join([name(worst.name), f" was furthest from its plan: {signed(worst.off_frac)} requests"])
     rest = parts[AT_ONCE:]
     folded = details(f"{len(rest)} more workloads", *rest) if rest else Html("")
-    left = len(came) - len(drawn)
+    left = len(drawable) - len(drawn)
     more = [f"and {left} more workloads, in the table below"] if left else []
     keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual")))
-    said = "Requests/s by hour of the day (UTC), the mean over the period; hours left out are not in it."
-    return figure("by-hour", title, keys, *parts[:AT_ONCE], folded, notes(more), said=said, wide=True)
+    caption = "Requests/s by hour of the day (UTC), the mean over the period; hours left out are not in it."
+    return figure("by-hour", title, keys, *parts[:AT_ONCE], folded, notes(more), caption=caption, wide=True)
 
 
 def _day(w: WorkloadReview, first: int, title: str) -> Html:
@@ -93,8 +89,8 @@ def _day(w: WorkloadReview, first: int, title: str) -> Html:
     for label, rates, colour in (("planned", w.planned_by_hour_rps, PLANNED), ("actual", w.actual_by_hour_rps, ACTUAL)):
         if rates:
             day = rates[first : first + 24]
-            told = [f"{h:02d}:00: {label} {number(round(r, 2))} requests/s" for h, r in zip(hours, day, strict=True)]
-            lines.append(Line(label, hours, day, told))
+            labels = [f"{h:02d}:00: {label} {number(round(r, 2))} requests/s" for h, r in zip(hours, day, strict=True)]
+            lines.append(Line(label, hours, day, labels))
             colours.append(colour)
     top = max((r for line in (w.planned_by_hour_rps, w.actual_by_hour_rps) for r in line), default=1.0)
     frame = Frame(Axis(title), Axis("requests/s"), [0, 6, 12, 18, 23], nice_ticks(0.0, max(top, 1e-9), 4),
@@ -104,59 +100,32 @@ def _day(w: WorkloadReview, first: int, title: str) -> Html:
 
 
 def next_demand(review: Review) -> Html:
-    """What came, and P10, P50 and P90 of what comes, as shares of what came."""
-    came = {w.name: w.actual_requests_per_month for w in review.workloads}
-    known = [f for f in review.forecasts if came.get(f.name)]
-    shown = known[:WORKLOADS_SHOWN]
-    if not shown:
+    """P10, P50 and P90 of what is forecast, as shares of actual requests."""
+    actual = {w.name: w.actual_requests_per_month for w in review.workloads}
+    known = [f for f in review.forecasts if actual.get(f.name)]
+    rows = [_forecast(f, actual[f.name] or 1.0) for f in known[:WORKLOADS_SHOWN]]
+    if not rows:
         return Html("")
-    values = [1.0]
-    rows = []
-    for f in shown:
-        actual = came[f.name] or 1.0
-        low, mid, high = (
-            (x if x is not None else f.p50_requests_per_month) / actual
-            for x in (f.p10_requests_per_month, f.p50_requests_per_month, f.p90_requests_per_month)
-        )
-        values += [low, high]
-        rows.append((f, low, mid, high))
+    values = [1.0, *(x for row in rows for x in (row.low, row.high))]
     room = max(0.05, max(values) - min(values))
     ticks = nice_ticks(max(0.0, min(values) - 0.15 * room), max(values) + 0.15 * room, 4)
-    height = TOP + ROW * len(rows) + 44
-    frame = Frame(Axis(""), Axis(""), ticks, [0, 1], WIDTH, height, 34, 34, TOP, 40)
-    parts = [
-        f'<line class="grid" x1="{frame.px(t):.1f}" x2="{frame.px(t):.1f}" y1="{TOP}" y2="{height - 40}"/>'
-        for t in ticks
-    ]
-    parts += [text(frame.px(t), height - 24, f"{100 * t:.0f}%", "middle") for t in ticks]
-    parts.append(text(WIDTH / 2, height - 6, "of the requests that came", "middle"))
-    parts.append(f'<path class="staffed" d="M{frame.px(1):.1f} {TOP}V{height - 40}"/>')
-    for k, (f, low, mid, high) in enumerate(rows):
-        y = TOP + ROW * k + 32
-        said = f"{f.name}: P50 {tokens(f.p50_requests_per_month)} requests a month"
-        if f.p10_requests_per_month is not None and f.p90_requests_per_month is not None:
-            said += f", P10 {tokens(f.p10_requests_per_month)}, P90 {tokens(f.p90_requests_per_month)}"
-        parts.append(text(4, y - 12, _printable(shortened(f.name, NAME_LIMIT)), kind="ink"))
-        left, wide = frame.px(low), max(2.5, frame.px(high) - frame.px(low))
-        parts.append(
-            titled(f'<rect class="f1" x="{left:.1f}" y="{y - 5}" width="{wide:.1f}" height="10" rx="3"/>',
-                   _printable(said))
-        )  # fmt: skip
-        parts.append(f'<path class="load" d="M{frame.px(mid):.1f} {y - 9}V{y + 9}"/>')
-    f, _, mid, _ = max(rows, key=lambda row: abs(row[2] - 1))
+    axis = Axis("of the requests that came", written=lambda share: f"{100 * share:.0f}%")
+    drawn = intervals("P10 to P90 of the forecast", axis, ticks, rows, dashed=1.0)
+    furthest = max(rows, key=lambda row: abs(row.mark - 1))
     title: str = "Next is forecast to be as what came"
-    if abs(mid - 1) >= 0.005:
-        title = join([name(f.name), f" is forecast at {100 * mid:.0f}% of what came"])
-    said = "Bars from P10 to P90, the upright line is P50, dashed is what came."
-    drawn = Html(picture("P10 to P90 of the forecast", WIDTH, height, parts))
-    left = len(known) - len(shown)
+    if abs(furthest.mark - 1) >= 0.005:
+        title = join([name(furthest.name), f" is forecast at {100 * furthest.mark:.0f}% of what came"])
+    caption = "Bars from P10 to P90, the upright line is P50, dashed is what came."
+    left = len(known) - len(rows)
     more = [f"and {left} more workloads, in the table below"] if left else []
-    return figure("next-demand", title, drawn, notes(more), said=said)
+    return figure("next-demand", title, drawn, notes(more), caption=caption)
 
 
-def _printable(words: str) -> str:
-    """Text of a picture, which escapes markup itself."""
-    return escaped(words)
+def _forecast(f: WorkloadForecast, actual: float) -> Interval:
+    p10, p50, p90 = f.p10_requests_per_month, f.p50_requests_per_month, f.p90_requests_per_month
+    ends = f", P10 {tokens(p10)}, P90 {tokens(p90)}" if p10 is not None and p90 is not None else ""
+    low, high = ((p50 if x is None else x) / actual for x in (p10, p90))
+    return Interval(f.name, low, p50 / actual, high, f"P50 {tokens(p50)} requests a month{ends}")
 
 
 def trend(review: Review) -> Html:
@@ -171,24 +140,20 @@ def trend(review: Review) -> Html:
     ]
     highest = max(v for line in lines for v in line.y)
     ticks = [float(p) for p in places] if len(places) <= 6 else [0.0, float(places[-1])]
-    x = Axis("", told=lambda k: _printable(shortened(points[int(k)].name, 8)))
-    y = Axis("$ / month", told=lambda usd_per_month: f"${usd_per_month:,.0f}")
+    x = Axis("", written=lambda k: shortened(points[int(k)].name, 8))
+    y = Axis("$ / month", written=lambda usd_per_month: f"${usd_per_month:,.0f}")
     frame = Frame(x, y, ticks, nice_ticks(0.0, max(highest, 1e-9), 4), WIDTH, 260, 62, 40, 34, 36)
     first, last = points[0], points[-1]
     title = (
         f"From {usd(first.actual_usd_per_month)} to {usd(last.actual_usd_per_month)} a month over {len(points)} reviews"
     )
-    said = f"What a million tokens cost: {usd_small(first.actual_usd_per_1m_tokens)} then, "
-    said += f"{usd_small(last.actual_usd_per_1m_tokens)} now."
-    body = table(
-        [("review", "planned", "actual", "next plan", "$/1M", "requests off"),
-         *((p.name, f"{p.planned_usd_per_month:,.0f}", f"{p.actual_usd_per_month:,.0f}", f"{p.next_usd_per_month:,.0f}",
-            f"{p.actual_usd_per_1m_tokens:.3f}", signed(p.forecast_off_frac) or "–") for p in points)],
-        "bcdef",
-    )  # fmt: skip
+    caption = f"What a million tokens cost: {usd_small(first.actual_usd_per_1m_tokens)} then, "
+    caption += f"{usd_small(last.actual_usd_per_1m_tokens)} now."
     keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual"), (f"b{NEXT}", "planned next")))
     drawn = Html(picture(title, WIDTH, 260, [*frame.grid(), *curves(frame, lines, (PLANNED, ACTUAL, NEXT))]))
-    return figure("trend", title, keys, drawn, details("Table: past reviews", body), said=said)
+    return figure(
+        "trend", title, keys, drawn, details("Table: past reviews", table_html(trend_table(review))), caption=caption
+    )
 
 
 def _labels(points: Sequence[TrendPoint], what: str) -> list[str]:
@@ -197,4 +162,4 @@ def _labels(points: Sequence[TrendPoint], what: str) -> list[str]:
         "actual": [p.actual_usd_per_month for p in points],
         "next plan": [p.next_usd_per_month for p in points],
     }[what]
-    return [_printable(f"{p.name}: {what} {usd(x)} a month") for p, x in zip(points, amounts, strict=True)]
+    return [f"{p.name}: {what} {usd(x)} a month" for p, x in zip(points, amounts, strict=True)]

@@ -12,7 +12,6 @@ CELL_LIMIT = 1000
 """characters of a user's text that a page shows; the saved plan has all of it"""
 STUDY = "fleetplan study PLAN.json"
 """the command that fills in what is missing"""
-SHORT_CELL, LONG_CELL = 27, 45
 LONG_WORD = re.compile(r"\S{40}(?=\S)")
 
 
@@ -34,58 +33,15 @@ def join(parts: Iterable[str]) -> Html:
 
 def el(name: str, *children: str, **attributes: str | None) -> Html:
     """An element; `class_` is its class, underscores of attributes become hyphens, None leaves one out."""
-    said = "".join(
+    attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{esc(value)}"' for key, value in attributes.items() if value is not None
     )
-    return Html(f"<{name}{said}>{join(children)}</{name}>")
+    return Html(f"<{name}{attributes_text}>{join(children)}</{name}>")
 
 
 def name(text: str) -> Html:
     """A user's name inside a sentence: its direction of writing does not spread."""
     return el("bdi", text)
-
-
-def table(
-    rows: Sequence[Sequence[str]], right: str = "", caption: str | None = None, class_: str | None = None
-) -> Html:
-    """A head and rows in a box that scrolls by itself; `right` names the columns of numbers by letter, as in text.
-
-    A row whose first cell begins with two blanks belongs to the one above it.
-    """
-    numbers = {ord(letter) - ord("a") for letter in right}
-    head = join(el("th", cell, scope="col", class_="n" if k in numbers else None) for k, cell in enumerate(rows[0]))
-    body = join(_row(row, numbers) for row in rows[1:])
-    title = el("caption", caption) if caption else Html("")
-    whole = el("table", title, el("thead", el("tr", head)), el("tbody", body), class_=class_)
-    label = caption or (rows[0][0] if rows[0][0] else "table")
-    return el("div", whole, class_="box", tabindex="0", role="region", aria_label=label)
-
-
-def long_table(rows: Sequence[Sequence[str]], right: str = "", first: int = 30, most: int = 250) -> Html:
-    """A table that shows its first rows at once, others on demand, and says what is left out beyond the most."""
-    head, body = rows[0], rows[1:]
-    if len(body) <= first + 5:
-        return table(rows, right)
-    rest = body[first:most]
-    more = notes(and_more(len(body), most))
-    return join(
-        [table([head, *body[:first]], right), details(f"{len(rest)} more rows", table([head, *rest], right), more)]
-    )
-
-
-def _row(row: Sequence[str], numbers: set[int]) -> Html:
-    inner = row[0].startswith("  ")
-    kind = "n" if 0 in numbers else "in" if inner else _kind(row[0])
-    cells = [el("th", words(row[0]), scope="row", class_=kind)]
-    cells += [el("td", words(cell), class_="n" if k in numbers else _kind(cell)) for k, cell in enumerate(row[1:], 1)]
-    return el("tr", *cells)
-
-
-def _kind(cell: str) -> str | None:
-    """Short text stays on a line, long text keeps a width that can be read where room is scarce."""
-    if isinstance(cell, Html):
-        return None
-    return "t" if len(cell) > LONG_CELL else "s" if len(cell) <= SHORT_CELL else None
 
 
 def words(text: str) -> Html:
@@ -123,9 +79,9 @@ def notes(lines: Iterable[str]) -> Html:
     return el("ul", *items, class_="notes") if items else Html("")
 
 
-def figure(id_: str, title: str, *children: str, said: str = "", wide: bool = False) -> Html:
+def figure(id_: str, title: str, *children: str, caption: str = "", wide: bool = False) -> Html:
     """A picture with a title that says what is to be seen."""
-    head = el("figcaption", el("h3", title), el("p", said) if said else Html(""))
+    head = el("figcaption", el("h3", title), el("p", caption) if caption else Html(""))
     return el("figure", head, *children, id=id_, class_="wide" if wide else None)
 
 
@@ -157,10 +113,5 @@ def bar_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
 
 def not_studied(id_: str, title: str) -> Html:
     """The place of a study that nobody asked for yet."""
-    said = el("p", "Not studied yet. ", el("code", STUDY), " plans it and keeps it in the plan.", class_="hint")
-    return figure(id_, title, said, wide=True)
-
-
-def section(id_: str, title: str, *children: str) -> Html:
-    inside = [c for c in children if c]
-    return el("section", el("h2", title), *inside, id=id_, class_="part") if inside else Html("")
+    hint = el("p", "Not studied yet. ", el("code", STUDY), " plans it and keeps it in the plan.", class_="hint")
+    return figure(id_, title, hint, wide=True)

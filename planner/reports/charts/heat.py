@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from planner.io.formatting import percent
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
-from planner.reports.html.hourly import Day, Hours
-from planner.reports.html.markup import Html, and_more, el, figure, join, notes, words
-from planner.reports.terminal_workloads import pool_name
+from planner.reports.charts.hourly import Day, Hours
+from planner.reports.markup import Html, and_more, el, figure, join, notes, words
+from planner.reports.tables.pools import pool_name
 
 LINES_SHOWN = 40
 """days of deployments, the largest of them first"""
@@ -25,8 +25,8 @@ def heat_map(plan: Plan) -> Html:
     whole = el("table", columns, el("thead", head), body)
     more = and_more(len(hosted), len(shown), " smaller deployments")
     box = el("div", whole, class_="heat", role="region", aria_label="load by hour")
-    said = "Mean load of the running replicas in percent, by hour of the day. What is left is the margin for bursts."
-    return figure("utilization", _title(plan), box, notes(more), said=said, wide=True)
+    caption = "Mean load of the running replicas in percent, by hour of the day. What is left is the margin for bursts."
+    return figure("utilization", _title(plan), box, notes(more), caption=caption, wide=True)
 
 
 def _title(plan: Plan) -> str:
@@ -54,8 +54,8 @@ def _row(day: Day, d: DeploymentPlan) -> Html:
     for hour, t in enumerate(day.slots):
         load, replicas = d.load_by_slot[t], d.replicas_by_slot[t]
         share = load / replicas if replicas else 0.0
-        said = f"{hour:02d}:00: {percent(share)}, {load:.3g} of {replicas} replicas busy"
+        label = f"{hour:02d}:00: {percent(share)}, {load:.3g} of {replicas} replicas busy"
         kind = f"cell h{min(10, round(10 * share))}" if replicas else "cell"
         text = f"{100 * share:.0f}" if replicas else "–"
-        cells.append(el("td", text, class_=kind, title=said))
+        cells.append(el("td", text, class_=kind, title=label))
     return el("tr", *cells)

@@ -1,24 +1,27 @@
-"""The tables of a plan as CSV: one file each, or one on stdout. Numbers are plain, units are in the column names."""
+"""Tables as CSV: one on stdout, or a file each. Numbers are plain, units are in the column names."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
 from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, shown
 from planner.io.files import write_whole
 from planner.plan.plan import Plan
-from planner.reports.plan_tables import NAMES, tables_of
-from planner.reports.table import Cell, Table
-from planner.reports.text import safe_cell
+from planner.reports.tables.plan import NAMES, tables_of
+from planner.reports.tables.table import Cell, Table
 
 
 def table_csv(table: Table) -> str:
+    view = table.view("csv")
+    return rows_csv([[c.key for c in view.columns], *view.rows])
+
+
+def rows_csv(rows: Iterable[Iterable[Cell]]) -> str:
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([c.key for c in table.columns])
-    writer.writerows([_plain(value) for value in row] for row in table.rows)
+    csv.writer(out, lineterminator="\n").writerows([_plain(value) for value in row] for row in rows)
     return out.getvalue()
 
 
@@ -32,11 +35,11 @@ def check_table_name(name: str) -> None:
 def plan_csv(plan: Plan, name: str = "fleet") -> str:
     """One table by its name."""
     check_table_name(name)
-    found = next((table for table in tables_of(plan) if table.name == name), None)
-    if found is None:
+    table = next((table for table in tables_of(plan) if table.name == name), None)
+    if table is None:
         remedy = "Plan with the study that makes it"
         raise InputError([Diagnostic("--table", None, None, "", f"this plan has no table {shown(name)}", remedy)])
-    return table_csv(found)
+    return table_csv(table)
 
 
 def write_csv_tables(plan: Plan, folder: Path) -> list[Path]:
@@ -61,5 +64,20 @@ def _plain(value: Cell) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return safe_cell(escaped(value))
+        return _safe(escaped(value))
     return repr(value)
+
+
+def _safe(text: str) -> str:
+    """A CSV cell that no spreadsheet takes for a formula; numbers stay numbers."""
+    if text.startswith(("=", "@", "\t", "\r")) or (text.startswith(("+", "-")) and not _is_number(text)):
+        return "'" + text
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from planner.plan.plan import DeploymentPlan, Flow, Plan
 from planner.plan.view import PlanView
-from planner.reports.html.colours import FATES, PURCHASES
+from planner.reports.charts.colours import FATES, PURCHASES
 
 BySlot = Sequence[float]
 
@@ -48,13 +48,13 @@ class Hours:
     @cached_property
     def days(self) -> list[Day]:
         several = self.plan.slots[-1].month > 0
-        found: dict[tuple[int, str], list[int]] = {}
+        by_day: dict[tuple[int, str], list[int]] = {}
         for t, s in enumerate(self.plan.slots):
-            found.setdefault((s.month, s.day), []).append(t)
+            by_day.setdefault((s.month, s.day), []).append(t)
         kinds = {"weekday": "a weekday", "weekend": "a weekend day"}
         return [
             Day(f"Month {month + 1}, {kinds[day]}" if several else kinds[day].capitalize(), tuple(slots))
-            for (month, day), slots in sorted(found.items(), key=lambda x: (x[0][1], x[0][0]))
+            for (month, day), slots in sorted(by_day.items(), key=lambda x: (x[0][1], x[0][0]))
         ]
 
     @property

@@ -1,0 +1,1 @@
+"""Drawings for pages and files: SVG pictures, and tables whose cells are drawn."""

@@ -1,0 +1,1 @@
+"""Tables: one model, each table defined once, and renderers for text, Markdown, HTML and CSV."""
