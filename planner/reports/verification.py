@@ -1,4 +1,4 @@
-"""What serving a plan showed, as text and Markdown."""
+"""What serving a plan showed: its tables, as text and as Markdown."""
 
 from __future__ import annotations
 
@@ -6,36 +6,31 @@ from collections.abc import Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
-from planner.reports.text import columns
-from planner.verification.records import DeploymentServed, Promise, Verification, VerificationReport, WorkloadServed
+from planner.reports.tables.markdown import bullets, markdown, titled_markdown
+from planner.reports.tables.table import Column, Table, paragraphs
+from planner.reports.tables.text import titled_text
+from planner.verification.records import Percentiles, Promise, Verification, VerificationReport
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-PROMISES = ("workload", "promise", "served", "95% interval", "at that share", "bad hours", "worst hour", "")
-LATENCIES = ("workload", "TTFT p50", "p95", "p99", "TPOT p50", "p95", "p99", "E2E p50", "p95", "p99", "all targets")
-REQUESTS = ("workload", "requests", "on GPUs", "API", "shed", "refused", "unfinished", "preempted", "cached tokens")
-FLEET = ("deployment", "peak replicas", "mean", "time in steps", "planned load")
+C = Column
 
 
 def verification_text(report: VerificationReport) -> str:
-    parts = []
+    parts: list[Iterator[str] | list[str]] = []
     for run in report.runs:
-        parts += [headline(run), ""]
-        for title, rows, right in _tables(run):
-            parts += [f"  {title}", *columns(rows, right=right), ""]
-        parts += [f"  {escaped(n)}" for n in run.notes]
-    parts += [f"  {line}" for line in _across(report)]
-    return "\n".join(parts).rstrip() + "\n"
+        parts.append([headline(run)])
+        parts += [titled_text(table) for table in tables(run)]
+        parts.append([f"  {escaped(line)}" for line in run.notes])
+    return paragraphs([*parts, [f"  {line}" for line in conclusions(report)]])
 
 
 def verification_markdown(report: VerificationReport) -> str:
-    parts = ["# Verification", ""]
+    parts: list[list[str]] = [["# Verification"]]
     for run in report.runs:
-        parts += [f"**{_cell(headline(run))}**", ""]
-        for title, (head, *rows), _ in _tables(run):
-            parts += [f"## {title}", "", _line(head), _line(["---"] * len(head)), *(_line(row) for row in rows), ""]
-        parts += [f"- {_cell(n)}" for n in run.notes]
-    parts += [f"- {line}" for line in _across(report)]
-    return "\n".join(parts).rstrip() + "\n"
+        parts.append([f"**{markdown(headline(run))}**"])
+        parts += [titled_markdown(table) for table in tables(run)]
+        parts.append(bullets(run.notes))
+    return paragraphs([*parts, bullets(conclusions(report))])
 
 
 def headline(run: Verification) -> str:
@@ -45,49 +40,79 @@ def headline(run: Verification) -> str:
     return escaped(f"{run.plan}: verified by {run.requests:,} requests{load} ({run.router}, seed {run.seed}): {answer}")
 
 
-def _tables(run: Verification) -> Iterator[tuple[str, list[tuple[str, ...]], str]]:
-    promises = [_promise(w, p) for w in run.workloads for p in w.promises]
-    if promises:
-        yield "promises", [PROMISES, *promises], "cdef"
-        yield "latencies", [LATENCIES, *(_latencies(w) for w in run.workloads if w.promises)], "bcdefghijk"
-    title = f"requests ({run.source}; a week of month {run.month + 1})"
-    yield title, [REQUESTS, *map(_requests, run.workloads)], "bcdefghi"
-    if run.deployments:
-        yield "replicas", [FLEET, *map(_replicas, run.deployments)], "bcde"
+def tables(run: Verification) -> list[Table]:
+    hosted = [w for w in run.workloads if w.promises]
+    both = [promises(run), latencies(run)] if hosted else []
+    return [*both, requests(run), *([replicas(run)] if run.deployments else [])]
 
 
-def _replicas(d: DeploymentServed) -> tuple[str, ...]:
-    shares = (percent(d.utilization_frac), percent(d.load_frac))
-    return (f"{d.pool}: {d.deployment}", str(d.peak_replicas), f"{d.mean_replicas:.1f}", *shares)
+def promises(run: Verification) -> Table:
+    columns = (
+        C("workload", "workload"), C("promise", "promise"), C("served_frac", "served", "percent"),
+        C("interval", "95% interval", ">s"), C("latency", "at that share", ">s"), C("bad_hours", "bad hours", "count"),
+        C("worst_hour", "worst hour"), C("kept", ""),
+    )  # fmt: skip
+    return Table("promises", "promises", columns, tuple(_promise(w.name, p) for w in run.workloads for p in w.promises))
 
 
-def _promise(w: WorkloadServed, p: Promise) -> tuple[str, ...]:
-    worst = "-" if p.worst_hour is None else f"{hour_name(p.worst_hour)} ({percent(p.worst_frac or 0.0)})"
+def _promise(workload: str, p: Promise) -> tuple[str | float | int | None, ...]:
+    worst = None if p.worst_hour is None else f"{hour_name(p.worst_hour)} ({percent(p.worst_frac or 0.0)})"
     return (
-        w.name,
+        workload,
         f"{p.what} {seconds(p.target_s)} for {percent(p.percentile)}",
         percent(p.within_frac, 1),
         f"{percent(p.low_frac, 1)} to {percent(p.high_frac, 1)}",
-        "-" if p.at_percentile_s is None else seconds(p.at_percentile_s),
-        str(p.bad_hours),
+        None if p.at_percentile_s is None else seconds(p.at_percentile_s),
+        p.bad_hours,
         worst,
         "kept" if p.kept else "MISSED",
     )
 
 
-def _latencies(w: WorkloadServed) -> tuple[str, ...]:
-    cells = [w.name]
-    for found in (w.ttft, w.tpot, w.e2e):
-        cells += ["-"] * 3 if found is None else [seconds(x) for x in (found.p50_s, found.p95_s, found.p99_s)]
-    return (*cells, percent(w.all_within_frac, 1))
+def latencies(run: Verification) -> Table:
+    kinds = ("TTFT", "TPOT", "E2E")
+    columns = [C("workload", "workload")]
+    columns += [C(f"{k}_{p}", f"{k} {p}" if p == "p50" else p, ">s") for k in kinds for p in ("p50", "p95", "p99")]
+    columns.append(C("all_within_frac", "all targets", ">s"))
+    rows = (
+        (w.name, *_three(w.ttft), *_three(w.tpot), *_three(w.e2e), percent(w.all_within_frac, 1))
+        for w in run.workloads
+        if w.promises
+    )
+    return Table("latencies", "latencies", tuple(columns), tuple(rows))
 
 
-def _requests(w: WorkloadServed) -> tuple[str, ...]:
-    counts = (w.requests, w.served, w.api, w.shed, w.refused, w.unfinished)
-    return (w.name, *(f"{n:,}" for n in counts), percent(w.preempted_frac, 1), percent(w.found_frac, 1))
+def _three(found: Percentiles | None) -> tuple[str | None, ...]:
+    return (None,) * 3 if found is None else tuple(seconds(x) for x in (found.p50_s, found.p95_s, found.p99_s))
 
 
-def _across(report: VerificationReport) -> Iterator[str]:
+def requests(run: Verification) -> Table:
+    counts = ("requests", "served", "api", "shed", "refused", "unfinished")
+    titles = ("requests", "on GPUs", "API", "shed", "refused", "unfinished")
+    columns = [C("workload", "workload"), *(C(k, t, "count") for k, t in zip(counts, titles, strict=True))]
+    columns += [C("preempted_frac", "preempted", "percent"), C("found_frac", "cached tokens", "percent")]
+    rows = (
+        (w.name, *(getattr(w, k) for k in counts), percent(w.preempted_frac, 1), percent(w.found_frac, 1))
+        for w in run.workloads
+    )
+    title = f"requests ({run.source}; a week of month {run.month + 1})"
+    return Table("requests", title, tuple(columns), tuple(rows))
+
+
+def replicas(run: Verification) -> Table:
+    columns = (
+        C("deployment", "deployment"), C("peak_replicas", "peak replicas", "count"), C("mean_replicas", "mean", ".1f"),
+        C("utilization_frac", "time in steps", "percent"), C("load_frac", "planned load", "percent"),
+    )  # fmt: skip
+    rows = (
+        (f"{d.pool}: {d.deployment}", d.peak_replicas, d.mean_replicas, d.utilization_frac, d.load_frac)
+        for d in run.deployments
+    )
+    return Table("replicas", "replicas", columns, tuple(rows))
+
+
+def conclusions(report: VerificationReport) -> Iterator[str]:
+    """What several loads and trials say together."""
     if len(report.runs) > 1:
         yield "at " + ", ".join(
             f"{run.load:g} times the demand {'every promise is kept' if run.kept else 'a promise is missed'}"
@@ -117,11 +142,3 @@ def seconds(value: float) -> str:
     if value < 1:
         return f"{1000 * value:.3g} ms"
     return f"{value:.3g} s" if value < 3600 else f"{value / 3600:.3g} h"
-
-
-def _line(cells: tuple[str, ...] | list[str]) -> str:
-    return "| " + " | ".join(_cell(c) for c in cells) + " |"
-
-
-def _cell(text: str) -> str:
-    return escaped(text).replace("|", "\\|").replace("<", "&lt;")

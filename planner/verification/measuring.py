@@ -25,8 +25,8 @@ class Tally:
     def __init__(self, w: Workload) -> None:
         self.w = w
         self.targets = _targets(w)
-        self.owed = np.zeros(HOURS)
-        self.within = {what: np.zeros(HOURS) for what in self.targets}
+        self.owed = np.zeros((HOURS, 60))
+        self.within = {what: np.zeros((HOURS, 60)) for what in self.targets}
         self.latency = {what: np.zeros((HOURS, BINS), dtype=np.int64) for what in ("TTFT", "TPOT", "E2E")}
         self.counts = dict.fromkeys(("requests", "served", "api", "shed", "refused", "unfinished", "preempted"), 0)
         self.kept = 0
@@ -46,7 +46,8 @@ class Tally:
         shed = (state == SHED) & ~on_api
         owed = hosted & ~shed
         done = owed & (state == SERVED)
-        hour = np.minimum(stream.arrival_s / 3600, HOURS - 1).astype(int)
+        minute = np.minimum(stream.arrival_s / 60, 60 * HOURS - 1).astype(int)
+        hour = minute // 60
         several = stream.output > 1
         latency = {
             "TTFT": first_s - stream.arrival_s,
@@ -56,14 +57,14 @@ class Tally:
         kept = done.copy()
         for what, target in self.targets.items():
             good = done & (latency["E2E" if what == "deadline" else what] <= target.seconds)
-            self.within[what] += np.bincount(hour[good], minlength=HOURS)
+            self.within[what] += np.bincount(minute[good], minlength=60 * HOURS).reshape(HOURS, 60)
             kept &= good
         for what, seconds in latency.items():
             counted = done & several if what == "TPOT" else done
             place = np.clip(np.searchsorted(EDGES, seconds[counted]) - 1, 0, BINS - 1)
             cells = np.bincount(hour[counted] * BINS + place, minlength=HOURS * BINS)
             self.latency[what] += cells.reshape(HOURS, BINS)
-        self.owed += np.bincount(hour[owed], minlength=HOURS)
+        self.owed += np.bincount(minute[owed], minlength=60 * HOURS).reshape(HOURS, 60)
         self.kept += int(kept.sum())
         self.tokens += (stream.found[owed].sum(), stream.prompt[owed].sum())
         for name, those in (
@@ -90,13 +91,16 @@ class Tally:
         )
 
     def _promise(self, what: str) -> Promise:
-        target, good, count = self.targets[what], self.within[what], self.owed
+        target, good, count = self.targets[what], self.within[what].sum(axis=1), self.owed.sum(axis=1)
         total, hours = count.sum(), int((count > 0).sum())
         share = float(good.sum() / total)
         off = good - share * count
         error = float(np.sqrt((off**2).sum() * hours / max(1, hours - 1)) / total)
         judged = np.flatnonzero(count >= FEWEST)
         by_hour = good[judged] / count[judged]
+        worst = int(judged[np.argmin(by_hour)]) if len(judged) else None
+        minutes = range(60 if worst is not None else 0)
+        by_minute = [(self.within[what][worst, m], int(self.owed[worst, m])) for m in minutes]
         seen = self.latency["E2E" if what == "deadline" else what]
         return Promise(
             what=what,
@@ -107,9 +111,11 @@ class Tally:
             high_frac=min(1.0, share + Z_95 * error),
             at_percentile_s=_quantile(seen.sum(axis=0), target.percentile),
             bad_hours=int((by_hour < target.percentile).sum()),
-            worst_hour=int(judged[np.argmin(by_hour)]) if len(judged) else None,
+            worst_hour=worst,
             worst_frac=float(by_hour.min()) if len(judged) else None,
             at_percentile_by_hour_s=tuple(_quantile(row, target.percentile) for row in seen),
+            worst_hour_within=tuple(float(x / n) if n else None for x, n in by_minute),
+            worst_hour_requests=tuple(n for _, n in by_minute),
         )
 
 

@@ -41,6 +41,10 @@ class Promise(Strict):
     worst_frac: float | None = None
     at_percentile_by_hour_s: tuple[float | None, ...]
     """[hour of the week]"""
+    worst_hour_within: tuple[float | None, ...]
+    """share within the target; None where no request came [minute of the worst hour]"""
+    worst_hour_requests: tuple[int, ...]
+    """[minute of the worst hour]"""
 
     @property
     def kept(self) -> bool:

@@ -1,0 +1,45 @@
+"""A plan that was served, as one HTML file."""
+
+from __future__ import annotations
+
+from planner.io.formatting import percent
+from planner.reports.charts.verification import attainment, pictures_of
+from planner.reports.html.page import card, figures, hero, page
+from planner.reports.markup import Html, el, notes
+from planner.reports.tables.html import table_panel
+from planner.reports.verification import conclusions, headline, seconds, tables
+from planner.verification.records import Verification, VerificationReport
+
+MOST_CARDS = 6
+
+
+def verification_page(report: VerificationReport) -> str:
+    """The answer first, then the cliff, the week and the tables of each load."""
+    first = report.runs[0]
+    sections: list[tuple[str, str, list[Html]]] = []
+    said = list(conclusions(report))
+    if said or len(report.runs) > 1:
+        sections.append(("loads", "Load", [figures(attainment(report)), notes(said)]))
+    for k, run in enumerate(report.runs):
+        label = "Promises" if len(report.runs) == 1 else f"At {run.load:g} times the demand"
+        panels = [table_panel(f"{t.name}-{k}", t) for t in tables(run)]
+        sections.append((f"run-{k}", label, [figures(pictures_of(run)), *panels, notes(run.notes)]))
+    title = f"{first.plan}: {'every promise kept' if report.kept else 'a promise is missed'}"
+    foot = f"fleetplan {first.fleetplan_version}. Simulated: {first.case_hash[:19]}, seed {first.seed}."
+    return page(title, first.plan, headline(first), sections, [_hero(first, report.kept)], foot)
+
+
+def _hero(run: Verification, kept: bool) -> Html:
+    big = "Promises kept" if kept else "Promise missed"
+    lines = [el("p", f"{run.requests:,} requests, {run.source}, {run.router} routing")]
+    cards = [
+        card(
+            f"{w.name}: {p.what} {seconds(p.target_s)}",
+            percent(p.within_frac, 1),
+            f"{percent(p.percentile)} promised; {percent(p.low_frac, 1)} to {percent(p.high_frac, 1)}",
+            None if p.kept else "bad",
+        )
+        for w in run.workloads
+        for p in w.promises
+    ]
+    return hero(big, "", lines, cards[:MOST_CARDS])
