@@ -89,11 +89,12 @@ def stream_of(
 
 
 def _arrivals(expected: np.ndarray, scv: float, rng: np.random.Generator) -> np.ndarray:
-    """Times at which a renewal process of unit rate passes, as many a minute as are expected."""
+    """Times of a stationary renewal process of unit rate, as many a minute as are expected."""
     total = float(expected[-1])
     if total <= 0:
         return np.zeros(0)
-    reached, parts = 0.0, []
+    reached = float(rng.random() * rng.gamma(1 / scv + 1, scv))  # what is left of the gap that is under way
+    parts = [np.array([reached])]
     while reached < total:
         more = int(1.02 * (total - reached) + 4 * math.sqrt(max(1.0, scv) * total) + 16)
         gaps = rng.gamma(1 / scv, scv, more)
