@@ -2,7 +2,7 @@
 
 Rates swing around their hourly means with the file's coefficient of variation v: the logarithm of the factor follows a
 first-order autoregression by the minute that forgets within RELAXATION_MIN (in Azure's conversation trace of 2023 the
-rate varies by 21% from minute to minute and by 15% over ten minutes: 0.71 of it, which 4 to 5 minutes give). Gaps
+rate varies by 21% from minute to minute and by 15% over ten minutes: 0.71 of it, which 4 minutes give). Gaps
 between arrivals are gamma-distributed with the file's squared coefficient of variation, in time that runs as fast as
 the rate.
 """
@@ -20,7 +20,7 @@ from planner.plan.plan import Plan
 
 HOURS, MINUTES = 168, 168 * 60
 """of a week, which begins on Monday"""
-RELAXATION_MIN = 5.0
+RELAXATION_MIN = 4.0
 """minutes after which a swing has faded to 1/e"""
 MOST_TOKENS = 1e8
 

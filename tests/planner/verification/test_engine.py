@@ -17,7 +17,7 @@ from tests.support import machines
 from tests.support.naive_engine import Request, naive_serve
 from tests.support.simulated import capacity, constant_step, requests, served_by
 
-GROUPS, CASES = 8, 60
+GROUPS, CASES = 8, 50
 MACHINES = [machines.machine(name) for name in machines.MACHINES]
 
 
