@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from planner.case.case import Workload
-from planner.performance.memory import kv_bytes, kv_room_bytes
+from planner.performance.memory import kv_bytes, kv_copies, kv_room_bytes
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
 
 WITHOUT_BF16 = ("turing", "volta")
@@ -165,10 +165,19 @@ def _context_tokens(plan: Plan, d: DeploymentRecord) -> int:
     case = plan.case
     model, scheme = case.models[d.model], case.quantizations[d.quantization]
     room = kv_room_bytes(model, case.gpus[d.gpu], d.gpus_per_replica, scheme, case.engine.usable_memory_frac)
+    room -= _adapter_bytes(plan, d) * d.gpus_per_replica / kv_copies(model, d.gpus_per_replica)
     if float(kv_bytes(model, scheme, model.max_context_tokens)) <= room:
         return model.max_context_tokens
     lengths = TOKEN_STEP * np.arange(1, model.max_context_tokens // TOKEN_STEP + 1)
     return int(lengths[kv_bytes(model, scheme, lengths) <= room].max(initial=TOKEN_STEP))
+
+
+def _adapter_bytes(plan: Plan, d: DeploymentRecord) -> float:
+    """Adapters that every GPU of a replica holds; those of a workload by itself are merged into the weights."""
+    pool = next((p for p in plan.pools if any(each.deployment is d for each in p.deployments)), None)
+    if pool is None or len(pool.workloads) == 1:
+        return 0.0
+    return sum(1e9 * (w.adapter_gb or 0.0) for w in _asked(plan, pool))
 
 
 def _sequences(plan: Plan, d: DeploymentRecord) -> int:

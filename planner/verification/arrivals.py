@@ -2,7 +2,7 @@
 
 Rates swing around their hourly means with the file's coefficient of variation v: the logarithm of the factor follows a
 first-order autoregression by the minute that forgets within RELAXATION_MIN (in Azure's conversation trace of 2023 the
-rate varies by 21% from minute to minute and by 15% over ten minutes: 0.71 of it, which 4 to 5 minutes give). Gaps
+rate varies by 21% from minute to minute and by 15% over ten minutes: 0.71 of it, which 4 minutes give). Gaps
 between arrivals are gamma-distributed with the file's squared coefficient of variation, in time that runs as fast as
 the rate.
 """
@@ -20,7 +20,7 @@ from planner.plan.plan import Plan
 
 HOURS, MINUTES = 168, 168 * 60
 """of a week, which begins on Monday"""
-RELAXATION_MIN = 5.0
+RELAXATION_MIN = 4.0
 """minutes after which a swing has faded to 1/e"""
 MOST_TOKENS = 1e8
 
@@ -89,11 +89,12 @@ def stream_of(
 
 
 def _arrivals(expected: np.ndarray, scv: float, rng: np.random.Generator) -> np.ndarray:
-    """Times at which a renewal process of unit rate passes, as many a minute as are expected."""
+    """Times of a stationary renewal process of unit rate, as many a minute as are expected."""
     total = float(expected[-1])
     if total <= 0:
         return np.zeros(0)
-    reached, parts = 0.0, []
+    reached = float(rng.random() * rng.gamma(1 / scv + 1, scv))  # what is left of the gap that is under way
+    parts = [np.array([reached])]
     while reached < total:
         more = int(1.02 * (total - reached) + 4 * math.sqrt(max(1.0, scv) * total) + 16)
         gaps = rng.gamma(1 / scv, scv, more)

@@ -14,12 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from planner.verification.step_times import BATCH_STEP, CHUNK_STEP, StepTimes
+from planner.verification.step_times import StepTimes
 
 LEAST_REQUESTS, ROUND_ROBIN, RANDOM = 0, 1, 2
 SERVED, REFUSED, SHED, UNFINISHED = 0, 1, 2, 3
 """how a request ends"""
-DRAINED, FAILED, RECLAIMED = 0, 1, 2
+DRAINED, FAILED, RECLAIMED, SHEDDING = 0, 1, 2, 3
+"""how the number of replicas changes"""
 
 
 class Requests(NamedTuple):
@@ -43,7 +44,7 @@ class Capacity(NamedTuple):
     replicas: np.ndarray
     change: np.ndarray
     """DRAINED: replicas that go finish their work; FAILED: they take it with them; RECLAIMED: the same, and what is not
-    critical is shed until the next entry"""
+    critical is shed until the next entry; SHEDDING: it still is, and replicas that go finish their work"""
 
 
 class Outcome(NamedTuple):
@@ -62,11 +63,15 @@ class Outcome(NamedTuple):
 
 class _Speed(NamedTuple):
     decode: np.ndarray
-    context_step: float
+    seen_step: float
     added: np.ndarray
     alone: np.ndarray
-    per_pair: float
-    seen: np.ndarray
+    root_steps: float
+    prompt_alone: float
+    pair: float
+    pair_alone: float
+    short: float
+    full: float
     kv_token: float
     kv_window: float
     window: float
@@ -125,41 +130,38 @@ def serve(
     requests: Requests, capacity: Capacity, times: StepTimes, sequences: int, budget: int, router: int, seed: int
 ) -> Outcome:
     """Serve requests in the order of their arrival by the replicas there are."""
+    if budget < sequences:
+        raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
+    requests = requests._replace(found=np.minimum(requests.found, requests.prompt - 1))  # the last one is computed
     speed = _Speed(
-        times.decode_s, times.context_step, times.added_s, times.alone_s, times.attention_s_per_pair,
-        times.seen_layers, times.kv_bytes_per_token, times.kv_window_bytes_per_token, times.window_tokens,
-        times.kv_room_bytes,
+        times.decode_s, times.seen_step, times.added_s, times.alone_s, times.root_steps, times.prompt_alone_s,
+        times.attention_s, times.attention_alone_s, times.attention_short_tokens, times.full_frac,
+        times.kv_bytes_per_token, times.kv_window_bytes_per_token, times.window_tokens, times.kv_room_bytes,
     )  # fmt: skip
     return _serve(requests, capacity, speed, sequences, budget, router, seed)
 
 
 @njit(cache=True, inline="always")
 def _between(table: np.ndarray, x: float) -> float:
-    last = len(table) - 1
-    k = int(x)
-    if k >= last:
-        k = last - 1 if last > 0 else 0
-    if last == 0:
-        return table[0]
+    k = min(int(x), len(table) - 2)
     return table[k] + (x - k) * (table[k + 1] - table[k])
 
 
 @njit(cache=True, inline="always")
-def _step_s(speed: _Speed, decoding: int, context: float, chunk: float, attention: float) -> float:
+def _seen(speed: _Speed, tokens: float) -> float:
+    """Tokens that one at this place sees, mean over the layers."""
+    return speed.full * tokens + (1 - speed.full) * min(tokens, speed.window)
+
+
+@njit(cache=True, inline="always")
+def _step_s(speed: _Speed, decoding: int, context: float, chunk: float, pairs: float, begun: int) -> float:
     """Seconds of a step."""
-    total = attention
-    if decoding > 0:
-        total += _between(speed.decode[decoding], context / decoding / speed.context_step)
-        if chunk > 0:
-            b = decoding / BATCH_STEP
-            k = int(b)
-            if k >= len(speed.added) - 1:
-                total += _between(speed.added[len(speed.added) - 1], chunk / CHUNK_STEP)
-            else:
-                low = _between(speed.added[k], chunk / CHUNK_STEP)
-                total += low + (b - k) * (_between(speed.added[k + 1], chunk / CHUNK_STEP) - low)
-    elif chunk > 0:
-        total += _between(speed.alone, chunk / CHUNK_STEP)
+    place = speed.root_steps * np.sqrt(chunk)
+    if decoding == 0:
+        return _between(speed.alone, place) + speed.pair_alone * pairs + speed.prompt_alone * begun
+    total = _between(speed.decode[decoding], _seen(speed, context / decoding) / speed.seen_step)
+    if chunk > 0:
+        total += _between(speed.added[decoding], place) + speed.pair * pairs
     return total
 
 
@@ -299,7 +301,7 @@ def _begin_step(
         preempted = True
     left = budget - reps.decoding[r]
     used = reps.used[r] + reps.decoding[r] * speed.kv_token
-    attention, chunks = 0.0, 0.0
+    pairs, chunks, begun = 0.0, 0.0, 0
     k = 0
     while k < reps.prefills[r]:
         i = reps.prefilling[r, k]
@@ -320,8 +322,7 @@ def _begin_step(
         left -= chunk
         used += chunk * speed.kv_token
         chunks += chunk
-        position = requests.found[i] + each.computed[i] + chunk / 2
-        attention += speed.per_pair * chunk * _between(speed.seen, position / speed.context_step)
+        pairs += chunk * (_seen(speed, requests.found[i] + each.computed[i] + chunk / 2) + speed.short)
         k += 1
     while reps.waiting[r] > 0 and left > 0 and reps.inside[r] < sequences and not preempted:
         i = reps.head[r]
@@ -346,13 +347,13 @@ def _begin_step(
         reps.prefills[r] = p + 1
         left -= chunk
         chunks += chunk
-        position = requests.found[i] + chunk / 2
-        attention += speed.per_pair * chunk * _between(speed.seen, position / speed.context_step)
+        begun = 1
+        pairs += chunk * (_seen(speed, requests.found[i] + chunk / 2) + speed.short)
     if reps.decoding[r] == 0 and chunks == 0:
         reps.end[r], reps.idle[r] = np.inf, True
         return
     reps.idle[r] = False
-    took = _step_s(speed, reps.decoding[r], reps.context[r], chunks, attention)
+    took = _step_s(speed, reps.decoding[r], reps.context[r], chunks, pairs, begun)
     reps.end[r] = now + took
     hour = min(int(now / 3600), len(outcome.busy_s) - 1)
     outcome.busy_s[hour] += took
@@ -458,8 +459,8 @@ def _serve(
             break
         if change <= arrival:
             after = capacity.replicas[event]
-            lost = capacity.change[event] != DRAINED
-            shedding = capacity.change[event] == RECLAIMED
+            lost = capacity.change[event] == FAILED or capacity.change[event] == RECLAIMED
+            shedding = capacity.change[event] == RECLAIMED or capacity.change[event] == SHEDDING
             for r in range(after, active):
                 while lost and reps.inside[r] > 0 and _preempt(reps, requests, speed, each, r, outcome):
                     pass
@@ -476,6 +477,8 @@ def _serve(
             if active > 0:
                 for h in range(holding):
                     k = held_back[h]
+                    turn += 1
+                    random = (random * 1103515245 + 12345) & 0x7FFFFFFF
                     r = _routed(reps, active, router, turn, random)
                     _enqueue(reps, each, r, k, False)
                     reps.end[r] = min(reps.end[r], now) if reps.idle[r] else reps.end[r]
@@ -506,7 +509,7 @@ def _routed(reps: _Replicas, active: int, router: int, turn: int, random: int) -
     if router == ROUND_ROBIN:
         return turn % active
     if router == RANDOM:
-        return (random >> 8) % active
+        return (random * active) >> 31  # the low bits of this generator repeat after a few hundred
     best, least = 0, 1 << 62
     for k in range(active):
         r = (turn + k) % active

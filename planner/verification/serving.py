@@ -280,27 +280,37 @@ def _capacity(
 ) -> engine.Capacity:
     """Replicas by the hour, less what a reclaim or a failure takes until a new one has started."""
     planned = running(told, options.replica_frac)[week]
+    planned = np.concatenate([planned, planned])  # what waits at the end of the week is done in the next
     spot = np.maximum(0, np.array(told.replicas_by_slot) - np.array(told.firm_replicas_by_slot))[week]
-    times, counts, changes = [0.0], [int(planned[0])], [engine.DRAINED]
     cuts = [(engine.RECLAIMED, -(-spot // max(1, told.deployment.spot_zones)))] * options.reclaims
-    cuts += [(engine.FAILED, np.minimum(planned, 1))] * options.failures
+    cuts += [(engine.FAILED, np.minimum(planned[:HOURS], 1))] * options.failures
     down_s = _start_up_s(view, told)
-    events: list[tuple[float, int, int]] = [(3600.0 * h, int(planned[h]), engine.DRAINED) for h in range(1, HOURS)]
+    events: list[tuple[float, int, int]] = [(3600.0 * h, engine.DRAINED, 0) for h in range(len(planned))]
     for change, taken in cuts:
-        busy = np.flatnonzero(taken > 0)
-        if not len(busy):
-            continue
-        hour = int(rng.choice(busy))
-        start = 3600.0 * hour + float(rng.uniform(0, 3600))
-        events.append((start, int(planned[hour] - taken[hour]), change))
-        end_hour = min(HOURS - 1, int((start + down_s) / 3600))
-        events = [e for e in events if not start < e[0] <= start + down_s or e[0] == start]
-        events.append((start + down_s, int(planned[end_hour]), engine.DRAINED))
-    for time_s, count, change in sorted(events):
-        if count != counts[-1] or change != changes[-1]:
-            times.append(time_s)
-            counts.append(max(0, count))
-            changes.append(change)
+        busy = np.flatnonzero(np.minimum(taken, planned[:HOURS])[: 24 * options.days] > 0)
+        if len(busy):
+            hour = int(rng.choice(busy))
+            start = 3600.0 * hour + float(rng.uniform(0, 3600))
+            events += [(start, change, -int(taken[hour])), (start + down_s, change, int(taken[hour]))]
+    return _replicas_over_time(planned, sorted(events))
+
+
+def _replicas_over_time(planned: np.ndarray, events: list[tuple[float, int, int]]) -> engine.Capacity:
+    """Follow the plan by the hour [replicas], and what is taken and comes back: (time, how, how many)."""
+    entries: list[tuple[float, int, int]] = []
+    alive, wanted, reclaimed = 0, 0, 0
+    for time_s, change, more in events:
+        before, wanted = wanted, int(planned[min(int(time_s / 3600), len(planned) - 1)])
+        alive = min(max(0, alive + more) + max(0, wanted - before), wanted)
+        reclaimed += (1 if more < 0 else -1) if change == engine.RECLAIMED else 0
+        if more < 0:
+            how = engine.RECLAIMED if reclaimed else engine.FAILED
+        else:
+            how = engine.SHEDDING if reclaimed else engine.DRAINED
+        state = (alive, reclaimed > 0)
+        if not entries or state != (entries[-1][1], entries[-1][2] in (engine.RECLAIMED, engine.SHEDDING)):
+            entries.append((time_s, alive, how))
+    times, counts, changes = zip(*entries, strict=True)
     return engine.Capacity(np.array(times), np.array(counts), np.array(changes))
 
 

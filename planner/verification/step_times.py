@@ -1,10 +1,11 @@
 """Step times of a replica as tables, filled by the planner's own functions and looked up by the simulator.
 
-    step(b, context, c) = decode(b, context) + added(b, c) + attention(c, position)             [s]
+    step(b, context, c) = decode(b, seen(context)) + added(b, c) + attention(c, seen(position))             [s]
 
-b requests decode, c prompt tokens are prefilled in the same step. `decode` and `added` are tables over grids fine
-enough that a linear look-up between them is off by less than a thousandth; attention over a prompt is linear in what it
-sees.
+b requests decode, c prompt tokens are prefilled in the same step. A step that decodes nothing takes alone(c) instead
+of the first two, and what the engine spends on a prompt where it is begun. `decode`, `added` and `alone` are looked up
+between points: linearly in what a token sees, mean over the layers, and in the square root of c, so that small chunks,
+which read few experts, are as exact as large ones.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_r
 from planner.performance.throughput import Scaling
 
 CONTEXTS = 129
-"""points of the grid of mean contexts"""
-CHUNK_STEP, BATCH_STEP = 32, 4
-"""tokens of a chunk and requests in flight between two points of a grid"""
+"""points of the grid of what a token sees"""
+ROOT_STEPS = 8
+"""points of the grid of chunks to each step of their square root"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +35,23 @@ class StepTimes:
     """What the simulator knows of one replica's speed and memory."""
 
     decode_s: np.ndarray
-    """[requests that decode, mean context / context_step]"""
-    context_step: float
+    """[requests that decode, tokens seen / seen_step]"""
+    seen_step: float
     added_s: np.ndarray
-    """without attention [requests that decode / BATCH_STEP, prompt tokens / CHUNK_STEP]"""
+    """without attention [requests that decode, root_steps x square root of prompt tokens]"""
     alone_s: np.ndarray
-    """a step without decodes, without attention [prompt tokens / CHUNK_STEP]"""
-    attention_s_per_pair: float
-    """for a new token and a token and layer that it sees"""
-    seen_layers: np.ndarray
-    """tokens seen, summed over layers, and what short prompts pay beyond them [position / context_step]"""
+    """a step without decodes, without attention [root_steps x square root of prompt tokens]"""
+    root_steps: float
+    prompt_alone_s: float
+    """beyond that, where a step without decodes begins prompts"""
+    attention_s: float
+    """for a new token and a token that it sees in all layers"""
+    attention_alone_s: float
+    """the same in a step without decodes"""
+    attention_short_tokens: float
+    """seen besides: what short prompts pay"""
+    full_frac: float
+    """share of the layers that see everything; the others see a window"""
     kv_bytes_per_token: float
     """that grow with every token"""
     kv_window_bytes_per_token: float
@@ -61,43 +69,46 @@ def step_times(
     scaling: Scaling | None = None,
 ) -> StepTimes:
     """Tables for up to so many requests in flight, prompt tokens in a step, and tokens of a request."""
-    context_step = max(1.0, float(longest) / (CONTEXTS - 1))
-    contexts = context_step * np.arange(CONTEXTS)
+    model, copies = machine.model, machine.kv_copies
+    window = float(model.sliding.window_tokens) if model.sliding else 0.0
+    full_frac = model.sliding.full_attention_layers / model.layers if model.sliding else 1.0
+    seen = np.linspace(0.0, max(1.0, float(attended_layers(model, longest)) / model.layers), CONTEXTS)
+    beyond = (seen - window) / full_frac if full_frac else 0.0
+    contexts = np.where(seen <= window, seen, window + beyond)
     batch = np.arange(sequences + 1, dtype=float)[:, None]
     decode = decode_step_s(machine, batch, contexts[None, :])
-    chunks = np.maximum(1.0, CHUNK_STEP * np.arange(-(-budget // CHUNK_STEP) + 1, dtype=float))
-    batches = np.maximum(1.0, BATCH_STEP * np.arange(-(-sequences // BATCH_STEP) + 1, dtype=float))[:, None]
+    chunks = np.maximum(1.0, (np.arange(int(np.ceil(ROOT_STEPS * budget**0.5)) + 1) / ROOT_STEPS) ** 2)
     attention = prompt_attention_s(machine, chunks, chunks)
-    added = prefill_added_s(machine, chunks[None, :], chunks[None, :], batches) - attention[None, :]
-    alone = prefill_s(machine, chunks, chunks) - attention
-    per_pair, seen = _attention(machine, contexts)
+    added = prefill_added_s(machine, chunks[None, :], chunks[None, :], np.maximum(batch, 1.0)) - attention[None, :]
+    begun = machine.engine.prefill_overhead_ms / 1e3
+    alone = prefill_s(machine, chunks, chunks) - attention - begun
+    pair, short = _attention(machine)
+    prefill_ratio, ttft_ratio = 1.0, 1.0
     if scaling is not None:
         decode = decode * scaling.decode_ratio(np.maximum(batch, 1.0))
-        added, alone = added * scaling.prefill_ratio, alone * scaling.ttft_ratio
-    model, copies = machine.model, machine.kv_copies
+        prefill_ratio, ttft_ratio = scaling.prefill_ratio, scaling.ttft_ratio
     room = kv_room_bytes(model, machine.gpu, machine.gpus, machine.quantization, machine.engine.usable_memory_frac)
     room -= (machine.lora.bytes * machine.gpus if machine.lora else 0.0) / copies
     each = kv_bytes_per_token(model, machine.quantization)
-    full_frac = 1.0 if model.sliding is None else model.sliding.full_attention_layers / model.layers
     return StepTimes(
         decode_s=np.ascontiguousarray(decode),
-        context_step=context_step,
-        added_s=np.ascontiguousarray(np.maximum(added, 0.0)),
-        alone_s=np.ascontiguousarray(alone),
-        attention_s_per_pair=per_pair,
-        seen_layers=seen,
+        seen_step=float(seen[1]),
+        added_s=np.ascontiguousarray(np.maximum(added, 0.0) * prefill_ratio),
+        alone_s=np.ascontiguousarray(alone * ttft_ratio),
+        root_steps=float(ROOT_STEPS),
+        prompt_alone_s=begun * ttft_ratio,
+        attention_s=pair * prefill_ratio,
+        attention_alone_s=pair * ttft_ratio,
+        attention_short_tokens=short,
+        full_frac=full_frac,
         kv_bytes_per_token=each * full_frac,
         kv_window_bytes_per_token=each * (1 - full_frac),
-        window_tokens=float(model.sliding.window_tokens) if model.sliding else 0.0,
+        window_tokens=window,
         kv_room_bytes=room - resident_tokens * each,
     )
 
 
-def _attention(machine: Machine, positions: np.ndarray) -> tuple[float, np.ndarray]:
-    """Seconds for a token and what it sees, and what a token at each position sees, by the planner's own function."""
-    seen = attended_layers(machine.model, positions)
+def _attention(machine: Machine) -> tuple[float, float]:
+    """Seconds for a token and one that it sees, and tokens that it pays for besides, by the planner's own function."""
     one, two = prompt_attention_s(machine, np.ones(2), np.array([1.5, 2.5])).tolist()
-    layers = float(attended_layers(machine.model, 2.0) - attended_layers(machine.model, 1.0))
-    per_pair = (two - one) / layers
-    short = one / per_pair - float(attended_layers(machine.model, 1.0))
-    return per_pair, np.ascontiguousarray(seen + short)
+    return two - one, one / (two - one) - 1.0

@@ -1,0 +1,132 @@
+"""The simulator against the naive one, event for event, and against arithmetic done by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
+
+from planner.performance.latency import decode_step_s, prefill_s
+from planner.verification import engine
+from planner.verification.step_times import StepTimes, step_times
+from tests.support import machines
+from tests.support.naive_engine import Request, naive_serve
+from tests.support.simulated import capacity, constant_step, requests, served_by
+
+GROUPS, CASES = 8, 50
+MACHINES = [machines.machine(name) for name in machines.MACHINES]
+
+
+def drawn_case(rng: np.random.Generator) -> tuple[engine.Requests, list[tuple[float, int, int]], StepTimes, list[int]]:
+    """A few requests on up to five replicas: short and long ones, crowded and sparse, memory tight and ample."""
+    n = int(rng.integers(1, 50))
+    prompt = rng.integers(1, int(rng.choice([30, 400, 3000])) + 1, n)
+    output = rng.integers(1, int(rng.choice([2, 12, 40])) + 1, n)
+    found = np.where(rng.random(n) < rng.choice([0, 0.5]), np.floor(rng.random(n) * prompt), 0)
+    sequences, budget = int(rng.choice([1, 2, 5, 16, 32])), int(rng.choice([64, 100, 512, 2048, 8192]))
+    machine = MACHINES[rng.integers(len(MACHINES))]
+    times = step_times(machine, sequences, budget, float((prompt + output).max()), 0.0)
+    window = times.kv_window_bytes_per_token * np.minimum(prompt + output, times.window_tokens)
+    most = float(((prompt - found + output) * times.kv_bytes_per_token + window).max())
+    room = most * float(rng.choice([0.7, 1.01, 1.5, 3, 1000])) * float(rng.uniform(1, 1.2))
+    span = 0.05 * n * float(rng.choice([0.01, 1, 10]))
+    arrival = np.sort(rng.uniform(0, span, n))
+    if rng.random() < 0.2:
+        arrival = np.round(arrival, 1)  # many at once, as in a log that counts in ticks
+    changes = np.sort(rng.uniform(0, 1.5 * span, int(rng.choice([0, 0, 2, 5])))).tolist()
+    entries = [(0.0, int(rng.integers(0, 6)), engine.DRAINED)]
+    entries += [(at, int(rng.integers(0, 6)), int(rng.integers(0, 4))) for at in changes]
+    entries += [(2 * span, int(rng.integers(1, 6)), engine.DRAINED)] if rng.random() < 0.8 else []
+    asked = requests(arrival, prompt, output, found, rng.random(n) < 0.5)
+    router = int(rng.choice([engine.LEAST_REQUESTS, engine.ROUND_ROBIN]))
+    return asked, entries, replace(times, kv_room_bytes=room), [sequences, budget, router]
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_every_token_comes_when_the_naive_simulator_says(group: int) -> None:
+    seen: Counter[str] = Counter()
+    for case in range(CASES):
+        asked, entries, times, (sequences, budget, router) = drawn_case(np.random.default_rng([group, case]))
+        outcome = engine.serve(asked, capacity(*entries), times, sequences, budget, router, 1)
+        each = [[int(x) for x in column] for column in (asked.prompt, asked.found, asked.output)]
+        naive = [Request(*z) for z in zip(asked.arrival_s.tolist(), *each, asked.critical.tolist(), strict=True)]
+        world = naive_serve(naive, entries, times, sequences, budget, router)
+        where = f"group {group}, case {case}"
+        assert outcome.state.tolist() == [r.state for r in naive], where
+        assert outcome.preempted.tolist() == [r.preempted for r in naive], where
+        assert outcome.first_s == pytest.approx([r.first_s for r in naive], rel=1e-9), where
+        assert outcome.last_s == pytest.approx([r.last_s for r in naive], rel=1e-9), where
+        assert outcome.tokens.tolist() == [world.prefilled, world.decoded], where
+        assert outcome.busy_s.sum() == pytest.approx(world.busy_s, rel=1e-9), where
+        for state in (engine.SERVED, engine.REFUSED, engine.SHED):
+            seen[f"state {state}"] += any(r.state == state for r in naive)
+        nothing_lost = all(change in (engine.DRAINED, engine.SHEDDING) for _, _, change in entries)
+        seen["preempted"] += nothing_lost and any(r.preempted for r in naive)
+    assert all(seen[f"state {state}"] for state in (engine.SERVED, engine.REFUSED, engine.SHED)), seen
+    assert seen["preempted"], seen
+
+
+@pytest.mark.parametrize("name", machines.MACHINES, ids=lambda name: name[0])
+def test_a_lone_request_takes_what_the_planner_says(name: machines.Name) -> None:
+    machine, prompt, output = machines.machine(name), 1500, 200
+    times = step_times(machine, 4, 8192, prompt + output, 0.0)
+    outcome = served_by(1, requests([7.0], prompt, output), times, 4)
+    first = float(prefill_s(machine, float(prompt)))
+    rest = float(decode_step_s(machine, 1.0, prompt + np.arange(1.0, output)).sum())
+    assert outcome.first_s[0] - 7.0 == pytest.approx(first, rel=1e-3)
+    assert outcome.last_s[0] - outcome.first_s[0] == pytest.approx(rest, rel=1e-3)
+    assert outcome.busy_s.sum() == pytest.approx(first + rest, rel=1e-3)
+
+
+def test_a_long_lone_prompt_pays_the_overhead_of_a_prompt_once() -> None:
+    machine, prompt = machines.machine(machines.DENSE), 10 * 8192
+    times = replace(step_times(machine, 4, 8192, prompt + 1, 0.0), kv_room_bytes=1e15)
+    outcome = served_by(1, requests([0.0], prompt, 1), times, 4)
+    assert outcome.first_s[0] == pytest.approx(float(prefill_s(machine, float(prompt))), rel=1e-3)
+
+
+def test_requests_that_no_replica_could_take_are_spread_by_the_router() -> None:
+    """They all arrive before there is a replica; round robin and random must not send them to the same one."""
+    asked, times = requests(np.linspace(0, 1, 8), 10, 1), constant_step(1.0, 1)
+    late = capacity((0.0, 0, engine.DRAINED), (10.0, 4, engine.DRAINED))
+    outcome = engine.serve(asked, late, times, 1, 8192, engine.ROUND_ROBIN, 1)
+    assert sorted(outcome.last_s) == [11.0] * 4 + [12.0] * 4
+    outcome = engine.serve(asked, late, times, 1, 8192, engine.RANDOM, 1)
+    assert len(set(outcome.last_s)) < 8
+
+
+def test_a_prompt_that_is_cached_whole_computes_its_last_token() -> None:
+    outcome = served_by(1, requests([0.0, 0.0], 100, 3, found=100), constant_step(1.0, 2), 2)
+    assert outcome.state.tolist() == [engine.SERVED] * 2
+    assert outcome.tokens[0] == 2
+
+
+def test_a_step_must_have_a_token_for_every_sequence() -> None:
+    with pytest.raises(ValueError, match="a step of 16 tokens cannot decode 32 requests"):
+        served_by(1, requests([0.0], 1, 1), constant_step(1.0, 32), 32, budget=16)
+
+
+def test_nothing_to_serve_and_nobody_to_serve_it() -> None:
+    assert len(served_by(2, requests([], 1, 1), constant_step(1.0, 1)).state) == 0
+    assert served_by(0, requests([0.0], 1, 1), constant_step(1.0, 1)).state.tolist() == [engine.UNFINISHED]
+
+
+def test_what_is_shed_while_capacity_is_lost() -> None:
+    """From the reclaim to the end of it, through an hour at which a replica drains, and not what was let in before."""
+    asked = requests([0.0, 1.0, 2.0, 3.0, 4.0], 1, 1, critical=[False, True, False, False, False])
+    entries = [(0.0, 3, 0), (0.5, 2, engine.RECLAIMED), (2.5, 1, engine.SHEDDING), (3.5, 3, engine.DRAINED)]
+    outcome = engine.serve(asked, capacity(*entries), constant_step(0.1, 1), 1, 8192, 0, 1)
+    shed, served = engine.SHED, engine.SERVED
+    assert outcome.state.tolist() == [served, served, shed, shed, served]
+
+
+def test_a_replica_that_fails_takes_its_work_with_it_and_one_that_drains_does_not() -> None:
+    asked, times = requests([0.0, 0.0], 1, 4), constant_step(1.0, 1)
+    for change, last in ((engine.DRAINED, [4.0, 4.0]), (engine.FAILED, [4.0, 4.0 + 2.0])):
+        outcome = engine.serve(asked, capacity((0.0, 2, 0), (2.5, 1, change)), times, 1, 8192, 0, 1)
+        assert sorted(outcome.last_s.tolist()) == last, change
+        assert outcome.preempted.sum() == (change == engine.FAILED)

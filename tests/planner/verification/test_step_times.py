@@ -1,0 +1,65 @@
+"""Tables of step times against the planner's own functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planner.performance.calibration.correction import Correction
+from planner.performance.closed_loop import largest_in_flight
+from planner.performance.latency import decode_step_s, prefill_added_s, prefill_s, prompt_attention_s
+from planner.performance.machine import Lora, Machine
+from planner.verification.step_times import step_times
+from tests.support import machines
+from tests.support.naive_engine import LEAST_REQUESTS, Naive, Request
+
+SEQUENCES, BUDGET = 96, 8192
+LORA = Lora(adapters=8)
+MEASURED = Correction(np.array([1.0, 8.0, 64.0]), np.array([1.3, 1.1, 1.6]), 1.4, 0.8, "measured")
+
+
+def looked_up(machine: Machine, longest: float, correction: Correction | None = None) -> Naive:
+    return Naive(
+        step_times(machine, SEQUENCES, BUDGET, longest, 0.0, correction), SEQUENCES, BUDGET, LEAST_REQUESTS, [], []
+    )
+
+
+@pytest.mark.parametrize("correction", [None, MEASURED], ids=["predicted", "measured"])
+@pytest.mark.parametrize("lora", [None, LORA], ids=["", "lora"])
+@pytest.mark.parametrize("name", machines.MACHINES, ids=lambda name: name[0])
+def test_a_step_is_off_by_less_than_a_thousandth(
+    name: machines.Name, lora: Lora | None, correction: Correction | None
+) -> None:
+    machine, rng = machines.machine(name, lora), np.random.default_rng(1)
+    prefill, ttft = (correction.prefill_ratio, correction.ttft_ratio) if correction else (1.0, 1.0)
+    for longest in (8192.0, 65_536.0):
+        tables = looked_up(machine, 2 * longest, correction)
+        for _ in range(60):
+            batch, chunk = (int(np.ceil(most ** rng.random())) for most in (SEQUENCES, BUDGET))
+            context, before = longest ** rng.random(), int(longest ** rng.random())
+            step = float(decode_step_s(machine, batch, context))
+            step *= float(correction.decode_ratio(batch)) if correction else 1.0
+            added = prefill * float(prefill_added_s(machine, chunk, before + chunk, batch))
+            alone = ttft * float(prefill_s(machine, chunk, before + chunk))
+            request = Request(0.0, before + chunk, 0, 1, True, computed=before, new=chunk)
+            where = (longest, batch, context, chunk, before)
+            assert tables.decode_s(batch, context) == pytest.approx(step, rel=1e-3), where
+            mixed = tables.decode_s(batch, context) + tables.added_s(batch, chunk) + tables.attention_s(request)
+            assert mixed == pytest.approx(step + added, rel=1e-3), where
+            lone = tables.alone_s(chunk, True) + tables.attention_s(request, alone=True)
+            assert lone == pytest.approx(alone, rel=1e-3), where
+            pairs = prompt_attention_s(machine, np.array(float(chunk)), np.array(float(before + chunk)))
+            assert tables.attention_s(request) == pytest.approx(prefill * float(pairs), rel=1e-9), where
+
+
+@pytest.mark.parametrize("lora", [None, LORA], ids=["", "lora"])
+@pytest.mark.parametrize("name", machines.MACHINES, ids=lambda name: name[0])
+def test_memory_holds_as_many_requests_as_the_planner_counts(name: machines.Name, lora: Lora | None) -> None:
+    machine = machines.machine(name, lora)
+    for prompt, output, found, resident in ((500, 100, 0, 0), (6000, 1000, 0, 0), (3000, 200, 1000, 4000)):
+        t = step_times(machine, 8, BUDGET, 1e4, resident)
+        held = prompt - found + machine.engine.reserved_output_frac * output
+        window = t.kv_window_bytes_per_token * min(held, t.window_tokens)
+        fits = np.floor(t.kv_room_bytes / (held * t.kv_bytes_per_token + window))
+        expected = largest_in_flight(machine, prompt, output, found, resident)
+        assert min(fits, machine.engine.max_in_flight) == pytest.approx(float(expected), abs=1), (prompt, found)

@@ -1,0 +1,244 @@
+"""A slow and obvious simulation of replicas, written from the rules alone: the simulator must agree with it.
+
+Every request is looked at in every step, memory is counted anew before every decision, and the next event is the
+smallest of a list. The scheduler is vLLM V1's own loop: running requests in the order of their admission, each of which
+needs the tokens that are known and not yet computed, then waiting ones, first come first served.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.verification.step_times import StepTimes
+
+LEAST_REQUESTS, ROUND_ROBIN = 0, 1
+SERVED, REFUSED, SHED, UNFINISHED = 0, 1, 2, 3
+DRAINED, FAILED, RECLAIMED, SHEDDING = 0, 1, 2, 3
+
+
+@dataclass(eq=False)
+class Request:
+    arrival_s: float
+    prompt: int
+    found: int
+    output: int
+    critical: bool
+    generated: int = 0
+    computed: int = 0
+    """tokens whose KV it holds by itself"""
+    decoding: bool = False
+    new: int = 0
+    """tokens that the running step computes"""
+    first_s: float = -1.0
+    last_s: float = -1.0
+    state: int = UNFINISHED
+    preempted: int = 0
+
+    @property
+    def missing(self) -> int:
+        """tokens that are known and not computed"""
+        return self.prompt - self.found + self.generated - self.computed
+
+
+@dataclass(eq=False)
+class Replica:
+    running: list[Request] = field(default_factory=list)
+    """in the order of their admission"""
+    waiting: list[Request] = field(default_factory=list)
+    end_s: float = math.inf
+
+    @property
+    def requests(self) -> int:
+        return len(self.running) + len(self.waiting)
+
+
+@dataclass(eq=False)
+class Naive:
+    """Replicas behind a router."""
+
+    times: StepTimes
+    sequences: int
+    budget: int
+    router: int
+    requests: list[Request]
+    replicas: list[Replica]
+    active: int = 0
+    routed: int = 0
+    shedding: bool = False
+    held_back: list[Request] = field(default_factory=list)
+    prefilled: int = 0
+    decoded: int = 0
+    busy_s: float = 0.0
+
+    # -- memory -------------------------------------------------------------------------------------------
+
+    def held_bytes(self, request: Request, more: int = 0) -> float:
+        t = self.times
+        window = t.kv_window_bytes_per_token * min(request.prompt + request.output, t.window_tokens)
+        return window + (request.computed + more) * t.kv_bytes_per_token
+
+    def fits(self, replica: Replica, request: Request, new: int) -> bool:
+        """Whether a request may compute so many tokens beside what the others hold and are about to compute."""
+        others = sum(self.held_bytes(r, r.new) for r in replica.running if r is not request)
+        return others + self.held_bytes(request, new) <= self.times.kv_room_bytes
+
+    # -- a step -------------------------------------------------------------------------------------------
+
+    def begin_step(self, replica: Replica, now: float) -> None:
+        for r in replica.running:
+            r.new = 0
+        left, preempted, k = self.budget, False, 0
+        while k < len(replica.running):
+            request = replica.running[k]
+            new = min(request.missing, left)
+            while request in replica.running and not self.fits(replica, request, new):
+                self.give_back(replica.running.pop(), replica)
+                preempted = True
+            if request in replica.running:
+                request.new = new
+                left -= new
+            k += 1
+        while replica.waiting and left > 0 and len(replica.running) < self.sequences and not preempted:
+            request = replica.waiting[0]
+            new = min(request.missing, left)
+            if not self.fits(replica, request, new):
+                break
+            replica.running.append(replica.waiting.pop(0))
+            request.new = new
+            left -= new
+        took = self.step_s(replica.running)
+        replica.end_s = now + took if replica.running else math.inf
+        self.busy_s += took
+
+    def give_back(self, request: Request, replica: Replica) -> None:
+        """Preempt: it goes to the head of the queue and starts again, with the tokens that are known."""
+        request.computed, request.new, request.decoding = 0, 0, False
+        request.preempted += 1
+        replica.waiting.insert(0, request)
+
+    def end_step(self, replica: Replica) -> None:
+        now = replica.end_s
+        for r in list(replica.running):
+            r.computed += r.new
+            if r.missing > 0:
+                continue
+            r.generated += 1
+            r.decoding = True
+            r.first_s = now if r.first_s < 0 else r.first_s
+            if r.generated >= r.output:
+                r.last_s, r.state = now, SERVED
+                replica.running.remove(r)
+
+    def step_s(self, running: list[Request]) -> float:
+        decodes = [r for r in running if r.decoding]
+        prompts = [r for r in running if not r.decoding and r.new > 0]
+        chunk = sum(r.new for r in prompts)
+        self.prefilled += chunk
+        self.decoded += len(decodes)
+        seconds = 0.0
+        if decodes:
+            context = sum(r.prompt + r.generated for r in decodes) / len(decodes)
+            seconds += self.decode_s(len(decodes), context)
+        if prompts and decodes:
+            seconds += self.added_s(len(decodes), chunk) + sum(self.attention_s(r) for r in prompts)
+        elif prompts:
+            begun = any(r.computed == 0 for r in prompts)
+            seconds += self.alone_s(chunk, begun) + sum(self.attention_s(r, alone=True) for r in prompts)
+        return seconds
+
+    # -- tables -------------------------------------------------------------------------------------------
+
+    def seen(self, tokens: float) -> float:
+        t = self.times
+        return t.full_frac * tokens + (1 - t.full_frac) * min(tokens, t.window_tokens)
+
+    def decode_s(self, batch: int, context: float) -> float:
+        row = self.times.decode_s[batch]
+        return float(np.interp(self.seen(context), self.times.seen_step * np.arange(len(row)), row))
+
+    def added_s(self, batch: int, chunk: int) -> float:
+        return self.at_root(chunk, self.times.added_s[batch])
+
+    def alone_s(self, chunk: int, begun: bool) -> float:
+        return self.at_root(chunk, self.times.alone_s) + (self.times.prompt_alone_s if begun else 0.0)
+
+    def at_root(self, chunk: int, row: np.ndarray) -> float:
+        return float(np.interp(self.times.root_steps * math.sqrt(chunk), np.arange(len(row)), row))
+
+    def attention_s(self, request: Request, alone: bool = False) -> float:
+        """Attention of the tokens in the running step over those before them."""
+        t = self.times
+        seen = self.seen(request.found + request.computed + request.new / 2) + t.attention_short_tokens
+        return (t.attention_alone_s if alone else t.attention_s) * request.new * seen
+
+    # -- the router and the replicas there are ------------------------------------------------------------
+
+    def send(self, request: Request) -> None:
+        if self.active == 0:
+            self.held_back.append(request)
+            return
+        self.routed += 1
+        places = [(self.routed + k) % self.active for k in range(self.active)]
+        if self.router == LEAST_REQUESTS:
+            fewest = min(self.replicas[p].requests for p in places)
+            place = next(p for p in places if self.replicas[p].requests == fewest)
+        else:
+            place = places[0]
+        self.replicas[place].waiting.append(request)
+
+    def arrive(self, request: Request, now: float) -> None:
+        own = request.prompt - request.found + request.output
+        if self.held_bytes(request, own) > self.times.kv_room_bytes:
+            request.state = REFUSED
+        elif self.shedding and not request.critical:
+            request.state = SHED
+        else:
+            self.send(request)
+        self.wake(now)
+
+    def change(self, replicas: int, change: int, now: float) -> None:
+        for replica in self.replicas[replicas : self.active]:
+            if change in (FAILED, RECLAIMED):
+                while replica.running:
+                    self.give_back(replica.running.pop(), replica)
+                replica.end_s = math.inf
+            self.held_back += replica.waiting
+            replica.waiting = []
+        self.active, self.shedding = replicas, change in (RECLAIMED, SHEDDING)
+        again, self.held_back = self.held_back, []
+        for request in again:
+            self.send(request)
+        self.wake(now)
+
+    def wake(self, now: float) -> None:
+        for replica in self.replicas:
+            if replica.end_s == math.inf and replica.waiting:
+                self.begin_step(replica, now)
+
+
+def naive_serve(
+    requests: list[Request], capacity: list[tuple[float, int, int]], times: StepTimes, sequences: int, budget: int,
+    router: int,
+) -> Naive:  # fmt: skip
+    """Serve requests in the order of their arrival; capacity: (from when on, replicas, how those that go do so)."""
+    most = max(1, *(replicas for _, replicas, _ in capacity))
+    naive = Naive(times, sequences, budget, router, requests, [Replica() for _ in range(most)])
+    arrivals, changes = list(requests), list(capacity)
+    while True:
+        events = [(replica.end_s, 0, k) for k, replica in enumerate(naive.replicas)]
+        events += [(changes[0][0], 1, 0)] if changes else []
+        events += [(arrivals[0].arrival_s, 2, 0)] if arrivals else []
+        now, kind, k = min(events)
+        if now == math.inf:
+            return naive
+        if kind == 0:
+            naive.end_step(naive.replicas[k])
+            naive.begin_step(naive.replicas[k], now)
+        elif kind == 1:
+            _, count, change = changes.pop(0)
+            naive.change(count, change, now)
+        else:
+            naive.arrive(arrivals.pop(0), now)
