@@ -89,12 +89,14 @@ def distribution(w: WorkloadServed) -> Html:
     for low, high, n in zip(edges, edges[1:], counts, strict=False):
         a, b = frame.px(max(low, frame.x_ticks[0])), frame.px(min(high, frame.x_ticks[-1]))
         top = frame.py(n)
-        rect = f'<rect class="f1" x="{a:.1f}" y="{top:.1f}" width="{max(0.5, b - a - 0.5):.1f}" height="{frame.py(0) - top:.1f}"/>'
+        size = f'width="{max(0.5, b - a - 0.5):.1f}" height="{frame.py(0) - top:.1f}"'
+        rect = f'<rect class="f1" x="{a:.1f}" y="{top:.1f}" {size}/>'
         parts.append(titled(rect, f"{seconds(low)} to {seconds(high)}: {n:,} requests"))
     at = frame.px(target.target_s)
     parts.append(f'<path class="limit" d="M{at:.1f} {frame.top:g}V{frame.height - frame.bottom:g}"/>')
     parts.append(text(at + 6, frame.top + 12, f"target {seconds(target.target_s)}", kind="limit"))
-    title = f"Half of the requests of {w.name} have a first token within {seconds(w.ttft.p50_s)}, 99% within {seconds(w.ttft.p99_s)}"
+    half, most = seconds(w.ttft.p50_s), seconds(w.ttft.p99_s)
+    title = f"Half of the requests of {w.name} have a first token within {half}, 99% within {most}"
     return figure(f"ttft-{_id(w)}", title, Html(picture(title, WIDTH, HEIGHT, parts)))
 
 
@@ -102,11 +104,8 @@ def worst_hour(w: WorkloadServed, p: Promise) -> Html:
     """The share within the target, minute by minute, in the hour that was worst."""
     if p.worst_hour is None or p.worst_frac is None or p.worst_frac >= 1:
         return Html("")
-    points = [
-        (m, s, n)
-        for m, (s, n) in enumerate(zip(p.worst_hour_within, p.worst_hour_requests, strict=True))
-        if s is not None
-    ]
+    minutes = enumerate(zip(p.worst_hour_within, p.worst_hour_requests, strict=True))
+    points = [(m, s, n) for m, (s, n) in minutes if s is not None]
     if len(points) < 2:
         return Html("")
     labels = [f"minute {m}: {percent(s)} of {n:,} requests" for m, s, n in points]
