@@ -92,7 +92,7 @@ def _proof(plan: Plan) -> Iterator[str]:
         f"No fleet that the proof covers has {bound} below {usd(plan.bound_usd_per_month)} / month: "
         f"{phrases.proof(plan)}, against {plan.proof.covers}."
     )
-    yield from bullets(plan.proof.notes)
+    yield from bullets([*plan.proof.notes, phrases.served(plan)])
     yield ""
     yield f"Inputs {markdown(plan.case_hash[:19])}, fleetplan {markdown(plan.fleetplan_version)}."
 

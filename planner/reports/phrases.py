@@ -37,6 +37,22 @@ def proof(plan: Plan) -> str:
     return PROVED[plan.status].format(gap=percent(plan.gap_frac, 2))
 
 
+def served(plan: Plan) -> str:
+    """Whether the plan was served request by request, and what it took to keep its promises."""
+    found = plan.verified
+    if found is None:
+        return "not served yet: fleetplan verify serves a saved plan request by request"
+    if not found.kept:
+        return f"served {found.requests:,} requests in {found.rounds} rounds and missed {', '.join(found.missed)}"
+    tightened = ""
+    if found.rounds > 1:
+        before = (
+            f"{usd(found.first_cost_usd_per_month)} / month, proved no less than {usd(found.first_bound_usd_per_month)}"
+        )
+        tightened = f"; {found.rounds - 1} plans before it missed a promise (the first: {before})"
+    return f"verified by {found.requests:,} requests, every promise kept{tightened}"
+
+
 def saving(plan: Plan) -> str:
     """Against the API baseline."""
     b = plan.baseline

@@ -124,4 +124,5 @@ def _assumptions(plan: Plan) -> Iterator[str]:
     yield f"  {phrases.ASSUMED}"
     yield from table_text(assumptions(plan), head=False)
     yield f"  proved against {plan.proof.covers}"
+    yield f"  {escaped(phrases.served(plan))}"
     yield from (f"  note: {escaped(note)}" for note in plan.proof.notes)

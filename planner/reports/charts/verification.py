@@ -34,7 +34,8 @@ def attainment(report: VerificationReport) -> Html:
     )  # fmt: skip
     at = frame.py(promised)
     limit = f'<path class="limit" d="M{frame.left:g} {at:.1f}H{frame.width - frame.right:g}"/>'
-    parts = [*frame.grid(), limit, text(frame.left + 8, at - 6, f"promised: {promised:.0%}", kind="limit")]
+    said = text(frame.width - frame.right, at + 16, f"promised: {promised:.0%}", "end", "limit")
+    parts = [*frame.grid(), limit, said]
     parts += curves(frame, lines)
     keys = legend([(f"b{k % COLOURS + 1}", line.name) for k, line in enumerate(lines)])
     held = [run.load for run in runs if run.kept]
@@ -56,6 +57,8 @@ def week(w: WorkloadServed, p: Promise) -> Html:
     columns = Html('<colgroup><col class="d">' + "<col>" * 24 + "</colgroup>")
     rows = []
     for day, name in enumerate(DAYS):
+        if all(x is None for x in p.at_percentile_by_hour_s[24 * day : 24 * day + 24]):
+            continue
         cells = [el("td", name, class_="day")]
         for hour in range(24):
             latency = p.at_percentile_by_hour_s[24 * day + hour]
@@ -69,7 +72,7 @@ def week(w: WorkloadServed, p: Promise) -> Html:
         rows.append(el("tr", *cells))
     table = el("table", columns, el("thead", head), el("tbody", *rows))
     box = el("div", table, class_="heat", role="region", aria_label=f"{w.name} {p.what} by hour")
-    bad = f"{p.bad_hours} hours miss" if p.bad_hours else "No hour misses"
+    bad = "No hour misses" if not p.bad_hours else f"{p.bad_hours} hours miss" if p.bad_hours > 1 else "One hour misses"
     title = f"{bad} {p.what} {seconds(p.target_s)} of {w.name}"
     caption = f"Latency at the {percent(p.percentile)} that is promised, in percent of its target."
     return figure(f"week-{p.what.lower()}-{_id(w)}", title, box, caption=caption, wide=True)

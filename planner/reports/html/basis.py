@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
 from planner.reports.markup import Html, details, panel
-from planner.reports.phrases import ASSUMED, proof
+from planner.reports.phrases import ASSUMED, proof, served
 from planner.reports.tables.html import table_html, table_panel
 from planner.reports.tables.plan import assumptions
 from planner.reports.tables.prices import prices
@@ -39,6 +39,7 @@ def _proof(plan: Plan) -> Html:
         ("What is covered", p.covers),
         ("Solver", f"{p.solver}; {p.rounds} rounds, {p.columns:,} columns, {p.servings_left_out:,} servings left out"),
         ("Checked", "the plan passed a checker that reads nothing but its JSON"),
+        ("Served", served(plan)),
         ("Case", plan.case_hash),
     )
     return table_panel(
