@@ -86,7 +86,7 @@ def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
         replicas_per_instance=per_instance,
         command=shlex.join(["vllm", "serve", _no_option(_checkpoint(plan, d)[0]), *_flags(plan, pool, d)]),
         environment=(first,) if several else (),
-        notes=tuple(_notes(plan, pool, d, per_instance, visible)),
+        notes=tuple(_notes(plan, pool, told, per_instance, visible)),
     )
 
 
@@ -112,8 +112,8 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
         yield from (f"{name}=adapters/{name}" for name in adapters.values())
 
 
-def _notes(plan: Plan, pool: PoolPlan, d: DeploymentRecord, per_instance: int, visible: str) -> Iterator[str]:
-    case = plan.case
+def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, visible: str) -> Iterator[str]:
+    case, d = plan.case, told.deployment
     note = _checkpoint(plan, d)[1]
     if note:
         yield note
@@ -130,6 +130,12 @@ def _notes(plan: Plan, pool: PoolPlan, d: DeploymentRecord, per_instance: int, v
         renamed = ", ".join(f"{name} is that of {workload}" for workload, name in adapters.items() if name != workload)
         named = f" ({renamed})" if renamed else ""
         yield f"put the adapters under adapters/{named}; for ranks above {DEFAULT_RANK} add --max-lora-rank"
+    critical = max(w.critical_share_frac for w in _asked(plan, pool))
+    if told.firm_replicas_by_slot != told.replicas_by_slot and critical < 1:
+        yield (
+            f"while spot replicas are reclaimed a gateway must turn away what is not critical, at once and by priority: "
+            f"what is left carries the {critical:.0%} that are"
+        )
     longest = engine_settings(plan, d).context_tokens
     if longest < case.models[d.model].max_context_tokens:
         yield f"requests of more than {longest:,} tokens, answer included, are refused: KV memory holds no longer ones"

@@ -131,6 +131,7 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     yield from (owed(c) for c in plan.commitments)
     if risk := spot_risk(plan):
         yield risk
+        yield "spot counts on a gateway that sheds what is not critical, at once and by priority, while it is reclaimed"
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
         yield f"assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"

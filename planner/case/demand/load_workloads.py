@@ -19,6 +19,8 @@ from planner.io.named_files import NamedFiles
 DEFAULT_SHAPE = "business-hours"
 DEFAULT_VARIATION = 0.20
 DEFAULT_BURSTINESS = 2.0
+TIGHT_TTFT_S = 1.0
+"""targets up to which bursts matter more than anything else"""
 DEFAULT_TTFT_S, DEFAULT_TPOT_S, DEFAULT_PERCENTILE = 2.0, 0.05, 0.95
 WAITING_TPOT_S = 1.0
 """of work with a deadline: so slow that it never binds"""
@@ -56,7 +58,10 @@ class WorkloadReader:
             )
             self.found.assume(f"{key}.forecast.variation", f"{rate_cv:.0%}", why)
         if w.forecast.burstiness is None:
-            why = "squared CV of arrival gaps; public traces show 1.1 to 6"
+            why = "squared CV of arrival gaps; chat traces show 1.1 to 6, code completion 89"
+            given = w.slo.given("ttft")
+            if given is not None and given[0] <= TIGHT_TTFT_S:
+                why += "; TTFT IS TIGHT: bursts decide how many replicas hold it, so measure it from a log"
             self.found.assume(f"{key}.forecast.burstiness", f"{DEFAULT_BURSTINESS:g}", why)
         lengths = self._lengths(w, key)
         buckets = lengths["buckets"]
