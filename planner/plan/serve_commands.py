@@ -133,7 +133,7 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
     critical = max(w.critical_share_frac for w in _asked(plan, pool))
     if told.firm_replicas_by_slot != told.replicas_by_slot and critical < 1:
         yield (
-            f"while spot replicas are reclaimed a gateway must turn away what is not critical, at once and by priority: "
+            "while spot replicas are reclaimed a gateway must shed what is not critical, at once and by priority: "
             f"what is left carries the {critical:.0%} that are"
         )
     longest = engine_settings(plan, d).context_tokens

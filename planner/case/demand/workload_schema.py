@@ -67,7 +67,7 @@ class Forecast(Strict):
     variation: AnyFraction | None = None
     """Standard deviation of the rate around its hourly mean, day to day and within the hour."""
     burstiness: PositiveCount | None = None
-    """Squared coefficient of variation of the gaps between arrivals: 1 is Poisson, chat traces show 1.1 to 6, code completion 89."""
+    """Squared CV of the gaps between arrivals: 1 is Poisson, chat traces show 1.1 to 6, code completion 89."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Forecast:
