@@ -35,7 +35,7 @@ def check(
     from planner.checker.policy.schema import load_policy, parse_date
     from planner.reports.policy import check_markdown, check_text
 
-    day = parsed("--as-of", lambda text: date.fromisoformat(parse_date(text)), as_of)
+    day = None if as_of is None else date.fromisoformat(parsed("--as-of", parse_date, as_of))
     rules = load_policy(policy)
     found = check_policy(saved_plan(file), rules, saved_plan(against) if against else None, day)
     if not (found.passed and quiet_when_ok):

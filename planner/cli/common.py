@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from planner.case.case import Case
     from planner.plan.plan import Plan
     from solvers.search.fleet_solution import Options
+
+
+T = TypeVar("T")
 
 
 class Solver(StrEnum):
@@ -115,18 +118,16 @@ def note(text: str, quiet: bool = False) -> None:
             typer.echo(text, err=True)
 
 
-def refuse(where: str, message: str, remedy: str = "") -> None:
+def refuse(where: str, message: str, remedy: str = "") -> NoReturn:
     from planner.io.errors import Diagnostic, InputError
 
     raise InputError([Diagnostic(where, None, None, "", message, remedy)])
 
 
-def parsed(option: str, parse: Callable[[object], Any], text: str | None) -> Any:
-    """An option's text as a value, or a complaint that names the option."""
+def parsed(option: str, parse: Callable[[object], T], text: str) -> T:
+    """Read an option's text as a value; an error names the option."""
     from planner.io.errors import Diagnostic, InputError
 
-    if text is None:
-        return None
     try:
         return parse(text)
     except ValueError as error:
@@ -136,13 +137,13 @@ def parsed(option: str, parse: Callable[[object], Any], text: str | None) -> Any
 def fraction(option: str, text: str | None) -> float | None:
     from planner.io.units import parse_fraction
 
-    return parsed(option, parse_fraction, text)
+    return None if text is None else parsed(option, parse_fraction, text)
 
 
 def seconds(option: str, text: str | None) -> float | None:
     from planner.io.units import parse_duration
 
-    return parsed(option, parse_duration, text)
+    return None if text is None else parsed(option, parse_duration, text)
 
 
 def search_options(solver: Any, gap: str, time_limit: str | None) -> Options:

@@ -106,7 +106,7 @@ def _lengths(model: str | None, gpu: str | None, input: str | None, output: str 
     from planner.io.units import parse_positive_count
 
     given = {"--model": model, "--gpu": gpu, "--input": input, "--output": output}
-    missing = [option for option, value in given.items() if value is None]
-    if missing:
+    if model is None or gpu is None or input is None or output is None:
+        missing = [option for option, value in given.items() if value is None]
         refuse(", ".join(missing), "must be given", "Or give --points FILE.csv to predict many at once")
-    return [parsed(option, parse_positive_count, given[option]) for option in ("--input", "--output")]
+    return [parsed("--input", parse_positive_count, input), parsed("--output", parse_positive_count, output)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,12 +71,13 @@ def _write(
     from planner.reports.html.review import review_page
     from planner.reports.review import review_markdown
 
-    for target, text in (
+    texts: tuple[tuple[Path | None, Callable[[], str]], ...] = (
         (out, lambda: found.review.to_json()),
         (html, lambda: review_page(found.review)),
         (markdown, lambda: review_markdown(found.review)),
         (plan, lambda: found.next_plan.to_json()),
-    ):
+    )
+    for target, text in texts:
         if target is not None:
             write_whole(target, text())
             note(f"wrote {target}", quiet)

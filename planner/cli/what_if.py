@@ -26,7 +26,8 @@ class Priority(StrEnum):
 
 
 def _many(name: str, metavar: str, help: str) -> typer.models.OptionInfo:
-    return typer.Option(name, metavar=metavar, help=help)
+    option: typer.models.OptionInfo = typer.Option(name, metavar=metavar, help=help)
+    return option
 
 
 Budgets = Annotated[list[str] | None, _many("--budget", "USD|FROM:TO:COUNT", "A budget a month; evenly spaced ones.")]

@@ -278,7 +278,8 @@ def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: 
 def _least_more(usd: np.ndarray, least: np.ndarray) -> np.ndarray:
     """By how much a cost exceeds the least, in the slot where that is least [pair]."""
     with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(least), usd - least, 0.0).min(axis=1)
+        excess: np.ndarray = np.where(np.isfinite(least), usd - least, 0.0).min(axis=1)
+        return excess
 
 
 def _alone_usd(
@@ -313,7 +314,8 @@ def _both_usd(pool: Pool, m: Member, usd: np.ndarray, per_request: np.ndarray, s
     if usd.shape[1] < 2:
         return np.full(smallest.shape, np.inf)
     rest = _bills(pool.rate_rps, m.deployment.seconds_per_request, per_request, m.carried[1:])
-    return (usd[None, :, 1:] + np.maximum(rest, smallest[:, :, None])).min(axis=2)
+    cheapest: np.ndarray = (usd[None, :, 1:] + np.maximum(rest, smallest[:, :, None])).min(axis=2)
+    return cheapest
 
 
 def _bills(rate: np.ndarray, seconds: np.ndarray, usd: np.ndarray, carried: np.ndarray) -> np.ndarray:
@@ -343,7 +345,8 @@ def _bills(rate: np.ndarray, seconds: np.ndarray, usd: np.ndarray, carried: np.n
     bills = total - np.take_along_axis(saved, at, 2) - more
     bills[bills <= 1e-12 * total] = 0.0
     bills[carried < must[:, :, None] * (1 - 1e-12)] = np.inf
-    return bills + never[:, :, None]
+    whole_bills: np.ndarray = bills + never[:, :, None]
+    return whole_bills
 
 
 def _count_up_to(loads: np.ndarray, carried: np.ndarray) -> np.ndarray:
@@ -411,7 +414,8 @@ class _Dual:
     def bills(self, slot: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """For counts in slots, one each, weighed."""
         less = self.worth[slot] - self.first.carried[a][:, None] * self.p1 - self.second.carried[b][:, None] * self.p2
-        return self.weight[slot] * np.maximum(less.max(axis=1) - self.nothing[slot], 0.0)
+        weighed: np.ndarray = self.weight[slot] * np.maximum(less.max(axis=1) - self.nothing[slot], 0.0)
+        return weighed
 
     def lower_bounds(self) -> np.ndarray:
         """For all counts, from a few of the corners [slot, count, count]."""
@@ -429,7 +433,8 @@ class _Dual:
                 - self.p2[k] * self.second.carried[None, None, :]
             )
             np.maximum(best, less, out=best)
-        return self.weight[:, None, None] * np.maximum(best - self.nothing[:, None, None], 0.0)
+        weighed: np.ndarray = self.weight[:, None, None] * np.maximum(best - self.nothing[:, None, None], 0.0)
+        return weighed
 
     def all_bills(self) -> np.ndarray:
         """For all counts [slot, count, count]."""
@@ -437,4 +442,5 @@ class _Dual:
         for n, carried in enumerate(self.first.carried.tolist()):
             less = (self.worth - self.p1 * carried)[:, None, :] - self.second.carried[None, :, None] * self.p2
             bill[:, n, :] = less.max(axis=2)
-        return self.weight[:, None, None] * np.maximum(bill - self.nothing[:, None, None], 0.0)
+        weighed: np.ndarray = self.weight[:, None, None] * np.maximum(bill - self.nothing[:, None, None], 0.0)
+        return weighed

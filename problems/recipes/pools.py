@@ -98,4 +98,5 @@ def firm_replicas(
     if not pool.spot_allowed or not (deployment.spot_allowed or pool.critical_share == 0):
         return replicas
     spared = replicas - np.minimum(replicas, staffing.replicas(load * pool.critical_share))
-    return np.maximum(0, replicas - deployment.spot_zones * spared)
+    firm: np.ndarray = np.maximum(0, replicas - deployment.spot_zones * spared)
+    return firm

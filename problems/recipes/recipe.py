@@ -20,6 +20,9 @@ import numpy as np
 
 from problems.recipes.waiting_line import WaitingLine, line_through
 
+RecipeKey = tuple[str, tuple[str, ...], str | None]
+"""pool, deployments and API: what a recipe is known by"""
+
 
 def _starts(slot: np.ndarray) -> np.ndarray:
     """where each slot begins, of servings in the order of their slots"""
@@ -146,7 +149,7 @@ class Recipe:
                 object.__setattr__(self, name, np.broadcast_to(np.zeros(1), values.shape))
 
     @property
-    def key(self) -> tuple[str, tuple[str, ...], str | None]:
+    def key(self) -> RecipeKey:
         return (self.pool, self.deployments, self.api)
 
     @property
@@ -222,7 +225,8 @@ class Recipe:
             return starts
         lowest = np.repeat(np.minimum.reduceat(order, starts), np.diff(starts, append=len(order)))
         found = np.flatnonzero(order == lowest)
-        return found[_starts(self.slot[found])]
+        first: np.ndarray = found[_starts(self.slot[found])]
+        return first
 
     def within(self, other: Recipe) -> Recipe:
         """The same with the servings that another one has too, which differs in nothing else."""

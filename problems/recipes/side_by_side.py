@@ -39,7 +39,8 @@ class SideBySide:
     @cached_property
     def _first(self) -> list[int]:
         """number of each recipe's first serving"""
-        return np.r_[0, np.cumsum([recipe.servings for recipe in self.recipes])[:-1]].astype(int).tolist()
+        first: list[int] = np.r_[0, np.cumsum([recipe.servings for recipe in self.recipes])[:-1]].astype(int).tolist()
+        return first
 
     @cached_property
     def _slots(self) -> tuple[np.ndarray, np.ndarray]:

@@ -51,7 +51,7 @@ def kept_share(rate_rps: np.ndarray, seconds: np.ndarray, usd: np.ndarray, load:
     bucket_load = (rate_rps * seconds)[:, order]
     before = np.cumsum(bucket_load, axis=1) - bucket_load
     kept = np.clip(load[:, None] - before, 0.0, bucket_load)
-    share = np.empty_like(kept)
+    share: np.ndarray = np.empty_like(kept)
     share[:, order] = np.divide(kept, bucket_load, out=np.zeros_like(kept), where=bucket_load > 0)
     return share
 
@@ -135,7 +135,8 @@ def _overflow(
 
     def bill(loads: np.ndarray) -> np.ndarray:
         share = kept_share(pool.rate_rps[slot], d.seconds_per_request, usd, loads)
-        return 3600 * (pool.rate_rps[slot] * (1 - share)) @ usd
+        usd_per_h: np.ndarray = 3600 * (pool.rate_rps[slot] * (1 - share)) @ usd
+        return usd_per_h
 
     bills = bill(kept)
     servings = _Servings(slot, kept, d.staffing.replicas(kept), bills, shed)

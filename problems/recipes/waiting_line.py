@@ -45,7 +45,8 @@ class WaitingLine:
     @cached_property
     def most(self) -> np.ndarray:
         """work that there can be, with what waited before [stretch]"""
-        return self.may_wait[self.before] + self.work
+        work: np.ndarray = self.may_wait[self.before] + self.work
+        return work
 
     def waits(self, done: np.ndarray) -> np.ndarray:
         """What waits at the end of each stretch where so much is done or leaves the line there [stretch].

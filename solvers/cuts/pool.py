@@ -14,6 +14,7 @@ import numpy as np
 from problems.beyond_commitments import ALWAYS, Beyond
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
+from problems.model import Key
 from problems.rounding_up import BOTH, Rounded
 from solvers.cuts.separation import Picked, Quiet, parts_of_boxes
 
@@ -32,7 +33,7 @@ class CutPool:
     """What is remembered of them from LP to LP."""
 
     quiet: Quiet = field(default_factory=dict)
-    idle: dict[tuple, int] = field(default_factory=dict)
+    idle: dict[Key, int] = field(default_factory=dict)
     """LPs in a row that did without a row"""
     forgotten: list[Rounded | Beyond] = field(default_factory=list)
     """rows that were left out"""
@@ -42,7 +43,7 @@ class CutPool:
         own, rounded = parts_of_boxes(fleet, picked, v, x, self.quiet)
         return fleet.with_whole_boxes(own, rounded), bool(own or rounded)
 
-    def without_idle(self, fleet: FleetProblem, pays: Callable[[tuple], bool]) -> FleetProblem:
+    def without_idle(self, fleet: FleetProblem, pays: Callable[[Key], bool]) -> FleetProblem:
         """The fleet without rows that some LPs in a row did without."""
         own = {row: ("own-boxes", *row) for row in fleet.own_boxes}
         rounded = {row: ("rounded", *row) for row in fleet.rounded if row[3] != ALWAYS}

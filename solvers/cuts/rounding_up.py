@@ -36,7 +36,8 @@ def parts_begun(
         return None
 
     def plus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return (a // box + b // box) % box * box + (a + b) % box
+        remainders: np.ndarray = (a // box + b // box) % box * box + (a + b) % box
+        return remainders
 
     start = 0
     for remainders in sure.values():

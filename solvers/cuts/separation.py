@@ -214,7 +214,8 @@ def _shares_of_counts(on: list[Picked], g: str, kind: str, slots: int, most: int
 def _possible_remainders(fleet: FleetProblem, workload: str, g: str) -> np.ndarray:
     """Remainders of a box that a workload may leave: replicas of several GPUs leave few [both as one number]."""
     one = np.arange(fleet.offers[g].box) % _replica_step(fleet, workload, g) == 0
-    return (one[:, None] & one[None, :]).ravel()
+    possible: np.ndarray = (one[:, None] & one[None, :]).ravel()
+    return possible
 
 
 def _replica_step(fleet: FleetProblem, workload: str, g: str) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class BudgetHeuristic:
         self.recipes = {r.key: r for r in fleet.recipes if r.deferral is None}
         self.at_weights: dict[float, Incumbent | None] = {}
         """the best plan found where a dollar weighs so much"""
-        self.spendings: dict[tuple, BudgetKnapsack] = {}
+        self.spendings: dict[tuple[Any, ...], BudgetKnapsack] = {}
 
     def within(
         self, budget_usd_per_month: float | None, deadline: float | None = None, good_enough: float = 0.0

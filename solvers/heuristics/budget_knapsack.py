@@ -124,7 +124,8 @@ class BudgetKnapsack:
         there = there[np.lexsort((self.penalty_usd[there], self.usd[there]))]
         least = np.minimum.accumulate(self.penalty_usd[there])
         there = there[np.r_[True, least[1:] < least[:-1]]]
-        return there[np.unique(np.linspace(0, len(there) - 1, MOST_CHOICES).round().astype(int))]
+        spread: np.ndarray = there[np.unique(np.linspace(0, len(there) - 1, MOST_CHOICES).round().astype(int))]
+        return spread
 
     def _chain(self) -> list[tuple[int, bool]]:
         """Every slot once, and whether it comes right after the one before it in this order."""

@@ -10,7 +10,7 @@ from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
-from problems.recipes.recipe import Deferral, Recipe
+from problems.recipes.recipe import Deferral, Recipe, RecipeKey
 from solvers.heuristics.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered
 
 AS_GOOD_AS_DONE = 1e-6
@@ -22,7 +22,7 @@ def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_column
     if plan is None:
         return None
     x = np.zeros(n_columns)
-    by_key: dict[tuple, list[int]] = {}
+    by_key: dict[RecipeKey, list[int]] = {}
     for r, recipe in enumerate(fleet.recipes):
         by_key.setdefault(recipe.key, []).append(r)
     for path in plan.paths:

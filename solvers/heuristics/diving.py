@@ -16,7 +16,7 @@ import numpy as np
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
-from problems.recipes.recipe import Recipe
+from problems.recipes.recipe import Recipe, RecipeKey
 from solvers.backends.solve import SolverName, WarmLp
 from solvers.cuts.separation import Picked
 from solvers.heuristics.counts_by_slot import counts_by_slot
@@ -51,7 +51,7 @@ class Dives:
         self._lp = WarmLp(model)
         self.whole_frac = 0.0
         """by which a plan costs more than the LP over plans of slots says, at the least, as far as is known"""
-        self._known: set[frozenset] = set()
+        self._known: set[frozenset[object]] = set()
         """what earlier dives decided on"""
 
     def dived(self, solver: SolverName, until: float, seed: int = 0, below: float = np.inf) -> Iterator[Incumbent]:
@@ -100,7 +100,7 @@ class _Decided:
     held: Held
 
     @property
-    def known_as(self) -> frozenset:
+    def known_as(self) -> frozenset[object]:
         return frozenset((*(p.path.key for p in self.picked), *self.held.items()))
 
 
@@ -112,11 +112,11 @@ def _recipes(
     drawn: np.random.Generator,
     noise: float,
     below: float,
-) -> list[tuple] | None:
+) -> list[RecipeKey] | None:
     """The keys of the recipes; None where they would not cost less."""
     columns = picks_by_key(fleet, v)
     path_of = {path.key: path for path in fleet.recipes}
-    chosen: list[tuple] = []
+    chosen: list[RecipeKey] = []
     left = dict.fromkeys(columns)
     x = lp.solve()
     while x is not None and lp.objective < below and time.monotonic() < until:
@@ -126,7 +126,7 @@ def _recipes(
             break
         ranked = sorted(open_ones, key=lambda key: (open_ones[key] * (1 + noise * drawn.standard_normal()), str(key)))
         sure = [key for key, s in open_ones.items() if s > DECIDED]
-        others: dict[tuple, None] = {}
+        others: dict[RecipeKey, None] = {}
         for key in sure or ranked[-1:]:
             served = set(path_of[key].workloads)
             others |= dict.fromkeys(o for o in left if o != key and served & set(path_of[o].workloads))

@@ -12,6 +12,7 @@ from typing import Any
 
 from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
+from problems.recipes.recipe import RecipeKey
 from solvers.backends.solve import WarmLp
 
 WORTH_FRAC = 1e-4
@@ -21,9 +22,9 @@ Change = tuple[str, Any, Any]
 """another recipe at a place, or so many boxes of a commitment"""
 
 
-def picks_by_key(fleet: FleetProblem, v: Variables) -> dict[tuple, list[int]]:
+def picks_by_key(fleet: FleetProblem, v: Variables) -> dict[RecipeKey, list[int]]:
     """The columns that pick a recipe, which may be there with several of its servings."""
-    columns: dict[tuple, list[int]] = {}
+    columns: dict[RecipeKey, list[int]] = {}
     for r, recipe in enumerate(fleet.recipes):
         columns.setdefault(recipe.key, []).append(v.pick[r])
     return columns
@@ -32,12 +33,12 @@ def picks_by_key(fleet: FleetProblem, v: Variables) -> dict[tuple, list[int]]:
 class Climb:
     """Recipes and commitments that are decided on in an LP, which knows of others."""
 
-    def __init__(self, fleet: FleetProblem, v: Variables, lp: WarmLp, keys: list[tuple], held: Held) -> None:
+    def __init__(self, fleet: FleetProblem, v: Variables, lp: WarmLp, keys: list[RecipeKey], held: Held) -> None:
         """`fleet` has these recipes and others, by their keys; `held` are commitments to large boxes."""
         self.lp, self.keys, self.held = lp, list(keys), dict(held)
         self.columns = picks_by_key(fleet, v)
         self.workloads = {recipe.key: recipe.workloads for recipe in fleet.recipes}
-        self.others: dict[tuple[str, ...], set[tuple]] = {}
+        self.others: dict[tuple[str, ...], set[RecipeKey]] = {}
         """recipes by the workloads that they serve"""
         for key, workloads in self.workloads.items():
             self.others.setdefault(workloads, set()).add(key)

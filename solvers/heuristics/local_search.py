@@ -280,7 +280,8 @@ class _Plan:
             if offer.max_instances is not None:
                 then = np.where(held + on_demand + spot > offer.max_instances, np.inf, then)
             usd[at] += then - now[t]
-        return usd * self.fleet.weight[several.slot]
+        weighed: np.ndarray = usd * self.fleet.weight[several.slot]
+        return weighed
 
     def _accept(self, replaced: list[Recipe], chosen: list[Recipe]) -> bool:
         """Buy anew what changes; keep it where the plan gets cheaper and its limits hold."""

@@ -18,7 +18,7 @@ import numpy as np
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
-from problems.recipes.recipe import Recipe, joined
+from problems.recipes.recipe import Recipe, RecipeKey, joined
 from solvers.backends.solve import SolverName, WarmLp
 from solvers.cuts.separation import Picked, picked_of
 from solvers.heuristics.counts_by_slot import counts_by_slot
@@ -78,7 +78,7 @@ def _ways(fleet: FleetProblem, plan: Incumbent, until: float, paths: tuple[Recip
         yield replace(given, recipes=tuple(around_the_picked(fleet, picked)), held=held | climb.held)
 
 
-def heaviest_of_each(v: Variables, x: np.ndarray, recipes: tuple[Recipe, ...], keys: list[tuple]) -> list[Picked]:
+def heaviest_of_each(v: Variables, x: np.ndarray, recipes: tuple[Recipe, ...], keys: list[RecipeKey]) -> list[Picked]:
     """Of recipes with the same key, the one that a solution has most of; one for each key."""
     picked = [picked_of(v, x, r, recipe) for r, recipe in enumerate(recipes) if recipe.key in set(keys)]
     return [max((p for p in picked if p.path.key == key), key=lambda p: p.weight) for key in keys]

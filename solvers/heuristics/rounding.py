@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
         near += [p.cheapest for p in ranked[:most] if p.recipe.deferral is None]
         waiting = [p.recipe for p in ranked if p.recipe.deferral is not None]
         near += [settled_path(fleet, recipe, prices) for recipe in waiting[:WAITING_WAYS]]
-    seen: dict[tuple, Recipe] = {}
+    seen: dict[tuple[Any, ...], Recipe] = {}
     for path in near:
         seen.setdefault(path.footprint, path)
     return tuple(seen.values())

@@ -157,7 +157,8 @@ class SlotLp:
         """Columns of plans of all slots but these [mask]."""
         some = set(slots)
         outside = [plan.slot not in some for plan in self.plans]
-        return np.r_[np.zeros(self._undone.stop, dtype=bool), np.array(outside, dtype=bool)]
+        columns: np.ndarray = np.r_[np.zeros(self._undone.stop, dtype=bool), np.array(outside, dtype=bool)]
+        return columns
 
     def beyond_the_best(self, plans: list[int]) -> np.ndarray:
         """What plans cost more than the best ones of their slots, at the prices of the LP with all plans that pay."""
@@ -184,7 +185,8 @@ class SlotLp:
         return self.cost - self.ties.priced(prices)
 
     def _likely(self, usd: np.ndarray) -> np.ndarray:
-        return self.likely + usd - self.first_usd
+        likely: np.ndarray = self.likely + usd - self.first_usd
+        return likely
 
     def _add(self, slots: Iterable[int], usd: np.ndarray, most: int, below: float, until: float) -> bool:
         """New plans of some slots, as far as time allows; False where there are none."""

@@ -143,7 +143,8 @@ def _cheapest_of_each(numbers: np.ndarray, costs: np.ndarray) -> np.ndarray:
     costs, first = costs[order], _first_of_each(numbers[order])
     group = np.cumsum(first) - 1
     cheapest = np.flatnonzero(costs == np.minimum.reduceat(costs, np.flatnonzero(first))[group])
-    return order[cheapest[_first_of_each(group[cheapest])]]
+    where: np.ndarray = order[cheapest[_first_of_each(group[cheapest])]]
+    return where
 
 
 def _first_of_each(in_order: np.ndarray) -> np.ndarray:

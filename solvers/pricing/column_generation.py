@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from problems.constants import HOURS_PER_MONTH
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
-from problems.model import Model
+from problems.model import Key, Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes.recipe import Recipe
 from solvers.backends.result import Status
@@ -238,7 +239,7 @@ class ColumnGeneration:
         assert self.solution is not None
         return short_if_decided(self.fleet, self.picked, g, *self.solution) / HOURS_PER_MONTH
 
-    def _pays(self, row: tuple) -> bool:
+    def _pays(self, row: Key) -> bool:
         """Whether a row about whole boxes has a price in the last LP, or in the best prices."""
         return max(duals.get(row, 0.0) for duals in (self.duals, self.anchor, self.proved)) > NO_PRICE_USD
 
@@ -529,7 +530,7 @@ class ColumnGeneration:
         """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""
         raised = lifted(self.fleet, model, v, _plain(duals))
         blend = _plain({k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in raised.items()})
-        found: dict[tuple, Recipe] = {}
+        found: dict[tuple[Any, ...], Recipe] = {}
         at_best = self.bound_of_written
         recipes = [recipe for recipe in self.fleet.recipes if id(recipe) in self.closely]
         for at in (lifted(self.fleet, model, v, blend), raised):

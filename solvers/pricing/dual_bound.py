@@ -7,6 +7,7 @@ allow, and it is best when as much is paid for the workloads as no recipe underc
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from problems.model import Column, Model, Row, build_model
 from problems.pricing import Priced, Prices
 from solvers.backends.solve import dual_bound, solve_lp
 
-Duals = dict[tuple, float]
+Duals = dict[tuple[Any, ...], float]
 Values = dict[tuple[str, ...], float]
 """by the workloads of a pool"""
 OF_RECIPES = ("pick", "serve", "waits", "sent")

@@ -70,7 +70,8 @@ class PricedPool:
 
     def fixed(self) -> np.ndarray:
         """What the caches cost [slot]."""
-        return self.fleet.weight * self.prices.usd_factor * self.pool.fixed_by_slot
+        usd: np.ndarray = self.fleet.weight * self.prices.usd_factor * self.pool.fixed_by_slot
+        return usd
 
     def slots(self) -> list[list[Slot]]:
         """Every slot, with each of its outlets."""

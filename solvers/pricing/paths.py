@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +147,7 @@ def told_apart(picked: Picked) -> list[Recipe]:
     slot = ordered.slot
     total = np.bincount(slot, weights=shares)
     up_to = np.cumsum(shares) - np.r_[0.0, np.cumsum(total)[:-1]][slot]
-    found: dict[tuple, Recipe] = {}
+    found: dict[tuple[Any, ...], Recipe] = {}
     for level in LEVELS if total.min() > 1e-9 else ():
         reached = up_to >= level * total[slot] - 1e-12
         whole = ordered.only(ordered.first_of_each_slot(~reached))

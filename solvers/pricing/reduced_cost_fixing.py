@@ -63,7 +63,8 @@ def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
 def _largest_load(recipe: Recipe) -> np.ndarray:
     """The most load that the servings of a slot can take [slot]."""
     load = recipe.uses[0].load
-    return load[recipe.first_of_each_slot(-load)]
+    largest: np.ndarray = load[recipe.first_of_each_slot(-load)]
+    return largest
 
 
 def serving_bounds(priced: Sequence[Priced], paid: dict[str, float], bound: float) -> list[np.ndarray]:

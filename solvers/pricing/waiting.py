@@ -8,6 +8,7 @@ that look cheaper there join until LP and bound meet. The servings it takes are 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +31,9 @@ class WaitingWork:
     fleet: FleetProblem
 
     def __post_init__(self) -> None:
-        self._servings: dict[tuple, np.ndarray] = {}
+        self._servings: dict[tuple[Any, ...], np.ndarray] = {}
         """servings that a program had [mask]"""
-        self._usd_of_work: dict[tuple, np.ndarray] = {}
+        self._usd_of_work: dict[tuple[Any, ...], np.ndarray] = {}
         """what work was worth in each slot when a recipe was last priced [slot]"""
 
     def at_least(self, recipe: Recipe, prices: Prices) -> float:
@@ -104,14 +105,15 @@ class WaitingWork:
         return Priced(recipe, value, lambda: recipe.only(narrowed), lambda: (with_it, with_it[skipped]))
 
 
-def _known_as(recipe: Recipe) -> tuple:
+def _known_as(recipe: Recipe) -> tuple[Any, ...]:
     """With every count of replicas tried, a recipe is another."""
     return (*recipe.key, recipe.servings)
 
 
 def _room(recipe: Recipe, fleet: FleetProblem) -> np.ndarray:
     """Work that a serving can take, and those counts after it that are not tried [serving]."""
-    return recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
+    room: np.ndarray = recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
+    return room
 
 
 def _unit(recipe: Recipe, fleet: FleetProblem) -> float:

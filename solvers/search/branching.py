@@ -50,7 +50,7 @@ class Branches:
     divided: int = 0
     _open: list[_Open] = field(default_factory=list)
     _left: float = np.inf
-    _order: count = field(default_factory=count)
+    _order: count[int] = field(default_factory=count)
 
     def add(self, branch: ColumnGeneration, bound: float, settled: bool = True, last: bool = False) -> None:
         heapq.heappush(self._open, _Open(bound, next(self._order), branch, settled, last))
