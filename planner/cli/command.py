@@ -29,11 +29,18 @@ app.add_typer(performance.verbs)
 
 
 @app.callback(invoke_without_command=True)
-def common(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def common(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="With --version: what a bug report needs.")] = False,
+) -> None:
+    if verbose and not version:
+        raise typer.BadParameter(
+            "goes with --version here; verbs have a --verbose of their own", param_hint="--verbose"
+        )
     if version:
-        from importlib.metadata import version as version_of
+        from planner.cli.versions import version_text
 
-        put(f"fleetplan {version_of('fleetplan')}\n")
+        put(version_text(verbose))
         raise typer.Exit()
 
 

@@ -100,6 +100,13 @@ def cbc_trouble() -> str | None:
     return _trouble_of(binary)
 
 
+def cbc_version() -> str:
+    """The version that CBC prints when it starts. Raises SolverMissing if there is none to ask."""
+    lines: list[str] = []
+    run_child([_binary(), "-quit"], TO_START_S, lines.append)
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Version:")), "unknown")
+
+
 @cache
 def _trouble_of(binary: str) -> str | None:
     try:

@@ -267,6 +267,14 @@ def _asked(request: Request) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
+def highs_version() -> str:
+    """The version of the HiGHS library. Raises SolverMissing without highspy."""
+    require_highspy()
+    import highspy
+
+    return str(highspy.Highs().version())
+
+
 def require_highspy() -> None:
     """Raise SolverMissing where every linear program would."""
     if sys.modules.get("highspy") is not None:

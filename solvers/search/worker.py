@@ -1,7 +1,7 @@
 """Plans from a second process, looked for while this one goes on with prices and bounds.
 
 A hard search has two halves that hardly need each other: better plans, and better bounds. Where the machine has a
-second core, plans are looked for there (solvers/search/worker_main.py): it is told what the LP knows now and then, and
+second core, plans are looked for there (worker_main.py): it is told what the LP knows now and then, and
 every better plan comes back. It ends with this process, whichever way that ends.
 """
 
