@@ -1,8 +1,8 @@
-"""Leave out recipes that another one beats everywhere: same optimum, a smaller problem.
+"""Leave out dominated recipes: same optimum, a smaller problem.
 
-A recipe is beaten when, for each of its servings, another recipe of its pool has a serving in that slot with
+A recipe is dominated when, for each of its servings, another recipe of its pool has a serving in that slot with
 no more GPUs, no more firm GPUs, no more other cost and no larger penalty, on the same offer, or on one whose GPUs are
-no dearer in any way of buying them, come in boxes that fit into those of the first, start no later, and are not
+no more expensive in any way of buying them, come in boxes that fit into those of the first, start no later, and are not
 limited in number or kind.
 
 Pools may share a box, a commitment, or an instance that runs on from one slot to the next and is not started again. So
@@ -22,7 +22,7 @@ from problems.recipes.recipe import Recipe
 
 
 def without_beaten_recipes(fleet: FleetProblem) -> FleetProblem:
-    """The same fleet problem with the same optimum. Of two equal recipes the first stays."""
+    """The fleet problem without dominated recipes; the optimum is the same. The first of two equal recipes stays."""
     plain = {r: recipe.uses[0].offer for r, recipe in enumerate(fleet.recipes) if _is_plain(recipe)}
     alive = set(range(len(fleet.recipes)))
     rivals: dict[tuple[str, str | None, str], list[int]] = {}
@@ -105,7 +105,7 @@ def no_dearer(fleet: FleetProblem, first: str, second: str) -> bool:
 
 
 def _beats_whole(a: Recipe, b: Recipe) -> bool:
-    """Whether it beats the servings of the other, and what might be between them."""
+    """Whether it dominates the servings of the other, and what might be between them."""
     return _beats(a, b) and (b.between is None or _beats(a, b.between))
 
 

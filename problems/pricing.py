@@ -1,4 +1,4 @@
-"""What a recipe costs when GPUs have prices: the other half of the master.
+"""The pricing subproblem: what a recipe costs at dual prices.
 
 At given prices the Lagrangian of the master splits into one minimum per pool, which is exact here: the cheapest
 serving of each slot of the cheapest recipe. Its value L is a lower bound on every plan. A plan that uses a

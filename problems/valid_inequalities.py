@@ -1,7 +1,7 @@
-"""Rows that bring the LP nearer to whole boxes.
+"""Valid inequalities about whole boxes, which tighten the LP.
 
-The first two families are kept by every plan: the program is the same without them, and they are said where its LP
-breaks them (solvers/cuts/pool.py). The third stands in for whole boxes in a program that buys parts of them.
+The first two families hold for every plan: the program is the same without them, and they join where its LP violates
+them (solvers/cuts/pool.py). The third approximates whole boxes in a program that buys fractions of them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 
 WRITING_S, SHORTEST_S = 0.3, 0.001
-"""of a time limit that is kept for writing, and the least that is ever given to a task"""
+"""seconds of a time limit kept for writing, and the least given to a task"""
 
 if TYPE_CHECKING:
     from planner.case.case import Case

@@ -54,8 +54,8 @@ def report(
     from planner.io.files import check_targets
 
     plan = saved_plan(file)
-    told = read_explanation(explanation, plan) if explanation else None
-    page = html is not None or told is not None or format is ReportFormat.html
+    explained = read_explanation(explanation, plan) if explanation else None
+    page = html is not None or explained is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None)
     printed = PlanFormat(format.value) if format not in (None, ReportFormat.html) else None
     check_outputs(csv, printed, table)
@@ -63,7 +63,7 @@ def report(
     inputs = [file, *([explanation] if explanation else [])]
     check_targets({"--html": html, "--markdown": markdown}, inputs, {"--csv": csv_files(csv)})
     if html is not None:
-        write_page(html, plan, told, quiet)
+        write_page(html, plan, explained, quiet)
     write_outputs(plan, markdown, csv, quiet)
     if printed is not None:
         put(rendered(plan, printed, table, verbose=verbose))

@@ -51,7 +51,7 @@ def what_if(
     only: Onlys = None,
     file: Annotated[Path | None, typer.Option("--file", help="A what-if file with named runs and a grid.")] = None,
     each: Annotated[bool, typer.Option("--each", help="One change at a time instead of all combinations.")] = False,
-    shed: Annotated[Priority | None, typer.Option(help="Let requests be turned away where the file is silent.")] = None,
+    shed: Annotated[Priority | None, typer.Option(help="Let requests be shed if the file does not say.")] = None,
     format: Annotated[PlanFormat, typer.Option(help="What to print on stdout.")] = PlanFormat.table,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the table: .csv, .json, .md, .parquet.")

@@ -63,7 +63,7 @@ def cheapest_counts(recipe: Recipe, usd: np.ndarray, hours: np.ndarray, usd_fact
 def _trimmed(
     recipe: Recipe, chosen: np.ndarray, left: np.ndarray, usd: np.ndarray, hours: np.ndarray, api: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same servings with fewer replicas where the work still fits, or the API does the rest for less.
+    """Servings with fewer replicas if the work still fits, or the API does the rest for less.
 
     The less room there is elsewhere, the more is left over by a replica less: where one has to stay, it stays.
     """

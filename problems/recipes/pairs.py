@@ -44,7 +44,7 @@ class Member:
     enough: np.ndarray
     """index of the count that carries all that the deployment can serve [slot]"""
     covered_alone: bool
-    """whether a recipe of its own, or of one that beats it, is as good as a mix that uses no other"""
+    """whether a recipe of its own, or of one that dominates it, is as good as a mix that uses no other"""
 
 
 def most_replicas(slots: int) -> int:
@@ -319,7 +319,7 @@ def _both_usd(pool: Pool, m: Member, usd: np.ndarray, per_request: np.ndarray, s
 
 
 def _bills(rate: np.ndarray, seconds: np.ndarray, usd: np.ndarray, carried: np.ndarray) -> np.ndarray:
-    """What is left over costs when a deployment carries so much, the dearest first [row, slot, count].
+    """Cost of what is left over when a deployment carries so much, the most expensive first [row, slot, count].
 
     `usd` are prices of a request [row, slot, bucket], inf where nobody else can serve it. The bill falls in straight
     lines as more is carried, so it is looked up between the loads at which a bucket is whole.

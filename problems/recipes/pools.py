@@ -30,7 +30,7 @@ class Deployment:
     spot_allowed: bool = True
     """False where it takes too long to start"""
     alone: bool = True
-    """False where another one beats it by itself, so that it is of use in a mix only"""
+    """False if another one dominates it alone, so that it is of use in a mix only"""
     replaced_by: frozenset[str] = frozenset()
     """other variants that have one which is no worse in any mix: two that the same one replaces are not mixed"""
     spot_zones: int = 1

@@ -1,6 +1,6 @@
-"""Work that may wait, as a line: what came, what is done in each slot, and what waits for the next one.
+"""Deferrable work as a queue (an inventory model): what arrives, is done in each slot, and waits for the next one.
 
-What came first is done first, so all is in time where at the end of a slot no more waits than came in the hours of a
+Work is done first in, first out, so all is in time if at the end of a slot no more waits than arrived in the hours of a
 window but its first. That takes one number a slot, where moves from slot to slot would take one for each hour of the
 window. Work that may wait a whole day needs no order at all: its day is one stretch.
 """
@@ -26,7 +26,7 @@ class WaitingLine:
     before: np.ndarray
     """the stretch from which work waits for this one [stretch]"""
     work: np.ndarray
-    """that comes [stretch]"""
+    """work that arrives [stretch]"""
     may_wait: np.ndarray
     """the most that may wait at the end [stretch]"""
 

@@ -157,7 +157,7 @@ def interruptions_held() -> Iterator[Held]:
 
 @contextmanager
 def interruptions_deferred() -> Iterator[Held]:
-    """They wait until the block is done, or until they are told to take effect.
+    """Hold interruptions until the block is done, or until they are let in.
 
     One that struck inside Popen would leave a process running; inside the import of an extension it would look like an
     error of that import.

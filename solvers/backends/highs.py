@@ -24,7 +24,7 @@ from solvers.backends.verify import rounded, verify
 SMALL = 1_000
 """columns and rows of a linear program that takes a few milliseconds"""
 PART_GAP_FRAC = 1e-4
-"""of the cost, that a part of a program leaves open"""
+"""gap, as a share of the cost, to which a part of a program is solved"""
 _LIMITS = {
     "kTimeLimit": StoppedBy.TIME,
     "kSolutionLimit": StoppedBy.NODES,
@@ -61,7 +61,7 @@ def solve_lp(model: Model, presolve: bool = True) -> LpSolution:
 
 
 def solve_lp_centrally(model: Model) -> LpSolution:
-    """The same with prices from the middle of all that are optimal, by an interior point method; x is near enough.
+    """Solve a linear program by an interior point method without crossover: central duals, and x near the optimum.
 
     Of many optimal duals simplex returns a corner, where whatever the program does not know yet is free. What is not
     solved this way is solved by simplex.
@@ -110,7 +110,7 @@ class WarmLp:
             self._highs.setBasis(self._first_basis)
 
     def add_rows_of(self, model: Model) -> None:
-        """Those that a model has beyond the rows at hand."""
+        """Add the rows that a model has beyond the present ones."""
         first = self._highs.getNumRow()
         entries = slice(int(model.starts[first]), None)
         starts = (model.starts[first:-1] - model.starts[first]).astype(np.int32)
@@ -135,12 +135,12 @@ class WarmLp:
 
     @property
     def prices(self) -> Floats:
-        """Of the rows, where it was solved last."""
+        """Duals of the rows at the last solution."""
         return np.array(self._highs.getSolution().row_dual, dtype=float)
 
     @property
     def reduced_costs(self) -> Floats:
-        """Of the columns, where it was solved last."""
+        """Reduced costs of the columns at the last solution."""
         return np.array(self._highs.getSolution().col_dual, dtype=float)
 
     @property

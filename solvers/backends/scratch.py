@@ -34,7 +34,7 @@ def scratch_folder(solver: str) -> Iterator[Path]:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Files are written here: a disk that takes no more is the machine's trouble, told in a sentence."""
+    """Turn a disk that is full while files are written into MachineTrouble, with a sentence for the user."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Rows about boxes beyond commitments: those that an LP solution breaks, and those that prices need anyway
+"""Separation of cuts about boxes beyond commitments, and those that prices need anyway
 (problems/beyond_commitments.py).
 
 In one offer and slot an LP solution says how often each workload uses how many GPUs. A mixture of whole plans with the

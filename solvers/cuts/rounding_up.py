@@ -1,4 +1,4 @@
-"""Which rows about whole boxes an LP solution breaks (problems/rounding_up.py).
+"""Separation of cuts about boxes that several workloads share (problems/rounding_up.py).
 
 In one offer and slot an LP solution says how often each workload leaves which remainders of a box, of its GPUs in use
 and of the firm ones. A mixture of whole plans with the same shares begins at least so many boxes of both kinds.

@@ -1,4 +1,4 @@
-"""Which rows about whole boxes an LP solution breaks: it buys parts of boxes wherever nothing forbids it.
+"""Separation: which cuts about whole boxes an LP solution violates; it buys fractions wherever nothing forbids it.
 
 A workload's own boxes are whole (problems/valid_inequalities.py); so are those that workloads fill together
 (problems/rounding_up.py), and those beyond commitments, where these are decided (problems/beyond_commitments.py).
@@ -24,9 +24,9 @@ SHORT_OF_A_BOX = 0.01
 ROWS_OF_A_SLOT = 8
 """inequalities that are said of one offer in one slot at most"""
 MOST_GPUS = 3_000
-"""of all workloads together in an offer and slot, up to which it is asked what is bought beyond commitments"""
+"""GPUs of all workloads in an offer and slot up to which cuts beyond commitments are separated"""
 QUIET_ROUNDS = 3
-"""that a slot is passed over after nothing was found there"""
+"""rounds for which a slot is skipped after no cut was found there"""
 Own = tuple[str, str, str, int]
 Key = tuple[str, str, int, int]
 Where = tuple[str, int]

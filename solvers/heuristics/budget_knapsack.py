@@ -1,9 +1,9 @@
-"""What money buys for one workload: the servings that leave least penalty, for every amount of money at once.
+"""A knapsack over the hours of a day: the servings of one workload with the least penalty, for every amount of money.
 
 The other paths of a plan stay as they are. Then the cost of a serving is known, but for instances that have to be
 started, which depend on the hour before. So the hours of a day are a chain, and a knapsack along it finds the best
 choice for every amount. Amounts are counted in small units, and a day begins at its quietest hour as if nothing had to
-be started for that one. So whoever takes servings from here buys for them anew; no bound depends on any of it.
+be started for that one. So purchases for these servings are computed again; no bound depends on any of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from problems.recipes.recipe import Recipe
 from solvers.heuristics.incumbent import usage
 
 UNITS = 8192
-"""amounts of money that are told apart, from the least that a month can cost to the most"""
+"""distinct amounts of money, from the least that a month can cost to the most"""
 MOST_CHOICES = 12
 """servings of a slot that are looked at"""
 
@@ -28,7 +28,7 @@ class Step:
     """One slot of a chain."""
 
     servings: np.ndarray
-    """those looked at, the cheapest first [choice]"""
+    """servings considered, the cheapest first [choice]"""
     units: np.ndarray
     """what each costs after a choice of the slot before [choice before, choice]"""
     usd: np.ndarray

@@ -1,4 +1,4 @@
-"""Between complete plans and values of the master's columns: warm starts one way, plans out of solutions the other."""
+"""Convert between plans and values of the master's columns: warm starts one way, plans from solutions the other."""
 
 from __future__ import annotations
 

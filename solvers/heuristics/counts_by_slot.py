@@ -1,4 +1,4 @@
-"""Counts of replicas of all workloads, chosen slot by slot and together near what the LP over plans of slots says."""
+"""Replica counts of all workloads at once: the slot LP, then relax and fix, then rolling windows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from solvers.heuristics.rolling_windows import chosen_in_windows
 from solvers.heuristics.slot_lp import SlotLp
 
 MAY_SAVE_FRAC = 0.006
-"""of the cost, that this may save"""
+"""share of the cost that rolling windows may save"""
 WINDOWS_TAKE = 1.0
 """times as long as deciding slot by slot, that choosing plans of several slots together may take"""
 SURELY_FRAC = 0.01
-"""of the cost, by which whole plans are hardly ever dearer than the LP over them"""
+"""share of the cost by which integer plans hardly ever exceed their slot LP"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
-"""Another recipe for one workload, or a commitment more or less: one after the other, as long as the LP gets cheaper.
+"""Hill climbing: change one recipe or one commitment at a time, as long as the LP gets cheaper.
 
-With one recipe for every workload, and rows about whole boxes, the LP says well what they cost. What others would
-save at its prices says which of them are worth solving it again: the most promising comes first.
+With one recipe for every workload, the LP with cuts is a good estimate of what they cost. Reduced costs say which
+change is worth solving the LP again: the most promising is tried first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from problems.recipes.recipe import RecipeKey
 from solvers.backends.solve import WarmLp
 
 WORTH_FRAC = 1e-4
-"""of the cost, that a change must save"""
+"""share of the cost that a change must save"""
 RECIPE, BOXES = "recipe", "boxes"
 Change = tuple[str, Any, Any]
 """another recipe at a place, or so many boxes of a commitment"""
@@ -69,7 +69,7 @@ class Climb:
         return False
 
     def _changes(self, usd: float) -> Iterator[tuple[Change, float]]:
-        """Those that save enough at the LP's prices, and how much."""
+        """Changes that save enough at the LP's prices, and how much."""
         reduced, least = self.lp.reduced_costs, WORTH_FRAC * usd
         for k, key in enumerate(self.keys):
             for other in self.others[self.workloads[key]] - {key}:

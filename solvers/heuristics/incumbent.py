@@ -1,4 +1,4 @@
-"""Incumbents: complete plans, and how they are made in closed form."""
+"""Incumbents: complete plans, and their construction in closed form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from problems.recipes.recipe import Recipe
 from solvers.pricing.dual_bound import list_prices
 
 WAITING_WAYS = 3
-"""of the recipes for work that may wait, how many are worked out"""
+"""how many recipes for work that may wait are worked out"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Incumbent:
     purchases: dict[str, Purchase]
     cost_usd_per_month: float
     penalty_usd_per_month: float = 0.0
-    """of what is shed; no part of the cost"""
+    """penalty of shed requests; not part of the cost"""
 
     @property
     def objective(self) -> float:

@@ -1,8 +1,8 @@
-"""Better plans from plans: each workload in turn answers best to what the others have bought.
+"""Local search by best responses: each workload in turn takes the cheapest recipe given what the others have bought.
 
 With the others' GPUs and the commitments given, the slots of a workload are independent: a serving costs what its GPUs
-add to the boxes of its offers in that slot, which is nothing where a box has room. So the best answer over all recipes
-is exact and cheap, and rounds of answers fill boxes that rounding left half empty.
+add to the boxes of its offers in that slot, which is nothing if a box has room. So the best response over all recipes
+is exact and cheap, and rounds of responses fill boxes that rounding left half empty.
 """
 
 from __future__ import annotations

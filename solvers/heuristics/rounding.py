@@ -1,4 +1,4 @@
-"""A plan out of the LP: a program over the paths at hand, boxes in parts, then rounded up and improved."""
+"""Rounding heuristic: a mixed-integer program over the LP's paths with fractional boxes, rounded up and improved."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from solvers.heuristics.incumbent import WAITING_WAYS, Incumbent, limits_are_kep
 from solvers.pricing.column_generation import ColumnGeneration, by_pool_and_value
 
 FEWEST_PATHS, MOST_PATHS = 4, 12
-"""of a pool, cheapest first"""
+"""paths of a pool, cheapest first"""
 PATHS = 3_000
-"""of all pools together, about: a program of many more takes more memory than all recipes"""
+"""paths of all pools together, about: a much larger program takes more memory than all recipes"""
 
 
 def rounded_plan(
@@ -37,7 +37,7 @@ def rounded_plan(
 
 
 def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
-    """Of each pool the paths that cost least beyond what the best prices pay, and those the LP leans on.
+    """The paths of each pool with the smallest reduced costs at the best prices, and those that the LP uses.
 
     Where only paths of the LP were taken, all would use the offers that it happens to split.
     """

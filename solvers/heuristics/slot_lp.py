@@ -1,10 +1,10 @@
-"""Counts of replicas for given recipes and commitments: whole plans of single slots, put together.
+"""The slot LP: column generation over integer plans of single slots, for given recipes and commitments.
 
 With recipes and commitments to large boxes given, little ties slots together: work that may wait, instances that take
 time to start, commitments to single GPUs, a budget. At prices for these, slots have plans of their own
-(solvers/heuristics/slot_plans.py). An LP mixes those of all slots, and its prices lead to better ones until there are
-none. So it knows what recipes and commitments cost, but for what the ties make it mix;
-solvers/heuristics/relax_and_fix.py then decides on one plan for each slot.
+(solvers/heuristics/slot_plans.py). The LP combines the plans of all slots, and its prices generate better ones until
+there are none. So it knows what recipes and commitments cost, except where the ties make it mix plans;
+solvers/heuristics/relax_and_fix.py then fixes one plan for each slot.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from solvers.heuristics.slot_plans import Slot
 from solvers.pricing.routing import work_moved
 
 FIRST_PLANS, MORE_PLANS = 20, 5
-"""of a slot that join the LP at first, and each time that it has new prices"""
+"""plans of a slot that join the LP at first, and with each new prices"""
 ROUNDS = 12
-"""of prices"""
+"""rounds of pricing"""
 SETTLED_FRAC = 1e-5
-"""of the cost: prices that save less lead nowhere"""
+"""share of the cost: pricing stops when a round saves less"""
 UNDONE_FRAC = 10.0
-"""of the cost, that all waiting work of an hour left undone would cost: enough to find room for it"""
+"""share of the cost charged for leaving all waiting work of an hour undone: enough to find room for it"""
 PLANS_TO_CHOOSE_FROM = 40
-"""of a slot, that join when some slots have plans chosen together"""
+"""plans of a slot that join when a window of slots is chosen together"""
 UNDONE = 1e-6
 """share of it that is as good as done"""
 REST_S = 1.5
@@ -112,10 +112,10 @@ class SlotLp:
             model = self.rest.with_shares([self.plans[n].column for n in chosen])
             of_plans = np.arange(model.n_columns) >= len(rest)
             model = model.without_columns(of_plans, np.ones(model.n_columns)).without_empty_rows()
-            found = solve_mip(model, solver=solver, time_limit_s=REST_S)
-            if found.x is None:
+            result = solve_mip(model, solver=solver, time_limit_s=REST_S)
+            if result.x is None:
                 return None
-            rest = found.x
+            rest = result.x
         values = np.zeros(len(self.inside))
         values[~self.inside] = rest
         for n in chosen:
@@ -125,7 +125,7 @@ class SlotLp:
         return plan if kept else None
 
     def _undone_at_a_price(self, usd: float) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """Columns for waiting work that no API does: plans with too little room for it are dear, not forbidden."""
+        """Columns for waiting work that no API does: plans with too little room for it are expensive, not forbidden."""
         row_of = {key: n for n, key in enumerate(self.rest.row_keys)}
         return [
             (usd, np.array([row_of["work-done", r, n]]), recipe.deferral.line.most[n : n + 1])

@@ -1,7 +1,7 @@
-"""Plans of a single slot for given recipes and commitments: how many replicas of each, and what is bought for them.
+"""Integer plans of a single slot, by dynamic programming: replica counts, and what is bought for them.
 
-At prices for what ties slots together, the cheapest plans are found by adding one workload after the other: of the sums
-that use the same GPUs only the cheapest counts, and boxes are whole in the end.
+Recipes and commitments are given. At prices for what ties slots together, workloads are added one after the other; only
+the cheapest of all sums that use the same GPUs is kept, and boxes are rounded up at the end.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from problems.fleet_variables import Variables
 from problems.purchase import hourly_purchase
 
 SUMS = 1_500
-"""of some workloads that are kept while others are added: those that the LP says most for"""
+"""partial sums kept while workloads are added: those most likely by the LP"""
 SERVINGS = 12
-"""of a workload in a slot that are tried"""
+"""servings of a workload in a slot that are tried"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Choice:
     columns: np.ndarray
     """[serving]"""
     load: np.ndarray
-    """of work that may wait [serving]"""
+    """load of work that may wait [serving]"""
     use: np.ndarray
     """GPUs, all and firm ones, of each large offer [serving, 2 x offer]"""
     number: np.ndarray

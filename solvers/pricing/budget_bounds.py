@@ -1,4 +1,4 @@
-"""What prices prove at every budget.
+"""Bounds at every budget from one set of duals, by weak duality.
 
 A bound by weak duality is linear in the limits of the rows: each counts with its dual. The prices themselves, and what
 they pay for the workloads, do not know the budget. So a bound at one budget is a bound at every other: another dollar a

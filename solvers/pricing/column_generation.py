@@ -1,13 +1,13 @@
-"""The master LP by column generation: which prices, which lower bound, which servings are worth a look.
+"""Column generation for the LP relaxation of the master: prices, the Lagrangian bound, and servings worth a look.
 
-The LP holds paths (recipes narrowed to one serving per slot). Its duals price every serving of every recipe;
-paths that would pay at those prices join; when none does, the LP over all recipes is solved.
+The restricted master holds paths (recipes narrowed to one serving per slot). Its duals price every serving of every
+recipe; paths with negative reduced cost join; when there is none, the LP over all recipes is solved.
 
-Three things keep the rounds few. Duals come from the middle of the optimal ones (an interior point method), not from a
-corner. Duals of offers that the LP does not use are arbitrary, often zero; the bound never falls when a price rises, so
-prices are first lifted to what the offer charges (solvers/pricing/dual_bound.py). And each round also prices at a blend
-with the duals of the best bound so far (dual smoothing). Every bound is computed from the prices alone by weak duality,
-so it holds whatever the LP solver's tolerances.
+Three things keep the rounds few. Duals are central ones (an interior point method), not those of a vertex. Duals of
+offers that the LP does not use are arbitrary, often zero; the bound never falls when a price rises, so prices are first
+lifted to what the offer charges (solvers/pricing/dual_bound.py). And each round also prices at a blend with the duals
+of the best bound so far (dual smoothing). Every bound is computed from the prices alone by weak duality, so it holds
+whatever the LP solver's tolerances.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from solvers.pricing.waiting import WaitingWork, with_waiting_work_settled
 MAX_ROUNDS = 100
 NOTHING_UNSERVED = 1e-7
 NEAR_FRAC = 0.3
-"""recipes that are so much dearer than the cheapest of their pool are priced now and then only"""
+"""partial pricing: recipes that cost this share more than the cheapest of their pool are priced only now and then"""
 FIRST_PATHS = 3
-"""of each pool, to begin with"""
+"""paths of each pool in the first LP"""
 PATHS_PER_WORKLOAD_AND_ROUND = 6
 MIXES_OF_A_ROUND, FEWEST_OF_A_POOL, MOST_OF_A_POOL = 2400, 3, 8
 """mixes that are written down at a time, shared among the pools: they are most of what a large case has in memory"""
@@ -69,9 +69,9 @@ LONGER = 1.15
 LAST_ROUNDS = 2
 """before time is up that have no new rows"""
 BEHIND_FRAC, BEHIND_OF_ROWS = 5e-3, 0.5
-"""of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
+"""share of the LP, and of what cuts have added to it, by which the bound may lag when more cuts are separated"""
 TOO_LOW = 0.5
-"""of the way from the best bound to the LP, by which prices may prove less before those of that bound come back"""
+"""share of the way from the best bound to the LP by which a bound may fall short before the best duals return"""
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
@@ -186,13 +186,13 @@ class ColumnGeneration:
         return found
 
     def _first_paths(self) -> list[Recipe]:
-        """Of each pool those that are cheapest at list prices: the LP stays small where offers are of no use."""
+        """The cheapest paths of each pool at list prices: the LP stays small if offers are of no use."""
         priced = [price_recipe(self.fleet, recipe, self.listed) for recipe in self.fleet.recipes]
         self._look_closer_at(priced)
         return [p.cheapest for ranked in by_pool_and_value(priced).values() for p in ranked[:FIRST_PATHS]]
 
     def _look_closer_at(self, priced: Sequence[Priced]) -> None:
-        """From now on only recipes are priced that are not much dearer than the cheapest of their pool."""
+        """Price only recipes from now on that cost little more than the cheapest of their pool."""
         for ranked in by_pool_and_value(priced).values():
             least = ranked[0].value
             near = [p for p in ranked if p.value - least <= NEAR_FRAC * abs(least)]
@@ -273,7 +273,7 @@ class ColumnGeneration:
         return overlooked, [p.cheapest for ranked in new.values() for p in ranked if id(p.recipe) in finer]
 
     def _try_every_count(self, prices: Prices) -> list[Recipe]:
-        """Of each pool the cheapest recipe, as long as counts of replicas that it leaves out make it the cheapest."""
+        """The cheapest recipe of each pool, as long as replica counts that it leaves out make it the cheapest."""
         found: list[Recipe] = []
         while finer := self.counts_left_out.that_matter(self.fleet, by_pool_and_value(self.priced)):
             found += finer.values()
@@ -381,11 +381,11 @@ class ColumnGeneration:
 
     def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
         """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
-        self.fleet, any_new = self.box_rows.said(self.fleet, v, x, picked)
+        self.fleet, any_new = self.box_rows.separated(self.fleet, v, x, picked)
         return any_new
 
     def with_mixes_within(self, cost: float) -> Generated:
-        """The same with all mixes written down that a plan of at most this cost may use, up to a number of them, and
+        """The result with all mixes added that a plan of at most this cost may use, up to a number of them, and
         with every count of replicas where it may use one that was left out.
         """
         if self.mixes.pools:
@@ -442,7 +442,7 @@ class ColumnGeneration:
         return finer, found if less > tolerance else []
 
     def _of_model(self, duals: Duals, model: Model) -> tuple[Duals, bool]:
-        """The same without rows that a model has no more, with list prices for offers of which it knows nothing, and
+        """Duals without rows that a model no longer has, with list prices for offers of which it knows nothing, and
         whether anything changed.
 
         Recipes pay for such rows, but what they take off a bound, by purchases or a limit below zero, would be
@@ -458,7 +458,7 @@ class ColumnGeneration:
         self.paid = most_to_pay(self.fleet, self.priced)
 
     def _found_at_anchor(self, model: Model) -> tuple[list[Recipe], list[Recipe]]:
-        """The same at the best prices as they are."""
+        """Paths that pay at the best prices so far."""
         overlooked, finer = self._price_all()
         self.looked_in = self.rounds
         share = MIXES_OF_A_ROUND // max(1, len(self.mixes.pools))
@@ -552,7 +552,7 @@ class ColumnGeneration:
 
     @property
     def prices(self) -> Prices:
-        """those of the best bound so far"""
+        """prices of the best bound so far"""
         return self._prices(self.anchor)
 
     def _prices(self, duals: Duals, in_dollars: bool = True) -> Prices:
@@ -570,7 +570,7 @@ class ColumnGeneration:
         return with_waiting_work_settled(priced, self.waiting, prices)
 
     def _waiting_work(self, recipes: list[Recipe], prices: Prices) -> list[Priced]:
-        """Of recipes for work that may wait, the cheapest of each pool."""
+        """The cheapest recipe of each pool for work that may wait."""
         waiting = [price_recipe(self.fleet, recipe, prices) for recipe in recipes]
         settled = with_waiting_work_settled(waiting, self.waiting, prices)
         best: dict[tuple[str, ...], Priced] = {}
@@ -580,7 +580,7 @@ class ColumnGeneration:
         return list(best.values())
 
     def _worth_adding(self, duals: Duals, priced: tuple[Priced, ...], in_dollars: bool = True) -> list[Recipe]:
-        """Of each pool, the best paths whose cost at the LP's duals is below what the LP pays for it."""
+        """The best paths of each pool with negative reduced cost at the LP's duals."""
         prices = self._prices(duals, in_dollars)
         tolerance = 1e-7 * max(1.0, *(abs(duals["served", w]) for w in self.fleet.workloads))
         worth: dict[tuple[str, ...], list[tuple[float, int, Recipe]]] = {}
@@ -611,7 +611,7 @@ def by_pool_and_value(priced: Iterable[Priced]) -> dict[tuple[str, ...], list[Pr
 
 
 def _plain(duals: Duals) -> Duals:
-    """The same without prices of rows about whole boxes that are next to nothing."""
+    """Duals without negligible prices of cuts about whole boxes."""
     return {k: 0.0 if k[0] in ABOUT_BOXES and d <= NO_PRICE_USD else d for k, d in duals.items()}
 
 

@@ -14,7 +14,7 @@ from solvers.backends.solve import SolverName
 from solvers.pricing.slot_search import Routed, SolvedSlot, solve_slot
 
 DIGITS = 12
-"""decimals by which prices are told apart"""
+"""decimals that distinguish prices"""
 
 Memory = dict[tuple[object, ...], SolvedSlot]
 """slots solved before; the same rates at the same prices, but for a factor on all of them, have the same answer"""

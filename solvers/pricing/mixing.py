@@ -41,7 +41,7 @@ class Found:
     """Mixes at given prices, measured against what the prices pay for the workloads of their pool."""
 
     recipes: list[Recipe]
-    """those that cost no more than the window allows, the most worthwhile first"""
+    """mixes that cost no more than the window allows, the most worthwhile first"""
     least_left: dict[tuple[str, ...], float]
     """how little the others cost, at least, by the workloads of their pool"""
 

@@ -25,9 +25,9 @@ LEANS_ON = 0.01
 IDLE_ROUNDS = 6
 """LPs in a row that do without a path before it is left out"""
 FEW_PATHS = 10
-"""of a workload, up to which those with one serving per slot stay: they may be of use again"""
+"""paths of a workload up to which those with one serving per slot stay: they may be of use again"""
 LEVELS = (0.125, 0.375, 0.625, 0.875)
-"""an open path is told apart into whole ones at these shares, from few GPUs to many"""
+"""shares at which an open path is split into single ones, from few GPUs to many"""
 
 Key = tuple[str, tuple[str, ...], str | None]
 

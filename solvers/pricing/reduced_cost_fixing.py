@@ -1,4 +1,4 @@
-"""Which recipes and servings a better plan may use: what limits forbid is left out, and what prices prove too dear."""
+"""Reduced-cost fixing: leave out servings that limits forbid or that no plan cheaper than the incumbent uses."""
 
 from __future__ import annotations
 

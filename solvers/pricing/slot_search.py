@@ -25,7 +25,7 @@ EXACT_FRAC = 1e-9
 UNITS = 1000.0
 """what the answer at hand costs in a search: the tolerances of solvers suit numbers of that size"""
 SMALLEST_FRAC = 1e-6
-"""of all costs together: an answer that costs less than this is measured by this, which is far below a cent"""
+"""share of all costs together: the smallest cost that a search is scaled to; far below a cent"""
 NODES = 2000
 """nodes after which the search is left to a solver"""
 TOLERANCE = 1e-7

@@ -1,4 +1,4 @@
-"""Work that may wait at given prices: what it costs at least with a deployment, and which counts of replicas matter.
+"""Pricing of deferrable work: a lower bound on its cost with a deployment, and the replica counts that matter.
 
 The counts of a slot in parts, and work that waits or leaves for an API: a small LP over the servings that matter. What
 it says work is worth in each slot bounds every path of the recipe from below, by weak duality over all servings; those
@@ -20,7 +20,7 @@ from solvers.backends.solve import solve_lp
 
 IN_USE = 1e-7
 NEAR_ENOUGH = 1e-5
-"""of its value, between the program over some servings and the bound over all"""
+"""relative gap between the LP over some servings and the bound over all"""
 MOST_ROUNDS = 12
 
 
@@ -117,7 +117,7 @@ def _room(recipe: Recipe, fleet: FleetProblem) -> np.ndarray:
 
 
 def _unit(recipe: Recipe, fleet: FleetProblem) -> float:
-    """of the waiting line, in load x hours of the mean month"""
+    """Work of the waiting line, in load x hours of the mean month."""
     assert recipe.deferral is not None
     return recipe.deferral.line.unit / fleet.months
 
@@ -163,7 +163,7 @@ def _model(
 
 
 def with_waiting_work_settled(priced: list[Priced], waiting: WaitingWork, prices: Prices) -> tuple[Priced, ...]:
-    """The same with the recipes of work that may wait priced exactly where one may be the cheapest of its pool."""
+    """Price recipes of work that may wait exactly if one may be the cheapest of its pool."""
     by_pool: dict[tuple[str, ...], list[int]] = {}
     for k, p in enumerate(priced):
         by_pool.setdefault(p.recipe.workloads, []).append(k)

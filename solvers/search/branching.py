@@ -1,9 +1,9 @@
-"""Branch and bound: what the LP leaves undecided is decided both ways, and each way has prices of its own.
+"""Branch and bound, best bound first; each branch runs column generation of its own (branch and price).
 
-The LP mixes recipes and commitments so that boxes fill, which no row about one slot forbids. So an offer has at most n
+The LP mixes recipes and commitments so that boxes fill, which no cut about one slot forbids. So an offer has at most n
 commitments, or more; then a pool serves its workloads, or others do; then a workload uses an offer, large boxes first,
-or does not. Every whole plan is on one side, so the smallest bound of all branches is a bound on every plan. The branch
-with the smallest one is divided next.
+or does not. Every integer plan is on one side, so the smallest bound of all branches is a bound on every plan. The
+branch with the smallest one is divided next.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from problems.recipes.pools import Pool
 from solvers.pricing.column_generation import ColumnGeneration
 
 AHEAD_FRAC = 0.3
-"""of the way between the other branches and what is enough, that a branch is priced ahead of them"""
+"""share of the way from the bound of the other branches to the target that a branch is priced ahead of them"""
 UNDECIDED = 0.02
-"""of a commitment, or of the share that a pool or an offer has in a workload, from which on it is worth deciding"""
+"""fraction of a commitment, or of the share of a pool or an offer in a workload, from which it is worth branching on"""
 
 Bounded = Callable[[ColumnGeneration, float], tuple[float, bool]]
 """prices a branch until it has a bound of so much; what it says of all plans in it, and whether that is all it has"""

@@ -1,4 +1,4 @@
-"""What a search for the cheapest fleet is asked, tells on its way, and leaves behind."""
+"""Options, progress and result of a search for the cheapest fleet."""
 
 from __future__ import annotations
 

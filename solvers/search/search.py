@@ -1,4 +1,4 @@
-"""The search for the cheapest fleet: bounds by column generation, and a program over what can still matter.
+"""The search for the cheapest fleet: column generation, reduced-cost fixing, a mixed-integer program, and branching.
 
 1. The best plan of each workload by itself, in closed form, gives a first incumbent U.
 2. Column generation gives a lower bound L and, for every serving, a bound on any plan that uses it. Mixes of
@@ -59,7 +59,7 @@ HOPELESS = 3 * MOST_SERVINGS
 BRANCH_FRAC = 2e-3
 """how near to its LP the bound of a branch comes"""
 MOST_BRANCHES = 20
-"""that are divided where no time limit is given"""
+"""branches that are divided if no time limit is given"""
 FEW_SERVINGS = 1_500
 """servings so few that the mixed-integer program is faster than another round of pricing"""
 FIRST_FRAC = 0.15
@@ -73,21 +73,21 @@ ROUNDING_S, ROUNDING_FRAC = 30.0, 0.3
 FIRST_PLANS_FRAC = 0.35
 """share of the time left that plans may take before rows about whole boxes are looked for"""
 SHAKING_S = 120.0
-"""the most that workloads are taken out and put back for, and counts chosen anew"""
+"""the most that destroy and repair, and choosing counts again, may take"""
 POLISHING_FRAC = 0.5
-"""share of that time for counts of the plan that is shaken"""
+"""share of that time for choosing counts"""
 BESIDE_SERVINGS = 4_000_000
-"""up to which a second process looks for plans: its memory is small, but not that of what it is told"""
+"""servings up to which a worker process looks for plans: it needs little memory, but its messages do not"""
 TO_END_S = 0.2
-"""that are left to take what it found last"""
+"""seconds left to receive its last plans"""
 BOX_FRAC = 0.1
-"""of the cost, from which on a box more or less matters so much that commitments are decided first"""
+"""share of the cost from which one box matters so much that commitments are branched on first"""
 BRANCH_SERVINGS = MOST_SERVINGS // 2
 """servings that the program of a branch has at most: dividing it proves more than a larger one"""
 BRANCH_PROGRAM_FRAC, LAST_PROGRAM_FRAC = 0.1, 0.3
 """share of the time left that the program of a branch may take, and where the branch cannot be divided"""
 LOOK_FROM_ROUND = 2
-"""of prices, from which on that process has something to look among, where a program would be far too large"""
+"""round of pricing from which the worker has enough to start with, if a program would be far too large"""
 BRANCHING_TAKES = 0.5
 """times as long as the rows about whole boxes took, that there must be time for before it is worth it"""
 
@@ -123,7 +123,7 @@ class Search:
         fleet = without_dominated_offers(fleet)
         self.fleet = without_beaten_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
         self.shaken: Incumbent | None = None
-        """the plan from which shaking led nowhere"""
+        """the plan that destroy and repair did not improve"""
         self.second: WorkerMessages | None = None
         """for plans, where there is one"""
         self.hopeless = HOPELESS
@@ -132,7 +132,7 @@ class Search:
         """nothing more can be priced in the time that is left"""
 
     def run(self) -> None:
-        """With a second process for plans where that is of use: a time limit, another core, and memory enough."""
+        """Search, with a worker process for plans if there is a time limit, another core and enough memory."""
         alone = multiprocessing.current_process().daemon or cores() < 2
         if self.deadline == np.inf or alone or self.fleet.servings > BESIDE_SERVINGS:
             self._search()
@@ -272,8 +272,8 @@ class Search:
     def _boxes_matter(self) -> bool:
         """Whether one commitment is a good part of the cost: then little can be said before it is decided."""
         large = [o for o in self.fleet.offers.values() if o.box > 1 and o.reserved_usd_per_h and o.key in self._bought]
-        dearest = max((min(o.reserved_usd_per_h.values()) for o in large), default=0.0) * HOURS_PER_MONTH
-        return dearest > BOX_FRAC * self.solution.objective
+        largest_usd = max((min(o.reserved_usd_per_h.values()) for o in large), default=0.0) * HOURS_PER_MONTH
+        return largest_usd > BOX_FRAC * self.solution.objective
 
     @property
     def _bought(self) -> set[str]:
@@ -398,7 +398,7 @@ class Search:
         )
 
     def _branch(self, root: ColumnGeneration) -> None:
-        """Decide both ways what the LP leaves undecided, until the gap is reached or time is up."""
+        """Branch on what the LP leaves undecided, until the gap is reached or time is up."""
         before, solution = time.monotonic(), self.solution
         branches = Branches()
         branches.add(root, root.bound)

@@ -1,8 +1,8 @@
-"""Plans from a second process, looked for while this one goes on with prices and bounds.
+"""A worker process that runs the heuristics while this one goes on with prices and bounds.
 
-A hard search has two halves that hardly need each other: better plans, and better bounds. Where the machine has a
-second core, plans are looked for there (worker_main.py): it is told what the LP knows now and then, and
-every better plan comes back. It ends with this process, whichever way that ends.
+A hard search has two halves that hardly need each other: better plans, and better bounds. If the machine has a second
+core, the worker (worker_main.py) looks for plans there: it gets the current LP from time to time and returns every
+better plan. It ends with this process, however that ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TO_WIND_DOWN_S = 3.0
 
 
 def cores() -> int:
-    """that this process may use"""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,8 +1,7 @@
 """The worker process: `python -m solvers.search.worker_main` reads tasks and writes better plans.
 
-Plans at hand and those out of the LP's paths are shaken, their counts chosen anew, in turn with dives from the LP; a
-new task, with prices that know more, replaces the one before. The end of the input ends it, and whatever solver runs in
-it.
+Destroy and repair, replica counts chosen again and dives from the LP take turns; a new task, with better prices,
+replaces the one before. The end of the input ends the process, and whatever solver runs in it.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ from solvers.heuristics.rounding import rounded_plan
 
 ROUNDING_S = 5.0
 SHAKING_S, POLISHING_S = 3.0, 10.0
-"""each time that it has its turn"""
+"""seconds of a turn"""
 SHAKE_EVERY = 5
-"""turns, where the others are dives"""
+"""one in so many turns is destroy and repair; the others are dives"""
 WORTH_FRAC = 1e-3
-"""of its cost that a plan must gain in its turn"""
+"""share of its cost that a plan must gain in a turn"""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What there is to look among."""
+    """A fleet problem with plans and paths to start from."""
 
     fleet: FleetProblem
     """with the servings that are worth a look"""
     plans: tuple[Incumbent, ...]
     paths: tuple[Recipe, ...]
-    """out of the LP, whole; none where it was told of them before"""
+    """integer paths of the LP; none if they were sent before"""
     held: tuple[Recipe, ...]
     """what the LP holds, with all servings"""
     solver: SolverName
@@ -53,13 +52,13 @@ class Task:
 
 
 def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator[int]) -> Iterator[Incumbent]:
-    """Whatever is found on the way, good or not, until a new task comes or time is up.
+    """Plans as they are found, good or not, until a new task arrives or time is up.
 
-    A program over the LP's paths first, unless a better plan is known than such a program finds. The best plan has its
-    counts chosen anew, where the LP knows of whole boxes beside what a dive decides on. Then, turn by turn, the best
-    plan that still gains is shaken, or its counts are chosen anew; with such an LP most turns are dives. When no plan
-    gains any more, the best of all is scattered, and it begins again. No two turns draw the same, whatever task they
-    belong to.
+    The rounding program over the LP's paths comes first, unless a better plan is known than such a program finds. The
+    counts of the best plan are chosen again; if the LP has cuts, they are compared with what a dive decides on. Then,
+    turn by turn, the best plan that still gains goes through destroy and repair, or has its counts chosen again; with
+    cuts most turns are dives. When no plan gains any more, the best of all is scattered, and it starts over. No two
+    turns use the same random numbers, whatever task they belong to.
     """
     until = time.monotonic() + task.seconds
     starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
