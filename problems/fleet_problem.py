@@ -108,10 +108,10 @@ class FleetProblem:
     @cached_property
     def recipes_for(self) -> dict[tuple[str, ...], list[Recipe]]:
         """by the workloads that are served together"""
-        found: dict[tuple[str, ...], list[Recipe]] = {}
+        by_workloads: dict[tuple[str, ...], list[Recipe]] = {}
         for recipe in self.recipes:
-            found.setdefault(recipe.workloads, []).append(recipe)
-        return found
+            by_workloads.setdefault(recipe.workloads, []).append(recipe)
+        return by_workloads
 
     def side_by_side(self, workloads: tuple[str, ...]) -> Iterable[SideBySide]:
         """The recipes for workloads that are served together, but those of work that may wait.

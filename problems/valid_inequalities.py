@@ -61,8 +61,8 @@ def boxes_are_rounded_up(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     for (kind, g, number), cuts in fleet.rounded_slots.items():
         if g not in fleet.recipes_on:
             continue
-        said = {t for of, offer, t, n in fleet.rounded if (of, offer, n) == (kind, g, number)}
-        terms: dict[int, dict[int, float]] = {t: {} for t in sorted(said)}
+        slots = {t for of, offer, t, n in fleet.rounded if (of, offer, n) == (kind, g, number)}
+        terms: dict[int, dict[int, float]] = {t: {} for t in sorted(slots)}
         for r in fleet.recipes_on[g]:
             recipe = fleet.recipes[r]
             each = cuts.use(recipe)

@@ -37,11 +37,11 @@ def check(
 
     day = None if as_of is None else date.fromisoformat(parsed("--as-of", parse_date, as_of))
     rules = load_policy(policy)
-    found = check_policy(saved_plan(file), rules, saved_plan(against) if against else None, day)
-    if not (found.passed and quiet_when_ok):
+    checked = check_policy(saved_plan(file), rules, saved_plan(against) if against else None, day)
+    if not (checked.passed and quiet_when_ok):
         if format is DiffFormat.json:
-            put_json(found.as_json())
+            put_json(checked.as_json())
         else:
-            put(check_markdown(found) if format is DiffFormat.md else check_text(found, in_color()))
-    if not found.passed:
+            put(check_markdown(checked) if format is DiffFormat.md else check_text(checked, in_color()))
+    if not checked.passed:
         raise typer.Exit(BROKEN)

@@ -80,12 +80,12 @@ def diff(
     from planner.plan.diff import diff_plans
     from planner.reports.diff import diff_markdown, diff_text
 
-    found = diff_plans(saved_plan(before), saved_plan(after))
+    changes = diff_plans(saved_plan(before), saved_plan(after))
     if format is DiffFormat.json:
-        put_json(found.as_json())
+        put_json(changes.as_json())
     else:
-        put(diff_markdown(found) if format is DiffFormat.md else diff_text(found))
-    if exit_code and not found.same:
+        put(diff_markdown(changes) if format is DiffFormat.md else diff_text(changes))
+    if exit_code and not changes.same:
         raise typer.Exit(1)
 
 

@@ -42,9 +42,9 @@ def review(
     files = NamedFiles(root)
     inputs = read_review(file, files)
     check_targets({"--out": out, "--html": html, "--markdown": markdown, "--plan": plan}, [file, *files.paths])
-    found = _reviewed(inputs, options, quiet)
-    _write(found, out, html, markdown, plan, quiet)
-    put(_rendered(found, format))
+    reviewed = _reviewed(inputs, options, quiet)
+    _write(reviewed, out, html, markdown, plan, quiet)
+    put(_rendered(reviewed, format))
 
 
 def _reviewed(inputs: ReviewInputs, options: Options, quiet: bool) -> Reviewed:
@@ -65,17 +65,17 @@ def _rendered(found: Reviewed, format: DiffFormat) -> str:
 
 
 def _write(
-    found: Reviewed, out: Path | None, html: Path | None, markdown: Path | None, plan: Path | None, quiet: bool
+    reviewed: Reviewed, out: Path | None, html: Path | None, markdown: Path | None, plan: Path | None, quiet: bool
 ) -> None:
     from planner.io.files import write_whole
     from planner.reports.html.review import review_page
     from planner.reports.review import review_markdown
 
     texts: tuple[tuple[Path | None, Callable[[], str]], ...] = (
-        (out, lambda: found.review.to_json()),
-        (html, lambda: review_page(found.review)),
-        (markdown, lambda: review_markdown(found.review)),
-        (plan, lambda: found.next_plan.to_json()),
+        (out, lambda: reviewed.review.to_json()),
+        (html, lambda: review_page(reviewed.review)),
+        (markdown, lambda: review_markdown(reviewed.review)),
+        (plan, lambda: reviewed.next_plan.to_json()),
     )
     for target, text in texts:
         if target is not None:

@@ -87,12 +87,12 @@ def what_if(
     check_targets({"--out": out, "--html": html, "--svg": svg, "--journal": journal}, inputs)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with executor_from(executor) as workers:
-        found = sweep(
+        swept = sweep(
             source, runs, budgets, options, workers, journal, _shape_shown(quiet), _progress(quiet, len(runs))
         )
-    _write(found, out, html, svg, quiet)
-    put(_rendered(found, format))
-    _exit_code(found, required, quiet)
+    _write(swept, out, html, svg, quiet)
+    put(_rendered(swept, format))
+    _exit_code(swept, required, quiet)
 
 
 def _asked(

@@ -176,24 +176,24 @@ def _left_over_of_a_day(work: np.ndarray, room: np.ndarray, long: int) -> list[f
     Counted from the first hour on: all that came, and all that is done or given up.
     """
     come, free = work.tolist(), room.tolist()
-    came: list[float] = []
+    arrived: list[float] = []
     over, done, before, now = [0.0] * len(come), 0.0, -1.0, 0.0
     while now > before:
         over, before = [0.0] * len(come), now
         for more, has in zip(come, free, strict=True):
-            came.append((came[-1] if came else 0.0) + more)
-            done = min(came[-1], done + has)
-            late = len(came) - long
-            if late >= 0 and came[late] > done:
-                over[late % len(come)] += came[late] - done
-                done = came[late]
-        now = came[-1] - done
-        if now > before and len(came) >= MOST_DAYS * len(come):
+            arrived.append((arrived[-1] if arrived else 0.0) + more)
+            done = min(arrived[-1], done + has)
+            late = len(arrived) - long
+            if late >= 0 and arrived[late] > done:
+                over[late % len(come)] += arrived[late] - done
+                done = arrived[late]
+        now = arrived[-1] - done
+        if now > before and len(arrived) >= MOST_DAYS * len(come):
             # What waits still grows from day to day: so much of it is never done.
-            for k in range(len(came) - 1, -1, -1):
-                if came[k] <= done:
+            for k in range(len(arrived) - 1, -1, -1):
+                if arrived[k] <= done:
                     break
-                rest = min(come[k % len(come)], came[k] - done)
+                rest = min(come[k % len(come)], arrived[k] - done)
                 over[k % len(come)] += rest * (1 - before / now)
             break
     return over

@@ -353,8 +353,8 @@ def _count_up_to(loads: np.ndarray, carried: np.ndarray) -> np.ndarray:
     """How many of the loads are no larger than what is carried, of which there is more and more [row, slot, count]."""
     rows, slots, counts = *loads.shape[:2], len(carried) + 1
     first = np.searchsorted(carried, loads).reshape(rows * slots, -1)
-    found = np.bincount((first + counts * np.arange(rows * slots)[:, None]).ravel(), minlength=rows * slots * counts)
-    return found.reshape(rows, slots, counts)[:, :, :-1].cumsum(axis=2)
+    reached = np.bincount((first + counts * np.arange(rows * slots)[:, None]).ravel(), minlength=rows * slots * counts)
+    return reached.reshape(rows, slots, counts)[:, :, :-1].cumsum(axis=2)
 
 
 def pair_value(pool: Pool, first: Member, second: Member, base: np.ndarray, outlets: list[Outlet]) -> float:

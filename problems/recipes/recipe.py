@@ -224,8 +224,8 @@ class Recipe:
         if len(starts) == len(order):
             return starts
         lowest = np.repeat(np.minimum.reduceat(order, starts), np.diff(starts, append=len(order)))
-        found = np.flatnonzero(order == lowest)
-        first: np.ndarray = found[_starts(self.slot[found])]
+        cheapest = np.flatnonzero(order == lowest)
+        first: np.ndarray = cheapest[_starts(self.slot[cheapest])]
         return first
 
     def within(self, other: Recipe) -> Recipe:

@@ -75,6 +75,6 @@ def line_through(days: list[tuple[list[int], int]], work: np.ndarray) -> Waiting
         stretch_of[slots] = range(first, first + len(slots))
         for k in range(len(slots)):
             before.append(first + (k - 1) % len(slots))
-            came = [slots[k - ago] for ago in range(long - 1)]
-            may_wait.append(float(work[came].sum()) / unit)
+            arrivals = [slots[k - ago] for ago in range(long - 1)]
+            may_wait.append(float(work[arrivals].sum()) / unit)
     return WaitingLine(unit, stretch_of, np.array(before), np.bincount(stretch_of, work) / unit, np.array(may_wait))

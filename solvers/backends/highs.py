@@ -44,12 +44,12 @@ def solve_lp(model: Model, presolve: bool = True) -> LpSolution:
     if name in ("kInfeasible", "kUnbounded"):
         status = Status.INFEASIBLE if name == "kInfeasible" else Status.UNBOUNDED
         return LpSolution(status, None, None, None, None, seconds)
-    found = highs.getSolution()
-    x = np.clip(np.array(found.col_value, dtype=float), model.lower, model.upper)
+    solution = highs.getSolution()
+    x = np.clip(np.array(solution.col_value, dtype=float), model.lower, model.upper)
     # An empty model is solved by its bounds, and HiGHS says so with a status of its own.
     if name not in ("kOptimal", "kModelEmpty") or verify(model, x):
         return LpSolution(Status.FAILED, None, None, None, None, seconds)
-    row_duals = np.array(found.row_dual, dtype=float)
+    row_duals = np.array(solution.row_dual, dtype=float)
     return LpSolution(
         status=Status.OPTIMAL,
         x=x,
@@ -75,9 +75,9 @@ def solve_lp_centrally(model: Model) -> LpSolution:
     name = highs_child.run_resolved(highs, _run_interruptibly).name
     if name != "kOptimal":
         return solve_lp(model)
-    found = highs.getSolution()
-    x = np.clip(np.array(found.col_value, dtype=float), model.lower, model.upper)
-    row_duals = np.array(found.row_dual, dtype=float)
+    solution = highs.getSolution()
+    x = np.clip(np.array(solution.col_value, dtype=float), model.lower, model.upper)
+    row_duals = np.array(solution.row_dual, dtype=float)
     reduced_costs = model.cost - model.priced(row_duals)
     seconds = time.perf_counter() - started
     return LpSolution(Status.OPTIMAL, x, model.objective(x), row_duals, reduced_costs, seconds)
@@ -172,11 +172,11 @@ def solve_part(model: Model, stays: Booleans, x: Floats, seconds: float) -> Floa
     start = x[~stays]
     highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
     _run_interruptibly(highs)
-    found = np.array(highs.getSolution().col_value, dtype=float)
-    if found.shape != start.shape:
+    values = np.array(highs.getSolution().col_value, dtype=float)
+    if values.shape != start.shape:
         return None
     then = x.copy()
-    then[~stays] = found
+    then[~stays] = values
     then = rounded(model, then)
     return then if not verify(model, then) and model.objective(then) < model.objective(x) else None
 

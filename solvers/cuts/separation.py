@@ -107,7 +107,7 @@ def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, qui
     for own in shares.values():
         own[:, 0] += np.maximum(0.0, 1.0 - own.sum(axis=1))
     can = {w: _possible_remainders(fleet, w, g) for w in shares}
-    found: dict[Key, Rounded] = {}
+    cuts: dict[Key, Rounded] = {}
     for t in range(slots):
         number = next((n for n in range(ROWS_OF_A_SLOT) if (BOTH, g, t, n) not in fleet.rounded), None)
         some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
@@ -115,10 +115,10 @@ def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, qui
             continue
         parts = parts_begun(some, can, box, spare[t], SHORT_OF_A_BOX)
         if parts is not None:
-            found[BOTH, g, t, number] = Rounded(g, t, box, *parts)
+            cuts[BOTH, g, t, number] = Rounded(g, t, box, *parts)
         else:
             quiet[BOTH, g, t] = QUIET_ROUNDS
-    return found
+    return cuts
 
 
 def _beyond_commitments(
@@ -136,14 +136,14 @@ def _beyond_commitments(
         for t in range(len(fleet.slot_hours))
     }
     asked = {(kind, t) for (kind, t), n in numbers.items() if n is not None and not quiet.get((kind, g, t))}
-    found: dict[Key, Beyond] = {}
+    cuts: dict[Key, Beyond] = {}
     for (kind, t), (parts, short) in _short_beyond(fleet, on, g, v, x, beyond, by_hour, asked).items():
         number = numbers[kind, t]
         if short > SHORT_OF_A_BOX and number is not None:
-            found[kind, g, t, number] = Beyond(kind, g, t, parts, beyond, by_hour)
+            cuts[kind, g, t, number] = Beyond(kind, g, t, parts, beyond, by_hour)
         else:
             quiet[kind, g, t] = QUIET_ROUNDS
-    return found
+    return cuts
 
 
 def short_if_decided(fleet: FleetProblem, picked: list[Picked], g: str, v: Variables, x: np.ndarray) -> float:
@@ -151,8 +151,8 @@ def short_if_decided(fleet: FleetProblem, picked: list[Picked], g: str, v: Varia
     on = [p for p in picked if p.weight > 1e-9 and g in p.path.offers]
     held = round(sum(float(x[c]) for c in v.held(fleet, g)))
     everywhere = {(kind, t) for kind in ("in-use", "firm") for t in range(len(fleet.slot_hours))}
-    found = _short_beyond(fleet, on, g, v, x, held, True, everywhere)
-    return sum(float(fleet.weight[t]) * short for (_, t), (_, short) in found.items() if short > SHORT_OF_A_BOX)
+    shortages = _short_beyond(fleet, on, g, v, x, held, True, everywhere)
+    return sum(float(fleet.weight[t]) * short for (_, t), (_, short) in shortages.items() if short > SHORT_OF_A_BOX)
 
 
 def _short_beyond(
@@ -170,7 +170,7 @@ def _short_beyond(
         return {}
     box, slots = fleet.offers[g].box, len(fleet.slot_hours)
     reserved = sum(float(x[c]) for c in v.held(fleet, g))
-    found: dict[Where, tuple[Counts, float]] = {}
+    shortages: dict[Where, tuple[Counts, float]] = {}
     for kind, of in (("in-use", v.bought), ("firm", v.firm)):
         shares = _shares_of_counts(on, g, kind, slots, box * (beyond + 2))
         steps = {w: _replica_step(fleet, w, g) for w in shares}
@@ -185,8 +185,8 @@ def _short_beyond(
             can = {w: np.arange(len(share)) % steps[w] == 0 for w, share in some.items()}
             parts = counts_beyond(some, can, box, beyond, has + SHORT_OF_A_BOX)
             needed = sum(float(share @ parts[w]) for w, share in some.items() if parts)
-            found[kind, t] = parts, needed - has
-    return found
+            shortages[kind, t] = parts, needed - has
+    return shortages
 
 
 def _decided_commitments(fleet: FleetProblem, g: str, held: float) -> tuple[int, bool] | None:

@@ -91,9 +91,9 @@ class BudgetKnapsack:
 
     def within(self, usd: np.ndarray) -> tuple[Recipe, np.ndarray]:
         """The path that is best for these amounts, and what it costs with all that stands on its offers [month]."""
-        found = [month.within(float(amount)) for month, amount in zip(self.months, usd, strict=True)]
-        servings = np.sort(np.concatenate([chosen for chosen, _ in found]))
-        return self.recipe.only(servings), np.array([spent for _, spent in found])
+        by_month = [month.within(float(amount)) for month, amount in zip(self.months, usd, strict=True)]
+        servings = np.sort(np.concatenate([chosen for chosen, _ in by_month]))
+        return self.recipe.only(servings), np.array([spent for _, spent in by_month])
 
     def _month(self, month: int) -> Month:
         order = [link for link in self._chain() if self.fleet.slot_month[link[0]] == month]

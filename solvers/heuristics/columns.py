@@ -57,10 +57,10 @@ def _hold(fleet: FleetProblem, v: Variables, r: int, path: Recipe, x: np.ndarray
         if recipe.deferral is None:
             same = same & np.isclose(recipe.usd_per_h, path.usd_per_h[k], rtol=1e-9, atol=1e-12)
             same = same & np.isclose(recipe.penalty_usd_per_h, path.penalty_usd_per_h[k], rtol=1e-9, atol=1e-12)
-        found = np.flatnonzero(same)
-        if not len(found):
+        servings = np.flatnonzero(same)
+        if not len(servings):
             return False
-        chosen.append(int(found[0]))
+        chosen.append(int(servings[0]))
     if recipe.deferral is not None and not _wait(v, r, recipe.deferral, path.uses[0].load, x):
         return False
     x[v.pick[r]] = 1

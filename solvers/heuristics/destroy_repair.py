@@ -34,7 +34,7 @@ NEAR_FRAC = 0.01
 """share of the plan's cost; servings that exceed the cheapest of their slot by more are left out"""
 
 
-def shaken(fleet: FleetProblem, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
+def repaired(fleet: FleetProblem, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
     """The best plan found before the deadline, or before MOST_IN_VAIN steps in a row saved nothing."""
     drawn = np.random.default_rng(seed)
     large = _large(fleet)
@@ -80,7 +80,7 @@ def _other_commitments(plan: Incumbent, large: list[str], drawn: np.random.Gener
     return reserved
 
 
-def worth_shaking(fleet: FleetProblem, priced: tuple[Priced, ...], plan: Incumbent) -> FleetProblem:
+def near_the_plan(fleet: FleetProblem, priced: tuple[Priced, ...], plan: Incumbent) -> FleetProblem:
     """The fleet with the recipes and servings that the best prices make nearly as cheap as any, and those of a plan."""
     room = NEAR_FRAC * plan.objective
     keys = {path.key for path in plan.paths}

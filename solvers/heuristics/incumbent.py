@@ -160,8 +160,8 @@ def each_by_itself(fleet: FleetProblem) -> Incumbent | None:
 
     The engineers are paid once, so what is cheapest without them is tried as well as what is worth them by itself.
     """
-    found = [_each_by_itself(each) for each in _engineers_paid_or_not(fleet)]
-    plans = [_together(fleet, paths) for paths in found if paths is not None]
+    combinations = [_each_by_itself(each) for each in _engineers_paid_or_not(fleet)]
+    plans = [_together(fleet, paths) for paths in combinations if paths is not None]
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 

@@ -246,7 +246,7 @@ class _Plan:
         Work that may wait takes long to place: recipes for it are left out that cannot cost less than `below`.
         """
         fleet = self.fleet
-        found: list[tuple[float, Callable[[], Recipe]]] = []
+        responses: list[tuple[float, Callable[[], Recipe]]] = []
         waiting: list[tuple[float, Recipe, np.ndarray]] = []
         team = 0.0 if any(p.self_hosted for p in self.paths.values()) else fleet.team_usd_per_month
         for several in fleet.side_by_side(workloads):
@@ -254,20 +254,20 @@ class _Plan:
             for k, usd in enumerate(several.least(cost).tolist()):
                 total = usd + (team if several.recipes[k].self_hosted else 0.0)
                 if np.isfinite(total):
-                    found.append((total, partial(several.cheapest, k, cost)))
+                    responses.append((total, partial(several.cheapest, k, cost)))
         for recipe in fleet.recipes_for.get(workloads, ()):
             if recipe.deferral is not None:
                 cost = self._cost_beside(SideBySide((recipe,)))
                 if not np.isfinite(cost[recipe.first_of_each_slot(cost)]).all():
                     continue  # limits leave it no way
                 waiting.append((least_usd(recipe, cost, fleet.weight) + team * recipe.self_hosted, recipe, cost))
-        least = min((usd for usd, _ in found), default=below)
+        least = min((usd for usd, _ in responses), default=below)
         for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[: self.waiting_ways]:
             if at_least < least:
                 total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
                 least = min(least, total)
-                found += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
-        return sorted(found, key=lambda item: item[0])
+                responses += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
+        return sorted(responses, key=lambda item: item[0])
 
     def _cost_beside(self, several: SideBySide) -> np.ndarray:
         """What servings cost beside what the others use [serving]."""

@@ -48,8 +48,8 @@ def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
         by_pool.setdefault(path.workloads, []).append((price_recipe(fleet, path, prices).value, k))
     chosen: set[int] = set(np.flatnonzero(weights > 1e-3).tolist())
     most = min(max(FEWEST_PATHS, PATHS // (2 * len(by_pool))), MOST_PATHS)
-    for found in by_pool.values():
-        chosen.update(k for _, k in sorted(found)[:most])
+    for values in by_pool.values():
+        chosen.update(k for _, k in sorted(values)[:most])
     near = [paths[k] for k in sorted(chosen)]
     for ranked in by_pool_and_value(generation.priced).values():
         near += [p.cheapest for p in ranked[:most] if p.recipe.deferral is None]

@@ -177,8 +177,8 @@ class SlotLp:
         """The cheapest plans of a slot that have room for all waiting work that these shares of its plans have."""
         slot, usd = self.slots[s], self._usd(self.lp.prices)
         mixed = sum(share * self.plans[n].values for share, n in zip(shares.tolist(), self.plans_of[s], strict=True))
-        found = slot.plans(usd, self._likely(usd), room=slot.room_of(np.asarray(mixed)))
-        return self._join(s, islice(found, most))
+        plans = slot.plans(usd, self._likely(usd), room=slot.room_of(np.asarray(mixed)))
+        return self._join(s, islice(plans, most))
 
     def _usd(self, prices: np.ndarray) -> np.ndarray:
         """What a unit of each column costs once what ties slots together is paid for."""
@@ -197,11 +197,11 @@ class SlotLp:
                 self._join(s, islice((p for p in plans if (s, p.tobytes()) not in self._number), most))
         return len(self.plans) > before
 
-    def _join(self, s: int, found: Iterable[np.ndarray]) -> list[int]:
+    def _join(self, s: int, plans: Iterable[np.ndarray]) -> list[int]:
         """Numbers of plans of a slot, which are in the LP from now on if they were not."""
         slot, (rows, entries) = self.slots[s], self.parts[s]
         numbers, first = [], len(self.plans)
-        for values in found:
+        for values in plans:
             number = self._number.setdefault((s, values.tobytes()), len(self.plans))
             numbers.append(number)
             if number == len(self.plans):

@@ -181,9 +181,9 @@ class ColumnGeneration:
             return []
         enough = dict.fromkeys(fleet.workloads, np.inf)
         mixes = Mixes(replace(fleet, pools={k: p for k, p in fleet.pools.items() if without & set(p.workloads)}))
-        found = mixes.find(self.listed, enough, 0.0, most=PATHS_PER_WORKLOAD_AND_ROUND).recipes
+        recipes = mixes.find(self.listed, enough, 0.0, most=PATHS_PER_WORKLOAD_AND_ROUND).recipes
         self.mixes.written |= mixes.written
-        return found
+        return recipes
 
     def _first_paths(self) -> list[Recipe]:
         """The cheapest paths of each pool at list prices: the LP stays small if offers are of no use."""
@@ -274,11 +274,11 @@ class ColumnGeneration:
 
     def _try_every_count(self, prices: Prices) -> list[Recipe]:
         """The cheapest recipe of each pool, as long as replica counts that it leaves out make it the cheapest."""
-        found: list[Recipe] = []
+        refined: list[Recipe] = []
         while finer := self.counts_left_out.that_matter(self.fleet, by_pool_and_value(self.priced)):
-            found += finer.values()
+            refined += finer.values()
             self._put_in_place(finer, prices)
-        return found
+        return refined
 
     def _put_in_place(self, finer: dict[int, Recipe], prices: Prices) -> None:
         """Recipes with every count instead of those that leave some out, at the same prices."""
@@ -487,18 +487,18 @@ class ColumnGeneration:
         """Write mixes down, price them where the others were priced, and say how little those left aside cost."""
         prices = self._prices(self.anchor)
         if window == 0.0 and self.no_mix_at is not None and self.no_mix_at[:2] == (self.anchor, self.paid):
-            found = self.no_mix_at[2]
+            mixes = self.no_mix_at[2]
         else:
-            found = self.mixes.find(prices, self.paid, window, most)
-            if found.recipes or window == 0.0:
-                self.no_mix_at = None if found.recipes else (self.anchor, self.paid, found)
-        self._write_down(found.recipes)
-        self.closely |= {id(recipe) for recipe in found.recipes}
-        new = tuple(price_recipe(self.fleet, recipe, prices) for recipe in found.recipes)
+            mixes = self.mixes.find(prices, self.paid, window, most)
+            if mixes.recipes or window == 0.0:
+                self.no_mix_at = None if mixes.recipes else (self.anchor, self.paid, mixes)
+        self._write_down(mixes.recipes)
+        self.closely |= {id(recipe) for recipe in mixes.recipes}
+        new = tuple(price_recipe(self.fleet, recipe, prices) for recipe in mixes.recipes)
         self.priced = (*self.priced, *new)
-        over = [usd - sum(self.paid[w] for w in ws) for ws, usd in found.least_left.items()]
+        over = [usd - sum(self.paid[w] for w in ws) for ws, usd in mixes.least_left.items()]
         self.least_left = self.bound_at_prices + min(over, default=np.inf)
-        return found.least_left, [p.cheapest for p in new]
+        return mixes.least_left, [p.cheapest for p in new]
 
     def _look_for_a_plan(self, model: Model, v: Variables) -> tuple[list[Recipe], bool | None]:
         """Serve as much as the limits allow: paths that help, and whether all can (None: not known yet).
@@ -518,11 +518,11 @@ class ColumnGeneration:
         if new and dual_bound_of(model, raised, paid) <= NOTHING_UNSERVED:
             return new, None
         prices = self._prices(raised, in_dollars=False)
-        found = self.mixes.find(prices, paid, 0.0, PATHS_PER_WORKLOAD_AND_ROUND)
-        self._write_down(found.recipes)
-        new += [price_recipe(self.fleet, recipe, prices).cheapest for recipe in found.recipes]
-        paid = most_to_pay(self.fleet, priced, found.least_left)
-        if not found.recipes and dual_bound_of(model, raised, paid) > NOTHING_UNSERVED:
+        mixes = self.mixes.find(prices, paid, 0.0, PATHS_PER_WORKLOAD_AND_ROUND)
+        self._write_down(mixes.recipes)
+        new += [price_recipe(self.fleet, recipe, prices).cheapest for recipe in mixes.recipes]
+        paid = most_to_pay(self.fleet, priced, mixes.least_left)
+        if not mixes.recipes and dual_bound_of(model, raised, paid) > NOTHING_UNSERVED:
             return [], False
         return new, None
 
@@ -530,7 +530,7 @@ class ColumnGeneration:
         """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""
         raised = lifted(self.fleet, model, v, _plain(duals))
         blend = _plain({k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in raised.items()})
-        found: dict[tuple[Any, ...], Recipe] = {}
+        paths: dict[tuple[Any, ...], Recipe] = {}
         at_best = self.bound_of_written
         recipes = [recipe for recipe in self.fleet.recipes if id(recipe) in self.closely]
         for at in (lifted(self.fleet, model, v, blend), raised):
@@ -540,9 +540,9 @@ class ColumnGeneration:
             if bound > at_best:
                 at_best, self.priced, self.paid, self.anchor = bound, priced, paid, self._with_list_duals(at)
             for path in self._worth_adding(duals, priced):
-                found.setdefault(path.footprint, path)
+                paths.setdefault(path.footprint, path)
         self.bound_of_written = self.bound_at_prices = at_best
-        return list(found.values())
+        return list(paths.values())
 
     def _with_list_duals(self, duals: Duals) -> Duals:
         """Duals with those of list prices for offers that they say nothing of, in dollars that weigh as much."""
@@ -596,9 +596,9 @@ class ColumnGeneration:
             if value < -tolerance:
                 worth.setdefault(p.recipe.workloads, []).append((value, -1, p.cheapest))
         new: list[Recipe] = []
-        for found in worth.values():
-            found.sort(key=lambda item: item[:2])
-            new += [path for _, _, path in found[:PATHS_PER_WORKLOAD_AND_ROUND]]
+        for ranked in worth.values():
+            ranked.sort(key=lambda item: item[:2])
+            new += [path for _, _, path in ranked[:PATHS_PER_WORKLOAD_AND_ROUND]]
         return new
 
 
@@ -607,7 +607,7 @@ def by_pool_and_value(priced: Iterable[Priced]) -> dict[tuple[str, ...], list[Pr
     by_pool: dict[tuple[str, ...], list[Priced]] = {}
     for p in priced:
         by_pool.setdefault(p.recipe.workloads, []).append(p)
-    return {ws: sorted(found, key=lambda p: p.value) for ws, found in by_pool.items()}
+    return {ws: sorted(recipes, key=lambda p: p.value) for ws, recipes in by_pool.items()}
 
 
 def _plain(duals: Duals) -> Duals:

@@ -122,7 +122,7 @@ class Paths:
                     paths.append(self._with_whole_counts(p, recipe_of_key[p.path.key], prices))
                     weights.append(p.weight)
             elif self._is_open(p.path):
-                ways = told_apart(p)
+                ways = single_paths(p)
                 paths += ways
                 weights += [p.weight / len(ways)] * len(ways)
             else:
@@ -138,7 +138,7 @@ class Paths:
         return settled_path(self.fleet, recipe, prices) if enough is None else enough
 
 
-def told_apart(picked: Picked) -> list[Recipe]:
+def single_paths(picked: Picked) -> list[Recipe]:
     """Whole paths out of an open one: in each slot the serving at some share of what is picked, by its GPUs."""
     path = picked.path
     gpus = sum((use.gpus for use in path.uses), np.zeros(path.servings))
@@ -147,9 +147,9 @@ def told_apart(picked: Picked) -> list[Recipe]:
     slot = ordered.slot
     total = np.bincount(slot, weights=shares)
     up_to = np.cumsum(shares) - np.r_[0.0, np.cumsum(total)[:-1]][slot]
-    found: dict[tuple[Any, ...], Recipe] = {}
+    paths: dict[tuple[Any, ...], Recipe] = {}
     for level in LEVELS if total.min() > 1e-9 else ():
         reached = up_to >= level * total[slot] - 1e-12
         whole = ordered.only(ordered.first_of_each_slot(~reached))
-        found.setdefault(whole.footprint, whole)
-    return list(found.values()) or [path.only(path.first_of_each_slot(gpus))]
+        paths.setdefault(whole.footprint, whole)
+    return list(paths.values()) or [path.only(path.first_of_each_slot(gpus))]

@@ -104,13 +104,13 @@ def possible_within(state: PricedRecipes, usd: float) -> list[Recipe]:
 
 def with_counts_skipped_within(state: PricedRecipes, usd: float) -> list[Recipe]:
     """Recipes that leave out counts of replicas which a plan of at most so much may use; not where work may wait."""
-    found: list[Recipe] = []
+    recipes: list[Recipe] = []
     for p in state.priced:
         over = state.bound_at_prices - sum(state.paid[w] for w in p.recipe.workloads)
         large = p.recipe.between is not None and p.recipe.deferral is None
         if large and p.value + over <= usd and p.with_skipped.min(initial=np.inf) + over <= usd:
-            found.append(p.recipe)
-    return found
+            recipes.append(p.recipe)
+    return recipes
 
 
 def still_possible(

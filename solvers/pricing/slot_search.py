@@ -75,12 +75,12 @@ def _searched(
     """
     unit = max(upper if upper < np.inf else slot.bound, SMALLEST_FRAC * slot.size) / UNITS or 1.0
     narrow = slot.narrowed(upper).narrowed(upper).in_units_of(unit)
-    found = _Search(narrow, upper / unit, gap_frac).run()
-    if found.finished and (found.replicas is None or (found.replicas > 0).sum() <= most_deployments):
-        return found.bound * unit, found.replicas
+    search = _Search(narrow, upper / unit, gap_frac).run()
+    if search.finished and (search.replicas is None or (search.replicas > 0).sum() <= most_deployments):
+        return search.bound * unit, search.replicas
     model, v = slot_model(narrow, most_deployments)
     result = solve_mip(model, solver=solver, gap_frac=gap_frac)
-    bound = max(found.bound, np.inf if result.status is Status.INFEASIBLE else result.bound)
+    bound = max(search.bound, np.inf if result.status is Status.INFEASIBLE else result.bound)
     replicas = None
     if result.x is not None:
         replicas = np.zeros(len(slot.counts), dtype=int)

@@ -167,16 +167,16 @@ def with_waiting_work_settled(priced: list[Priced], waiting: WaitingWork, prices
     by_pool: dict[tuple[str, ...], list[int]] = {}
     for k, p in enumerate(priced):
         by_pool.setdefault(p.recipe.workloads, []).append(k)
-    found = list(priced)
+    settled = list(priced)
     for ks in by_pool.values():
-        least = min((found[k].value for k in ks if found[k].recipe.deferral is None), default=np.inf)
+        least = min((settled[k].value for k in ks if settled[k].recipe.deferral is None), default=np.inf)
         bounds = {
-            k: max(found[k].value, waiting.at_least(found[k].recipe, prices))
+            k: max(settled[k].value, waiting.at_least(settled[k].recipe, prices))
             for k in ks
-            if found[k].recipe.deferral is not None and found[k].value < least
+            if settled[k].recipe.deferral is not None and settled[k].value < least
         }
         for k in sorted(bounds, key=lambda k: bounds[k]):
-            exact = waiting.priced(found[k].recipe, prices) if bounds[k] < least else None
-            found[k] = exact or replace(found[k], value=bounds[k])
-            least = min(least, found[k].value)
-    return tuple(found)
+            exact = waiting.priced(settled[k].recipe, prices) if bounds[k] < least else None
+            settled[k] = exact or replace(settled[k], value=bounds[k])
+            least = min(least, settled[k].value)
+    return tuple(settled)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.dominance import without_beaten_recipes
+from problems.dominance import without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
 from problems.offer_dominance import without_dominated_offers
@@ -33,7 +33,7 @@ from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from solvers.heuristics.budget_heuristic import within_budget
 from solvers.heuristics.columns import as_start, from_solution
-from solvers.heuristics.destroy_repair import shaken, worth_shaking
+from solvers.heuristics.destroy_repair import near_the_plan, repaired
 from solvers.heuristics.incumbent import Incumbent, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.heuristics.local_search import improved, simplest_plan, with_fewer_offers, with_other_commitments
 from solvers.heuristics.polishing import polished
@@ -72,7 +72,7 @@ ROUNDING_S, ROUNDING_FRAC = 30.0, 0.3
 """the most that a program over paths may take, and the share of the time left: what it finds is still improved"""
 FIRST_PLANS_FRAC = 0.35
 """share of the time left that plans may take before rows about whole boxes are looked for"""
-SHAKING_S = 120.0
+REPAIRING_S = 120.0
 """the most that destroy and repair, and choosing counts again, may take"""
 POLISHING_FRAC = 0.5
 """share of that time for choosing counts"""
@@ -121,8 +121,8 @@ class Search:
         self.deadline = np.inf if options.time_limit_s is None else self.started + options.time_limit_s
         self.options, self.solution, self.on_progress, self.known = options, solution, on_progress, known
         fleet = without_dominated_offers(fleet)
-        self.fleet = without_beaten_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
-        self.shaken: Incumbent | None = None
+        self.fleet = without_dominated_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
+        self.exhausted: Incumbent | None = None
         """the plan that destroy and repair did not improve"""
         self.second: WorkerMessages | None = None
         """for plans, where there is one"""
@@ -252,7 +252,7 @@ class Search:
                     self._round_and_improve(generation, generated, until)
                     rounded = True
                 if possible > MOST_SERVINGS:
-                    self._shake_and_polish(generated, min(until, before + SHAKING_S), polish=not first)
+                    self._repair_and_polish(generated, min(until, before + REPAIRING_S), polish=not first)
             self._spent("rounding", before)
             if self._enough() or (divide and not self._late(BRANCHING_TAKES * took)):
                 break
@@ -311,21 +311,21 @@ class Search:
             near = replace(fleet, recipes=generation.near_recipes(solution.best.paths))
             solution.offer(with_other_commitments(near, solution.best, until))
 
-    def _shake_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
+    def _repair_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
         """Better plans near the one at hand; counts chosen anew take rows about whole boxes, so not before these."""
         solution, solver = self.solution, self.options.solver
-        if solution.best is None or self._enough() or solution.best is self.shaken:
+        if solution.best is None or self._enough() or solution.best is self.exhausted:
             return
-        near = worth_shaking(generated.fleet, generated.priced, solution.best)
+        near = near_the_plan(generated.fleet, generated.priced, solution.best)
         if polish:
             solution.offer(polished(near, solution.best, solver, until))
         before = solution.best
         left = until - time.monotonic()
-        solution.offer(shaken(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
+        solution.offer(repaired(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
         if polish and solution.best is not before:
             solution.offer(polished(near, solution.best, solver, until))
         elif polish and time.monotonic() < until:
-            self.shaken = before
+            self.exhausted = before
 
     def _solve_what_is_possible(self, generation: ColumnGeneration, tolerance_frac: float) -> bool:
         """The program over servings that a better plan may use; True where nothing better can come of more pricing."""

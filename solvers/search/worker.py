@@ -32,7 +32,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._found: queue.SimpleQueue[Incumbent] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[Incumbent] = queue.SimpleQueue()
 
     def __enter__(self) -> Worker:
         return self
@@ -62,19 +62,19 @@ class Worker:
             pickle.dump(task, self._process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             self._process.stdin.flush()
 
-    def found(self) -> list[Incumbent]:
-        """What came since it was asked last."""
+    def received(self) -> list[Incumbent]:
+        """Plans that have arrived since the last call."""
         plans: list[Incumbent] = []
         with contextlib.suppress(queue.Empty):
             while True:
-                plans.append(self._found.get_nowait())
+                plans.append(self._received.get_nowait())
         return plans
 
     def _hear(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
-                self._found.put(pickle.load(process.stdout))
+                self._received.put(pickle.load(process.stdout))
 
 
 def _wind_down(process: subprocess.Popen[bytes]) -> None:

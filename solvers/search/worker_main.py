@@ -20,7 +20,7 @@ from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from solvers.backends.parent import end_this_process
 from solvers.backends.solve import SolverName
-from solvers.heuristics.destroy_repair import scattered, shaken
+from solvers.heuristics.destroy_repair import repaired, scattered
 from solvers.heuristics.diving import Dives
 from solvers.heuristics.incumbent import Incumbent
 from solvers.heuristics.local_search import improved, with_fewer_offers
@@ -28,9 +28,9 @@ from solvers.heuristics.polishing import polished
 from solvers.heuristics.rounding import rounded_plan
 
 ROUNDING_S = 5.0
-SHAKING_S, POLISHING_S = 3.0, 10.0
+REPAIRING_S, POLISHING_S = 3.0, 10.0
 """seconds of a turn"""
-SHAKE_EVERY = 5
+REPAIR_EVERY = 5
 """one in so many turns is destroy and repair; the others are dives"""
 WORTH_FRAC = 1e-3
 """share of its cost that a plan must gain in a turn"""
@@ -83,7 +83,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
     for turn in turns:
         if newest.waits or time.monotonic() >= until:
             return
-        if dives is not None and turn % SHAKE_EVERY:
+        if dives is not None and turn % REPAIR_EVERY:
             best = min(starts + stalled, key=_cost)
             for plan in dives.dived(task.solver, until, turn, best.objective):
                 starts.append(plan)
@@ -95,7 +95,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
         if not starts:
             starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]
         before = _taken(starts)
-        after = _shaken(task, before, until, turn)
+        after = _repaired(task, before, until, turn)
         yield after
         if newest.waits:
             return
@@ -116,8 +116,8 @@ def _taken(plans: list[Incumbent]) -> Incumbent:
     return plans.pop(plans.index(min(plans, key=_cost)))
 
 
-def _shaken(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
-    return shaken(task.fleet, plan, min(until, time.monotonic() + SHAKING_S), turn)
+def _repaired(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
+    return repaired(task.fleet, plan, min(until, time.monotonic() + REPAIRING_S), turn)
 
 
 def _polished(task: Task, plan: Incumbent, until: float, others: Sequence[FleetProblem] = ()) -> Incumbent:
@@ -130,16 +130,16 @@ class Newest:
     """The newest task of the input."""
 
     def __init__(self, source: BinaryIO) -> None:
-        self._source, self._came, self._task = source, threading.Event(), None
+        self._source, self._arrived, self._task = source, threading.Event(), None
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
     def waits(self) -> bool:
-        return self._came.is_set()
+        return self._arrived.is_set()
 
     def take(self) -> Task:
-        self._came.wait()
-        self._came.clear()
+        self._arrived.wait()
+        self._arrived.clear()
         assert self._task is not None
         return self._task
 
@@ -149,7 +149,7 @@ class Newest:
                 self._task = pickle.load(self._source)
             except (EOFError, OSError, pickle.UnpicklingError):
                 end_this_process()
-            self._came.set()
+            self._arrived.set()
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from problems.fleet_problem import FleetProblem
 from solvers.backends.solve import SolverName
-from solvers.heuristics.destroy_repair import worth_shaking
+from solvers.heuristics.destroy_repair import near_the_plan
 from solvers.heuristics.incumbent import heaviest_paths, limits_are_kept
 from solvers.heuristics.rounding import near_paths
 from solvers.pricing.column_generation import ColumnGeneration
@@ -45,7 +45,7 @@ class WorkerMessages:
 
     def hear(self) -> None:
         """Offer what it found since it was asked last."""
-        for plan in self.beside.found():
+        for plan in self.beside.received():
             if limits_are_kept(self.fleet, plan):
                 self.solution.offer(plan)
 
@@ -64,7 +64,7 @@ class WorkerMessages:
         if first:
             self.solution.offer(heaviest_paths(generation.fleet, *generation.settled()))
         if self.solution.best is not None:
-            near = worth_shaking(generation.fleet, generation.priced, self.solution.best)
+            near = near_the_plan(generation.fleet, generation.priced, self.solution.best)
             near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
             near = generation.box_rows.with_forgotten(near)
             plans, left_s = (self.solution.best,), self.deadline - time.monotonic()
