@@ -1,4 +1,4 @@
-"""What the verbs share: formats, options read as people write them, and output that survives a closed pipe."""
+"""Shared by the verbs: formats, options read as people write them, and output that survives a closed pipe."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ RootOption = Annotated[
         envvar="FLEETPLAN_ROOT",
         exists=True,
         file_okay=False,
-        help="Refuse files that the given file names outside of this folder.",
+        help="Refuse files outside of this folder that the given file names.",
     ),
 ]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A saved plan.", show_default=False)]
 
 
 def put(text: str) -> None:
-    """Data on stdout; where it cannot be written the work goes on, for its files, and main() says so at the end."""
+    """Write data to stdout. If that fails, the work goes on for its files, and main() reports it at the end."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -101,7 +101,7 @@ LOST: list[str] = []
 
 
 def in_color() -> bool:
-    """On a terminal, unless its owner asks for no colours."""
+    """Whether stdout is a terminal whose owner wants colours."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
@@ -112,7 +112,7 @@ def put_json(data: Any) -> None:
 
 
 def note(text: str, quiet: bool = False) -> None:
-    """A remark on stderr; where nobody can read it, it is dropped."""
+    """Write a remark to stderr, or drop it if nobody can read it."""
     if not quiet:
         with contextlib.suppress(OSError):
             typer.echo(text, err=True)

@@ -52,7 +52,7 @@ def estimate(
     points: Annotated[Path | None, typer.Option(help="Predict every row of this CSV instead.")] = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """What one deployment does: memory, latency and throughput, at a concurrency or inside an SLO."""
+    """Estimate one deployment: memory, latency and throughput, at a concurrency or within an SLO."""
     from planner.io.files import check_targets, write_whole
     from planner.performance.estimate import estimate as estimate_one
     from planner.reports.performance import estimate_svg, estimate_text, points_report
@@ -80,7 +80,9 @@ def estimate(
 def calibrate(
     results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Result files, or a CSV.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The profile to write, for `profiles:` in a demand file.")],
-    model: Annotated[str | None, typer.Option(help="Where the files do not say it, or wrongly.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model, if the files do not name it, or name it wrongly.")
+    ] = None,
     gpu: Annotated[str | None, typer.Option(help="The GPU of the runs.")] = None,
     gpus_per_replica: Annotated[int | None, typer.Option(min=1, help="Tensor parallelism of the runs.")] = None,
     quantization: Annotated[str | None, typer.Option(help="Quantization of the runs.")] = None,

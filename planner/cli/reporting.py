@@ -47,9 +47,9 @@ def report(
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
-    """Show a saved plan: as one page that opens anywhere, as text, Markdown, CSV or JSON; nothing is planned anew."""
+    """Show a saved plan as a self-contained page, or as text, Markdown, CSV or JSON. Plans nothing."""
     from planner.explanations.records import read_explanation
     from planner.io.files import check_targets
 
@@ -74,9 +74,9 @@ def diff(
     before: Annotated[Path, typer.Argument(metavar="A.json", help="A saved plan.", show_default=False)],
     after: Annotated[Path, typer.Argument(metavar="B.json", help="The plan to compare with it.", show_default=False)],
     format: Annotated[DiffFormat, typer.Option(help="What to print on stdout.")] = DiffFormat.table,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 where they differ.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if they differ.")] = False,
 ) -> None:
-    """What changed between two plans, and why the cost did: demand, prices, fleet and choices."""
+    """Show what changed between two plans, and why the cost did: demand, prices, fleet and choices."""
     from planner.plan.diff import diff_plans
     from planner.reports.diff import diff_markdown, diff_text
 
@@ -111,7 +111,7 @@ def rendered(
 
 
 def check_outputs(csv: Path | None, format: PlanFormat | None, table: str) -> None:
-    """Complain before long work, not after it."""
+    """Refuse impossible outputs before long work, not after it."""
     if format is PlanFormat.csv:
         from planner.reports.csv import check_table_name
 

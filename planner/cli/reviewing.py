@@ -31,7 +31,7 @@ def review(
     gap: Annotated[str, typer.Option(help="Stop each plan when proved within this share of the cost.")] = "0.1%",
     time_limit: Annotated[str | None, typer.Option(help="Stop the search of each plan after this.")] = None,
     root: RootOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
     """Review a quarter: plan against actual, hindsight, the next plan, a cost bridge, commitments and decisions."""
     from planner.io.files import check_targets
