@@ -73,7 +73,7 @@ def offers_of_mixes(fleet: FleetProblem) -> set[str]:
 
 
 def _nothing_is_shared(fleet: FleetProblem, offer: str) -> bool:
-    """Whether whoever leaves an offer saves all that its GPUs cost there, whatever others do."""
+    """Whether a recipe that leaves an offer saves all that its GPUs cost there, whatever others do."""
     own = fleet.offers[offer]
     return own.box == 1 and not own.reserved_usd_per_h and not fleet.starts_late(offer)
 

@@ -147,7 +147,7 @@ class FleetProblem:
 
     @cached_property
     def rounded_always(self) -> list[Beyond]:
-        """rows about boxes beyond commitments that stay"""
+        """cuts about boxes beyond commitments that stay"""
         return [cut for (*_, number), cut in self.rounded.items() if number == ALWAYS and isinstance(cut, Beyond)]
 
     @cached_property

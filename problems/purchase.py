@@ -31,7 +31,7 @@ class Purchase:
 def cheapest_purchase(
     fleet: FleetProblem, g: str, gpus: np.ndarray, firm_gpus: np.ndarray, reserved: int | None = None
 ) -> Purchase | None:
-    """The cheapest purchase that holds these GPUs [slot], or None where the offer cannot sell them.
+    """The cheapest purchase that holds these GPUs [slot], or None if the offer cannot sell them.
 
     With so many reserved, where that is given.
     """

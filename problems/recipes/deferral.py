@@ -14,7 +14,7 @@ import numpy as np
 from problems.recipes.recipe import Deferral, Recipe
 
 MOST_DAYS = 4
-"""that are looked at one after the other"""
+"""days that are considered one after the other"""
 ALIKE_FRAC = 0.01
 """counts grow together in slots where the work costs nearly the same"""
 NOTHING = 1e-9
@@ -108,7 +108,7 @@ def _left_over_of_a_part(work: np.ndarray, room: np.ndarray, deferral: Deferral,
 
 
 def counts_with_room(recipe: Recipe, load: np.ndarray, hours: np.ndarray) -> Recipe | None:
-    """The path with the fewest replicas that can take a load [slot]; None where work is left over."""
+    """The path with the fewest replicas that can take a load [slot]; None if work is left over."""
     deferral = recipe.deferral
     assert deferral is not None
     room_of = recipe.uses[0].load
@@ -173,7 +173,7 @@ def left_over(work: np.ndarray, room: np.ndarray, deferral: Deferral) -> np.ndar
 def _left_over_of_a_day(work: np.ndarray, room: np.ndarray, long: int) -> list[float]:
     """Day after day, until as much waits at the end of one as at its start: what that day leaves over.
 
-    Counted from the first hour on: all that came, and all that is done or given up.
+    Counted from the first hour on: all that has arrived, and all that is done or given up.
     """
     come, free = work.tolist(), room.tolist()
     arrived: list[float] = []

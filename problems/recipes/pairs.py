@@ -61,7 +61,7 @@ def too_large(pool: Pool, d: Deployment) -> bool:
 
 
 def member_of(pool: Pool, d: Deployment) -> Member | None:
-    """None where it cannot be part of a mix. Of a large one not every count is tried."""
+    """None if it cannot be part of a mix. Of a large one not every count is tried."""
     staffing = d.staffing_in_a_mix
     if staffing is None:
         return None
@@ -100,7 +100,7 @@ def _in_one_zone(d: Deployment) -> Deployment:
 
 
 def pair_recipe(pool: Pool, first: Member, second: Member, api: Api | None) -> Recipe | None:
-    """Every useful pair of counts in every slot; None where no two serve everything and there is no outlet."""
+    """Every useful pair of counts in every slot; None if no two serve everything and there is no outlet."""
     parts = []
     if api is None and pool.shed_usd_per_request is None:
         parts.append(_without_outlet(pool, first, second))

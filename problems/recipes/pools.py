@@ -28,7 +28,7 @@ class Deployment:
     staffing_in_a_mix: Staffing | None = None
     """the rule where it serves some of the lengths only, whichever: that of its worst bucket. None: no mixes"""
     spot_allowed: bool = True
-    """False where it takes too long to start"""
+    """False if it takes too long to start"""
     alone: bool = True
     """False if another one dominates it alone, so that it is of use in a mix only"""
     replaced_by: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class Pool:
     apis: tuple[Api, ...]
     caching: str = "none"
     fixed_usd_per_h: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    """what the caches cost, whoever serves [slot], or one figure for all slots"""
+    """cost of the caches, with any deployment [slot], or one figure for all slots"""
     shed_usd_per_request: np.ndarray | None = None
     """penalty of turning a request away [bucket]; None: everything must be served"""
     max_deployments: int = 1

@@ -92,7 +92,7 @@ def _binary() -> str:
 
 
 def cbc_trouble() -> str | None:
-    """Why CBC cannot run on this machine, in a sentence; None where it can."""
+    """Why CBC cannot run on this machine, in a sentence; None if it can."""
     try:
         binary = _binary()
     except SolverMissing as missing:

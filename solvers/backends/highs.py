@@ -148,7 +148,7 @@ class WarmLp:
         return float(self._highs.getInfo().objective_function_value)
 
     def solve(self) -> Floats | None:
-        """Values of the columns, near enough; None where there are none."""
+        """Values of the columns, near enough; None if there are none."""
         _run_interruptibly(self._highs)
         if self._first_basis is None:
             self._highs.setOptionValue("solver", "simplex")
@@ -160,7 +160,7 @@ class WarmLp:
 
 
 def solve_part(model: Model, stays: Booleans, x: Floats, seconds: float) -> Floats | None:
-    """A cheaper whole point with some columns as they are in x, found in so many seconds; None where there is none.
+    """A cheaper whole point with some columns as they are in x, found in so many seconds; None if there is none.
 
     In this process, as it is small: nobody else has to wait for it, and nothing is proved by it.
     """

@@ -87,7 +87,7 @@ def _owner() -> str:
 
 
 def _began(pid: int) -> int | None:
-    """When a process began, in clock ticks since the machine did; None where there is none, or no way to know."""
+    """When a process began, in clock ticks since the machine did; None if there is none, or no way to know."""
     with suppress(OSError, IndexError, ValueError):
         after_name = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return int(after_name[19])

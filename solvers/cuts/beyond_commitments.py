@@ -38,7 +38,7 @@ def always_beyond(fleet: FleetProblem) -> dict[tuple[str, str, int, int], Beyond
 
 
 def counts_beyond(shares: Shares, can: Shares, box: int, held: int, enough: float = -np.inf) -> Counts:
-    """The counts of boxes that add up to most at these shares [GPUs]; none where so many are enough for a mixture, or
+    """The counts of boxes that add up to most at these shares [GPUs]; none if so many are enough for a mixture, or
     too much is undecided.
     """
     sure = {w: int(share.argmax()) for w, share in shares.items() if share.max() >= SURE}

@@ -20,7 +20,7 @@ WEIGHTS = 1e-4
 def parts_begun(
     shares: Shares, can: Shares, box: int, spare: np.ndarray, short_of: float
 ) -> tuple[Parts, float] | None:
-    """The parts that the LP breaks most, and the weight of boxes that are not spot; None where it breaks none by more.
+    """The parts that the LP violates most, and the weight of boxes that are not spot; None if it breaks none by more.
 
     Shares are by remainder in use x box + firm remainder. `spare` are the boxes that are bought beyond those that GPUs
     fill, all of them and those that are not spot. Workloads that leave one remainder for sure only shift the sum; what

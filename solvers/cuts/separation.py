@@ -95,7 +95,7 @@ def parts_of_boxes(
 
 
 def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, quiet: Quiet) -> dict[Key, Rounded]:
-    """The row of each slot that the LP breaks most; `has` are all instances and those that are not spot [slot, 2]."""
+    """The row of each slot that the LP violates most; `has` are all instances and those that are not spot [slot, 2]."""
     box, slots = fleet.offers[g].box, len(fleet.slot_hours)
     spare = has.copy()
     shares: dict[str, np.ndarray] = {}
@@ -124,7 +124,7 @@ def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, qui
 def _beyond_commitments(
     fleet: FleetProblem, on: list[Picked], g: str, v: Variables, x: np.ndarray, quiet: Quiet
 ) -> dict[Key, Beyond]:
-    """The row of each slot, about boxes beyond commitments that are decided, that the LP breaks most."""
+    """The row of each slot, about boxes beyond commitments that are decided, that the LP violates most."""
     reserved = sum(float(x[c]) for c in v.held(fleet, g))
     decided = _decided_commitments(fleet, g, reserved)
     if decided is None:

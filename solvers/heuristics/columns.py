@@ -71,7 +71,7 @@ def _hold(fleet: FleetProblem, v: Variables, r: int, path: Recipe, x: np.ndarray
 
 
 def _wait(v: Variables, r: int, deferral: Deferral, room: np.ndarray, x: np.ndarray) -> bool:
-    """Values for work that waits, with so much room in each slot; False where some is left over and no API does it."""
+    """Values for work that waits, with so much room in each slot; False if some is left over and no API does it."""
     line, work = deferral.line, deferral.load * deferral.hours
     left = left_over(work, room * deferral.hours, deferral)
     if deferral.api_usd_per_load_h is None and left.sum() > AS_GOOD_AS_DONE * work.sum():
@@ -89,7 +89,7 @@ def from_solution(fleet: FleetProblem, v: Variables, x: np.ndarray) -> Incumbent
     """A plan from the values of a solution, with its purchases improved in closed form if possible.
 
     Where servings of a slot are mixed, the plan has the one with the largest share. What was bought for the mix may not
-    hold it; then it is bought anew.
+    hold it; then it is bought again.
     """
     picked = (r for r in range(len(fleet.recipes)) if x[v.pick[r]] > 0.5)
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
@@ -108,7 +108,7 @@ def _path(fleet: FleetProblem, v: Variables, r: int, x: np.ndarray) -> Recipe:
 
 
 def _blended(recipe: Recipe, path: Recipe, share: np.ndarray) -> Recipe:
-    """Without GPUs a part of the requests may be shed in a slot and the API serve the rest."""
+    """A part of the requests may be shed in a slot and the API serve the rest, if no GPUs are used."""
     total = np.bincount(recipe.slot, share)
 
     def blend(values: np.ndarray) -> np.ndarray:

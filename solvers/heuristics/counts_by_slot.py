@@ -37,7 +37,7 @@ def counts_by_slot(
 ) -> Counted | None:
     """A plan with the recipes and commitments of the cheapest of some fleets, near the cheapest there is.
 
-    Every workload has one recipe there, and commitments to large boxes are decided. None where no LP costs less. Where
+    Every workload has one recipe there, and commitments to large boxes are decided. None if no LP costs less. Where
     one costs so much less that its plan will as well, no others are asked for.
     """
     best: SlotLp | None = None
@@ -59,7 +59,7 @@ def counts_by_slot(
 
 
 def _whole(together: SlotLp, solver: SolverName, until: float, below: float) -> Incumbent | None:
-    """One plan for every slot; where they cost more than that, they are what they are."""
+    """One plan for every slot; rolling windows follow only if they cost less than `below`."""
     began = time.monotonic()
     chosen = one_for_each_slot(together, until)
     if chosen is not None and together.lp.objective < below:

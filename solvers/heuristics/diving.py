@@ -55,7 +55,7 @@ class Dives:
         """what earlier dives decided on"""
 
     def dived(self, solver: SolverName, until: float, seed: int = 0, below: float = np.inf) -> Iterator[Incumbent]:
-        """The plan at the end of a dive, and a better one; none where limits, time or its cost do not let it end.
+        """The plan at the end of a dive, and a better one; none if limits, time or its cost do not let it end.
 
         With the seed 0 always the largest share is taken, else nearly the largest.
         """
@@ -71,7 +71,7 @@ class Dives:
             yield improved(fleet, polished(fleet, better, solver, until), until)
 
     def decided(self, until: float, seed: int = 0, below: float = np.inf) -> FleetProblem | None:
-        """The fleet with what a dive decides on, and counts near it; None where there is nothing new or cheaper."""
+        """The fleet with what a dive decides on, and counts near it; None if there is nothing new or cheaper."""
         decided = self._recipes_and_commitments(until, seed, below)
         if decided is None or decided.known_as in self._known:
             return None
@@ -113,7 +113,7 @@ def _recipes(
     noise: float,
     below: float,
 ) -> list[RecipeKey] | None:
-    """The keys of the recipes; None where they would not cost less."""
+    """The keys of the recipes; None if they would not cost less."""
     columns = picks_by_key(fleet, v)
     path_of = {path.key: path for path in fleet.recipes}
     chosen: list[RecipeKey] = []

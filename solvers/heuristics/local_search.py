@@ -75,9 +75,9 @@ def put_back(
     reserved: dict[str, int],
     weights: Callable[[int], np.ndarray],
 ) -> Incumbent | None:
-    """The plan after some paths left and their workloads came back, each in the cheapest way beside the others.
+    """The plan after some paths are removed and their workloads inserted again, each in the cheapest way.
 
-    Costs count as much as `weights` say, one for each way; commitments may be given. None where a limit forbids it.
+    Costs count as much as `weights` say, one for each way; commitments may be given. None if a limit forbids it.
     """
     stay = tuple(path for path in plan.paths if not any(path is one for one in leave))
     return put_in(fleet, replace(plan, paths=stay), [path.workloads for path in leave], reserved, weights)
@@ -185,7 +185,7 @@ class _Plan:
         del self.paths[path.workloads]
 
     def leave(self, path: Recipe) -> bool:
-        """Serve the workloads of a path without its offers, whatever that costs; False where nothing can."""
+        """Serve the workloads of a path without its offers, whatever that costs; False if nothing can."""
         self.remove(path)
         groups = [path.workloads, *((w,) for w in path.workloads)] if len(path.workloads) > 1 else [path.workloads]
         for group in groups:
@@ -284,7 +284,7 @@ class _Plan:
         return weighed
 
     def _accept(self, replaced: list[Recipe], chosen: list[Recipe]) -> bool:
-        """Buy anew what changes; keep it where the plan gets cheaper and its limits hold."""
+        """Buy what changes again; keep it if the plan gets cheaper and its limits hold."""
         touched = {g for path in (*replaced, *chosen) for g in path.offers}
         bought: dict[str, Purchase] = {}
         cost: dict[str, float] = {}

@@ -1,7 +1,7 @@
 """Choose the replica counts of a plan again, for all workloads at once, with the same recipes and commitments.
 
 Responses of one workload at a time never buy a box that two of them would fill. With the recipes given, the LP with
-rows about whole boxes comes within half a percent of the best plan, so the counts near it, and those of the plan, are
+cuts about whole boxes comes within half a percent of the best plan, so the counts near it, and those of the plan, are
 few enough to be put together slot by slot (solvers/heuristics/slot_lp.py). Where the LP knows of others, recipes and
 commitments may change as well (solvers/heuristics/hill_climbing.py).
 """

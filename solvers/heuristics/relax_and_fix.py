@@ -22,7 +22,7 @@ AHEAD = 4
 
 
 def one_for_each_slot(together: SlotLp, until: float) -> list[int] | None:
-    """The number of a plan for each slot, as the LP is left; None where time is up or limits forbid what is left.
+    """The number of a plan for each slot, as the LP is left; None if time is up or limits forbid what is left.
 
     Where time is short, less is tried.
     """

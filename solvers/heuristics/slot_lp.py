@@ -48,7 +48,7 @@ class SlotPlan:
 
     slot: int
     values: np.ndarray
-    """of the slot's columns"""
+    """values of the slot's columns"""
     column: tuple[float, np.ndarray, np.ndarray]
     """its cost, its rows and its entries there"""
 
@@ -85,11 +85,11 @@ class SlotLp:
         self.usd = np.inf
         """what the LP costs with all plans that pay"""
         self.prices = prices[rows]
-        """of the LP then"""
+        """prices of that LP"""
         self._number: dict[tuple[int, bytes], int] = {}
 
     def priced(self, until: float) -> float | None:
-        """What the LP costs when its prices lead to nothing better; None where time is up or it has no solution."""
+        """What the LP costs when its prices lead to nothing better; None if time is up or it has no solution."""
         every = range(len(self.slots))
         self._add(every, self.first_usd, FIRST_PLANS, np.inf, until)
         for _ in range(ROUNDS):
@@ -103,7 +103,7 @@ class SlotLp:
         return self.usd
 
     def whole(self, chosen: list[int], solver: SolverName) -> Incumbent | None:
-        """The plan with these plans of slots; None where it leaves work undone or breaks a limit."""
+        """The plan with these plans of slots; None if it leaves work undone or breaks a limit."""
         x = self.lp.solve()
         if x is None or x[self._undone].max(initial=0.0) > UNDONE:
             return None
@@ -135,7 +135,7 @@ class SlotLp:
         ]
 
     def column(self, plan: int) -> int:
-        """of the LP"""
+        """The column of a plan in the LP."""
         return self._undone.stop + plan
 
     def shares(self, s: int, x: np.ndarray) -> np.ndarray:
@@ -170,7 +170,7 @@ class SlotLp:
         self._add(slots, self._usd(self.prices), PLANS_TO_CHOOSE_FROM, np.inf, np.inf)
 
     def add_what_pays(self, slots: Iterable[int], until: float = np.inf) -> bool:
-        """New plans of some slots that pay at the LP's prices; False where there are none."""
+        """New plans of some slots that pay at the LP's prices; False if there are none."""
         return self._add(slots, self._usd(self.lp.prices), MORE_PLANS, 0.0, until)
 
     def with_room(self, s: int, shares: np.ndarray, most: int) -> list[int]:
@@ -189,7 +189,7 @@ class SlotLp:
         return likely
 
     def _add(self, slots: Iterable[int], usd: np.ndarray, most: int, below: float, until: float) -> bool:
-        """New plans of some slots, as far as time allows; False where there are none."""
+        """New plans of some slots, as far as time allows; False if there are none."""
         likely, before = self._likely(usd), len(self.plans)
         for s in slots:
             if time.monotonic() < until:

@@ -103,7 +103,7 @@ class Slot:
         """One serving of each recipe: costs, GPUs, columns and loads; the cheapest for all that they could use."""
         rank, cost, alike = np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64)
         place = np.zeros((1, len(self.choices)), dtype=int)
-        """of the serving of each choice [sum, choice]"""
+        """index of the serving of each choice [sum, choice]"""
         open_ones = [int((likely[choice.columns] < 1e-6).sum()) for choice in self.choices]
         for c in np.argsort(open_ones, kind="stable").tolist():
             choice = self.choices[c]
@@ -148,7 +148,7 @@ def _cheapest_of_each(numbers: np.ndarray, costs: np.ndarray) -> np.ndarray:
 
 
 def _first_of_each(in_order: np.ndarray) -> np.ndarray:
-    """Which are not the same as the one before [mask]."""
+    """Whether each number differs from the one before [mask]."""
     first = np.ones(len(in_order), dtype=bool)
     np.not_equal(in_order[1:], in_order[:-1], out=first[1:])
     return first

@@ -51,7 +51,7 @@ PATHS_PER_WORKLOAD_AND_ROUND = 6
 MIXES_OF_A_ROUND, FEWEST_OF_A_POOL, MOST_OF_A_POOL = 2400, 3, 8
 """mixes that are written down at a time, shared among the pools: they are most of what a large case has in memory"""
 BEFORE_SHARPENING_FRAC = 0.02
-"""near enough to begin with rows about whole boxes, which move the prices anyway"""
+"""near enough to begin with cuts about whole boxes, which move the prices anyway"""
 ROUNDS_BETWEEN_MIXES = 6
 """mixes are looked for when the LP is settled, and now and then before: prices that forget them lead nowhere"""
 MIXES_PER_WORKLOAD = 60
@@ -59,7 +59,7 @@ MIXES_PER_WORKLOAD = 60
 SMOOTHING = 0.7
 """weight of the best prices so far in the blend"""
 STANDS_FRAC, STANDS_ROUNDS = 1e-5, 4
-"""LPs in a row that cost the same, after which more rows about boxes bring nothing: some go and come for ever"""
+"""LPs in a row that cost the same, after which more cuts about boxes bring nothing: some leave and join for ever"""
 AT_REST_FRAC, AT_REST = 1e-3, 2
 """change of the LP up to which it hardly moves, and how often in a row"""
 NEAR_THE_LP = 0.5
@@ -78,10 +78,10 @@ CONVERGED_FRAC = 3e-4
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """What column generation leaves behind."""
+    """The result of column generation."""
 
     feasible: bool | None
-    """False only where it is proved that no plan exists; None where that was not settled"""
+    """False only where it is proved that no plan exists; None if that was not settled"""
     bound: float
     """lower bound on the cost of any plan [USD/month]"""
     fleet: FleetProblem
@@ -135,14 +135,14 @@ class ColumnGeneration:
         self.solution: tuple[Variables, np.ndarray] | None = None
         """its columns, and their values"""
         self.lp_usd, self.rests, self.stood = np.inf, 0, 0
-        """the last LP, and LPs in a row that hardly moved, and that did not move at all for all rows about boxes"""
+        """the last LP, and LPs in a row that hardly moved, and that did not move at all for all cuts about boxes"""
         self.behind = False
-        """whether prices were so far behind the last LP that it had no more rows about boxes"""
+        """whether prices were so far behind the last LP that it had no more cuts about boxes"""
         self.duals: Duals = {}
-        """of the last LP"""
+        """duals of the last LP"""
         self._settled: tuple[tuple[Recipe, ...], np.ndarray] | None = None
         self.sharpening, self.plain_usd = False, 0.0
-        """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others; the
+        """cuts about whole boxes join when mixes are known: prices that are in such rows tell little about others; the
         LP without them"""
         self.to_sharpen: tuple[Variables, np.ndarray] | None = None
         """the last LP's columns and solution, where such rows may begin"""
@@ -152,7 +152,7 @@ class ColumnGeneration:
         """what the last bound on all plans took, and the last round: nobody can stop in the middle of them"""
         self.bound = self.bound_at_prices = -np.inf
         self.model: Model | None = None
-        """of the last bound"""
+        """model of the last bound"""
         self.tangents: list[BudgetBound] = []
         """what bounds on all plans prove at other budgets"""
         self.bound_of_written = -np.inf
@@ -172,7 +172,7 @@ class ColumnGeneration:
         """the duals of the best bound so far, as far as recipes are concerned that are priced in every round"""
         self.proved: Duals = {}
         self.proved_usd = -np.inf
-        """of a branch, the duals of the best bound on all its plans, and that bound"""
+        """duals of the best bound on all plans of a branch, and that bound"""
 
     def _for_those_without(self, fleet: FleetProblem) -> list[Recipe]:
         """Mixes for workloads that no deployment can serve by itself."""
@@ -302,7 +302,7 @@ class ColumnGeneration:
         """Go on until the bound is this near to the LP, nothing more pays, `enough` is known, or it is too late for
         what another round takes.
 
-        `sharpen` adds rows about whole boxes once that is so without them. The last rounds have no new ones: prices
+        `sharpen` adds cuts about whole boxes once that is so without them. The last rounds have no new ones: prices
         come nearer to an LP that stays as it is.
         """
         if sharpen and not self.sharpening:
@@ -380,7 +380,7 @@ class ColumnGeneration:
         return self.lp_usd - self.bound_of_written > max(BEHIND_FRAC * abs(self.lp_usd), BEHIND_OF_ROWS * by_rows)
 
     def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
-        """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
+        """Add rows where the LP buys parts of boxes that whole ones forbid; False if there are none."""
         self.fleet, any_new = self.box_rows.separated(self.fleet, v, x, picked)
         return any_new
 
@@ -603,7 +603,7 @@ class ColumnGeneration:
 
 
 def by_pool_and_value(priced: Iterable[Priced]) -> dict[tuple[str, ...], list[Priced]]:
-    """The cheapest first."""
+    """Priced recipes of each pool, the cheapest first."""
     by_pool: dict[tuple[str, ...], list[Priced]] = {}
     for p in priced:
         by_pool.setdefault(p.recipe.workloads, []).append(p)
@@ -617,7 +617,7 @@ def _plain(duals: Duals) -> Duals:
 
 def _by_key(model: Model, row_duals: np.ndarray | None) -> Duals:
     if row_duals is None:
-        raise RuntimeError("the master LP came back without duals; please report this case")
+        raise RuntimeError("the master LP has no duals; please report this case")
     return dict(zip(model.row_keys, row_duals.tolist(), strict=True))
 
 

@@ -29,7 +29,7 @@ Key = tuple[Hashable, ...]
 
 
 class LazyRows:
-    """Which of them have joined."""
+    """The lazy rows that have joined."""
 
     def __init__(self) -> None:
         self.joined: set[Key] = set()

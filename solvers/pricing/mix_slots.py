@@ -26,7 +26,7 @@ class Outlet:
 
     shed: bool
     price: np.ndarray
-    """of a request/s in a slot [bucket]; inf where everything must be carried"""
+    """price of a request/s in a slot [bucket]; inf where everything must be carried"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class _Tariff:
     """What the replicas of a deployment cost in a slot."""
 
     usd: np.ndarray
-    """of a GPU, of a firm one on top, of a whole box, of a firm box on top"""
+    """prices of a GPU, of a firm one on top, of a whole box, of a firm box on top"""
     gpus_per_replica: int
     box: int
     shared: bool

@@ -62,7 +62,7 @@ class Mixes:
         self._members, self._solved = other._members, other._solved
 
     def not_covered(self) -> str | None:
-        """What is left out of mixes of two, in words; None where nothing is."""
+        """What is left out of mixes of two, in words; None if nothing is."""
         large = any(
             d.staffing_in_a_mix is not None and d.variant in variants and too_large(pool, d)
             for pool in self.pools
@@ -240,7 +240,7 @@ class _Mix:
     pool: Pool
     members: tuple[Member, Member]
     usd: tuple[np.ndarray, np.ndarray] | None
-    """what so many replicas of either cost; None where they share boxes [slot, count]"""
+    """what so many replicas of either cost; None if they share boxes [slot, count]"""
     prices: Prices
     api: Api | None
     outlets: list[Outlet]

@@ -1,6 +1,6 @@
 """The paths that the master LP holds: single ones with one serving per slot, and open ones with several.
 
-A recipe that the LP leans on is opened: one column for the recipe and one for each serving that was ever worth it, so
+A recipe that the LP uses is opened: one column for the recipe and one for each serving that was ever worth it, so
 that the LP recombines servings slot by slot. That is the same LP with far fewer rounds: single paths would have to be
 generated one by one for every combination. Work that may wait is open from the start, because the LP moves it.
 """
@@ -74,7 +74,7 @@ class Paths:
         return path.key not in self.opened or self.fleet.pools[path.pool].window is not None
 
     def after_lp(self, picked: list[Picked], stands: bool = False) -> None:
-        """Open what the LP leans on in several ways; leave out those that some LPs in a row did without.
+        """Open recipes that the LP uses in several ways; leave out paths that several LPs in a row did not use.
 
         As long as the LP costs the same none is left out: it would come back for ever.
         """

@@ -124,7 +124,7 @@ class _Found:
     replicas: np.ndarray | None
     """numbers of replicas that cost less than what was asked for [deployment], but for the tolerance"""
     finished: bool
-    """False where the nodes did not suffice, or a linear program could not be solved"""
+    """False if the nodes did not suffice, or a linear program could not be solved"""
 
 
 @dataclass(frozen=True, eq=False)

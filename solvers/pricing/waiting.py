@@ -63,7 +63,7 @@ class WaitingWork:
     def priced(self, recipe: Recipe, prices: Prices) -> Priced | None:
         """The least that any counts of replicas cost, by a program over the servings that matter.
 
-        None where the program was not solved: a bound of another kind has to do.
+        None if the program was not solved: a bound of another kind has to do.
         """
         values, room = serving_values(self.fleet, recipe.at_best, prices), _room(recipe, self.fleet)
         fixed = fixed_value(self.fleet, recipe, prices)
@@ -106,7 +106,7 @@ class WaitingWork:
 
 
 def _known_as(recipe: Recipe) -> tuple[Any, ...]:
-    """With every count of replicas tried, a recipe is another."""
+    """The key of a recipe; it differs once every count of replicas is tried."""
     return (*recipe.key, recipe.servings)
 
 

@@ -61,7 +61,7 @@ class Branches:
         return min([self._left, *(one.bound for one in self._open[:1])])
 
     def go_on(self, bounded: Bounded, enough: float, best: float = np.inf, at_last: AtLast = lambda _: -np.inf) -> bool:
-        """Price the branch with the smallest bound, or divide it; False where none has less than is enough.
+        """Price the branch with the smallest bound, or divide it; False if none has less than is enough.
 
         It is priced until others matter more: a part of the way from the smallest bound of those to what is enough.
         Plans that cost as much as the best one at hand, or more, are of no interest. Where nothing can be divided, what
@@ -89,7 +89,7 @@ class Branches:
 
 
 def both_sides(branch: ColumnGeneration, best: float = np.inf) -> list[ColumnGeneration]:
-    """The two halves of what a branch leaves undecided, of plans cheaper than the best; none where nothing is."""
+    """The two halves of what a branch leaves undecided, of plans cheaper than the best; none if nothing is."""
     fleet = branch.fleet
     commitment = _commitment(branch)
     if commitment is not None:
@@ -150,7 +150,7 @@ def _commitment(branch: ColumnGeneration) -> tuple[tuple[str, str], int] | None:
 
 
 def _is_open(branch: ColumnGeneration, key: tuple[str, str]) -> bool:
-    """Whether there could be fewer commitments than the LP has, and more: whoever has the least or most is decided."""
+    """Whether commitments are open: there could be fewer than the LP has, and more."""
     boxes = round(branch.reserved[key])
     return boxes > 0 and boxes not in branch.fleet.held.get(key, (0, None))
 

@@ -27,7 +27,7 @@ MOST_TRIED = 100
 
 
 class DualScaling:
-    """Scales of the best prices that column generation came to, and their lines."""
+    """Scales of the best prices of a column generation, and their lines."""
 
     def __init__(self, generation: ColumnGeneration) -> None:
         assert generation.model is not None

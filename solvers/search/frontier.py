@@ -64,7 +64,7 @@ class BudgetSearch:
         self._keep(free.best)
 
     def shape(self) -> dict[float, float | None]:
-        """A lower bound on cost + penalty at each budget, out of one LP; None where no plan can keep the budget."""
+        """A lower bound on cost + penalty at each budget, out of one LP; None if no plan can keep the budget."""
         if not self.generations:
             if self.in_closed_form:
                 self._keep(self.thrift.leanest())

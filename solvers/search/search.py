@@ -71,7 +71,7 @@ ROUNDED_WELL = 0.003
 ROUNDING_S, ROUNDING_FRAC = 30.0, 0.3
 """the most that a program over paths may take, and the share of the time left: what it finds is still improved"""
 FIRST_PLANS_FRAC = 0.35
-"""share of the time left that plans may take before rows about whole boxes are looked for"""
+"""share of the time left that plans may take before cuts about whole boxes are looked for"""
 REPAIRING_S = 120.0
 """the most that destroy and repair, and choosing counts again, may take"""
 POLISHING_FRAC = 0.5
@@ -89,17 +89,17 @@ BRANCH_PROGRAM_FRAC, LAST_PROGRAM_FRAC = 0.1, 0.3
 LOOK_FROM_ROUND = 2
 """round of pricing from which the worker has enough to start with, if a program would be far too large"""
 BRANCHING_TAKES = 0.5
-"""times as long as the rows about whole boxes took, that there must be time for before it is worth it"""
+"""times as long as the cuts about whole boxes took, that there must be time for before it is worth it"""
 
 
 @dataclass(frozen=True)
 class _Program:
-    """What a program over servings says of all plans."""
+    """What the mixed-integer program over servings proves about all plans."""
 
     bound: float
     left_out: int
     columns: int = 0
-    """none where it would have proved nothing and was not solved"""
+    """none if it would have proved nothing and was not solved"""
     settled: bool = False
     """nothing better can come of more pricing"""
     infeasible: bool = False
@@ -213,7 +213,7 @@ class Search:
     def _close_in(self, generation: ColumnGeneration) -> bool:
         """Prices, plans out of them, and the program over what is possible, each time nearer to the LP.
 
-        True where the program had all that is possible and was solved.
+        True if the program had all that is possible and was solved.
         """
         solution = self.solution
         rounded = False
@@ -312,7 +312,7 @@ class Search:
             solution.offer(with_other_commitments(near, solution.best, until))
 
     def _repair_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
-        """Better plans near the one at hand; counts chosen anew take rows about whole boxes, so not before these."""
+        """Look for better plans near the best one; choosing counts needs cuts about whole boxes first."""
         solution, solver = self.solution, self.options.solver
         if solution.best is None or self._enough() or solution.best is self.exhausted:
             return
@@ -328,7 +328,7 @@ class Search:
             self.exhausted = before
 
     def _solve_what_is_possible(self, generation: ColumnGeneration, tolerance_frac: float) -> bool:
-        """The program over servings that a better plan may use; True where nothing better can come of more pricing."""
+        """The program over servings that a better plan may use; True if nothing better can come of more pricing."""
         solution, before = self.solution, time.monotonic()
         generated = generation.with_mixes_within(solution.objective)
         self._spent("pricing", before)

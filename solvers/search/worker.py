@@ -28,7 +28,7 @@ def cores() -> int:
 
 
 class Worker:
-    """The second process; it starts with its first task."""
+    """The worker process; it starts with its first task."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None

@@ -72,7 +72,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
         yield min(starts, key=_cost)
     best = min(starts, key=_cost)
     polished_ones: set[float] = set()
-    """what plans cost whose counts need not be chosen anew"""
+    """costs of plans whose counts need not be chosen again"""
     dives = Dives(task.fleet, task.held) if task.fleet.rounded else None
     if not newest.waits:
         dived = dives.decided(until, 0, best.objective) if dives is not None else None
@@ -112,7 +112,7 @@ def _cost(plan: Incumbent) -> float:
 
 
 def _taken(plans: list[Incumbent]) -> Incumbent:
-    """The cheapest, which is there no more."""
+    """Remove and return the cheapest plan."""
     return plans.pop(plans.index(min(plans, key=_cost)))
 
 

@@ -28,7 +28,7 @@ HEAR_AGAIN_S = 0.1
 
 
 class WorkerMessages:
-    """Tells it of a search, and offers the plans that it finds."""
+    """Sends a search's LP to the worker, and offers the plans that it finds."""
 
     def __init__(
         self, beside: Worker, fleet: FleetProblem, solution: FleetSolution, solver: SolverName, deadline: float
