@@ -1,4 +1,4 @@
-"""Plans from a second process: it finds what shaking finds, ends with this one, and its end harms nobody."""
+"""Plans from a second process: it finds what destroy and repair finds, ends with this one, and its end harms nobody."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Never:
 
 
 def task(seconds: float = 20.0) -> Task:
-    """Two workloads on single GPUs, where no single change pays: shaking finds the box that both fill."""
+    """Two workloads on single GPUs, where no single change pays: destroy and repair finds the box that both fill."""
     fleet = two_boxes().fleet
     alone = each_by_itself(replace(fleet, recipes=tuple(r for r in fleet.recipes if "one" in r.offers)))
     assert alone is not None
