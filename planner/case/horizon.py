@@ -63,4 +63,5 @@ def window_of(deadline_h: float, slots: tuple[Slot, ...]) -> np.ndarray:
     month, hour = (np.array(x) for x in ([s.month for s in slots], [s.hour for s in slots]))
     day = np.array([s.day for s in slots])
     later = (hour[None, :] - hour[:, None]) % 24
-    return (later <= math.floor(deadline_h)) & (month[:, None] == month) & (day[:, None] == day)
+    allowed: np.ndarray = (later <= math.floor(deadline_h)) & (month[:, None] == month) & (day[:, None] == day)
+    return allowed
