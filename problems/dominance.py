@@ -1,8 +1,8 @@
-"""Leave out recipes that another one beats everywhere: same optimum, a smaller problem.
+"""Leave out dominated recipes: same optimum, a smaller problem.
 
-A recipe is beaten when, for each of its servings, another recipe of its pool has a serving in that slot with
+A recipe is dominated when, for each of its servings, another recipe of its pool has a serving in that slot with
 no more GPUs, no more firm GPUs, no more other cost and no larger penalty, on the same offer, or on one whose GPUs are
-no dearer in any way of buying them, come in boxes that fit into those of the first, start no later, and are not
+no more expensive in any way of buying them, come in boxes that fit into those of the first, start no later, and are not
 limited in number or kind.
 
 Pools may share a box, a commitment, or an instance that runs on from one slot to the next and is not started again. So
@@ -21,15 +21,15 @@ from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 
 
-def without_beaten_recipes(fleet: FleetProblem) -> FleetProblem:
-    """The same fleet problem with the same optimum. Of two equal recipes the first stays."""
+def without_dominated_recipes(fleet: FleetProblem) -> FleetProblem:
+    """The fleet problem without dominated recipes; the optimum is the same. The first of two equal recipes stays."""
     plain = {r: recipe.uses[0].offer for r, recipe in enumerate(fleet.recipes) if _is_plain(recipe)}
     alive = set(range(len(fleet.recipes)))
     rivals: dict[tuple[str, str | None, str], list[int]] = {}
     for r, offer in plain.items():
         rivals.setdefault((fleet.recipes[r].pool, fleet.recipes[r].api, offer), []).append(r)
 
-    def beaten_on(b: int, offer: str) -> bool:
+    def dominated_on(b: int, offer: str) -> bool:
         recipe = fleet.recipes[b]
         others = rivals.get((recipe.pool, recipe.api, offer), [])
         in_the_way = offer in fleet.most_of_a_box  # a replica that is larger may leave more of a box empty
@@ -41,10 +41,10 @@ def without_beaten_recipes(fleet: FleetProblem) -> FleetProblem:
         return any(a != b and a in alive and fits_as_well(a) and _beats_whole(fleet.recipes[a], recipe) for a in others)
 
     offers = sorted(fleet.recipes_on)
-    no_dearer_than = {b: [a for a in offers if a != b and no_dearer(fleet, a, b)] for b in offers}
+    no_more_expensive_than = {b: [a for a in offers if a != b and no_more_expensive(fleet, a, b)] for b in offers}
     for b, offer in plain.items():
-        elsewhere = no_dearer_than[offer] if _nothing_is_shared(fleet, offer) else []
-        if any(beaten_on(b, a) for a in (offer, *elsewhere)):
+        elsewhere = no_more_expensive_than[offer] if _nothing_is_shared(fleet, offer) else []
+        if any(dominated_on(b, a) for a in (offer, *elsewhere)):
             alive.discard(b)
     mixed = offers_of_mixes(fleet)
     for offer in offers:
@@ -52,7 +52,7 @@ def without_beaten_recipes(fleet: FleetProblem) -> FleetProblem:
             continue
         together = [r for r in fleet.recipes_on[offer] if r in alive]
         if all(r in plain for r in together) and any(
-            all(beaten_on(b, a) for b in together) for a in no_dearer_than[offer]
+            all(dominated_on(b, a) for b in together) for a in no_more_expensive_than[offer]
         ):
             alive.difference_update(together)
     return replace(fleet, recipes=tuple(fleet.recipes[r] for r in sorted(alive)))
@@ -73,7 +73,7 @@ def offers_of_mixes(fleet: FleetProblem) -> set[str]:
 
 
 def _nothing_is_shared(fleet: FleetProblem, offer: str) -> bool:
-    """Whether whoever leaves an offer saves all that its GPUs cost there, whatever others do."""
+    """Whether a recipe that leaves an offer saves all that its GPUs cost there, whatever others do."""
     own = fleet.offers[offer]
     return own.box == 1 and not own.reserved_usd_per_h and not fleet.starts_late(offer)
 
@@ -83,7 +83,7 @@ def _is_plain(recipe: Recipe) -> bool:
     return len(recipe.uses) == 1 and recipe.deferral is None
 
 
-def no_dearer(fleet: FleetProblem, first: str, second: str) -> bool:
+def no_more_expensive(fleet: FleetProblem, first: str, second: str) -> bool:
     """Whether every GPU bought of the second offer could be bought of the first for no more, in every way."""
     a, b = fleet.offers[first], fleet.offers[second]
     if a.key == b.key:
@@ -105,7 +105,7 @@ def no_dearer(fleet: FleetProblem, first: str, second: str) -> bool:
 
 
 def _beats_whole(a: Recipe, b: Recipe) -> bool:
-    """Whether it beats the servings of the other, and what might be between them."""
+    """Whether it dominates the servings of the other, and what might be between them."""
     return _beats(a, b) and (b.between is None or _beats(a, b.between))
 
 

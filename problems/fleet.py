@@ -7,8 +7,9 @@
 under the families listed in FAMILIES, one function each. Money is USD per month, averaged over the months of
 the horizon; penalties of what is shed weigh in the objective alone.
 
-What is given is in problems/fleet_problem.py, recipes in problems/recipes/recipe.py, columns in
-problems/fleet_variables.py, and rows about whole boxes, which sharpen the LP, in problems/valid_inequalities.py.
+The instance is in problems/fleet_problem.py, recipes in problems/recipes/, columns in problems/fleet_variables.py, rows
+about whole boxes, which tighten the LP, in problems/valid_inequalities.py. What a recipe costs at dual prices is in
+problems/pricing.py. solvers/ generates columns (pricing/), separates cuts (cuts/) and branches (search/).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the fleet problem is made of: slots, offers, pools with their recipes, limits, and what is decided already."""
+"""The instance of the fleet problem: slots, offers, pools with their recipes, limits, and branching decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from problems.recipes.waiting_line import WaitingLine
 from problems.rounding_up import Rounded, RoundedSlots
 
 SERVINGS_SIDE_BY_SIDE = 3_000_000
-"""of all recipes, up to which those of the same workloads are kept side by side"""
+"""servings of all recipes up to which those of the same workloads are kept side by side"""
 Held = dict[tuple[str, str], tuple[int, int | None]]
 """by offer and term: the fewest commitments, and the most if that is decided"""
 
@@ -108,10 +108,10 @@ class FleetProblem:
     @cached_property
     def recipes_for(self) -> dict[tuple[str, ...], list[Recipe]]:
         """by the workloads that are served together"""
-        found: dict[tuple[str, ...], list[Recipe]] = {}
+        by_workloads: dict[tuple[str, ...], list[Recipe]] = {}
         for recipe in self.recipes:
-            found.setdefault(recipe.workloads, []).append(recipe)
-        return found
+            by_workloads.setdefault(recipe.workloads, []).append(recipe)
+        return by_workloads
 
     def side_by_side(self, workloads: tuple[str, ...]) -> Iterable[SideBySide]:
         """The recipes for workloads that are served together, but those of work that may wait.
@@ -147,7 +147,7 @@ class FleetProblem:
 
     @cached_property
     def rounded_always(self) -> list[Beyond]:
-        """rows about boxes beyond commitments that stay"""
+        """cuts about boxes beyond commitments that stay"""
         return [cut for (*_, number), cut in self.rounded.items() if number == ALWAYS and isinstance(cut, Beyond)]
 
     @cached_property
@@ -201,7 +201,7 @@ class FleetProblem:
         return all((g in on) == way for (w, g), way in self.uses.items() if w in workloads)
 
     def line_of(self, r: int) -> WaitingLine:
-        """of a recipe for work that may wait"""
+        """The waiting line of a recipe for work that may wait."""
         deferral = self.recipes[r].deferral
         assert deferral is not None
         return deferral.line

@@ -101,7 +101,7 @@ class Model:
         return float(self.cost @ np.asarray(x, dtype=float))
 
     def relaxed(self) -> Model:
-        """The same model with no column required to be whole."""
+        """The LP relaxation: the model with no column required to be an integer."""
         return dataclasses.replace(self, integer=np.zeros(self.n_columns, dtype=bool))
 
     def with_fixed(self, columns: ArrayLike, values: ArrayLike) -> Model:

@@ -1,7 +1,7 @@
 """Leave out offers that another one dominates as a whole: same optimum, a smaller problem.
 
 Offer A dominates offer B when everything bought of B could be bought of A for no more, in the same way and at the same
-time, and every deployment on B has a twin on A in its pool. Then all that runs on B, whoever it belongs to, moves to A
+time, and every deployment on B has a twin on A in its pool. Then everything on B, of all workloads, moves to A
 together: boxes and commitments that were shared stay shared, so the argument also holds for mixes that are not written
 down yet. A mix of a deployment and its twin becomes the twin alone with the replicas of both; its staffing rule must
 allow that. A twin that cannot serve all lengths is never alone, so it needs another deployment to be mixed with.

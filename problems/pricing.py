@@ -1,4 +1,4 @@
-"""What a recipe costs when GPUs have prices: the other half of the master.
+"""The pricing subproblem: what a recipe costs at dual prices.
 
 At given prices the Lagrangian of the master splits into one minimum per pool, which is exact here: the cheapest
 serving of each slot of the cheapest recipe. Its value L is a lower bound on every plan. A plan that uses a
@@ -99,7 +99,7 @@ class Prices:
         return usd
 
 
-def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple, float], in_dollars: bool = True) -> Prices:
+def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], float], in_dollars: bool = True) -> Prices:
     slots = len(fleet.slot_hours)
     gpu = {g: np.zeros(slots) for g in fleet.offers}
     firm = {g: np.zeros(slots) for g in fleet.offers}
@@ -138,7 +138,8 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple, float], in_dol
 def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.ndarray:
     """Cost of each serving of a recipe at these prices [serving]."""
     t = recipe.slot
-    value = fleet.weight[t] * (recipe.usd_per_h * prices.usd_factor[t] + recipe.penalty_usd_per_h * prices.in_dollars)
+    hourly = recipe.usd_per_h * prices.usd_factor[t] + recipe.penalty_usd_per_h * prices.in_dollars
+    value: np.ndarray = fleet.weight[t] * hourly
     for use in recipe.uses:
         for kind, gpus in (("in-use", use.gpus), ("firm", use.firm_gpus)):
             value = value + gpus * prices.usd_of_a_gpu(kind, use.offer, use.gpus_per_replica)[t]
@@ -172,7 +173,8 @@ class Priced:
     @property
     def with_serving(self) -> np.ndarray:
         """cost when a given serving is used and the other slots are at their cheapest [serving]"""
-        return np.maximum(self.each()[0], self.value)
+        cost: np.ndarray = np.maximum(self.each()[0], self.value)
+        return cost
 
     @property
     def with_skipped(self) -> np.ndarray:

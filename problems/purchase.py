@@ -31,7 +31,7 @@ class Purchase:
 def cheapest_purchase(
     fleet: FleetProblem, g: str, gpus: np.ndarray, firm_gpus: np.ndarray, reserved: int | None = None
 ) -> Purchase | None:
-    """The cheapest purchase that holds these GPUs [slot], or None where the offer cannot sell them.
+    """The cheapest purchase that holds these GPUs [slot], or None if the offer cannot sell them.
 
     With so many reserved, where that is given.
     """
@@ -52,7 +52,9 @@ def starting_usd_per_h(fleet: FleetProblem, offer: Offer, on_demand: np.ndarray,
         return np.zeros_like(on_demand, dtype=float)
     before = fleet.slot_before
     more = np.maximum(on_demand - on_demand[..., before], 0) * (offer.on_demand_usd_per_h or 0.0)
-    return offer.start_h * (more + np.maximum(spot - spot[..., before], 0) * (offer.spot_usd_per_h or 0.0))
+    more_spot = np.maximum(spot - spot[..., before], 0) * (offer.spot_usd_per_h or 0.0)
+    usd_per_h: np.ndarray = offer.start_h * (more + more_spot)
+    return usd_per_h
 
 
 def cheapest_alone(fleet: FleetProblem, recipe: Recipe) -> Recipe | None:

@@ -87,9 +87,11 @@ class RoundedSlots:
         """
         boxes, rest = np.divmod(gpus, self.box)
         firm_boxes, firm_rest = np.divmod(firm_gpus, self.box)
-        use = self.in_use[slot] * boxes + self.firm[slot] * firm_boxes
+        use: np.ndarray = self.in_use[slot] * boxes + self.firm[slot] * firm_boxes
         part = self.parts.get(workloads[0])
-        return use if part is None else use + part[slot, rest * self.box + firm_rest]
+        if part is not None:
+            use = use + part[slot, rest * self.box + firm_rest]
+        return use
 
     def at_least(self, workloads: tuple[str, ...], gpus: np.ndarray, firm_gpus: np.ndarray) -> np.ndarray:
         """What some GPUs have at least if others may fill the same boxes: for both together it is no more than of all
@@ -101,7 +103,8 @@ class RoundedSlots:
         part = self.parts.get(workloads[0], np.zeros((len(self.in_use), self.box**2)))
         rest, firm_rest = np.divmod(np.arange(self.box**2), self.box)
         below = part - (self.in_use[:, None] * rest + self.firm[:, None] * firm_rest) / self.box
-        return lines + np.where(gpus > 0, below.min(axis=1, keepdims=True), 0.0)
+        least: np.ndarray = lines + np.where(gpus > 0, below.min(axis=1, keepdims=True), 0.0)
+        return least
 
     @staticmethod
     def priced(cuts: Iterable[tuple[RoundedSlots, np.ndarray]]) -> RoundedSlots:

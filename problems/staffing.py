@@ -27,7 +27,7 @@ def z_of(percentile: float) -> float:
 
 
 def staffing_z(percentile: float) -> float:
-    """The same for staffing, at least that of the 90th: a fleet that is full half of the time queues without end."""
+    """z for staffing, at least that of the 90th percentile: a fleet that is full half the time queues without end."""
     return z_of(max(percentile, 0.90))
 
 

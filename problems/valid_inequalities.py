@@ -1,7 +1,7 @@
-"""Rows that bring the LP nearer to whole boxes.
+"""Valid inequalities about whole boxes, which tighten the LP.
 
-The first two families are kept by every plan: the program is the same without them, and they are said where its LP
-breaks them (solvers/cuts/pool.py). The third stands in for whole boxes in a program that buys parts of them.
+The first two families hold for every plan: the program is the same without them, and they join where its LP violates
+them (solvers/cuts/pool.py). The third approximates whole boxes in a program that buys fractions of them.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def boxes_are_rounded_up(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     for (kind, g, number), cuts in fleet.rounded_slots.items():
         if g not in fleet.recipes_on:
             continue
-        said = {t for of, offer, t, n in fleet.rounded if (of, offer, n) == (kind, g, number)}
-        terms: dict[int, dict[int, float]] = {t: {} for t in sorted(said)}
+        slots = {t for of, offer, t, n in fleet.rounded if (of, offer, n) == (kind, g, number)}
+        terms: dict[int, dict[int, float]] = {t: {} for t in sorted(slots)}
         for r in fleet.recipes_on[g]:
             recipe = fleet.recipes[r]
             each = cuts.use(recipe)

@@ -22,7 +22,7 @@ from tests.refresh import (
 from tests.support.places import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def test_the_first_two_bash_blocks_are_the_two_commands() -> None:
@@ -74,11 +74,25 @@ def test_every_command_named_exists_and_every_command_is_named() -> None:
     assert set(re.findall(r"^\| `fleetplan ([\w-]+)[ `]", README, re.MULTILINE)) == commands
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert [p.name for p in (ROOT / "docs").glob("*.md") if p.name != "README.md" and f"({p.name})" not in index] == []
+
+
+def test_the_architecture_names_every_room() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    folders = [
+        p.parent for name in ("planner", "problems", "solvers") for p in sorted((ROOT / name).glob("*/__init__.py"))
+    ]
+    rooms = [f"{p.name}/" if p.parent.name == "planner" else f"{p.parent.name}/{p.name}/" for p in folders]
+    assert [room for room in rooms if f"`{room}" not in text] == []
 
 
 def test_the_docs_list_every_constraint_family() -> None:

@@ -56,13 +56,15 @@ class Replica:
     def seconds_per_request(self) -> np.ndarray:
         """of a replica's time; inf where it cannot serve that length [bucket]"""
         rate = self.throughput.requests_per_s
-        return np.divide(1.0, rate, out=np.full_like(rate, np.inf), where=rate > 0)
+        seconds: np.ndarray = np.divide(1.0, rate, out=np.full_like(rate, np.inf), where=rate > 0)
+        return seconds
 
     @cached_property
     def load_shares(self) -> np.ndarray:
         """Share of its time that each bucket takes when it serves all of them; 0 where it cannot [bucket]"""
         load = self.traffic.shares * np.where(self.serves, self.seconds_per_request, 0.0)
-        return load / load.sum()
+        shares: np.ndarray = load / load.sum()
+        return shares
 
     @cached_property
     def batch(self) -> float:
@@ -112,7 +114,9 @@ class Replica:
         cv2s[0] = cv2
         ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
         wait_s = ttft.seconds - self._lone_ttft_s
-        return np.minimum(most_prompt_load(wait_s, prefill, cv2s, scv, ttft.percentile) * seconds / prefill, 1.0)
+        prompts = most_prompt_load(wait_s, prefill, cv2s, scv, ttft.percentile)
+        loads: np.ndarray = np.minimum(prompts * seconds / prefill, 1.0)
+        return loads
 
     @cached_property
     def _all_prompts(self) -> tuple[float, float, float]:
@@ -216,7 +220,8 @@ def _prompts_s(machine: Machine, traffics: list[Traffic]) -> list[float]:
     found = np.array([_found_tokens(w, t.ttft.percentile) for t in traffics for w in t.members])
     alone = prefill_s(machine, np.maximum(whole - found, 1.0), whole)
     starts = np.cumsum([0, *(len(t.members) for t in traffics[:-1])])
-    return np.maximum.reduceat(alone, starts).tolist()
+    slowest: list[float] = np.maximum.reduceat(alone, starts).tolist()
+    return slowest
 
 
 def _found_tokens(w: Workload, percentile: float) -> float:

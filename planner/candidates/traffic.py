@@ -47,7 +47,8 @@ class Traffic:
     def shares(self) -> np.ndarray:
         """of all requests [bucket]"""
         own = np.array([b.share_frac for b in self.buckets])
-        return own * np.array(self.request_shares)[self.member_of]
+        shares: np.ndarray = own * np.array(self.request_shares)[self.member_of]
+        return shares
 
     @cached_property
     def lengths(self) -> Lengths:

@@ -66,4 +66,6 @@ def window_of(deadline_h: float, slots: tuple[Slot, ...]) -> np.ndarray:
     month, hour = (np.array(x) for x in ([s.month for s in slots], [s.hour for s in slots]))
     day = np.array([s.day for s in slots])
     later = (hour[None, :] - hour[:, None]) % 24
-    return (later <= max(0, math.floor(deadline_h) - 1)) & (month[:, None] == month) & (day[:, None] == day)
+    within = later <= max(0, math.floor(deadline_h) - 1)
+    allowed: np.ndarray = within & (month[:, None] == month) & (day[:, None] == day)
+    return allowed

@@ -16,7 +16,7 @@ SMALLEST_SHARE = 1e-4
 
 def quantile(p50: float, p95: float, percentile: float) -> float:
     """A percentile of the log-normal through these two."""
-    return p50 * (p95 / p50) ** (NormalDist().inv_cdf(percentile) / Z95)
+    return p50 * math.pow(p95 / p50, NormalDist().inv_cdf(percentile) / Z95)
 
 
 def slices(p50: float, p95: float) -> list[tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""The `fleetplan` command. Every verb is a few lines over a library function; data go to stdout, notes to stderr.
+"""The `fleetplan` command. Every verb is a few lines over a library function; data goes to stdout, notes to stderr.
 
 Exit codes: 0 a verified plan, 1 a defect of fleetplan, 2 bad input or a machine that lacks something, 3 infeasible,
 4 not proved within --require-gap (the plan is still written) or no plan within --time-limit, 5 a policy is violated,
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def say(message: str, code: int) -> int:
-    """Tell the user why it ends, and return how; where nobody can read it, it is dropped."""
+    """Tell the user why the command ends, if stderr can be written, and return the exit code."""
     try:  # contextlib would be one import more before a Ctrl-C is heard
         print(message, file=sys.stderr)
     except OSError:
@@ -65,7 +65,7 @@ def _exit_at_once() -> None:
 
 
 def _leave_out_the_working_folder() -> None:
-    """Take it off the path, unless fleetplan lies there: what lies beside a demand file is no code of ours."""
+    """Take it off the path, unless fleetplan itself is there: files beside a demand file are not our code."""
     try:
         here = os.path.realpath(os.curdir)
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here or here == ROOT]

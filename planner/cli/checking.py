@@ -17,31 +17,29 @@ BROKEN = 5
 def check(
     file: PlanFile,
     policy: Annotated[Path, typer.Option("--policy", "-p", metavar="POLICY.yaml", help="The rules.")],
-    against: Annotated[
-        Path | None, typer.Option(metavar="OLD.json", help="The plan before it, for max_change.")
-    ] = None,
-    as_of: Annotated[str | None, typer.Option(help="The day of max_price_age, as 2027-01-31; default today.")] = None,
+    against: Annotated[Path | None, typer.Option(metavar="OLD.json", help="The previous plan, for max_change.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="The day for max_price_age, as 2027-01-31; default today.")] = None,
     format: Annotated[DiffFormat, typer.Option(help="What to print on stdout; md suits a pull request.")] = (
         DiffFormat.table
     ),
     quiet_when_ok: Annotated[
-        bool, typer.Option("--quiet-when-ok", "-q", help="Print nothing where every rule is kept.")
+        bool, typer.Option("--quiet-when-ok", "-q", help="Print nothing if every rule is kept.")
     ] = False,
 ) -> None:
-    """Hold a plan against your policy: each rule with its value and limit. Exits with 5 where one is broken."""
+    """Check a plan against your policy: each rule with its value and limit. Exit with 5 if one is broken."""
     from datetime import date
 
     from planner.checker.policy import check_policy
     from planner.checker.policy.schema import load_policy, parse_date
     from planner.reports.policy import check_markdown, check_text
 
-    day = parsed("--as-of", lambda text: date.fromisoformat(parse_date(text)), as_of)
+    day = None if as_of is None else date.fromisoformat(parsed("--as-of", parse_date, as_of))
     rules = load_policy(policy)
-    found = check_policy(saved_plan(file), rules, saved_plan(against) if against else None, day)
-    if not (found.passed and quiet_when_ok):
+    checked = check_policy(saved_plan(file), rules, saved_plan(against) if against else None, day)
+    if not (checked.passed and quiet_when_ok):
         if format is DiffFormat.json:
-            put_json(found.as_json())
+            put_json(checked.as_json())
         else:
-            put(check_markdown(found) if format is DiffFormat.md else check_text(found, in_color()))
-    if not found.passed:
+            put(check_markdown(checked) if format is DiffFormat.md else check_text(checked, in_color()))
+    if not checked.passed:
         raise typer.Exit(BROKEN)

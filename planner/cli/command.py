@@ -1,4 +1,4 @@
-"""The verbs of the `fleetplan` command, and what it says where one fails."""
+"""The verbs of the `fleetplan` command, and its message and exit code if one fails."""
 
 from __future__ import annotations
 
@@ -30,11 +30,18 @@ app.add_typer(performance.verbs)
 
 
 @app.callback(invoke_without_command=True)
-def common(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def common(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="With --version: what a bug report needs.")] = False,
+) -> None:
+    if verbose and not version:
+        raise typer.BadParameter(
+            "goes with --version here; verbs have a --verbose of their own", param_hint="--verbose"
+        )
     if version:
-        from importlib.metadata import version as version_of
+        from planner.cli.versions import version_text
 
-        put(f"fleetplan {version_of('fleetplan')}\n")
+        put(version_text(verbose))
         raise typer.Exit()
 
 
@@ -73,7 +80,7 @@ def _failed(error: Exception) -> int:
     if isinstance(error, OSError) and error.filename is None and _stdout_fails():
         return _stdout_lost(None)
     if isinstance(error, MemoryError):
-        return say("the machine has not enough memory for this case. Use a larger one, or a smaller menu.", 2)
+        return say("there is not enough memory for this case. Use a larger machine, or a smaller menu.", 2)
     if isinstance(error, OSError) and error.errno in EXHAUSTED:
         return say(f"the machine has run out of something: {error}. Free some of it and try again.", 2)
     if os.environ.get("FLEETPLAN_DEBUG"):
@@ -83,13 +90,13 @@ def _failed(error: Exception) -> int:
 
 
 def _stdout_fails() -> bool:
-    """Whether an error comes from stdout, as when it is --help that is printed."""
+    """Whether an error comes from stdout, as when --help is printed."""
     put("\n")
     return bool(LOST)
 
 
 def _stdout_lost(code: int | str | None) -> int:
-    """Say so, and keep an exit code that says more."""
+    """Report that stdout is lost, and keep a more specific exit code."""
     message = f"stdout: cannot be written: {LOST[0]}. What --out and its like name is written all the same."
     return say(message, code if isinstance(code, int) and code else 2)
 

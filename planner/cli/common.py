@@ -1,4 +1,4 @@
-"""What the verbs share: formats, options read as people write them, and output that survives a closed pipe."""
+"""Shared by the verbs: formats, options read as people write them, and output that survives a closed pipe."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ import time
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 WRITING_S, SHORTEST_S = 0.3, 0.001
-"""of a time limit that is kept for writing, and the least that is ever given to a task"""
+"""seconds of a time limit kept for writing, and the least given to a task"""
 
 if TYPE_CHECKING:
     from planner.case.case import Case
     from planner.plan.plan import Plan
     from solvers.search.fleet_solution import Options
+
+
+T = TypeVar("T")
 
 
 class Solver(StrEnum):
@@ -69,14 +72,14 @@ RootOption = Annotated[
         envvar="FLEETPLAN_ROOT",
         exists=True,
         file_okay=False,
-        help="Refuse files that the given file names outside of this folder.",
+        help="Refuse files outside of this folder that the given file names.",
     ),
 ]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN.json", help="A saved plan.", show_default=False)]
 
 
 def put(text: str) -> None:
-    """Data on stdout; where it cannot be written the work goes on, for its files, and main() says so at the end."""
+    """Write data to stdout. If that fails, the work goes on for its files, and main() reports it at the end."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -98,7 +101,7 @@ LOST: list[str] = []
 
 
 def in_color() -> bool:
-    """On a terminal, unless its owner asks for no colours."""
+    """Whether stdout is a terminal whose owner wants colours."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
@@ -109,24 +112,22 @@ def put_json(data: Any) -> None:
 
 
 def note(text: str, quiet: bool = False) -> None:
-    """A remark on stderr; where nobody can read it, it is dropped."""
+    """Write a remark to stderr, or drop it if nobody can read it."""
     if not quiet:
         with contextlib.suppress(OSError):
             typer.echo(text, err=True)
 
 
-def refuse(where: str, message: str, remedy: str = "") -> None:
+def refuse(where: str, message: str, remedy: str = "") -> NoReturn:
     from planner.io.errors import Diagnostic, InputError
 
     raise InputError([Diagnostic(where, None, None, "", message, remedy)])
 
 
-def parsed(option: str, parse: Callable[[object], Any], text: str | None) -> Any:
-    """An option's text as a value, or a complaint that names the option."""
+def parsed(option: str, parse: Callable[[object], T], text: str) -> T:
+    """Read an option's text as a value; an error names the option."""
     from planner.io.errors import Diagnostic, InputError
 
-    if text is None:
-        return None
     try:
         return parse(text)
     except ValueError as error:
@@ -136,13 +137,13 @@ def parsed(option: str, parse: Callable[[object], Any], text: str | None) -> Any
 def fraction(option: str, text: str | None) -> float | None:
     from planner.io.units import parse_fraction
 
-    return parsed(option, parse_fraction, text)
+    return None if text is None else parsed(option, parse_fraction, text)
 
 
 def seconds(option: str, text: str | None) -> float | None:
     from planner.io.units import parse_duration
 
-    return parsed(option, parse_duration, text)
+    return None if text is None else parsed(option, parse_duration, text)
 
 
 def search_options(solver: Any, gap: str, time_limit: str | None) -> Options:

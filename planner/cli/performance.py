@@ -52,7 +52,7 @@ def estimate(
     points: Annotated[Path | None, typer.Option(help="Predict every row of this CSV instead.")] = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """What one deployment does: memory, latency and throughput, at a concurrency or inside an SLO."""
+    """Estimate one deployment: memory, latency and throughput, at a concurrency or within an SLO."""
     from planner.io.files import check_targets, write_whole
     from planner.performance.estimate import estimate as estimate_one
     from planner.reports.performance import estimate_svg, estimate_text, points_report
@@ -80,7 +80,9 @@ def estimate(
 def calibrate(
     results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Result files, or a CSV.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The profile to write, for `profiles:` in a demand file.")],
-    model: Annotated[str | None, typer.Option(help="Where the files do not say it, or wrongly.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model, if the files do not name it, or name it wrongly.")
+    ] = None,
     gpu: Annotated[str | None, typer.Option(help="The GPU of the runs.")] = None,
     gpus_per_replica: Annotated[int | None, typer.Option(min=1, help="Tensor parallelism of the runs.")] = None,
     quantization: Annotated[str | None, typer.Option(help="Quantization of the runs.")] = None,
@@ -106,7 +108,7 @@ def _lengths(model: str | None, gpu: str | None, input: str | None, output: str 
     from planner.io.units import parse_positive_count
 
     given = {"--model": model, "--gpu": gpu, "--input": input, "--output": output}
-    missing = [option for option, value in given.items() if value is None]
-    if missing:
+    if model is None or gpu is None or input is None or output is None:
+        missing = [option for option, value in given.items() if value is None]
         refuse(", ".join(missing), "must be given", "Or give --points FILE.csv to predict many at once")
-    return [parsed(option, parse_positive_count, given[option]) for option in ("--input", "--output")]
+    return [parsed("--input", parse_positive_count, input), parsed("--output", parse_positive_count, output)]

@@ -57,14 +57,14 @@ def plan(
     csv: CsvOption = None,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop when proved within this share of the cost.")] = "0.1%",
-    require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless proved within this.")] = None,
+    require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless proved within this share.")] = None,
     time_limit: Annotated[
         str | None, typer.Option(help='The whole command takes no longer than this, such as "60s".')
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say what each lever saves and each limit costs.")] = False,
     study: Annotated[
         bool | None,
-        typer.Option("--study/--no-study", help="Add waterfall, break-even and other providers; with --html: yes."),
+        typer.Option("--study/--no-study", help="Add waterfall, break-even and other providers; on with --html."),
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Serve the plan request by request; where it misses a promise, plan again.")
@@ -72,7 +72,7 @@ def plan(
     keep_plans: Annotated[Path | None, typer.Option(help="With --study: a folder for the plan of each step.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
     root: RootOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
     """Plan the cheapest fleet for a demand file."""
     from planner.cli.studying import kept_plans, studied_plan, studies_interrupted
@@ -127,15 +127,15 @@ def plan(
 @verbs.command(epilog="Example:  fleetplan explain plan.json --workload support-chat")
 def explain(
     file: Annotated[Path, typer.Argument(metavar="PLAN.json|DEMAND.yaml", help="A saved plan, or a demand file.")],
-    workload: Annotated[str | None, typer.Option(help="Only what this workload asks for and uses.")] = None,
+    workload: Annotated[str | None, typer.Option(help="Explain this workload only.")] = None,
     format: FormatOption = Format.table,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop each search when proved within this share of the cost.")] = "0.1%",
     time_limit: Annotated[str | None, typer.Option(help="The whole command takes no longer than this.")] = None,
     root: RootOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
-    """What each lever of a plan saves, and what one step more of each limit would: every figure is a plan made anew."""
+    """Say what each lever of a plan saves and what relaxing each limit would; every figure is a plan of its own."""
     from planner.io.errors import did_you_mean, shown
     from planner.reports.explanation import explanation_text
 
@@ -200,9 +200,11 @@ def schema() -> None:
 )
 def catalog(
     kind: Annotated[str | None, typer.Argument(help="gpus, offers, models, quantizations, apis, ...")] = None,
-    name: Annotated[str | None, typer.Argument(help="An entry, or a part of names to list.")] = None,
+    name: Annotated[str | None, typer.Argument(help="An entry, or part of the names to list.")] = None,
     stale_after: Annotated[str, typer.Option(help="Prices older than this are flagged.")] = "180d",
-    as_of: Annotated[str | None, typer.Option(help="Judge staleness on this day, YYYY-MM-DD; default today.")] = None,
+    as_of: Annotated[
+        str | None, typer.Option(help="The day that staleness refers to, YYYY-MM-DD; default today.")
+    ] = None,
     format: FormatOption = Format.table,
 ) -> None:
     """List and show what the catalog knows, with sources and dates; stale prices are flagged."""

@@ -47,15 +47,15 @@ def report(
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
-    """Show a saved plan: as one page that opens anywhere, as text, Markdown, CSV or JSON; nothing is planned anew."""
+    """Show a saved plan as a self-contained page, or as text, Markdown, CSV or JSON. Plans nothing."""
     from planner.explanations.records import read_explanation
     from planner.io.files import check_targets
 
     plan = saved_plan(file)
-    told = read_explanation(explanation, plan) if explanation else None
-    page = html is not None or told is not None or format is ReportFormat.html
+    explained = read_explanation(explanation, plan) if explanation else None
+    page = html is not None or explained is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None)
     printed = PlanFormat(format.value) if format not in (None, ReportFormat.html) else None
     check_outputs(csv, printed, table)
@@ -63,7 +63,7 @@ def report(
     inputs = [file, *([explanation] if explanation else [])]
     check_targets({"--html": html, "--markdown": markdown}, inputs, {"--csv": csv_files(csv)})
     if html is not None:
-        write_page(html, plan, told, quiet)
+        write_page(html, plan, explained, quiet)
     write_outputs(plan, markdown, csv, quiet)
     if printed is not None:
         put(rendered(plan, printed, table, verbose=verbose))
@@ -74,18 +74,18 @@ def diff(
     before: Annotated[Path, typer.Argument(metavar="A.json", help="A saved plan.", show_default=False)],
     after: Annotated[Path, typer.Argument(metavar="B.json", help="The plan to compare with it.", show_default=False)],
     format: Annotated[DiffFormat, typer.Option(help="What to print on stdout.")] = DiffFormat.table,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 where they differ.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if they differ.")] = False,
 ) -> None:
-    """What changed between two plans, and why the cost did: demand, prices, fleet and choices."""
+    """Show what changed between two plans, and why the cost did: demand, prices, fleet and choices."""
     from planner.plan.diff import diff_plans
     from planner.reports.diff import diff_markdown, diff_text
 
-    found = diff_plans(saved_plan(before), saved_plan(after))
+    changes = diff_plans(saved_plan(before), saved_plan(after))
     if format is DiffFormat.json:
-        put_json(found.as_json())
+        put_json(changes.as_json())
     else:
-        put(diff_markdown(found) if format is DiffFormat.md else diff_text(found))
-    if exit_code and not found.same:
+        put(diff_markdown(changes) if format is DiffFormat.md else diff_text(changes))
+    if exit_code and not changes.same:
         raise typer.Exit(1)
 
 
@@ -111,7 +111,7 @@ def rendered(
 
 
 def check_outputs(csv: Path | None, format: PlanFormat | None, table: str) -> None:
-    """Complain before long work, not after it."""
+    """Refuse impossible outputs before long work, not after it."""
     if format is PlanFormat.csv:
         from planner.reports.tables.csv import check_table_name
 

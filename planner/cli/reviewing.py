@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +31,7 @@ def review(
     gap: Annotated[str, typer.Option(help="Stop each plan when proved within this share of the cost.")] = "0.1%",
     time_limit: Annotated[str | None, typer.Option(help="Stop the search of each plan after this.")] = None,
     root: RootOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
     """Review a quarter: plan against actual, hindsight, the next plan, a cost bridge, commitments and decisions."""
     from planner.io.files import check_targets
@@ -41,9 +42,9 @@ def review(
     files = NamedFiles(root)
     inputs = read_review(file, files)
     check_targets({"--out": out, "--html": html, "--markdown": markdown, "--plan": plan}, [file, *files.paths])
-    found = _reviewed(inputs, options, quiet)
-    _write(found, out, html, markdown, plan, quiet)
-    put(_rendered(found, format))
+    reviewed = _reviewed(inputs, options, quiet)
+    _write(reviewed, out, html, markdown, plan, quiet)
+    put(_rendered(reviewed, format))
 
 
 def _reviewed(inputs: ReviewInputs, options: Options, quiet: bool) -> Reviewed:
@@ -64,18 +65,19 @@ def _rendered(found: Reviewed, format: DiffFormat) -> str:
 
 
 def _write(
-    found: Reviewed, out: Path | None, html: Path | None, markdown: Path | None, plan: Path | None, quiet: bool
+    reviewed: Reviewed, out: Path | None, html: Path | None, markdown: Path | None, plan: Path | None, quiet: bool
 ) -> None:
     from planner.io.files import write_whole
     from planner.reports.html.review import review_page
     from planner.reports.review import review_markdown
 
-    for target, text in (
-        (out, lambda: found.review.to_json()),
-        (html, lambda: review_page(found.review)),
-        (markdown, lambda: review_markdown(found.review)),
-        (plan, lambda: found.next_plan.to_json()),
-    ):
+    texts: tuple[tuple[Path | None, Callable[[], str]], ...] = (
+        (out, lambda: reviewed.review.to_json()),
+        (html, lambda: review_page(reviewed.review)),
+        (markdown, lambda: review_markdown(reviewed.review)),
+        (plan, lambda: reviewed.next_plan.to_json()),
+    )
+    for target, text in texts:
         if target is not None:
             write_whole(target, text())
             note(f"wrote {target}", quiet)

@@ -47,9 +47,9 @@ def study(
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop each step when proved within this share of the cost.")] = "0.1%",
     time_limit: Annotated[str | None, typer.Option(help="The whole command takes no longer than this.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
-    """What each lever saves (waterfall), from which volume on hosting pays (break-even), and other providers' bills."""
+    """Study a plan: what each lever saves, from which volume hosting pays (break-even), and other providers' bills."""
     from planner.io.files import check_targets, write_whole
     from planner.reports.studies import studies_text
     from solvers.backends.deadline import interruptions_held

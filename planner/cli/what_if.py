@@ -26,14 +26,17 @@ class Priority(StrEnum):
 
 
 def _many(name: str, metavar: str, help: str) -> typer.models.OptionInfo:
-    return typer.Option(name, metavar=metavar, help=help)
+    option: typer.models.OptionInfo = typer.Option(name, metavar=metavar, help=help)
+    return option
 
 
-Budgets = Annotated[list[str] | None, _many("--budget", "USD|FROM:TO:COUNT", "A budget a month; evenly spaced ones.")]
-Sets = Annotated[list[str] | None, _many("--set", "PATH=VALUE,...", "Another value of an input; +20% scales it.")]
-Scales = Annotated[list[str] | None, _many("--scale", "demand=FROM:TO:COUNT", "Demand, or a workload's, multiplied.")]
+Budgets = Annotated[
+    list[str] | None, _many("--budget", "USD|FROM:TO:COUNT", "A monthly budget, or evenly spaced ones.")
+]
+Sets = Annotated[list[str] | None, _many("--set", "PATH=VALUE,...", "Other values of an input; +20% scales it.")]
+Scales = Annotated[list[str] | None, _many("--scale", "demand=FROM:TO:COUNT", "Multiply demand, or one workload's.")]
 Withouts = Annotated[list[str] | None, _many("--without", "NAME", "Leave out spot, api, a GPU, prefix, ...")]
-Onlys = Annotated[list[str] | None, _many("--only", "LIST=A,B", "Only these gpus, quantizations, purchase, ...")]
+Onlys = Annotated[list[str] | None, _many("--only", "LIST=A,B", "Allow only these gpus, quantizations, purchase, ...")]
 
 
 @verbs.command(
@@ -49,8 +52,8 @@ def what_if(
     without: Withouts = None,
     only: Onlys = None,
     file: Annotated[Path | None, typer.Option("--file", help="A what-if file with named runs and a grid.")] = None,
-    each: Annotated[bool, typer.Option("--each", help="One change at a time instead of all combinations.")] = False,
-    shed: Annotated[Priority | None, typer.Option(help="Let requests be turned away where the file is silent.")] = None,
+    each: Annotated[bool, typer.Option("--each", help="Try one change at a time instead of all combinations.")] = False,
+    shed: Annotated[Priority | None, typer.Option(help="Let requests be shed if the file does not say.")] = None,
     format: Annotated[PlanFormat, typer.Option(help="What to print on stdout.")] = PlanFormat.table,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the table: .csv, .json, .md, .parquet.")
@@ -64,9 +67,9 @@ def what_if(
     require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless all are proved within this.")] = None,
     time_limit: Annotated[str, typer.Option(help="Stop each search after this.")] = "60s",
     root: RootOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
-    """What other budgets, prices, objectives or demand would do: the case changed, planned again, in one table."""
+    """Plan the case again with other budgets, prices, objectives or demand, and compare the plans in one table."""
     from planner.io.files import check_targets
     from planner.io.named_files import NamedFiles
     from planner.studies.executing.executors import executor_from
@@ -86,12 +89,12 @@ def what_if(
     check_targets({"--out": out, "--html": html, "--svg": svg, "--journal": journal}, inputs)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with executor_from(executor) as workers:
-        found = sweep(
+        swept = sweep(
             source, runs, budgets, options, workers, journal, _shape_shown(quiet), _progress(quiet, len(runs))
         )
-    _write(found, out, html, svg, quiet)
-    put(_rendered(found, format))
-    _exit_code(found, required, quiet)
+    _write(swept, out, html, svg, quiet)
+    put(_rendered(swept, format))
+    _exit_code(swept, required, quiet)
 
 
 def _asked(
@@ -169,7 +172,7 @@ def _write(found: Sweep, out: Path | None, html: Path | None, svg: Path | None, 
 
 
 def _exit_code(found: Sweep, required: float | None, quiet: bool) -> None:
-    """3 where no run has a plan; 4 where one is not proved as closely as it must be."""
+    """3 if no run has a plan; 4 if one is not proved within the required gap."""
     planned = [row for row in found.rows if row["cost_usd_per_month"] is not None]
     if not planned:
         note("no run has a plan", quiet)

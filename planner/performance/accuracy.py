@@ -124,8 +124,9 @@ class Group:
             return 1e3 * run.ttft_s
         if self.metric == "tpot_ms":
             return 1e3 * run.tpot_s
-        requests = run.requests_per_s * self.replicas
-        return requests if self.metric == "req_s" else requests * self.output_tokens
+        requests: np.ndarray = run.requests_per_s * self.replicas
+        tokens: np.ndarray = requests * self.output_tokens
+        return requests if self.metric == "req_s" else tokens
 
 
 def grouped(points: Sequence[Point]) -> list[Group]:

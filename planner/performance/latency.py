@@ -64,7 +64,8 @@ def prefill_added_s(
     mixed = _products_s(machine, tokens / chunks + batch, batch + 1.0)
     products = chunks * (mixed - _products_s(machine, batch, batch))
     reduces = _all_reduce_s(machine, tokens, chunks - 1.0)
-    return np.minimum(products + prompt_attention_s(machine, tokens, context) + reduces, alone)
+    added: Array = np.minimum(products + prompt_attention_s(machine, tokens, context) + reduces, alone)
+    return added
 
 
 def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array | float) -> Array:
@@ -74,7 +75,8 @@ def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array
     touched = 1 - (1 - p.chosen_frac) ** np.maximum(batch, 1.0)
     weights = p.dense * dense_bits(model, quantization) + p.routed * touched * quantization.weight_bits
     read = weights / 8 + batch * kv_bytes(model, quantization, np.asarray(context_tokens, dtype=float))
-    return read / machine.bandwidth
+    step: Array = read / machine.bandwidth
+    return step
 
 
 def fastest_prefill_s(machine: Machine, tokens: Array | float) -> Array:
@@ -97,7 +99,8 @@ def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array 
 def _larger(a: Array | float, b: Array | float) -> Array:
     """Smooth maximum: the 4-norm, as reading and arithmetic overlap almost fully."""
     a2, b2 = np.square(a), np.square(b)
-    return np.sqrt(np.sqrt(a2 * a2 + b2 * b2))
+    norm: Array = np.sqrt(np.sqrt(a2 * a2 + b2 * b2))
+    return norm
 
 
 def _host_bound(machine: Machine, busy: Array, passes: Array | float) -> Array:
@@ -110,13 +113,13 @@ def _products_s(machine: Machine, tokens: Array, sampled: Array | float) -> Arra
     """Matrix products of a pass over so many tokens, of which some are sampled from."""
     dense = _larger(machine.dense_read_s, machine.dense_token_s * tokens)
     head = _larger(machine.head_read_s, machine.head_token_s * sampled)
-    if machine.model.moe is None:
-        return dense + head
+    products: Array = dense + head
     moe = machine.model.moe
-    touched = 1 - (1 - machine.parameters.chosen_frac) ** np.maximum(tokens, 1.0)
-    padding = touched * moe.experts / moe.experts_per_token * EXPERT_TILE_TOKENS / 2
-    experts = _larger(machine.experts_read_s * touched, machine.experts_token_s * (tokens + padding))
-    return dense + head + experts
+    if moe is not None:
+        touched = 1 - (1 - machine.parameters.chosen_frac) ** np.maximum(tokens, 1.0)
+        padding = touched * moe.experts / moe.experts_per_token * EXPERT_TILE_TOKENS / 2
+        products = products + _larger(machine.experts_read_s * touched, machine.experts_token_s * (tokens + padding))
+    return products
 
 
 def _latency_s(machine: Machine) -> float:
@@ -162,4 +165,5 @@ def _all_reduce_s(machine: Machine, tokens: Array, passes: Array | float) -> Arr
     bytes_moved = 2 * (machine.gpus - 1) / machine.gpus * tokens * machine.model.hidden * 2
     rate = machine.gpu.interconnect.gb_per_s / 2 * 1e9 * eff.link_frac
     latency = eff.all_reduce_latency_us / 1e6 * (1 + np.log2(machine.gpus)) / 2
-    return 2 * machine.model.layers * (passes * latency + bytes_moved / rate)
+    seconds: Array = 2 * machine.model.layers * (passes * latency + bytes_moved / rate)
+    return seconds

@@ -71,7 +71,8 @@ def attended_layers(model: Model, tokens: np.ndarray | float) -> np.ndarray:
     if model.sliding is None:
         return model.layers * tokens
     full = model.sliding.full_attention_layers
-    return full * tokens + (model.layers - full) * np.minimum(tokens, model.sliding.window_tokens)
+    attended: np.ndarray = full * tokens + (model.layers - full) * np.minimum(tokens, model.sliding.window_tokens)
+    return attended
 
 
 def kv_bytes(model: Model, quantization: Quantization, tokens: np.ndarray | float) -> np.ndarray:
@@ -124,4 +125,5 @@ def largest_batch(
     resident = np.asarray(resident_tokens, dtype=float) * kv_bytes_per_token(model, quantization)
     own_tokens = np.asarray(context_tokens, dtype=float) - found_tokens
     own = kv_bytes(model, quantization, np.maximum(own_tokens, 1.0))
-    return np.maximum(0, np.floor((room - resident) / own))
+    batch: np.ndarray = np.maximum(0, np.floor((room - resident) / own))
+    return batch

@@ -112,7 +112,8 @@ def most_prompt_load(
         u = u + step
         if step.max() < CONVERGED:
             break
-    return np.minimum(u, y / (1 + y))
+    load: np.ndarray = np.minimum(u, y / (1 + y))
+    return load
 
 
 def _tail(mean_wait: float, waiting_share: float, percentile: float) -> float:

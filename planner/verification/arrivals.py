@@ -102,7 +102,8 @@ def _arrivals(expected: np.ndarray, scv: float, rng: np.random.Generator) -> np.
         parts.append(part)
         reached = float(part[-1])
     passed = np.concatenate(parts)
-    return np.interp(passed[passed < total], expected, 60.0 * np.arange(len(expected)))
+    times: np.ndarray = np.interp(passed[passed < total], expected, 60.0 * np.arange(len(expected)))
+    return times
 
 
 def _lengths(w: Workload, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -130,7 +131,8 @@ def _drawn(spread: LengthSpread, count: int, rng: np.random.Generator) -> tuple[
 
 def _inverse_normal(share: np.ndarray) -> np.ndarray:
     """Standard normal values at these shares, by a fine table: off by less than 1e-4 up to five deviations."""
-    return np.interp(share, _SHARES, _NORMALS)
+    normals: np.ndarray = np.interp(share, _SHARES, _NORMALS)
+    return normals
 
 
 _NORMALS = np.linspace(-5.5, 5.5, 22_001)

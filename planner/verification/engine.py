@@ -144,7 +144,7 @@ def serve(
 @njit(cache=True, inline="always")
 def _between(table: np.ndarray, x: float) -> float:
     k = min(int(x), len(table) - 2)
-    return table[k] + (x - k) * (table[k + 1] - table[k])
+    return float(table[k] + (x - k) * (table[k + 1] - table[k]))
 
 
 @njit(cache=True, inline="always")

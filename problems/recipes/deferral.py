@@ -14,7 +14,7 @@ import numpy as np
 from problems.recipes.recipe import Deferral, Recipe
 
 MOST_DAYS = 4
-"""that are looked at one after the other"""
+"""days that are considered one after the other"""
 ALIKE_FRAC = 0.01
 """counts grow together in slots where the work costs nearly the same"""
 NOTHING = 1e-9
@@ -63,7 +63,7 @@ def cheapest_counts(recipe: Recipe, usd: np.ndarray, hours: np.ndarray, usd_fact
 def _trimmed(
     recipe: Recipe, chosen: np.ndarray, left: np.ndarray, usd: np.ndarray, hours: np.ndarray, api: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same servings with fewer replicas where the work still fits, or the API does the rest for less.
+    """Servings with fewer replicas if the work still fits, or the API does the rest for less.
 
     The less room there is elsewhere, the more is left over by a replica less: where one has to stay, it stays.
     """
@@ -108,7 +108,7 @@ def _left_over_of_a_part(work: np.ndarray, room: np.ndarray, deferral: Deferral,
 
 
 def counts_with_room(recipe: Recipe, load: np.ndarray, hours: np.ndarray) -> Recipe | None:
-    """The path with the fewest replicas that can take a load [slot]; None where work is left over."""
+    """The path with the fewest replicas that can take a load [slot]; None if work is left over."""
     deferral = recipe.deferral
     assert deferral is not None
     room_of = recipe.uses[0].load
@@ -173,27 +173,27 @@ def left_over(work: np.ndarray, room: np.ndarray, deferral: Deferral) -> np.ndar
 def _left_over_of_a_day(work: np.ndarray, room: np.ndarray, long: int) -> list[float]:
     """Day after day, until as much waits at the end of one as at its start: what that day leaves over.
 
-    Counted from the first hour on: all that came, and all that is done or given up.
+    Counted from the first hour on: all that has arrived, and all that is done or given up.
     """
     come, free = work.tolist(), room.tolist()
-    came: list[float] = []
+    arrived: list[float] = []
     over, done, before, now = [0.0] * len(come), 0.0, -1.0, 0.0
     while now > before:
         over, before = [0.0] * len(come), now
         for more, has in zip(come, free, strict=True):
-            came.append((came[-1] if came else 0.0) + more)
-            done = min(came[-1], done + has)
-            late = len(came) - long
-            if late >= 0 and came[late] > done:
-                over[late % len(come)] += came[late] - done
-                done = came[late]
-        now = came[-1] - done
-        if now > before and len(came) >= MOST_DAYS * len(come):
+            arrived.append((arrived[-1] if arrived else 0.0) + more)
+            done = min(arrived[-1], done + has)
+            late = len(arrived) - long
+            if late >= 0 and arrived[late] > done:
+                over[late % len(come)] += arrived[late] - done
+                done = arrived[late]
+        now = arrived[-1] - done
+        if now > before and len(arrived) >= MOST_DAYS * len(come):
             # What waits still grows from day to day: so much of it is never done.
-            for k in range(len(came) - 1, -1, -1):
-                if came[k] <= done:
+            for k in range(len(arrived) - 1, -1, -1):
+                if arrived[k] <= done:
                     break
-                rest = min(come[k % len(come)], came[k] - done)
+                rest = min(come[k % len(come)], arrived[k] - done)
                 over[k % len(come)] += rest * (1 - before / now)
             break
     return over

@@ -75,7 +75,7 @@ class SlotMix:
         """For each number of replicas of each deployment, a lower bound on the cost of any answer that has it.
 
         The others carry any load at its lowest price per unit, so the cheapest answer is a continuous knapsack: the
-        buckets that are dearest elsewhere, per unit of load here, stay here.
+        buckets that are most expensive elsewhere, per unit of load here, stay here.
         """
         prices = self.at_least.copy()
         lowest = np.argmin(prices, axis=0)

@@ -44,7 +44,7 @@ class Member:
     enough: np.ndarray
     """index of the count that carries all that the deployment can serve [slot]"""
     covered_alone: bool
-    """whether a recipe of its own, or of one that beats it, is as good as a mix that uses no other"""
+    """whether a recipe of its own, or of one that dominates it, is as good as a mix that uses no other"""
 
 
 def most_replicas(slots: int) -> int:
@@ -61,7 +61,7 @@ def too_large(pool: Pool, d: Deployment) -> bool:
 
 
 def member_of(pool: Pool, d: Deployment) -> Member | None:
-    """None where it cannot be part of a mix. Of a large one not every count is tried."""
+    """None if it cannot be part of a mix. Of a large one not every count is tried."""
     staffing = d.staffing_in_a_mix
     if staffing is None:
         return None
@@ -100,7 +100,7 @@ def _in_one_zone(d: Deployment) -> Deployment:
 
 
 def pair_recipe(pool: Pool, first: Member, second: Member, api: Api | None) -> Recipe | None:
-    """Every useful pair of counts in every slot; None where no two serve everything and there is no outlet."""
+    """Every useful pair of counts in every slot; None if no two serve everything and there is no outlet."""
     parts = []
     if api is None and pool.shed_usd_per_request is None:
         parts.append(_without_outlet(pool, first, second))
@@ -278,7 +278,8 @@ def pair_bounds(pool: Pool, members: list[Member], prices: MemberPrices, below: 
 def _least_more(usd: np.ndarray, least: np.ndarray) -> np.ndarray:
     """By how much a cost exceeds the least, in the slot where that is least [pair]."""
     with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(least), usd - least, 0.0).min(axis=1)
+        excess: np.ndarray = np.where(np.isfinite(least), usd - least, 0.0).min(axis=1)
+        return excess
 
 
 def _alone_usd(
@@ -313,11 +314,12 @@ def _both_usd(pool: Pool, m: Member, usd: np.ndarray, per_request: np.ndarray, s
     if usd.shape[1] < 2:
         return np.full(smallest.shape, np.inf)
     rest = _bills(pool.rate_rps, m.deployment.seconds_per_request, per_request, m.carried[1:])
-    return (usd[None, :, 1:] + np.maximum(rest, smallest[:, :, None])).min(axis=2)
+    cheapest: np.ndarray = (usd[None, :, 1:] + np.maximum(rest, smallest[:, :, None])).min(axis=2)
+    return cheapest
 
 
 def _bills(rate: np.ndarray, seconds: np.ndarray, usd: np.ndarray, carried: np.ndarray) -> np.ndarray:
-    """What is left over costs when a deployment carries so much, the dearest first [row, slot, count].
+    """Cost of what is left over when a deployment carries so much, the most expensive first [row, slot, count].
 
     `usd` are prices of a request [row, slot, bucket], inf where nobody else can serve it. The bill falls in straight
     lines as more is carried, so it is looked up between the loads at which a bucket is whole.
@@ -343,15 +345,16 @@ def _bills(rate: np.ndarray, seconds: np.ndarray, usd: np.ndarray, carried: np.n
     bills = total - np.take_along_axis(saved, at, 2) - more
     bills[bills <= 1e-12 * total] = 0.0
     bills[carried < must[:, :, None] * (1 - 1e-12)] = np.inf
-    return bills + never[:, :, None]
+    whole_bills: np.ndarray = bills + never[:, :, None]
+    return whole_bills
 
 
 def _count_up_to(loads: np.ndarray, carried: np.ndarray) -> np.ndarray:
     """How many of the loads are no larger than what is carried, of which there is more and more [row, slot, count]."""
     rows, slots, counts = *loads.shape[:2], len(carried) + 1
     first = np.searchsorted(carried, loads).reshape(rows * slots, -1)
-    found = np.bincount((first + counts * np.arange(rows * slots)[:, None]).ravel(), minlength=rows * slots * counts)
-    return found.reshape(rows, slots, counts)[:, :, :-1].cumsum(axis=2)
+    reached = np.bincount((first + counts * np.arange(rows * slots)[:, None]).ravel(), minlength=rows * slots * counts)
+    return reached.reshape(rows, slots, counts)[:, :, :-1].cumsum(axis=2)
 
 
 def pair_value(pool: Pool, first: Member, second: Member, base: np.ndarray, outlets: list[Outlet]) -> float:
@@ -411,7 +414,8 @@ class _Dual:
     def bills(self, slot: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """For counts in slots, one each, weighed."""
         less = self.worth[slot] - self.first.carried[a][:, None] * self.p1 - self.second.carried[b][:, None] * self.p2
-        return self.weight[slot] * np.maximum(less.max(axis=1) - self.nothing[slot], 0.0)
+        weighed: np.ndarray = self.weight[slot] * np.maximum(less.max(axis=1) - self.nothing[slot], 0.0)
+        return weighed
 
     def lower_bounds(self) -> np.ndarray:
         """For all counts, from a few of the corners [slot, count, count]."""
@@ -429,7 +433,8 @@ class _Dual:
                 - self.p2[k] * self.second.carried[None, None, :]
             )
             np.maximum(best, less, out=best)
-        return self.weight[:, None, None] * np.maximum(best - self.nothing[:, None, None], 0.0)
+        weighed: np.ndarray = self.weight[:, None, None] * np.maximum(best - self.nothing[:, None, None], 0.0)
+        return weighed
 
     def all_bills(self) -> np.ndarray:
         """For all counts [slot, count, count]."""
@@ -437,4 +442,5 @@ class _Dual:
         for n, carried in enumerate(self.first.carried.tolist()):
             less = (self.worth - self.p1 * carried)[:, None, :] - self.second.carried[None, :, None] * self.p2
             bill[:, n, :] = less.max(axis=2)
-        return self.weight[:, None, None] * np.maximum(bill - self.nothing[:, None, None], 0.0)
+        weighed: np.ndarray = self.weight[:, None, None] * np.maximum(bill - self.nothing[:, None, None], 0.0)
+        return weighed

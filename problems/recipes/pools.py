@@ -28,9 +28,9 @@ class Deployment:
     staffing_in_a_mix: Staffing | None = None
     """the rule where it serves some of the lengths only, whichever: that of its worst bucket. None: no mixes"""
     spot_allowed: bool = True
-    """False where it takes too long to start"""
+    """False if it takes too long to start"""
     alone: bool = True
-    """False where another one beats it by itself, so that it is of use in a mix only"""
+    """False if another one dominates it alone, so that it is of use in a mix only"""
     replaced_by: frozenset[str] = frozenset()
     """other variants that have one which is no worse in any mix: two that the same one replaces are not mixed"""
     spot_zones: int = 1
@@ -65,7 +65,7 @@ class Pool:
     apis: tuple[Api, ...]
     caching: str = "none"
     fixed_usd_per_h: np.ndarray = field(default_factory=lambda: np.zeros(1))
-    """what the caches cost, whoever serves [slot], or one figure for all slots"""
+    """cost of the caches, with any deployment [slot], or one figure for all slots"""
     shed_usd_per_request: np.ndarray | None = None
     """penalty of turning a request away [bucket]; None: everything must be served"""
     max_deployments: int = 1
@@ -98,4 +98,5 @@ def firm_replicas(
     if not pool.spot_allowed or not (deployment.spot_allowed or pool.critical_share == 0):
         return replicas
     spared = replicas - np.minimum(replicas, staffing.replicas(load * pool.critical_share))
-    return np.maximum(0, replicas - deployment.spot_zones * spared)
+    firm: np.ndarray = np.maximum(0, replicas - deployment.spot_zones * spared)
+    return firm

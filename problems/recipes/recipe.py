@@ -20,6 +20,9 @@ import numpy as np
 
 from problems.recipes.waiting_line import WaitingLine, line_through
 
+RecipeKey = tuple[str, tuple[str, ...], str | None]
+"""pool, deployments and API: what a recipe is known by"""
+
 
 def _starts(slot: np.ndarray) -> np.ndarray:
     """where each slot begins, of servings in the order of their slots"""
@@ -128,14 +131,14 @@ class Recipe:
     usd_per_h: np.ndarray
     """API and caches"""
     penalty_usd_per_h: np.ndarray
-    """of what is shed: it weighs in the objective, and is no part of any cost or budget"""
+    """penalty of shed requests: part of the objective, of no cost or budget"""
     shed_frac: np.ndarray
     """share that is shed of what the GPUs do not carry; the API has the rest"""
     caching: str = "none"
     deferral: Deferral | None = None
     """how its slots hang together, where work may wait; a path has settled that"""
     between: Recipe | None = None
-    """where not all loads are tried: servings that nobody can have, no dearer than any between two that were; for work
+    """where not all loads are tried: fictitious servings, no more expensive than any between two that were; for work
     that may wait one for each serving, which does what any count up to the next can"""
 
     def __post_init__(self) -> None:
@@ -146,7 +149,7 @@ class Recipe:
                 object.__setattr__(self, name, np.broadcast_to(np.zeros(1), values.shape))
 
     @property
-    def key(self) -> tuple[str, tuple[str, ...], str | None]:
+    def key(self) -> RecipeKey:
         return (self.pool, self.deployments, self.api)
 
     @property
@@ -183,7 +186,7 @@ class Recipe:
         return self.gpus_on(offer) if kind == "in-use" else self.firm_gpus_on(offer)
 
     def in_large_replicas(self, kind: str, offer: str, size: int) -> np.ndarray:
-        """those of an offer that stand in replicas of so many GPUs or more [serving]"""
+        """GPUs of an offer that are in replicas of so many GPUs or more [serving]"""
         return self._sum("gpus" if kind == "in-use" else "firm_gpus", offer, size)
 
     def _sum(self, what: str, offer: str, size: int = 1) -> np.ndarray:
@@ -194,7 +197,7 @@ class Recipe:
         return total
 
     def only(self, servings: np.ndarray) -> Recipe:
-        """The same recipe with a part of its servings (indices or a mask)."""
+        """The recipe with a part of its servings (indices or a mask)."""
         return replace(
             self,
             uses=tuple(use.only(servings) for use in self.uses),
@@ -212,7 +215,7 @@ class Recipe:
 
     @property
     def at_best(self) -> Recipe:
-        """of work that may wait: what its servings and the counts after them that are not tried could do"""
+        """Optimistic servings of work that may wait: what they and the untried counts after them could do."""
         return self.between or self
 
     def first_of_each_slot(self, order: np.ndarray) -> np.ndarray:
@@ -221,11 +224,12 @@ class Recipe:
         if len(starts) == len(order):
             return starts
         lowest = np.repeat(np.minimum.reduceat(order, starts), np.diff(starts, append=len(order)))
-        found = np.flatnonzero(order == lowest)
-        return found[_starts(self.slot[found])]
+        cheapest = np.flatnonzero(order == lowest)
+        first: np.ndarray = cheapest[_starts(self.slot[cheapest])]
+        return first
 
     def within(self, other: Recipe) -> Recipe:
-        """The same with the servings that another one has too, which differs in nothing else."""
+        """The recipe with the servings of another one too, which differs in nothing else."""
         most = 1 + max((int(use.replicas.max(initial=0)) for use in (*self.uses, *other.uses)), default=0)
 
         def numbered(recipe: Recipe) -> np.ndarray:

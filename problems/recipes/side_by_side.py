@@ -29,17 +29,18 @@ class SideBySide:
     @cached_property
     def used(self) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """By offer the servings of the recipes that use it, their GPUs and those that must not be spot."""
-        found: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
+        used: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
         for first, recipe in zip(self._first, self.recipes, strict=True):
             for g in recipe.offers:
                 at = first + np.arange(recipe.servings)
-                found.setdefault(g, []).append((at, recipe.gpus_on(g), recipe.firm_gpus_on(g)))
-        return {g: (*(np.concatenate(part) for part in zip(*parts, strict=True)),) for g, parts in found.items()}  # type: ignore[misc]
+                used.setdefault(g, []).append((at, recipe.gpus_on(g), recipe.firm_gpus_on(g)))
+        return {g: (*(np.concatenate(part) for part in zip(*parts, strict=True)),) for g, parts in used.items()}  # type: ignore[misc]
 
     @cached_property
     def _first(self) -> list[int]:
         """number of each recipe's first serving"""
-        return np.r_[0, np.cumsum([recipe.servings for recipe in self.recipes])[:-1]].astype(int).tolist()
+        first: list[int] = np.r_[0, np.cumsum([recipe.servings for recipe in self.recipes])[:-1]].astype(int).tolist()
+        return first
 
     @cached_property
     def _slots(self) -> tuple[np.ndarray, np.ndarray]:

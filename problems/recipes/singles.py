@@ -1,7 +1,7 @@
 """Recipes with at most one deployment: an API alone, nobody at all, or a deployment with something for the rest.
 
 The rest of a slot goes to the API or is shed, all of it one way. Which requests stay on the GPUs is a continuous
-knapsack whose size is the load kept: those whose outlet is dearest per unit of load stay, which is exact.
+knapsack whose size is the load kept: those whose outlet is most expensive per unit of load stay, which is exact.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def with_every_count(pool: Pool, recipe: Recipe, slot_hours: np.ndarray) -> Reci
 
 
 def kept_share(rate_rps: np.ndarray, seconds: np.ndarray, usd: np.ndarray, load: np.ndarray) -> np.ndarray:
-    """Share of each bucket that stays on the GPUs when they carry this load, the dearest first [row, bucket]."""
+    """Share of each bucket that stays on the GPUs when they carry this load, the most expensive first [row, bucket]."""
     order = np.argsort(-usd / seconds, kind="stable")
     bucket_load = (rate_rps * seconds)[:, order]
     before = np.cumsum(bucket_load, axis=1) - bucket_load
     kept = np.clip(load[:, None] - before, 0.0, bucket_load)
-    share = np.empty_like(kept)
+    share: np.ndarray = np.empty_like(kept)
     share[:, order] = np.divide(kept, bucket_load, out=np.zeros_like(kept), where=bucket_load > 0)
     return share
 
@@ -135,7 +135,8 @@ def _overflow(
 
     def bill(loads: np.ndarray) -> np.ndarray:
         share = kept_share(pool.rate_rps[slot], d.seconds_per_request, usd, loads)
-        return 3600 * (pool.rate_rps[slot] * (1 - share)) @ usd
+        usd_per_h: np.ndarray = 3600 * (pool.rate_rps[slot] * (1 - share)) @ usd
+        return usd_per_h
 
     bills = bill(kept)
     servings = _Servings(slot, kept, d.staffing.replicas(kept), bills, shed)

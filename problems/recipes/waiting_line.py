@@ -1,6 +1,6 @@
-"""Work that may wait, as a line: what came, what is done in each slot, and what waits for the next one.
+"""Deferrable work as a queue (an inventory model): what arrives, is done in each slot, and waits for the next one.
 
-What came first is done first, so all is in time where at the end of a slot no more waits than came in the hours of a
+Work is done first in, first out, so all is in time if at the end of a slot no more waits than arrived in the hours of a
 window but its first. That takes one number a slot, where moves from slot to slot would take one for each hour of the
 window. Work that may wait a whole day needs no order at all: its day is one stretch.
 """
@@ -26,7 +26,7 @@ class WaitingLine:
     before: np.ndarray
     """the stretch from which work waits for this one [stretch]"""
     work: np.ndarray
-    """that comes [stretch]"""
+    """work that arrives [stretch]"""
     may_wait: np.ndarray
     """the most that may wait at the end [stretch]"""
 
@@ -45,7 +45,8 @@ class WaitingLine:
     @cached_property
     def most(self) -> np.ndarray:
         """work that there can be, with what waited before [stretch]"""
-        return self.may_wait[self.before] + self.work
+        work: np.ndarray = self.may_wait[self.before] + self.work
+        return work
 
     def waits(self, done: np.ndarray) -> np.ndarray:
         """What waits at the end of each stretch where so much is done or leaves the line there [stretch].
@@ -74,6 +75,6 @@ def line_through(days: list[tuple[list[int], int]], work: np.ndarray) -> Waiting
         stretch_of[slots] = range(first, first + len(slots))
         for k in range(len(slots)):
             before.append(first + (k - 1) % len(slots))
-            came = [slots[k - ago] for ago in range(long - 1)]
-            may_wait.append(float(work[came].sum()) / unit)
+            arrivals = [slots[k - ago] for ago in range(long - 1)]
+            may_wait.append(float(work[arrivals].sum()) / unit)
     return WaitingLine(unit, stretch_of, np.array(before), np.bincount(stretch_of, work) / unit, np.array(may_wait))

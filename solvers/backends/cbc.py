@@ -92,12 +92,19 @@ def _binary() -> str:
 
 
 def cbc_trouble() -> str | None:
-    """Why CBC cannot run on this machine, in a sentence; None where it can."""
+    """Why CBC cannot run on this machine, in a sentence; None if it can."""
     try:
         binary = _binary()
     except SolverMissing as missing:
         return str(missing)
     return _trouble_of(binary)
+
+
+def cbc_version() -> str:
+    """The version that CBC prints when it starts. Raises SolverMissing if there is none to ask."""
+    lines: list[str] = []
+    run_child([_binary(), "-quit"], TO_START_S, lines.append)
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Version:")), "unknown")
 
 
 @cache

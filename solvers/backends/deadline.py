@@ -135,7 +135,7 @@ class Held:
 
     @property
     def by_somebody(self) -> bool:
-        """Whether any came from a person or another process, not from the clock."""
+        """Whether a person or another process interrupted, not the clock."""
         return any(not isinstance(stop, TimeIsUp) for stop in self.came)
 
     def _keep(self, number: int, frame: FrameType | None) -> None:
@@ -146,7 +146,7 @@ class Held:
 
 @contextmanager
 def interruptions_held() -> Iterator[Held]:
-    """Ctrl-C, SIGTERM and the clock wait until the block is done, and are forgotten but for what `came`."""
+    """Hold Ctrl-C, SIGTERM and the clock until the block is done; then they are dropped, except in `came`."""
     held = Held()
     held.hold()
     try:
@@ -157,7 +157,7 @@ def interruptions_held() -> Iterator[Held]:
 
 @contextmanager
 def interruptions_deferred() -> Iterator[Held]:
-    """They wait until the block is done, or until they are told to take effect.
+    """Hold interruptions until the block is done, or until they are let in.
 
     One that struck inside Popen would leave a process running; inside the import of an extension it would look like an
     error of that import.

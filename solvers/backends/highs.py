@@ -24,7 +24,7 @@ from solvers.backends.verify import rounded, verify
 SMALL = 1_000
 """columns and rows of a linear program that takes a few milliseconds"""
 PART_GAP_FRAC = 1e-4
-"""of the cost, that a part of a program leaves open"""
+"""gap, as a share of the cost, to which a part of a program is solved"""
 _LIMITS = {
     "kTimeLimit": StoppedBy.TIME,
     "kSolutionLimit": StoppedBy.NODES,
@@ -44,12 +44,12 @@ def solve_lp(model: Model, presolve: bool = True) -> LpSolution:
     if name in ("kInfeasible", "kUnbounded"):
         status = Status.INFEASIBLE if name == "kInfeasible" else Status.UNBOUNDED
         return LpSolution(status, None, None, None, None, seconds)
-    found = highs.getSolution()
-    x = np.clip(np.array(found.col_value, dtype=float), model.lower, model.upper)
+    solution = highs.getSolution()
+    x = np.clip(np.array(solution.col_value, dtype=float), model.lower, model.upper)
     # An empty model is solved by its bounds, and HiGHS says so with a status of its own.
     if name not in ("kOptimal", "kModelEmpty") or verify(model, x):
         return LpSolution(Status.FAILED, None, None, None, None, seconds)
-    row_duals = np.array(found.row_dual, dtype=float)
+    row_duals = np.array(solution.row_dual, dtype=float)
     return LpSolution(
         status=Status.OPTIMAL,
         x=x,
@@ -61,7 +61,7 @@ def solve_lp(model: Model, presolve: bool = True) -> LpSolution:
 
 
 def solve_lp_centrally(model: Model) -> LpSolution:
-    """The same with prices from the middle of all that are optimal, by an interior point method; x is near enough.
+    """Solve a linear program by an interior point method without crossover: central duals, and x near the optimum.
 
     Of many optimal duals simplex returns a corner, where whatever the program does not know yet is free. What is not
     solved this way is solved by simplex.
@@ -75,9 +75,9 @@ def solve_lp_centrally(model: Model) -> LpSolution:
     name = highs_child.run_resolved(highs, _run_interruptibly).name
     if name != "kOptimal":
         return solve_lp(model)
-    found = highs.getSolution()
-    x = np.clip(np.array(found.col_value, dtype=float), model.lower, model.upper)
-    row_duals = np.array(found.row_dual, dtype=float)
+    solution = highs.getSolution()
+    x = np.clip(np.array(solution.col_value, dtype=float), model.lower, model.upper)
+    row_duals = np.array(solution.row_dual, dtype=float)
     reduced_costs = model.cost - model.priced(row_duals)
     seconds = time.perf_counter() - started
     return LpSolution(Status.OPTIMAL, x, model.objective(x), row_duals, reduced_costs, seconds)
@@ -110,7 +110,7 @@ class WarmLp:
             self._highs.setBasis(self._first_basis)
 
     def add_rows_of(self, model: Model) -> None:
-        """Those that a model has beyond the rows at hand."""
+        """Add the rows that a model has beyond the present ones."""
         first = self._highs.getNumRow()
         entries = slice(int(model.starts[first]), None)
         starts = (model.starts[first:-1] - model.starts[first]).astype(np.int32)
@@ -135,12 +135,12 @@ class WarmLp:
 
     @property
     def prices(self) -> Floats:
-        """Of the rows, where it was solved last."""
+        """Duals of the rows at the last solution."""
         return np.array(self._highs.getSolution().row_dual, dtype=float)
 
     @property
     def reduced_costs(self) -> Floats:
-        """Of the columns, where it was solved last."""
+        """Reduced costs of the columns at the last solution."""
         return np.array(self._highs.getSolution().col_dual, dtype=float)
 
     @property
@@ -148,7 +148,7 @@ class WarmLp:
         return float(self._highs.getInfo().objective_function_value)
 
     def solve(self) -> Floats | None:
-        """Values of the columns, near enough; None where there are none."""
+        """Values of the columns, near enough; None if there are none."""
         _run_interruptibly(self._highs)
         if self._first_basis is None:
             self._highs.setOptionValue("solver", "simplex")
@@ -160,7 +160,7 @@ class WarmLp:
 
 
 def solve_part(model: Model, stays: Booleans, x: Floats, seconds: float) -> Floats | None:
-    """A cheaper whole point with some columns as they are in x, found in so many seconds; None where there is none.
+    """A cheaper whole point with some columns as they are in x, found in so many seconds; None if there is none.
 
     In this process, as it is small: nobody else has to wait for it, and nothing is proved by it.
     """
@@ -172,11 +172,11 @@ def solve_part(model: Model, stays: Booleans, x: Floats, seconds: float) -> Floa
     start = x[~stays]
     highs.setSolution(len(start), np.arange(len(start), dtype=np.int32), start)
     _run_interruptibly(highs)
-    found = np.array(highs.getSolution().col_value, dtype=float)
-    if found.shape != start.shape:
+    values = np.array(highs.getSolution().col_value, dtype=float)
+    if values.shape != start.shape:
         return None
     then = x.copy()
-    then[~stays] = found
+    then[~stays] = values
     then = rounded(model, then)
     return then if not verify(model, then) and model.objective(then) < model.objective(x) else None
 
@@ -265,6 +265,14 @@ def _asked(request: Request) -> dict[str, Any]:
         "warm_start": request.warm_start,
     }
     return {name: value for name, value in asked.items() if value is not None}
+
+
+def highs_version() -> str:
+    """The version of the HiGHS library. Raises SolverMissing without highspy."""
+    require_highspy()
+    import highspy
+
+    return str(highspy.Highs().version())
 
 
 def require_highspy() -> None:

@@ -34,7 +34,7 @@ _prctl = _linux_prctl()
 def killed_with_parent() -> Callable[[], None] | None:
     """What a new process does before it becomes a solver, so that the kernel kills it when this process is gone.
 
-    None where the system cannot do that: there a solver ends by its own limits.
+    None if the system cannot do that: there a solver ends by its own limits.
     """
     if _prctl is None:
         return None

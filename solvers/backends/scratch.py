@@ -34,7 +34,7 @@ def scratch_folder(solver: str) -> Iterator[Path]:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Files are written here: a disk that takes no more is the machine's trouble, told in a sentence."""
+    """Turn a disk that is full while files are written into MachineTrouble, with a sentence for the user."""
     try:
         yield
     except OSError as error:
@@ -87,7 +87,7 @@ def _owner() -> str:
 
 
 def _began(pid: int) -> int | None:
-    """When a process began, in clock ticks since the machine did; None where there is none, or no way to know."""
+    """When a process began, in clock ticks since the machine did; None if there is none, or no way to know."""
     with suppress(OSError, IndexError, ValueError):
         after_name = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return int(after_name[19])

@@ -1,4 +1,4 @@
-"""Rows about boxes beyond commitments: those that an LP solution breaks, and those that prices need anyway
+"""Separation of cuts about boxes beyond commitments, and those that prices need anyway
 (problems/beyond_commitments.py).
 
 In one offer and slot an LP solution says how often each workload uses how many GPUs. A mixture of whole plans with the
@@ -38,7 +38,7 @@ def always_beyond(fleet: FleetProblem) -> dict[tuple[str, str, int, int], Beyond
 
 
 def counts_beyond(shares: Shares, can: Shares, box: int, held: int, enough: float = -np.inf) -> Counts:
-    """The counts of boxes that add up to most at these shares [GPUs]; none where so many are enough for a mixture, or
+    """The counts of boxes that add up to most at these shares [GPUs]; none if so many are enough for a mixture, or
     too much is undecided.
     """
     sure = {w: int(share.argmax()) for w, share in shares.items() if share.max() >= SURE}

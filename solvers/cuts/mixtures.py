@@ -1,4 +1,4 @@
-"""The cheapest mixture of whole plans in which workloads have given shares, and what each share adds to it.
+"""The separation LP: the cheapest mixture of integer plans with given shares, and the dual value of each share.
 
 In one offer and slot an LP solution says how often each workload uses what. A plan is one choice for every workload;
 what it needs depends on the sum of the choices alone. So mixtures are flows: from each sum of the first workloads to
@@ -84,7 +84,7 @@ def cheapest_mixture(shares: Shares, start: int, plus: Plus, needs: np.ndarray, 
 
 
 def _few_sums_first(shares: Shares, start: int, plus: Plus) -> Shares:
-    """The same in an order that keeps sums few as long as possible: those are what the program is about."""
+    """The shares in an order that keeps the number of sums small as long as possible: it decides the size of the LP."""
     sums, left = np.array([start]), {w: np.flatnonzero(share > SOME) for w, share in shares.items()}
     order: list[str] = []
     while left:

@@ -1,6 +1,6 @@
-"""Rows about whole boxes in the master LP: they come where it breaks them, and go where it does without them.
+"""The cut pool: cuts about whole boxes join the master LP when it violates them, and leave when they stay slack.
 
-Four of five have no price soon after they came. What was left out is remembered, for LPs where more is decided.
+Four of five have no price soon after they join. Those left out are kept, for LPs in which more is fixed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from problems.beyond_commitments import ALWAYS, Beyond
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
+from problems.model import Key
 from problems.rounding_up import BOTH, Rounded
 from solvers.cuts.separation import Picked, Quiet, parts_of_boxes
 
@@ -24,25 +25,27 @@ NO_PRICE_USD = 1e-2
 IDLE_ROUNDS = 2
 """LPs in a row that do without such a row before it is left out"""
 MOST_FORGOTTEN = 12_000
-"""of those times the number of workloads: the last ones are kept, as they are told to others"""
+"""cuts kept, times the number of workloads: the last ones, as they are passed on to other LPs"""
 
 
 @dataclass(eq=False)
 class CutPool:
-    """What is remembered of them from LP to LP."""
+    """The cuts' history from LP to LP."""
 
     quiet: Quiet = field(default_factory=dict)
-    idle: dict[tuple, int] = field(default_factory=dict)
+    idle: dict[Key, int] = field(default_factory=dict)
     """LPs in a row that did without a row"""
     forgotten: list[Rounded | Beyond] = field(default_factory=list)
     """rows that were left out"""
 
-    def said(self, fleet: FleetProblem, v: Variables, x: np.ndarray, picked: list[Picked]) -> tuple[FleetProblem, bool]:
-        """The fleet with rows that the solution of its LP breaks, and whether there are any."""
+    def separated(
+        self, fleet: FleetProblem, v: Variables, x: np.ndarray, picked: list[Picked]
+    ) -> tuple[FleetProblem, bool]:
+        """The fleet problem with cuts that the solution of its LP violates, and whether there are any."""
         own, rounded = parts_of_boxes(fleet, picked, v, x, self.quiet)
         return fleet.with_whole_boxes(own, rounded), bool(own or rounded)
 
-    def without_idle(self, fleet: FleetProblem, pays: Callable[[tuple], bool]) -> FleetProblem:
+    def without_idle(self, fleet: FleetProblem, pays: Callable[[Key], bool]) -> FleetProblem:
         """The fleet without rows that some LPs in a row did without."""
         own = {row: ("own-boxes", *row) for row in fleet.own_boxes}
         rounded = {row: ("rounded", *row) for row in fleet.rounded if row[3] != ALWAYS}

@@ -1,4 +1,4 @@
-"""Which rows about whole boxes an LP solution breaks (problems/rounding_up.py).
+"""Separation of cuts about boxes that several workloads share (problems/rounding_up.py).
 
 In one offer and slot an LP solution says how often each workload leaves which remainders of a box, of its GPUs in use
 and of the firm ones. A mixture of whole plans with the same shares begins at least so many boxes of both kinds.
@@ -20,7 +20,7 @@ WEIGHTS = 1e-4
 def parts_begun(
     shares: Shares, can: Shares, box: int, spare: np.ndarray, short_of: float
 ) -> tuple[Parts, float] | None:
-    """The parts that the LP breaks most, and the weight of boxes that are not spot; None where it breaks none by more.
+    """The parts that the LP violates most, and the weight of boxes that are not spot; None if it breaks none by more.
 
     Shares are by remainder in use x box + firm remainder. `spare` are the boxes that are bought beyond those that GPUs
     fill, all of them and those that are not spot. Workloads that leave one remainder for sure only shift the sum; what
@@ -36,7 +36,8 @@ def parts_begun(
         return None
 
     def plus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return (a // box + b // box) % box * box + (a + b) % box
+        remainders: np.ndarray = (a // box + b // box) % box * box + (a + b) % box
+        return remainders
 
     start = 0
     for remainders in sure.values():

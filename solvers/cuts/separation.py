@@ -1,4 +1,4 @@
-"""Which rows about whole boxes an LP solution breaks: it buys parts of boxes wherever nothing forbids it.
+"""Separation: which cuts about whole boxes an LP solution violates; it buys fractions wherever nothing forbids it.
 
 A workload's own boxes are whole (problems/valid_inequalities.py); so are those that workloads fill together
 (problems/rounding_up.py), and those beyond commitments, where these are decided (problems/beyond_commitments.py).
@@ -24,9 +24,9 @@ SHORT_OF_A_BOX = 0.01
 ROWS_OF_A_SLOT = 8
 """inequalities that are said of one offer in one slot at most"""
 MOST_GPUS = 3_000
-"""of all workloads together in an offer and slot, up to which it is asked what is bought beyond commitments"""
+"""GPUs of all workloads in an offer and slot up to which cuts beyond commitments are separated"""
 QUIET_ROUNDS = 3
-"""that a slot is passed over after nothing was found there"""
+"""rounds for which a slot is skipped after no cut was found there"""
 Own = tuple[str, str, str, int]
 Key = tuple[str, str, int, int]
 Where = tuple[str, int]
@@ -95,7 +95,7 @@ def parts_of_boxes(
 
 
 def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, quiet: Quiet) -> dict[Key, Rounded]:
-    """The row of each slot that the LP breaks most; `has` are all instances and those that are not spot [slot, 2]."""
+    """The row of each slot that the LP violates most; `has` are all instances and those that are not spot [slot, 2]."""
     box, slots = fleet.offers[g].box, len(fleet.slot_hours)
     spare = has.copy()
     shares: dict[str, np.ndarray] = {}
@@ -107,7 +107,7 @@ def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, qui
     for own in shares.values():
         own[:, 0] += np.maximum(0.0, 1.0 - own.sum(axis=1))
     can = {w: _possible_remainders(fleet, w, g) for w in shares}
-    found: dict[Key, Rounded] = {}
+    cuts: dict[Key, Rounded] = {}
     for t in range(slots):
         number = next((n for n in range(ROWS_OF_A_SLOT) if (BOTH, g, t, n) not in fleet.rounded), None)
         some = {w: own[t] for w, own in shares.items() if own[t, 0] < 1 - 1e-6}
@@ -115,16 +115,16 @@ def _rounded(fleet: FleetProblem, on: list[Picked], g: str, has: np.ndarray, qui
             continue
         parts = parts_begun(some, can, box, spare[t], SHORT_OF_A_BOX)
         if parts is not None:
-            found[BOTH, g, t, number] = Rounded(g, t, box, *parts)
+            cuts[BOTH, g, t, number] = Rounded(g, t, box, *parts)
         else:
             quiet[BOTH, g, t] = QUIET_ROUNDS
-    return found
+    return cuts
 
 
 def _beyond_commitments(
     fleet: FleetProblem, on: list[Picked], g: str, v: Variables, x: np.ndarray, quiet: Quiet
 ) -> dict[Key, Beyond]:
-    """The row of each slot, about boxes beyond commitments that are decided, that the LP breaks most."""
+    """The row of each slot, about boxes beyond commitments that are decided, that the LP violates most."""
     reserved = sum(float(x[c]) for c in v.held(fleet, g))
     decided = _decided_commitments(fleet, g, reserved)
     if decided is None:
@@ -136,14 +136,14 @@ def _beyond_commitments(
         for t in range(len(fleet.slot_hours))
     }
     asked = {(kind, t) for (kind, t), n in numbers.items() if n is not None and not quiet.get((kind, g, t))}
-    found: dict[Key, Beyond] = {}
+    cuts: dict[Key, Beyond] = {}
     for (kind, t), (parts, short) in _short_beyond(fleet, on, g, v, x, beyond, by_hour, asked).items():
         number = numbers[kind, t]
         if short > SHORT_OF_A_BOX and number is not None:
-            found[kind, g, t, number] = Beyond(kind, g, t, parts, beyond, by_hour)
+            cuts[kind, g, t, number] = Beyond(kind, g, t, parts, beyond, by_hour)
         else:
             quiet[kind, g, t] = QUIET_ROUNDS
-    return found
+    return cuts
 
 
 def short_if_decided(fleet: FleetProblem, picked: list[Picked], g: str, v: Variables, x: np.ndarray) -> float:
@@ -151,8 +151,8 @@ def short_if_decided(fleet: FleetProblem, picked: list[Picked], g: str, v: Varia
     on = [p for p in picked if p.weight > 1e-9 and g in p.path.offers]
     held = round(sum(float(x[c]) for c in v.held(fleet, g)))
     everywhere = {(kind, t) for kind in ("in-use", "firm") for t in range(len(fleet.slot_hours))}
-    found = _short_beyond(fleet, on, g, v, x, held, True, everywhere)
-    return sum(float(fleet.weight[t]) * short for (_, t), (_, short) in found.items() if short > SHORT_OF_A_BOX)
+    shortages = _short_beyond(fleet, on, g, v, x, held, True, everywhere)
+    return sum(float(fleet.weight[t]) * short for (_, t), (_, short) in shortages.items() if short > SHORT_OF_A_BOX)
 
 
 def _short_beyond(
@@ -170,7 +170,7 @@ def _short_beyond(
         return {}
     box, slots = fleet.offers[g].box, len(fleet.slot_hours)
     reserved = sum(float(x[c]) for c in v.held(fleet, g))
-    found: dict[Where, tuple[Counts, float]] = {}
+    shortages: dict[Where, tuple[Counts, float]] = {}
     for kind, of in (("in-use", v.bought), ("firm", v.firm)):
         shares = _shares_of_counts(on, g, kind, slots, box * (beyond + 2))
         steps = {w: _replica_step(fleet, w, g) for w in shares}
@@ -185,8 +185,8 @@ def _short_beyond(
             can = {w: np.arange(len(share)) % steps[w] == 0 for w, share in some.items()}
             parts = counts_beyond(some, can, box, beyond, has + SHORT_OF_A_BOX)
             needed = sum(float(share @ parts[w]) for w, share in some.items() if parts)
-            found[kind, t] = parts, needed - has
-    return found
+            shortages[kind, t] = parts, needed - has
+    return shortages
 
 
 def _decided_commitments(fleet: FleetProblem, g: str, held: float) -> tuple[int, bool] | None:
@@ -214,7 +214,8 @@ def _shares_of_counts(on: list[Picked], g: str, kind: str, slots: int, most: int
 def _possible_remainders(fleet: FleetProblem, workload: str, g: str) -> np.ndarray:
     """Remainders of a box that a workload may leave: replicas of several GPUs leave few [both as one number]."""
     one = np.arange(fleet.offers[g].box) % _replica_step(fleet, workload, g) == 0
-    return (one[:, None] & one[None, :]).ravel()
+    possible: np.ndarray = (one[:, None] & one[None, :]).ravel()
+    return possible
 
 
 def _replica_step(fleet: FleetProblem, workload: str, g: str) -> int:

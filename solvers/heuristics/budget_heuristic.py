@@ -1,9 +1,9 @@
-"""Plans within a budget that turn the right requests away.
+"""Plans within a budget that shed the right requests, by Lagrangian relaxation of the budget.
 
-A budget has a price: where a dollar of cost weighs more, the best plan without any budget costs less. Scaling all costs
-up is scaling all penalties down, so the plans in closed form without a budget lead to one within it: a lean plan that
-keeps the budget, and a rich one that breaks it. Where both are equally good another one may lie between them, until
-none does. What the lean one leaves of the budget is then spent on one workload after the other
+A budget has a price: if a dollar of cost weighs more, the best plan without a budget costs less. Scaling all costs up
+is scaling all penalties down, so closed-form plans without a budget lead to one within it: a lean plan that keeps the
+budget, and a rich one that exceeds it. At the weight where both are equally good another one may lie between them,
+until none does. What the lean one leaves of the budget is then spent on one workload after the other
 (solvers/heuristics/budget_knapsack.py).
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ MOST_REMEMBERED = 8
 
 
 def within_budget(fleet: FleetProblem, deadline: float | None) -> Incumbent | None:
-    """A plan that keeps the budget and uses it well; None where nothing may be turned away."""
+    """A plan that keeps the budget and uses it well; None if nothing may be shed."""
     return BudgetHeuristic(fleet).within(fleet.budget_usd_per_month, deadline)
 
 
@@ -53,7 +54,7 @@ class BudgetHeuristic:
         self.recipes = {r.key: r for r in fleet.recipes if r.deferral is None}
         self.at_weights: dict[float, Incumbent | None] = {}
         """the best plan found where a dollar weighs so much"""
-        self.spendings: dict[tuple, BudgetKnapsack] = {}
+        self.spendings: dict[tuple[Any, ...], BudgetKnapsack] = {}
 
     def within(
         self, budget_usd_per_month: float | None, deadline: float | None = None, good_enough: float = 0.0

@@ -1,9 +1,9 @@
-"""What money buys for one workload: the servings that leave least penalty, for every amount of money at once.
+"""A knapsack over the hours of a day: the servings of one workload with the least penalty, for every amount of money.
 
 The other paths of a plan stay as they are. Then the cost of a serving is known, but for instances that have to be
 started, which depend on the hour before. So the hours of a day are a chain, and a knapsack along it finds the best
 choice for every amount. Amounts are counted in small units, and a day begins at its quietest hour as if nothing had to
-be started for that one. So whoever takes servings from here buys for them anew; no bound depends on any of it.
+be started for that one. So purchases for these servings are computed again; no bound depends on any of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from problems.recipes.recipe import Recipe
 from solvers.heuristics.incumbent import usage
 
 UNITS = 8192
-"""amounts of money that are told apart, from the least that a month can cost to the most"""
+"""distinct amounts of money, from the least that a month can cost to the most"""
 MOST_CHOICES = 12
 """servings of a slot that are looked at"""
 
@@ -28,7 +28,7 @@ class Step:
     """One slot of a chain."""
 
     servings: np.ndarray
-    """those looked at, the cheapest first [choice]"""
+    """servings considered, the cheapest first [choice]"""
     units: np.ndarray
     """what each costs after a choice of the slot before [choice before, choice]"""
     usd: np.ndarray
@@ -91,9 +91,9 @@ class BudgetKnapsack:
 
     def within(self, usd: np.ndarray) -> tuple[Recipe, np.ndarray]:
         """The path that is best for these amounts, and what it costs with all that stands on its offers [month]."""
-        found = [month.within(float(amount)) for month, amount in zip(self.months, usd, strict=True)]
-        servings = np.sort(np.concatenate([chosen for chosen, _ in found]))
-        return self.recipe.only(servings), np.array([spent for _, spent in found])
+        by_month = [month.within(float(amount)) for month, amount in zip(self.months, usd, strict=True)]
+        servings = np.sort(np.concatenate([chosen for chosen, _ in by_month]))
+        return self.recipe.only(servings), np.array([spent for _, spent in by_month])
 
     def _month(self, month: int) -> Month:
         order = [link for link in self._chain() if self.fleet.slot_month[link[0]] == month]
@@ -124,7 +124,8 @@ class BudgetKnapsack:
         there = there[np.lexsort((self.penalty_usd[there], self.usd[there]))]
         least = np.minimum.accumulate(self.penalty_usd[there])
         there = there[np.r_[True, least[1:] < least[:-1]]]
-        return there[np.unique(np.linspace(0, len(there) - 1, MOST_CHOICES).round().astype(int))]
+        spread: np.ndarray = there[np.unique(np.linspace(0, len(there) - 1, MOST_CHOICES).round().astype(int))]
+        return spread
 
     def _chain(self) -> list[tuple[int, bool]]:
         """Every slot once, and whether it comes right after the one before it in this order."""

@@ -1,4 +1,4 @@
-"""Between complete plans and values of the master's columns: warm starts one way, plans out of solutions the other."""
+"""Convert between plans and values of the master's columns: warm starts one way, plans from solutions the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
-from problems.recipes.recipe import Deferral, Recipe
+from problems.recipes.recipe import Deferral, Recipe, RecipeKey
 from solvers.heuristics.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered
 
 AS_GOOD_AS_DONE = 1e-6
@@ -22,7 +22,7 @@ def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_column
     if plan is None:
         return None
     x = np.zeros(n_columns)
-    by_key: dict[tuple, list[int]] = {}
+    by_key: dict[RecipeKey, list[int]] = {}
     for r, recipe in enumerate(fleet.recipes):
         by_key.setdefault(recipe.key, []).append(r)
     for path in plan.paths:
@@ -57,10 +57,10 @@ def _hold(fleet: FleetProblem, v: Variables, r: int, path: Recipe, x: np.ndarray
         if recipe.deferral is None:
             same = same & np.isclose(recipe.usd_per_h, path.usd_per_h[k], rtol=1e-9, atol=1e-12)
             same = same & np.isclose(recipe.penalty_usd_per_h, path.penalty_usd_per_h[k], rtol=1e-9, atol=1e-12)
-        found = np.flatnonzero(same)
-        if not len(found):
+        servings = np.flatnonzero(same)
+        if not len(servings):
             return False
-        chosen.append(int(found[0]))
+        chosen.append(int(servings[0]))
     if recipe.deferral is not None and not _wait(v, r, recipe.deferral, path.uses[0].load, x):
         return False
     x[v.pick[r]] = 1
@@ -71,7 +71,7 @@ def _hold(fleet: FleetProblem, v: Variables, r: int, path: Recipe, x: np.ndarray
 
 
 def _wait(v: Variables, r: int, deferral: Deferral, room: np.ndarray, x: np.ndarray) -> bool:
-    """Values for work that waits, with so much room in each slot; False where some is left over and no API does it."""
+    """Values for work that waits, with so much room in each slot; False if some is left over and no API does it."""
     line, work = deferral.line, deferral.load * deferral.hours
     left = left_over(work, room * deferral.hours, deferral)
     if deferral.api_usd_per_load_h is None and left.sum() > AS_GOOD_AS_DONE * work.sum():
@@ -89,7 +89,7 @@ def from_solution(fleet: FleetProblem, v: Variables, x: np.ndarray) -> Incumbent
     """A plan from the values of a solution, with its purchases improved in closed form if possible.
 
     Where servings of a slot are mixed, the plan has the one with the largest share. What was bought for the mix may not
-    hold it; then it is bought anew.
+    hold it; then it is bought again.
     """
     picked = (r for r in range(len(fleet.recipes)) if x[v.pick[r]] > 0.5)
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
@@ -108,7 +108,7 @@ def _path(fleet: FleetProblem, v: Variables, r: int, x: np.ndarray) -> Recipe:
 
 
 def _blended(recipe: Recipe, path: Recipe, share: np.ndarray) -> Recipe:
-    """Without GPUs a part of the requests may be shed in a slot and the API serve the rest."""
+    """A part of the requests may be shed in a slot and the API serve the rest, if no GPUs are used."""
     total = np.bincount(recipe.slot, share)
 
     def blend(values: np.ndarray) -> np.ndarray:

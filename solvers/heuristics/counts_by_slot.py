@@ -1,4 +1,4 @@
-"""Counts of replicas of all workloads, chosen slot by slot and together near what the LP over plans of slots says."""
+"""Replica counts of all workloads at once: the slot LP, then relax and fix, then rolling windows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from solvers.heuristics.rolling_windows import chosen_in_windows
 from solvers.heuristics.slot_lp import SlotLp
 
 MAY_SAVE_FRAC = 0.006
-"""of the cost, that this may save"""
+"""share of the cost that rolling windows may save"""
 WINDOWS_TAKE = 1.0
 """times as long as deciding slot by slot, that choosing plans of several slots together may take"""
 SURELY_FRAC = 0.01
-"""of the cost, by which whole plans are hardly ever dearer than the LP over them"""
+"""share of the cost by which integer plans hardly ever exceed their slot LP"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ def counts_by_slot(
 ) -> Counted | None:
     """A plan with the recipes and commitments of the cheapest of some fleets, near the cheapest there is.
 
-    Every workload has one recipe there, and commitments to large boxes are decided. None where no LP costs less. Where
+    Every workload has one recipe there, and commitments to large boxes are decided. None if no LP costs less. Where
     one costs so much less that its plan will as well, no others are asked for.
     """
     best: SlotLp | None = None
@@ -59,7 +59,7 @@ def counts_by_slot(
 
 
 def _whole(together: SlotLp, solver: SolverName, until: float, below: float) -> Incumbent | None:
-    """One plan for every slot; where they cost more than that, they are what they are."""
+    """One plan for every slot; rolling windows follow only if they cost less than `below`."""
     began = time.monotonic()
     chosen = one_for_each_slot(together, until)
     if chosen is not None and together.lp.objective < below:

@@ -1,9 +1,9 @@
-"""Better plans by taking a few workloads out and putting them back, with a commitment more or less.
+"""Destroy and repair (large-neighbourhood search): take a few workloads out of a plan and put them back.
 
-Answers of one workload at a time (solvers/heuristics/local_search.py) end where no single change pays. Commitments to
-large boxes need several workloads to move together. So a few workloads leave, an offer holds one box more or fewer,
-they come back one after the other, each in nearly the cheapest way, and all answer again. The plan goes on from there
-if it is no worse than a little.
+Local search (solvers/heuristics/local_search.py) ends where no single change pays, but commitments to large boxes need
+several workloads to move together. So a few workloads are removed, an offer holds one box more or fewer, the workloads
+are inserted again one after the other, each in nearly the cheapest way, and local search follows. The next step starts
+from the result unless it is much worse than the best plan.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from solvers.heuristics.local_search import improved, put_back
 from solvers.pricing.column_generation import by_pool_and_value
 
 MOST_IN_VAIN = 200
-"""shakes in a row that save nothing before it is enough"""
+"""steps in a row without a saving after which the search stops"""
 MOST_LEAVE = 4
 NOISE, MUCH_NOISE = 0.04, 0.15
-"""by which costs differ from what they are when a workload comes back"""
+"""relative noise on costs when a workload is inserted again"""
 NO_WORSE_FRAC = 0.002
-"""than the best plan, where the next shake begins"""
+"""a result that is worse than the best plan by no more than this is where the next step starts"""
 WAITING_WAYS = 1
-"""recipes of work that may wait that are worked out for one answer: many shakes find more than few thorough ones"""
+"""deferrable recipes worked out for one response: many quick steps find more than a few thorough ones"""
 WAYS_OF_A_POOL = 12
 NEAR_FRAC = 0.01
-"""of the cost of a plan: servings dearer than that beside the cheapest of their slot are left aside"""
+"""share of the plan's cost; servings that exceed the cheapest of their slot by more are left out"""
 
 
-def shaken(fleet: FleetProblem, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
-    """The best plan found until then, or until nothing was gained for long."""
+def repaired(fleet: FleetProblem, plan: Incumbent, until: float, seed: int = 0) -> Incumbent:
+    """The best plan found before the deadline, or before MOST_IN_VAIN steps in a row saved nothing."""
     drawn = np.random.default_rng(seed)
     large = _large(fleet)
     best = now = plan
@@ -56,7 +56,7 @@ def shaken(fleet: FleetProblem, plan: Incumbent, until: float, seed: int = 0) ->
 
 
 def scattered(fleet: FleetProblem, plan: Incumbent, until: float, seed: int) -> Incumbent:
-    """Another plan to begin with, good or not: half of the workloads leave at once, and come back with much noise."""
+    """Another starting plan, good or not: half of the workloads are removed and inserted again with much noise."""
     drawn = np.random.default_rng(seed)
     leave = [plan.paths[k] for k in drawn.permutation(len(plan.paths))[: -(-len(plan.paths) // 2)]]
     reserved = _other_commitments(plan, _large(fleet), drawn)
@@ -80,7 +80,7 @@ def _other_commitments(plan: Incumbent, large: list[str], drawn: np.random.Gener
     return reserved
 
 
-def worth_shaking(fleet: FleetProblem, priced: tuple[Priced, ...], plan: Incumbent) -> FleetProblem:
+def near_the_plan(fleet: FleetProblem, priced: tuple[Priced, ...], plan: Incumbent) -> FleetProblem:
     """The fleet with the recipes and servings that the best prices make nearly as cheap as any, and those of a plan."""
     room = NEAR_FRAC * plan.objective
     keys = {path.key for path in plan.paths}

@@ -1,8 +1,8 @@
-"""A plan out of the LP by diving: what it leans on most is decided, and it is solved again, until all is decided.
+"""Diving: fix what the LP uses most, solve it again, and repeat until everything is fixed.
 
-First one recipe for each workload, then commitments to large boxes: with rows about whole boxes the LP says well what
-each decision costs, and after a few changes it is solved again in milliseconds where simplex goes on from where it was.
-How many replicas in which slot is then chosen by plans of slots (solvers/heuristics/slot_lp.py).
+First one recipe for each workload, then commitments to large boxes: the LP with cuts is a good estimate of what each
+decision costs, and simplex solves it again from the last basis in milliseconds. Replica counts are then chosen by slot
+(solvers/heuristics/slot_lp.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
-from problems.recipes.recipe import Recipe
+from problems.recipes.recipe import Recipe, RecipeKey
 from solvers.backends.solve import SolverName, WarmLp
 from solvers.cuts.separation import Picked
 from solvers.heuristics.counts_by_slot import counts_by_slot
@@ -26,19 +26,19 @@ from solvers.heuristics.local_search import improved
 from solvers.heuristics.polishing import around_the_picked, heaviest_of_each, polished
 
 NOISE = 0.3
-"""by which shares of recipes, and commitments, differ from what they are, in all dives but the first"""
+"""relative noise on shares of recipes and on commitments, in all dives but the first"""
 DECIDED = 0.999
 """share from which on a recipe is as good as chosen"""
 NOTHING = 1e-4
 """share up to which a recipe is not in the LP"""
 COMMITTED_FRAC = 0.003
-"""of the cost, by which commitments seem to cost more or less than they do, in all dives but the first"""
+"""share of the cost: noise on what commitments cost, in all dives but the first"""
 SURELY = 0.02
 """boxes by which commitments may differ from a whole number that they are taken for"""
 LIKE_THE_BEST = 0.7
-"""of what whole plans cost more than their LP, so much is taken to hold for others"""
+"""share of the smallest known excess of an integer plan over its LP that is assumed for the next one"""
 OTHER_FRAC = 1e-3
-"""of the cost: where best answers save more than that, counts are chosen anew beside them"""
+"""share of the cost: if local search saves more, counts are chosen again"""
 
 
 class Dives:
@@ -50,12 +50,12 @@ class Dives:
         model, self._v = master(self._held)
         self._lp = WarmLp(model)
         self.whole_frac = 0.0
-        """by which a plan costs more than the LP over plans of slots says, at the least, as far as is known"""
-        self._known: set[frozenset] = set()
+        """smallest known relative excess of a plan over its slot LP"""
+        self._known: set[frozenset[object]] = set()
         """what earlier dives decided on"""
 
     def dived(self, solver: SolverName, until: float, seed: int = 0, below: float = np.inf) -> Iterator[Incumbent]:
-        """The plan at the end of a dive, and a better one; none where limits, time or its cost do not let it end.
+        """The plan at the end of a dive, and a better one; none if limits, time or its cost do not let it end.
 
         With the seed 0 always the largest share is taken, else nearly the largest.
         """
@@ -63,15 +63,15 @@ class Dives:
         counted = counts_by_slot([decided], solver, until, below * (1 - self.whole_frac)) if decided else None
         if counted is None:
             return
-        dearer = counted.plan.objective / counted.lp_usd - 1
-        self.whole_frac = min(self.whole_frac or np.inf, max(0.0, LIKE_THE_BEST * dearer))
+        excess_frac = counted.plan.objective / counted.lp_usd - 1
+        self.whole_frac = min(self.whole_frac or np.inf, max(0.0, LIKE_THE_BEST * excess_frac))
         better = improved(fleet, counted.plan, until)
         yield better
         if better.objective <= (1 - OTHER_FRAC) * counted.plan.objective:
             yield improved(fleet, polished(fleet, better, solver, until), until)
 
     def decided(self, until: float, seed: int = 0, below: float = np.inf) -> FleetProblem | None:
-        """The fleet with what a dive decides on, and counts near it; None where there is nothing new or cheaper."""
+        """The fleet with what a dive decides on, and counts near it; None if there is nothing new or cheaper."""
         decided = self._recipes_and_commitments(until, seed, below)
         if decided is None or decided.known_as in self._known:
             return None
@@ -100,7 +100,7 @@ class _Decided:
     held: Held
 
     @property
-    def known_as(self) -> frozenset:
+    def known_as(self) -> frozenset[object]:
         return frozenset((*(p.path.key for p in self.picked), *self.held.items()))
 
 
@@ -112,11 +112,11 @@ def _recipes(
     drawn: np.random.Generator,
     noise: float,
     below: float,
-) -> list[tuple] | None:
-    """The keys of the recipes; None where they would not cost less."""
+) -> list[RecipeKey] | None:
+    """The keys of the recipes; None if they would not cost less."""
     columns = picks_by_key(fleet, v)
     path_of = {path.key: path for path in fleet.recipes}
-    chosen: list[tuple] = []
+    chosen: list[RecipeKey] = []
     left = dict.fromkeys(columns)
     x = lp.solve()
     while x is not None and lp.objective < below and time.monotonic() < until:
@@ -126,7 +126,7 @@ def _recipes(
             break
         ranked = sorted(open_ones, key=lambda key: (open_ones[key] * (1 + noise * drawn.standard_normal()), str(key)))
         sure = [key for key, s in open_ones.items() if s > DECIDED]
-        others: dict[tuple, None] = {}
+        others: dict[RecipeKey, None] = {}
         for key in sure or ranked[-1:]:
             served = set(path_of[key].workloads)
             others |= dict.fromkeys(o for o in left if o != key and served & set(path_of[o].workloads))

@@ -1,7 +1,7 @@
-"""Another recipe for one workload, or a commitment more or less: one after the other, as long as the LP gets cheaper.
+"""Hill climbing: change one recipe or one commitment at a time, as long as the LP gets cheaper.
 
-With one recipe for every workload, and rows about whole boxes, the LP says well what they cost. What others would
-save at its prices says which of them are worth solving it again: the most promising comes first.
+With one recipe for every workload, the LP with cuts is a good estimate of what they cost. Reduced costs say which
+change is worth solving the LP again: the most promising is tried first.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from typing import Any
 
 from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
+from problems.recipes.recipe import RecipeKey
 from solvers.backends.solve import WarmLp
 
 WORTH_FRAC = 1e-4
-"""of the cost, that a change must save"""
+"""share of the cost that a change must save"""
 RECIPE, BOXES = "recipe", "boxes"
 Change = tuple[str, Any, Any]
 """another recipe at a place, or so many boxes of a commitment"""
 
 
-def picks_by_key(fleet: FleetProblem, v: Variables) -> dict[tuple, list[int]]:
+def picks_by_key(fleet: FleetProblem, v: Variables) -> dict[RecipeKey, list[int]]:
     """The columns that pick a recipe, which may be there with several of its servings."""
-    columns: dict[tuple, list[int]] = {}
+    columns: dict[RecipeKey, list[int]] = {}
     for r, recipe in enumerate(fleet.recipes):
         columns.setdefault(recipe.key, []).append(v.pick[r])
     return columns
@@ -32,12 +33,12 @@ def picks_by_key(fleet: FleetProblem, v: Variables) -> dict[tuple, list[int]]:
 class Climb:
     """Recipes and commitments that are decided on in an LP, which knows of others."""
 
-    def __init__(self, fleet: FleetProblem, v: Variables, lp: WarmLp, keys: list[tuple], held: Held) -> None:
+    def __init__(self, fleet: FleetProblem, v: Variables, lp: WarmLp, keys: list[RecipeKey], held: Held) -> None:
         """`fleet` has these recipes and others, by their keys; `held` are commitments to large boxes."""
         self.lp, self.keys, self.held = lp, list(keys), dict(held)
         self.columns = picks_by_key(fleet, v)
         self.workloads = {recipe.key: recipe.workloads for recipe in fleet.recipes}
-        self.others: dict[tuple[str, ...], set[tuple]] = {}
+        self.others: dict[tuple[str, ...], set[RecipeKey]] = {}
         """recipes by the workloads that they serve"""
         for key, workloads in self.workloads.items():
             self.others.setdefault(workloads, set()).add(key)
@@ -68,7 +69,7 @@ class Climb:
         return False
 
     def _changes(self, usd: float) -> Iterator[tuple[Change, float]]:
-        """Those that save enough at the LP's prices, and how much."""
+        """Changes that save enough at the LP's prices, and how much."""
         reduced, least = self.lp.reduced_costs, WORTH_FRAC * usd
         for k, key in enumerate(self.keys):
             for other in self.others[self.workloads[key]] - {key}:

@@ -1,4 +1,4 @@
-"""Incumbents: complete plans, and how they are made in closed form."""
+"""Incumbents: complete plans, and their construction in closed form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from problems.recipes.recipe import Recipe
 from solvers.pricing.dual_bound import list_prices
 
 WAITING_WAYS = 3
-"""of the recipes for work that may wait, how many are worked out"""
+"""how many recipes for work that may wait are worked out"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Incumbent:
     purchases: dict[str, Purchase]
     cost_usd_per_month: float
     penalty_usd_per_month: float = 0.0
-    """of what is shed; no part of the cost"""
+    """penalty of shed requests; not part of the cost"""
 
     @property
     def objective(self) -> float:
@@ -36,14 +36,14 @@ class Incumbent:
 
 
 def complete(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> Incumbent | None:
-    """Buy what these paths need, in closed form; None where that breaks a limit."""
+    """Buy what these paths need, in closed form; None if that breaks a limit."""
     purchases = purchases_for(fleet, paths)
     plan = incumbent_of(fleet, paths, purchases) if purchases is not None else None
     return plan if plan is not None and limits_are_kept(fleet, plan) else None
 
 
 def purchases_for(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> dict[str, Purchase] | None:
-    """What is cheapest for these paths, whatever the limits; None where an offer cannot sell what they need."""
+    """What is cheapest for these paths, whatever the limits; None if an offer cannot sell what they need."""
     purchases: dict[str, Purchase] = {}
     for g in sorted({g for p in paths for g in p.offers}):
         bought = cheapest_purchase(fleet, g, *usage(fleet, paths, g))
@@ -70,7 +70,7 @@ def usage(fleet: FleetProblem, paths: tuple[Recipe, ...], g: str) -> tuple[np.nd
 
 
 def incumbent_of(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:
-    """With its cost: USD per month, averaged over the months."""
+    """An incumbent with its cost: USD per month, averaged over the months."""
     cost = float(np.mean(cost_by_month(fleet, paths, purchases)))
     penalty = sum(float(fleet.weight[p.slot] @ p.penalty_usd_per_h) for p in paths)
     return Incumbent(paths, purchases, cost, penalty)
@@ -123,7 +123,7 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
 
 
 def alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
-    """The cheapest plan for one recipe that has its offers to itself; None where a limit forbids it."""
+    """The cheapest plan for one recipe that has its offers to itself; None if a limit forbids it."""
     path: Recipe | None
     if recipe.deferral is not None:
         return _waiting_alone(fleet, recipe)
@@ -160,8 +160,8 @@ def each_by_itself(fleet: FleetProblem) -> Incumbent | None:
 
     The engineers are paid once, so what is cheapest without them is tried as well as what is worth them by itself.
     """
-    found = [_each_by_itself(each) for each in _engineers_paid_or_not(fleet)]
-    plans = [_together(fleet, paths) for paths in found if paths is not None]
+    combinations = [_each_by_itself(each) for each in _engineers_paid_or_not(fleet)]
+    plans = [_together(fleet, paths) for paths in combinations if paths is not None]
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 
@@ -170,7 +170,7 @@ def _engineers_paid_or_not(fleet: FleetProblem) -> list[FleetProblem]:
 
 
 def _each_by_itself(fleet: FleetProblem) -> list[Recipe] | None:
-    """The path of each workload that is cheapest for it alone; None where one has none."""
+    """The path of each workload that is cheapest for it alone; None if one has none."""
     best: list[Recipe] = []
     for w in fleet.workloads:
         own = _worth_working_out(fleet, [fleet.recipes[r] for r in fleet.recipes_of[w]])
@@ -211,7 +211,7 @@ def _as_many_as_fit(fleet: FleetProblem, wanted: list[Recipe]) -> Incumbent | No
 
 
 def heaviest_paths(fleet: FleetProblem, paths: Sequence[Recipe], weights: np.ndarray) -> Incumbent | None:
-    """The paths that the LP leans on most, until every workload is served."""
+    """The paths with the largest weight in the LP, until every workload is served."""
     chosen: list[Recipe] = []
     served: set[str] = set()
     for k in np.argsort(-weights, kind="stable").tolist():

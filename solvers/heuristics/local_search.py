@@ -1,8 +1,8 @@
-"""Better plans from plans: each workload in turn answers best to what the others have bought.
+"""Local search by best responses: each workload in turn takes the cheapest recipe given what the others have bought.
 
 With the others' GPUs and the commitments given, the slots of a workload are independent: a serving costs what its GPUs
-add to the boxes of its offers in that slot, which is nothing where a box has room. So the best answer over all recipes
-is exact and cheap, and rounds of answers fill boxes that rounding left half empty.
+add to the boxes of its offers in that slot, which is nothing if a box has room. So the best response over all recipes
+is exact and cheap, and rounds of responses fill boxes that rounding left half empty.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def put_back(
     reserved: dict[str, int],
     weights: Callable[[int], np.ndarray],
 ) -> Incumbent | None:
-    """The plan after some paths left and their workloads came back, each in the cheapest way beside the others.
+    """The plan after some paths are removed and their workloads inserted again, each in the cheapest way.
 
-    Costs count as much as `weights` say, one for each way; commitments may be given. None where a limit forbids it.
+    Costs count as much as `weights` say, one for each way; commitments may be given. None if a limit forbids it.
     """
     stay = tuple(path for path in plan.paths if not any(path is one for one in leave))
     return put_in(fleet, replace(plan, paths=stay), [path.workloads for path in leave], reserved, weights)
@@ -185,7 +185,7 @@ class _Plan:
         del self.paths[path.workloads]
 
     def leave(self, path: Recipe) -> bool:
-        """Serve the workloads of a path without its offers, whatever that costs; False where nothing can."""
+        """Serve the workloads of a path without its offers, whatever that costs; False if nothing can."""
         self.remove(path)
         groups = [path.workloads, *((w,) for w in path.workloads)] if len(path.workloads) > 1 else [path.workloads]
         for group in groups:
@@ -246,7 +246,7 @@ class _Plan:
         Work that may wait takes long to place: recipes for it are left out that cannot cost less than `below`.
         """
         fleet = self.fleet
-        found: list[tuple[float, Callable[[], Recipe]]] = []
+        responses: list[tuple[float, Callable[[], Recipe]]] = []
         waiting: list[tuple[float, Recipe, np.ndarray]] = []
         team = 0.0 if any(p.self_hosted for p in self.paths.values()) else fleet.team_usd_per_month
         for several in fleet.side_by_side(workloads):
@@ -254,20 +254,20 @@ class _Plan:
             for k, usd in enumerate(several.least(cost).tolist()):
                 total = usd + (team if several.recipes[k].self_hosted else 0.0)
                 if np.isfinite(total):
-                    found.append((total, partial(several.cheapest, k, cost)))
+                    responses.append((total, partial(several.cheapest, k, cost)))
         for recipe in fleet.recipes_for.get(workloads, ()):
             if recipe.deferral is not None:
                 cost = self._cost_beside(SideBySide((recipe,)))
                 if not np.isfinite(cost[recipe.first_of_each_slot(cost)]).all():
                     continue  # limits leave it no way
                 waiting.append((least_usd(recipe, cost, fleet.weight) + team * recipe.self_hosted, recipe, cost))
-        least = min((usd for usd, _ in found), default=below)
+        least = min((usd for usd, _ in responses), default=below)
         for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[: self.waiting_ways]:
             if at_least < least:
                 total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
                 least = min(least, total)
-                found += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
-        return sorted(found, key=lambda item: item[0])
+                responses += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
+        return sorted(responses, key=lambda item: item[0])
 
     def _cost_beside(self, several: SideBySide) -> np.ndarray:
         """What servings cost beside what the others use [serving]."""
@@ -280,10 +280,11 @@ class _Plan:
             if offer.max_instances is not None:
                 then = np.where(held + on_demand + spot > offer.max_instances, np.inf, then)
             usd[at] += then - now[t]
-        return usd * self.fleet.weight[several.slot]
+        weighed: np.ndarray = usd * self.fleet.weight[several.slot]
+        return weighed
 
     def _accept(self, replaced: list[Recipe], chosen: list[Recipe]) -> bool:
-        """Buy anew what changes; keep it where the plan gets cheaper and its limits hold."""
+        """Buy what changes again; keep it if the plan gets cheaper and its limits hold."""
         touched = {g for path in (*replaced, *chosen) for g in path.offers}
         bought: dict[str, Purchase] = {}
         cost: dict[str, float] = {}

@@ -1,8 +1,8 @@
-"""A better plan with the same recipes and commitments: how many replicas in which slot, chosen anew for all at once.
+"""Choose the replica counts of a plan again, for all workloads at once, with the same recipes and commitments.
 
-Answers of one workload at a time never buy a box that two of them would fill. With the recipes given, the LP with rows
-about whole boxes comes within half a percent of the best plan, so the counts near it, and those of the plan, are few
-enough to be put together slot by slot (solvers/heuristics/slot_lp.py). Where the LP knows of others, recipes and
+Responses of one workload at a time never buy a box that two of them would fill. With the recipes given, the LP with
+cuts about whole boxes comes within half a percent of the best plan, so the counts near it, and those of the plan, are
+few enough to be put together slot by slot (solvers/heuristics/slot_lp.py). Where the LP knows of others, recipes and
 commitments may change as well (solvers/heuristics/hill_climbing.py).
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Held
 from problems.fleet_variables import Variables
-from problems.recipes.recipe import Recipe, joined
+from problems.recipes.recipe import Recipe, RecipeKey, joined
 from solvers.backends.solve import SolverName, WarmLp
 from solvers.cuts.separation import Picked, picked_of
 from solvers.heuristics.counts_by_slot import counts_by_slot
@@ -46,8 +46,8 @@ def polished(
     Other recipes and commitments take their place where plans of slots are cheaper with them: those among some paths
     that make the LP cheaper, one by one, and those of other fleets, which are decided.
     """
-    found = counts_by_slot(chain(others, _ways(fleet, plan, until, paths)), solver, until, plan.objective)
-    return plan if found is None else min(plan, found.plan, key=lambda incumbent: incumbent.objective)
+    counted = counts_by_slot(chain(others, _ways(fleet, plan, until, paths)), solver, until, plan.objective)
+    return plan if counted is None else min(plan, counted.plan, key=lambda incumbent: incumbent.objective)
 
 
 def _ways(fleet: FleetProblem, plan: Incumbent, until: float, paths: tuple[Recipe, ...]) -> Iterator[FleetProblem]:
@@ -78,8 +78,8 @@ def _ways(fleet: FleetProblem, plan: Incumbent, until: float, paths: tuple[Recip
         yield replace(given, recipes=tuple(around_the_picked(fleet, picked)), held=held | climb.held)
 
 
-def heaviest_of_each(v: Variables, x: np.ndarray, recipes: tuple[Recipe, ...], keys: list[tuple]) -> list[Picked]:
-    """Of recipes with the same key, the one that a solution has most of; one for each key."""
+def heaviest_of_each(v: Variables, x: np.ndarray, recipes: tuple[Recipe, ...], keys: list[RecipeKey]) -> list[Picked]:
+    """The recipe of each key that a solution has most of."""
     picked = [picked_of(v, x, r, recipe) for r, recipe in enumerate(recipes) if recipe.key in set(keys)]
     return [max((p for p in picked if p.path.key == key), key=lambda p: p.weight) for key in keys]
 

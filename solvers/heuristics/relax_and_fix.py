@@ -1,8 +1,8 @@
-"""One plan for each slot: slots are decided one after the other, by what the LP over plans of slots costs then.
+"""Relax and fix: fix the plan of one slot after the other, by what the relaxed LP over all later slots costs then.
 
 Work that may wait ties slots together, so a plan that is cheap for its slot may leave too little room for what waits.
-With new prices after every decision the slots that follow find plans for what is left to do. Those with room for all
-that the LP does in a slot are always tried: where a window ends, nothing else will do.
+With new prices after every decision, later slots find plans for the work left. Plans with room for all that the LP does
+in a slot are always tried: at the end of a window, nothing else is feasible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AHEAD = 4
 
 
 def one_for_each_slot(together: SlotLp, until: float) -> list[int] | None:
-    """The number of a plan for each slot, as the LP is left; None where time is up or limits forbid what is left.
+    """The number of a plan for each slot, as the LP is left; None if time is up or limits forbid what is left.
 
     Where time is short, less is tried.
     """

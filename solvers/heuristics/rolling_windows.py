@@ -1,11 +1,10 @@
-"""One plan for each slot, chosen better: a few slots in a row at a time, among many plans of each, the others stay.
+"""Rolling windows: choose the plans of a few consecutive slots again by a mixed-integer program; the others stay fixed.
 
-Slots that are decided one after the other (solvers/heuristics/relax_and_fix.py) leave work waiting for which later ones
-have room in another box only. A mixed-integer program over a window of slots sees both, and as its columns are whole
-plans of slots, its LP says well what they cost. At the prices of the LP over plans of all slots a chosen plan costs
-something more than the best of its slot. The window where that is most comes first, and again once slots of it have
-changed. Narrow windows are soon solved and soon find nothing; then wider ones have their turn, which may not be solved
-in their time at all.
+Relax and fix (solvers/heuristics/relax_and_fix.py) may leave work waiting for which later slots have room in another
+box only. A program over a window of slots sees both, and its LP is tight because its columns are integer plans of
+slots. At the prices of the slot LP, a chosen plan costs more than the best plan of its slot. The window with the
+largest excess comes first, and again once its slots have changed. Narrow windows are solved quickly and soon find
+nothing; wider ones follow, and may run out of time.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from solvers.heuristics.slot_lp import SlotLp
 WIDTHS = (4, 8, 16)
 """slots of a window"""
 IN_VAIN = 2
-"""windows of a width in a row that find nothing, after which it is the turn of the next"""
+"""windows of one width in a row without success, after which the next width follows"""
 WINDOW_S = 0.5
-"""for one of them"""
+"""time limit of a window"""
 NEAR_FRAC = 1e-3
-"""of the cost, above the LP, up to which nothing is chosen again"""
+"""share of the cost above the LP up to which nothing is chosen again"""
 
 
 def chosen_in_windows(together: SlotLp, chosen: list[int], until: float) -> list[int]:
-    """The number of a plan for each slot, which are no dearer than those chosen; so is the LP left."""
+    """The number of a plan for each slot, together no more expensive than those chosen; the LP is left that way."""
     chosen, more = list(chosen), set[int]()
     windows = {width: _windows(len(chosen), width) for width in WIDTHS}
     left = {width: set(range(len(windows[width]))) for width in WIDTHS}

@@ -1,8 +1,9 @@
-"""A plan out of the LP: a program over the paths at hand, boxes in parts, then rounded up and improved."""
+"""Rounding heuristic: a mixed-integer program over the LP's paths with fractional boxes, rounded up and improved."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,9 @@ from solvers.heuristics.incumbent import WAITING_WAYS, Incumbent, limits_are_kep
 from solvers.pricing.column_generation import ColumnGeneration, by_pool_and_value
 
 FEWEST_PATHS, MOST_PATHS = 4, 12
-"""of a pool, cheapest first"""
+"""paths of a pool, cheapest first"""
 PATHS = 3_000
-"""of all pools together, about: a program of many more takes more memory than all recipes"""
+"""paths of all pools together, about: a much larger program takes more memory than all recipes"""
 
 
 def rounded_plan(
@@ -36,7 +37,7 @@ def rounded_plan(
 
 
 def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
-    """Of each pool the paths that cost least beyond what the best prices pay, and those the LP leans on.
+    """The paths of each pool with the smallest reduced costs at the best prices, and those that the LP uses.
 
     Where only paths of the LP were taken, all would use the offers that it happens to split.
     """
@@ -47,14 +48,14 @@ def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
         by_pool.setdefault(path.workloads, []).append((price_recipe(fleet, path, prices).value, k))
     chosen: set[int] = set(np.flatnonzero(weights > 1e-3).tolist())
     most = min(max(FEWEST_PATHS, PATHS // (2 * len(by_pool))), MOST_PATHS)
-    for found in by_pool.values():
-        chosen.update(k for _, k in sorted(found)[:most])
+    for values in by_pool.values():
+        chosen.update(k for _, k in sorted(values)[:most])
     near = [paths[k] for k in sorted(chosen)]
     for ranked in by_pool_and_value(generation.priced).values():
         near += [p.cheapest for p in ranked[:most] if p.recipe.deferral is None]
         waiting = [p.recipe for p in ranked if p.recipe.deferral is not None]
         near += [settled_path(fleet, recipe, prices) for recipe in waiting[:WAITING_WAYS]]
-    seen: dict[tuple, Recipe] = {}
+    seen: dict[tuple[Any, ...], Recipe] = {}
     for path in near:
         seen.setdefault(path.footprint, path)
     return tuple(seen.values())

@@ -1,10 +1,10 @@
-"""Counts of replicas for given recipes and commitments: whole plans of single slots, put together.
+"""The slot LP: column generation over integer plans of single slots, for given recipes and commitments.
 
 With recipes and commitments to large boxes given, little ties slots together: work that may wait, instances that take
 time to start, commitments to single GPUs, a budget. At prices for these, slots have plans of their own
-(solvers/heuristics/slot_plans.py). An LP mixes those of all slots, and its prices lead to better ones until there are
-none. So it knows what recipes and commitments cost, but for what the ties make it mix;
-solvers/heuristics/relax_and_fix.py then decides on one plan for each slot.
+(solvers/heuristics/slot_plans.py). The LP combines the plans of all slots, and its prices generate better ones until
+there are none. So it knows what recipes and commitments cost, except where the ties make it mix plans;
+solvers/heuristics/relax_and_fix.py then fixes one plan for each slot.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from solvers.heuristics.slot_plans import Slot
 from solvers.pricing.routing import work_moved
 
 FIRST_PLANS, MORE_PLANS = 20, 5
-"""of a slot that join the LP at first, and each time that it has new prices"""
+"""plans of a slot that join the LP at first, and with each new prices"""
 ROUNDS = 12
-"""of prices"""
+"""rounds of pricing"""
 SETTLED_FRAC = 1e-5
-"""of the cost: prices that save less lead nowhere"""
+"""share of the cost: pricing stops when a round saves less"""
 UNDONE_FRAC = 10.0
-"""of the cost, that all waiting work of an hour left undone would cost: enough to find room for it"""
+"""share of the cost charged for leaving all waiting work of an hour undone: enough to find room for it"""
 PLANS_TO_CHOOSE_FROM = 40
-"""of a slot, that join when some slots have plans chosen together"""
+"""plans of a slot that join when a window of slots is chosen together"""
 UNDONE = 1e-6
 """share of it that is as good as done"""
 REST_S = 1.5
@@ -48,7 +48,7 @@ class SlotPlan:
 
     slot: int
     values: np.ndarray
-    """of the slot's columns"""
+    """values of the slot's columns"""
     column: tuple[float, np.ndarray, np.ndarray]
     """its cost, its rows and its entries there"""
 
@@ -85,11 +85,11 @@ class SlotLp:
         self.usd = np.inf
         """what the LP costs with all plans that pay"""
         self.prices = prices[rows]
-        """of the LP then"""
+        """prices of that LP"""
         self._number: dict[tuple[int, bytes], int] = {}
 
     def priced(self, until: float) -> float | None:
-        """What the LP costs when its prices lead to nothing better; None where time is up or it has no solution."""
+        """What the LP costs when its prices lead to nothing better; None if time is up or it has no solution."""
         every = range(len(self.slots))
         self._add(every, self.first_usd, FIRST_PLANS, np.inf, until)
         for _ in range(ROUNDS):
@@ -103,7 +103,7 @@ class SlotLp:
         return self.usd
 
     def whole(self, chosen: list[int], solver: SolverName) -> Incumbent | None:
-        """The plan with these plans of slots; None where it leaves work undone or breaks a limit."""
+        """The plan with these plans of slots; None if it leaves work undone or breaks a limit."""
         x = self.lp.solve()
         if x is None or x[self._undone].max(initial=0.0) > UNDONE:
             return None
@@ -112,10 +112,10 @@ class SlotLp:
             model = self.rest.with_shares([self.plans[n].column for n in chosen])
             of_plans = np.arange(model.n_columns) >= len(rest)
             model = model.without_columns(of_plans, np.ones(model.n_columns)).without_empty_rows()
-            found = solve_mip(model, solver=solver, time_limit_s=REST_S)
-            if found.x is None:
+            result = solve_mip(model, solver=solver, time_limit_s=REST_S)
+            if result.x is None:
                 return None
-            rest = found.x
+            rest = result.x
         values = np.zeros(len(self.inside))
         values[~self.inside] = rest
         for n in chosen:
@@ -125,7 +125,7 @@ class SlotLp:
         return plan if kept else None
 
     def _undone_at_a_price(self, usd: float) -> list[tuple[float, np.ndarray, np.ndarray]]:
-        """Columns for waiting work that no API does: plans with too little room for it are dear, not forbidden."""
+        """Columns for waiting work that no API does: plans with too little room for it are expensive, not forbidden."""
         row_of = {key: n for n, key in enumerate(self.rest.row_keys)}
         return [
             (usd, np.array([row_of["work-done", r, n]]), recipe.deferral.line.most[n : n + 1])
@@ -135,7 +135,7 @@ class SlotLp:
         ]
 
     def column(self, plan: int) -> int:
-        """of the LP"""
+        """The column of a plan in the LP."""
         return self._undone.stop + plan
 
     def shares(self, s: int, x: np.ndarray) -> np.ndarray:
@@ -157,7 +157,8 @@ class SlotLp:
         """Columns of plans of all slots but these [mask]."""
         some = set(slots)
         outside = [plan.slot not in some for plan in self.plans]
-        return np.r_[np.zeros(self._undone.stop, dtype=bool), np.array(outside, dtype=bool)]
+        columns: np.ndarray = np.r_[np.zeros(self._undone.stop, dtype=bool), np.array(outside, dtype=bool)]
+        return columns
 
     def beyond_the_best(self, plans: list[int]) -> np.ndarray:
         """What plans cost more than the best ones of their slots, at the prices of the LP with all plans that pay."""
@@ -169,25 +170,26 @@ class SlotLp:
         self._add(slots, self._usd(self.prices), PLANS_TO_CHOOSE_FROM, np.inf, np.inf)
 
     def add_what_pays(self, slots: Iterable[int], until: float = np.inf) -> bool:
-        """New plans of some slots that pay at the LP's prices; False where there are none."""
+        """New plans of some slots that pay at the LP's prices; False if there are none."""
         return self._add(slots, self._usd(self.lp.prices), MORE_PLANS, 0.0, until)
 
     def with_room(self, s: int, shares: np.ndarray, most: int) -> list[int]:
         """The cheapest plans of a slot that have room for all waiting work that these shares of its plans have."""
         slot, usd = self.slots[s], self._usd(self.lp.prices)
         mixed = sum(share * self.plans[n].values for share, n in zip(shares.tolist(), self.plans_of[s], strict=True))
-        found = slot.plans(usd, self._likely(usd), room=slot.room_of(np.asarray(mixed)))
-        return self._join(s, islice(found, most))
+        plans = slot.plans(usd, self._likely(usd), room=slot.room_of(np.asarray(mixed)))
+        return self._join(s, islice(plans, most))
 
     def _usd(self, prices: np.ndarray) -> np.ndarray:
         """What a unit of each column costs once what ties slots together is paid for."""
         return self.cost - self.ties.priced(prices)
 
     def _likely(self, usd: np.ndarray) -> np.ndarray:
-        return self.likely + usd - self.first_usd
+        likely: np.ndarray = self.likely + usd - self.first_usd
+        return likely
 
     def _add(self, slots: Iterable[int], usd: np.ndarray, most: int, below: float, until: float) -> bool:
-        """New plans of some slots, as far as time allows; False where there are none."""
+        """New plans of some slots, as far as time allows; False if there are none."""
         likely, before = self._likely(usd), len(self.plans)
         for s in slots:
             if time.monotonic() < until:
@@ -195,11 +197,11 @@ class SlotLp:
                 self._join(s, islice((p for p in plans if (s, p.tobytes()) not in self._number), most))
         return len(self.plans) > before
 
-    def _join(self, s: int, found: Iterable[np.ndarray]) -> list[int]:
+    def _join(self, s: int, plans: Iterable[np.ndarray]) -> list[int]:
         """Numbers of plans of a slot, which are in the LP from now on if they were not."""
         slot, (rows, entries) = self.slots[s], self.parts[s]
         numbers, first = [], len(self.plans)
-        for values in found:
+        for values in plans:
             number = self._number.setdefault((s, values.tobytes()), len(self.plans))
             numbers.append(number)
             if number == len(self.plans):

@@ -1,7 +1,7 @@
-"""Plans of a single slot for given recipes and commitments: how many replicas of each, and what is bought for them.
+"""Integer plans of a single slot, by dynamic programming: replica counts, and what is bought for them.
 
-At prices for what ties slots together, the cheapest plans are found by adding one workload after the other: of the sums
-that use the same GPUs only the cheapest counts, and boxes are whole in the end.
+Recipes and commitments are given. At prices for what ties slots together, workloads are added one after the other; only
+the cheapest of all sums that use the same GPUs is kept, and boxes are rounded up at the end.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from problems.fleet_variables import Variables
 from problems.purchase import hourly_purchase
 
 SUMS = 1_500
-"""of some workloads that are kept while others are added: those that the LP says most for"""
+"""partial sums kept while workloads are added: those most likely by the LP"""
 SERVINGS = 12
-"""of a workload in a slot that are tried"""
+"""servings of a workload in a slot that are tried"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Choice:
     columns: np.ndarray
     """[serving]"""
     load: np.ndarray
-    """of work that may wait [serving]"""
+    """load of work that may wait [serving]"""
     use: np.ndarray
     """GPUs, all and firm ones, of each large offer [serving, 2 x offer]"""
     number: np.ndarray
@@ -103,7 +103,7 @@ class Slot:
         """One serving of each recipe: costs, GPUs, columns and loads; the cheapest for all that they could use."""
         rank, cost, alike = np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64)
         place = np.zeros((1, len(self.choices)), dtype=int)
-        """of the serving of each choice [sum, choice]"""
+        """index of the serving of each choice [sum, choice]"""
         open_ones = [int((likely[choice.columns] < 1e-6).sum()) for choice in self.choices]
         for c in np.argsort(open_ones, kind="stable").tolist():
             choice = self.choices[c]
@@ -143,11 +143,12 @@ def _cheapest_of_each(numbers: np.ndarray, costs: np.ndarray) -> np.ndarray:
     costs, first = costs[order], _first_of_each(numbers[order])
     group = np.cumsum(first) - 1
     cheapest = np.flatnonzero(costs == np.minimum.reduceat(costs, np.flatnonzero(first))[group])
-    return order[cheapest[_first_of_each(group[cheapest])]]
+    where: np.ndarray = order[cheapest[_first_of_each(group[cheapest])]]
+    return where
 
 
 def _first_of_each(in_order: np.ndarray) -> np.ndarray:
-    """Which are not the same as the one before [mask]."""
+    """Whether each number differs from the one before [mask]."""
     first = np.ones(len(in_order), dtype=bool)
     np.not_equal(in_order[1:], in_order[:-1], out=first[1:])
     return first

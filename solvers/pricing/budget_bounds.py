@@ -1,4 +1,4 @@
-"""What prices prove at every budget.
+"""Bounds at every budget from one set of duals, by weak duality.
 
 A bound by weak duality is linear in the limits of the rows: each counts with its dual. The prices themselves, and what
 they pay for the workloads, do not know the budget. So a bound at one budget is a bound at every other: another dollar a
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.model import Model
+from solvers.pricing.dual_bound import Duals
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class BudgetBound:
         return self.usd_per_month + self.usd_per_usd * (budget_usd_per_month - self.budget_usd_per_month)
 
 
-def budget_bound_of(model: Model, duals: dict[tuple, float], bound_usd_per_month: float) -> BudgetBound:
+def budget_bound_of(model: Model, duals: Duals, bound_usd_per_month: float) -> BudgetBound:
     """The line of a bound that the dual prices of a master's rows prove."""
     rows = [r for r, key in enumerate(model.row_keys) if key[0] == "budget"]
     worth = sum(min(duals.get(model.row_keys[r], 0.0), 0.0) for r in rows)
@@ -44,7 +45,7 @@ def proved_within(tangents: Iterable[BudgetBound], budget_usd_per_month: float) 
     return max((tangent.within(budget_usd_per_month) for tangent in tangents), default=-np.inf)
 
 
-def scaled(duals: dict[tuple, float], factor: float, months: int) -> dict[tuple, float]:
+def scaled(duals: Duals, factor: float, months: int) -> Duals:
     """Prices where every dollar weighs so many times as much.
 
     A dollar weighs 1, and what the budgets' duals add to that. So a purchase that pays at some prices pays at these.

@@ -1,13 +1,13 @@
-"""The master LP by column generation: which prices, which lower bound, which servings are worth a look.
+"""Column generation for the LP relaxation of the master: prices, the Lagrangian bound, and servings worth a look.
 
-The LP holds paths (recipes narrowed to one serving per slot). Its duals price every serving of every recipe;
-paths that would pay at those prices join; when none does, the LP over all recipes is solved.
+The restricted master holds paths (recipes narrowed to one serving per slot). Its duals price every serving of every
+recipe; paths with negative reduced cost join; when there is none, the LP over all recipes is solved.
 
-Three things keep the rounds few. Duals come from the middle of the optimal ones (an interior point method), not from a
-corner. Duals of offers that the LP does not use are arbitrary, often zero; the bound never falls when a price rises, so
-prices are first lifted to what the offer charges (solvers/pricing/dual_bound.py). And each round also prices at a blend
-with the duals of the best bound so far (dual smoothing). Every bound is computed from the prices alone by weak duality,
-so it holds whatever the LP solver's tolerances.
+Three things keep the rounds few. Duals are central ones (an interior point method), not those of a vertex. Duals of
+offers that the LP does not use are arbitrary, often zero; the bound never falls when a price rises, so prices are first
+lifted to what the offer charges (solvers/pricing/dual_bound.py). And each round also prices at a blend with the duals
+of the best bound so far (dual smoothing). Every bound is computed from the prices alone by weak duality, so it holds
+whatever the LP solver's tolerances.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from problems.constants import HOURS_PER_MONTH
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables
-from problems.model import Model
+from problems.model import Key, Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
 from problems.recipes.recipe import Recipe
 from solvers.backends.result import Status
@@ -43,14 +44,14 @@ from solvers.pricing.waiting import WaitingWork, with_waiting_work_settled
 MAX_ROUNDS = 100
 NOTHING_UNSERVED = 1e-7
 NEAR_FRAC = 0.3
-"""recipes that are so much dearer than the cheapest of their pool are priced now and then only"""
+"""partial pricing: recipes that cost this share more than the cheapest of their pool are priced only now and then"""
 FIRST_PATHS = 3
-"""of each pool, to begin with"""
+"""paths of each pool in the first LP"""
 PATHS_PER_WORKLOAD_AND_ROUND = 6
 MIXES_OF_A_ROUND, FEWEST_OF_A_POOL, MOST_OF_A_POOL = 2400, 3, 8
 """mixes that are written down at a time, shared among the pools: they are most of what a large case has in memory"""
 BEFORE_SHARPENING_FRAC = 0.02
-"""near enough to begin with rows about whole boxes, which move the prices anyway"""
+"""near enough to begin with cuts about whole boxes, which move the prices anyway"""
 ROUNDS_BETWEEN_MIXES = 6
 """mixes are looked for when the LP is settled, and now and then before: prices that forget them lead nowhere"""
 MIXES_PER_WORKLOAD = 60
@@ -58,7 +59,7 @@ MIXES_PER_WORKLOAD = 60
 SMOOTHING = 0.7
 """weight of the best prices so far in the blend"""
 STANDS_FRAC, STANDS_ROUNDS = 1e-5, 4
-"""LPs in a row that cost the same, after which more rows about boxes bring nothing: some go and come for ever"""
+"""LPs in a row that cost the same, after which more cuts about boxes bring nothing: some leave and join for ever"""
 AT_REST_FRAC, AT_REST = 1e-3, 2
 """change of the LP up to which it hardly moves, and how often in a row"""
 NEAR_THE_LP = 0.5
@@ -68,19 +69,19 @@ LONGER = 1.15
 LAST_ROUNDS = 2
 """before time is up that have no new rows"""
 BEHIND_FRAC, BEHIND_OF_ROWS = 5e-3, 0.5
-"""of the LP, and of what rows about whole boxes have added to it, by which prices may be behind where more are said"""
+"""share of the LP, and of what cuts have added to it, by which the bound may lag when more cuts are separated"""
 TOO_LOW = 0.5
-"""of the way from the best bound to the LP, by which prices may prove less before those of that bound come back"""
+"""share of the way from the best bound to the LP by which a bound may fall short before the best duals return"""
 CONVERGED_FRAC = 3e-4
 """the LP and the bound are near enough: what is left is cheaper to close in the mixed-integer program"""
 
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """What column generation leaves behind."""
+    """The result of column generation."""
 
     feasible: bool | None
-    """False only where it is proved that no plan exists; None where that was not settled"""
+    """False only where it is proved that no plan exists; None if that was not settled"""
     bound: float
     """lower bound on the cost of any plan [USD/month]"""
     fleet: FleetProblem
@@ -134,14 +135,14 @@ class ColumnGeneration:
         self.solution: tuple[Variables, np.ndarray] | None = None
         """its columns, and their values"""
         self.lp_usd, self.rests, self.stood = np.inf, 0, 0
-        """the last LP, and LPs in a row that hardly moved, and that did not move at all for all rows about boxes"""
+        """the last LP, and LPs in a row that hardly moved, and that did not move at all for all cuts about boxes"""
         self.behind = False
-        """whether prices were so far behind the last LP that it had no more rows about boxes"""
+        """whether prices were so far behind the last LP that it had no more cuts about boxes"""
         self.duals: Duals = {}
-        """of the last LP"""
+        """duals of the last LP"""
         self._settled: tuple[tuple[Recipe, ...], np.ndarray] | None = None
         self.sharpening, self.plain_usd = False, 0.0
-        """rows about whole boxes come when mixes are known: prices that are in such rows tell little about others; the
+        """cuts about whole boxes join when mixes are known: prices that are in such rows tell little about others; the
         LP without them"""
         self.to_sharpen: tuple[Variables, np.ndarray] | None = None
         """the last LP's columns and solution, where such rows may begin"""
@@ -151,7 +152,7 @@ class ColumnGeneration:
         """what the last bound on all plans took, and the last round: nobody can stop in the middle of them"""
         self.bound = self.bound_at_prices = -np.inf
         self.model: Model | None = None
-        """of the last bound"""
+        """model of the last bound"""
         self.tangents: list[BudgetBound] = []
         """what bounds on all plans prove at other budgets"""
         self.bound_of_written = -np.inf
@@ -171,7 +172,7 @@ class ColumnGeneration:
         """the duals of the best bound so far, as far as recipes are concerned that are priced in every round"""
         self.proved: Duals = {}
         self.proved_usd = -np.inf
-        """of a branch, the duals of the best bound on all its plans, and that bound"""
+        """duals of the best bound on all plans of a branch, and that bound"""
 
     def _for_those_without(self, fleet: FleetProblem) -> list[Recipe]:
         """Mixes for workloads that no deployment can serve by itself."""
@@ -180,18 +181,18 @@ class ColumnGeneration:
             return []
         enough = dict.fromkeys(fleet.workloads, np.inf)
         mixes = Mixes(replace(fleet, pools={k: p for k, p in fleet.pools.items() if without & set(p.workloads)}))
-        found = mixes.find(self.listed, enough, 0.0, most=PATHS_PER_WORKLOAD_AND_ROUND).recipes
+        recipes = mixes.find(self.listed, enough, 0.0, most=PATHS_PER_WORKLOAD_AND_ROUND).recipes
         self.mixes.written |= mixes.written
-        return found
+        return recipes
 
     def _first_paths(self) -> list[Recipe]:
-        """Of each pool those that are cheapest at list prices: the LP stays small where offers are of no use."""
+        """The cheapest paths of each pool at list prices: the LP stays small if offers are of no use."""
         priced = [price_recipe(self.fleet, recipe, self.listed) for recipe in self.fleet.recipes]
         self._look_closer_at(priced)
         return [p.cheapest for ranked in by_pool_and_value(priced).values() for p in ranked[:FIRST_PATHS]]
 
     def _look_closer_at(self, priced: Sequence[Priced]) -> None:
-        """From now on only recipes are priced that are not much dearer than the cheapest of their pool."""
+        """Price only recipes from now on that cost little more than the cheapest of their pool."""
         for ranked in by_pool_and_value(priced).values():
             least = ranked[0].value
             near = [p for p in ranked if p.value - least <= NEAR_FRAC * abs(least)]
@@ -238,7 +239,7 @@ class ColumnGeneration:
         assert self.solution is not None
         return short_if_decided(self.fleet, self.picked, g, *self.solution) / HOURS_PER_MONTH
 
-    def _pays(self, row: tuple) -> bool:
+    def _pays(self, row: Key) -> bool:
         """Whether a row about whole boxes has a price in the last LP, or in the best prices."""
         return max(duals.get(row, 0.0) for duals in (self.duals, self.anchor, self.proved)) > NO_PRICE_USD
 
@@ -272,12 +273,12 @@ class ColumnGeneration:
         return overlooked, [p.cheapest for ranked in new.values() for p in ranked if id(p.recipe) in finer]
 
     def _try_every_count(self, prices: Prices) -> list[Recipe]:
-        """Of each pool the cheapest recipe, as long as counts of replicas that it leaves out make it the cheapest."""
-        found: list[Recipe] = []
+        """The cheapest recipe of each pool, as long as replica counts that it leaves out make it the cheapest."""
+        refined: list[Recipe] = []
         while finer := self.counts_left_out.that_matter(self.fleet, by_pool_and_value(self.priced)):
-            found += finer.values()
+            refined += finer.values()
             self._put_in_place(finer, prices)
-        return found
+        return refined
 
     def _put_in_place(self, finer: dict[int, Recipe], prices: Prices) -> None:
         """Recipes with every count instead of those that leave some out, at the same prices."""
@@ -301,7 +302,7 @@ class ColumnGeneration:
         """Go on until the bound is this near to the LP, nothing more pays, `enough` is known, or it is too late for
         what another round takes.
 
-        `sharpen` adds rows about whole boxes once that is so without them. The last rounds have no new ones: prices
+        `sharpen` adds cuts about whole boxes once that is so without them. The last rounds have no new ones: prices
         come nearer to an LP that stays as it is.
         """
         if sharpen and not self.sharpening:
@@ -379,12 +380,12 @@ class ColumnGeneration:
         return self.lp_usd - self.bound_of_written > max(BEHIND_FRAC * abs(self.lp_usd), BEHIND_OF_ROWS * by_rows)
 
     def _say_which_boxes_are_whole(self, v: Variables, x: np.ndarray, picked: list[Picked]) -> bool:
-        """Add rows where the LP buys parts of boxes that whole ones forbid; False where there are none."""
-        self.fleet, any_new = self.box_rows.said(self.fleet, v, x, picked)
+        """Add rows where the LP buys parts of boxes that whole ones forbid; False if there are none."""
+        self.fleet, any_new = self.box_rows.separated(self.fleet, v, x, picked)
         return any_new
 
     def with_mixes_within(self, cost: float) -> Generated:
-        """The same with all mixes written down that a plan of at most this cost may use, up to a number of them, and
+        """The result with all mixes added that a plan of at most this cost may use, up to a number of them, and
         with every count of replicas where it may use one that was left out.
         """
         if self.mixes.pools:
@@ -441,7 +442,7 @@ class ColumnGeneration:
         return finer, found if less > tolerance else []
 
     def _of_model(self, duals: Duals, model: Model) -> tuple[Duals, bool]:
-        """The same without rows that a model has no more, with list prices for offers of which it knows nothing, and
+        """Duals without rows that a model no longer has, with list prices for offers of which it knows nothing, and
         whether anything changed.
 
         Recipes pay for such rows, but what they take off a bound, by purchases or a limit below zero, would be
@@ -457,7 +458,7 @@ class ColumnGeneration:
         self.paid = most_to_pay(self.fleet, self.priced)
 
     def _found_at_anchor(self, model: Model) -> tuple[list[Recipe], list[Recipe]]:
-        """The same at the best prices as they are."""
+        """Paths that pay at the best prices so far."""
         overlooked, finer = self._price_all()
         self.looked_in = self.rounds
         share = MIXES_OF_A_ROUND // max(1, len(self.mixes.pools))
@@ -486,18 +487,18 @@ class ColumnGeneration:
         """Write mixes down, price them where the others were priced, and say how little those left aside cost."""
         prices = self._prices(self.anchor)
         if window == 0.0 and self.no_mix_at is not None and self.no_mix_at[:2] == (self.anchor, self.paid):
-            found = self.no_mix_at[2]
+            mixes = self.no_mix_at[2]
         else:
-            found = self.mixes.find(prices, self.paid, window, most)
-            if found.recipes or window == 0.0:
-                self.no_mix_at = None if found.recipes else (self.anchor, self.paid, found)
-        self._write_down(found.recipes)
-        self.closely |= {id(recipe) for recipe in found.recipes}
-        new = tuple(price_recipe(self.fleet, recipe, prices) for recipe in found.recipes)
+            mixes = self.mixes.find(prices, self.paid, window, most)
+            if mixes.recipes or window == 0.0:
+                self.no_mix_at = None if mixes.recipes else (self.anchor, self.paid, mixes)
+        self._write_down(mixes.recipes)
+        self.closely |= {id(recipe) for recipe in mixes.recipes}
+        new = tuple(price_recipe(self.fleet, recipe, prices) for recipe in mixes.recipes)
         self.priced = (*self.priced, *new)
-        over = [usd - sum(self.paid[w] for w in ws) for ws, usd in found.least_left.items()]
+        over = [usd - sum(self.paid[w] for w in ws) for ws, usd in mixes.least_left.items()]
         self.least_left = self.bound_at_prices + min(over, default=np.inf)
-        return found.least_left, [p.cheapest for p in new]
+        return mixes.least_left, [p.cheapest for p in new]
 
     def _look_for_a_plan(self, model: Model, v: Variables) -> tuple[list[Recipe], bool | None]:
         """Serve as much as the limits allow: paths that help, and whether all can (None: not known yet).
@@ -517,11 +518,11 @@ class ColumnGeneration:
         if new and dual_bound_of(model, raised, paid) <= NOTHING_UNSERVED:
             return new, None
         prices = self._prices(raised, in_dollars=False)
-        found = self.mixes.find(prices, paid, 0.0, PATHS_PER_WORKLOAD_AND_ROUND)
-        self._write_down(found.recipes)
-        new += [price_recipe(self.fleet, recipe, prices).cheapest for recipe in found.recipes]
-        paid = most_to_pay(self.fleet, priced, found.least_left)
-        if not found.recipes and dual_bound_of(model, raised, paid) > NOTHING_UNSERVED:
+        mixes = self.mixes.find(prices, paid, 0.0, PATHS_PER_WORKLOAD_AND_ROUND)
+        self._write_down(mixes.recipes)
+        new += [price_recipe(self.fleet, recipe, prices).cheapest for recipe in mixes.recipes]
+        paid = most_to_pay(self.fleet, priced, mixes.least_left)
+        if not mixes.recipes and dual_bound_of(model, raised, paid) > NOTHING_UNSERVED:
             return [], False
         return new, None
 
@@ -529,7 +530,7 @@ class ColumnGeneration:
         """Price at the LP's duals and at the blend; keep the better bound; return the paths that pay."""
         raised = lifted(self.fleet, model, v, _plain(duals))
         blend = _plain({k: SMOOTHING * self.anchor.get(k, 0.0) + (1 - SMOOTHING) * d for k, d in raised.items()})
-        found: dict[tuple, Recipe] = {}
+        paths: dict[tuple[Any, ...], Recipe] = {}
         at_best = self.bound_of_written
         recipes = [recipe for recipe in self.fleet.recipes if id(recipe) in self.closely]
         for at in (lifted(self.fleet, model, v, blend), raised):
@@ -539,9 +540,9 @@ class ColumnGeneration:
             if bound > at_best:
                 at_best, self.priced, self.paid, self.anchor = bound, priced, paid, self._with_list_duals(at)
             for path in self._worth_adding(duals, priced):
-                found.setdefault(path.footprint, path)
+                paths.setdefault(path.footprint, path)
         self.bound_of_written = self.bound_at_prices = at_best
-        return list(found.values())
+        return list(paths.values())
 
     def _with_list_duals(self, duals: Duals) -> Duals:
         """Duals with those of list prices for offers that they say nothing of, in dollars that weigh as much."""
@@ -551,7 +552,7 @@ class ColumnGeneration:
 
     @property
     def prices(self) -> Prices:
-        """those of the best bound so far"""
+        """prices of the best bound so far"""
         return self._prices(self.anchor)
 
     def _prices(self, duals: Duals, in_dollars: bool = True) -> Prices:
@@ -569,7 +570,7 @@ class ColumnGeneration:
         return with_waiting_work_settled(priced, self.waiting, prices)
 
     def _waiting_work(self, recipes: list[Recipe], prices: Prices) -> list[Priced]:
-        """Of recipes for work that may wait, the cheapest of each pool."""
+        """The cheapest recipe of each pool for work that may wait."""
         waiting = [price_recipe(self.fleet, recipe, prices) for recipe in recipes]
         settled = with_waiting_work_settled(waiting, self.waiting, prices)
         best: dict[tuple[str, ...], Priced] = {}
@@ -579,7 +580,7 @@ class ColumnGeneration:
         return list(best.values())
 
     def _worth_adding(self, duals: Duals, priced: tuple[Priced, ...], in_dollars: bool = True) -> list[Recipe]:
-        """Of each pool, the best paths whose cost at the LP's duals is below what the LP pays for it."""
+        """The best paths of each pool with negative reduced cost at the LP's duals."""
         prices = self._prices(duals, in_dollars)
         tolerance = 1e-7 * max(1.0, *(abs(duals["served", w]) for w in self.fleet.workloads))
         worth: dict[tuple[str, ...], list[tuple[float, int, Recipe]]] = {}
@@ -595,28 +596,28 @@ class ColumnGeneration:
             if value < -tolerance:
                 worth.setdefault(p.recipe.workloads, []).append((value, -1, p.cheapest))
         new: list[Recipe] = []
-        for found in worth.values():
-            found.sort(key=lambda item: item[:2])
-            new += [path for _, _, path in found[:PATHS_PER_WORKLOAD_AND_ROUND]]
+        for ranked in worth.values():
+            ranked.sort(key=lambda item: item[:2])
+            new += [path for _, _, path in ranked[:PATHS_PER_WORKLOAD_AND_ROUND]]
         return new
 
 
 def by_pool_and_value(priced: Iterable[Priced]) -> dict[tuple[str, ...], list[Priced]]:
-    """The cheapest first."""
+    """Priced recipes of each pool, the cheapest first."""
     by_pool: dict[tuple[str, ...], list[Priced]] = {}
     for p in priced:
         by_pool.setdefault(p.recipe.workloads, []).append(p)
-    return {ws: sorted(found, key=lambda p: p.value) for ws, found in by_pool.items()}
+    return {ws: sorted(recipes, key=lambda p: p.value) for ws, recipes in by_pool.items()}
 
 
 def _plain(duals: Duals) -> Duals:
-    """The same without prices of rows about whole boxes that are next to nothing."""
+    """Duals without negligible prices of cuts about whole boxes."""
     return {k: 0.0 if k[0] in ABOUT_BOXES and d <= NO_PRICE_USD else d for k, d in duals.items()}
 
 
 def _by_key(model: Model, row_duals: np.ndarray | None) -> Duals:
     if row_duals is None:
-        raise RuntimeError("the master LP came back without duals; please report this case")
+        raise RuntimeError("the master LP has no duals; please report this case")
     return dict(zip(model.row_keys, row_duals.tolist(), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Prices and what they prove: duals of the master's rows, what they pay for workloads, and the bound on every plan.
+"""The Lagrangian bound: duals of the master's rows, what they pay for workloads, and the bound on every plan.
 
 At any prices the Lagrangian of the master is a lower bound. It never falls when a price rises that purchases still
 allow, and it is best when as much is paid for the workloads as no recipe undercuts.
@@ -7,6 +7,7 @@ allow, and it is best when as much is paid for the workloads as no recipe underc
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from problems.model import Column, Model, Row, build_model
 from problems.pricing import Priced, Prices
 from solvers.backends.solve import dual_bound, solve_lp
 
-Duals = dict[tuple, float]
+Duals = dict[tuple[Any, ...], float]
 Values = dict[tuple[str, ...], float]
 """by the workloads of a pool"""
 OF_RECIPES = ("pick", "serve", "waits", "sent")
@@ -41,7 +42,7 @@ def list_prices(fleet: FleetProblem) -> Prices:
 
 
 def lifted(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Duals:
-    """The same duals with each GPU's price raised as far as the purchases of its offer allow.
+    """Duals with each GPU's price raised as far as the purchases of its offer allow.
 
     A GPU in a slot may cost no more than on demand; all slots together no more than a commitment; the part
     that need not be firm no more than spot.
@@ -74,7 +75,7 @@ def lifted(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Dua
 
 
 def _lifted_beyond(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Duals:
-    """The same with prices for boxes beyond commitments that are decided, as far as purchases by the hour allow.
+    """Duals with prices for boxes beyond fixed commitments, as far as purchases by the hour allow.
 
     Where no more are decided than so many, what is committed to does not pay them; else all slots together may not cost
     more than another commitment.

@@ -1,4 +1,4 @@
-"""Rows of the master LP that few solutions break: they join it once one does.
+"""Lazy rows of the master LP: constraints that few solutions violate join once one does.
 
 Most instances are never started in most hours, and most quotas are out of reach. Without the rows that say so the LP is
 a third smaller, and an interior point method, which begins from nowhere each time, takes half as long. What is left out
@@ -23,13 +23,13 @@ PURCHASES = ("reserved", "on-demand", "spot", "started")
 LAZY = ("started", "in-time", *QUOTAS)
 BROKEN = 1e-6
 FEW_ROWS = 2_000
-"""of an LP that is solved at once as it is"""
+"""rows up to which an LP is solved as a whole"""
 
 Key = tuple[Hashable, ...]
 
 
 class LazyRows:
-    """Which of them have joined."""
+    """The lazy rows that have joined."""
 
     def __init__(self) -> None:
         self.joined: set[Key] = set()

@@ -14,7 +14,7 @@ from solvers.backends.solve import SolverName
 from solvers.pricing.slot_search import Routed, SolvedSlot, solve_slot
 
 DIGITS = 12
-"""decimals by which prices are told apart"""
+"""decimals that distinguish prices"""
 
 Memory = dict[tuple[object, ...], SolvedSlot]
 """slots solved before; the same rates at the same prices, but for a factor on all of them, have the same answer"""
@@ -26,7 +26,7 @@ class Outlet:
 
     shed: bool
     price: np.ndarray
-    """of a request/s in a slot [bucket]; inf where everything must be carried"""
+    """price of a request/s in a slot [bucket]; inf where everything must be carried"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,8 @@ class PricedPool:
 
     def fixed(self) -> np.ndarray:
         """What the caches cost [slot]."""
-        return self.fleet.weight * self.prices.usd_factor * self.pool.fixed_by_slot
+        usd: np.ndarray = self.fleet.weight * self.prices.usd_factor * self.pool.fixed_by_slot
+        return usd
 
     def slots(self) -> list[list[Slot]]:
         """Every slot, with each of its outlets."""
@@ -128,7 +129,7 @@ class _Tariff:
     """What the replicas of a deployment cost in a slot."""
 
     usd: np.ndarray
-    """of a GPU, of a firm one on top, of a whole box, of a firm box on top"""
+    """prices of a GPU, of a firm one on top, of a whole box, of a firm box on top"""
     gpus_per_replica: int
     box: int
     shared: bool

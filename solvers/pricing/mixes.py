@@ -34,9 +34,9 @@ class Mix:
     bound: float
     """no mix costs less; inf where none can serve the pool"""
     cost: float = np.inf
-    """of the path"""
+    """cost of the path"""
     path: Recipe | None = None
-    """the best mix found; None where there is none, or none that is better than what needs no mix"""
+    """the best mix found; None if there is none, or none that is better than what needs no mix"""
 
 
 def best_mix(

@@ -41,7 +41,7 @@ class Found:
     """Mixes at given prices, measured against what the prices pay for the workloads of their pool."""
 
     recipes: list[Recipe]
-    """those that cost no more than the window allows, the most worthwhile first"""
+    """mixes that cost no more than the window allows, the most worthwhile first"""
     least_left: dict[tuple[str, ...], float]
     """how little the others cost, at least, by the workloads of their pool"""
 
@@ -62,7 +62,7 @@ class Mixes:
         self._members, self._solved = other._members, other._solved
 
     def not_covered(self) -> str | None:
-        """What is left out of mixes of two, in words; None where nothing is."""
+        """What is left out of mixes of two, in words; None if nothing is."""
         large = any(
             d.staffing_in_a_mix is not None and d.variant in variants and too_large(pool, d)
             for pool in self.pools
@@ -110,7 +110,7 @@ class Mixes:
     ) -> tuple[list[tuple[float, Recipe]], float]:
         """The best mix with each API, where it is new, and how little any mix costs, written down or not."""
         team = sum(prices.team_usd[w] for w in pool.workloads)
-        found: list[tuple[float, Recipe]] = []
+        mixes: list[tuple[float, Recipe]] = []
         least = np.inf
         for api in pool.apis or (None,):
             mix = best_mix(self.fleet, pool, api, prices, memory=self._solved, below=wanted + window - team)
@@ -119,8 +119,8 @@ class Mixes:
                 key = mix.path.footprint
                 if key not in self.written:
                     self.written.add(key)
-                    found.append((mix.cost + team - wanted, mix.path))
-        return found, least
+                    mixes.append((mix.cost + team - wanted, mix.path))
+        return mixes, least
 
     def _members_of(self, pool: Pool) -> list[list[Member]]:
         """Deployments that may be mixed, by model variant, each with some other."""
@@ -136,11 +136,11 @@ class Mixes:
 
     def _by_bound(self, pool: Pool, prices: Prices, below: float) -> list[_Mix]:
         """Mixes of a pool that are not written down and may cost less, lowest bound first, and the next ones."""
-        found: list[_Mix] = []
+        mixes: list[_Mix] = []
         for members in self._members_of(pool):
-            found += self._mixes_of(pool, members, prices, below)
-        found.sort(key=lambda mix: (mix.bound, mix.key[1:3]))
-        return found
+            mixes += self._mixes_of(pool, members, prices, below)
+        mixes.sort(key=lambda mix: (mix.bound, mix.key[1:3]))
+        return mixes
 
     def _mixes_of(self, pool: Pool, members: list[Member], prices: Prices, below: float) -> list[_Mix]:
         whole = [self._replicas_usd(pool, m, prices, shared=False) for m in members]
@@ -155,7 +155,7 @@ class Mixes:
         if pool.shed_usd_per_request is not None:
             shed = [Outlet(pool.shed_usd_per_request, 3600 * weight * prices.in_dollars)]
         apis: tuple[Api | None, ...] = pool.apis or (None,)
-        found: list[_Mix] = []
+        mixes: list[_Mix] = []
         for api in apis:
             outlets = [Outlet(api.usd_per_request, 3600 * weight * prices.usd_factor), *shed] if api else shed
             each_outlet = [o.weight[:, None] * o.usd_per_request[None, :] for o in outlets]
@@ -174,10 +174,10 @@ class Mixes:
                 if key not in self.written and self.fleet.allows_use(pool.workloads, (offers[i], offers[j])):
                     two = (members[i], members[j])
                     each = None if share[i, j] else (whole[i], whole[j])
-                    found.append(_Mix(self.fleet, key, bound, pool, two, each, prices, api, outlets, fixed))
+                    mixes.append(_Mix(self.fleet, key, bound, pool, two, each, prices, api, outlets, fixed))
                     if bound >= below:
                         break  # one of them says how little those beyond cost
-        return found
+        return mixes
 
     def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:
         """What so many replicas of a member cost [slot, count]; at least, where another member shares its boxes."""
@@ -208,7 +208,7 @@ def _cheapest(mixes: list[_Mix], below: float, most: int) -> tuple[list[tuple[fl
     They come with the lowest bound first. So where one's bound is no less than what the best of those left aside costs,
     nothing depends on it or on any after it.
     """
-    found: list[tuple[float, _Mix]] = []
+    kept: list[tuple[float, _Mix]] = []
     left = np.inf
     for mix in mixes:
         if mix.bound >= min(below, left):
@@ -218,10 +218,10 @@ def _cheapest(mixes: list[_Mix], below: float, most: int) -> tuple[list[tuple[fl
         if value >= below:
             left = min(left, value)
             continue
-        insort(found, (value, mix), key=lambda one: one[0])
-        if len(found) > most:
-            left = min(left, found.pop()[0])
-    return found, left
+        insort(kept, (value, mix), key=lambda one: one[0])
+        if len(kept) > most:
+            left = min(left, kept.pop()[0])
+    return kept, left
 
 
 def _of_several(pool: Pool) -> set[str]:
@@ -240,7 +240,7 @@ class _Mix:
     pool: Pool
     members: tuple[Member, Member]
     usd: tuple[np.ndarray, np.ndarray] | None
-    """what so many replicas of either cost; None where they share boxes [slot, count]"""
+    """what so many replicas of either cost; None if they share boxes [slot, count]"""
     prices: Prices
     api: Api | None
     outlets: list[Outlet]

@@ -1,6 +1,6 @@
 """The paths that the master LP holds: single ones with one serving per slot, and open ones with several.
 
-A recipe that the LP leans on is opened: one column for the recipe and one for each serving that was ever worth it, so
+A recipe that the LP uses is opened: one column for the recipe and one for each serving that was ever worth it, so
 that the LP recombines servings slot by slot. That is the same LP with far fewer rounds: single paths would have to be
 generated one by one for every combination. Work that may wait is open from the start, because the LP moves it.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,9 @@ LEANS_ON = 0.01
 IDLE_ROUNDS = 6
 """LPs in a row that do without a path before it is left out"""
 FEW_PATHS = 10
-"""of a workload, up to which those with one serving per slot stay: they may be of use again"""
+"""paths of a workload up to which those with one serving per slot stay: they may be of use again"""
 LEVELS = (0.125, 0.375, 0.625, 0.875)
-"""an open path is told apart into whole ones at these shares, from few GPUs to many"""
+"""shares at which an open path is split into single ones, from few GPUs to many"""
 
 Key = tuple[str, tuple[str, ...], str | None]
 
@@ -73,7 +74,7 @@ class Paths:
         return path.key not in self.opened or self.fleet.pools[path.pool].window is not None
 
     def after_lp(self, picked: list[Picked], stands: bool = False) -> None:
-        """Open what the LP leans on in several ways; leave out those that some LPs in a row did without.
+        """Open recipes that the LP uses in several ways; leave out paths that several LPs in a row did not use.
 
         As long as the LP costs the same none is left out: it would come back for ever.
         """
@@ -121,7 +122,7 @@ class Paths:
                     paths.append(self._with_whole_counts(p, recipe_of_key[p.path.key], prices))
                     weights.append(p.weight)
             elif self._is_open(p.path):
-                ways = told_apart(p)
+                ways = single_paths(p)
                 paths += ways
                 weights += [p.weight / len(ways)] * len(ways)
             else:
@@ -137,7 +138,7 @@ class Paths:
         return settled_path(self.fleet, recipe, prices) if enough is None else enough
 
 
-def told_apart(picked: Picked) -> list[Recipe]:
+def single_paths(picked: Picked) -> list[Recipe]:
     """Whole paths out of an open one: in each slot the serving at some share of what is picked, by its GPUs."""
     path = picked.path
     gpus = sum((use.gpus for use in path.uses), np.zeros(path.servings))
@@ -146,9 +147,9 @@ def told_apart(picked: Picked) -> list[Recipe]:
     slot = ordered.slot
     total = np.bincount(slot, weights=shares)
     up_to = np.cumsum(shares) - np.r_[0.0, np.cumsum(total)[:-1]][slot]
-    found: dict[tuple, Recipe] = {}
+    paths: dict[tuple[Any, ...], Recipe] = {}
     for level in LEVELS if total.min() > 1e-9 else ():
         reached = up_to >= level * total[slot] - 1e-12
         whole = ordered.only(ordered.first_of_each_slot(~reached))
-        found.setdefault(whole.footprint, whole)
-    return list(found.values()) or [path.only(path.first_of_each_slot(gpus))]
+        paths.setdefault(whole.footprint, whole)
+    return list(paths.values()) or [path.only(path.first_of_each_slot(gpus))]

@@ -1,4 +1,4 @@
-"""Which recipes and servings a better plan may use: what limits forbid is left out, and what prices prove too dear."""
+"""Reduced-cost fixing: leave out servings that limits forbid or that no plan cheaper than the incumbent uses."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
 def _largest_load(recipe: Recipe) -> np.ndarray:
     """The most load that the servings of a slot can take [slot]."""
     load = recipe.uses[0].load
-    return load[recipe.first_of_each_slot(-load)]
+    largest: np.ndarray = load[recipe.first_of_each_slot(-load)]
+    return largest
 
 
 def serving_bounds(priced: Sequence[Priced], paid: dict[str, float], bound: float) -> list[np.ndarray]:
@@ -103,13 +104,13 @@ def possible_within(state: PricedRecipes, usd: float) -> list[Recipe]:
 
 def with_counts_skipped_within(state: PricedRecipes, usd: float) -> list[Recipe]:
     """Recipes that leave out counts of replicas which a plan of at most so much may use; not where work may wait."""
-    found: list[Recipe] = []
+    recipes: list[Recipe] = []
     for p in state.priced:
         over = state.bound_at_prices - sum(state.paid[w] for w in p.recipe.workloads)
         large = p.recipe.between is not None and p.recipe.deferral is None
         if large and p.value + over <= usd and p.with_skipped.min(initial=np.inf) + over <= usd:
-            found.append(p.recipe)
-    return found
+            recipes.append(p.recipe)
+    return recipes
 
 
 def still_possible(

@@ -20,7 +20,7 @@ MOST_COUNTS, COUNTS_OF_ALL = 50_000, 2_000_000
 @dataclass(eq=False)
 class RefinedCounts:
     left: int = COUNTS_OF_ALL
-    """that may still be tried"""
+    """counts that may still be tried"""
 
     def that_matter(self, fleet: FleetProblem, ranked: Mapping[tuple[str, ...], list[Priced]]) -> dict[int, Recipe]:
         """Recipes with every count, by the identity of the one that they replace: the cheapest of a pool, if counts

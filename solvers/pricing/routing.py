@@ -29,7 +29,7 @@ class Flows:
     api: np.ndarray
     shed: np.ndarray
     moved: np.ndarray | None = None
-    """of work that may wait: the share of what arrives in a slot that is done in another [arrival slot, slot]"""
+    """share of the deferrable work that arrives in a slot and is done in another [arrival slot, slot]"""
 
 
 def flows_of(pool: Pool, path: Recipe, slot_hours: np.ndarray) -> Flows:
@@ -117,7 +117,7 @@ def _deferred(pool: Pool, path: Recipe, d: Deployment, slot_hours: np.ndarray) -
 
 
 def work_moved(deferral: Deferral, room: np.ndarray) -> np.ndarray | None:
-    """Share of the work of each arrival slot that is done in each slot, as much as fits; None where some must stay.
+    """Share of the work of each arrival slot that is done in each slot, as much as fits; None if some must stay.
 
     Work that need not move stays where it is: a move costs a little in this program, and nothing in the plan.
     """

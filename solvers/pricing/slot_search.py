@@ -25,7 +25,7 @@ EXACT_FRAC = 1e-9
 UNITS = 1000.0
 """what the answer at hand costs in a search: the tolerances of solvers suit numbers of that size"""
 SMALLEST_FRAC = 1e-6
-"""of all costs together: an answer that costs less than this is measured by this, which is far below a cent"""
+"""share of all costs together: the smallest cost that a search is scaled to; far below a cent"""
 NODES = 2000
 """nodes after which the search is left to a solver"""
 TOLERANCE = 1e-7
@@ -75,12 +75,12 @@ def _searched(
     """
     unit = max(upper if upper < np.inf else slot.bound, SMALLEST_FRAC * slot.size) / UNITS or 1.0
     narrow = slot.narrowed(upper).narrowed(upper).in_units_of(unit)
-    found = _Search(narrow, upper / unit, gap_frac).run()
-    if found.finished and (found.replicas is None or (found.replicas > 0).sum() <= most_deployments):
-        return found.bound * unit, found.replicas
+    search = _Search(narrow, upper / unit, gap_frac).run()
+    if search.finished and (search.replicas is None or (search.replicas > 0).sum() <= most_deployments):
+        return search.bound * unit, search.replicas
     model, v = slot_model(narrow, most_deployments)
     result = solve_mip(model, solver=solver, gap_frac=gap_frac)
-    bound = max(found.bound, np.inf if result.status is Status.INFEASIBLE else result.bound)
+    bound = max(search.bound, np.inf if result.status is Status.INFEASIBLE else result.bound)
     replicas = None
     if result.x is not None:
         replicas = np.zeros(len(slot.counts), dtype=int)
@@ -124,7 +124,7 @@ class _Found:
     replicas: np.ndarray | None
     """numbers of replicas that cost less than what was asked for [deployment], but for the tolerance"""
     finished: bool
-    """False where the nodes did not suffice, or a linear program could not be solved"""
+    """False if the nodes did not suffice, or a linear program could not be solved"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Work that may wait at given prices: what it costs at least with a deployment, and which counts of replicas matter.
+"""Pricing of deferrable work: a lower bound on its cost with a deployment, and the replica counts that matter.
 
 The counts of a slot in parts, and work that waits or leaves for an API: a small LP over the servings that matter. What
 it says work is worth in each slot bounds every path of the recipe from below, by weak duality over all servings; those
@@ -8,6 +8,7 @@ that look cheaper there join until LP and bound meet. The servings it takes are 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from solvers.backends.solve import solve_lp
 
 IN_USE = 1e-7
 NEAR_ENOUGH = 1e-5
-"""of its value, between the program over some servings and the bound over all"""
+"""relative gap between the LP over some servings and the bound over all"""
 MOST_ROUNDS = 12
 
 
@@ -30,9 +31,9 @@ class WaitingWork:
     fleet: FleetProblem
 
     def __post_init__(self) -> None:
-        self._servings: dict[tuple, np.ndarray] = {}
+        self._servings: dict[tuple[Any, ...], np.ndarray] = {}
         """servings that a program had [mask]"""
-        self._usd_of_work: dict[tuple, np.ndarray] = {}
+        self._usd_of_work: dict[tuple[Any, ...], np.ndarray] = {}
         """what work was worth in each slot when a recipe was last priced [slot]"""
 
     def at_least(self, recipe: Recipe, prices: Prices) -> float:
@@ -62,7 +63,7 @@ class WaitingWork:
     def priced(self, recipe: Recipe, prices: Prices) -> Priced | None:
         """The least that any counts of replicas cost, by a program over the servings that matter.
 
-        None where the program was not solved: a bound of another kind has to do.
+        None if the program was not solved: a bound of another kind has to do.
         """
         values, room = serving_values(self.fleet, recipe.at_best, prices), _room(recipe, self.fleet)
         fixed = fixed_value(self.fleet, recipe, prices)
@@ -104,18 +105,19 @@ class WaitingWork:
         return Priced(recipe, value, lambda: recipe.only(narrowed), lambda: (with_it, with_it[skipped]))
 
 
-def _known_as(recipe: Recipe) -> tuple:
-    """With every count of replicas tried, a recipe is another."""
+def _known_as(recipe: Recipe) -> tuple[Any, ...]:
+    """The key of a recipe; it differs once every count of replicas is tried."""
     return (*recipe.key, recipe.servings)
 
 
 def _room(recipe: Recipe, fleet: FleetProblem) -> np.ndarray:
     """Work that a serving can take, and those counts after it that are not tried [serving]."""
-    return recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
+    room: np.ndarray = recipe.at_best.uses[0].load * fleet.weight[recipe.slot]
+    return room
 
 
 def _unit(recipe: Recipe, fleet: FleetProblem) -> float:
-    """of the waiting line, in load x hours of the mean month"""
+    """Work of the waiting line, in load x hours of the mean month."""
     assert recipe.deferral is not None
     return recipe.deferral.line.unit / fleet.months
 
@@ -161,20 +163,20 @@ def _model(
 
 
 def with_waiting_work_settled(priced: list[Priced], waiting: WaitingWork, prices: Prices) -> tuple[Priced, ...]:
-    """The same with the recipes of work that may wait priced exactly where one may be the cheapest of its pool."""
+    """Price recipes of work that may wait exactly if one may be the cheapest of its pool."""
     by_pool: dict[tuple[str, ...], list[int]] = {}
     for k, p in enumerate(priced):
         by_pool.setdefault(p.recipe.workloads, []).append(k)
-    found = list(priced)
+    settled = list(priced)
     for ks in by_pool.values():
-        least = min((found[k].value for k in ks if found[k].recipe.deferral is None), default=np.inf)
+        least = min((settled[k].value for k in ks if settled[k].recipe.deferral is None), default=np.inf)
         bounds = {
-            k: max(found[k].value, waiting.at_least(found[k].recipe, prices))
+            k: max(settled[k].value, waiting.at_least(settled[k].recipe, prices))
             for k in ks
-            if found[k].recipe.deferral is not None and found[k].value < least
+            if settled[k].recipe.deferral is not None and settled[k].value < least
         }
         for k in sorted(bounds, key=lambda k: bounds[k]):
-            exact = waiting.priced(found[k].recipe, prices) if bounds[k] < least else None
-            found[k] = exact or replace(found[k], value=bounds[k])
-            least = min(least, found[k].value)
-    return tuple(found)
+            exact = waiting.priced(settled[k].recipe, prices) if bounds[k] < least else None
+            settled[k] = exact or replace(settled[k], value=bounds[k])
+            least = min(least, settled[k].value)
+    return tuple(settled)

@@ -1,9 +1,9 @@
-"""Branch and bound: what the LP leaves undecided is decided both ways, and each way has prices of its own.
+"""Branch and bound, best bound first; each branch runs column generation of its own (branch and price).
 
-The LP mixes recipes and commitments so that boxes fill, which no row about one slot forbids. So an offer has at most n
+The LP mixes recipes and commitments so that boxes fill, which no cut about one slot forbids. So an offer has at most n
 commitments, or more; then a pool serves its workloads, or others do; then a workload uses an offer, large boxes first,
-or does not. Every whole plan is on one side, so the smallest bound of all branches is a bound on every plan. The branch
-with the smallest one is divided next.
+or does not. Every integer plan is on one side, so the smallest bound of all branches is a bound on every plan. The
+branch with the smallest one is divided next.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from problems.recipes.pools import Pool
 from solvers.pricing.column_generation import ColumnGeneration
 
 AHEAD_FRAC = 0.3
-"""of the way between the other branches and what is enough, that a branch is priced ahead of them"""
+"""share of the way from the bound of the other branches to the target that a branch is priced ahead of them"""
 UNDECIDED = 0.02
-"""of a commitment, or of the share that a pool or an offer has in a workload, from which on it is worth deciding"""
+"""fraction of a commitment, or of the share of a pool or an offer in a workload, from which it is worth branching on"""
 
 Bounded = Callable[[ColumnGeneration, float], tuple[float, bool]]
 """prices a branch until it has a bound of so much; what it says of all plans in it, and whether that is all it has"""
@@ -50,7 +50,7 @@ class Branches:
     divided: int = 0
     _open: list[_Open] = field(default_factory=list)
     _left: float = np.inf
-    _order: count = field(default_factory=count)
+    _order: count[int] = field(default_factory=count)
 
     def add(self, branch: ColumnGeneration, bound: float, settled: bool = True, last: bool = False) -> None:
         heapq.heappush(self._open, _Open(bound, next(self._order), branch, settled, last))
@@ -61,7 +61,7 @@ class Branches:
         return min([self._left, *(one.bound for one in self._open[:1])])
 
     def go_on(self, bounded: Bounded, enough: float, best: float = np.inf, at_last: AtLast = lambda _: -np.inf) -> bool:
-        """Price the branch with the smallest bound, or divide it; False where none has less than is enough.
+        """Price the branch with the smallest bound, or divide it; False if none has less than is enough.
 
         It is priced until others matter more: a part of the way from the smallest bound of those to what is enough.
         Plans that cost as much as the best one at hand, or more, are of no interest. Where nothing can be divided, what
@@ -89,7 +89,7 @@ class Branches:
 
 
 def both_sides(branch: ColumnGeneration, best: float = np.inf) -> list[ColumnGeneration]:
-    """The two halves of what a branch leaves undecided, of plans cheaper than the best; none where nothing is."""
+    """The two halves of what a branch leaves undecided, of plans cheaper than the best; none if nothing is."""
     fleet = branch.fleet
     commitment = _commitment(branch)
     if commitment is not None:
@@ -150,7 +150,7 @@ def _commitment(branch: ColumnGeneration) -> tuple[tuple[str, str], int] | None:
 
 
 def _is_open(branch: ColumnGeneration, key: tuple[str, str]) -> bool:
-    """Whether there could be fewer commitments than the LP has, and more: whoever has the least or most is decided."""
+    """Whether commitments are open: there could be fewer than the LP has, and more."""
     boxes = round(branch.reserved[key])
     return boxes > 0 and boxes not in branch.fleet.held.get(key, (0, None))
 

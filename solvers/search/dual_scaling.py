@@ -1,9 +1,9 @@
-"""Bounds at every budget out of one LP: its prices, scaled to what a dollar of budget may be worth.
+"""Dual scaling: bounds at every budget from one LP, with its duals scaled to what a dollar of budget may be worth.
 
-A tight budget makes dollars dear, and little else: most prices rise in proportion. So the prices of an LP at one
-budget, scaled, come near to those of an LP at any other, without solving it. What a scale proves at a budget is concave
-in what a dollar of budget is worth. So the chords between scales that were tried tell, extended, how much a scale
-between two of them can prove at most, and where.
+A tight budget raises the value of a dollar, and little else: most prices rise in proportion. So the scaled prices of an
+LP at one budget are close to those of an LP at any other, without solving it. What a scale proves at a budget is
+concave in the value of a dollar of budget. So the chords between scales already tried, extended, bound what a scale
+between two of them can prove, and say where.
 
 Mixes that are not written down are most of the work of a bound, and change little of it. So scales are looked for
 without them, and only what a line then promises beyond what is known is proved with them.
@@ -27,7 +27,7 @@ MOST_TRIED = 100
 
 
 class DualScaling:
-    """Scales of the best prices that column generation came to, and their lines."""
+    """Scales of the best prices of a column generation, and their lines."""
 
     def __init__(self, generation: ColumnGeneration) -> None:
         assert generation.model is not None
@@ -36,7 +36,7 @@ class DualScaling:
         self.lines: dict[float, BudgetBound] = {}
         """by what a dollar of budget is worth; the best that can be proved there"""
         self.proved: dict[float, BudgetBound] = {}
-        """those that hold for all plans"""
+        """bounds that hold for all plans"""
 
     def climb(
         self,

@@ -1,4 +1,4 @@
-"""What a search for the cheapest fleet is asked, tells on its way, and leaves behind."""
+"""Options, progress and result of a search for the cheapest fleet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Progress:
 class WarmStart:
     """Columns to begin with, rows that hold for every whole plan, a plan, and what is proved without the budget.
 
-    None of it can make a bound wrong: paths are ways to serve that exist, and rows about whole boxes say nothing new of
+    None of it can make a bound wrong: paths are ways to serve that exist, and cuts about whole boxes say nothing new of
     whole plans.
     """
 
@@ -111,7 +111,7 @@ class FleetSolution:
             self.best = candidate
 
     def fall_back(self, options: Options) -> bool:
-        """Give up the best plan for the one before; False where there is none."""
+        """Give up the best plan for the one before; False if there is none."""
         if not self.earlier:
             return False
         self.best = self.earlier.pop()

@@ -1,6 +1,6 @@
-"""Solve a fleet: the search of solvers/search/search.py, without the budget first.
+"""Solve a fleet problem: the search of solvers/search/search.py, first without the budget.
 
-A plan that was found without the budget may keep it anyway, or a bound may rule out every plan that does.
+The best plan without the budget may keep it anyway, or a bound may rule out every plan that does.
 """
 
 from __future__ import annotations

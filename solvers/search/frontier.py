@@ -58,13 +58,13 @@ class BudgetSearch:
         self.generations: dict[float, ColumnGeneration] = {}
         self.too_small = np.inf if free.outcome is Outcome.INFEASIBLE else -np.inf
         """the largest budget that is proved to be too small for any plan"""
-        self.found: dict[float, FleetSolution] = {}
+        self.solution_at: dict[float, FleetSolution] = {}
         self.plans: list[tuple[float, Incumbent]] = []
         """with the least budget that each keeps"""
         self._keep(free.best)
 
     def shape(self) -> dict[float, float | None]:
-        """A lower bound on cost + penalty at each budget, out of one LP; None where no plan can keep the budget."""
+        """A lower bound on cost + penalty at each budget, out of one LP; None if no plan can keep the budget."""
         if not self.generations:
             if self.in_closed_form:
                 self._keep(self.thrift.leanest())
@@ -88,7 +88,7 @@ class BudgetSearch:
 
     def _proved(self, budget: float) -> float:
         """By prices at any budget, by a search at this one or a larger one, and by the one without a budget."""
-        searched = [s.bound_usd_per_month for b, s in self.found.items() if b >= budget]
+        searched = [s.bound_usd_per_month for b, s in self.solution_at.items() if b >= budget]
         return max(self.free.bound_usd_per_month, proved_within(self.known.tangents, budget), *searched, 0.0)
 
     def _perhaps_too_small(self) -> list[float]:
@@ -107,13 +107,13 @@ class BudgetSearch:
             self.generations[budget] = generation
         generation, limit_s = self.generations[budget], self.options.time_limit_s
         until = np.inf if limit_s is None else time.monotonic() + PRICING_FRAC * limit_s
-        found = generation.run(
+        generated = generation.run(
             near_frac,
             enough=lambda state: state.bound_of_written >= enough_usd,
             late=lambda _: time.monotonic() >= until,
         )
         self._learn(warm_start_from(generation))
-        if found.feasible is False:
+        if generated.feasible is False:
             self.too_small = max(self.too_small, budget)
         elif generation.model is not None:
             others = [b for b in self.budgets if b > self.too_small and b != budget]
@@ -152,7 +152,7 @@ class BudgetSearch:
             raise MachineTrouble(solution.cut_short)
         if solution.outcome is Outcome.INFEASIBLE:
             self.too_small = max(self.too_small, budget)
-        self.found[budget] = solution
+        self.solution_at[budget] = solution
         self._keep(solution.best, budget)
         self._learn(solution.known)
 
@@ -179,7 +179,7 @@ class BudgetSearch:
     def _solution(self, budget: float) -> FleetSolution:
         """All that is known of a budget."""
         best = min(self._kept_by(budget), key=lambda plan: plan.objective, default=None)
-        solution = replace(self.found.get(budget, FleetSolution()), best=best)
+        solution = replace(self.solution_at.get(budget, FleetSolution()), best=best)
         solution.raise_bound(self._proved(budget))
         if best is None and budget <= self.too_small:
             solution.outcome = Outcome.INFEASIBLE

@@ -1,4 +1,4 @@
-"""The search for the cheapest fleet: bounds by column generation, and a program over what can still matter.
+"""The search for the cheapest fleet: column generation, reduced-cost fixing, a mixed-integer program, and branching.
 
 1. The best plan of each workload by itself, in closed form, gives a first incumbent U.
 2. Column generation gives a lower bound L and, for every serving, a bound on any plan that uses it. Mixes of
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.dominance import without_beaten_recipes
+from problems.dominance import without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
 from problems.offer_dominance import without_dominated_offers
@@ -33,7 +33,7 @@ from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from solvers.heuristics.budget_heuristic import within_budget
 from solvers.heuristics.columns import as_start, from_solution
-from solvers.heuristics.destroy_repair import shaken, worth_shaking
+from solvers.heuristics.destroy_repair import near_the_plan, repaired
 from solvers.heuristics.incumbent import Incumbent, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.heuristics.local_search import improved, simplest_plan, with_fewer_offers, with_other_commitments
 from solvers.heuristics.polishing import polished
@@ -59,7 +59,7 @@ HOPELESS = 3 * MOST_SERVINGS
 BRANCH_FRAC = 2e-3
 """how near to its LP the bound of a branch comes"""
 MOST_BRANCHES = 20
-"""that are divided where no time limit is given"""
+"""branches that are divided if no time limit is given"""
 FEW_SERVINGS = 1_500
 """servings so few that the mixed-integer program is faster than another round of pricing"""
 FIRST_FRAC = 0.15
@@ -71,35 +71,35 @@ ROUNDED_WELL = 0.003
 ROUNDING_S, ROUNDING_FRAC = 30.0, 0.3
 """the most that a program over paths may take, and the share of the time left: what it finds is still improved"""
 FIRST_PLANS_FRAC = 0.35
-"""share of the time left that plans may take before rows about whole boxes are looked for"""
-SHAKING_S = 120.0
-"""the most that workloads are taken out and put back for, and counts chosen anew"""
+"""share of the time left that plans may take before cuts about whole boxes are looked for"""
+REPAIRING_S = 120.0
+"""the most that destroy and repair, and choosing counts again, may take"""
 POLISHING_FRAC = 0.5
-"""share of that time for counts of the plan that is shaken"""
+"""share of that time for choosing counts"""
 BESIDE_SERVINGS = 4_000_000
-"""up to which a second process looks for plans: its memory is small, but not that of what it is told"""
+"""servings up to which a worker process looks for plans: it needs little memory, but its messages do not"""
 TO_END_S = 0.2
-"""that are left to take what it found last"""
+"""seconds left to receive its last plans"""
 BOX_FRAC = 0.1
-"""of the cost, from which on a box more or less matters so much that commitments are decided first"""
+"""share of the cost from which one box matters so much that commitments are branched on first"""
 BRANCH_SERVINGS = MOST_SERVINGS // 2
 """servings that the program of a branch has at most: dividing it proves more than a larger one"""
 BRANCH_PROGRAM_FRAC, LAST_PROGRAM_FRAC = 0.1, 0.3
 """share of the time left that the program of a branch may take, and where the branch cannot be divided"""
 LOOK_FROM_ROUND = 2
-"""of prices, from which on that process has something to look among, where a program would be far too large"""
+"""round of pricing from which the worker has enough to start with, if a program would be far too large"""
 BRANCHING_TAKES = 0.5
-"""times as long as the rows about whole boxes took, that there must be time for before it is worth it"""
+"""times as long as the cuts about whole boxes took, that there must be time for before it is worth it"""
 
 
 @dataclass(frozen=True)
 class _Program:
-    """What a program over servings says of all plans."""
+    """What the mixed-integer program over servings proves about all plans."""
 
     bound: float
     left_out: int
     columns: int = 0
-    """none where it would have proved nothing and was not solved"""
+    """none if it would have proved nothing and was not solved"""
     settled: bool = False
     """nothing better can come of more pricing"""
     infeasible: bool = False
@@ -121,9 +121,9 @@ class Search:
         self.deadline = np.inf if options.time_limit_s is None else self.started + options.time_limit_s
         self.options, self.solution, self.on_progress, self.known = options, solution, on_progress, known
         fleet = without_dominated_offers(fleet)
-        self.fleet = without_beaten_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
-        self.shaken: Incumbent | None = None
-        """the plan from which shaking led nowhere"""
+        self.fleet = without_dominated_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
+        self.exhausted: Incumbent | None = None
+        """the plan that destroy and repair did not improve"""
         self.second: WorkerMessages | None = None
         """for plans, where there is one"""
         self.hopeless = HOPELESS
@@ -132,7 +132,7 @@ class Search:
         """nothing more can be priced in the time that is left"""
 
     def run(self) -> None:
-        """With a second process for plans where that is of use: a time limit, another core, and memory enough."""
+        """Search, with a worker process for plans if there is a time limit, another core and enough memory."""
         alone = multiprocessing.current_process().daemon or cores() < 2
         if self.deadline == np.inf or alone or self.fleet.servings > BESIDE_SERVINGS:
             self._search()
@@ -213,7 +213,7 @@ class Search:
     def _close_in(self, generation: ColumnGeneration) -> bool:
         """Prices, plans out of them, and the program over what is possible, each time nearer to the LP.
 
-        True where the program had all that is possible and was solved.
+        True if the program had all that is possible and was solved.
         """
         solution = self.solution
         rounded = False
@@ -252,7 +252,7 @@ class Search:
                     self._round_and_improve(generation, generated, until)
                     rounded = True
                 if possible > MOST_SERVINGS:
-                    self._shake_and_polish(generated, min(until, before + SHAKING_S), polish=not first)
+                    self._repair_and_polish(generated, min(until, before + REPAIRING_S), polish=not first)
             self._spent("rounding", before)
             if self._enough() or (divide and not self._late(BRANCHING_TAKES * took)):
                 break
@@ -272,8 +272,8 @@ class Search:
     def _boxes_matter(self) -> bool:
         """Whether one commitment is a good part of the cost: then little can be said before it is decided."""
         large = [o for o in self.fleet.offers.values() if o.box > 1 and o.reserved_usd_per_h and o.key in self._bought]
-        dearest = max((min(o.reserved_usd_per_h.values()) for o in large), default=0.0) * HOURS_PER_MONTH
-        return dearest > BOX_FRAC * self.solution.objective
+        largest_usd = max((min(o.reserved_usd_per_h.values()) for o in large), default=0.0) * HOURS_PER_MONTH
+        return largest_usd > BOX_FRAC * self.solution.objective
 
     @property
     def _bought(self) -> set[str]:
@@ -311,24 +311,24 @@ class Search:
             near = replace(fleet, recipes=generation.near_recipes(solution.best.paths))
             solution.offer(with_other_commitments(near, solution.best, until))
 
-    def _shake_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
-        """Better plans near the one at hand; counts chosen anew take rows about whole boxes, so not before these."""
+    def _repair_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
+        """Look for better plans near the best one; choosing counts needs cuts about whole boxes first."""
         solution, solver = self.solution, self.options.solver
-        if solution.best is None or self._enough() or solution.best is self.shaken:
+        if solution.best is None or self._enough() or solution.best is self.exhausted:
             return
-        near = worth_shaking(generated.fleet, generated.priced, solution.best)
+        near = near_the_plan(generated.fleet, generated.priced, solution.best)
         if polish:
             solution.offer(polished(near, solution.best, solver, until))
         before = solution.best
         left = until - time.monotonic()
-        solution.offer(shaken(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
+        solution.offer(repaired(near, before, until - (POLISHING_FRAC * left if polish else 0.0), generated.rounds))
         if polish and solution.best is not before:
             solution.offer(polished(near, solution.best, solver, until))
         elif polish and time.monotonic() < until:
-            self.shaken = before
+            self.exhausted = before
 
     def _solve_what_is_possible(self, generation: ColumnGeneration, tolerance_frac: float) -> bool:
-        """The program over servings that a better plan may use; True where nothing better can come of more pricing."""
+        """The program over servings that a better plan may use; True if nothing better can come of more pricing."""
         solution, before = self.solution, time.monotonic()
         generated = generation.with_mixes_within(solution.objective)
         self._spent("pricing", before)
@@ -398,7 +398,7 @@ class Search:
         )
 
     def _branch(self, root: ColumnGeneration) -> None:
-        """Decide both ways what the LP leaves undecided, until the gap is reached or time is up."""
+        """Branch on what the LP leaves undecided, until the gap is reached or time is up."""
         before, solution = time.monotonic(), self.solution
         branches = Branches()
         branches.add(root, root.bound)

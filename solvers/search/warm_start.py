@@ -1,4 +1,4 @@
-"""What one search leaves for the next one over the same recipes: under another budget most of it holds again."""
+"""Warm starts: what one search leaves for the next over the same recipes; most of it holds under another budget."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Plans from a second process, looked for while this one goes on with prices and bounds.
+"""A worker process that runs the heuristics while this one goes on with prices and bounds.
 
-A hard search has two halves that hardly need each other: better plans, and better bounds. Where the machine has a
-second core, plans are looked for there (solvers/search/worker_main.py): it is told what the LP knows now and then, and
-every better plan comes back. It ends with this process, whichever way that ends.
+A hard search has two halves that hardly need each other: better plans, and better bounds. If the machine has a second
+core, the worker (worker_main.py) looks for plans there: it gets the current LP from time to time and returns every
+better plan. It ends with this process, however that ends.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ TO_WIND_DOWN_S = 3.0
 
 
 def cores() -> int:
-    """that this process may use"""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Worker:
-    """The second process; it starts with its first task."""
+    """The worker process; it starts with its first task."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._found: queue.SimpleQueue[Incumbent] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[Incumbent] = queue.SimpleQueue()
 
     def __enter__(self) -> Worker:
         return self
@@ -62,19 +62,19 @@ class Worker:
             pickle.dump(task, self._process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             self._process.stdin.flush()
 
-    def found(self) -> list[Incumbent]:
-        """What came since it was asked last."""
+    def received(self) -> list[Incumbent]:
+        """Plans that have arrived since the last call."""
         plans: list[Incumbent] = []
         with contextlib.suppress(queue.Empty):
             while True:
-                plans.append(self._found.get_nowait())
+                plans.append(self._received.get_nowait())
         return plans
 
     def _hear(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
-                self._found.put(pickle.load(process.stdout))
+                self._received.put(pickle.load(process.stdout))
 
 
 def _wind_down(process: subprocess.Popen[bytes]) -> None:

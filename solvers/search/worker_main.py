@@ -1,8 +1,7 @@
 """The worker process: `python -m solvers.search.worker_main` reads tasks and writes better plans.
 
-Plans at hand and those out of the LP's paths are shaken, their counts chosen anew, in turn with dives from the LP; a
-new task, with prices that know more, replaces the one before. The end of the input ends it, and whatever solver runs in
-it.
+Destroy and repair, replica counts chosen again and dives from the LP take turns; a new task, with better prices,
+replaces the one before. The end of the input ends the process, and whatever solver runs in it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from solvers.backends.parent import end_this_process
 from solvers.backends.solve import SolverName
-from solvers.heuristics.destroy_repair import scattered, shaken
+from solvers.heuristics.destroy_repair import repaired, scattered
 from solvers.heuristics.diving import Dives
 from solvers.heuristics.incumbent import Incumbent
 from solvers.heuristics.local_search import improved, with_fewer_offers
@@ -29,23 +28,23 @@ from solvers.heuristics.polishing import polished
 from solvers.heuristics.rounding import rounded_plan
 
 ROUNDING_S = 5.0
-SHAKING_S, POLISHING_S = 3.0, 10.0
-"""each time that it has its turn"""
-SHAKE_EVERY = 5
-"""turns, where the others are dives"""
+REPAIRING_S, POLISHING_S = 3.0, 10.0
+"""seconds of a turn"""
+REPAIR_EVERY = 5
+"""one in so many turns is destroy and repair; the others are dives"""
 WORTH_FRAC = 1e-3
-"""of its cost that a plan must gain in its turn"""
+"""share of its cost that a plan must gain in a turn"""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What there is to look among."""
+    """A fleet problem with plans and paths to start from."""
 
     fleet: FleetProblem
     """with the servings that are worth a look"""
     plans: tuple[Incumbent, ...]
     paths: tuple[Recipe, ...]
-    """out of the LP, whole; none where it was told of them before"""
+    """integer paths of the LP; none if they were sent before"""
     held: tuple[Recipe, ...]
     """what the LP holds, with all servings"""
     solver: SolverName
@@ -53,13 +52,13 @@ class Task:
 
 
 def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator[int]) -> Iterator[Incumbent]:
-    """Whatever is found on the way, good or not, until a new task comes or time is up.
+    """Plans as they are found, good or not, until a new task arrives or time is up.
 
-    A program over the LP's paths first, unless a better plan is known than such a program finds. The best plan has its
-    counts chosen anew, where the LP knows of whole boxes beside what a dive decides on. Then, turn by turn, the best
-    plan that still gains is shaken, or its counts are chosen anew; with such an LP most turns are dives. When no plan
-    gains any more, the best of all is scattered, and it begins again. No two turns draw the same, whatever task they
-    belong to.
+    The rounding program over the LP's paths comes first, unless a better plan is known than such a program finds. The
+    counts of the best plan are chosen again; if the LP has cuts, they are compared with what a dive decides on. Then,
+    turn by turn, the best plan that still gains goes through destroy and repair, or has its counts chosen again; with
+    cuts most turns are dives. When no plan gains any more, the best of all is scattered, and it starts over. No two
+    turns use the same random numbers, whatever task they belong to.
     """
     until = time.monotonic() + task.seconds
     starts = list({plan.objective: plan for plan in (*task.plans, *known)}.values())
@@ -73,7 +72,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
         yield min(starts, key=_cost)
     best = min(starts, key=_cost)
     polished_ones: set[float] = set()
-    """what plans cost whose counts need not be chosen anew"""
+    """costs of plans whose counts need not be chosen again"""
     dives = Dives(task.fleet, task.held) if task.fleet.rounded else None
     if not newest.waits:
         dived = dives.decided(until, 0, best.objective) if dives is not None else None
@@ -84,7 +83,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
     for turn in turns:
         if newest.waits or time.monotonic() >= until:
             return
-        if dives is not None and turn % SHAKE_EVERY:
+        if dives is not None and turn % REPAIR_EVERY:
             best = min(starts + stalled, key=_cost)
             for plan in dives.dived(task.solver, until, turn, best.objective):
                 starts.append(plan)
@@ -96,7 +95,7 @@ def plans_of(task: Task, newest: Newest, known: list[Incumbent], turns: Iterator
         if not starts:
             starts = [scattered(task.fleet, min(stalled, key=_cost), until, turn)]
         before = _taken(starts)
-        after = _shaken(task, before, until, turn)
+        after = _repaired(task, before, until, turn)
         yield after
         if newest.waits:
             return
@@ -113,12 +112,12 @@ def _cost(plan: Incumbent) -> float:
 
 
 def _taken(plans: list[Incumbent]) -> Incumbent:
-    """The cheapest, which is there no more."""
+    """Remove and return the cheapest plan."""
     return plans.pop(plans.index(min(plans, key=_cost)))
 
 
-def _shaken(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
-    return shaken(task.fleet, plan, min(until, time.monotonic() + SHAKING_S), turn)
+def _repaired(task: Task, plan: Incumbent, until: float, turn: int) -> Incumbent:
+    return repaired(task.fleet, plan, min(until, time.monotonic() + REPAIRING_S), turn)
 
 
 def _polished(task: Task, plan: Incumbent, until: float, others: Sequence[FleetProblem] = ()) -> Incumbent:
@@ -131,16 +130,16 @@ class Newest:
     """The newest task of the input."""
 
     def __init__(self, source: BinaryIO) -> None:
-        self._source, self._came, self._task = source, threading.Event(), None
+        self._source, self._arrived, self._task = source, threading.Event(), None
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
     def waits(self) -> bool:
-        return self._came.is_set()
+        return self._arrived.is_set()
 
     def take(self) -> Task:
-        self._came.wait()
-        self._came.clear()
+        self._arrived.wait()
+        self._arrived.clear()
         assert self._task is not None
         return self._task
 
@@ -150,7 +149,7 @@ class Newest:
                 self._task = pickle.load(self._source)
             except (EOFError, OSError, pickle.UnpicklingError):
                 end_this_process()
-            self._came.set()
+            self._arrived.set()
 
 
 def main() -> None:

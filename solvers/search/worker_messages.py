@@ -1,4 +1,4 @@
-"""What the second process of a search is told, and when: the LP as it is by now, and the best plan at hand."""
+"""Messages to the worker process of a search, and when they are sent: the current LP, and the best plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from problems.fleet_problem import FleetProblem
 from solvers.backends.solve import SolverName
-from solvers.heuristics.destroy_repair import worth_shaking
+from solvers.heuristics.destroy_repair import near_the_plan
 from solvers.heuristics.incumbent import heaviest_paths, limits_are_kept
 from solvers.heuristics.rounding import near_paths
 from solvers.pricing.column_generation import ColumnGeneration
@@ -18,34 +18,34 @@ from solvers.search.worker import Worker
 from solvers.search.worker_main import Task
 
 TELL_AGAIN_S = 12.0
-"""after which it is told what the LP knows by now"""
+"""seconds after which the current LP is sent again"""
 FIRST_BOXES_S = 8.0
-"""after which it is told of the first rows about whole boxes"""
+"""seconds after which the first cuts are sent"""
 OF_A_BRANCH_S = 6.0
-"""after which it is told what the LP of a branch knows"""
+"""seconds after which the LP of a branch is sent"""
 HEAR_AGAIN_S = 0.1
 """after which it is asked again, where there is nothing else to do"""
 
 
 class WorkerMessages:
-    """Tells it of a search, and offers the plans that it finds."""
+    """Sends a search's LP to the worker, and offers the plans that it finds."""
 
     def __init__(
         self, beside: Worker, fleet: FleetProblem, solution: FleetSolution, solver: SolverName, deadline: float
     ) -> None:
         self.beside, self.fleet, self.solution, self.solver, self.deadline = beside, fleet, solution, solver, deadline
-        self._told = -np.inf
-        """when it was told last"""
+        self._last_sent = -np.inf
+        """time of the last message"""
         self._knows_boxes = False
-        """whether it was told of rows about whole boxes"""
+        """whether cuts were sent"""
 
     @property
     def at_work(self) -> bool:
-        return self._told > -np.inf
+        return self._last_sent > -np.inf
 
     def hear(self) -> None:
         """Offer what it found since it was asked last."""
-        for plan in self.beside.found():
+        for plan in self.beside.received():
             if limits_are_kept(self.fleet, plan):
                 self.solution.offer(plan)
 
@@ -64,19 +64,19 @@ class WorkerMessages:
         if first:
             self.solution.offer(heaviest_paths(generation.fleet, *generation.settled()))
         if self.solution.best is not None:
-            near = worth_shaking(generation.fleet, generation.priced, self.solution.best)
+            near = near_the_plan(generation.fleet, generation.priced, self.solution.best)
             near = replace(near, pools=self.fleet.pools)  # the plan may have one that a branch has not
             near = generation.box_rows.with_forgotten(near)
             plans, left_s = (self.solution.best,), self.deadline - time.monotonic()
             paths, held = near_paths(generation) if first else (), tuple(generation.paths.held)
             self.beside.look(Task(near, plans, paths, held, self.solver, left_s))
             self._knows_boxes = bool(near.rounded)
-        self._told = time.monotonic()
+        self._last_sent = time.monotonic()
 
     def tell_again(self, generation: ColumnGeneration, of_a_branch: bool = False) -> None:
-        """If it is at work and was not told for long. Dives need rows about whole boxes: it has the first sooner."""
+        """Send the LP again if the last message is old. Dives need cuts, so the first ones are sent sooner."""
         after_s = OF_A_BRANCH_S if of_a_branch else TELL_AGAIN_S
         if generation.fleet.rounded and not self._knows_boxes:
             after_s = min(after_s, FIRST_BOXES_S)
-        if self.at_work and self._told < time.monotonic() - after_s and generation.feasible:
+        if self.at_work and self._last_sent < time.monotonic() - after_s and generation.feasible:
             self.tell(generation)

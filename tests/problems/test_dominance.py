@@ -1,4 +1,4 @@
-"""Leaving out beaten recipes must not change the optimum, whoever else shares the offers."""
+"""Leaving out dominated recipes must not change the optimum, whoever else shares the offers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from problems.dominance import no_dearer, without_beaten_recipes
+from problems.dominance import no_more_expensive, without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.pools import Deployment, Pool
@@ -47,7 +47,7 @@ def test_same_optimum_on_random_fleets(limits: bool) -> None:
     compared = 0
     for seed in range(80):
         fleet = random_case(seed, limits=limits).fleet
-        narrowed = without_beaten_recipes(fleet)
+        narrowed = without_dominated_recipes(fleet)
         if all(fleet.recipes_of.values()) and len(narrowed.recipes) < len(fleet.recipes):
             compared += 1
             assert optimum(narrowed) == pytest.approx(optimum(fleet), rel=1e-6), seed
@@ -58,7 +58,7 @@ def test_same_optimum_on_random_fleets_with_levers() -> None:
     compared = 0
     for seed in range(60):
         fleet = lever_case(seed).case.fleet
-        narrowed = without_beaten_recipes(fleet)
+        narrowed = without_dominated_recipes(fleet)
         if all(fleet.recipes_of.values()) and len(narrowed.recipes) < len(fleet.recipes):
             compared += 1
             assert optimum(narrowed) == pytest.approx(optimum(fleet), rel=1e-6), seed
@@ -71,7 +71,7 @@ def test_a_box_shared_with_a_workload_that_cannot_move() -> None:
     dear = Offer("B", "b", 2, on_demand_usd_per_h=2.0)
     fleet = case_of((pool_on("w0", "AB", [1.0]), pool_on("w1", "B", [1.0])), (cheap, dear), 1).fleet
     assert optimum(fleet) == pytest.approx(2.0 * 730)
-    assert optimum(without_beaten_recipes(fleet)) == pytest.approx(2.0 * 730)
+    assert optimum(without_dominated_recipes(fleet)) == pytest.approx(2.0 * 730)
 
 
 def test_a_commitment_shared_with_a_workload_that_cannot_move() -> None:
@@ -81,7 +81,7 @@ def test_a_commitment_shared_with_a_workload_that_cannot_move() -> None:
     pools = (pool_on("day", "AB", [1.0, 0.0]), pool_on("night", "B", [0.0, 1.0]))
     fleet = case_of(pools, (cheap, dear), 2).fleet
     assert optimum(fleet) == pytest.approx(1.0 * 730)
-    assert optimum(without_beaten_recipes(fleet)) == pytest.approx(1.0 * 730)
+    assert optimum(without_dominated_recipes(fleet)) == pytest.approx(1.0 * 730)
 
 
 def test_a_slower_deployment_on_the_same_offer_is_left_out() -> None:
@@ -89,7 +89,7 @@ def test_a_slower_deployment_on_the_same_offer_is_left_out() -> None:
     slower = replace(pool.deployments[0], key="slow", seconds_per_request=np.array([1.5]))
     pool = replace(pool, deployments=(slower, *pool.deployments))
     fleet = case_of((pool,), (Offer("A", "a", 1, on_demand_usd_per_h=1.0),), 2).fleet
-    assert [r.deployments for r in without_beaten_recipes(fleet).recipes] == [("on A",)]
+    assert [r.deployments for r in without_dominated_recipes(fleet).recipes] == [("on A",)]
 
 
 def test_of_two_equal_recipes_one_stays() -> None:
@@ -97,10 +97,10 @@ def test_of_two_equal_recipes_one_stays() -> None:
     twin = replace(pool.deployments[0], key="twin")
     pool = replace(pool, deployments=(*pool.deployments, twin))
     fleet = case_of((pool,), (Offer("A", "a", 1, on_demand_usd_per_h=1.0),), 2).fleet
-    assert len(without_beaten_recipes(fleet).recipes) == 1
+    assert len(without_dominated_recipes(fleet).recipes) == 1
 
 
-def test_better_in_one_slot_only_is_not_beaten() -> None:
+def test_better_in_one_slot_only_is_not_dominated() -> None:
     """Two buckets; each deployment is faster at one of them, and each slot has one of them."""
     deployments = (
         Deployment("short", "A", 1, np.array([1.0, 3.0]), ONE_BY_ONE),
@@ -108,7 +108,7 @@ def test_better_in_one_slot_only_is_not_beaten() -> None:
     )
     pool = Pool("w", ("w",), np.array([[2.0, 0.0], [0.0, 2.0]]), 1.0, False, deployments, ())
     fleet = case_of((pool,), (Offer("A", "a", 1, on_demand_usd_per_h=1.0),), 2).fleet
-    assert len(without_beaten_recipes(fleet).recipes) == 2
+    assert len(without_dominated_recipes(fleet).recipes) == 2
 
 
 FULL = Offer("b", "h", 4, on_demand_usd_per_h=8.0, spot_usd_per_h=4.0, reserved_usd_per_h={"1y": 6.0})
@@ -130,8 +130,8 @@ FULL = Offer("b", "h", 4, on_demand_usd_per_h=8.0, spot_usd_per_h=4.0, reserved_
         (replace(FULL, key="a", max_instances=99), False),
     ],
 )
-def test_no_dearer(other: Offer, expected: bool) -> None:
-    assert no_dearer(fleet_of(other), "a", "b") is expected
+def test_no_more_expensive(other: Offer, expected: bool) -> None:
+    assert no_more_expensive(fleet_of(other), "a", "b") is expected
 
 
 def fleet_of(other: Offer, **limits: object) -> FleetProblem:
@@ -141,18 +141,18 @@ def fleet_of(other: Offer, **limits: object) -> FleetProblem:
 
 def test_an_offer_of_a_limited_gpu_replaces_nothing() -> None:
     other = replace(FULL, key="a", gpu="x")
-    assert no_dearer(fleet_of(other, max_gpus={"h": 8}), "a", "b")
-    assert not no_dearer(fleet_of(other, max_gpus={"x": 8}), "a", "b")
+    assert no_more_expensive(fleet_of(other, max_gpus={"h": 8}), "a", "b")
+    assert not no_more_expensive(fleet_of(other, max_gpus={"x": 8}), "a", "b")
 
 
 def test_where_few_kinds_of_gpu_may_be_used_none_replaces_another() -> None:
     other = replace(FULL, key="a", gpu="x")
-    assert not no_dearer(fleet_of(other, max_gpu_types=1), "a", "b")
-    assert no_dearer(fleet_of(replace(FULL, key="a"), max_gpu_types=1), "a", "b")
+    assert not no_more_expensive(fleet_of(other, max_gpu_types=1), "a", "b")
+    assert no_more_expensive(fleet_of(replace(FULL, key="a"), max_gpu_types=1), "a", "b")
 
 
 def test_an_offer_that_starts_later_replaces_nothing() -> None:
-    assert not no_dearer(fleet_of(replace(FULL, key="a", start_h=0.1)), "a", "b")
+    assert not no_more_expensive(fleet_of(replace(FULL, key="a", start_h=0.1)), "a", "b")
 
 
 def test_a_kind_of_gpu_that_others_need_anyway_is_kept() -> None:
@@ -161,4 +161,4 @@ def test_a_kind_of_gpu_that_others_need_anyway_is_kept() -> None:
     dear = Offer("B", "b", 1, on_demand_usd_per_h=2.0)
     case = case_of((pool_on("w0", "AB", [1.0]), pool_on("w1", "B", [1.0])), (cheap, dear), 1)
     fleet = replace(case, max_gpu_types=1).fleet
-    assert optimum(without_beaten_recipes(fleet)) == pytest.approx(4.0 * 730)
+    assert optimum(without_dominated_recipes(fleet)) == pytest.approx(4.0 * 730)

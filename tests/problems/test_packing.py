@@ -10,7 +10,7 @@ import pytest
 import planner
 from planner.checker import check_plan
 from planner.checker.packing import boxes_needed
-from problems.dominance import no_dearer, without_beaten_recipes
+from problems.dominance import no_more_expensive, without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import Offer
 from problems.packing import most_of_a_box
@@ -76,10 +76,10 @@ def test_a_larger_replica_that_leaves_more_empty_beats_no_smaller_one() -> None:
     """Two of four GPUs take two boxes of seven; eight of one take two as well, and leave six for others."""
     seven = Offer("g", "x", 7, 7.0)
     fleet = case_of(8.0, [seven], on_sevens(4), on_sevens(1)).fleet
-    assert [r.deployments for r in without_beaten_recipes(fleet).recipes] == [("1 of g",)]
+    assert [r.deployments for r in without_dominated_recipes(fleet).recipes] == [("1 of g",)]
     smaller, larger = Offer("a", "x", 7, 7.0), Offer("b", "x", 14, 14.0)
     fleet = case_of(12.0, [smaller, larger], on_sevens(4, "a"), on_sevens(4, "b")).fleet
-    assert not no_dearer(fleet, "a", "b"), "three fit into fourteen, two into twice seven"
+    assert not no_more_expensive(fleet, "a", "b"), "three fit into fourteen, two into twice seven"
 
 
 DEMAND = """

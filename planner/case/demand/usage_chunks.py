@@ -57,8 +57,8 @@ def usage_chunks(path: Path) -> Iterator[pd.DataFrame]:
 def _csv_chunks(path: Path, stream: BinaryIO) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
-    unpack = UNPACKED.get(path.suffix.lower(), lambda stream: stream)
-    bounded = _Bounded(path, unpack(stream))
+    unpack = UNPACKED.get(path.suffix.lower())
+    bounded = _Bounded(path, unpack(stream) if unpack else stream)
     text = io.BufferedReader(bounded)
     blank = _skip_blank_lines(text)
     columns: dict[str, None] = {}

@@ -115,7 +115,8 @@ class _Reader:
 
         codes, unique = pd.factorize(names.astype(object), use_na_sentinel=True)
         numbers = [self.number_of.setdefault(str(name), len(self.number_of)) for name in unique]
-        return np.array([*numbers, -1], dtype=np.int32)[codes]
+        numbered: np.ndarray = np.array([*numbers, -1], dtype=np.int32)[codes]
+        return numbered
 
     def _note_missing(self, codes: np.ndarray, missing: dict[str, np.ndarray], lines: np.ndarray) -> None:
         some = np.logical_or.reduce(list(missing.values()))
@@ -201,7 +202,8 @@ def _hours_without(
         return codes, times.astype("datetime64[h]")
 
     def keys(c: np.ndarray, t: np.ndarray) -> np.ndarray:
-        return t.astype("datetime64[s]").astype(np.int64) * max(1, workloads) + c
+        key: np.ndarray = t.astype("datetime64[s]").astype(np.int64) * max(1, workloads) + c
+        return key
 
     gone = ~np.isin(keys(codes, times), keys(workload, time))
     return codes[gone], times[gone].astype("datetime64[h]")

@@ -54,7 +54,9 @@ class Correction:
         batch = np.asarray(batch, dtype=float)
         if not len(self.in_flight):
             return np.ones_like(batch)
-        return np.exp(np.interp(np.log(np.maximum(batch, 1.0)), np.log(self.in_flight), np.log(self.decode_ratios)))
+        at = np.log(np.maximum(batch, 1.0))
+        ratio: np.ndarray = np.exp(np.interp(at, np.log(self.in_flight), np.log(self.decode_ratios)))
+        return ratio
 
 
 UNCORRECTED = Correction(np.array([]), np.array([]), 1.0, 1.0, "predicted")
@@ -142,12 +144,15 @@ class _Steps:
         return cls(*np.array(rows, dtype=float).reshape(-1, 5).T)
 
     def ratios(self, prefill_ratio: float) -> np.ndarray:
-        return np.maximum(self.measured_s - prefill_ratio * self.prefill_s, self.least_s) / self.predicted_s
+        decode_s = np.maximum(self.measured_s - prefill_ratio * self.prefill_s, self.least_s)
+        ratios: np.ndarray = decode_s / self.predicted_s
+        return ratios
 
     def missed(self, prefill_ratio: float) -> np.ndarray:
         """How far, in logarithms, the steps and prefills then lie above what was measured."""
         prefill = prefill_ratio * self.prefill_s
-        return np.log((self.ratios(prefill_ratio) * self.predicted_s + prefill) / self.measured_s)
+        excess: np.ndarray = np.log((self.ratios(prefill_ratio) * self.predicted_s + prefill) / self.measured_s)
+        return excess
 
     def leave_too_little(self, prefill_ratio: float) -> bool:
         return bool(np.any(self.measured_s - prefill_ratio * self.prefill_s < self.least_s))

@@ -12,6 +12,7 @@ that hits do break them; what was measured with these does not tell how fast the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -64,7 +65,7 @@ class Replica:
         unread_by_one = self.model.parameters_b - self.model.active_parameters_b
         routed_frac = unread_by_one / max(1 - chosen, 1e-9) / self.model.parameters_b
         used = max(chosen, USED_EXPERTS_FRAC)
-        touched = used * (1 - (1 - chosen / used) ** max(in_flight, 1.0))
+        touched = used * (1 - math.pow(1 - chosen / used, max(in_flight, 1.0)))
         return whole * (1 - routed_frac * (1 - touched))
 
     @property

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import platform
 import pty
 import select
 import signal
@@ -22,8 +23,10 @@ import typer
 import planner
 from planner import pipeline
 from planner.case.demand import load as loading
+from planner.catalog.entries import shipped_catalog
 from planner.cli.command import app
 from solvers.backends.child import run_child
+from solvers.backends.trouble import SolverMissing
 from tests.support.command_line import HARD, SCRIPT, SMALL, Command, run_script
 
 VERBS = (
@@ -319,6 +322,35 @@ def test_version(fleetplan: Command) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("fleetplan ")
     assert ran.out.split()[1][0].isdigit()
+
+
+def test_a_verbose_version_has_what_a_bug_report_needs(fleetplan: Command) -> None:
+    ran = fleetplan("--version", "--verbose")
+    assert (ran.code, ran.err) == (0, "")
+    first, *others = ran.out.splitlines()
+    assert f"{first}\n" == fleetplan("--version").out
+    values = dict(line.split(maxsplit=1) for line in others)
+    assert list(values) == ["Python", "platform", "CBC", "HiGHS", "catalog"]
+    assert platform.python_version() in values["Python"]
+    assert all(values[solver][0].isdigit() for solver in ("CBC", "HiGHS"))
+    newest = max(o.prices.on_demand.date or "" for o in shipped_catalog().offers.values() if o.prices.on_demand)
+    assert f"prices up to {newest}" in values["catalog"]
+
+
+def test_a_verbose_version_says_why_a_solver_is_missing(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise SolverMissing("HiGHS needs highspy: pip install highspy.")
+
+    monkeypatch.setattr("solvers.backends.highs.highs_version", missing)
+    ran = fleetplan("--version", "--verbose")
+    assert ran.code == 0
+    assert "HiGHS     cannot run: HiGHS needs highspy" in ran.out
+
+
+def test_verbose_alone_is_refused(fleetplan: Command) -> None:
+    ran = fleetplan("--verbose")
+    assert ran.code == 2
+    assert "--version" in ran.err
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -82,7 +82,7 @@ def test_no_process_that_a_command_starts_runs_what_lies_there(
 
 def found_within(beside: Worker, seconds: float) -> bool:
     until = time.monotonic() + seconds
-    while time.monotonic() < until and not beside.found():
+    while time.monotonic() < until and not beside.received():
         time.sleep(0.02)
     return time.monotonic() < until
 

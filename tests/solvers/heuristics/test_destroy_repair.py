@@ -11,7 +11,7 @@ import pytest
 from problems.fleet_problem import Offer
 from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
-from solvers.heuristics.destroy_repair import MOST_IN_VAIN, scattered, shaken, worth_shaking
+from solvers.heuristics.destroy_repair import MOST_IN_VAIN, near_the_plan, repaired, scattered
 from solvers.heuristics.incumbent import each_by_itself, limits_are_kept
 from solvers.heuristics.local_search import improved, put_back, with_other_commitments
 from solvers.pricing.column_generation import generate
@@ -34,7 +34,7 @@ def test_plans_never_get_worse_and_keep_every_rule(seed: int, monkeypatch: pytes
     first = each_by_itself(case.fleet)
     if first is None:
         return
-    better = shaken(case.fleet, first, soon())
+    better = repaired(case.fleet, first, soon())
     assert better.objective <= first.objective
     assert limits_are_kept(case.fleet, better)
     check_plan(case, better)
@@ -84,7 +84,7 @@ def test_workloads_move_to_a_commitment_together() -> None:
     alone = each_by_itself(fleet)
     assert alone is not None
     assert improved(fleet, alone).objective == pytest.approx(8 * 730)
-    assert shaken(fleet, alone, soon()).objective == pytest.approx(6 * 730)
+    assert repaired(fleet, alone, soon()).objective == pytest.approx(6 * 730)
 
 
 def test_one_box_is_given_up_for_another() -> None:
@@ -95,7 +95,7 @@ def test_one_box_is_given_up_for_another() -> None:
     on_eight = with_other_commitments(without, alone)
     assert on_eight.objective == pytest.approx(7 * 730)
     assert improved(fleet, on_eight).objective == pytest.approx(7 * 730)
-    assert shaken(fleet, on_eight, soon()).objective == pytest.approx(6 * 730)
+    assert repaired(fleet, on_eight, soon()).objective == pytest.approx(6 * 730)
 
 
 def test_it_ends_when_nothing_is_gained(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,9 +104,9 @@ def test_it_ends_when_nothing_is_gained(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("solvers.heuristics.destroy_repair.put_back", lambda *given: tried.append(given))
     alone = each_by_itself(fleet)
     assert alone is not None
-    assert shaken(fleet, alone, time.monotonic() + 60) is alone
+    assert repaired(fleet, alone, time.monotonic() + 60) is alone
     assert len(tried) == MOST_IN_VAIN
-    assert shaken(fleet, alone, time.monotonic() - 1) is alone
+    assert repaired(fleet, alone, time.monotonic() - 1) is alone
 
 
 def test_who_comes_back_takes_the_cheapest_way_beside_the_others() -> None:
@@ -128,7 +128,7 @@ def test_what_is_worth_shaking_holds_the_plan_and_the_cheapest_ways(seed: int) -
     found = generate(fleet)
     if plan is None or not found.feasible:
         return
-    near = worth_shaking(found.fleet, found.priced, plan)
+    near = near_the_plan(found.fleet, found.priced, plan)
     keys = {recipe.key for recipe in near.recipes}
     assert {path.key for path in plan.paths} <= keys
     for recipe in near.recipes:

@@ -258,9 +258,8 @@ def test_what_is_beyond_the_best_of_a_slot_adds_up_to_what_a_choice_costs_more()
 @pytest.mark.parametrize("seed", range(3))
 def test_work_that_waits_fills_boxes_from_hour_to_hour(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """No API does what is left over, so windows have to close; a box for an hour is more than a percent of the cost."""
-    monkeypatch.setattr(
-        "solvers.heuristics.counts_by_slot.WINDOWS_TAKE", 100.0
-    )  # however busy the machine is, slots are chosen again
+    # however busy the machine is, slots are chosen again
+    monkeypatch.setattr("solvers.heuristics.counts_by_slot.WINDOWS_TAKE", 100.0)
     fleet = hours_of_a_day(seed)
     found = counts_by_slot([fleet], "cbc", soon())
     assert found is not None

@@ -13,7 +13,7 @@ from problems.recipes.recipe import Recipe, joined
 from solvers.backends.solve import solve_lp
 from solvers.cuts.separation import Picked
 from solvers.pricing.column_generation import generate
-from solvers.pricing.paths import IDLE_ROUNDS, LEVELS, Paths, told_apart
+from solvers.pricing.paths import IDLE_ROUNDS, LEVELS, Paths, single_paths
 from tests.oracle.cases import lever_case
 from tests.support.fleets import random_case
 
@@ -136,7 +136,7 @@ def test_an_open_path_is_told_apart_from_few_gpus_to_many(share: float) -> None:
     few, many = (recipe.only(recipe.first_of_each_slot(order)) for order in (gpus, -gpus))
     open_path = joined(few, many)
     is_few = open_path.uses[0].gpus == few.uses[0].gpus[open_path.slot]
-    ways = told_apart(Picked(open_path, 1.0, np.where(is_few, share, 1 - share)))
+    ways = single_paths(Picked(open_path, 1.0, np.where(is_few, share, 1 - share)))
     expected = [few] * any(level <= share for level in LEVELS) + [many] * any(level > share for level in LEVELS)
     assert [way.uses[0].gpus.tolist() for way in ways] == [path.uses[0].gpus.tolist() for path in expected]
 

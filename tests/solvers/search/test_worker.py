@@ -1,4 +1,4 @@
-"""Plans from a second process: it finds what shaking finds, ends with this one, and its end harms nobody."""
+"""Plans from a second process: it finds what destroy and repair finds, ends with this one, and its end harms nobody."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Never:
 
 
 def task(seconds: float = 20.0) -> Task:
-    """Two workloads on single GPUs, where no single change pays: shaking finds the box that both fill."""
+    """Two workloads on single GPUs, where no single change pays: destroy and repair finds the box that both fill."""
     fleet = two_boxes().fleet
     alone = each_by_itself(replace(fleet, recipes=tuple(r for r in fleet.recipes if "one" in r.offers)))
     assert alone is not None
@@ -41,7 +41,7 @@ def task(seconds: float = 20.0) -> Task:
 def found_within(beside: Worker, seconds: float) -> list[Incumbent]:
     until, plans = time.monotonic() + seconds, []
     while time.monotonic() < until and not any(p.objective < 8 * 730 - 1 for p in plans):
-        plans += beside.found()
+        plans += beside.received()
         time.sleep(0.05)
     return plans
 
@@ -88,7 +88,7 @@ def test_it_ends_with_this_one(handler: Any) -> None:
 def test_without_a_task_there_is_no_process() -> None:
     with Worker() as beside:
         assert beside._process is None
-        assert beside.found() == []
+        assert beside.received() == []
 
 
 def test_its_end_harms_nobody() -> None:
@@ -99,7 +99,7 @@ def test_its_end_harms_nobody() -> None:
         beside._process.wait()
         beside.look(task())
         beside.look(task())
-        assert beside.found() == [] or beside.found() == []
+        assert beside.received() == [] or beside.received() == []
 
 
 def test_a_new_task_replaces_the_one_before() -> None:
