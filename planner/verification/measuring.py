@@ -102,6 +102,7 @@ class Tally:
         minutes = range(60 if worst is not None else 0)
         by_minute = [(self.within[what][worst, m], int(self.owed[worst, m])) for m in minutes]
         seen = self.latency["E2E" if what == "deadline" else what]
+        late = (1 - target.percentile) * count - (count - self.latency["TTFT"].sum(axis=1))
         return Promise(
             what=what,
             target_s=target.seconds,
@@ -109,11 +110,11 @@ class Tally:
             within_frac=share,
             low_frac=max(0.0, share - Z_95 * error),
             high_frac=min(1.0, share + Z_95 * error),
-            at_percentile_s=_quantile(seen.sum(axis=0), target.percentile),
+            at_percentile_s=_slowest_but(late.sum(), seen.sum(axis=0)),
             bad_hours=int((by_hour < target.percentile).sum()),
             worst_hour=worst,
             worst_frac=float(by_hour.min()) if len(judged) else None,
-            at_percentile_by_hour_s=tuple(_quantile(row, target.percentile) for row in seen),
+            at_percentile_by_hour_s=tuple(_slowest_but(*hour) for hour in zip(late.tolist(), seen, strict=True)),
             worst_hour_within=tuple(float(x / n) if n else None for x, n in by_minute),
             worst_hour_requests=tuple(n for _, n in by_minute),
         )
@@ -126,19 +127,23 @@ def _targets(w: Workload) -> dict[str, LatencyTarget]:
     return targets if w.e2e is None else targets | {"E2E": w.e2e}
 
 
-def _quantile(counts: np.ndarray, percentile: float) -> float | None:
-    """The upper end of the step in which it lies; None where nothing was served."""
+def _slowest_but(late: float, counts: np.ndarray) -> float | None:
+    """Latency that all but so many requests keep; None where nothing was served, or too little.
+
+    The upper end of the step in which it lies.
+    """
     total = counts.sum()
-    if not total:
+    if not total or late < -1e-9 * total:
         return None
-    return float(EDGES[int(np.searchsorted(np.cumsum(counts), percentile * total)) + 1])
+    kept = max(0.0, total - late) * (1 - 1e-12)
+    return float(EDGES[int(np.searchsorted(np.cumsum(counts), kept)) + 1])
 
 
 def _percentiles(counts: np.ndarray) -> Percentiles | None:
     whole = counts.sum(axis=0)
     if not whole.sum():
         return None
-    p50, p95, p99 = (_quantile(whole, p) or 0.0 for p in (0.5, 0.95, 0.99))
+    p50, p95, p99 = (_slowest_but((1 - p) * whole.sum(), whole) or 0.0 for p in (0.5, 0.95, 0.99))
     return Percentiles(p50_s=p50, p95_s=p95, p99_s=p99)
 
 
