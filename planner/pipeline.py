@@ -83,6 +83,10 @@ class Attempt:
     doing: str = ""
     """what was going on when the time was up"""
 
+    @property
+    def interrupted(self) -> bool:
+        return self.outcome is Outcome.INTERRUPTED
+
 
 def attempt(
     case: Case,

@@ -99,7 +99,7 @@ def with_cost_range(
 ) -> Plan:
     """The plan with how far its cost moves if throughput is off: two more searches."""
     objective = plan.cost_usd_per_month + plan.penalty_usd_per_month
-    found = cost_range(candidates, fleet, best, objective, time_limit_s)
+    found = cost_range(plan.case, candidates, fleet, best, objective, time_limit_s)
     return plan.model_copy(update={"if_throughput_is_off": found})
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import chain, pairwise
 
 from planner.case.changes import has_quotas
+from planner.optimization.replan import Replanner, to_compare
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Crossing, VolumePoint
 from planner.studies.volumes import Volumes, Way
@@ -34,7 +35,9 @@ def break_even(
     grid: tuple[float, ...] = GRID,
 ) -> BreakEven:
     """Plan again at other volumes of the same demand, quotas and budget lifted. Ctrl-C keeps what is known."""
-    volumes = Volumes(plan, options or Options(), on_progress)
+    options = options or Options()
+    replanner = Replanner(plan.case, to_compare(options), on_progress, total_s=options.time_limit_s)
+    volumes = Volumes(plan, replanner)
     notes: list[str] = []
     try:
         for way in volumes.cases:

@@ -38,6 +38,8 @@ class Options:
     gap_frac: float = 0.001
     time_limit_s: float | None = None
     node_limit: int = 20_000
+    round_limit: int | None = None
+    """of prices, for costs to compare: no branches are divided then, and no plan is shaken"""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,10 @@ class FleetSolution:
     """what a search under another budget can begin with"""
     earlier: list[Incumbent] = field(default_factory=list)
     """the best plans before, the latest last: something to fall back on should the best one not hold"""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.outcome is Outcome.INTERRUPTED
 
     @property
     def cost_usd_per_month(self) -> float:
