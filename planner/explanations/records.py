@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict
 from planner.plan.plan import Plan
@@ -118,9 +118,9 @@ def read_explanation(path: Path | str, plan: Plan) -> Explanation:
         told = Explanation.model_validate_json(read_json_text(path))
     except ValueError as error:
         first = str(error).splitlines()[0]
-        raise InputError([Diagnostic(str(path), None, None, "", f"not an explanation: {first}", remedy)]) from None
+        raise input_error(path, f"not an explanation: {first}", remedy) from None
     if told.case_hash != plan.case_hash:
-        raise InputError([Diagnostic(str(path), None, None, "", "explains another plan", remedy)])
+        raise input_error(path, "explains another plan", remedy)
     return told
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from planner.case.case import Assumption, Case
-from planner.io.errors import Diagnostic, InputError, shown
+from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict
 from planner.plan.study_records import Studies
@@ -345,10 +345,10 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise InputError([Diagnostic(file, None, None, where, first["msg"], "Plan it again")]) from None
+        raise input_error(file, first["msg"], "Plan it again", at=where) from None
     except (ValueError, RecursionError) as error:
         remedy = "Give a file written by 'fleetplan plan --out'"
-        raise InputError([Diagnostic(file, None, None, "", f"not a plan: {error}", remedy)]) from None
+        raise input_error(file, f"not a plan: {error}", remedy) from None
 
 
 def read_plan(path: Path | str) -> Plan:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict
 
@@ -226,7 +226,7 @@ def read_saved_review(path: Path) -> Review:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         reason = f"not a review: {first['msg']}"
-        raise InputError([Diagnostic(str(path), None, None, where, reason, "Remove it from the folder")]) from None
+        raise input_error(path, reason, "Remove it from the folder", at=where) from None
 
 
 def point_of(review: Review) -> TrendPoint:
