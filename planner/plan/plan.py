@@ -9,12 +9,12 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from planner.case.case import Assumption, Case
 from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
-from planner.io.validation import Strict
+from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies
 
 PLAN_FORMAT = "fleetplan-plan/2"
@@ -341,14 +341,10 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
         if found != PLAN_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
             raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}")
-        return Plan.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise input_error(file, first["msg"], "Plan it again", at=where) from None
     except (ValueError, RecursionError) as error:
         remedy = "Give a file written by 'fleetplan plan --out'"
         raise input_error(file, f"not a plan: {error}", remedy) from None
+    return saved(Plan, text, file, "a plan", "Plan it again")
 
 
 def read_plan(path: Path | str) -> Plan:
