@@ -11,16 +11,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from planner.candidates.rejection import DOMINATED
 from planner.case.case import Assumption, Case
 from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
-from planner.plan.study_records import Studies
+from planner.plan.study_records import Studies, Why
 
 PLAN_FORMAT = "fleetplan-plan/2"
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off"]
-Why = Literal["time-limit", "interrupted"]
 
 
 class SlotRecord(Strict):
@@ -236,6 +236,11 @@ class RejectionRecord(Strict):
     reason: str
     limit: str
     value: str
+
+    @property
+    def dominated(self) -> bool:
+        """Whether it could serve, but another candidate, its limit, never does worse."""
+        return self.value == DOMINATED
 
 
 class Commitment(Strict):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from planner.case.case import Case
 from planner.case.changes import has_quotas, without_quotas
 from planner.optimization.replan import Replanner, to_compare
-from planner.pipeline import attempt
+from planner.pipeline import attempt, why
 from planner.plan.plan import Plan
-from planner.plan.study_records import StepRecord, Waterfall
+from planner.plan.study_records import StepRecord, Waterfall, Why
 from planner.studies.waterfall_steps import Step, steps_of
 from solvers.backends.deadline import why_stopped
 from solvers.search.fleet_solution import Options, Outcome, Progress
@@ -32,11 +32,13 @@ def waterfall(
     replanner = Replanner(plan.case, to_compare(options), on_progress, total_s=options.time_limit_s)
     planned = _Steps(plan, replanner, len(steps))
     done: list[Step] = []
+    stopped: Why | None = None
     try:
         for step in steps:
             planned.take(step)
             done.append(step)
     except KeyboardInterrupt as stop:
+        stopped = why(stop)
         notes.append(f"{why_stopped(stop)}: not planned are {', '.join(s.key for s in steps[len(done) :])}")
     last = Step("everything", "everything else", _everything(plan.case), lambda case: case)
     planned.keep(last, plan, plan.status)
@@ -48,6 +50,7 @@ def waterfall(
         saves_usd_per_month=saves,
         saves_frac=saves / costs[0] if costs[0] else 0.0,
         notes=(*notes, *planned.notes, *_about_the_plan(plan, costs)),
+        stopped=stopped,
     )
     return record, planned.plans
 
