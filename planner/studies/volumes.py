@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from planner.case.case import Case
+from planner.case.case import Case, kinds_of
 from planner.case.changes import has_quotas, may_use_an_api, multiplied, never_shedding, without_apis, without_quotas
 from planner.case.costs import answered_per_month, baseline_usd_per_month, tokens_of
 from planner.case.horizon import slots_of
@@ -55,7 +55,7 @@ class Volumes:
             own: Way = "mixed" if may_use_an_api(plan.case) else "self-hosted"
             self.found[own][1.0] = Found(plan.cost_usd_per_month, plan.bound_usd_per_month)
         self.saving_grows = whole.baseline in whole.menu_apis and all(
-            w.api_allowed and not any("semantic" in option for option in w.caching) for w in whole.workloads
+            w.api_allowed and not any("semantic" in kinds_of(option) for option in w.caching) for w in whole.workloads
         )
         """what comes on top can be bought from the baseline, so a plan that saves something still does so; looking up
         every request in a cache of answers would cost more, though"""

@@ -87,6 +87,8 @@ class FleetSolution:
     servings_left_out: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    not_covered: str | None = None
+    """what the proof says nothing about, in words; None where it is about all plans"""
     solver: SolverName | None = None
     """the one that was used; None before a search"""
     cut_short: str = ""

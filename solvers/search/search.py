@@ -166,8 +166,7 @@ class Search:
         if self.second is not None:
             self.second.hear_to_the_end(self.options.gap_frac)
         if solution.best is not None:
-            left_aside = generation.mixes.not_covered()
-            solution.notes += [left_aside] if left_aside else []
+            solution.not_covered = generation.mixes.not_covered()
             solution.best = _with_work_settled(self.fleet, solution.best)
             solution.outcome = outcome_of(solution, self.options)
         elif solution.outcome is Outcome.FEASIBLE:
