@@ -20,7 +20,8 @@ from planner.explanations.infeasible import explain_infeasibility
 from planner.io.errors import OutOfTime
 from planner.optimization.assemble import assemble_plan, with_all_options, with_cost_range
 from planner.optimization.formulate import formulate
-from planner.plan.plan import LeftOut, Part, Plan, Why
+from planner.plan.plan import LeftOut, Part, Plan
+from planner.plan.study_records import Why
 from problems.fleet_problem import FleetProblem
 from solvers.backends.deadline import Held, Limit, TimeIsUp, interruptions_held, limited_to
 from solvers.heuristics.incumbent import complete as complete_paths
@@ -82,6 +83,10 @@ class Attempt:
     """None where time was up before they were known"""
     doing: str = ""
     """what was going on when the time was up"""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.outcome is Outcome.INTERRUPTED
 
 
 def attempt(
@@ -220,19 +225,20 @@ def _completed(
         ("if_throughput_is_off", cost_range),
     )
     for what, completed in parts:
-        stopped = stopped or (_why(held.came[0]) if held.came else None)
+        stopped = stopped or (why(held.came[0]) if held.came else None)
         try:
             if stopped is None:
                 with held.let_in():
                     plan = verified(completed(limit.left_s if limited else None))
                 continue
         except KeyboardInterrupt as stop:
-            stopped = _why(stop)
+            stopped = why(stop)
         left_out.append(LeftOut(what=what, why=stopped))
     return plan.model_copy(update={"left_out": tuple(left_out)}) if left_out else plan
 
 
-def _why(stop: KeyboardInterrupt) -> Why:
+def why(stop: KeyboardInterrupt) -> Why:
+    """Whether the clock or somebody interrupted."""
     return "time-limit" if isinstance(stop, TimeIsUp) else "interrupted"
 
 

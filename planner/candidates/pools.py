@@ -14,8 +14,8 @@ from itertools import chain, combinations, groupby, zip_longest
 
 from planner.candidates.rejection import Rejection
 from planner.candidates.traffic import Traffic, traffic_of
-from planner.case.case import Case, Workload
-from planner.case.costs import cache_usd_per_h, kinds_of, on_gpus
+from planner.case.case import Case, Workload, kinds_of
+from planner.case.costs import cache_usd_per_h, on_gpus
 from planner.case.horizon import Slot, requests_per_month
 from planner.case.menu import allowed_offers
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+DOMINATED = "beaten"
+"""the value of a candidate that another one dominates; that one is its limit"""
+
 
 @dataclass(frozen=True)
 class Rejection:

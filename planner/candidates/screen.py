@@ -15,7 +15,7 @@ import numpy as np
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import beaten_variants
 from planner.candidates.pools import PoolSpec
-from planner.candidates.rejection import Rejection
+from planner.candidates.rejection import DOMINATED, Rejection
 from planner.candidates.replica import CONTEXT, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case, replica_kind
 from planner.case.menu import allowed_offers
@@ -174,7 +174,7 @@ class Screen:
         for k, v in enumerate(able):
             if k in beaten.by:
                 reason = "needs no fewer GPUs for any load than another variant"
-                self._reject(group, v.name, reason, beaten.by[k].name, "beaten")
+                self._reject(group, v.name, reason, beaten.by[k].name, DOMINATED)
                 continue
             alone = v.replica.serves_all and k not in beaten.alone
             fitting = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and v.machine.gpus <= o.gpus)

@@ -20,6 +20,11 @@ CASE_FORMAT = "fleetplan-case/2"
 CACHE_KINDS = ("prefix", "template", "semantic")
 
 
+def kinds_of(option: str) -> frozenset[str]:
+    """The kinds of cache of a choice, such as prefix+semantic: how files write it."""
+    return frozenset(option.split("+")) - {"none"}
+
+
 class ModelChoice(Strict):
     model: str
     quality_loss_frac: float = Field(ge=0, le=1)
@@ -105,7 +110,7 @@ class Workload(Strict):
 
     def with_caching(self, option: str) -> Workload:
         """The workload as the GPUs or an API see it when this much is cached and no more."""
-        kinds = option.split("+")
+        kinds = kinds_of(option)
         missed = 1 - self.semantic_hit_frac if "semantic" in kinds else 1.0
         change: dict[str, Any] = {
             "weekday_rps": tuple(missed * r for r in self.weekday_rps),

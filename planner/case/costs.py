@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.case.case import CACHE_KINDS, Case, Workload
+from planner.case.case import CACHE_KINDS, Case, Workload, kinds_of
 from planner.case.horizon import Slot, rates_rps, requests_per_month
 from problems.constants import HOURS_PER_MONTH
 
@@ -51,13 +51,9 @@ def tokens_per_request(workload: Workload) -> float:
 NONE = "none"
 
 
-def kinds_of(option: str) -> tuple[str, ...]:
-    return tuple(kind for kind in CACHE_KINDS if kind in option.split("+"))
-
-
 def on_gpus(option: str) -> str:
     """What is left of a choice on the GPUs: answers that are found whole never get there."""
-    return "+".join(kind for kind in kinds_of(option) if kind != "semantic") or NONE
+    return "+".join(kind for kind in CACHE_KINDS if kind in kinds_of(option) - {"semantic"}) or NONE
 
 
 def cache_usd_per_h(case: Case, workload: Workload, option: str, slots: tuple[Slot, ...]) -> np.ndarray:

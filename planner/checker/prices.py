@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.case.case import CacheCosts, Case, Workload
+from planner.case.case import CacheCosts, Case, Workload, kinds_of
 from planner.catalog.entries import ApiPrices, HourlyPrice, SpotPrice, UpfrontPrice
 from planner.plan.view import MONTH_HOURS
 
@@ -22,7 +22,7 @@ def cached_at_an_api(w: Workload, input_tokens: float) -> float:
 
 def caches_usd_per_month(costs: CacheCosts, option: str) -> float:
     """However much is asked."""
-    kinds = option.split("+")
+    kinds = kinds_of(option)
     store = costs.tier_usd_per_month if "prefix" in kinds or "template" in kinds else 0.0
     return store + (costs.vector_store_usd_per_month if "semantic" in kinds else 0.0)
 
@@ -30,7 +30,7 @@ def caches_usd_per_month(costs: CacheCosts, option: str) -> float:
 def embedding_usd_per_request(costs: CacheCosts, w: Workload, option: str) -> float:
     """The prompt of every request is looked up in a semantic cache, found or not."""
     prompt = sum(b.share_frac * b.input_tokens for b in w.buckets)
-    return prompt * costs.embedding_usd_per_1m_tokens / 1e6 if "semantic" in option.split("+") else 0.0
+    return prompt * costs.embedding_usd_per_1m_tokens / 1e6 if "semantic" in kinds_of(option) else 0.0
 
 
 TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, "reserved-3y-upfront": 36}

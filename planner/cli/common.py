@@ -119,19 +119,17 @@ def note(text: str, quiet: bool = False) -> None:
 
 
 def refuse(where: str, message: str, remedy: str = "") -> NoReturn:
-    from planner.io.errors import Diagnostic, InputError
+    from planner.io.errors import input_error
 
-    raise InputError([Diagnostic(where, None, None, "", message, remedy)])
+    raise input_error(where, message, remedy) from None
 
 
 def parsed(option: str, parse: Callable[[object], T], text: str) -> T:
     """Read an option's text as a value; an error names the option."""
-    from planner.io.errors import Diagnostic, InputError
-
     try:
         return parse(text)
     except ValueError as error:
-        raise InputError([Diagnostic(option, None, None, "", str(error).rstrip("."))]) from None
+        refuse(option, str(error).rstrip("."))
 
 
 def fraction(option: str, text: str | None) -> float | None:

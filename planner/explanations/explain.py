@@ -12,9 +12,9 @@ from planner.explanations.choices import Asked, choices_of, runner_up
 from planner.explanations.levers import levers_in_use
 from planner.explanations.limits import every_limit
 from planner.explanations.records import Choice, Explanation, LeverValue, MarginalValue, lever_value, marginal_value
-from planner.optimization.replan import Interrupted, Replanner
+from planner.optimization.replan import Replanner, to_compare
 from planner.plan.plan import Plan
-from solvers.backends.deadline import limited_to, why_stopped
+from solvers.backends.deadline import why_stopped
 from solvers.search.fleet_solution import FleetSolution, Options, Progress
 
 __all__ = ["Explanation", "explain"]
@@ -42,7 +42,7 @@ def explain(
     With a workload, only what is its own. Ctrl-C keeps what is known; so does the time limit, which holds for all.
     """
     options = options or Options()
-    bench = Replanner(case, options, on_progress, total_s=options.time_limit_s)
+    replanner = Replanner(case, to_compare(options), on_progress, total_s=options.time_limit_s)
     asked = choices_of(plan, workload)
     choices: list[Choice] = [choice for of in asked for choice in of.choices]
     limits: list[MarginalValue] = []
@@ -69,17 +69,14 @@ def explain(
         for x in every_limit(case)
         if x.one_more is not None and workload in (None, x.workload)
     ]
-    done = 0
+    done, stopped = 0, None
     try:
-        with limited_to(options.time_limit_s):
-            for item in work:
-                said = f"{done + 1} of {len(work)}: {item.said}"
-                item.record(bench.solve(item.change(case), said, without=item.without))
-                done += 1
-    except Interrupted:
-        pass
+        for item in work:
+            said = f"{done + 1} of {len(work)}: {item.said}"
+            item.record(replanner.solve(item.change(case), said, without=item.without))
+            done += 1
     except KeyboardInterrupt as stop:
-        bench.stopped = why_stopped(stop)
+        stopped = why_stopped(stop)
     return Explanation(
         name=plan.name,
         case_hash=plan.case_hash,
@@ -90,7 +87,7 @@ def explain(
         levers=tuple(sorted(levers, key=_usefulness, reverse=True)),
         choices=tuple(choices),
         not_tried=tuple(item.said for item in work[done:]),
-        why_not_tried=bench.stopped or None,
+        why_not_tried=stopped,
     )
 
 

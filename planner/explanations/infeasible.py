@@ -14,12 +14,13 @@ from planner.case.changes import one_after_the_other, with_limits
 from planner.explanations.limits import every_limit
 from planner.explanations.relaxations import Infeasible, Limit, Relaxation, Shedding
 from planner.io.formatting import usd
-from planner.optimization.replan import Interrupted, Replanner
+from planner.optimization.replan import Replanner, to_compare
 from problems.fleet_problem import FleetProblem
+from solvers.backends.deadline import why_stopped
 from solvers.search.fleet_solution import Options, Outcome, Progress
 
-TOTAL_S = 60.0
-"""for all remedies, where the plan itself had no limit"""
+MOST_CASES = 100
+"""that are tried for all remedies together"""
 LEAST_GAP_FRAC = 0.01
 """what a remedy would cost need not be known better"""
 REASONS_SHOWN = 8
@@ -38,23 +39,25 @@ def explain_infeasibility(
     `proved`: that there is no plan, and not only that none was found within the limits of the search.
     """
     options = replace(options, gap_frac=max(options.gap_frac, LEAST_GAP_FRAC))
-    bench = Replanner(case, options, on_progress, total_s=options.time_limit_s or TOTAL_S, fleet=fleet)
+    total_s = options.time_limit_s
+    replanner = Replanner(case, to_compare(options), on_progress, total_s=total_s, most_cases=MOST_CASES, fleet=fleet)
     unserved: list[str] = []
     remedies: list[Relaxation] = []
+    stopped = ""
     try:
-        unserved += _unserved(bench, case)
+        unserved += _unserved(replanner, case)
         for limit in _most_promising_first(every_limit(case, unserved), unserved):
-            remedy = limit.smallest(bench, case, proved)
+            remedy = limit.smallest(replanner, case, proved)
             remedies += [remedy] if remedy is not None else []
         if not remedies:
-            for remedy in _together(bench, case, unserved):
+            for remedy in _together(replanner, case, unserved):
                 remedies.append(remedy)  # one by one, so that an interruption keeps the first
-    except Interrupted:
-        pass
+    except KeyboardInterrupt as stop:
+        stopped = why_stopped(stop)
     remedies.sort(key=lambda r: r.cost_usd_per_month)
     reasons = [] if proved else ["The search stopped before it found a plan or a proof that there is none."]
     reasons += [line for w in unserved for line in _nothing_serves(w, case, candidates)]
-    return Infeasible(case.name, (*reasons, *_told(remedies, bench.stopped)), proved, tuple(remedies))
+    return Infeasible(case.name, (*reasons, *_told(remedies, stopped or replanner.stopped)), proved, tuple(remedies))
 
 
 def _told(remedies: list[Relaxation], stopped: str) -> list[str]:
@@ -79,16 +82,16 @@ def _most_promising_first(limits: list[Limit], unserved: list[str]) -> list[Limi
     return sorted(limits, key=lambda limit: limit.workload not in unserved)
 
 
-def _together(bench: Replanner, case: Case, unserved: list[str]) -> Iterator[Relaxation]:
+def _together(replanner: Replanner, case: Case, unserved: list[str]) -> Iterator[Relaxation]:
     """Smallest sets of limits that make room together: what is least negotiable is kept, then what is most."""
     limits = [limit for limit in every_limit(case, unserved) if not isinstance(limit, Shedding)]
-    if bench.possible(_loosened(case, limits), "every limit loosened").best is None:
+    if replanner.possible(_loosened(case, limits), "every limit loosened").best is None:
         return
-    first = _needed(bench, case, limits, limits[::-1])
-    yield from _moved_together(bench, case, first)
-    second = _needed(bench, case, limits, limits)
+    first = _needed(replanner, case, limits, limits[::-1])
+    yield from _moved_together(replanner, case, first)
+    second = _needed(replanner, case, limits, limits)
     if {need.limit.key for need in second} != {need.limit.key for need in first}:
-        yield from _moved_together(bench, case, second)
+        yield from _moved_together(replanner, case, second)
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,12 @@ class _Need:
     proved: bool
 
 
-def _needed(bench: Replanner, case: Case, limits: list[Limit], put_back: list[Limit]) -> list[_Need]:
+def _needed(replanner: Replanner, case: Case, limits: list[Limit], put_back: list[Limit]) -> list[_Need]:
     """All limits loosened, then put back one by one where there still is a plan: those that cannot be."""
     loose, needs = limits, {}
     for limit in put_back:
         others = [x for x in loose if x is not limit]
-        found = bench.possible(_loosened(case, others), f"without moving {limit.key}")
+        found = replanner.possible(_loosened(case, others), f"without moving {limit.key}")
         if found.best is not None:
             loose = others
         else:
@@ -112,12 +115,12 @@ def _needed(bench: Replanner, case: Case, limits: list[Limit], put_back: list[Li
     return [_Need(limit, needs[limit.key]) for limit in loose]
 
 
-def _moved_together(bench: Replanner, case: Case, needed: list[_Need]) -> Iterator[Relaxation]:
+def _moved_together(replanner: Replanner, case: Case, needed: list[_Need]) -> Iterator[Relaxation]:
     """Each of them moved as little as will do, one after the other."""
     moved: list[Relaxation] = []
     for k, need in enumerate(needed):
         around = one_after_the_other([*(r.change for r in moved), *(x.limit.loosest for x in needed[k + 1 :])])(case)
-        remedy = need.limit.smallest(bench, around, need.proved)
+        remedy = need.limit.smallest(replanner, around, need.proved)
         if remedy is None:
             return
         moved.append(remedy)
@@ -134,12 +137,12 @@ def _loosened(case: Case, limits: list[Limit]) -> Case:
     return one_after_the_other([limit.loosest for limit in limits])(case)
 
 
-def _unserved(bench: Replanner, case: Case) -> list[str]:
+def _unserved(replanner: Replanner, case: Case) -> list[str]:
     """Workloads that nothing on the menu can serve, however much of it there is."""
     unlimited = with_limits(budget_usd_per_month=None, max_gpus={}, max_instances={}, max_gpu_types=None)(case)
-    doubtful = [w for w in case.workloads if not bench.fleet.recipes_of[w.name]]
+    doubtful = [w for w in case.workloads if not replanner.fleet.recipes_of[w.name]]
     found = [
-        (w.name, bench.possible(unlimited.model_copy(update={"workloads": (w,)}), f"{w.name} by itself"))
+        (w.name, replanner.possible(unlimited.model_copy(update={"workloads": (w,)}), f"{w.name} by itself"))
         for w in doubtful
     ]
     return [name for name, solution in found if solution.outcome is Outcome.INFEASIBLE]

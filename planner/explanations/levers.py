@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from planner.case.case import CACHE_KINDS, Case, Workload
+from planner.case.case import CACHE_KINDS, Case, Workload, kinds_of
 from planner.case.changes import Change, with_limits, with_workloads, without_purchase
 from planner.catalog.entries import QualityLoss, shipped_catalog
 from planner.plan.plan import Plan, WorkloadPlan
@@ -68,9 +68,9 @@ class _OwnLever:
 
 def _cache(kind: str) -> _OwnLever:
     def without(w: Workload) -> dict[str, Any]:
-        return {"caching": tuple(option for option in w.caching if kind not in option.split("+")) or ("none",)}
+        return {"caching": tuple(option for option in w.caching if kind not in kinds_of(option)) or ("none",)}
 
-    return _OwnLever(f"{kind} caching", lambda plan, w: kind in w.caching.split("+"), without)
+    return _OwnLever(f"{kind} caching", lambda plan, w: kind in kinds_of(w.caching), without)
 
 
 def _may_wait(plan: Plan, workload: WorkloadPlan) -> bool:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 from planner.io.input_files import read_json_text
-from planner.io.validation import Strict
+from planner.io.validation import Strict, saved
 from planner.plan.plan import Plan
 from planner.plan.why_not import WhyNot
 from solvers.search.fleet_solution import FleetSolution, Outcome
@@ -114,13 +114,9 @@ class Explanation(Strict):
 def read_explanation(path: Path | str, plan: Plan) -> Explanation:
     """A saved explanation of this plan; raises InputError where it is none, or of another."""
     remedy = "Write it anew: fleetplan explain PLAN.json --format json"
-    try:
-        told = Explanation.model_validate_json(read_json_text(path))
-    except ValueError as error:
-        first = str(error).splitlines()[0]
-        raise InputError([Diagnostic(str(path), None, None, "", f"not an explanation: {first}", remedy)]) from None
+    told = saved(Explanation, read_json_text(path), path, "an explanation", remedy)
     if told.case_hash != plan.case_hash:
-        raise InputError([Diagnostic(str(path), None, None, "", "explains another plan", remedy)])
+        raise input_error(path, "explains another plan", remedy)
     return told
 
 

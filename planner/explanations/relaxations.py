@@ -12,7 +12,7 @@ from planner.case.changes import Change, last_month, with_limits, with_workload
 from planner.case.horizon import requests_per_month, slots_of
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
-from planner.optimization.replan import Interrupted, Replanner
+from planner.optimization.replan import Replanner
 from solvers.search.fleet_solution import FleetSolution, Outcome
 
 CLOSE_FRAC = 0.01
@@ -67,7 +67,7 @@ class Limit(ABC):
     def loosest(self) -> Change: ...
 
     @abstractmethod
-    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
+    def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         """The least that must be moved for a plan; None where no plan was found however far it is moved.
 
         `none_yet`: whether it is proved that there is no plan without moving it.
@@ -89,10 +89,10 @@ class SteppedLimit(Limit):
     def loosest(self) -> Change:
         return self.rung(self.probes[-1]).change
 
-    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
+    def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         low, proved = -1, none_yet
         for high in self.probes:
-            found = self._tried(bench, case, high)
+            found = self._tried(replanner, case, high)
             if found.best is not None:
                 break
             low, proved = high, found.outcome is Outcome.INFEASIBLE
@@ -102,20 +102,20 @@ class SteppedLimit(Limit):
         try:
             while high - low > 1:
                 k = min(low + jump, (low + high) // 2)
-                tried = self._tried(bench, case, k)
+                tried = self._tried(replanner, case, k)
                 if tried.best is None:
                     low, proved, jump = k, tried.outcome is Outcome.INFEASIBLE, 2 * jump
                 else:
                     high, cost = k, tried.cost_usd_per_month
             step = self.rung(high)
-            cost = min(cost, bench.solve(step.change(case), step.said).cost_usd_per_month)
-        except Interrupted:
+            cost = min(cost, replanner.solve(step.change(case), step.said).cost_usd_per_month)
+        except KeyboardInterrupt:
             proved = proved and high - low == 1
         return self._remedy(self.rung(high), cost, proved)
 
-    def _tried(self, bench: Replanner, case: Case, k: int) -> FleetSolution:
+    def _tried(self, replanner: Replanner, case: Case, k: int) -> FleetSolution:
         step = self.rung(k)
-        return bench.possible(step.change(case), step.said)
+        return replanner.possible(step.change(case), step.said)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,11 +129,11 @@ class Alternatives(Limit):
     def loosest(self) -> Change:
         return self.all_at_once.change
 
-    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
-        everything = bench.solve(self.all_at_once.change(case), self.all_at_once.said)
+    def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
+        everything = replanner.solve(self.all_at_once.change(case), self.all_at_once.said)
         if everything.best is None:
             return None
-        found = [(way, bench.solve(way.change(case), way.said)) for way in self.ways]
+        found = [(way, replanner.solve(way.change(case), way.said)) for way in self.ways]
         possible = [(way, solution) for way, solution in found if solution.best is not None]
         if not possible:
             proved = all(solution.outcome is Outcome.INFEASIBLE for _, solution in found)
@@ -152,27 +152,27 @@ class Budget(Limit):
     def loosest(self) -> Change:
         return with_limits(budget_usd_per_month=None)
 
-    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
+    def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         """The dearest month of the cheapest plan; a dearer plan may have a cheaper month, so that is bounded too."""
-        found = bench.solve(self.loosest(case), "without the budget")
+        found = replanner.solve(self.loosest(case), "without the budget")
         if found.best is None:
             return None
-        needed = bench.dearest_month_usd(case, found.best)
+        needed = replanner.dearest_month_usd(case, found.best)
         enough = float(math.ceil(needed))
-        at_least = max(self.usd_per_month, *self._bounds(bench, case, found, needed))
+        at_least = max(self.usd_per_month, *self._bounds(replanner, case, found, needed))
         proved = needed <= at_least * (1 + CLOSE_FRAC)
         said = f"raise the budget from {usd(self.usd_per_month)} to {usd(enough)} a month (policy.budget_usd_per_month"
         said += ")" if proved else f"; at least {usd(at_least)} is needed)"
         step = Step(said, with_limits(budget_usd_per_month=enough))
         return self._remedy(step, found.cost_usd_per_month, proved)
 
-    def _bounds(self, bench: Replanner, case: Case, found: FleetSolution, needed: float) -> list[float]:
+    def _bounds(self, replanner: Replanner, case: Case, found: FleetSolution, needed: float) -> list[float]:
         """What the dearest month of any plan costs at least: the mean of the months, or the last month by itself."""
         if any(w.shed_usd_per_request is not None for w in case.workloads):
             return [0.0]  # bounds count penalties, months do not
         if needed <= found.bound_usd_per_month * (1 + CLOSE_FRAC):
             return [found.bound_usd_per_month]
-        last = bench.solve(last_month(self.loosest(case)), "the last month without the budget")
+        last = replanner.solve(last_month(self.loosest(case)), "the last month without the budget")
         return [found.bound_usd_per_month, last.bound_usd_per_month]
 
 
@@ -188,15 +188,15 @@ class Shedding(Limit):
     def loosest(self) -> Change:
         return with_workload(self.workload, shed_usd_per_request=self.usd_per_request)
 
-    def smallest(self, bench: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
+    def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         """How much is turned away is a rough figure, so one deployment for each workload has to do: that is quick."""
         simpler = with_limits(max_deployments=1)(self.loosest(case))
-        found = bench.solve(simpler, f"turning away requests of {self.workload}")
+        found = replanner.solve(simpler, f"turning away requests of {self.workload}")
         if found.best is None:
             return None
         spec = next(w for w in case.workloads if w.name == self.workload)
         path = next(p for p in found.best.paths if self.workload in p.workloads)
-        requests = float(bench.fleet.weight[path.slot] @ path.penalty_usd_per_h) / self.usd_per_request
+        requests = float(replanner.fleet.weight[path.slot] @ path.penalty_usd_per_h) / self.usd_per_request
         shed = requests / requests_per_month(spec, slots_of(case))
         if shed > MOST_SHED_FRAC:
             return None

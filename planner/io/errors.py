@@ -93,7 +93,7 @@ def _sentence(text: str) -> str:
 
 
 class InputError(Exception):
-    """An input cannot be used; `complaints` says everything that is wrong with it, in reading order."""
+    """An input cannot be used; `diagnostics` say everything that is wrong with it, in reading order."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics: tuple[Diagnostic, ...] = tuple(
@@ -110,6 +110,13 @@ class InputError(Exception):
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Diagnostic, ...]]]:
         return (type(self), (self.diagnostics,))
+
+
+def input_error(
+    where: object, message: str, fix: str = "", line: int | None = None, column: int | None = None, at: str = ""
+) -> InputError:
+    """One mistake in a file or an option; `at` is the place inside of it."""
+    return InputError([Diagnostic(str(where), line, column, at, message, fix)])
 
 
 class OutOfTime(Exception):

@@ -8,9 +8,8 @@ import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NoReturn
 
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 
 CHOOSE = "Choose a folder that exists and that you may write to"
 
@@ -23,7 +22,7 @@ def check_writable(path: Path | str) -> None:
             with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
                 pass
     except (OSError, ValueError) as error:
-        _refuse(path, f"cannot be written: {_reason(error)}")
+        raise input_error(path, f"cannot be written: {_reason(error)}", CHOOSE) from None
 
 
 def check_targets(
@@ -43,7 +42,7 @@ def check_targets(
         if not _is_stream(target):
             for holder, file in taken:
                 if _same_file(target, file):
-                    _refuse(target, f"{option} would overwrite {holder}", "Choose another name")
+                    raise input_error(target, f"{option} would overwrite {holder}", "Choose another name")
             taken.append((f"what {option} writes", target))
         if targets.get(option) is not None:
             check_writable(target)
@@ -62,7 +61,7 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
         else:
             _replace(os.path.realpath(path), data)
     except (OSError, ValueError) as error:
-        _refuse(path, f"cannot be written: {_reason(error)}")
+        raise input_error(path, f"cannot be written: {_reason(error)}", CHOOSE) from None
 
 
 def _write_through(path: Path | str, data: bytes) -> None:
@@ -120,9 +119,11 @@ def _check_replaceable(path: Path | str) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISDIR(mode):
-        _refuse(path, "cannot be written: it is a directory")
+        raise input_error(path, "cannot be written: it is a directory", CHOOSE)
     if not stat.S_IMODE(mode) & 0o222 or not os.access(path, os.W_OK):
-        _refuse(path, "cannot be written: it is read-only", "Choose another name, or allow writing with chmod u+w")
+        raise input_error(
+            path, "cannot be written: it is read-only", "Choose another name, or allow writing with chmod u+w"
+        )
 
 
 def _same_file(one: Path | str, other: Path | str) -> bool:
@@ -134,7 +135,3 @@ def _same_file(one: Path | str, other: Path | str) -> bool:
 
 def _reason(error: OSError | ValueError) -> str:
     return getattr(error, "strerror", None) or str(error)
-
-
-def _refuse(path: Path | str, message: str, remedy: str = CHOOSE) -> NoReturn:
-    raise InputError([Diagnostic(str(path), None, None, "", message, remedy)])

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 
 MOST_JSON_BYTES = 500_000_000
 """of a saved plan, an explanation or a review; a plan of 500 workloads takes a tenth of it"""
@@ -20,7 +20,7 @@ def open_input(path: Path | str) -> BinaryIO:
     """Open a regular file, a pipe or stdin; a device could have no end, or act on being opened."""
     with contextlib.suppress(OSError, ValueError):
         if not _has_an_end(os.stat(path)):
-            raise _refusal(path, "is not a regular file", "Name a file")
+            raise input_error(path, "is not a regular file", "Name a file")
     return open(path, "rb")
 
 
@@ -53,14 +53,10 @@ def read_json_text(path: Path | str) -> str:
         return read_input(path, MOST_JSON_BYTES, "Give a file that fleetplan wrote").decode("utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise _refusal(path, f"cannot be read: {reason}") from None
+        raise input_error(path, f"cannot be read: {reason}") from None
 
 
 def _bounded(raw: bytes, path: Path | str, most_bytes: int, remedy: str) -> bytes:
     if len(raw) > most_bytes:
-        raise _refusal(path, f"is larger than {most_bytes // 1_000_000} MB", remedy)
+        raise input_error(path, f"is larger than {most_bytes // 1_000_000} MB", remedy)
     return raw
-
-
-def _refusal(path: Path | str, message: str, remedy: str = "") -> InputError:
-    return InputError([Diagnostic(str(path), None, None, "", message, remedy)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from planner.io.errors import Diagnostic, InputError, shown
+from planner.io.errors import InputError, input_error, shown
 from planner.io.errors import Path as Keys
 from planner.io.strict_yaml import Document
 
@@ -33,7 +33,7 @@ class NamedFiles:
         here = Path(os.path.abspath(file))
         if any(here.is_relative_to(root) for root in (os.path.abspath(self.root), os.path.realpath(self.root))):
             message = f"is a link out of {shown(str(self.root), 60)}"
-            raise InputError([Diagnostic(str(file), None, None, "", message, "Copy the file, or change --root")])
+            raise input_error(file, message, "Copy the file, or change --root")
 
     def _inside(self, file: Path) -> bool:
         if self.root is None:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import yaml
 from yaml import events
 
-from planner.io.errors import Diagnostic, InputError, Path, close_match, dotted, shown
+from planner.io.errors import Diagnostic, InputError, Path, close_match, dotted, input_error, shown
 from planner.io.input_files import read_input
 
 MAX_BYTES = 2_000_000
@@ -82,13 +82,13 @@ def read_yaml(path: FilePath | str) -> Document:
     try:
         raw = read_input(path, MAX_BYTES, TOO_LARGE)
     except FileNotFoundError:
-        _refuse(file, "there is no such file", _similar_file(FilePath(path)))
+        raise input_error(file, "there is no such file", _similar_file(FilePath(path))) from None
     except IsADirectoryError:
-        _refuse(file, "this is a directory", "Name the YAML file in it")
+        raise input_error(file, "this is a directory", "Name the YAML file in it") from None
     except PermissionError:
-        _refuse(file, "you may not read this file", "Check its permissions with ls -l")
+        raise input_error(file, "you may not read this file", "Check its permissions with ls -l") from None
     except (OSError, ValueError) as error:
-        _refuse(file, f"cannot be read: {getattr(error, 'strerror', None) or error}")
+        raise input_error(file, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return parse_yaml(_decoded(raw, file), file, of_keys=True)
 
 
@@ -98,16 +98,16 @@ def parse_yaml(text: str, file: str = "<text>", of_keys: bool = False) -> Docume
     With `of_keys` it must be a mapping of names: a file that is none may be anybody's, so nothing of it is quoted.
     """
     if len(text) > MAX_BYTES:
-        _refuse(file, f"is larger than {MAX_BYTES // 1_000_000} MB", TOO_LARGE)
+        raise input_error(file, f"is larger than {MAX_BYTES // 1_000_000} MB", TOO_LARGE)
     text = text.removeprefix("\ufeff")
     strange = _NOT_TEXT.search(text)
     if strange:
         code = f"U+{ord(strange.group()):04X}"
         line, column = _position(text, strange.start())
-        _refuse(file, f"holds a character that YAML does not allow ({code})", "Delete it", line, column)
+        raise input_error(file, f"holds a character that YAML does not allow ({code})", "Delete it", line, column)
     if directive := _DIRECTIVE_FIRST.match(text):
         line, column = _position(text, directive.end() - 1)
-        _refuse(file, "YAML directives (%) are not supported", "Delete this line", line, column)
+        raise input_error(file, "YAML directives (%) are not supported", "Delete this line", line, column)
     reader = _Reader(text, file, of_keys)
     try:
         root = reader.root()
@@ -117,10 +117,6 @@ def parse_yaml(text: str, file: str = "<text>", of_keys: bool = False) -> Docume
         raise InputError(reader.diagnostics)
     document = Document(file, None, {}, {})
     return Document(file, _laid_out(root, (), document), document.marks, document.key_marks)
-
-
-def _refuse(file: str, message: str, remedy: str = "", line: int | None = None, column: int | None = None) -> NoReturn:
-    raise InputError([Diagnostic(file, line, column, "", message, remedy)])
 
 
 def _similar_file(path: FilePath) -> str:
@@ -134,14 +130,16 @@ def _similar_file(path: FilePath) -> str:
 
 def _decoded(raw: bytes, file: str) -> str:
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        _refuse(file, "is encoded as UTF-16", "Save it as UTF-8")
+        raise input_error(file, "is encoded as UTF-16", "Save it as UTF-8")
     if b"\0" in raw:
-        _refuse(file, "is not a text file", "Name a YAML file, saved as UTF-8")
+        raise input_error(file, "is not a text file", "Name a YAML file, saved as UTF-8")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line, column = _position(raw[: error.start].decode("utf-8"), error.start)
-        _refuse(file, f"is not UTF-8 text (byte 0x{raw[error.start]:02x})", "Save it as UTF-8", line, column)
+        raise input_error(
+            file, f"is not UTF-8 text (byte 0x{raw[error.start]:02x})", "Save it as UTF-8", line, column
+        ) from None
 
 
 def _position(text: str, index: int) -> tuple[int, int]:

@@ -17,7 +17,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from planner.io.errors import Diagnostic, Expected, InputError, Path, Problem, close_match, did_you_mean, listed, shown
+from planner.io.errors import (
+    Diagnostic,
+    Expected,
+    InputError,
+    Path,
+    Problem,
+    close_match,
+    did_you_mean,
+    input_error,
+    listed,
+    shown,
+)
 from planner.io.strict_yaml import Document
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -97,6 +108,16 @@ def validate(model: type[Model], document: Document, at: Path = ()) -> Model:
         explainer = _Explainer(model, document)
         diagnostics = list(explainer.explain(model.__pydantic_core_schema__, trails, at, data))
     raise InputError(diagnostics)
+
+
+def saved(model: type[Model], text: str, file: object, what: str, remedy: str) -> Model:
+    """A record that fleetplan wrote, read again; raises InputError where the text is none."""
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise input_error(file, f"not {what}: {first['msg']}", remedy, at=where) from None
 
 
 class _Explainer:

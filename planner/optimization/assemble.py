@@ -31,7 +31,6 @@ from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import MOST_STEPS
 from solvers.heuristics.incumbent import Incumbent
-from solvers.pricing.mixing import LARGE_MIXES
 from solvers.search.fleet_solution import FleetSolution, Options
 
 __all__ = ["assemble_plan", "with_all_options", "with_cost_range"]
@@ -99,7 +98,7 @@ def with_cost_range(
 ) -> Plan:
     """The plan with how far its cost moves if throughput is off: two more searches."""
     objective = plan.cost_usd_per_month + plan.penalty_usd_per_month
-    found = cost_range(candidates, fleet, best, objective, time_limit_s)
+    found = cost_range(plan.case, candidates, fleet, best, objective, time_limit_s)
     return plan.model_copy(update={"if_throughput_is_off": found})
 
 
@@ -151,16 +150,16 @@ def _baseline(case: Case, cost: float, tokens: float, usd: float) -> Baseline:
 
 def _proof(case: Case, fleet: FleetProblem, solution: FleetSolution, options: Options) -> Proof:
     return Proof(
-        covers=_covers(case, fleet, solution.notes),
+        covers=_covers(case, fleet, solution.not_covered),
         solver=solution.solver or options.solver,
         rounds=solution.rounds,
         columns=solution.columns,
         servings_left_out=solution.servings_left_out,
-        notes=(*(note for note in solution.notes if not note.startswith(LARGE_MIXES)), *_coarse_steps(fleet)),
+        notes=(*solution.notes, *_coarse_steps(fleet)),
     )
 
 
-def _covers(case: Case, fleet: FleetProblem, notes: list[str]) -> str:
+def _covers(case: Case, fleet: FleetProblem, not_covered: str | None) -> str:
     """In words, no more than what was searched."""
     pools = fleet.pools.values()
     most, shared = max(pool.max_deployments for pool in pools), sum(len(pool.workloads) > 1 for pool in pools)
@@ -168,7 +167,7 @@ def _covers(case: Case, fleet: FleetProblem, notes: list[str]) -> str:
     objective = " and penalties" if any(w.shed_usd_per_request for w in case.workloads) else ""
     counted = f"{len(fleet.pools) - shared} of one workload with one choice of caching"
     counted += f", {shared} of several that share replicas" if shared else ""
-    limits = "".join(f"; {note}" for note in notes if note.startswith(LARGE_MIXES))
+    limits = f"; {not_covered}" if not_covered else ""
     return (
         f"the cost{objective} of all fleets with {each} in a pool and an API for the rest, over the pools considered "
         f"({counted}), under the staffing rule, on the candidates listed{limits}"

@@ -1,13 +1,16 @@
-"""Plans of changed cases: what they would cost and what is proved about that. Nobody runs them, so none is assembled.
+"""Changed copies of a case, planned again: one rule for limits, interruptions and progress, and each case once.
 
-What changes nothing but quotas and the budget is solved over the recipes of the case itself.
+Whoever compares costs asks for solutions, which nobody assembles; whoever shows plans says how they are made. What is
+compared is limited by work alone, so no figure depends on how busy the machine is: a time limit ends all cases
+together, and the case that it interrupts counts as not tried.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
+from math import inf
+from typing import Any, Protocol, TypeVar
 
 from planner.candidates.enumerate import enumerate_candidates
 from planner.candidates.screen import Excluded
@@ -15,70 +18,118 @@ from planner.case.case import Case, Limits
 from planner.case.horizon import slots_of
 from planner.optimization.formulate import formulate
 from problems.fleet_problem import FleetProblem
-from solvers.backends.deadline import INTERRUPTED, why_stopped
+from solvers.backends.deadline import Limit, TimeIsUp, can_interrupt, limited_to, why_stopped
 from solvers.heuristics.incumbent import Incumbent, cost_by_month
-from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.search.fleet_solution import FleetSolution, Options, Progress
 from solvers.search.fleet_solver import solve_fleet
 
-LONGEST_S = 30.0
-"""for one changed case, where the plan itself had no shorter limit"""
-TIME_FOR_ALL_UP = "the time for this was up"
-ANY_PLAN_GAP_FRAC, ANY_PLAN_S = 0.5, 10.0
+NODES, ROUNDS, ANY_PLAN_NODES = 1_000, 25, 200
+"""of a program, and of prices, for one case"""
+ANY_PLAN_GAP_FRAC = 0.5
 """where the only question is whether there is a plan; just below the least that will do, a proof can take very long"""
+OnProgress = Callable[[Progress], None]
 
 
-class Interrupted(Exception):
-    """No more cases can be solved: the time for all of them is up, or somebody interrupted. It says which."""
+class Made(Protocol):
+    """A solution or a plan."""
+
+    @property
+    def interrupted(self) -> bool: ...
+
+
+M = TypeVar("M", bound=Made)
+
+
+def to_compare(options: Options) -> Options:
+    """The options of a search whose plan nobody runs: less work, and no clock."""
+    return replace(options, time_limit_s=None, node_limit=min(NODES, options.node_limit), round_limit=ROUNDS)
 
 
 class Replanner:
-    """Solves changed copies of a case, one after the other."""
+    """Plans changed copies of a case, one after the other, each once.
+
+    Raises KeyboardInterrupt, or TimeIsUp, from the first time on that it cannot go on: half a search is no result.
+    """
 
     def __init__(
         self,
         case: Case,
         options: Options,
-        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_progress: OnProgress = lambda progress: None,
         *,
         total_s: float | None = None,
+        most_cases: float = inf,
         fleet: FleetProblem | None = None,
     ) -> None:
-        self.case, self.on_progress = case, on_progress
-        self.options = replace(options, time_limit_s=min(options.time_limit_s or LONGEST_S, LONGEST_S))
-        self.deadline = None if total_s is None else time.monotonic() + total_s
-        self.fleet = fleet if fleet is not None else _formulated(case)
-        self.stopped = ""
+        """`options` hold for each case, `total_s` for all of them together; `fleet` is that of the case."""
+        self.case, self.options, self.on_progress, self.most_cases = case, options, on_progress, most_cases
+        self._fleet, self._limit = fleet, Limit.of(total_s)
+        self._stop: KeyboardInterrupt | None = None
+        self._made: dict[Hashable, Any] = {}
+
+    @property
+    def stopped(self) -> str:
+        """Why it cannot go on; empty while it can."""
+        return "" if self._stop is None else why_stopped(self._stop)
+
+    @property
+    def fleet(self) -> FleetProblem:
+        """The problem of the case itself."""
+        self._fleet = self._fleet or _formulated(self.case)
+        return self._fleet
 
     def possible(self, case: Case, phase: str) -> FleetSolution:
         """Any plan, whatever it costs, or the proof that there is none."""
-        return self.solve(case, phase, any_plan=True)
+        return self.solve(case, phase, replace(self.options, gap_frac=ANY_PLAN_GAP_FRAC, node_limit=ANY_PLAN_NODES))
 
-    def solve(self, case: Case, phase: str, any_plan: bool = False, without: Excluded = frozenset()) -> FleetSolution:
-        """The cheapest plan; raises Stopped from the first time on that it cannot go on."""
-        options = self.options
-        if any_plan:
-            shorter = min(ANY_PLAN_S, options.time_limit_s or ANY_PLAN_S)
-            options = replace(options, gap_frac=ANY_PLAN_GAP_FRAC, time_limit_s=shorter)
-        if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            self.stopped = self.stopped or (TIME_FOR_ALL_UP if left <= 0 else "")
-            options = replace(options, time_limit_s=min(left, options.time_limit_s or left))
-        if not self.stopped:
+    def solve(
+        self, case: Case, phase: str, options: Options | None = None, without: Excluded = frozenset()
+    ) -> FleetSolution:
+        """What the cheapest plan costs, and what is proved about that."""
+        options = options or self.options
+        key = (case.hash(), options, without)
+        return self.once(key, phase, lambda o, tell: solve_fleet(self.fleet_of(case, without), o, tell), options)
+
+    def plan(self, case: Case, phase: str, make: Callable[[Case, Options, OnProgress], M]) -> M:
+        """The plan of a changed case, as `make` makes it."""
+        return self.once(case.hash(), phase, lambda options, tell: make(case, options, tell), self.options)
+
+    def know(self, case: Case, made: Made) -> None:
+        """Take as the plan of a case what is planned already."""
+        self._made[case.hash()] = made
+
+    def once(self, key: Hashable, phase: str, make: Callable[[Options, OnProgress], M], options: Options) -> M:
+        """What is made of a changed case, the first time that its key is asked for."""
+        if key not in self._made:
             try:
-                solution = solve_fleet(
-                    self.fleet_of(case, without), options, lambda p: self.on_progress(replace(p, phase=phase))
-                )
-                if solution.outcome is not Outcome.INTERRUPTED:
-                    return solution
-                self.stopped = INTERRUPTED
+                if self._stop is not None:
+                    raise self._stop
+                if len(self._made) >= self.most_cases:
+                    raise KeyboardInterrupt(f"the search ended after {self.most_cases} changed cases")
+                self._made[key] = self._whole(phase, make, options)
             except KeyboardInterrupt as stop:
-                self.stopped = why_stopped(stop)
-        raise Interrupted(self.stopped)
+                self._stop = stop
+                raise
+        made: M = self._made[key]
+        return made
+
+    def _whole(self, phase: str, make: Callable[[Options, OnProgress], M], options: Options) -> M:
+        left_s = self._limit.left_s
+        if left_s <= 0:
+            raise TimeIsUp(self._limit.deadline)
+        if not can_interrupt() and left_s < inf:
+            options = replace(options, time_limit_s=min(left_s, options.time_limit_s or left_s))
+        with limited_to(left_s):
+            made = make(options, lambda p: self.on_progress(replace(p, phase=f"{phase}, {p.phase}")))
+        if made.interrupted:
+            raise KeyboardInterrupt
+        return made
 
     def fleet_of(self, case: Case, without: Excluded = frozenset()) -> FleetProblem:
-        if without:
+        """The problem of a changed case; what changes quotas and the budget only keeps the recipes of the case."""
+        if without or not _differ_in_quotas_only(case, self.case):
             return _formulated(case, without)
-        return _within(self.fleet, case.limits) if _differ_in_quotas_only(case, self.case) else _formulated(case)
+        return _within(self.fleet, case.limits)
 
     def dearest_month_usd(self, case: Case, best: Incumbent) -> float:
         """What a budget must allow for this plan of a changed case."""

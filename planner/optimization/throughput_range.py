@@ -9,31 +9,45 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.candidates.enumerate import Candidates
+from planner.case.case import Case
+from planner.optimization.replan import Replanner
 from planner.plan.plan import CostRange
 from problems.fleet_problem import FleetProblem
 from problems.recipes.pools import Pool
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import recipes_of
-from solvers.backends.deadline import limited_to
 from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.incumbent import Incumbent
-from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.fleet_solution import Options
 from solvers.search.fleet_solver import solve_fleet
 
-QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, time_limit_s=20.0)
+QUICK = Options(solver="highs", gap_frac=0.005, node_limit=200, round_limit=25)
 
 
 def cost_range(
-    candidates: Candidates, fleet: FleetProblem, best: Incumbent, objective: float, time_limit_s: float | None = None
+    case: Case,
+    candidates: Candidates,
+    fleet: FleetProblem,
+    best: Incumbent,
+    objective: float,
+    time_limit_s: float | None = None,
 ) -> CostRange:
     """The cost if every replica is faster, and if every replica is slower, by the error of its own throughput.
 
     A fleet for slower replicas serves with faster ones too. So what a quick search finds on the wrong side of the plan
     is a finer plan, no range: it is cut off there. Raises TimeIsUp where the time limit would cut a search short.
     """
-    with limited_to(time_limit_s):
-        low = _cost_if(candidates, fleet, best, QUICK, slower=False)
-        high = _cost_if(candidates, fleet, best, QUICK, slower=True)
+    replanner = Replanner(case, QUICK, total_s=time_limit_s, fleet=fleet)
+
+    def cost_if(slower: bool) -> float | None:
+        changed = _off(candidates, fleet, best, slower)
+        try:
+            moved = replanner.once(slower, "throughput", lambda o, tell: solve_fleet(changed, o, tell), QUICK)
+        except MachineTrouble:
+            return None
+        return moved.best.objective if moved.best and not moved.cut_short else None
+
+    low, high = cost_if(slower=False), cost_if(slower=True)
     return CostRange(
         low_usd_per_month=None if low is None else min(low, objective),
         mid_usd_per_month=objective,
@@ -41,9 +55,8 @@ def cost_range(
     )
 
 
-def _cost_if(
-    candidates: Candidates, fleet: FleetProblem, best: Incumbent, quick: Options, slower: bool
-) -> float | None:
+def _off(candidates: Candidates, fleet: FleetProblem, best: Incumbent, slower: bool) -> FleetProblem:
+    """The fleet with the recipes of a plan alone, on replicas that are slower or faster."""
     pools = [_scaled(candidates, fleet.pools[path.pool], path, slower) for path in best.paths]
     recipes = tuple(
         recipe
@@ -51,13 +64,7 @@ def _cost_if(
         for recipe in recipes_of(pool, fleet.slot_hours)
         if recipe.self_hosted == path.self_hosted
     )
-    try:
-        moved = solve_fleet(replace(fleet, pools={pool.key: pool for pool in pools}, recipes=recipes), quick)
-    except MachineTrouble:
-        return None
-    if moved.outcome is Outcome.INTERRUPTED:
-        raise KeyboardInterrupt
-    return moved.best.objective if moved.best and not moved.cut_short else None
+    return replace(fleet, pools={pool.key: pool for pool in pools}, recipes=recipes)
 
 
 def _scaled(candidates: Candidates, pool: Pool, path: Recipe, slower: bool) -> Pool:

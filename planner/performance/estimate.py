@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, find, names_of, shipped_catalog
-from planner.io.errors import Diagnostic, InputError, did_you_mean
+from planner.io.errors import Diagnostic, InputError, did_you_mean, input_error
 from planner.io.input_files import read_input
 from planner.io.units import parse_positive_count
 from planner.performance.closed_loop import closed_loop, largest_in_flight
@@ -96,14 +96,16 @@ def machine_for(catalog: Catalog, model: str, gpu: str, gpus: int, quantization:
                       catalog.efficiency_of(find(gpu, catalog.gpus) or gpu), found["engine"])  # fmt: skip
     needs = machine.quantization.needs
     if needs != "none" and needs not in machine.gpu.dense_tflops:
-        _refuse("--quantization", f"{gpu} has no native {needs}, which {quantization} needs", "Choose another one")
+        raise input_error(
+            "--quantization", f"{gpu} has no native {needs}, which {quantization} needs", "Choose another one"
+        )
     if machine.model.query_heads % gpus:
-        _refuse("--gpus-per-replica", f"{machine.model.query_heads} attention heads do not split over {gpus} GPUs",
-                "Use 1, 2, 4 or 8")  # fmt: skip
+        message = f"{machine.model.query_heads} attention heads do not split over {gpus} GPUs"
+        raise input_error("--gpus-per-replica", message, "Use 1, 2, 4 or 8")
     if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization) <= 0:
         need = weight_bytes(machine.model, machine.quantization) / 1e9
-        _refuse("--gpus-per-replica", f"{need:.0f} GB of weights do not fit into {gpus} x {machine.gpu.vram_gb:g} GB",
-                "Use more GPUs per replica or a smaller quantization")  # fmt: skip
+        message = f"{need:.0f} GB of weights do not fit into {gpus} x {machine.gpu.vram_gb:g} GB"
+        raise input_error("--gpus-per-replica", message, "Use more GPUs per replica or a smaller quantization")
     return machine
 
 
@@ -141,10 +143,6 @@ def estimate(
         kv_gb_per_request=float(kv_bytes(machine.model, machine.quantization, input_tokens + output_tokens)) / 1e9,
         largest_batch=most, at=asked, slo=slo, sweep=tuple(sweep) if most else (),
     )  # fmt: skip
-
-
-def _refuse(option: str, message: str, remedy: str) -> None:
-    raise InputError([Diagnostic(option, None, None, "", message, remedy)])
 
 
 def _points(machine: Machine, concurrency: list[Any], input_tokens: float, output_tokens: float) -> list[Point]:
@@ -211,7 +209,7 @@ def predict_points(path: Path, catalog: Catalog | None = None) -> list[dict[str,
         text = read_input(path, MOST_POINTS_BYTES, "Predict it in parts").decode("utf-8-sig")
         rows = list(csv.DictReader(io.StringIO(text, newline="")))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError([Diagnostic(str(path), None, None, "", f"cannot be read as CSV: {error}")]) from None
+        raise input_error(path, f"cannot be read as CSV: {error}") from None
     found = []
     diagnostics = []
     for line, row in enumerate(rows, start=2):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import InputError, input_error
 from planner.io.input_files import read_unpacked
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import fastest_prefill_s, fastest_step_s
@@ -60,7 +60,7 @@ def read_rows(path: str | Path) -> list[dict[str, str]]:
     """The rows of a CSV, plain or gzipped; raises InputError where it is none of that kind."""
 
     def refuse(message: str, remedy: str = "") -> InputError:
-        return InputError([Diagnostic(str(path), None, None, "", message, remedy)])
+        return input_error(path, message, remedy)
 
     try:
         text = read_unpacked(path, MOST_BYTES, "Score it in parts").decode("utf-8-sig")

@@ -9,18 +9,18 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
+from planner.candidates.rejection import DOMINATED
 from planner.case.case import Assumption, Case
-from planner.io.errors import Diagnostic, InputError, shown
+from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
-from planner.io.validation import Strict
-from planner.plan.study_records import Studies
+from planner.io.validation import Strict, saved
+from planner.plan.study_records import Studies, Why
 
 PLAN_FORMAT = "fleetplan-plan/2"
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off"]
-Why = Literal["time-limit", "interrupted"]
 
 
 class SlotRecord(Strict):
@@ -237,6 +237,11 @@ class RejectionRecord(Strict):
     limit: str
     value: str
 
+    @property
+    def dominated(self) -> bool:
+        """Whether it could serve, but another candidate, its limit, never does worse."""
+        return self.value == DOMINATED
+
 
 class Commitment(Strict):
     """What reserved instances cost at once and after the quarter."""
@@ -362,14 +367,10 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
         if found != PLAN_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
             raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}")
-        return Plan.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InputError([Diagnostic(file, None, None, where, first["msg"], "Plan it again")]) from None
     except (ValueError, RecursionError) as error:
         remedy = "Give a file written by 'fleetplan plan --out'"
-        raise InputError([Diagnostic(file, None, None, "", f"not a plan: {error}", remedy)]) from None
+        raise input_error(file, f"not a plan: {error}", remedy) from None
+    return saved(Plan, text, file, "a plan", "Plan it again")
 
 
 def read_plan(path: Path | str) -> Plan:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.case.case import Workload
+from planner.case.case import Workload, kinds_of
 from planner.performance.memory import kv_bytes, kv_copies, kv_room_bytes
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
 
@@ -121,9 +121,9 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
         yield f"the plan counts on {case.engine_name}; this is how vLLM would run it, at its own speed"
     if per_instance > 1:
         yield (f"an instance of {d.offer} holds {per_instance} such replicas: give each its own {visible} and --port")
-    if any("template" in w.caching.split("+") for w in _told(plan, pool)):
+    if any("template" in kinds_of(w.caching) for w in _told(plan, pool)):
         yield "vLLM finds prefixes only; templates inside prompts need a KV store that finds them anywhere"
-    if any("semantic" in w.caching.split("+") for w in _told(plan, pool)):
+    if any("semantic" in kinds_of(w.caching) for w in _told(plan, pool)):
         yield "the semantic cache stands in front of it and is no part of this command"
     adapters = _adapters(plan, pool)
     if adapters:
@@ -196,7 +196,7 @@ def _sequences(plan: Plan, d: DeploymentRecord) -> int:
 
 
 def _on_gpus(w: WorkloadPlan) -> bool:
-    return bool({"prefix", "template"} & set(w.caching.split("+")))
+    return bool(kinds_of(w.caching) & {"prefix", "template"})
 
 
 def _told(plan: Plan, pool: PoolPlan) -> list[WorkloadPlan]:

@@ -11,8 +11,8 @@ from typing import Literal
 from planner.catalog.entries import ApiModel
 from planner.io.validation import Strict
 
-INTERRUPTED, OUT_OF_TIME = "interrupted", "the time limit was reached"
-"""how the note of a study begins that was not finished"""
+Why = Literal["time-limit", "interrupted"]
+"""why something was left out"""
 
 
 class StepRecord(Strict):
@@ -45,6 +45,8 @@ class Waterfall(Strict):
     """the last step against the first that has a plan"""
     saves_frac: float | None
     notes: tuple[str, ...]
+    stopped: Why | None = None
+    """None where every step was planned"""
 
 
 class VolumePoint(Strict):
@@ -86,6 +88,8 @@ class BreakEven(Strict):
     """of the best plan with APIs as well and the API bill; where the API is the whole plan, it is no crossing yet"""
     notes: tuple[str, ...]
     """what was not settled, and outside which volumes nothing was looked at"""
+    stopped: Why | None = None
+    """None where every volume was looked at"""
 
 
 class ProviderBill(Strict):
@@ -116,13 +120,11 @@ class Studies(Strict):
     providers: tuple[ProviderBill, ...] = ()
 
     @property
-    def interrupted(self) -> bool:
-        return self._begins(INTERRUPTED)
+    def stopped(self) -> set[Why]:
+        """Why studies were not finished; empty where all were."""
+        studies = (self.waterfall, self.break_even)
+        return {study.stopped for study in studies if study is not None and study.stopped is not None}
 
     @property
-    def unfinished(self) -> bool:
-        return self._begins(INTERRUPTED, OUT_OF_TIME)
-
-    def _begins(self, *beginnings: str) -> bool:
-        told = [study.notes for study in (self.waterfall, self.break_even) if study is not None]
-        return any(note.startswith(beginnings) for notes in told for note in notes)
+    def interrupted(self) -> bool:
+        return "interrupted" in self.stopped

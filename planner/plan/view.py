@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.candidates.replica import Replica, replica_for
 from planner.candidates.traffic import Traffic
-from planner.case.case import Case, Workload
+from planner.case.case import Case, Workload, kinds_of
 from planner.plan.plan import DeploymentRecord, Flow, Plan, PoolPlan, SlotRecord, WorkloadPlan
 
 MONTH_HOURS = 730.0
@@ -56,7 +56,7 @@ def replica_of(case: Case, traffic: Traffic, d: DeploymentRecord) -> Replica:
 
 def behind_its_caches(w: Workload, option: str) -> Workload:
     """Answers found whole never arrive, and of prompts only what is cached is found."""
-    kinds = option.split("+")
+    kinds = kinds_of(option)
     change: dict[str, Any] = {}
     if "semantic" in kinds:
         missed = 1 - w.semantic_hit_frac

@@ -110,7 +110,7 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
     possible = _candidates(plan.case, asked, kind, name)
     names = {n for c in possible for n in (c.name, c.variant)}
     against = [r for r in plan.rejected if r.workload == told.name and r.candidate in names]
-    unable = {r.candidate for r in against if r.value != "beaten"}
+    unable = {r.candidate for r in against if not r.dominated}
     serving = list(dict.fromkeys(c.gpu for c in possible if not unable & {c.name, c.variant}))
     beaten_on = [gpu for gpu in serving if gpu not in {o.gpu for o in mine}]
     if priced:

@@ -140,7 +140,7 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
 
 def rejection(r: RejectionRecord) -> tuple[str, str]:
     """The reason, and the candidate with its figure; dominated ones name what dominates them."""
-    if r.value == "beaten":
+    if r.dominated:
         return r.reason, f"{r.candidate} (than {r.limit})"
     return f"{r.reason} (limit {r.limit})", f"{r.candidate} ({r.value})"
 

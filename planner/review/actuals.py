@@ -10,7 +10,7 @@ import numpy as np
 from planner.case.case import Bucket, LengthSpread, Workload
 from planner.case.demand.usage import Hours, by_hour
 from planner.case.horizon import KINDS, MONTHS_OF_A_QUARTER
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 from planner.review.cleaning import Cleaned
 from planner.review.forecasting import WEEK, WEEKS_AHEAD
 from planner.review.review_file import PeriodSpec
@@ -40,7 +40,7 @@ def span_of(log: UsageLog, period: PeriodSpec | None, file: str) -> Span:
     if stop - first < FEWEST_HOURS:
         last = log.first + (log.hours - 1) * HOUR
         message = f"has {max(0, stop - first)} hours of the period; it goes from {log.first} to {last} h"
-        raise InputError([Diagnostic(file, None, None, "", message, "Correct 'period'")])
+        raise input_error(file, message, "Correct 'period'")
     return Span(first, stop)
 
 

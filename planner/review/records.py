@@ -6,11 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from planner.io.errors import Diagnostic, InputError
 from planner.io.input_files import read_json_text
-from planner.io.validation import Strict
+from planner.io.validation import Strict, saved
 
 REVIEW_FORMAT = "fleetplan-review/1"
 Kind = Literal["missing", "repeated", "contradicting", "launch", "ended", "gap", "outage", "outlier", "shift"]
@@ -220,13 +217,7 @@ class Review(Strict):
 
 def read_saved_review(path: Path) -> Review:
     """Read a review that was saved; raises InputError where it is none."""
-    try:
-        return Review.model_validate_json(read_json_text(path))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        reason = f"not a review: {first['msg']}"
-        raise InputError([Diagnostic(str(path), None, None, where, reason, "Remove it from the folder")]) from None
+    return saved(Review, read_json_text(path), path, "a review", "Remove it from the folder")
 
 
 def point_of(review: Review) -> TrendPoint:

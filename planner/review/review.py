@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, timedelta
 from importlib.metadata import version
 
@@ -13,6 +13,7 @@ from planner.case.case import Case, Workload
 from planner.case.costs import tokens_per_request
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.explanations.relaxations import Infeasible
+from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import plan_fleet
 from planner.plan.plan import Plan
 from planner.review import actuals as observed
@@ -35,9 +36,8 @@ from planner.review.records import (
 from planner.review.review_file import ReviewInputs
 from planner.review.usage_log import HOUR
 from planner.review.utilization import capacity_used
-from solvers.search.fleet_solution import Options, Progress
+from solvers.search.fleet_solution import Options
 
-OnProgress = Callable[[Progress], None]
 BY_PLAN = "the planned fleet, with API calls by what came: no bill was given"
 
 
@@ -52,17 +52,18 @@ def review_fleet(
 ) -> Reviewed:
     """Review a quarter and plan the next; raises Infeasible where no fleet can serve what is forecast."""
     options, spec, last = options or Options(), inputs.spec, inputs.last
-    planner = _Planner(last, options, on_progress)
+    replanner = Replanner(last.case, options, on_progress)
+    replanner.know(last.case, last)
     clean = cleaned(inputs.log)
     span = observed.span_of(inputs.log, spec.period, spec.usage)
     found = {w.name: observed.came(clean, w.name, span, w.growth_per_month_frac) for w in last.case.workloads}
     actual = {w.name: observed.as_it_came(w, c) for w in last.case.workloads if (c := found[w.name]) is not None}
     workloads = tuple(_workloads(last, clean, span, found, actual))
     planned, cost = _figures(last), _actual(last, actual, workloads, spec.bill_usd_per_month)
-    hindsight, note = _hindsight(last, actual, cost, planner)
+    hindsight, note = _hindsight(last, actual, cost, replanner)
     next_case, said = _next_case(inputs, clean, span, found)
-    plan = planner.plan(next_case, "the next plan")
-    p90, p90_note = _at_p90(plan.case, said, planner)
+    plan = replanner.plan(next_case, "the next plan", plan_fleet)
+    p90, p90_note = _at_p90(plan.case, said, replanner)
     starts = spec.next.starts or _day_after(inputs, span)
     committed = bought_last(last, starts) if spec.committed is None else spec.committed
     held = advise(plan, last.case, committed, starts)
@@ -106,21 +107,6 @@ def review_fleet(
     )
     past = past_points(inputs.history, spec.name, period.last_hour)
     return Reviewed(review.model_copy(update={"trend": (*past, point_of(review))}), plan)
-
-
-class _Planner:
-    """Plans changed cases; a case that the last plan was made from needs none."""
-
-    def __init__(self, last: Plan, options: Options, on_progress: OnProgress) -> None:
-        self.known, self.options, self.on_progress = {last.case_hash: last}, options, on_progress
-
-    def plan(self, case: Case, phase: str) -> Plan:
-        if case.hash() not in self.known:
-            plan = plan_fleet(case, self.options, lambda p: self.on_progress(replace(p, phase=f"{phase}: {p.phase}")))
-            if plan.status == "interrupted":
-                raise KeyboardInterrupt
-            self.known[case.hash()] = plan
-        return self.known[case.hash()]
 
 
 def _figures(plan: Plan) -> Figures:
@@ -220,11 +206,11 @@ def _actual(
 
 
 def _hindsight(
-    last: Plan, actual: dict[str, Workload], cost: Figures, planner: _Planner
+    last: Plan, actual: dict[str, Workload], cost: Figures, replanner: Replanner
 ) -> tuple[Hindsight | None, str]:
     case = _changed(last.case, actual)
     try:
-        best = planner.plan(case, "hindsight")
+        best = replanner.plan(case, "hindsight", plan_fleet)
     except Infeasible as error:
         return None, f"No fleet of the last plan's menu and limits can serve what came: {error.reasons[0]}"
     saves = cost.cost_usd_per_month - best.cost_usd_per_month
@@ -285,13 +271,13 @@ def _forecast(w: Workload, case: Case, told: Forecast | None, logged: bool) -> W
     )
 
 
-def _at_p90(case: Case, said: tuple[WorkloadForecast, ...], planner: _Planner) -> tuple[float | None, str]:
+def _at_p90(case: Case, said: tuple[WorkloadForecast, ...], replanner: Replanner) -> tuple[float | None, str]:
     factors = {f.name: (f.p90_requests_per_month or f.p50_requests_per_month) / f.p50_requests_per_month for f in said}
     if all(f.p90_requests_per_month is None for f in said):
         return None, ""
     high = _changed(case, {w.name: observed.scaled(w, factors[w.name]) for w in case.workloads if factors[w.name] > 1})
     try:
-        return planner.plan(high, "demand at P90").cost_usd_per_month, ""
+        return replanner.plan(high, "demand at P90", plan_fleet).cost_usd_per_month, ""
     except Infeasible as error:
         return None, f"at the P90 of every workload no fleet keeps the limits: {error.reasons[0]}"
 

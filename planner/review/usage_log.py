@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.case.demand.usage import FEWEST_HOURS, check_busiest
 from planner.case.demand.usage_rows import UsageRows, read_usage_rows
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 
 MOST_WORKLOADS, MOST_HOURS = 500, 5 * 8784
 HOUR = np.timedelta64(1, "h")
@@ -45,7 +45,7 @@ def read_log(path: Path, workload: str | None) -> UsageLog:
     rows = read_usage_rows(path, workload or "")
     if rows.workloads == ("",):
         message = "has no column 'workload', and the plan has several"
-        raise _refusal(path, message, "Add the column")
+        raise input_error(path, message, "Add the column")
     _within_reason(path, rows)
     last, otherwise = _repeated(rows)
     w = rows.workload
@@ -91,21 +91,17 @@ def _repeated(rows: UsageRows) -> tuple[np.ndarray, np.ndarray]:
     return ~again, again & ~alike
 
 
-def _refusal(path: Path, message: str, remedy: str) -> InputError:
-    return InputError([Diagnostic(str(path), None, None, "", message, remedy)])
-
-
 def _within_reason(path: Path, rows: UsageRows) -> None:
     if not len(rows.time):
-        raise _refusal(path, "has no rows", f"Give at least {FEWEST_HOURS} hours")
+        raise input_error(path, "has no rows", f"Give at least {FEWEST_HOURS} hours")
     hours = (rows.time.max() - rows.time.min()) / HOUR
     if hours < FEWEST_HOURS - 1:
-        raise _refusal(path, f"covers {hours + 1:.0f} hours", f"Give at least {FEWEST_HOURS}")
+        raise input_error(path, f"covers {hours + 1:.0f} hours", f"Give at least {FEWEST_HOURS}")
     if hours > MOST_HOURS:
         remedy = "Check the times, or leave out what is older than five years"
-        raise _refusal(path, f"covers {hours / 8766:.0f} years", remedy)
+        raise input_error(path, f"covers {hours / 8766:.0f} years", remedy)
     if len(rows.workloads) > MOST_WORKLOADS:
-        raise _refusal(path, f"has {len(rows.workloads)} workloads", f"Keep to {MOST_WORKLOADS}")
+        raise input_error(path, f"has {len(rows.workloads)} workloads", f"Keep to {MOST_WORKLOADS}")
     if not rows.counts["requests"].any():
-        raise _refusal(path, "has no requests at all", "Give the log of a quarter in which something came")
+        raise input_error(path, "has no requests at all", "Give the log of a quarter in which something came")
     check_busiest(path, rows.counts["requests"])

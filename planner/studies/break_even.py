@@ -12,8 +12,10 @@ from collections.abc import Callable
 from itertools import chain, pairwise
 
 from planner.case.changes import has_quotas
+from planner.optimization.replan import Replanner, to_compare
+from planner.pipeline import why
 from planner.plan.plan import Plan
-from planner.plan.study_records import BreakEven, Crossing, VolumePoint
+from planner.plan.study_records import BreakEven, Crossing, VolumePoint, Why
 from planner.studies.volumes import Volumes, Way
 from solvers.backends.deadline import why_stopped
 from solvers.search.fleet_solution import Options, Progress
@@ -34,8 +36,11 @@ def break_even(
     grid: tuple[float, ...] = GRID,
 ) -> BreakEven:
     """Plan again at other volumes of the same demand, quotas and budget lifted. Ctrl-C keeps what is known."""
-    volumes = Volumes(plan, options or Options(), on_progress)
+    options = options or Options()
+    replanner = Replanner(plan.case, to_compare(options), on_progress, total_s=options.time_limit_s)
+    volumes = Volumes(plan, replanner)
     notes: list[str] = []
+    stopped: Why | None = None
     try:
         for way in volumes.cases:
             for multiple in sorted(grid, key=lambda m: abs(math.log(m))):
@@ -43,8 +48,9 @@ def break_even(
         for way in volumes.cases:
             _settle(volumes, way, notes)
     except KeyboardInterrupt as stop:
+        stopped = why(stop)
         notes.append(f"{why_stopped(stop)}: not all volumes were looked at")
-    return _recorded(plan, volumes, [*_premises(plan, volumes), *notes, *_far_from_proved(volumes)])
+    return _recorded(plan, volumes, [*_premises(plan, volumes), *notes, *_far_from_proved(volumes)], stopped)
 
 
 def _settle(volumes: Volumes, way: Way, notes: list[str]) -> None:
@@ -147,7 +153,7 @@ def _far_from_proved(volumes: Volumes) -> list[str]:
     return [f"at {at} times the volume cheaper plans may exist: proved within more than {WIDE_FRAC:.0%} only"]
 
 
-def _recorded(plan: Plan, volumes: Volumes, notes: list[str]) -> BreakEven:
+def _recorded(plan: Plan, volumes: Volumes, notes: list[str], stopped: Why | None) -> BreakEven:
     api = plan.case.apis[plan.case.baseline]
     return BreakEven(
         provider=api.provider,
@@ -157,6 +163,7 @@ def _recorded(plan: Plan, volumes: Volumes, notes: list[str]) -> BreakEven:
         crossings=tuple(_crossing(volumes, "self-hosted", i) for i in _changes(volumes, "self-hosted")),
         mixed_crossings=tuple(_crossing(volumes, "mixed", i) for i in _changes(volumes, "mixed")),
         notes=tuple(notes),
+        stopped=stopped,
     )
 
 

@@ -16,12 +16,12 @@ from planner.case.changes import with_limits
 from planner.case.horizon import slots_of
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import formulate
+from planner.optimization.replan import Replanner
 from planner.pipeline import verified
 from planner.plan.plan import Plan
 from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.incumbent import cost_by_month
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
-from solvers.search.fleet_solver import solve_fleet
 from solvers.search.frontier import BudgetSearch
 
 
@@ -50,19 +50,15 @@ class Frontier:
         self.slots = slots_of(self.case)
         self.candidates = enumerate_candidates(self.case)
         self.fleet = formulate(self.case, self.candidates, self.slots)
-        self._free: FleetSolution | None = None
+        self._replanner = Replanner(self.case, options, on_progress, fleet=self.fleet)
         self._searches: dict[tuple[float, ...], BudgetSearch] = {}
 
     def free(self) -> FleetSolution:
         """The best plan without any budget."""
-        if self._free is None:
-            free = solve_fleet(self.fleet, self.options, self.on_progress)
-            if free.outcome is Outcome.INTERRUPTED:
-                raise KeyboardInterrupt
-            if free.cut_short:
-                raise MachineTrouble(free.cut_short)
-            self._free = free
-        return self._free
+        free = self._replanner.solve(self.case, "without a budget")
+        if free.cut_short:
+            raise MachineTrouble(free.cut_short)
+        return free
 
     def shape(self, budgets: Sequence[float]) -> list[float | None]:
         """A lower bound on cost + penalty at each budget, by the LP: the shape of the frontier, at once.

@@ -12,13 +12,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from planner.case.demand.schema import DemandFile
-from planner.io.errors import Diagnostic, InputError, Path, did_you_mean, shown
+from planner.io.errors import Path, did_you_mean, input_error, shown
 
 _PART = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^.'\"]+)")
-
-
-def refuse(option: str, message: str, remedy: str = "") -> InputError:
-    return InputError([Diagnostic(option, None, None, "", message, remedy)])
 
 
 def split(text: str, option: str) -> list[str]:
@@ -27,14 +23,14 @@ def split(text: str, option: str) -> list[str]:
     while at < len(text):
         match = _PART.match(text, at)
         if match is None or not (match[1] or match[2] or match[3]):
-            raise refuse(option, f"{shown(text)} is no path", "Write names with dots between: policy.min_replicas")
+            raise input_error(option, f"{shown(text)} is no path", "Write names with dots between: policy.min_replicas")
         parts.append(next(g for g in match.groups() if g is not None))
         at = match.end()
         if at < len(text) and (text[at] != "." or at + 1 == len(text)):
-            raise refuse(option, f"{shown(text)} is no path", "Write names with dots between: policy.min_replicas")
+            raise input_error(option, f"{shown(text)} is no path", "Write names with dots between: policy.min_replicas")
         at += 1
     if not parts:
-        raise refuse(option, "the path is empty", "Write path=value, such as policy.min_replicas=3")
+        raise input_error(option, "the path is empty", "Write path=value, such as policy.min_replicas=3")
     return parts
 
 
@@ -54,7 +50,7 @@ def resolved(text: str, data: Any, option: str) -> Path:
             path, here, spec, parts = (*path, k), here[k], _inside(spec), rest
             continue
         if here is not None and not isinstance(here, dict):
-            raise refuse(
+            raise input_error(
                 option, f"{shown('.'.join(said), 80)} is {shown(here)}: there is nothing below it", "Shorten the path"
             )
         key, parts, spec = _key(here or {}, parts, said, spec, option)
@@ -70,7 +66,7 @@ def _entry(here: list[Any], parts: list[str], said: list[str], option: str) -> t
         if ".".join(parts[:length]) in names:
             return names.index(".".join(parts[:length])), parts[length:]
     where = ".".join(said)
-    raise refuse(option, f"{where} has no {shown(parts[0])}", did_you_mean(parts[0], names) or _listed(names))
+    raise input_error(option, f"{where} has no {shown(parts[0])}", did_you_mean(parts[0], names) or _listed(names))
 
 
 def _key(here: dict[str, Any], parts: list[str], said: list[str], spec: Any, option: str) -> tuple[str, list[str], Any]:
@@ -87,7 +83,7 @@ def _key(here: dict[str, Any], parts: list[str], said: list[str], spec: Any, opt
     remedy = did_you_mean(parts[0], known)
     keys = _listed(known)
     told = f"{remedy} {keys}" if remedy and not remedy.startswith("known") else keys
-    raise refuse(option, f"there is no key {shown(parts[0])} in {where}", told)
+    raise input_error(option, f"there is no key {shown(parts[0])} in {where}", told)
 
 
 def _listed(names: list[str]) -> str:

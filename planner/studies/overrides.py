@@ -22,11 +22,11 @@ from planner.case.demand.load import DEFAULT_PURCHASE, case_of_document
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import MenuSpec
 from planner.catalog.entries import find, names_of
-from planner.io.errors import InputError, Path, did_you_mean, dotted, shown
+from planner.io.errors import InputError, Path, did_you_mean, dotted, input_error, shown
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import parse_yaml, read_yaml
 from planner.io.units import parse_positive_count
-from planner.studies.override_paths import refuse, resolved
+from planner.studies.override_paths import resolved
 
 MOST_VALUES, MOST_RUNS = 1000, 10_000
 LISTS = ("gpus", "quantizations", "purchase", "providers", "regions", "apis", "caching")
@@ -103,7 +103,7 @@ class Source:
             for path, value in self._edits(change, data):
                 both_leave_out = change.kind == "without" and all(c.kind == "without" for p, c in places if p == path)
                 if not both_leave_out and _clashes(path, places):
-                    raise refuse(change.option, f"{dotted(path)} is changed twice", "Keep one of the two")
+                    raise input_error(change.option, f"{dotted(path)} is changed twice", "Keep one of the two")
                 _put(data, path, value)
                 places.append((path, change))
         try:
@@ -135,7 +135,7 @@ class Source:
         if gpu is None and not offers_called(str(path[1]), self.case.offers):
             known = [*self.case.gpus, *dict.fromkeys(key.split("@")[0] for key in self.case.offers)]
             remedy = did_you_mean(str(path[1]), known) or f"The menu has {', '.join(known)}"
-            raise refuse(option, f"no instance or GPU on the menu is called {shown(path[1])}", remedy)
+            raise input_error(option, f"no instance or GPU on the menu is called {shown(path[1])}", remedy)
         if gpu is None or str(path[1]) in (data.get("prices") or {}):
             return [(path, relative(_at(data, path), value))]
         names = [key for key, offer in self.case.offers.items() if offer.gpu == gpu]
@@ -166,7 +166,7 @@ class Source:
                 left = [find(n, entries) if isinstance(entries, dict) else n for n in menu.get(key) or entries]
                 return ("menu", key), _less([n for n in left if n], [found], name, change)
         known = [*PURCHASES, *SWITCHES, *CACHES, *names_of(self.case.gpus), *self.case.quantizations]
-        raise refuse(
+        raise input_error(
             "--without", f"{shown(name)} is nothing to leave out", did_you_mean(name, known) or "Try spot, api or a GPU"
         )
 
@@ -179,7 +179,7 @@ class Source:
         if workload is None:
             known = ["demand", *(w.name for w in case.workloads)]
             remedy = did_you_mean(name, known) or "Scale demand, or a workload by its name"
-            raise refuse(change.option, f"there is nothing called {shown(name)} to scale", remedy)
+            raise input_error(change.option, f"there is nothing called {shown(name)} to scale", remedy)
         rates = {d: tuple(factor * r for r in getattr(workload, d)) for d in ("weekday_rps", "weekend_rps")}
         return with_workload(name, **rates)(case)
 
@@ -187,15 +187,15 @@ class Source:
 def _less(given: list[str], gone: Sequence[str], name: str, change: Override) -> list[str]:
     left = [x for x in given if x not in gone]
     if len(left) == len(given):
-        raise refuse(change.option, f"{shown(name)} is not on the menu", f"The menu has {', '.join(given)}")
+        raise input_error(change.option, f"{shown(name)} is not on the menu", f"The menu has {', '.join(given)}")
     if not left:
-        raise refuse(change.option, f"leaves nothing: {shown(name)} is all there is", "Leave something else out")
+        raise input_error(change.option, f"leaves nothing: {shown(name)} is all there is", "Leave something else out")
     return left
 
 
 def _only(change: Override) -> tuple[Path, Any]:
     if change.key not in LISTS:
-        raise refuse(
+        raise input_error(
             change.option, f"the menu has no list {shown(change.key)}", did_you_mean(change.key, LISTS) or LISTS[0]
         )
     assert change.key in MenuSpec.model_fields
@@ -205,9 +205,9 @@ def _only(change: Override) -> tuple[Path, Any]:
 def parsed_value(text: str, option: str) -> Any:
     """A value as YAML reads it, with its complaints."""
     if not text.strip():
-        raise refuse(option, "the value is missing", "Write path=value, such as policy.min_replicas=3")
+        raise input_error(option, "the value is missing", "Write path=value, such as policy.min_replicas=3")
     if "\n" in text or "\r" in text:
-        raise refuse(option, "the value has more than one line", "Write lists as [a, b]")
+        raise input_error(option, "the value has more than one line", "Write lists as [a, b]")
     try:
         return parse_yaml(text, option).data
     except InputError as error:
@@ -290,17 +290,17 @@ def steps(text: str, option: str, log: bool) -> list[float]:
     """`from:to:count`, evenly on a logarithmic or a linear scale, or one number."""
     parts = text.split(":")
     if len(parts) not in (1, 3):
-        raise refuse(option, f"expected a number or from:to:count, got {shown(text)}", "Write 20k:120k:12")
+        raise input_error(option, f"expected a number or from:to:count, got {shown(text)}", "Write 20k:120k:12")
     try:
         low = parse_positive_count(parts[0].strip().removeprefix("$"))
         if len(parts) == 1:
             return [low]
         high, count = parse_positive_count(parts[1].strip().removeprefix("$")), parse_positive_count(parts[2].strip())
     except ValueError as error:
-        raise refuse(option, str(error).rstrip(".")) from None
+        raise input_error(option, str(error).rstrip(".")) from None
     if high <= low or count != int(count) or not 2 <= count <= MOST_VALUES:
         message = f"{shown(text)} is no range: from < to, and 2 to {MOST_VALUES} steps"
-        raise refuse(option, message, "Write 20k:120k:12")
+        raise input_error(option, message, "Write 20k:120k:12")
     shares = [k / (int(count) - 1) for k in range(int(count))]
     between = [low * (high / low) ** s if log else low + (high - low) * s for s in shares]
     return [float(f"{x:.6g}") for x in between[:-1]] + [high]
@@ -314,7 +314,7 @@ def options_of(kind: str, text: str) -> list[Override]:
     key, equals, values = text.partition("=")
     if not equals or not key.strip():
         examples = {"set": "policy.min_replicas=3", "scale": "demand=0.5:4:8", "only": "gpus=l4,a100-80gb"}
-        raise refuse(option, "expected name=value", f"Write --{kind} {examples[kind]}")
+        raise input_error(option, "expected name=value", f"Write --{kind} {examples[kind]}")
     key = key.strip()
     if kind == "only":
         return [Override(kind, key, values.strip())]
@@ -323,7 +323,7 @@ def options_of(kind: str, text: str) -> list[Override]:
         return [Override(kind, key, f"{f:g}") for f in factors]
     found = [Override(kind, key, part) for part in pieces(values)]
     if len(found) > MOST_VALUES:
-        raise refuse(option[:60], f"stands for more than {MOST_VALUES} values", "Give fewer")
+        raise input_error(option[:60], f"stands for more than {MOST_VALUES} values", "Give fewer")
     return found
 
 
@@ -338,7 +338,7 @@ def grid(
         for values in inputs:
             total *= len(values)
         if total > MOST_RUNS:
-            raise refuse("what-if", f"the grid has {total:,} runs, more than {MOST_RUNS:,}", "Give fewer values")
+            raise input_error("what-if", f"the grid has {total:,} runs, more than {MOST_RUNS:,}", "Give fewer values")
         runs = [Scenario(combination) for combination in product(*inputs)] if inputs else []
     if named:
         crossed = [Scenario((*n.changes, *r.changes), f"{n.name}: {r.label}") for n in named for r in runs]

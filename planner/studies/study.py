@@ -40,7 +40,7 @@ def _study(
     if only in (None, "waterfall"):
         record, plans = waterfall(plan, options, on_progress)
         found = found.model_copy(update={"waterfall": record})
-    if only == "break-even" or (only is None and not found.unfinished):
+    if only == "break-even" or (only is None and not found.stopped):
         curve = break_even(plan, options, on_progress)
         if any(point.multiple == 1 for point in curve.points):
             found = found.model_copy(update={"break_even": curve})

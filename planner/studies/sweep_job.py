@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -32,28 +33,15 @@ def plans_of_case(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _frontier(payload: dict[str, Any]) -> Frontier:
-    options = tuple(sorted(payload["options"].items()))
-    return _prepared(_Payload(case_from_json(payload["case"])), options)
-
-
-class _Payload:
-    """A case that a cache can hold, whatever its budget."""
-
-    def __init__(self, case: Case) -> None:
-        self.case = case.model_copy(update={"limits": case.limits.model_copy(update={"budget_usd_per_month": None})})
-        self.hash = self.case.hash()
-
-    def __hash__(self) -> int:
-        return hash(self.hash)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Payload) and self.hash == other.hash
+    """That of the case whatever its budget."""
+    case = payload["case"] | {"limits": payload["case"]["limits"] | {"budget_usd_per_month": None}}
+    return _prepared(json.dumps(case, sort_keys=True), tuple(sorted(payload["options"].items())))
 
 
 @lru_cache(maxsize=4)
-def _prepared(payload: _Payload, options: tuple[tuple[str, Any], ...]) -> Frontier:
+def _prepared(case: str, options: tuple[tuple[str, Any], ...]) -> Frontier:
     """Formulated once for all that one process is asked about a case."""
-    return Frontier(payload.case, Options(**dict(options)))
+    return Frontier(case_from_json(json.loads(case)), Options(**dict(options)))
 
 
 def point(case: Case, budget: float | None, found: BudgetPlan) -> Point:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from planner.case.case import Case, LoadFactor, replica_kind
+from planner.checker.serving import staffed
 from planner.io.errors import OutOfTime
 from planner.pipeline import plan_fleet
-from planner.plan.plan import Plan, Served
+from planner.plan.plan import Plan, PoolPlan, Served
+from planner.plan.view import PlanView
 from planner.verification.records import Verification
 from planner.verification.serving import ServeOptions, verify_plan
 from solvers.backends.deadline import TimeIsUp, limited_to
@@ -21,6 +23,8 @@ from solvers.search.fleet_solution import Options, Progress
 
 ROUNDS = 5
 """plans that are served at most"""
+CLEARLY = 1e-6
+"""by which a load is above what replicas carry"""
 PLAN_FRAC = 0.6
 """share of what is left of a time limit that a plan may take, so that it can be served"""
 
@@ -88,16 +92,25 @@ def _tightened(case: Case, found: _Round) -> Case:
     """The case with lower load factors for the replicas of every pool that misses a promise."""
     missed = {w.name for w in found.served.workloads if not w.kept}
     factors = {(f.workloads, f.replica): f for f in case.load_factors or ()}
+    view = PlanView(found.plan)
     for pool in found.plan.pools:
         if missed.isdisjoint(pool.workloads):
             continue
-        for told in pool.deployments:
+        for k, told in enumerate(pool.deployments):
             d = told.deployment
             kind = replica_kind(d.model, d.quantization, d.gpus_per_replica, d.gpu)
-            peak = max(told.replicas_by_slot)
-            factor = case.load_factor(pool.workloads, kind) * peak / (peak + 1)
+            factor = case.load_factor(pool.workloads, kind) * _one_replica_more(view, pool, k)
             factors[pool.workloads, kind] = LoadFactor(workloads=pool.workloads, replica=kind, factor=factor)
     return case.model_copy(update={"load_factors": tuple(factors.values()) or None})
+
+
+def _one_replica_more(view: PlanView, pool: PoolPlan, k: int) -> float:
+    """By how much its replicas must carry less so that the busiest hour of a deployment needs one more."""
+    told, rules = pool.deployments[k], staffed(view, pool, k).rules
+    busiest = max(view.slots, key=lambda t: told.load_by_slot[t])
+    replicas, load = told.replicas_by_slot[busiest], told.load_by_slot[busiest]
+    carried = rules[busiest].carried(replicas)
+    return min(replicas / (replicas + 1), (1 - CLEARLY) * load / carried) if carried > 0 else 1.0
 
 
 def _with_record(best: _Round, rounds: list[_Round], serving: ServeOptions) -> Plan:

@@ -6,24 +6,21 @@ Without an API, and where none is turned away, more demand is never cheaper: a f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
-from planner.candidates.enumerate import enumerate_candidates
-from planner.case.case import Case
+from planner.case.case import Case, kinds_of
 from planner.case.changes import has_quotas, may_use_an_api, multiplied, never_shedding, without_apis, without_quotas
 from planner.case.costs import answered_per_month, baseline_usd_per_month, tokens_of
 from planner.case.horizon import slots_of
-from planner.optimization.formulate import formulate
+from planner.optimization.replan import Replanner
 from planner.plan.plan import Plan
-from solvers.search.fleet_solution import Options, Outcome, Progress
-from solvers.search.fleet_solver import solve_fleet
+from solvers.search.fleet_solution import Outcome
 
 Way = Literal["self-hosted", "mixed"]
 Cheaper = Literal["self-hosted", "api"]
-FIRST_GAP_FRAC, FIRST_S = 0.02, 5.0
-CLOSE_GAP_FRAC, CLOSE_S = 0.001, 10.0
+FIRST = {"gap_frac": 0.02, "node_limit": 200, "round_limit": 15}
+CLOSE = {"gap_frac": 0.001, "node_limit": 1_000, "round_limit": 25}
 """a first search, and a closer one where the API bill lies between what the first found and what it proved"""
 EQUAL = 1e-9
 """a tie, but for rounding, goes to the API"""
@@ -43,8 +40,8 @@ class Found:
 class Volumes:
     """Costs by volume, each looked for once."""
 
-    def __init__(self, plan: Plan, options: Options, on_progress: Callable[[Progress], None]) -> None:
-        self.options, self.on_progress = options, on_progress
+    def __init__(self, plan: Plan, replanner: Replanner) -> None:
+        self.replanner = replanner
         whole = never_shedding(without_quotas(plan.case))
         self.cases: dict[Way, Case] = {"self-hosted": without_apis(whole)}
         if may_use_an_api(plan.case):
@@ -58,7 +55,7 @@ class Volumes:
             own: Way = "mixed" if may_use_an_api(plan.case) else "self-hosted"
             self.found[own][1.0] = Found(plan.cost_usd_per_month, plan.bound_usd_per_month)
         self.saving_grows = whole.baseline in whole.menu_apis and all(
-            w.api_allowed and not any("semantic" in option for option in w.caching) for w in whole.workloads
+            w.api_allowed and not any("semantic" in kinds_of(option) for option in w.caching) for w in whole.workloads
         )
         """what comes on top can be bought from the baseline, so a plan that saves something still does so; looking up
         every request in a cache of answers would cost more, though"""
@@ -69,9 +66,9 @@ class Volumes:
     def at(self, way: Way, multiple: float) -> Found:
         known = self.found[way]
         if multiple not in known:
-            found = self._search(way, multiple, FIRST_GAP_FRAC, FIRST_S)
+            found = self._search(way, multiple, FIRST)
             if self._cheaper(way, multiple, found) is None:
-                closer = self._search(way, multiple, CLOSE_GAP_FRAC, CLOSE_S)
+                closer = self._search(way, multiple, CLOSE)
                 found = Found(_least(found.usd, closer.usd), max(found.bound_usd or 0.0, closer.bound_usd or 0.0))
             hosted = self.found["self-hosted"].get(multiple)
             if hosted is not None and way == "mixed":
@@ -119,15 +116,10 @@ class Volumes:
         inside = _in_few_digits(further, up=hosted)
         return inside if low < inside < high else None
 
-    def _search(self, way: Way, multiple: float, gap_frac: float, seconds: float) -> Found:
-        case = multiplied(multiple)(self.cases[way])
-        fleet = formulate(case, enumerate_candidates(case), slots_of(case))
-        limit_s = min(seconds, self.options.time_limit_s or seconds)
-        options = replace(self.options, gap_frac=gap_frac, time_limit_s=limit_s)
+    def _search(self, way: Way, multiple: float, work: dict[str, Any]) -> Found:
+        options = replace(self.replanner.options, **work)
         phase = f"break-even, {sum(len(f) for f in self.found.values())} volumes done: {way} at {multiple:g} x"
-        solution = solve_fleet(fleet, options, lambda p: self.on_progress(replace(p, phase=phase)))
-        if solution.outcome is Outcome.INTERRUPTED:
-            raise KeyboardInterrupt
+        solution = self.replanner.solve(multiplied(multiple)(self.cases[way]), phase, options)
         if solution.outcome is Outcome.INFEASIBLE:
             return Found(None, None)
         return Found(solution.best.objective if solution.best else None, solution.bound_usd_per_month)

@@ -6,19 +6,17 @@ Every step may do what the one before may, so its best plan costs no more. The l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from planner.case.case import Case
 from planner.case.changes import has_quotas, without_quotas
-from planner.pipeline import attempt
+from planner.optimization.replan import Replanner, to_compare
+from planner.pipeline import attempt, why
 from planner.plan.plan import Plan
-from planner.plan.study_records import StepRecord, Waterfall
+from planner.plan.study_records import StepRecord, Waterfall, Why
 from planner.studies.waterfall_steps import Step, steps_of
 from solvers.backends.deadline import why_stopped
 from solvers.search.fleet_solution import Options, Outcome, Progress
 
-LONGEST_S = 30.0
-"""for one step, where the plan itself had no shorter limit"""
 Plans = dict[str, Plan]
 """by the key of the step"""
 
@@ -30,15 +28,17 @@ def waterfall(
 ) -> tuple[Waterfall, Plans]:
     """Plan the case again for each step, and keep the plans. Ctrl-C keeps what is known."""
     options = options or Options()
-    options = replace(options, time_limit_s=min(options.time_limit_s or LONGEST_S, LONGEST_S))
     steps, notes = steps_of(plan.case)
-    planned = _Steps(plan, options, on_progress, len(steps))
+    replanner = Replanner(plan.case, to_compare(options), on_progress, total_s=options.time_limit_s)
+    planned = _Steps(plan, replanner, len(steps))
     done: list[Step] = []
+    stopped: Why | None = None
     try:
         for step in steps:
             planned.take(step)
             done.append(step)
     except KeyboardInterrupt as stop:
+        stopped = why(stop)
         notes.append(f"{why_stopped(stop)}: not planned are {', '.join(s.key for s in steps[len(done) :])}")
     last = Step("everything", "everything else", _everything(plan.case), lambda case: case)
     planned.keep(last, plan, plan.status)
@@ -50,6 +50,7 @@ def waterfall(
         saves_usd_per_month=saves,
         saves_frac=saves / costs[0] if costs[0] else 0.0,
         notes=(*notes, *planned.notes, *_about_the_plan(plan, costs)),
+        stopped=stopped,
     )
     return record, planned.plans
 
@@ -57,8 +58,8 @@ def waterfall(
 class _Steps:
     """Plans of the steps so far."""
 
-    def __init__(self, plan: Plan, options: Options, on_progress: Callable[[Progress], None], steps: int) -> None:
-        self.plan, self.options, self.on_progress, self.steps = plan, options, on_progress, steps
+    def __init__(self, plan: Plan, replanner: Replanner, steps: int) -> None:
+        self.plan, self.replanner, self.steps = plan, replanner, steps
         self.begun = 0
         self.plans: Plans = {}
         self.outcomes: dict[str, str] = {}
@@ -88,7 +89,8 @@ class _Steps:
         self.bounds.setdefault(step.key, plan.bound_usd_per_month)
 
     def _planned(self, step: Step, case: Case) -> Plan | None:
-        tried = attempt(without_quotas(case) if self.lifted else case, self.options, self._said(step))
+        phase = f"waterfall, step {self.begun} of {self.steps}: {step.key}"
+        tried = self.replanner.plan(without_quotas(case) if self.lifted else case, phase, attempt)
         if tried.plan is None and has_quotas(case) and not self.lifted and not self.plans:
             self.lifted = True
             self.notes.append(
@@ -96,15 +98,9 @@ class _Steps:
                 "planned without them"
             )
             return self._planned(step, case)
-        if tried.outcome is Outcome.INTERRUPTED:
-            raise KeyboardInterrupt
         if tried.plan is None:
             self.outcomes[step.key] = "infeasible" if tried.outcome is Outcome.INFEASIBLE else "not-found"
         return tried.plan
-
-    def _said(self, step: Step) -> Callable[[Progress], None]:
-        said = f"waterfall, step {self.begun} of {self.steps}: {step.key}"
-        return lambda p: self.on_progress(replace(p, phase=f"{said}, {p.phase}"))
 
 
 def _recorded(steps: list[Step], planned: _Steps) -> Iterator[StepRecord]:

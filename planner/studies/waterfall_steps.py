@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from planner.candidates.enumerate import enumerate_candidates
 from planner.candidates.screen import REPLICA_SIZES
-from planner.case.case import Case
+from planner.case.case import Case, kinds_of
 from planner.case.changes import Change, one_after_the_other, with_limits, with_workloads
 from planner.catalog.entries import shipped_catalog
 from planner.explanations.levers import UNQUANTIZED, unquantized
@@ -120,7 +120,7 @@ def _quantization(case: Case) -> _Lever:
 
 def _caching(case: Case) -> _Lever:
     change = with_workloads(lambda w: w.model_copy(update={"caching": ("none",)}))
-    kinds = {kind for w in case.workloads for option in w.caching for kind in option.split("+")} - {"none"}
+    kinds = {kind for w in case.workloads for option in w.caching for kind in kinds_of(option)}
     step = Step("caching", "caching", f"caches: {', '.join(sorted(kinds))}", _unchanged)
     return _Lever(step, change, "" if kinds else "no workload has anything to cache")
 

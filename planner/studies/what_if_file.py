@@ -15,12 +15,69 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.io.errors import InputError, did_you_mean, shown
-from planner.io.strict_yaml import Document, read_yaml
+from pydantic import model_validator
+
+from planner.io.errors import shown
+from planner.io.strict_yaml import read_yaml
+from planner.io.validation import FieldProblem, FieldProblems, Strict, validate
 from planner.studies.overrides import Override, Scenario, options_of
 
-KEYS = ("runs", "grid", "budgets")
-RUN_KEYS = ("name", "set", "scale", "without", "only")
+BASE = "base"
+"""the name of the case as it is"""
+Mapping = dict[str, Any] | None
+List = tuple[Any, ...] | None
+"""either may be left empty"""
+
+
+class RunSpec(Strict):
+    """Changes that are made together."""
+
+    name: str
+    """Its own, such as dearer-gpus."""
+    set: Mapping = None
+    scale: Mapping = None
+    only: Mapping = None
+    without: List = None
+
+    @model_validator(mode="after")
+    def _is_named_and_changes_something(self) -> RunSpec:
+        problems = []
+        if not self.name.strip() or self.name == BASE:
+            problems.append(FieldProblem(("name",), "each run needs a name of its own", "Write name: dearer-gpus"))
+        if not (self.set or self.scale or self.only or self.without):
+            problems.append(FieldProblem((), "changes nothing", "Write set, scale, without or only"))
+        if problems:
+            raise FieldProblems(problems)
+        return self
+
+    @property
+    def scenario(self) -> Scenario:
+        changes = [Override("set", key, flow(v)) for key, v in (self.set or {}).items()]
+        for key, v in (self.scale or {}).items():
+            changes += options_of("scale", f"{key}={flow(v)}")[:1]
+        changes += [Override("only", key, ", ".join(_flows(v))) for key, v in (self.only or {}).items()]
+        changes += [Override("without", flow(v), "yes") for v in self.without or ()]
+        return Scenario(tuple(changes), self.name)
+
+
+class WhatIfSpec(Strict):
+    """A what-if file as it is written."""
+
+    runs: tuple[RunSpec, ...] | None = None
+    grid: Mapping = None
+    budgets: List = None
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> WhatIfSpec:
+        names = [run.name for run in self.runs or ()]
+        again = [
+            FieldProblem(("runs", k, "name"), f"{shown(name)} was given before", "Choose another name")
+            for k, name in enumerate(names)
+            if name in names[:k]
+        ]
+        if again:
+            raise FieldProblems(again)
+        return self
 
 
 @dataclass(frozen=True)
@@ -32,41 +89,16 @@ class WhatIfFile:
 
 def read_what_if(path: Path | str) -> WhatIfFile:
     """Raises InputError with everything that is wrong with the file's own keys."""
-    document = read_yaml(path)
-    _check(document, (), document.data, dict, "a mapping", "Write runs:, grid: or budgets:")
-    _known(document, (), document.data, KEYS)
-    data: dict[str, Any] = document.data
-    runs, names = [], set()
-    for k, entry in enumerate(_list(document, ("runs",), data.get("runs"))):
-        run = _run(document, k, entry)
-        if run.name in names:
-            raise _wrong(document, ("runs", k, "name"), f"{shown(run.name)} was given before", "Choose another name")
-        names.add(run.name)
-        runs.append(run)
-    grid = []
-    for key, values in _map(document, ("grid",), data.get("grid")).items():
-        listed = values if isinstance(values, list) else [values]
-        grid.append(tuple(Override("set", key, flow(v)) for v in listed))
-    budgets = tuple(flow(b) for b in _list(document, ("budgets",), data.get("budgets")))
-    return WhatIfFile(tuple(runs), tuple(grid), budgets)
+    spec = validate(WhatIfSpec, read_yaml(path))
+    grid = tuple(
+        tuple(Override("set", key, value) for value in _flows(values)) for key, values in (spec.grid or {}).items()
+    )
+    return WhatIfFile(tuple(run.scenario for run in spec.runs or ()), grid, tuple(flow(b) for b in spec.budgets or ()))
 
 
-def _run(document: Document, k: int, entry: Any) -> Scenario:
-    at = ("runs", k)
-    _check(document, at, entry, dict, "a mapping", "Write {name: dearer, set: {prices.h100.on_demand: +20%}}")
-    _known(document, at, entry, RUN_KEYS)
-    name = entry.get("name")
-    if not isinstance(name, str) or not name.strip() or name == "base":
-        raise _wrong(document, (*at, "name"), "each run needs a name of its own", "Write name: dearer-gpus")
-    changes = [Override("set", key, flow(v)) for key, v in _map(document, (*at, "set"), entry.get("set")).items()]
-    for key, v in _map(document, (*at, "scale"), entry.get("scale")).items():
-        changes += options_of("scale", f"{key}={flow(v)}")[:1]
-    for key, v in _map(document, (*at, "only"), entry.get("only")).items():
-        changes.append(Override("only", key, flow(v).removeprefix("[").removesuffix("]")))
-    changes += [Override("without", flow(v), "yes") for v in _list(document, (*at, "without"), entry.get("without"))]
-    if not changes:
-        raise _wrong(document, at, "changes nothing", "Write set, scale, without or only")
-    return Scenario(tuple(changes), name)
+def _flows(value: Any) -> list[str]:
+    """Every value of a list, or the one that is given."""
+    return [flow(v) for v in value] if isinstance(value, list) else [flow(value)]
 
 
 def flow(value: Any) -> str:
@@ -80,31 +112,3 @@ def flow(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k}: {flow(v)}" for k, v in value.items()) + "}"
     return str(value)
-
-
-def _map(document: Document, at: tuple[str | int, ...], value: Any) -> dict[str, Any]:
-    _check(document, at, {} if value is None else value, dict, "a mapping", "Write path: value")
-    return value or {}
-
-
-def _list(document: Document, at: tuple[str | int, ...], value: Any) -> list[Any]:
-    _check(document, at, [] if value is None else value, list, "a list", "Write [a, b]")
-    return value or []
-
-
-def _known(document: Document, at: tuple[str | int, ...], data: dict[str, Any], known: tuple[str, ...]) -> None:
-    unknown = [key for key in data if key not in known]
-    if unknown:
-        raise InputError(
-            document.diagnostic((*at, k), f"unknown key {shown(k)}", did_you_mean(k, known), at_key=True)
-            for k in unknown
-        )
-
-
-def _check(document: Document, at: tuple[str | int, ...], value: Any, kind: type, what: str, remedy: str) -> None:
-    if not isinstance(value, kind):
-        raise _wrong(document, at, f"expected {what}, got {shown(value)}", remedy)
-
-
-def _wrong(document: Document, at: tuple[str | int, ...], message: str, remedy: str) -> InputError:
-    return InputError([document.diagnostic(at, message, remedy)])

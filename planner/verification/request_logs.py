@@ -148,7 +148,7 @@ def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> 
     log = read_request_log(path)
     if start_hour is None:
         if log.starts is not None and log.time_s[-1] >= DAY_S:
-            start_hour = 24 * log.starts.dayofweek + log.starts.hour
+            start_hour = 24 * log.starts.day_of_week + log.starts.hour
         else:
             w = next(w for w in plan.case.workloads if w.name == workload)
             start_hour = int(np.argmax(w.weekday_rps))

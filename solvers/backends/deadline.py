@@ -27,8 +27,8 @@ class TimeIsUp(KeyboardInterrupt):
 
 
 def why_stopped(stop: KeyboardInterrupt) -> str:
-    """Say whether the clock or somebody interrupted."""
-    return OUT_OF_TIME if isinstance(stop, TimeIsUp) else INTERRUPTED
+    """What the interruption says, as that of the clock does; one without words came from somebody."""
+    return str(stop) or INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Limit:
 
     deadline: float
     """[monotonic clock]"""
+
+    @classmethod
+    def of(cls, seconds: float | None) -> Limit:
+        """So many seconds from now on; None: no limit."""
+        return cls(float("inf") if seconds is None else time.monotonic() + max(0.0, seconds))
 
     @property
     def left_s(self) -> float:
@@ -47,12 +52,16 @@ class Limit:
         return isinstance(stop, TimeIsUp) and stop.deadline >= self.deadline
 
 
+def can_interrupt() -> bool:
+    """Whether a limit can end what does not look at a clock: in the main thread, where there are signals."""
+    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+
+
 @contextmanager
 def limited_to(seconds: float | None) -> Iterator[Limit]:
     """Raise TimeIsUp in the block after so many seconds. Limits nest: the earliest deadline counts."""
-    limit = Limit(float("inf") if seconds is None else time.monotonic() + max(0.0, seconds))
-    can_interrupt = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    if seconds is None or not can_interrupt:
+    limit = Limit.of(seconds)
+    if limit.deadline == float("inf") or not can_interrupt():
         yield limit
         return
     around = signal.getsignal(signal.SIGALRM)

@@ -20,15 +20,20 @@ FEWEST_PATHS, MOST_PATHS = 4, 12
 """paths of a pool, cheapest first"""
 PATHS = 3_000
 """paths of all pools together, about: a much larger program takes more memory than all recipes"""
+MOST_NODES = 2_000
 
 
 def rounded_plan(
-    fleet: FleetProblem, paths: tuple[Recipe, ...], solver: SolverName, time_limit_s: float
+    fleet: FleetProblem,
+    paths: tuple[Recipe, ...],
+    solver: SolverName,
+    time_limit_s: float | None,
+    node_limit: int = MOST_NODES,
 ) -> Incumbent | None:
     """The program over some paths, with half a box charged for every offer in use."""
     fleet = replace(fleet, recipes=paths, boxes_in_parts=True, own_boxes=frozenset(), rounded={})
     model, v = master(fleet)
-    result = solve_mip(model, solver=solver, gap_frac=2e-3, time_limit_s=time_limit_s, node_limit=2000)
+    result = solve_mip(model, solver=solver, gap_frac=2e-3, time_limit_s=time_limit_s, node_limit=node_limit)
     if result.x is None:
         return None
     whole = replace(fleet, boxes_in_parts=False)

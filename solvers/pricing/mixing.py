@@ -32,8 +32,6 @@ from solvers.pricing.mix_slots import Memory
 from solvers.pricing.mixes import best_mix
 
 Key = tuple[object, ...]
-LARGE_MIXES = "mixes of two large deployments are tried at"
-"""how the note begins that says what of mixes is not covered"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +70,8 @@ class Mixes:
         )
         if not large:
             return None
-        return f"{LARGE_MIXES} {most_replicas(len(self.fleet.slot_hours))} counts of replicas"
+        counts = most_replicas(len(self.fleet.slot_hours))
+        return f"mixes of two large deployments are tried at {counts} counts of replicas"
 
     def may_serve(self, workload: str) -> bool:
         """Whether mixes may serve a workload of which none are written down: of any number, only the best is looked for

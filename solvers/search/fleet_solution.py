@@ -38,6 +38,8 @@ class Options:
     gap_frac: float = 0.001
     time_limit_s: float | None = None
     node_limit: int = 20_000
+    round_limit: int | None = None
+    """of prices, for costs to compare: no branches are divided then, and no plan is shaken"""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class FleetSolution:
     servings_left_out: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    not_covered: str | None = None
+    """what the proof says nothing about, in words; None where it is about all plans"""
     solver: SolverName | None = None
     """the one that was used; None before a search"""
     cut_short: str = ""
@@ -93,6 +97,10 @@ class FleetSolution:
     """what a search under another budget can begin with"""
     earlier: list[Incumbent] = field(default_factory=list)
     """the best plans before, the latest last: something to fall back on should the best one not hold"""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.outcome is Outcome.INTERRUPTED
 
     @property
     def cost_usd_per_month(self) -> float:

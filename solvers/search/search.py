@@ -37,7 +37,7 @@ from solvers.heuristics.destroy_repair import near_the_plan, repaired
 from solvers.heuristics.incumbent import Incumbent, heaviest_paths, incumbent_of, limits_are_kept
 from solvers.heuristics.local_search import improved, simplest_plan, with_fewer_offers, with_other_commitments
 from solvers.heuristics.polishing import polished
-from solvers.heuristics.rounding import near_paths, rounded_plan
+from solvers.heuristics.rounding import MOST_NODES, near_paths, rounded_plan
 from solvers.pricing.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
 from solvers.pricing.reduced_cost_fixing import (
     MOST_SERVINGS,
@@ -129,7 +129,7 @@ class Search:
         self.hopeless = HOPELESS
         """servings that a better plan may use, beyond which no program is solved"""
         self.done = False
-        """nothing more can be priced in the time that is left"""
+        """nothing more can be priced in the time or the rounds that are left"""
 
     def run(self) -> None:
         """Search, with a worker process for plans if there is a time limit, another core and enough memory."""
@@ -160,15 +160,17 @@ class Search:
         if generation.feasible is False:
             solution.outcome = Outcome.FEASIBLE if solution.best is not None else Outcome.INFEASIBLE
             return
-        if solution.best is not None and generation.feasible and not (settled or self._enough() or self._late()):
+        done = settled or self._enough() or self._late() or self.options.round_limit is not None
+        if solution.best is not None and generation.feasible and not done:
             self._branch(generation)
         if self.second is not None:
             self.second.hear_to_the_end(self.options.gap_frac)
         if solution.best is not None:
-            left_aside = generation.mixes.not_covered()
-            solution.notes += [left_aside] if left_aside else []
+            solution.not_covered = generation.mixes.not_covered()
             solution.best = _with_work_settled(self.fleet, solution.best)
             solution.outcome = outcome_of(solution, self.options)
+        elif solution.outcome is Outcome.FEASIBLE:
+            solution.outcome = Outcome.NOT_FOUND
 
     def _late(self, needed_s: float = 0.0) -> bool:
         return self.done or time.monotonic() + needed_s >= self.deadline
@@ -195,6 +197,7 @@ class Search:
                 self._look_early(generation, self.second)
             self.second.tell_again(generation)
         self.solution.raise_bound(bound)
+        self.done = self.options.round_limit is not None and n >= self.options.round_limit
         self._tell(f"pricing, round {n}")
 
     def _spent(self, phase: str, since: float) -> None:
@@ -227,7 +230,7 @@ class Search:
             generated = generation.run(
                 tolerance_frac,
                 enough=lambda state: self._ready(state, to_divide),  # noqa: B023
-                late=lambda needed_s, until=until: time.monotonic() + needed_s >= until,  # type: ignore[misc]
+                late=lambda needed_s, until=until: self.done or time.monotonic() + needed_s >= until,  # type: ignore[misc]
                 sharpen=not first,
             )
             took = time.monotonic() - before
@@ -251,7 +254,7 @@ class Search:
                 if not (rounded and possible > self.hopeless):
                     self._round_and_improve(generation, generated, until)
                     rounded = True
-                if possible > MOST_SERVINGS:
+                if possible > MOST_SERVINGS and self.options.round_limit is None:
                     self._repair_and_polish(generated, min(until, before + REPAIRING_S), polish=not first)
             self._spent("rounding", before)
             if self._enough() or (divide and not self._late(BRANCHING_TAKES * took)):
@@ -302,8 +305,9 @@ class Search:
                 solution.offer(improved(fleet, first, until))
         left = until - time.monotonic()
         if solution.gap_frac > max(self.options.gap_frac, ROUNDED_WELL) and left > 0:
-            limit_s = min(left * ROUNDING_FRAC, ROUNDING_S)
-            rounded = rounded_plan(fleet, near_paths(generation), self.options.solver, limit_s)
+            limit_s = None if left == np.inf else min(left * ROUNDING_FRAC, ROUNDING_S)
+            nodes = min(MOST_NODES, self.options.node_limit)
+            rounded = rounded_plan(fleet, near_paths(generation), self.options.solver, limit_s, nodes)
             if rounded is not None:
                 rounded = improved(fleet, rounded, until)
                 solution.offer(with_fewer_offers(fleet, rounded, until))

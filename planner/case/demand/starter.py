@@ -6,7 +6,7 @@ import json
 from importlib import resources
 from pathlib import Path
 
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import InputError, input_error
 from planner.io.files import check_targets, write_whole
 from planner.io.input_files import read_input
 
@@ -41,7 +41,7 @@ def write_starter(path: Path, force: bool) -> list[Path]:
     for file in texts:
         if file.exists() and not force:
             remedy = "Choose another name, or add --force" if file == path else "Move it away, or add --force"
-            raise InputError([Diagnostic(str(file), None, None, "", "exists already", remedy)])
+            raise input_error(file, "exists already", remedy)
     for file, text in texts.items():
         write_whole(file, text)
     return list(texts)

@@ -9,7 +9,7 @@ import numpy as np
 
 from planner.case.demand.usage_rows import read_usage_rows
 from planner.case.demand.workload_schema import MOST_REQUESTS_PER_DAY
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 
 WITHIN_HOUR_VARIATION = 0.12
 """coefficient of variation of ten-minute rates around their hour in public ServeGen traces"""
@@ -35,7 +35,7 @@ def read_usage(path: Path, workload: str) -> Hours:
     rows = read_usage_rows(path, workload, workload, ("requests",))
     notes = [f"{cells.rows} rows of the log are left out: {cells}" for cells in rows.left_out.values()]
     if not len(rows.time) and not notes:
-        raise _refused(path, f"has no rows for the workload '{workload}'", "Check the column 'workload'")
+        raise input_error(path, f"has no rows for the workload '{workload}'", "Check the column 'workload'")
     hour, per_row = np.unique(rows.time.astype("datetime64[h]"), return_inverse=True)
     requests = np.bincount(per_row, rows.counts["requests"], minlength=len(hour))
     whole = ~np.isin(hour, rows.hours_left_out[1])
@@ -47,9 +47,9 @@ def read_usage(path: Path, workload: str) -> Hours:
     hour, requests = hour[whole], requests[whole]
     if len(hour) < FEWEST_HOURS:
         said = f"; {notes[0]}" if notes else ""
-        raise _refused(path, f"covers {len(hour)} hours{said}", f"Give at least {FEWEST_HOURS}")
+        raise input_error(path, f"covers {len(hour)} hours{said}", f"Give at least {FEWEST_HOURS}")
     if not requests.any():
-        raise _refused(path, "has no requests at all", "Remove the workload, or give its requests")
+        raise input_error(path, "has no requests at all", "Remove the workload, or give its requests")
     check_busiest(path, requests)
     days = hour.astype("datetime64[D]").astype(int)
     weekend = (days + 3) % 7 >= 5  # 1970-01-01 was a Thursday
@@ -61,11 +61,7 @@ def check_busiest(path: Path, requests: np.ndarray) -> None:
     """Refuse what is a slip of the pen, by hour, as demand files do."""
     if 24 * np.nanmax(requests) > MOST_REQUESTS_PER_DAY:
         message = "has an hour at a rate of more than 10 billion requests a day"
-        raise _refused(path, message, "Check the column 'requests'")
-
-
-def _refused(path: Path, message: str, remedy: str = "") -> InputError:
-    return InputError([Diagnostic(str(path), None, None, "", message, remedy)])
+        raise input_error(path, message, "Check the column 'requests'")
 
 
 def by_hour(weekend: np.ndarray, hour: np.ndarray, rps: np.ndarray) -> Hours:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from planner.io.errors import Diagnostic, InputError, did_you_mean, listed
+from planner.io.errors import InputError, did_you_mean, input_error, listed
 from planner.io.input_files import open_input
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ def usage_chunks(path: Path) -> Iterator[pd.DataFrame]:
         with open_input(path) as stream:
             yield from (_parquet_chunks if is_parquet(path) else _csv_chunks)(path, stream)
     except ImportError:
-        raise _refused(path, "needs a reader of Parquet", "Install it: pip install 'fleetplan[parquet]'") from None
+        raise input_error(path, "needs a reader of Parquet", "Install it: pip install 'fleetplan[parquet]'") from None
     except MemoryError:
-        raise _refused(
+        raise input_error(
             path, "needs more memory than there is", "Give one row an hour, or leave out older rows"
         ) from None
     except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError) as error:
         reason = getattr(error, "strerror", None) or str(error).split("\n")[0]
-        raise _refused(path, f"cannot be read as {kind}: {reason}", REMEDY.format(kind)) from None
+        raise input_error(path, f"cannot be read as {kind}: {reason}", REMEDY.format(kind)) from None
 
 
 def _csv_chunks(path: Path, stream: BinaryIO) -> Iterator[pd.DataFrame]:
@@ -77,7 +77,7 @@ def _csv_chunks(path: Path, stream: BinaryIO) -> Iterator[pd.DataFrame]:
         line = blank + 2
         for chunk in reader:
             if not isinstance(chunk.index, pd.RangeIndex):
-                raise _refused(path, "has rows with more cells than its header", "Quote cells that hold a comma")
+                raise input_error(path, "has rows with more cells than its header", "Quote cells that hold a comma")
             numbered = chunk.set_axis(range(line, line + len(chunk)), axis=0)
             yield numbered[numbered.notna().any(axis=1)]
             line += len(chunk)
@@ -111,9 +111,9 @@ def _check_columns(path: Path, columns: list[str]) -> None:
     for name in ("time", "requests"):
         if name not in columns:
             if len(columns) < 2 or not all(_COLUMN_NAME.fullmatch(column) for column in columns):
-                raise _refused(path, f"has no column '{name}'", REMEDY.format(kind))
+                raise input_error(path, f"has no column '{name}'", REMEDY.format(kind))
             only = listed(columns[:8], "and")
-            raise _refused(path, f"has no column '{name}', only {only}", did_you_mean(name, columns))
+            raise input_error(path, f"has no column '{name}', only {only}", did_you_mean(name, columns))
 
 
 class _Bounded(io.RawIOBase):
@@ -140,9 +140,5 @@ class _Bounded(io.RawIOBase):
         return len(block)
 
     def _refuse(self, message: str, remedy: str) -> None:
-        self.refusal = _refused(self.path, message, remedy)
+        self.refusal = input_error(self.path, message, remedy)
         raise self.refusal
-
-
-def _refused(path: Path, message: str, remedy: str = "") -> InputError:
-    return InputError([Diagnostic(str(path), None, None, "", message, remedy)])

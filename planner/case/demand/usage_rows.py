@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.case.demand.usage_chunks import COLUMNS, is_parquet, usage_chunks
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import InputError, input_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +153,7 @@ class _Reader:
         if name == "workload":
             message = "names no workload" + (f": {cells}" if cells.rows > 1 else "")
             remedy = "Fill in the column 'workload'"
-        return InputError([Diagnostic(str(self.path), lines[0], None, "", message, remedy)])
+        return input_error(self.path, message, remedy, line=lines[0])
 
 
 def _times(raw: pd.Series) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from planner.io.errors import Diagnostic, InputError, close_match, listed, shown
+from planner.io.errors import Diagnostic, InputError, close_match, input_error, listed, shown
 from planner.io.input_files import read_unpacked
 from planner.performance.calibration.benchmark_runs import BenchPoint, Record
 from planner.performance.calibration.read_aiperf import aiperf_point, is_aiperf
@@ -56,28 +56,28 @@ def _text(file: str) -> str:
     try:
         raw = read_unpacked(file, MAX_BYTES, "Save the summary, not every request")
     except FileNotFoundError:
-        raise _refusal(file, "there is no such file", _similar(Path(file))) from None
+        raise input_error(file, "there is no such file", _similar(Path(file))) from None
     except IsADirectoryError:
-        raise _refusal(file, "this is a directory", "Name the result files in it") from None
+        raise input_error(file, "this is a directory", "Name the result files in it") from None
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise _refusal(file, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise input_error(file, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _refusal(file, "is not a text file", f"Known are {KNOWN_FORMATS}") from None
+        raise input_error(file, "is not a text file", f"Known are {KNOWN_FORMATS}") from None
 
 
 def _parsed(text: str, file: str) -> Found:
     start = text.lstrip()[:1]
     if not start:
-        raise _refusal(file, "the file is empty", "Run the benchmark again")
+        raise input_error(file, "the file is empty", "Run the benchmark again")
     if start in "{[":
         return _json_points(text, file)
     if is_csv(text):
         return csv_points(text, file)
     columns = ",".join(LONG_COLUMNS)
     remedy = f"A CSV file needs the columns {columns}" if "," in text.split("\n")[0] else f"Known are {KNOWN_FORMATS}"
-    raise _refusal(file, "is in no known format", remedy)
+    raise input_error(file, "is in no known format", remedy)
 
 
 def _json_points(text: str, file: str) -> Found:
@@ -128,11 +128,11 @@ def _is_json(line: str) -> bool:
 
 def _bad_json(file: str, error: Exception, line: int | None = None) -> InputError:
     if isinstance(error, RecursionError):
-        return _refusal(file, "is nested too deeply", "", line)
+        return input_error(file, "is nested too deeply", "", line)
     if not isinstance(error, json.JSONDecodeError):
-        return _refusal(file, "holds a number of thousands of digits", "Run the benchmark again", line)
+        return input_error(file, "holds a number of thousands of digits", "Run the benchmark again", line)
     first = error.lineno if line is None else line
-    return _refusal(file, f"is not valid JSON: {error.msg}", "Is the file complete?", first, error.colno)
+    return input_error(file, f"is not valid JSON: {error.msg}", "Is the file complete?", first, error.colno)
 
 
 def _records(run: Any, file: str, line: int | None) -> tuple[Iterable[Record], Callable[[Record], BenchPoint]]:
@@ -144,9 +144,9 @@ def _records(run: Any, file: str, line: int | None) -> tuple[Iterable[Record], C
         if is_vllm(run):
             return [Record(run, file, line)], vllm_point
         seen = ", ".join(shown(key, 20) for key in list(run)[:4])
-        raise _refusal(file, f"is in no known format; its keys are {seen}", f"Known are {KNOWN_FORMATS}", line)
+        raise input_error(file, f"is in no known format; its keys are {seen}", f"Known are {KNOWN_FORMATS}", line)
     kind = "text" if isinstance(run, str) else shown(run)
-    raise _refusal(file, f"expected an object for a run, got {kind}", f"Known are {KNOWN_FORMATS}", line)
+    raise input_error(file, f"expected an object for a run, got {kind}", f"Known are {KNOWN_FORMATS}", line)
 
 
 def _similar(path: Path) -> str:
@@ -155,12 +155,6 @@ def _similar(path: Path) -> str:
     except OSError:
         return f"The directory {shown(str(path.parent))} does not exist either"
     return f"Did you mean {shown(str(path.with_name(match)), 80)}?" if match else "Check the path"
-
-
-def _refusal(
-    file: str, message: str, remedy: str = "", line: int | None = None, column: int | None = None
-) -> InputError:
-    return InputError([Diagnostic(file, line, column, "", message, remedy)])
 
 
 LEAST_TPOT_MS, MOST_TPOT_MS, LEAST_TTFT_MS = 0.1, 60_000.0, 1.0

@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import Diagnostic, InputError, input_error
 from planner.studies.executing.jobs import RETRIES, Executor, Job, Result, Work, lost, not_run, outcome_of
 
 CONNECT_S = 10.0
@@ -39,14 +39,24 @@ def connected(address: str) -> Iterator[Executor]:
             client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError):
             port = address.rpartition(":")[2]
-            _refuse(f"no Dask scheduler answers at {address}", f"Start one there with: dask scheduler --port {port}")
+            raise input_error(
+                "--executor",
+                f"no Dask scheduler answers at {address}",
+                f"Start one there with: dask scheduler --port {port}",
+            ) from None
         except ImportError as error:
-            _refuse(f"the scheduler at {address} cannot be understood: {error}", "Use the same dask on both sides")
+            raise input_error(
+                "--executor",
+                f"the scheduler at {address} cannot be understood: {error}",
+                "Use the same dask on both sides",
+            ) from None
         with client:
             cluster = Cluster(client, address)
             if not cluster.threads():
-                _refuse(
-                    f"the scheduler at {address} has no workers", f"Start one with: dask worker {address} --nthreads 1"
+                raise input_error(
+                    "--executor",
+                    f"the scheduler at {address} has no workers",
+                    f"Start one with: dask worker {address} --nthreads 1",
                 )
             yield cluster
 
@@ -72,7 +82,7 @@ class Cluster:
                 empty_since = None if threads else empty_since or time.monotonic()
                 if empty_since is not None and time.monotonic() - empty_since > WITHOUT_WORKERS_S:
                     remedy = f"Start some with: dask worker {self.address} --nthreads 1. A journal resumes the sweep"
-                    _refuse(f"all workers of the scheduler at {self.address} are gone", remedy)
+                    raise input_error("--executor", f"all workers of the scheduler at {self.address} are gone", remedy)
                 for future in _next(finished):
                     job, result = running.pop(future), self.outcome(future)
                     # What somebody still holds is run again when the worker that has it is lost.
@@ -132,7 +142,7 @@ class Cluster:
 
     def gone(self) -> NoReturn:
         remedy = "See that it runs, and run this again: a journal resumes the sweep"
-        _refuse(f"the scheduler at {self.address} does not answer any more", remedy)
+        raise input_error("--executor", f"the scheduler at {self.address} does not answer any more", remedy)
 
 
 def _outcome(module: str, name: str, payload: str) -> Result:
@@ -159,7 +169,9 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        _refuse("Dask is not installed", "Install it with: pip install 'fleetplan[dask]'")
+        raise input_error(
+            "--executor", "Dask is not installed", "Install it with: pip install 'fleetplan[dask]'"
+        ) from None
     return distributed
 
 
@@ -190,7 +202,3 @@ def _counted(workers: list[str]) -> str:
 
 def _minor(python: str | None) -> list[str]:
     return (python or "").split(".")[:2]
-
-
-def _refuse(message: str, remedy: str) -> NoReturn:
-    raise InputError([Diagnostic("--executor", None, None, "", message, remedy)])

@@ -6,9 +6,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import NoReturn
 
-from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
+from planner.io.errors import did_you_mean, input_error, shown
 from planner.studies.executing.jobs import Executor, Job, Result, Work, outcome_of
 from solvers.backends.scratch import prepare
 
@@ -42,24 +41,24 @@ def executor_from(text: str) -> AbstractContextManager[Executor]:
         from planner.studies.executing.dask import connected
 
         return connected(_address(text))
-    return _refuse(f"there is no executor {shown(text)}", did_you_mean(text, EXAMPLES))
+    raise input_error("--executor", f"there is no executor {shown(text)}", did_you_mean(text, EXAMPLES))
 
 
 def _count(text: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,3}", text) or int(text) > MOST_PROCESSES:
-        _refuse(f"expected 1 to {MOST_PROCESSES} processes, got {shown(text)}", "Write processes:4")
+        raise input_error(
+            "--executor", f"expected 1 to {MOST_PROCESSES} processes, got {shown(text)}", "Write processes:4"
+        )
     return int(text)
 
 
 def _address(text: str) -> str:
     match = _ADDRESS.fullmatch(text)
     if match is None or not 1 <= int(match["port"]) <= 65535:
-        _refuse(f"expected the address of a Dask scheduler, got {shown(text)}", f"Write {EXAMPLES[-1]}")
+        raise input_error(
+            "--executor", f"expected the address of a Dask scheduler, got {shown(text)}", f"Write {EXAMPLES[-1]}"
+        )
     return f"tcp://{match['host']}:{match['port']}"
-
-
-def _refuse(message: str, remedy: str) -> NoReturn:
-    raise InputError([Diagnostic("--executor", None, None, "", message, remedy)])
 
 
 def _cores() -> int:

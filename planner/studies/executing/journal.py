@@ -11,9 +11,9 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, Self
+from typing import Any, BinaryIO, Self
 
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 from planner.studies.executing.jobs import Job, Result, Work
 
 JOURNAL_FORMAT = "fleetplan-journal/1"
@@ -33,12 +33,14 @@ class Journal:
     def __enter__(self) -> Self:
         try:
             if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
-                self._refuse("is not a regular file", ANOTHER)
+                raise input_error(self.path, "is not a regular file", ANOTHER)
             self.file: BinaryIO = open(self.path, "a+b")
         except OSError as error:
-            self._refuse(
-                f"cannot be written: {error.strerror}", "Choose a folder that exists and that you may write to"
-            )
+            raise input_error(
+                self.path,
+                f"cannot be written: {error.strerror}",
+                "Choose a folder that exists and that you may write to",
+            ) from None
         try:
             self._lock()
             self.file.seek(0)
@@ -63,7 +65,9 @@ class Journal:
             # What did not reach the disk now must not be tried again by close().
             with contextlib.suppress(OSError):
                 self.file.close()
-            self._refuse(f"cannot be written: {error.strerror}", "What it holds is kept: make room and run this again")
+            raise input_error(
+                self.path, f"cannot be written: {error.strerror}", "What it holds is kept: make room and run this again"
+            ) from None
 
     def _lock(self) -> None:
         """Two sweeps into one journal would both run everything."""
@@ -74,12 +78,12 @@ class Journal:
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._refuse("another run is writing to it", "Wait for it, or name another file")
+            raise input_error(self.path, "another run is writing to it", "Wait for it, or name another file") from None
 
     def _content(self) -> bytes:
         content = self.file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            self._refuse(f"is larger than {MOST_BYTES // 1_000_000} MB", ANOTHER)
+            raise input_error(self.path, f"is larger than {MOST_BYTES // 1_000_000} MB", ANOTHER)
         return content
 
     def _resume(self, content: bytes) -> None:
@@ -87,7 +91,7 @@ class Journal:
         lines = whole.split(b"\n") if whole else []
         if not lines:
             if not self.header.startswith(torn):
-                self._refuse("is not a journal", ANOTHER)
+                raise input_error(self.path, "is not a journal", ANOTHER)
             self.file.truncate(0)
             self._write(self.header)
             return
@@ -103,21 +107,22 @@ class Journal:
     def _check_header(self, line: bytes) -> None:
         found = _parsed(line)
         if not isinstance(found, dict) or not str(found.get("format", "")).startswith("fleetplan-journal/"):
-            self._refuse("is not a journal", ANOTHER)
+            raise input_error(self.path, "is not a journal", ANOTHER)
         if found["format"] != JOURNAL_FORMAT:
-            self._refuse(f"is a journal of another format than '{JOURNAL_FORMAT}'", ANOTHER)
+            raise input_error(self.path, f"is a journal of another format than '{JOURNAL_FORMAT}'", ANOTHER)
         if found.get("fingerprint") != _parsed(self.header)["fingerprint"]:
-            self._refuse("is the journal of a sweep with other inputs or another version of fleetplan", ANOTHER)
+            raise input_error(
+                self.path, "is the journal of a sweep with other inputs or another version of fleetplan", ANOTHER
+            )
 
     def _entry(self, number: int, line: bytes) -> tuple[str, Result]:
         found = _parsed(line)
         key, result = (found.get("key"), found.get("result")) if isinstance(found, dict) else (None, None)
         if key not in self.keys or not isinstance(result, dict):
-            self._refuse("this line is none of this sweep's results", "Delete the line; its job is run again", number)
+            raise input_error(
+                self.path, "this line is none of this sweep's results", "Delete the line; its job is run again", number
+            )
         return key, result
-
-    def _refuse(self, message: str, remedy: str, line: int | None = None) -> NoReturn:
-        raise InputError([Diagnostic(str(self.path), line, None, "", message, remedy)])
 
 
 def fingerprint(work: Work, jobs: Sequence[Job]) -> str:

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import input_error
 from planner.studies.executing.jobs import RETRIES, Job, Result, Work, lost, not_run, outcome_of
 from solvers.backends.parent import end_this_process
 from solvers.backends.python_child import safe_spawn
@@ -114,7 +114,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
 def _cannot_start(exitcode: int | None) -> None:
     message = f"the worker processes end before they begin (exit code {exitcode})"
     remedy = "In a script of your own, call it under: if __name__ == '__main__'"
-    raise InputError([Diagnostic("--executor", None, None, "", message, remedy)])
+    raise input_error("--executor", message, remedy)
 
 
 def _serve(pipe: Connection) -> None:

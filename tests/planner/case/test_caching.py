@@ -10,8 +10,8 @@ import pytest
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.candidates.replica import Replica, machine_for, replica_for
 from planner.candidates.traffic import Traffic, traffic_of
-from planner.case.case import Bucket, CacheCosts, Case, Workload
-from planner.case.costs import cache_usd_per_h, kinds_of, on_gpus, request_usd
+from planner.case.case import Bucket, CacheCosts, Case, Workload, kinds_of
+from planner.case.costs import cache_usd_per_h, on_gpus, request_usd
 from planner.case.demand.load import case_from_text
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.catalog.entries import ApiModel, ApiTier
@@ -128,8 +128,8 @@ def test_caches_cost_what_the_menu_says() -> None:
 
 
 def test_kinds_of_an_option() -> None:
-    assert kinds_of("none") == ()
-    assert kinds_of("prefix+semantic") == ("prefix", "semantic")
+    assert kinds_of("none") == frozenset()
+    assert kinds_of("prefix+semantic") == {"prefix", "semantic"}
     assert on_gpus("prefix+semantic") == "prefix"
     assert on_gpus("semantic") == on_gpus("none") == "none"
 

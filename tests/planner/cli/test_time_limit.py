@@ -232,7 +232,7 @@ def test_studies_end_with_the_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(waterfall, "attempt", cut_off)
     studied, _ = study(plan, Options(time_limit_s=600))
     assert studied.studies is not None
-    assert studied.studies.unfinished and not studied.studies.interrupted
+    assert studied.studies.stopped == {"time-limit"} and not studied.studies.interrupted
     assert studied.studies.waterfall is not None
     said = [n for n in studied.studies.waterfall.notes if n.startswith("the time limit was reached: not planned are")]
     assert len(said) == 1

@@ -419,7 +419,7 @@ def test_progress_says_what_is_tried(plan: Plan) -> None:
             raise KeyboardInterrupt
 
     explain(plan.case, plan, Options(), stop_at_the_second)
-    assert re.fullmatch(rf"1 of \d+: without {levers_in_use(plan)[0].key}", seen[0])
+    assert re.fullmatch(rf"1 of \d+: without {levers_in_use(plan)[0].key}, pricing", seen[0])
 
 
 @pytest.fixture

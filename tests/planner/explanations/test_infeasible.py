@@ -250,7 +250,7 @@ def test_remedies_keep_the_time_limit() -> None:
     assert tried.fleet is not None
     error = explain_infeasibility(case, tried.candidates, tried.fleet, Options(time_limit_s=1e-4))
     assert error.remedies == ()
-    assert "Not everything was tried: the time for this was up." in str(error)
+    assert "Not everything was tried: the time limit was reached." in str(error)
 
 
 def test_the_command_lists_remedies_and_exits_with_3(

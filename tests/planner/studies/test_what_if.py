@@ -299,6 +299,15 @@ def test_a_what_if_file(tmp_path: Path) -> None:
             read_what_if(written(tmp_path, wrong, "wrong.yaml"))
 
 
+def test_a_what_if_file_has_every_mistake_named_at_once(tmp_path: Path) -> None:
+    text = "runs:\n  - {name: a}\n  - {nmae: b, set: 3}\n  - 7\nbudget: [1k]\ngrid: []\n"
+    with pytest.raises(InputError) as error:
+        read_what_if(written(tmp_path, text, "wrong.yaml"))
+    assert [(d.line, d.where) for d in error.value.diagnostics] == [
+        *((2, "runs[0]"), (3, "runs[1]"), (3, "runs[1].set"), (4, "runs[2]"), (5, ""), (6, "grid")),
+    ]
+
+
 def test_the_input_that_moves_the_cost_most_comes_first(source: Source) -> None:
     inputs = [options_of("scale", "demand=0.5,2"), options_of("set", "prices.l4.on_demand=-5%,+5%")]
     found = sweep(source, grid(inputs, one_at_a_time=True), [], OPTIONS, InProcess())

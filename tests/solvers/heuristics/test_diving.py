@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +24,7 @@ SEEDS = [*range(300, 310), *range(1000, 1040)]
 
 
 def soon() -> float:
-    return time.monotonic() + 20
+    return math.inf  # what ends here ends by itself
 
 
 def priced(fleet: FleetProblem) -> ColumnGeneration:

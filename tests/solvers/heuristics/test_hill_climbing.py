@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ SEEDS = [*range(300, 308), *range(1000, 1016)]
 
 
 def soon() -> float:
-    return time.monotonic() + 20
+    return math.inf  # what ends here ends by itself
 
 
 def cost(fleet: FleetProblem, keys: list[tuple], held: Held) -> float:

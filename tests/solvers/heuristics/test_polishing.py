@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -25,7 +26,7 @@ SEEDS = [*range(300, 308), *range(1000, 1020)]
 
 
 def soon() -> float:
-    return time.monotonic() + 20
+    return math.inf  # what ends here ends by itself
 
 
 @pytest.mark.parametrize("seed", SEEDS)

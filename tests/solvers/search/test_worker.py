@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from dataclasses import replace
 from itertools import count
@@ -13,7 +14,7 @@ import pytest
 
 from solvers.heuristics.incumbent import Incumbent, each_by_itself
 from solvers.heuristics.local_search import improved
-from solvers.search import search
+from solvers.search import search, worker
 from solvers.search import worker_main as plans_child
 from solvers.search import worker_messages as second_process
 from solvers.search.fleet_solution import Options
@@ -66,8 +67,10 @@ def running(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
-def test_it_ends_with_this_one(handler: Any) -> None:
-    """Also where this one ignores interrupts, as a shell's background jobs do."""
+def test_it_ends_with_this_one(handler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where this one ignores interrupts, as a shell's background jobs do; and nobody waits for its end."""
+    left, waited, wind_down = threading.Event(), [], worker._wind_down
+    monkeypatch.setattr(worker, "_wind_down", lambda process: (waited.append(left.wait(60)), wind_down(process)))
     before = signal.signal(signal.SIGINT, handler)
     try:
         with Worker() as beside:
@@ -76,11 +79,12 @@ def test_it_ends_with_this_one(handler: Any) -> None:
             assert beside._process is not None
             pid = beside._process.pid
             assert running(pid)
-            began = time.monotonic()
-        assert time.monotonic() - began < 0.5  # nobody has to wait for its end
-        while running(pid) and time.monotonic() - began < 2.5:
+        left.set()
+        until = time.monotonic() + 60
+        while running(pid) and time.monotonic() < until:
             time.sleep(0.02)
         assert not running(pid)
+        assert waited == [True]
     finally:
         signal.signal(signal.SIGINT, before)
 
