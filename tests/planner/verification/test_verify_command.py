@@ -29,7 +29,8 @@ TINY = """\
 workloads:
   - name: chat
     models: [llama-3.1-8b]
-    forecast: {requests_per_day: 30k, shape: flat}
+    forecast: {requests_per_day: 250k, shape: flat}
+    tokens: {input: {p50: 400, p95: 1200}, output: {p50: 20, p95: 60}}
     api: forbidden
 menu: {gpus: [l4], quantizations: [fp8], purchase: [on-demand]}
 baseline: openai/gpt-4o-mini
@@ -63,7 +64,7 @@ def fleetplan(
 def test_every_request_is_counted_once_and_promises_are_kept(served: Verification) -> None:
     (w,) = served.workloads
     assert w.served + w.api + w.shed + w.refused + w.unfinished == w.requests == served.requests
-    assert w.requests == pytest.approx(7 * 30_000, rel=0.05)
+    assert w.requests == pytest.approx(7 * 250_000, rel=0.05)
     assert (w.refused, w.shed, w.unfinished) == (0, 0, 0)
     assert served.kept
     assert {p.what for p in w.promises} == {"TTFT", "TPOT"}
@@ -74,15 +75,17 @@ def test_every_request_is_counted_once_and_promises_are_kept(served: Verificatio
 
 
 def test_the_same_seed_gives_the_same_figures_and_another_one_others(plan: Plan, served: Verification) -> None:
-    one_day = replace(AS_PLANNED, days=1)
+    one_day = replace(AS_PLANNED, days=1, load=0.3)
     assert verify_plan(plan, one_day) == verify_plan(plan, one_day)
     assert verify_plan(plan, replace(one_day, seed=2)).requests != verify_plan(plan, one_day).requests
 
 
 def test_a_plan_without_its_margin_visibly_fails(plan: Plan) -> None:
-    half = verify_plan(plan, replace(AS_PLANNED, days=2, replica_frac=0.5))
-    assert not half.kept
-    assert min(p.within_frac for p in half.workloads[0].promises) < 0.9
+    told = plan.pools[0].deployments[0]
+    bare = max(told.load_by_slot) / max(told.replicas_by_slot)
+    found = verify_plan(plan, replace(AS_PLANNED, days=1, replica_frac=bare / 1.3))
+    assert not found.kept
+    assert min(p.within_frac for p in found.workloads[0].promises) < 0.9
 
 
 def test_more_load_is_carried_up_to_the_edge_that_slack_finds(plan: Plan) -> None:
@@ -213,12 +216,10 @@ def test_the_engine_admits_what_the_model_and_its_memory_allow(plan: Plan) -> No
     assert settings.sequences >= d.requests_in_flight or d.bound_by == "KV memory"
 
 
-def test_memory_is_not_full_on_average(plan: Plan) -> None:
+def test_memory_is_not_full_on_average() -> None:
     """A replica whose KV memory was full on average preempted every seventh request."""
-    tight = TINY.replace("30k", "20k").replace(
-        "    api: forbidden\n", "    tokens: {input: 9k, output: 500}\n    api: forbidden\n"
-    )
-    tight = tight.replace("fp8", "fp16")
+    tight = TINY.replace("input: {p50: 400, p95: 1200}, output: {p50: 20, p95: 60}", "input: 9k, output: 500")
+    tight = tight.replace("250k", "20k").replace("fp8", "fp16")
     found = verify_plan(planner.plan_fleet(planner.case_from_text(tight)), replace(AS_PLANNED, days=2))
     assert found.workloads[0].preempted_frac < 0.05
 
@@ -228,7 +229,7 @@ def test_work_that_may_wait_is_done_by_its_deadline() -> None:
     batch = TINY.replace("    api: forbidden\n", "    deadline: 12h\n    api: forbidden\n").replace(
         "shape: flat", "shape: consumer"
     )
-    plan = planner.plan_fleet(planner.case_from_text(batch))
+    plan = planner.plan_fleet(planner.case_from_text(batch), Options(gap_frac=0.05))
     d = plan.pools[0].deployments[0].deployment
     assert d.most_load_frac == pytest.approx(1 / (1 + d.error_frac))
     found = verify_plan(plan, replace(AS_PLANNED, days=4))  # plans repeat weekdays: on Friday night they do not follow
