@@ -88,7 +88,7 @@ def deployment_name(told: DeploymentPlan) -> str:
 def _served_by(deployments: list[str], api: str | None) -> str:
     hosted = " + ".join(deployments)
     if api is None:
-        return hosted or "nobody, all of it turned away"
+        return hosted or "nobody, all of it shed"
     return f"{hosted}, {api} for the rest" if hosted else api
 
 

@@ -191,7 +191,7 @@ class Shedding(Limit):
     def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
         """How much is turned away is a rough figure, so one deployment for each workload has to do: that is quick."""
         simpler = with_limits(max_deployments=1)(self.loosest(case))
-        found = replanner.solve(simpler, f"turning away requests of {self.workload}")
+        found = replanner.solve(simpler, f"shedding requests of {self.workload}")
         if found.best is None:
             return None
         spec = next(w for w in case.workloads if w.name == self.workload)
@@ -201,5 +201,5 @@ class Shedding(Limit):
         if shed > MOST_SHED_FRAC:
             return None
         where = f"shed: {{penalty_per_1k_requests: ${1e3 * self.usd_per_request:g}}}"
-        said = f"let {self.workload} shed load ({where}), of which about {percent(shed)} would be turned away"
+        said = f"let {self.workload} shed load ({where}): about {percent(shed)} would be shed"
         return self._remedy(Step(said, self.loosest), found.cost_usd_per_month, proved=False)
