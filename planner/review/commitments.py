@@ -91,7 +91,7 @@ def advise(plan: Plan, last: Case, committed: tuple[CommittedSpec, ...], starts:
 
 
 def _share(h: HeldCommitment, starts: date) -> float:
-    """Of the quarter in which it is still held."""
+    """Share of the quarter in which it is still held."""
     return min(1.0, ((h.lapses - starts).days + 1) / QUARTER_DAYS)
 
 

@@ -230,7 +230,7 @@ def _hindsight(
 
 
 def _changed(case: Case, workloads: dict[str, Workload]) -> Case:
-    """The same case where nothing differs, so that it needs no plan of its own."""
+    """Return the case itself if nothing differs, so that it needs no plan of its own."""
     changed = tuple(workloads.get(w.name, w) for w in case.workloads)
     return case if changed == case.workloads else case.model_copy(update={"workloads": changed})
 

@@ -60,7 +60,7 @@ def _unchanged(case: Case) -> Case:
 
 
 def _without_the_rest(case: Case) -> Case:
-    """No API, no waiting and nothing turned away: all that comes is served at once, on the fleet."""
+    """No API, no waiting, no shedding: every request is served at once, on the fleet."""
     fields = {"api_allowed": False, "api_wait_h": 0.0, "deadline_h": None, "shed_usd_per_request": None}
     return with_workloads(lambda w: w.model_copy(update=fields))(case)
 

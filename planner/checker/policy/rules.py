@@ -73,7 +73,7 @@ class Judged:
 
 
 def judged_rules(j: Judged) -> Iterator[Rule]:
-    """Those that the policy has, always in the same order."""
+    """Apply the rules that the policy has, always in the same order."""
     for rule in RULES:
         if getattr(j.policy, rule.__name__) is not None:
             yield from rule(j)
@@ -169,7 +169,7 @@ def allowed_regions(j: Judged) -> Iterator[Rule]:
 
 
 def min_slo_headroom(j: Judged) -> Iterator[Rule]:
-    """Of every workload on its slowest deployment; the tightest one counts."""
+    """Headroom of every workload on its slowest deployment; the tightest one counts."""
     limit = j.policy.min_slo_headroom
     for kind, name, figure in LATENCIES:
         least = getattr(limit, kind) if isinstance(limit, HeadroomSpec) else limit
