@@ -1,6 +1,6 @@
 """What another choice beats need not be considered: same optimum, fewer candidates.
 
-A candidate or a choice of caching is beaten by one that needs no more of anything, in every way that it may be used.
+A candidate or a choice of caching is dominated by one that needs no more of anything, however it may be used.
 A mix is of one model variant, so what may be part of one gives way to another variant only if all that it could be
 mixed with does; two of those that stay, on two offers, are not mixed where one other variant could replace both. Of two
 equal ones the first stays.
@@ -37,7 +37,7 @@ class Dominated:
 
 
 def beaten_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Offer]) -> Dominated:
-    """Of all that may serve a pool, listed once for each GPU, those that another one beats."""
+    """Find the dominated candidates among all that may serve a pool, listed once for each GPU."""
     gpu = np.array([c.offer.gpu for c in found])
     alone, mixed = _no_worse(case, found, found, gpu[:, None] == gpu, _sizes_in_zones(offers))
     no_worse = alone & mixed & _stands_for_two(found, found)
@@ -65,7 +65,7 @@ def _first_of_equals(no_worse: np.ndarray) -> np.ndarray:
 def beaten_options(
     case: Case, groups: list[PoolSpec], accepted: dict[str, tuple[Candidate, ...]], slots: tuple[Slot, ...]
 ) -> dict[str, PoolSpec]:
-    """Of the choices of caching of one workload, those that another one beats, by their key."""
+    """Find the dominated choices of caching of one workload, by their key."""
     beaten: dict[str, PoolSpec] = {}
     zoned = _sizes_in_zones(allowed_offers(case, groups[0].members).values())
 

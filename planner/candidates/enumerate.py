@@ -30,7 +30,7 @@ class Candidates:
 
 
 def enumerate_candidates(case: Case, without: Excluded = frozenset()) -> Candidates:
-    """Every combination on the menu, judged for every pool; then the choices of caching that are not beaten."""
+    """Screen every combination on the menu for every pool, then keep the choices of caching that are not dominated."""
     slots = slots_of(case)
     alone = groups_alone(case)
     shared, refused = shared_groups(case, slots, {group.key for group in alone})

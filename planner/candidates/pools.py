@@ -118,7 +118,7 @@ def shared_groups(case: Case, slots: tuple[Slot, ...], taken: set[str]) -> tuple
 def _request_shares(
     members: tuple[Workload, ...], caching: tuple[str, ...], slots: tuple[Slot, ...]
 ) -> tuple[float, ...]:
-    """Of the requests that reach the replicas over the horizon."""
+    """Share of each member in the requests that reach the replicas over the horizon."""
     pairs = zip(members, caching, strict=True)
     requests = [requests_per_month(w.with_caching(option), slots) for w, option in pairs]
     return tuple(r / sum(requests) for r in requests)

@@ -88,7 +88,7 @@ class Replica:
         )
 
     def ttft_s_of_any(self, load: float) -> float:
-        """The same whichever of the lengths that it can serve come to it: that of the worst, by itself."""
+        """Worst case over the lengths it can serve, each taken alone."""
         scv, percentile = self.traffic.arrival_scv, self.traffic.ttft.percentile
         each = zip(self.throughput.prefill_s[self.serves], self.seconds_per_request[self.serves], strict=True)
         waits = (prompt_wait_s(load / float(u), float(prefill), 0.0, scv, percentile) for prefill, u in each)
@@ -101,12 +101,12 @@ class Replica:
 
     @property
     def most_load_of_any(self) -> float:
-        """The same whichever of the lengths that it can serve come to it: that of the worst, by itself."""
+        """Worst case over the lengths it can serve, each taken alone."""
         return float(self._most_loads[1:].min())
 
     @cached_property
     def _most_loads(self) -> np.ndarray:
-        """Of all lengths together, then of each that it can serve by itself."""
+        """Highest load for all lengths together, then for each length it can serve, taken alone."""
         mean_prefill, cv2, mean_seconds = self._all_prompts
         prefill = np.concatenate([[mean_prefill], self.throughput.prefill_s[self.serves]])
         seconds = np.concatenate([[mean_seconds], self.seconds_per_request[self.serves]])
@@ -154,7 +154,7 @@ def replica_for(case: Case, traffic: Traffic, model: str, quantization: str, gpu
 def replicas_for(
     case: Case, traffics: Sequence[Traffic], model: str, quantization: str, gpu: str, gpus: int
 ) -> Iterator[Replica]:
-    """The same machine for each of some traffics, in their order; estimated together, which is faster."""
+    """Yield one machine's replica for each traffic, in their order; estimating them together is faster."""
     plain = machine_for(case, model, quantization, gpu, gpus)
     profile, correction = measured_for(case, plain, model, quantization, gpu, gpus)
     for together in _runs(traffics):
@@ -225,7 +225,7 @@ def _prompts_s(machine: Machine, traffics: list[Traffic]) -> list[float]:
 
 
 def _found_tokens(w: Workload, percentile: float) -> float:
-    """Of the prompt at this percentile; where fewer requests find a part of it, the one at the percentile does not."""
+    """Cached tokens of the prompt at this percentile; a part that fewer requests find in the cache does not count."""
     prefix = min(w.shared_prefix_tokens, w.ttft_prompt_tokens)
     template = min(w.template_tokens, w.ttft_prompt_tokens - prefix)
     return prefix * (w.prefix_hit_frac >= percentile) + template * (w.template_hit_frac >= percentile)

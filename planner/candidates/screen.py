@@ -42,7 +42,7 @@ class Screening:
     rejected: list[Rejection] = field(default_factory=list)
 
     def against_sharing(self, group: PoolSpec) -> list[Rejection]:
-        """Of all the reasons why nothing serves it, one."""
+        """Pick one of the reasons why nothing serves the pool."""
         noisy = [r for r in self.rejected if r.reason == NOISY]
         reasons = noisy or self.rejected
         return [replace(r, candidate=group.key, reason=f"not served together: {r.reason}") for r in reasons[:1]]
@@ -128,7 +128,7 @@ class Screen:
         self.found[group.key].rejected.append(rejection)
 
     def _losses(self, group: PoolSpec, model: str, quantization: str) -> list[float]:
-        """Of each member: of the model that it lists, and of the quantization."""
+        """Quality loss of each member: that of the model it lists plus that of the quantization."""
         loss = self.case.quantizations[quantization].loss_for(self.case.models[model], quantization).loss_frac
         return [loss + min(c.quality_loss_frac for c in w.models if c.model == model) for w in group.members]
 
@@ -168,7 +168,7 @@ class Screen:
         return True
 
     def _accept(self, group: PoolSpec) -> None:
-        """Of what serves it, that which nothing else beats, on every offer that it fits."""
+        """Keep the non-dominated candidates and place each on every offer whose box it divides."""
         able, offers = [c for c in self.able[group.key] if not self._excluded(group, c)], self.offers[group.key]
         beaten = beaten_variants(self.case, able, offers.values())
         for k, v in enumerate(able):

@@ -87,7 +87,7 @@ class Traffic:
 
     @cached_property
     def arrival_scv(self) -> float:
-        """Of streams that come together, the mean by their rates."""
+        """Mean over the merged streams, weighted by their rates."""
         return float(np.dot(self.request_shares, [w.arrival_scv for w in self.members]))
 
     @cached_property

@@ -29,7 +29,7 @@ NEXT_TO_NOTHING = 1e-12
 
 
 def answered_per_month(workload: Workload, slots: tuple[Slot, ...], shed_per_month: np.ndarray | float) -> np.ndarray:
-    """Requests by length without those that are turned away, the ones that a cache answers included [bucket]."""
+    """Requests by length without those that are shed, the ones that a cache answers included [bucket]."""
     asked = requests_per_month(workload, slots) * np.array([b.share_frac for b in workload.buckets])
     answered = asked - shed_per_month
     return np.where(answered > NEXT_TO_NOTHING * asked, answered, 0.0)

@@ -230,7 +230,7 @@ class Efficiency(Sourced):
 
     rates: dict[Precision, Rates]
     attention_frac: float = Field(gt=0, le=1)
-    """Of the dense 16-bit rate, in the attention of a long prompt."""
+    """Share of the dense 16-bit rate that the attention of a long prompt reaches."""
     kv_read_frac: float = Field(gt=0, le=1)
     link_frac: float = Field(gt=0, le=1)
     all_reduce_latency_us: float = Field(ge=0)

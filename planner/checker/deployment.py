@@ -52,7 +52,7 @@ def _data_may_go_there(case: Case, w: Workload, d: DeploymentRecord) -> Iterator
 
 
 def _loss_by_quantization(case: Case, d: DeploymentRecord) -> float:
-    """That of the largest size class the model reaches; the worst if it reaches none; none in its native format."""
+    """Loss of the largest size class the model reaches; the worst if it reaches none; zero in its native format."""
     model, scheme = case.models[d.model], case.quantizations[d.quantization]
     if model.native_quantization == d.quantization:
         return 0.0

@@ -44,7 +44,7 @@ def _the_api_may_serve(facts: PlanView, s: Served) -> Iterator[str]:
 
 def _it_may_be_shed(s: Served) -> Iterator[str]:
     if s.told.shed_flows and s.w.shed_usd_per_request is None:
-        yield "requests are turned away although that is not allowed"
+        yield "requests are shed although that is not allowed"
 
 
 def _flows_are_demand(facts: PlanView, s: Served) -> Iterator[str]:

@@ -39,7 +39,7 @@ TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, 
 
 @dataclass(frozen=True)
 class Price:
-    """Of one instance bought in one way."""
+    """Price of one instance bought in one way."""
 
     usd_per_h: float
     """all in: spot at its median, a payment up front spread over the term"""

@@ -38,7 +38,7 @@ def instance_hours(facts: PlanView, line: FleetLine) -> list[float]:
 
 
 def line_usd(facts: PlanView, line: FleetLine) -> float:
-    """Of all its instances, a month."""
+    """Cost of all its instances, a month."""
     return facts.a_month(instance_hours(facts, line)) * price_of_line(facts, line).usd_per_h
 
 

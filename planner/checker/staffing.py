@@ -27,7 +27,7 @@ def sharing_is_allowed(facts: PlanView, members: list[Served]) -> Iterator[str]:
 
 
 def _objectives_are_kept(traffic: Traffic, s: Served) -> Iterator[str]:
-    """Those of the pool are no looser than those of any workload in it."""
+    """Objectives of the pool are no looser than those of any workload in it."""
     for name, own, common in (
         ("TTFT", s.w.ttft, traffic.ttft),
         ("TPOT", s.w.tpot, traffic.tpot),

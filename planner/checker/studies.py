@@ -93,7 +93,7 @@ def _last_step_is_the_plan(facts: PlanView, step: StepRecord) -> Iterator[str]:
 
 
 def _all_tokens(facts: PlanView) -> Iterator[tuple[float, float]]:
-    """Requests a month and tokens of each, by length, nothing turned away."""
+    """Requests a month and tokens of each, by length, nothing shed."""
     for w in facts.case.workloads:
         requests = facts.requests_per_month(w)
         yield from ((requests * b.share_frac, b.input_tokens + b.output_tokens) for b in w.buckets)

@@ -97,7 +97,7 @@ def _stdout_fails() -> bool:
 
 def _stdout_lost(code: int | str | None) -> int:
     """Report that stdout is lost, and keep a more specific exit code."""
-    message = f"stdout: cannot be written: {LOST[0]}. What --out and its like name is written all the same."
+    message = f"stdout: cannot be written: {LOST[0]}. Files named by --out and similar options are still written."
     return say(message, code if isinstance(code, int) and code else 2)
 
 

@@ -26,7 +26,7 @@ class Asked:
 
 
 def choices_of(plan: Plan, workload: str | None = None) -> list[Asked]:
-    """Those of every pool, or of one workload's; pools that are alike but for the name are asked once."""
+    """Choices of every pool, or of one workload's; pools that differ only in name are asked once."""
     found: dict[object, Asked] = {}
     for pool in plan.pools:
         if workload is None or workload in pool.workloads:
@@ -88,7 +88,7 @@ def deployment_name(told: DeploymentPlan) -> str:
 def _served_by(deployments: list[str], api: str | None) -> str:
     hosted = " + ".join(deployments)
     if api is None:
-        return hosted or "nobody, all of it turned away"
+        return hosted or "nobody, all of it shed"
     return f"{hosted}, {api} for the rest" if hosted else api
 
 

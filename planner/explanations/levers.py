@@ -24,7 +24,7 @@ class Lever:
 
 
 def levers_in_use(plan: Plan, workload: str | None = None) -> list[Lever]:
-    """Those of the whole plan, or those that are one workload's own."""
+    """Levers of the whole plan, or of one workload."""
     found = [] if workload is not None else list(_of_the_plan(plan))
     return found + list(_of_workloads(plan, workload))
 
@@ -44,7 +44,7 @@ def _of_the_plan(plan: Plan) -> Iterator[Lever]:
 
 
 def _of_workloads(plan: Plan, workload: str | None) -> Iterator[Lever]:
-    """Those of one workload; without a name, of all workloads together."""
+    """Levers of one workload; without a name, of all workloads together."""
 
     def left_out(lever: _OwnLever) -> Change:
         return with_workloads(

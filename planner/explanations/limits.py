@@ -24,11 +24,11 @@ DIGITS = 2
 """an objective is relaxed to a figure of so many digits"""
 ONE_MORE_FRAC = {"budget": 0.01, "objective": 0.1, "quality": 0.01}
 SHED_FACTOR, LEAST_REQUEST_USD = 1000.0, 1e-5
-"""penalty of a request turned away, in API prices of a request, or in this price where the API is free"""
+"""penalty of a shed request, in API prices of a request, or in this price where the API is free"""
 
 
 def every_limit(case: Case, unserved: Collection[str] = ()) -> list[Limit]:
-    """Those of the whole case, then of each workload, the least negotiable last.
+    """Limits of the whole case, then of each workload, the least negotiable last.
 
     `unserved` are the workloads that nothing can serve.
     """

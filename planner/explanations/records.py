@@ -1,7 +1,7 @@
 """Why a plan is what it is: what one step more of each limit would save, and what it would cost without each lever.
 
-Both plans of a comparison are proved within a gap only, so their difference is proved to lie in a range. No plan is
-made dearer by a looser limit, and none cheaper by a lever less.
+Both plans of a comparison are proved within a gap only, so their difference is proved to lie in a range. Relaxing
+a limit never raises the optimum; removing a lever never lowers it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Verdict = Literal["proved", "nothing", "within the gap"]
 
 
 class MarginalValue(Strict):
-    """What a step more of a limit would save; penalties of what is turned away count like costs."""
+    """What one more step of a limit would save; penalties of shed requests count like costs."""
 
     limit: str
     workload: str | None
@@ -39,7 +39,7 @@ class MarginalValue(Strict):
 
 
 class LeverValue(Strict):
-    """The best plan without a lever that the plan uses; penalties of what is turned away count like costs."""
+    """The best plan without a lever that the plan uses; penalties of shed requests count like costs."""
 
     lever: str
     workload: str | None

@@ -18,7 +18,7 @@ from solvers.search.fleet_solution import FleetSolution, Outcome
 CLOSE_FRAC = 0.01
 """a budget that is proved to be the smallest within this share is called so"""
 MOST_SHED_FRAC = 0.5
-"""turning away more than this is no remedy"""
+"""shedding more than this is no remedy"""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Budget(Limit):
         return with_limits(budget_usd_per_month=None)
 
     def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
-        """The dearest month of the cheapest plan; a dearer plan may have a cheaper month, so that is bounded too."""
+        """Raise the budget to the most expensive month of the cheapest plan, bounded as others may need less."""
         found = replanner.solve(self.loosest(case), "without the budget")
         if found.best is None:
             return None
@@ -167,7 +167,7 @@ class Budget(Limit):
         return self._remedy(step, found.cost_usd_per_month, proved)
 
     def _bounds(self, replanner: Replanner, case: Case, found: FleetSolution, needed: float) -> list[float]:
-        """What the dearest month of any plan costs at least: the mean of the months, or the last month by itself."""
+        """Bound the most expensive month of any plan from below: by the mean of the months, or the last month alone."""
         if any(w.shed_usd_per_request is not None for w in case.workloads):
             return [0.0]  # bounds count penalties, months do not
         if needed <= found.bound_usd_per_month * (1 + CLOSE_FRAC):
@@ -178,20 +178,20 @@ class Budget(Limit):
 
 @dataclass(frozen=True, kw_only=True)
 class Shedding(Limit):
-    """That every request of a workload must be served."""
+    """Every request of a workload must be served."""
 
     workload: str
     usd_per_request: float
-    """a penalty so high that only what cannot be served is turned away"""
+    """a penalty so high that only what cannot be served is shed"""
 
     @property
     def loosest(self) -> Change:
         return with_workload(self.workload, shed_usd_per_request=self.usd_per_request)
 
     def smallest(self, replanner: Replanner, case: Case, none_yet: bool = True) -> Relaxation | None:
-        """How much is turned away is a rough figure, so one deployment for each workload has to do: that is quick."""
+        """Estimate what is shed with one deployment for each workload, which is quick: the figure is rough."""
         simpler = with_limits(max_deployments=1)(self.loosest(case))
-        found = replanner.solve(simpler, f"turning away requests of {self.workload}")
+        found = replanner.solve(simpler, f"shedding requests of {self.workload}")
         if found.best is None:
             return None
         spec = next(w for w in case.workloads if w.name == self.workload)
@@ -201,5 +201,5 @@ class Shedding(Limit):
         if shed > MOST_SHED_FRAC:
             return None
         where = f"shed: {{penalty_per_1k_requests: ${1e3 * self.usd_per_request:g}}}"
-        said = f"let {self.workload} shed load ({where}), of which about {percent(shed)} would be turned away"
+        said = f"let {self.workload} shed load ({where}): about {percent(shed)} would be shed"
         return self._remedy(Step(said, self.loosest), found.cost_usd_per_month, proved=False)

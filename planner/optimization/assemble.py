@@ -126,7 +126,7 @@ def _costs(
 
 
 def _baseline_usd(case: Case, fleet: FleetProblem, pools: tuple[ServedPool, ...], slots: tuple[Slot, ...]) -> float:
-    """Of the requests that this plan answers."""
+    """Price of the requests that this plan answers, at the baseline."""
     return sum(
         baseline_usd_per_month(case, w, pool.answered_per_month(fleet, slots, w))
         for pool in pools

@@ -64,7 +64,7 @@ def apis_of(case: Case, group: PoolSpec) -> tuple[Api, ...]:
 
 
 def shed_usd(group: PoolSpec) -> np.ndarray | None:
-    """Penalty of turning away a request, whatever its length [bucket]."""
+    """Penalty of shedding a request, whatever its length [bucket]."""
     usd = group.members[0].shed_usd_per_request
     return None if usd is None else np.full(len(group.traffic.buckets), usd)
 

@@ -151,7 +151,7 @@ def _recipes_by(case: Case) -> tuple[int, ...]:
 
 
 def _within(fleet: FleetProblem, limits: Limits) -> FleetProblem:
-    """The same recipes under other quotas and another budget."""
+    """Keep the recipes, under other quotas and another budget."""
     return replace(
         fleet,
         offers={key: replace(o, max_instances=limits.max_instances.get(key)) for key, o in fleet.offers.items()},

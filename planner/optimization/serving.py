@@ -65,12 +65,12 @@ class ServedPool:
         return self.group.key
 
     def answered_per_month(self, fleet: FleetProblem, slots: tuple[Slot, ...], workload: Workload) -> np.ndarray:
-        """Requests of a workload that are not turned away [bucket]."""
+        """Requests of a workload that are not shed [bucket]."""
         shed = 3600 * fleet.weight @ self.shed[:, self.columns[workload.name]]
         return answered_per_month(workload, slots, shed)
 
     def share_of_load(self, fleet: FleetProblem, workload: str) -> float:
-        """Of its load-hours."""
+        """Share of the workload in the pool's load-hours."""
         if not self.group.shared:
             return 1.0
         hours = fleet.weight @ (self.hosted[0].flow * self.hosted[0].candidate.seconds_per_request)
@@ -175,7 +175,7 @@ def _record(group: PoolSpec, h: Hosted, busiest: float) -> DeploymentRecord:
 
 
 def _slowest_answer_ms(c: Candidate) -> float | None:
-    """Of the lengths that it can serve and the objective binds."""
+    """Slowest over the lengths that it can serve and the objective binds."""
     traffic = c.replica.traffic
     if traffic.e2e is None:
         return None

@@ -32,7 +32,7 @@ def workload_plans(
 def _gpu_usd_per_month(
     fleet: FleetProblem, pools: tuple[ServedPool, ...], lines: tuple[FleetLine, ...]
 ) -> dict[str, float]:
-    """Of each pool: deployments on the same offer share its cost by the GPU-hours they use."""
+    """GPU cost of each pool: deployments on the same offer share its cost by the GPU-hours they use."""
     paid: dict[str, float] = {}
     for line in lines:
         paid[line.offer] = paid.get(line.offer, 0.0) + line.cost_usd_per_month

@@ -163,7 +163,7 @@ def input_changes(before: Plan, after: Plan) -> Iterator[ValueChange]:
 
 
 def _menu(before: Case, after: Case) -> Iterator[ValueChange]:
-    """Of each list what went and what came; of the rest what it was and is."""
+    """Show what was removed from and added to each list, and both values of everything else."""
     lists: dict[str, tuple[Iterable[str], Iterable[str]]] = {
         "gpus": (before.gpus, after.gpus),
         "quantizations": (before.quantizations, after.quantizations),

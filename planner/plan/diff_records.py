@@ -39,8 +39,8 @@ class CostChange(Strict):
 class Attribution(Strict):
     """The change of the cost in three parts, in whole cents, which add up to it.
 
-    demand: the tokens that came or went, at what a token cost before.
-    prices: what was bought before, at the prices of after; nothing is planned anew for it.
+    demand: more or fewer tokens, at the earlier cost of a token.
+    prices: what was bought before, at the later prices; nothing is planned anew for it.
     choices: what is left: another fleet, other choices and other inputs, and where they meet.
     """
 

@@ -162,12 +162,12 @@ class WorkloadPlan(Strict):
     api: str | None = None
     api_flows: tuple[Flow, ...]
     shed_flows: tuple[Flow, ...]
-    """what is turned away"""
+    """requests that are shed"""
     deployment_flows: tuple[tuple[Flow, ...], ...]
     """what the second deployment of its pool carries, the third...; the first takes the rest"""
     moves: tuple[Move, ...]
     requests_per_month: float
-    """all that arrive, those answered from the cache and those turned away included"""
+    """all that arrive, those answered from the cache and those shed included"""
     tokens_per_month: float
     """of those that are answered"""
     cache_share_frac: float
@@ -175,10 +175,10 @@ class WorkloadPlan(Strict):
     api_share_frac: float
     """share of the requests that go to the API"""
     shed_share_frac: float
-    """share of the requests that are turned away"""
+    """share of the requests that are shed"""
     shed_requests_per_month: float
     penalty_usd_per_month: float
-    """of what is turned away; no part of its cost"""
+    """of what is shed; not part of its cost"""
     gpu_cost_usd_per_month: float
     api_cost_usd_per_month: float
     caching_cost_usd_per_month: float
@@ -221,7 +221,7 @@ class OptionRecord(Strict):
     gpus_per_replica: int = 0
     offer: str | None = None
     cost_usd_per_month: float | None = None
-    """alone, without engineers and limits, at the prices of the menu, nothing turned away; None where the menu cannot
+    """alone, without engineers and limits, at the prices of the menu, nothing shed; None where the menu cannot
     buy it; where work may wait, what a quick search finds. What is chosen and is no such option (several deployments, a
     shared pool, work that waits): its cost in the plan"""
     peak_replicas: int = 0
@@ -299,7 +299,7 @@ class Plan(Strict):
     status: Status
     cost_usd_per_month: float = Field(ge=0)
     penalty_usd_per_month: float = Field(ge=0)
-    """of requests that are turned away: it counts in the objective, and is no part of the cost"""
+    """of shed requests: it counts in the objective, and is not part of the cost"""
     bound_usd_per_month: float
     """no fleet that the proof covers has a lower cost + penalty"""
     gap_frac: float = Field(ge=0)
@@ -355,7 +355,7 @@ class Plan(Strict):
         return self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
 
     def to_json(self) -> str:
-        """The same plan gives the same bytes."""
+        """Write the plan as JSON; equal plans give equal bytes."""
         return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

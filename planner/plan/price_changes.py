@@ -14,7 +14,7 @@ Priced = dict[str, tuple[float, str | None]]
 
 
 def usd_per_h(prices: OfferPrices, purchase: str) -> float | None:
-    """Of one instance, as plans count it: spot at its median, payments up front spread over their term."""
+    """Price of one instance, as plans count it: spot at its median, payments up front spread over their term."""
     found = {"on-demand": prices.on_demand, "spot": prices.spot, **prices.reserved()}.get(purchase)
     if found is None:
         return None
@@ -22,7 +22,7 @@ def usd_per_h(prices: OfferPrices, purchase: str) -> float | None:
 
 
 def price_changes(before: Plan, after: Plan) -> Iterator[PriceChange]:
-    """Of what both menus have; what one of them lacks is a change of the menu. Only ways to buy that either may use."""
+    """Price changes of what both menus have and either may buy; what one of them lacks is a change of the menu."""
     a, b = before.case, after.case
     used = {(f.offer, f.purchase) for plan in (before, after) for f in plan.fleet}
     for offer in (key for key in a.offers if key in b.offers):

@@ -26,7 +26,7 @@ class StepRecord(Strict):
     status: str
     """of its plan, or infeasible where there is none, not-found where none was found in the time"""
     cost_usd_per_month: float | None
-    """penalty of what is turned away included"""
+    """penalty of what is shed included"""
     bound_usd_per_month: float | None
     usd_per_1m_tokens: float | None
     saves_usd_per_month: float | None

@@ -17,7 +17,7 @@ from planner.plan.view import PlanView, Served, replica_of, traffic_of
 
 @dataclass(frozen=True)
 class TokenCosts:
-    """Of the requests that are answered; prompt tokens that a cache knows are read too."""
+    """Tokens of the answered requests and their cost; cached prompt tokens count as read."""
 
     input_tokens_per_month: float
     output_tokens_per_month: float
@@ -42,7 +42,7 @@ def token_costs(plan: Plan) -> TokenCosts:
 
 
 def _share_of_prompts(facts: PlanView) -> float | None:
-    """Of what GPUs and APIs cost."""
+    """Share of prompts in what GPUs and APIs cost."""
     usd = prompts_usd = 0.0
     for pool in facts.plan.pools:
         of_time = _of_time(facts, pool)

@@ -39,7 +39,7 @@ def differs(what: str, claimed: float | None, true: float | None, of: float = 1.
 
 
 def is_not(what: str, claimed: object, true: object) -> Iterator[str]:
-    """The same for names and words."""
+    """Report a name or word that differs from the true one."""
     if claimed != true:
         yield f"{what} is {true}, not {claimed}"
 
@@ -127,7 +127,7 @@ class PlanView:
         return sum(s.hours_per_month * x for s, x in zip(self.plan.slots, per_hour, strict=True)) / self.months
 
     def hour_before(self, t: int) -> int:
-        """Of the same kind of day: the first hour follows the last."""
+        """Hour before on the same kind of day, whose first hour follows its last."""
         return t - 1 if self.plan.slots[t].hour else t + 23
 
     # -- demand -------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class PlanView:
         return 3600 * self.a_month(self.rates_rps(w))
 
     def answered_per_month(self, s: Served) -> list[float]:
-        """Requests of each length that are not turned away, by whomever they are answered."""
+        """Requests of each length that are not shed, whoever answers them."""
         shed = self.flow(s.w, s.told.shed_flows)
         left = [minus(*rates) for rates in zip(self.by_length(s.w), shed, strict=True)]
         return [3600 * self.a_month([rates[b] for rates in left]) for b in range(len(s.w.buckets))]
@@ -193,7 +193,7 @@ class PlanView:
         return [busy(rates, seconds) for rates in s.kept]
 
     def share_of_load(self, pool: PoolPlan, s: Served) -> float:
-        """Of a pool's load-hours."""
+        """Share of a workload in its pool's load-hours."""
         if len(pool.workloads) == 1:
             return 1.0
         hours = {other.w.name: self.a_month(self.load_of(pool, other)) for other in self.members(pool)}

@@ -148,7 +148,7 @@ def _beaten(plan: Plan, gpus: list[str], told: WorkloadPlan) -> str:
 
 
 def _nearest(against: list[RejectionRecord], possible: list[_Possible]) -> str:
-    """Of the reasons why it cannot serve, the last one against the first model: what is judged last came furthest."""
+    """Pick the last reason against the first model: what fails last got furthest."""
     named = {name: c.model for c in possible for name in (c.name, c.variant)}
     order = list(dict.fromkeys(c.model for c in possible))
     first = min((named[r.candidate] for r in against), key=order.index)

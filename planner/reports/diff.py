@@ -41,12 +41,12 @@ def _headline(diff: PlanDiff) -> Iterator[str]:
     each = f"{usd_small(a.usd_per_1m_tokens)} → {usd_small(b.usd_per_1m_tokens)} / 1M tokens"
     yield f"  {each}, {tokens(a.tokens_per_month)} → {tokens(b.tokens_per_month)} tokens / month"
     if a.penalty_usd_per_month or b.penalty_usd_per_month:
-        yield f"  penalty {usd(a.penalty_usd_per_month)} → {usd(b.penalty_usd_per_month)} / month, no part of the cost"
+        yield f"  penalty {usd(a.penalty_usd_per_month)} → {usd(b.penalty_usd_per_month)} / month, not part of the cost"
     api = f"{a.baseline} → {b.baseline}" if a.baseline != b.baseline else b.baseline
     yield f"  {api}: {usd(a.baseline_usd_per_month)} → {usd(b.baseline_usd_per_month)} / month"
     unsure = max(a.cost_usd_per_month - a.bound_usd_per_month, b.cost_usd_per_month - b.bound_usd_per_month)
     if abs(change) < unsure and not a.penalty_usd_per_month and not b.penalty_usd_per_month:
-        yield f"  the change is smaller than what the proofs leave open ({usd(unsure)} / month)"
+        yield f"  the change is within the proof gap ({usd(unsure)} / month)"
     yield from (f"  {note}: its price counts as unchanged" for note in diff.attribution.notes)
 
 
@@ -60,8 +60,8 @@ def _tables(diff: PlanDiff) -> Iterator[Table]:
 def _why(diff: PlanDiff) -> Table:
     a = diff.attribution
     rows: tuple[Row, ...] = (
-        ("demand", _signed(a.demand_usd_per_month, 2), "tokens that came or went, at what a token cost before"),
-        ("prices", _signed(a.prices_usd_per_month, 2), "what was bought before, at the prices of after"),
+        ("demand", _signed(a.demand_usd_per_month, 2), "more or fewer tokens, at the earlier cost of a token"),
+        ("prices", _signed(a.prices_usd_per_month, 2), "what was bought before, at the later prices"),
         ("fleet and choices", _signed(a.choices_usd_per_month, 2), "the rest: fleet, choices, other inputs"),
         ("total", _signed(a.total_usd_per_month, 2), ""),
     )  # fmt: skip

@@ -32,7 +32,7 @@ def _choice(explanation: Explanation, choice: Choice) -> Iterator[str]:
     yield from (f"    {escaped(line)}" for line in choice.binds)
     unused = tuple((x.name, x.why) for x in choice.menu if not x.used)
     if unused:
-        columns = (C("name", "not used"), C("why", "because"))
+        columns = (C("name", "not used"), C("why", "why not"))
         yield from table_text(Table("menu", "Not used", columns, unused), indent="    ")
 
 
@@ -47,7 +47,7 @@ def _runner_up(explanation: Explanation, r: RunnerUp | None) -> str:
     difference = r.cost_usd_per_month - explanation.cost_usd_per_month
     if abs(difference - r.dearer_by_usd_per_month) > CLOSE_FRAC * max(abs(difference), 1.0):
         amount += ", penalties counted"
-    return f"{r.served_by}: {whole}, dearer by {amount}"
+    return f"{r.served_by}: {whole}, an extra cost of {amount}"
 
 
 def _levers(explanation: Explanation) -> Iterator[str]:
@@ -59,9 +59,9 @@ def _levers(explanation: Explanation) -> Iterator[str]:
 
 
 def levers_table(explanation: Explanation) -> Table:
-    """The levers, the best plan without each, and how much dearer that is."""
-    rows = tuple((_owned(x.lever, x.workload), x.cost_usd_per_month, _dearer(x)) for x in explanation.levers)
-    columns = (C("lever", "the best plan without"), C("usd_per_month", "$/month", "money"), C("dearer", "dearer by"))
+    """Tabulate the best plan without each lever, and how much more it costs."""
+    rows = tuple((_owned(x.lever, x.workload), x.cost_usd_per_month, _extra_cost(x)) for x in explanation.levers)
+    columns = (C("lever", "the best plan without"), C("usd_per_month", "$/month", "money"), C("dearer", "extra cost"))
     return Table("levers", "What each lever saves", columns, rows)
 
 
@@ -71,7 +71,7 @@ def no_levers(workload: str | None) -> str:
     return "the plan uses no spot, commitments, quantization, caching, sharing, API or other lever"
 
 
-def _dearer(lever: LeverValue) -> str:
+def _extra_cost(lever: LeverValue) -> str:
     if lever.dearer_by_usd_per_month is None or lever.proved_usd_per_month is None:
         return "no plan is possible" if lever.feasible is False else "no plan was found in the time"
     amount = _amount(lever.dearer_by_usd_per_month, lever.proved_usd_per_month, lever.verdict)

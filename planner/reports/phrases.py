@@ -63,17 +63,17 @@ def saving(plan: Plan) -> str:
     return f"{verdict} ({usd(abs(saves))} / month)"
 
 
-def turned_away(plan: Plan) -> str:
+def shed_sentence(plan: Plan) -> str:
     """What is shed, at which penalty, and which limit stands in the way of serving it; nothing where nothing is."""
     shed = [w for w in plan.workloads if w.shed_requests_per_month]
     if not shed:
         return ""
     each = ((w.name, percent(w.shed_share_frac), tokens(w.shed_requests_per_month)) for w in shed)
     parts = (f"{share} of {name} ({count} requests)" for name, share, count in each)
-    penalty = f"a penalty of {usd(plan.penalty_usd_per_month)} / month, which is no part of the cost"
+    penalty = f"a penalty of {usd(plan.penalty_usd_per_month)} / month, not part of the cost"
     because = _no_room(plan)
     why = f"; {because}" if because else ""
-    return f"TURNED AWAY every month: {', '.join(parts)}; {penalty}{why}; figures are for the rest"
+    return f"SHED every month: {', '.join(parts)}; {penalty}{why}; figures are for the rest"
 
 
 def _no_room(plan: Plan) -> str:

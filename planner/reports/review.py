@@ -55,13 +55,13 @@ def _period(review: Review) -> str:
 
 
 def commitments_sentence(review: Review) -> str:
-    """What commitments add to the next plan, or nothing."""
+    """State what commitments add to the next plan; empty if nothing."""
     extra = review.next.besides_usd_per_month
     if abs(extra) < 0.005:
         return ""
     if extra > 0:
-        return f"and {usd(extra)} / month on top for what is held: at other prices, or not needed"
-    return f"less {usd(-extra)} / month: what is held costs less than what it takes the place of"
+        return f"plus {usd(extra)} / month of commitment overhead (unused, or signed at other prices)"
+    return f"less {usd(-extra)} / month: the commitments cost less than the capacity they replace"
 
 
 def hindsight_sentence(review: Review) -> str:
@@ -70,7 +70,7 @@ def hindsight_sentence(review: Review) -> str:
         return review.hindsight_note
     cost = f"best fleet in hindsight {usd(best.cost_usd_per_month)} / month"
     if not best.told_apart:
-        return f"{cost}: no difference that the proofs can tell"
+        return f"{cost}: the difference is within the proof gap"
     if best.saves_usd_per_month > 0:
         return f"{cost}: {usd(best.saves_usd_per_month)} / month less than the quarter cost"
-    return f"{cost}: what came needed {usd(-best.saves_usd_per_month)} / month more than was paid for"
+    return f"{cost}: actual demand would have needed {usd(-best.saves_usd_per_month)} / month more than was spent"

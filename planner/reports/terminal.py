@@ -24,7 +24,7 @@ def render(plan: Plan, seconds: float | None = None, verbose: bool = False, colo
     """The whole report; `seconds` is how long the planning took, where that is known."""
     return paragraphs(
         [
-            chain(_headline(plan, seconds), _left_out(plan), _turned_away(plan, color)),
+            chain(_headline(plan, seconds), _left_out(plan), _shed(plan, color)),
             _fleet(plan),
             table_text(pools(plan)),
             _hours(plan),
@@ -53,8 +53,8 @@ def _left_out(plan: Plan) -> Iterator[str]:
         yield f"  {sentence}"
 
 
-def _turned_away(plan: Plan, color: bool) -> Iterator[str]:
-    if sentence := phrases.turned_away(plan):
+def _shed(plan: Plan, color: bool) -> Iterator[str]:
+    if sentence := phrases.shed_sentence(plan):
         line = f"  {escaped(sentence)}"
         yield red(line) if color else line
 
@@ -91,7 +91,7 @@ def _options(plan: Plan, verbose: bool) -> Iterator[str]:
         title = f"options for {phrases.alike(names)}{', each' if len(names) > 1 else ''}"
         yield from table_text(options(plan, shown, title, several=len(names) > 1))
         if len(mine) > len(shown):
-            yield f"  ... and {len(mine) - len(shown)} dearer ones (--verbose, or 'options' in the JSON)"
+            yield f"  ... and {len(mine) - len(shown)} more expensive ones (--verbose, or 'options' in the JSON)"
 
 
 def _not_possible(plan: Plan, verbose: bool) -> Iterator[str]:

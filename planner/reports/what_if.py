@@ -22,7 +22,7 @@ from planner.studies.sweep import Shape, Sweep, swings
 FIGURES = (
     C("budget_usd_per_month", "budget $/month", "money"), C("cost_usd_per_month", "cost $/month", "money"),
     C("bound_usd_per_month", "bound $/month", "money"), C("served_frac", "served", "percent"),
-    C("api_frac", "API", "percent"), C("shed_frac", "turned away", "percent"), C("gap_frac", "gap", "percent"),
+    C("api_frac", "API", "percent"), C("shed_frac", "shed", "percent"), C("gap_frac", "gap", "percent"),
     C("status", "plan"), C("penalty_usd_per_month", "penalty $/month", "money"),
     C("usd_per_1m_tokens", "$/1M tokens", "small price"), C("tokens_per_month", "tokens / month", "tokens"),
     C("requests_per_month", "requests / month", "tokens"), C("baseline_usd_per_month", "baseline $/month", "money"),
@@ -71,7 +71,7 @@ def what_if_text(sweep: Sweep) -> str:
 
 
 def _bars(sweep: Sweep) -> list[str]:
-    """The frontier in a terminal: served from own GPUs, bought from the API, turned away."""
+    """Draw the frontier in a terminal: served from own GPUs, bought from the API, shed."""
     lines = []
     for p in sweep.frontier:
         budget = usd(p["budget_usd_per_month"]).rjust(12)
@@ -91,13 +91,13 @@ def notes(sweep: Sweep) -> list[str]:
     least = [p["least_budget_usd_per_month"] for p in sweep.rows if p["least_budget_usd_per_month"] is not None]
     if least and sweep.budgets:
         lines.append(
-            f"the cheapest plan needs {usd(max(least))} a month, and nothing may be turned away here: "
+            f"the cheapest plan needs {usd(max(least))} a month, and nothing may be shed here: "
             "--shed normal shows what less would serve"
         )
     if any(p.get("api_frac") for p in sweep.rows):
-        lines.append("served counts what the API answers, too")
+        lines.append("served includes what the API answers")
     if any(p.get("penalty_usd_per_month") for p in sweep.rows):
-        lines.append("gaps and bounds are of cost + penalty; the penalty of what is turned away is no part of the cost")
+        lines.append("gaps and bounds refer to cost + penalty; the penalty of shed requests is not part of the cost")
     return lines
 
 
@@ -113,12 +113,12 @@ def shape_text(shape: Shape) -> str:
 def tornado(sweep: Sweep) -> Table:
     columns = (
         C("input", "input"), C("low_value", "cheapest at"), C("low_usd_per_month", "$/month", "money"),
-        C("high_value", "dearest at"), C("high_usd_per_month", "$/month", "money"),
+        C("high_value", "most expensive at"), C("high_usd_per_month", "$/month", "money"),
         C("swing_usd_per_month", "moves it by", "money"), C("note", ""),
     )  # fmt: skip
     rows = tuple(
         (s.input, s.low_value, s.low_usd_per_month, s.high_value, s.high_usd_per_month, s.usd_per_month,
-         "" if s.told else "less than the proofs leave open")
+         "" if s.told else "within the proof gap")
         for s in swings(sweep)
     )  # fmt: skip
     return Table("tornado", "what moves the cost", columns, rows)

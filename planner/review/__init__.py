@@ -1,4 +1,4 @@
-"""The quarterly review: a plan held against what came, and the next one.
+"""The quarterly review: a plan against actual demand, and the next plan.
 
     REVIEW.yaml -> usage log -> cleaned hours -> actual demand, forecast -> hindsight, next plan -> Review
 

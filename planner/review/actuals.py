@@ -49,7 +49,7 @@ def _hour_of(day: date, log: UsageLog) -> int:
 
 
 def weekend_and_hour(log: UsageLog, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of hours counted from the start of the log."""
+    """Weekend flag and hour of the day, for hours counted from the start of the log."""
     time = log.first + np.arange(first, first + count) * HOUR
     days = time.astype("datetime64[D]").astype(int)
     return (days + 3) % 7 >= 5, time.astype(int) % 24  # 1970-01-01 was a Thursday
@@ -57,7 +57,7 @@ def weekend_and_hour(log: UsageLog, first: int, count: int) -> tuple[np.ndarray,
 
 @dataclass(frozen=True, eq=False)
 class Actuals:
-    """What came for one workload in the period."""
+    """Actual demand of one workload in the period."""
 
     hours: Hours
     """with the growth that was planned taken out"""

@@ -33,13 +33,13 @@ def off_plan(workloads: tuple[WorkloadReview, ...], planned: Figures, actual: Fi
     found: list[tuple[float, str]] = []
     for w in workloads:
         if w.planned_requests_per_month is None:
-            found.append((1.0, f"{w.name} came without a plan"))
+            found.append((1.0, f"{w.name} was not in the plan"))
         elif w.actual_requests_per_month is None:
             found.append((1.0, f"{w.name} has no usable hours in the log"))
         elif w.off_frac is not None and abs(w.off_frac) > VOLUME_FRAC:
             found.append((abs(w.off_frac), f"{w.name} had {_signed(w.off_frac)} requests"))
         elif w.hourly_error_frac is not None and w.hourly_error_frac > SHAPE_FRAC:
-            found.append((w.hourly_error_frac, f"{w.name} came at other hours ({w.hourly_error_frac:.0%} off)"))
+            found.append((w.hourly_error_frac, f"{w.name} had other busy hours ({w.hourly_error_frac:.0%} off)"))
         longer = _longer(w)
         if longer is not None and abs(longer) > LENGTH_FRAC:
             found.append((abs(longer), f"requests of {w.name} had {_signed(longer)} tokens"))
@@ -80,13 +80,13 @@ def risks_of(
         yield _said("demand", next_plan.p90_note)
     for f in forecasts:
         if f.error_frac is not None and f.error_frac > POOR_FORECAST_FRAC:
-            yield _said(f.name, f"its forecast was {f.error_frac:.0%} off an hour when it was tried")
+            yield _said(f.name, f"its forecast was {f.error_frac:.0%} off per hour when tested")
         elif f.tried_weeks == 0 and not f.source.startswith("given"):
-            yield _said(f.name, "its log is too short to try a forecast on: the last week is taken as it was")
+            yield _said(f.name, "its log is too short to test a forecast: the last week is used unchanged")
     for w in workloads:
         if w.planned_variation and w.actual_variation and w.actual_variation > 1.25 * w.planned_variation:
-            yield _said(w.name, f"its days differ by {w.actual_variation:.0%} around their hourly mean, planned were "
-                                f"{w.planned_variation:.0%}: 'variation' in the demand sets the margin")  # fmt: skip
+            yield _said(w.name, f"its days differ by {w.actual_variation:.0%} around their hourly mean, against "
+                                f"{w.planned_variation:.0%} planned: 'variation' sets the margin")  # fmt: skip
     for c in capacity:
         if c.hours_over_per_month:
             yield _said(", ".join(c.workloads), f"load was above what keeps the SLOs in {c.hours_over_per_month:.0f} "
@@ -107,11 +107,11 @@ def risks_of(
     high = plan.if_throughput_is_off.high_usd_per_month
     if high is not None and high > (cost + plan.penalty_usd_per_month) * (1 + WORTH_FRAC):
         yield _said(
-            "throughput", f"if replicas are as much slower as estimates err, the fleet costs ${high:,.0f} a month"
+            "throughput", f"if replicas are slower by the error of the estimates, the fleet costs ${high:,.0f} a month"
         )
     if next_plan.besides_usd_per_month > COST_FRAC * cost:
-        yield _said("commitments", f"${next_plan.besides_usd_per_month:,.0f} a month is paid on top of the next plan "
-                                   "for what is held: at other prices, or not needed")  # fmt: skip
+        yield _said("commitments", f"the next plan has ${next_plan.besides_usd_per_month:,.0f} a month of commitment "
+                                   "overhead (unused, or signed at other prices)")  # fmt: skip
 
 
 def decisions_of(
@@ -138,19 +138,20 @@ def decisions_of(
             yield _said("commitments", f"{do} {c.instances} x {c.offer} {c.purchase} "
                                        f"(${c.usd_per_month:,.0f} a month): {c.said}")  # fmt: skip
     if taken_as_bought:
-        yield _said("commitments", "say under 'committed' what is held and until when: what the last plan reserved is "
-                                   "taken as bought when its quarter began")  # fmt: skip
+        yield _said("commitments", "list what is held, and until when, under 'committed': the last plan's reservations "
+                                   "are assumed to be signed when its quarter began")  # fmt: skip
     for w in workloads:
         if w.planned_requests_per_month is None and w.name not in in_next:
-            yield _said(w.name, "it is in the log and in no demand file: name its model and SLO there to plan it")
+            yield _said(w.name, "it is in the log but in no demand file: add it with its model and SLO to plan it")
     for name in ended:
         if name in in_next:
-            yield _said(name, "nothing came at the end of the log: remove it from the demand file, or mend the log")
+            yield _said(name, "the log ends without requests of it: remove it from the demand file, or repair the log")
     for name in sorted(in_next - logged):
-        yield _said(name, "it is not in the log: confirm the forecast that it is planned with")
+        yield _said(name, "it is not in the log: confirm its forecast")
     if hindsight is not None and hindsight.told_apart and hindsight.saves_usd_per_month > COST_FRAC * before:
-        yield _said("hindsight", f"the best fleet for what came would have cost ${hindsight.saves_usd_per_month:,.0f} "
-                                 "a month less: look at what was bought too early or kept too long")  # fmt: skip
+        yield _said("hindsight", "the best fleet for actual demand would have cost "
+                                 f"${hindsight.saves_usd_per_month:,.0f} a month less: "
+                                 "see what was bought too early or kept too long")  # fmt: skip
 
 
 def _said(about: str, text: str) -> ReviewItem:

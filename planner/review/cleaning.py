@@ -29,15 +29,15 @@ OUTAGE_FRAC, FEWEST_REQUESTS = 0.05, 20.0
 ROBUST_Z, LEAST_FACTOR, LEAST_SPREAD = 6.0, 2.0, 0.05
 RUNS_NAMED = 3
 WHAT: dict[Kind, str] = {
-    "missing": "rows with a blank or negative cell: their hours are left out (of lengths, if it is for tokens)",
-    "repeated": "rows that stood there twice count once",
-    "contradicting": "rows for one time that say different things: the last one counts",
-    "launch": "it began in the middle of the log; hours before are no demand and no gap",
-    "ended": "nothing at the end of the log: retired, or the log is lost; planned as it was before",
-    "gap": "hours without a record, or with a part of it: left out",
-    "outage": "hours with next to nothing where there is demand at other times: left out",
-    "outlier": "hours far off what is usual: left out",
-    "shift": "hours far off what is usual for a day or longer: kept",
+    "missing": "rows with a blank or negative cell: their hours are left out (only for lengths, if tokens are missing)",
+    "repeated": "duplicate rows count once",
+    "contradicting": "conflicting rows for one time: the last one counts",
+    "launch": "it starts in the middle of the log; the hours before are neither demand nor gaps",
+    "ended": "no requests at the end of the log: retired, or the log is incomplete; planned as before",
+    "gap": "hours with missing or partial records: left out",
+    "outage": "hours almost without requests that usually have demand: left out",
+    "outlier": "hours far from the usual level: left out",
+    "shift": "hours far from the usual level for a day or longer: kept",
 }
 
 

@@ -91,7 +91,7 @@ def advise(plan: Plan, last: Case, committed: tuple[CommittedSpec, ...], starts:
 
 
 def _share(h: HeldCommitment, starts: date) -> float:
-    """Of the quarter in which it is still held."""
+    """Share of the quarter in which it is still held."""
     return min(1.0, ((h.lapses - starts).days + 1) / QUARTER_DAYS)
 
 
@@ -109,9 +109,9 @@ def _usd_per_h(case: Case, last: Case, offer: str, purchase: str) -> float:
 
 def _served(h: HeldCommitment, n: int, purchase: str, ends: date) -> CommitmentAdvice:
     lasts = h.lapses >= ends
-    said = "held, and wanted for the whole quarter"
+    said = "held, and needed for the whole quarter"
     if not lasts:
-        said = f"lapses on {h.lapses} in the quarter, and is still wanted: renew it as {purchase}"
+        said = f"lapses on {h.lapses} in the quarter and is still needed: renew it as {purchase}"
     usd = n * h.usd_per_h * HOURS_PER_MONTH
     return CommitmentAdvice(act="keep" if lasts else "renew", offer=h.offer, purchase=h.purchase, instances=n,
                             lapses=str(h.lapses), usd_per_month=usd, said=said)  # fmt: skip
@@ -124,11 +124,11 @@ def _bought(plan: Plan, key: tuple[str, str], n: int, gone: list[CommittedSpec])
     owed = TERM_MONTHS[purchase] * each
     if renewed:
         lapsed = str(max(c.lapses for c in gone if (c.offer, c.purchase) == key))
-        said = f"lapsed before the quarter; wanted again: ${owed:,.0f} each over the term"
+        said = f"lapsed before the quarter; needed again: ${owed:,.0f} each over the term"
         yield CommitmentAdvice(act="renew", offer=offer, purchase=purchase, instances=renewed, lapses=lapsed,
                                usd_per_month=renewed * each, said=said)  # fmt: skip
     if n > renewed:
-        said = f"the next plan wants it, and nothing held covers it: ${owed:,.0f} each over the term"
+        said = f"the next plan needs it, and no commitment covers it: ${owed:,.0f} each over the term"
         yield CommitmentAdvice(act="buy", offer=offer, purchase=purchase, instances=n - renewed, lapses=None,
                                usd_per_month=(n - renewed) * each, said=said)  # fmt: skip
 
@@ -146,10 +146,10 @@ def _not_wanted(plan: Plan, h: HeldCommitment, ends: date) -> tuple[CommitmentAd
             free[t] -= n
             replaced += n * slot.hours_per_month * line.usd_per_h / months
     lasts = h.lapses >= ends
-    instead = f", and takes the place of ${replaced:,.0f} a month rented by the hour" if replaced else ""
-    said = f"held until {h.lapses} and not wanted by the next plan: paid all the same{instead}"
+    instead = f", and replaces ${replaced:,.0f} a month rented by the hour" if replaced else ""
+    said = f"held until {h.lapses} but not needed by the next plan: still paid{instead}"
     if not lasts:
-        said = f"lapses on {h.lapses} in the quarter and is not wanted: do not renew; paid until then{instead}"
+        said = f"lapses on {h.lapses} in the quarter and is not needed: do not renew; paid until then{instead}"
     told = CommitmentAdvice(act="more than needed" if lasts else "let lapse", offer=h.offer, purchase=h.purchase,
                             instances=h.left, lapses=str(h.lapses), usd_per_month=paid, said=said)  # fmt: skip
     return told, paid - replaced

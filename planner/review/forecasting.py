@@ -9,7 +9,7 @@ damped trend and a season that is added:
     season <- g (y - level) + (1 - g) season
 
 Its four constants are those, out of a grid, that were best a week ahead on all earlier weeks. Each method forecasts
-from several earlier points, without what came later; the one that was less off is used. Hours that nobody knows teach
+from several earlier points, without later data; the more accurate one is used. Hours that nobody knows teach
 nothing. Everything is done for all workloads and all constants at once.
 """
 

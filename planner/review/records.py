@@ -26,7 +26,7 @@ class Period(Strict):
 
 
 class Finding(Strict):
-    """Something odd in the log, and what was done about it."""
+    """An anomaly in the log, and what was done about it."""
 
     workload: str
     kind: Kind
@@ -48,7 +48,7 @@ class Figures(Strict):
 
 
 class WorkloadReview(Strict):
-    """A workload's forecast against what came, on the hours of a weekday and a weekend day."""
+    """A workload's forecast against its actual demand, on the hours of a weekday and a weekend day."""
 
     name: str
     planned_requests_per_month: float | None
@@ -88,7 +88,7 @@ class CapacityUse(Strict):
 
 
 class Hindsight(Strict):
-    """The best fleet for what came, at the prices of the last plan."""
+    """Best fleet for the actual demand, at the prices of the last plan."""
 
     cost_usd_per_month: float
     usd_per_1m_tokens: float
@@ -98,7 +98,7 @@ class Hindsight(Strict):
     saves_usd_per_month: float
     """against what the quarter cost; below zero where the quarter was cheaper, since it served less well"""
     told_apart: bool
-    """whether that is more than the proofs leave open"""
+    """whether that is more than the proof gap"""
 
 
 class WorkloadForecast(Strict):
@@ -125,7 +125,7 @@ class NextPlan(Strict):
     p90_note: str
     spot_at_p95_usd_per_month: float
     besides_usd_per_month: float
-    """paid on top for commitments that are held: signed at other prices, or not needed, less what they replace"""
+    """commitment overhead: unused, or signed at other prices, less what they replace"""
 
 
 class CommitmentAdvice(Strict):
@@ -144,9 +144,9 @@ class CommitmentAdvice(Strict):
 class Bridge(Strict):
     """The change from the last plan's cost to the next one's in four parts, in whole cents, which add up to it.
 
-    volume: the tokens that came or went, at what a token cost on average.
-    mix: that workloads with dearer or cheaper tokens became a larger share of them.
-    price: what was bought before, at the prices of after.
+    volume: more or fewer tokens, at the average cost of a token.
+    mix: workloads with more or less expensive tokens became a larger share of them.
+    price: what was bought before, at the new prices.
     efficiency: what is left: another fleet and other choices, economies of scale, other inputs.
     """
 

@@ -38,7 +38,7 @@ from planner.review.usage_log import HOUR
 from planner.review.utilization import capacity_used
 from solvers.search.fleet_solution import Options
 
-BY_PLAN = "the planned fleet, with API calls by what came: no bill was given"
+BY_PLAN = "the planned fleet, with API calls by actual demand: no bill was given"
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,12 +212,12 @@ def _hindsight(
     try:
         best = replanner.plan(case, "hindsight", plan_fleet)
     except Infeasible as error:
-        return None, f"No fleet of the last plan's menu and limits can serve what came: {error.reasons[0]}"
+        return None, f"No fleet of the last plan's menu and limits can serve the actual demand: {error.reasons[0]}"
     saves = cost.cost_usd_per_month - best.cost_usd_per_month
     unsure = best.cost_usd_per_month + best.penalty_usd_per_month - best.bound_usd_per_month
     unsure = max(unsure, last.cost_usd_per_month + last.penalty_usd_per_month - last.bound_usd_per_month)
     same = best.case_hash == last.case_hash
-    note = "What came is what was planned for, so the last plan is the best fleet in hindsight too." if same else ""
+    note = "Actual demand is what was planned for, so the last plan is also the best in hindsight." if same else ""
     return Hindsight(
         cost_usd_per_month=best.cost_usd_per_month,
         usd_per_1m_tokens=best.usd_per_1m_tokens,
@@ -230,7 +230,7 @@ def _hindsight(
 
 
 def _changed(case: Case, workloads: dict[str, Workload]) -> Case:
-    """The same case where nothing differs, so that it needs no plan of its own."""
+    """Return the case itself if nothing differs, so that it needs no plan of its own."""
     changed = tuple(workloads.get(w.name, w) for w in case.workloads)
     return case if changed == case.workloads else case.model_copy(update={"workloads": changed})
 

@@ -83,7 +83,7 @@ class ReviewFile(Strict):
     last_plan: str = Field(min_length=1)
     """The plan under review, as `fleetplan plan --out` wrote it."""
     usage: str = Field(min_length=1)
-    """The log of what came: CSV or Parquet with the columns time and requests, workload where it holds several, and
+    """The usage log: CSV or Parquet with the columns time and requests, workload where it holds several, and
     input_tokens and output_tokens (sums over the row's requests) where they are known."""
     period: PeriodSpec | None = None
     """By default all of the log, or its last 13 weeks where it is longer; what is older serves the forecast alone."""

@@ -103,5 +103,5 @@ def _within_reason(path: Path, rows: UsageRows) -> None:
     if len(rows.workloads) > MOST_WORKLOADS:
         raise input_error(path, f"has {len(rows.workloads)} workloads", f"Keep to {MOST_WORKLOADS}")
     if not rows.counts["requests"].any():
-        raise input_error(path, "has no requests at all", "Give the log of a quarter in which something came")
+        raise input_error(path, "has no requests at all", "Give the log of a quarter that has requests")
     check_busiest(path, rows.counts["requests"])

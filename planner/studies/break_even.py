@@ -131,7 +131,7 @@ def _premises(plan: Plan, volumes: Volumes) -> list[str]:
     if has_quotas(case):
         notes.append("quotas and the budget are lifted: they are set for one volume")
     if any(w.shed_usd_per_request is not None for w in case.workloads):
-        notes.append("nothing is turned away, so that both ways answer the same requests")
+        notes.append("nothing is shed, so that both ways answer the same requests")
     if not case.engineers_usd_per_month:
         notes.append("no engineers are counted; give policy: {engineers: {count: 1.5, usd_per_year: 200k}}")
     if tried and all(found.usd is None for found in volumes.found["self-hosted"].values()):

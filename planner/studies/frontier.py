@@ -27,7 +27,7 @@ from solvers.search.frontier import BudgetSearch
 
 @dataclass(frozen=True, eq=False)
 class BudgetPlan:
-    """What came of one budget."""
+    """Result of one budget."""
 
     budget_usd_per_month: float | None
     outcome: Outcome

@@ -59,7 +59,7 @@ class Override:
 
     @property
     def column(self) -> str:
-        """Of the table."""
+        """Header of its column in the table."""
         return {"without": f"without {self.key}", "only": f"only {self.key}", "scale": f"scale {self.key}"}.get(
             self.kind, self.key
         )

@@ -84,7 +84,7 @@ def _bill(prices: ApiModel, role: str, workloads: tuple[str, ...], asked: Asked)
 
 
 def _request_usd(prices: ApiModel, w: Workload) -> list[float]:
-    """Of each length, with what the provider caches and its batch price where the answer may take that long."""
+    """Price a request of each length, with the provider's cache, and its batch price where the answer may wait."""
     return [
         prices.request_usd(b.input_tokens, w.api_cached_tokens(b.input_tokens), b.output_tokens, w.api_wait_h)
         for b in w.buckets
@@ -102,7 +102,7 @@ def _able(case: Case, api: str) -> tuple[str, ...]:
 
 
 def _names_of(case: Case, w: Workload) -> Iterator[set[str]]:
-    """Of the models that are good enough for it."""
+    """Names of the models that are good enough for it."""
     for choice in w.models:
         if choice.quality_loss_frac <= w.max_quality_loss_frac + 1e-12:
             yield _names(choice.model, case.models[choice.model])

@@ -34,7 +34,7 @@ class Sweep:
 
     @property
     def frontier(self) -> list[Point]:
-        """Of the case as it is."""
+        """Frontier of the unchanged case."""
         return [row for row in self.rows if row["run"] == "base"] if self.budgets else []
 
 
@@ -116,7 +116,7 @@ class Sensitivity:
     high_value: str
     high_usd_per_month: float
     told: bool
-    """whether the difference exceeds what the proofs leave open"""
+    """whether the difference exceeds the proof gap"""
 
     @property
     def usd_per_month(self) -> float:

@@ -33,7 +33,7 @@ def plans_of_case(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _frontier(payload: dict[str, Any]) -> Frontier:
-    """That of the case whatever its budget."""
+    """Frontier of the case without its budget."""
     case = payload["case"] | {"limits": payload["case"]["limits"] | {"budget_usd_per_month": None}}
     return _prepared(json.dumps(case, sort_keys=True), tuple(sorted(payload["options"].items())))
 

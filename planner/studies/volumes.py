@@ -1,6 +1,6 @@
 """What a case costs at other volumes, found by planning again, and what is proved about it.
 
-Without an API, and where none is turned away, more demand is never cheaper: a fleet for more of it serves less as well.
+Without an API and without shedding, more demand is never cheaper: a fleet for more of it serves less as well.
 """
 
 from __future__ import annotations

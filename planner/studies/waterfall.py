@@ -139,13 +139,13 @@ def _everything(case: Case) -> str:
     if any(w.deadline_h is not None for w in case.workloads):
         more.append("batch work may wait")
     if any(w.shed_usd_per_request is not None for w in case.workloads):
-        more.append("requests may be turned away")
+        more.append("requests may be shed")
     return f"the plan itself: {', '.join(more)}" if more else "the plan itself"
 
 
 def _about_the_plan(plan: Plan, costs: list[float]) -> Iterator[str]:
     if plan.penalty_usd_per_month:
-        yield "the plan turns requests away; its cost here counts their penalty"
+        yield "the plan sheds requests; its cost here includes their penalty"
     if len(costs) > 1 and costs[-1] > costs[-2]:
         why = "by less than the plan is proved to"
         if costs[-1] - costs[-2] > plan.gap_frac * costs[-1]:

@@ -49,7 +49,8 @@ def steps_of(case: Case) -> tuple[list[Step], list[str]]:
         step = _naive(gpu, most) if k == 0 else used[k - 1].step
         change = one_after_the_other([_without_the_rest, *added, *taken_away])
         steps.append(Step(step.key, step.title, step.said, change))
-    why = f"naive: {gpu} is the dearest GPU of the menu that serves every workload, those rented by the replica first"
+    why = f"naive: {gpu} is the most expensive GPU of the menu that serves every workload"
+    why += ", preferably rented by the replica"
     missing = [f"{lever.step.key} ({lever.missing})" for lever in levers if lever.missing]
     return steps, [why, *([f"no step for {', '.join(missing)}"] if missing else [])]
 
@@ -59,7 +60,7 @@ def _unchanged(case: Case) -> Case:
 
 
 def _without_the_rest(case: Case) -> Case:
-    """No API, no waiting and nothing turned away: all that comes is served at once, on the fleet."""
+    """No API, no waiting, no shedding: every request is served at once, on the fleet."""
     fields = {"api_allowed": False, "api_wait_h": 0.0, "deadline_h": None, "shed_usd_per_request": None}
     return with_workloads(lambda w: w.model_copy(update=fields))(case)
 

@@ -1,7 +1,7 @@
 """A what-if file: named changes, and inputs whose values are combined.
 
 runs:
-  - name: no-spot-dearer-h100
+  - name: no-spot-expensive-h100
     set: {prices.h100.on_demand: +20%}
     without: [spot]
 grid:
@@ -33,7 +33,7 @@ class RunSpec(Strict):
     """Changes that are made together."""
 
     name: str
-    """Its own, such as dearer-gpus."""
+    """Name of the run, such as expensive-gpus."""
     set: Mapping = None
     scale: Mapping = None
     only: Mapping = None
@@ -43,7 +43,7 @@ class RunSpec(Strict):
     def _is_named_and_changes_something(self) -> RunSpec:
         problems = []
         if not self.name.strip() or self.name == BASE:
-            problems.append(FieldProblem(("name",), "each run needs a name of its own", "Write name: dearer-gpus"))
+            problems.append(FieldProblem(("name",), "each run needs a name of its own", "Write name: expensive-gpus"))
         if not (self.set or self.scale or self.only or self.without):
             problems.append(FieldProblem((), "changes nothing", "Write set, scale, without or only"))
         if problems:

@@ -20,7 +20,7 @@ DRAWN_EVERY = 10
 
 
 class Tally:
-    """What came of the requests of one workload so far."""
+    """Outcome of the requests of one workload so far."""
 
     def __init__(self, w: Workload) -> None:
         self.w = w

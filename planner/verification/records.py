@@ -59,7 +59,7 @@ class WorkloadServed(Strict):
     api: int
     """sent to the API, as planned"""
     shed: int
-    """turned away, as planned or because capacity was lost"""
+    """shed, as planned or because capacity was lost"""
     refused: int
     """longer than the engine admits"""
     unfinished: int

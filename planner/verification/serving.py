@@ -140,7 +140,7 @@ class _Pool:
 
 
 class _Answers:
-    """What came of the requests of a workload; -1 where there was no token."""
+    """Outcome of the requests of a workload; -1 where there was no token."""
 
     def __init__(self, count: int) -> None:
         self.first_s, self.last_s = np.full(count, -1.0), np.full(count, -1.0)

@@ -310,9 +310,9 @@ def budget(off: Plan, on: Plan) -> None:
     carried = deployment(on).load_by_slot[0]
     assert replicas(d, carried * (1 - 1e-9)) == 2
     assert replicas(d, carried * (1 + 1e-6)) == 3
-    turned_away = (rate - carried / seconds(on)) * 3600 * HOURS
-    assert on.workloads[0].shed_requests_per_month == pytest.approx(turned_away)
-    assert on.penalty_usd_per_month == near(2 * turned_away / 1000)
+    shed = (rate - carried / seconds(on)) * 3600 * HOURS
+    assert on.workloads[0].shed_requests_per_month == pytest.approx(shed)
+    assert on.penalty_usd_per_month == near(2 * shed / 1000)
 
 
 def starting(off: Plan, on: Plan) -> None:

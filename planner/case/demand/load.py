@@ -37,12 +37,12 @@ def load_case(path: Path | str, files: NamedFiles | None = None) -> Case:
 
 
 def case_from_text(text: str, file: str = "<text>") -> Case:
-    """The same from YAML text."""
+    """Load a case from YAML text."""
     return _Loader(parse_yaml(text, file), "case", NamedFiles()).case()
 
 
 def case_of_document(document: Document, default_name: str, files: NamedFiles) -> Case:
-    """The same from a file that was read already, and may have been changed since."""
+    """Load a case from a document that was read already, and may have been changed since."""
     return _Loader(document, default_name, files).case()
 
 

@@ -15,7 +15,7 @@ from planner.io.errors import Path, did_you_mean
 
 LONGEST_WAIT_H = 24.0
 PENALTY_FACTORS = {"low": 3, "normal": 10, "high": 30}
-"""penalty of a request that is turned away, as a multiple of its price at the baseline"""
+"""penalty of a request that is shed, as a multiple of its price at the baseline"""
 
 
 @dataclass(frozen=True)

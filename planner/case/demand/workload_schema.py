@@ -243,7 +243,7 @@ class AdapterSpec(Strict):
     """A LoRA adapter: the workload is a fine-tuned variant of its model."""
 
     size: SizeGb
-    """Of its file, such as 100MB."""
+    """Size of its file, such as 100MB."""
 
     @model_validator(mode="before")
     @classmethod
@@ -263,7 +263,7 @@ class AdapterSpec(Strict):
 
 
 class Shed(Strict):
-    """That requests may be turned away, and how bad that is. It decides what is shed first, and is no cost."""
+    """Requests may be shed, at a penalty that decides what is shed first and is not part of the cost."""
 
     priority: Literal["low", "normal", "high"] | None = None
     """Penalty of a request: 3, 10 or 30 times what the baseline API asks for it."""
@@ -308,7 +308,7 @@ class WorkloadSpec(Strict):
     providers: tuple[str, ...] | None = Field(default=None, min_length=1, examples=[["aws"]])
     """Who may run it, out of the menu's providers."""
     shed: Shed | None = None
-    """That its requests may be turned away where serving them is too dear. By default all are served."""
+    """Lets its requests be shed where serving them is too expensive. By default all are served."""
     api: Literal["allowed", "forbidden"] = "allowed"
     """Whether its requests may go to an API provider. Where it has `regions` or `providers`, not unless you say so."""
 

@@ -73,7 +73,7 @@ class Judged:
 
 
 def judged_rules(j: Judged) -> Iterator[Rule]:
-    """Those that the policy has, always in the same order."""
+    """Apply the rules that the policy has, always in the same order."""
     for rule in RULES:
         if getattr(j.policy, rule.__name__) is not None:
             yield from rule(j)
@@ -94,7 +94,7 @@ def budget_usd_per_month(j: Judged) -> Iterator[Rule]:
     dearest = max(by_month)
     detail = f"month {by_month.index(dearest) + 1} of {len(by_month)}" if len(by_month) > 1 else ""
     limit = j.policy.budget_usd_per_month or 0.0
-    yield _most("budget_usd_per_month", "cost of the dearest month", "usd_per_month", dearest, limit, detail)
+    yield _most("budget_usd_per_month", "cost of the most expensive month", "usd_per_month", dearest, limit, detail)
 
 
 def max_change(j: Judged) -> Iterator[Rule]:
@@ -152,7 +152,7 @@ def max_api_share(j: Judged) -> Iterator[Rule]:
 
 def max_shed_share(j: Judged) -> Iterator[Rule]:
     share, detail = _of_requests(j.plan, "shed_share_frac")
-    yield _most("max_shed_share", "requests turned away", "frac", share, j.policy.max_shed_share or 0.0, detail)
+    yield _most("max_shed_share", "requests shed", "frac", share, j.policy.max_shed_share or 0.0, detail)
 
 
 def allowed_regions(j: Judged) -> Iterator[Rule]:
@@ -169,7 +169,7 @@ def allowed_regions(j: Judged) -> Iterator[Rule]:
 
 
 def min_slo_headroom(j: Judged) -> Iterator[Rule]:
-    """Of every workload on its slowest deployment; the tightest one counts."""
+    """Headroom of every workload on its slowest deployment; the tightest one counts."""
     limit = j.policy.min_slo_headroom
     for kind, name, figure in LATENCIES:
         least = getattr(limit, kind) if isinstance(limit, HeadroomSpec) else limit

@@ -74,11 +74,11 @@ class Policy(Strict):
     max_commitment_usd: UsdBare | None = Field(default=None, examples=["100k"])
     """Most that may be paid at signing or still be owed after the quarter."""
     max_spot_share: Fraction | None = Field(default=None, examples=["40%"])
-    """Of the GPU-hours that are bought."""
+    """Most of the GPU-hours bought that may be spot."""
     max_api_share: Fraction | None = Field(default=None, examples=["10%"])
-    """Of the requests."""
+    """Most of the requests that may go to an API."""
     max_shed_share: Fraction | None = Field(default=None, examples=["1%"])
-    """Of the requests: those that are turned away."""
+    """Most of the requests that may be shed."""
     allowed_regions: tuple[str, ...] | None = Field(default=None, min_length=1, examples=[["us-east-1"]])
     """Where instances may be rented."""
     min_slo_headroom: Fraction | HeadroomSpec | None = Field(default=None, examples=["10%"])
@@ -86,9 +86,9 @@ class Policy(Strict):
     max_gap: Fraction | None = Field(default=None, examples=["1%"])
     """How much of the cost may be unproved."""
     max_unmeasured_share: Fraction | None = Field(default=None, examples=["50%"])
-    """Of the busy GPU-hours: deployments whose throughput is not from a benchmark of your own."""
+    """Most of the busy GPU-hours on deployments whose throughput is not from a benchmark of your own."""
     max_price_age: Age | None = Field(default=None, examples=["90d"])
-    """Of the prices that the plan pays, and of the baseline's."""
+    """Greatest age of the prices that the plan pays, and of the baseline's."""
 
     @model_validator(mode="after")
     def _has_a_rule(self) -> Policy:
@@ -106,7 +106,7 @@ def load_policy(path: FilePath | str) -> Policy:
 
 
 def policy_from_text(text: str, file: str = "<policy>") -> Policy:
-    """The same from YAML text."""
+    """Read a policy from YAML text."""
     return _policy(parse_yaml(text, file))
 
 

@@ -22,7 +22,7 @@ def read_profiles(path: Path | str, catalog: Catalog) -> tuple[Profile, ...]:
 
 
 def profiles_from_text(text: str, catalog: Catalog, file: str = "<text>") -> tuple[Profile, ...]:
-    """The same from YAML text."""
+    """Read a profile from YAML text."""
     return _checked(parse_yaml(text, file), catalog)
 
 

@@ -87,7 +87,7 @@ class Hours:
             for t in range(n):
                 rates["cache"][t] += asked[t] - seen[t]
                 rates["API"][t] += api[t]
-                rates["turned away"][t] += shed[t]
+                rates["shed"][t] += shed[t]
                 rates["GPUs"][t] += max(0.0, seen[t] - api[t] - shed[t])
         return [Stack(name, FATES[name], v) for name, v in rates.items() if max(v) > 1e-9]
 

@@ -53,7 +53,7 @@ def demand(plan: Plan) -> Html:
 
 
 _DAYS = {"weekday": "weekdays", "weekend": "weekend days"}
-_FATE_NAMES = {"GPUs": "own GPUs", "cache": "answer cache", "API": "API", "turned away": "turned away"}
+_FATE_NAMES = {"GPUs": "own GPUs", "cache": "answer cache", "API": "API", "shed": "shed"}
 
 
 def _gpu_curves(hours: Hours, gpu: str | None) -> list[Curve]:

@@ -40,7 +40,7 @@ def bridge(review: Review) -> Html:
     rows.append(("next plan", bar([("b1", 0.0, (end - floor) / room)], usd(end)), f"{end:,.2f}"))
     cut = f"Bars begin at {usd(floor)}. " if floor else ""
     return figure(
-        "bridge", _bridge_title(review, parts), legend((("b4", "dearer"), ("b3", "cheaper"))),
+        "bridge", _bridge_title(review, parts), legend((("b4", "more expensive"), ("b3", "cheaper"))),
         bar_table(("from the last plan to the next", "", "$/month"), rows),
         notes(f"{note}: its price counts as unchanged" for note in b.notes),
         caption=f"{cut}The four parts add up to the change, to the cent.", wide=True,
@@ -71,7 +71,7 @@ def by_hour(review: Review) -> Html:
         off = f", {signed(w.off_frac)} requests" if w.off_frac is not None else ", not in the plan"
         parts.append(join([el("h4", name(w.name), off), el("div", *days, class_="days")]))
     worst = max(drawn, key=lambda w: abs(w.off_frac) if w.off_frac is not None else 0.0)
-    title: str | Html = "Requests came as planned"
+    title: str | Html = "Requests were as planned"
     if worst.off_frac is not None and abs(worst.off_frac) >= 0.005:
         title = join([name(worst.name), f" was furthest from its plan: {signed(worst.off_frac)} requests"])
     rest = parts[AT_ONCE:]
@@ -109,13 +109,13 @@ def next_demand(review: Review) -> Html:
     values = [1.0, *(x for row in rows for x in (row.low, row.high))]
     room = max(0.05, max(values) - min(values))
     ticks = nice_ticks(max(0.0, min(values) - 0.15 * room), max(values) + 0.15 * room, 4)
-    axis = Axis("of the requests that came", written=lambda share: f"{100 * share:.0f}%")
+    axis = Axis("of the actual requests", written=lambda share: f"{100 * share:.0f}%")
     drawn = intervals("P10 to P90 of the forecast", axis, ticks, rows, dashed=1.0)
     furthest = max(rows, key=lambda row: abs(row.mark - 1))
-    title: str = "Next is forecast to be as what came"
+    title: str = "Demand is forecast to stay as it was"
     if abs(furthest.mark - 1) >= 0.005:
-        title = join([name(furthest.name), f" is forecast at {100 * furthest.mark:.0f}% of what came"])
-    caption = "Bars from P10 to P90, the upright line is P50, dashed is what came."
+        title = join([name(furthest.name), f" is forecast at {100 * furthest.mark:.0f}% of the actual requests"])
+    caption = "Bars run from P10 to P90; the upright line is P50, the dashed line the actual requests."
     left = len(known) - len(rows)
     more = [f"and {left} more workloads, in the table below"] if left else []
     return figure("next-demand", title, drawn, notes(more), caption=caption)

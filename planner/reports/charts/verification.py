@@ -125,7 +125,7 @@ def worst_hour(w: WorkloadServed, p: Promise) -> Html:
 
 
 def pictures_of(run: Verification) -> Html:
-    """Of each workload: the week of each promise, the distribution, and the worst hour."""
+    """Draw for each workload the week of each promise, the distribution, and the worst hour."""
     drawn: list[Html] = []
     for w in run.workloads:
         drawn += [week(w, p) for p in w.promises]

@@ -9,7 +9,7 @@ from planner.reports.markup import Html, bar, bar_table, details, el, figure, jo
 from planner.reports.tables import studies
 from planner.reports.tables.html import table_html
 
-KEYS = (("b1", "cost of the step"), ("b3", "saved by it"), ("b4", "dearer by it"))
+KEYS = (("b1", "cost of the step"), ("b3", "saved by it"), ("b4", "added by it"))
 
 
 def waterfall(plan: Plan) -> Html:

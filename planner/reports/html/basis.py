@@ -33,7 +33,7 @@ def _proof(plan: Plan) -> Html:
     what = "Cost and penalty" if plan.penalty_usd_per_month else "Cost"
     gap = f"gap {percent(plan.gap_frac, 2)}"
     rows = (
-        ("Verdict", proof(plan)),
+        ("Proof", proof(plan)),
         (f"{what} of the plan", f"{usd(covered)} / month"),
         ("No fleet that is covered costs less than", f"{usd(plan.bound_usd_per_month)} / month ({gap})"),
         ("What is covered", p.covers),

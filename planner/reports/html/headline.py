@@ -36,8 +36,8 @@ def notices(plan: Plan) -> Iterator[Html]:
             for w in shed
         ]
         listed = join(p if k == 0 else join([", ", p]) for k, p in enumerate(parts))
-        penalty = f"; a penalty of {usd(plan.penalty_usd_per_month)} / month, which is no part of the cost."
-        yield _notice(el("b", "Turned away every month: "), listed, penalty, " Figures are for the rest.")
+        penalty = f"; a penalty of {usd(plan.penalty_usd_per_month)} / month, not part of the cost."
+        yield _notice(el("b", "Shed every month: "), listed, penalty, " Figures are for the rest.")
 
 
 def _notice(*words: str) -> Html:

@@ -45,12 +45,12 @@ def review_page(review: Review) -> str:
 
 
 _TRIED = (
-    "Both methods forecast the last weeks from earlier points without what came later; the one that was less off is "
-    "used. P10 and P90 are those of the weeks tried."
+    "Both methods forecast the last weeks from earlier data only; the more accurate one is used. P10 and P90 come from "
+    "the weeks tried."
 )
 _HELD = (
-    "The next plan is made as if nothing were held; what is held then serves it first. A fleet planned around what is "
-    "held might cost less."
+    "The next plan is made as if there were no commitments; they then serve it first. A fleet planned around them "
+    "might cost less."
 )
 
 
@@ -74,9 +74,9 @@ def _cards(review: Review) -> Iterator[Html]:
     yield card("Actual", usd(a.cost_usd_per_month), f"a month ({signed(cost)}), {basis}")
     best = review.hindsight
     if best is None:
-        yield card("Best in hindsight", "–", "no fleet of the last plan's menu could serve what came", "bad")
+        yield card("Best in hindsight", "–", "no fleet of the last plan's menu could serve the actual demand", "bad")
     else:
-        yield card("Best in hindsight", usd(best.cost_usd_per_month), "a month, for what came, at the old prices")
+        yield card("Best in hindsight", usd(best.cost_usd_per_month), "a month, for actual demand, at the old prices")
     per = f"planned {usd_small(p.usd_per_1m_tokens)}, next {usd_small(f.usd_per_1m_tokens)}"
     yield card("Per 1M tokens", usd_small(a.usd_per_1m_tokens), per)
     off = review.trend[-1].forecast_off_frac
@@ -112,5 +112,5 @@ def _fleet(review: Review) -> Html:
 def _log(review: Review) -> Html:
     table = tables.findings(review)
     if table.rows:
-        return _panel(table, "What is left out is never taken for no demand.")
-    return panel("findings-table", "Odd in the log", join([el("p", "Nothing.")]))
+        return _panel(table, "Hours left out never count as hours without demand.")
+    return panel("findings-table", "Log anomalies", join([el("p", "Nothing.")]))

@@ -52,11 +52,11 @@ def _tornado(sweep: Sweep) -> Html:
             bar([("b1", 0.0, s.low_usd_per_month / top), ("b4", s.low_usd_per_month / top, s.usd_per_month / top)]),
             f"{s.low_usd_per_month:,.0f} at {s.low_value}",
             f"{s.high_usd_per_month:,.0f} at {s.high_value}",
-            f"{s.usd_per_month:,.0f}" if s.told else f"{s.usd_per_month:,.0f} (less than the proofs leave open)",
+            f"{s.usd_per_month:,.0f}" if s.told else f"{s.usd_per_month:,.0f} (within the proof gap)",
         )
         for s in moved[:MOST_BARS]
     ]
     title = f"{moved[0].input} moves the cost most: by {usd(moved[0].usd_per_month)} a month"
-    head = ("input", "", "cheapest $/month", "dearest $/month", "moves it by")
-    caption = "The cost between its cheapest and its dearest value."
+    head = ("input", "", "cheapest $/month", "most expensive $/month", "moves it by")
+    caption = "The cost between its cheapest and its most expensive value."
     return figure("tornado", title, bar_table(head, rows), caption=caption, wide=True)

@@ -63,7 +63,7 @@ def _options(plan: Plan) -> Html:
         body = [table_html(options(plan, first, several=len(names) > 1))]
         if rest:
             body.append(details(f"{len(rest)} more", table_html(options(plan, rest, several=len(names) > 1))))
-        more = notes(and_more(len(mine), len(shown), " and dearer ones"))
+        more = notes(and_more(len(mine), len(shown), " expensive ones"))
         parts.append(_by_workload(names, f"{len(mine)} option{'s' * (len(mine) != 1)}", len(groups), *body, more))
     text = "Costs are of one workload served by itself, without engineers and limits; "
     note = el("p", text, "what is shared or mixed has its cost in the plan.")

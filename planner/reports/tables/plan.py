@@ -116,7 +116,7 @@ def workloads(plan: Plan) -> Table:
         WORKLOAD, C("pool", "pool", formats=DATA), C("deployments", "deployments"), C("caching", "caching"),
         C("api", "api", formats=DATA), C("requests_per_month", "requests/month", "tokens", DATA),
         C("tokens_per_month", "tokens/month", "tokens"), C("cache_share_frac", "from cache", "percent", DATA),
-        C("api_share_frac", "api", "percent"), C("shed_share_frac", "turned away", "percent", shed),
+        C("api_share_frac", "api", "percent"), C("shed_share_frac", "shed", "percent", shed),
         C("gpu_usd_per_month", "gpu $/month", "money", DATA), C("api_usd_per_month", "api $/month", "money", DATA),
         C("caching_usd_per_month", "caches $/month", "money", DATA), MONEY,
         C("usd_per_1m_tokens", "$/1M tokens", "small price"),

@@ -49,7 +49,7 @@ def _pool_rows(plan: Plan, pool: PoolPlan, members: list[WorkloadPlan]) -> Itera
     caching = _caching(first) if len(members) == 1 else BLANK
     if not pool.deployments:
         nothing = (None, None, first.api_share_frac, caching, None, None, None)
-        yield (pool_name(pool), first.api or "turned away", *nothing, *money, "list price")
+        yield (pool_name(pool), first.api or "shed", *nothing, *money, "list price")
     of = [w for w in plan.case.workloads if w.name in pool.workloads]
     for k, d in enumerate(pool.deployments):
         name, api, cost = (BLANK, BLANK, (BLANK, BLANK)) if k else (pool_name(pool), first.api_share_frac, money)

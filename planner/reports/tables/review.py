@@ -10,8 +10,8 @@ from planner.reports.tables.table import Row, Table
 from planner.review.records import Review
 
 BRIDGE_PARTS = {
-    "volume": "tokens that came or went, at what a token cost on average",
-    "mix": "workloads with dearer or cheaper tokens became a larger share",
+    "volume": "more or fewer tokens, at the average cost of a token",
+    "mix": "workloads with more or less expensive tokens became a larger share",
     "price": "what was bought before, at the new prices",
     "efficiency": "the rest: another fleet, other choices, economies of scale",
 }
@@ -131,7 +131,7 @@ def findings(review: Review) -> Table:
         C("workload", "workload"), C("kind", "what"), C("count", "count", "count"), C("unit", ""),
         C("said", "what was done"), C("when", "when (UTC)"),
     )  # fmt: skip
-    return Table("findings", "odd in the log", columns, rows)
+    return Table("findings", "log anomalies", columns, rows)
 
 
 def trend(review: Review) -> Table:

@@ -102,7 +102,7 @@ class Cluster:
             return lost(RETRIES + 1) if type(error).__name__ == "KilledWorker" else not_run(error)
 
     def threads(self) -> int:
-        """Of all workers; new ones must be like us."""
+        """Count the threads of all workers; new workers must have our versions."""
         try:
             found = self.client.nthreads()
             self.check_versions(found.keys() - self.checked)

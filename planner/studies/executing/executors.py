@@ -62,7 +62,7 @@ def _address(text: str) -> str:
 
 
 def _cores() -> int:
-    """That this process may use."""
+    """Cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -126,7 +126,7 @@ class Journal:
 
 
 def fingerprint(work: Work, jobs: Sequence[Job]) -> str:
-    """Of a sweep: what is run, by which version, and on which inputs, in whatever order."""
+    """Hash what a sweep runs, by which version and on which inputs, in whatever order."""
     from importlib.metadata import version
 
     total = hashlib.sha256(f"{work.__module__}.{work.__qualname__} {version('fleetplan')}\n".encode())

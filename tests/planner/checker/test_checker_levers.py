@@ -416,7 +416,7 @@ def limit_that_is_far(plan: Json) -> None:
 
 
 SHEDDING: list[Lie] = [
-    ("shedding", everything_must_be_served, "chat: requests are turned away although that is not allowed"),
+    ("shedding", everything_must_be_served, "chat: requests are shed although that is not allowed"),
     ("shedding", shed_without_a_word, "replicas where"),
     ("shedding", cheaper_to_turn_away, "the penalty_usd_per_month of the plan is"),
     ("shedding", penalty_in_the_cost, "the cost_usd_per_month of the plan is"),

@@ -120,8 +120,8 @@ def test_a_looser_gap_is_still_a_verified_plan(fleetplan: Command) -> None:
 def test_verbose_shows_every_option(fleetplan: Command) -> None:
     text = SMALL.replace("gpus: [l40s]", "gpus: [l4, l40s, h100]")
     short, long = fleetplan("plan", write(text)), fleetplan("plan", write(text), "--verbose")
-    assert "dearer ones" in short.out
-    assert "dearer ones" not in long.out
+    assert "more expensive ones" in short.out
+    assert "more expensive ones" not in long.out
     assert len(long.out.splitlines()) > len(short.out.splitlines())
 
 

@@ -327,13 +327,13 @@ def test_where_an_api_serves_the_runner_up_is_hosted() -> None:
 
 def test_where_all_is_turned_away_instead_penalties_are_said_to_count(explanation: Explanation) -> None:
     nobody = RunnerUp(
-        served_by="nobody, all of it turned away", feasible=True, cost_usd_per_month=0.0,
+        served_by="nobody, all of it shed", feasible=True, cost_usd_per_month=0.0,
         dearer_by_usd_per_month=500.0, proved_usd_per_month=(500.0, 500.0), verdict="proved",
     )  # fmt: skip
     choices = tuple(c.model_copy(update={"runner_up": nobody, "ways": 1}) for c in explanation.choices)
     text = explanation_text(explanation.model_copy(update={"choices": choices}))
     assert "the only way to serve it" in text
-    assert "the whole plan then costs $0.00 / month, dearer by $500, penalties counted" in text
+    assert "the whole plan then costs $0.00 / month, an extra cost of $500, penalties counted" in text
     assert "penalties counted" not in explanation_text(explanation)
 
 

@@ -145,7 +145,7 @@ def test_a_remedy_makes_room_for_a_plan_and_a_step_less_does_not(
 def test_shedding_says_how_much_would_be_turned_away() -> None:
     case = planner.case_from_text(with_policy("max_gpus: {l40s: 2}", FORBIDDEN.replace("400k", "500k")))
     found = smallest(case, "chat.shed")
-    (said,) = re.findall(r"about ([\d.]+)% would be turned away", found.said)
+    (said,) = re.findall(r"about ([\d.]+)% would be shed", found.said)
     shed = planner.plan_fleet(found.change(case)).workloads[0].shed_share_frac
     assert 0.001 < shed < 0.2
     assert shed == pytest.approx(float(said) / 100, abs=0.005)

@@ -136,12 +136,12 @@ def test_work_that_waits_says_how_much_and_how_long() -> None:
 def test_what_is_turned_away_has_a_line_of_its_own() -> None:
     plan = lever_plan("shedding")
     plain, coloured = render(plan), render(plan, color=True)
-    line = line_with("TURNED AWAY", plain)
+    line = line_with("SHED", plain)
     assert f"{percent(plan.workloads[0].shed_share_frac)} of chat" in line
     assert usd(plan.penalty_usd_per_month) in line
     assert f"\x1b[31m{line}\x1b[0m" in coloured
     assert coloured.replace(f"\x1b[31m{line}\x1b[0m", line) == plain
-    assert "TURNED AWAY" not in render(lever_plan("mixed"), color=True)
+    assert "SHED" not in render(lever_plan("mixed"), color=True)
 
 
 def test_a_payment_up_front_is_cash_and_is_not_owed_again() -> None:
@@ -240,17 +240,17 @@ def test_a_quota_that_leaves_no_room_is_a_limit_reached(limit: str, reached: str
 def test_the_budget_is_named_where_it_sheds() -> None:
     plan = lever_plan("shedding")
     limits = plan.case.limits
-    assert "max_gpus 6 of l4 is reached" in line_with("TURNED AWAY", render(plan))
+    assert "max_gpus 6 of l4 is reached" in line_with("SHED", render(plan))
     tight = plan.case.limits.model_copy(update={"budget_usd_per_month": plan.cost_usd_per_month + 1})
     held = plan.model_copy(update={"case": plan.case.model_copy(update={"limits": tight}), "binding": ()})
-    assert "has room for $1.00 more, and one more instance costs" in line_with("TURNED AWAY", render(held))
+    assert "has room for $1.00 more, and one more instance costs" in line_with("SHED", render(held))
     reached = (Binding(limit="budget_usd_per_month", value=900, hours_per_month=730.0),)
     held = held.model_copy(update={"binding": reached})
-    assert "the budget of" in (line := line_with("TURNED AWAY", render(held)))
+    assert "the budget of" in (line := line_with("SHED", render(held)))
     assert "is used up" in line
     wide = limits.model_copy(update={"budget_usd_per_month": 1e6})
     free = plan.model_copy(update={"case": plan.case.model_copy(update={"limits": wide}), "binding": ()})
-    assert "budget" not in line_with("TURNED AWAY", render(free))
+    assert "budget" not in line_with("SHED", render(free))
 
 
 def test_small_formats() -> None:

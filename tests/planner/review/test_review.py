@@ -222,7 +222,7 @@ def test_a_workload_that_stopped_is_planned_as_it_was_and_asked_about(tmp_path: 
     found = reviewed(tmp_path, last, as_csv(rows))
     forecast = next(f for f in found.review.forecasts if f.name == "summaries")
     assert forecast.p50_requests_per_month == pytest.approx(4.56e6, rel=0.01)
-    assert any(d.about == "summaries" and "nothing came at the end" in d.text for d in found.review.decisions)
+    assert any(d.about == "summaries" and "the log ends without requests" in d.text for d in found.review.decisions)
 
 
 def test_workloads_that_only_one_side_knows_are_named(tmp_path: Path, last: Plan) -> None:

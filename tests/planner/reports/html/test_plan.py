@@ -146,7 +146,7 @@ def test_what_is_turned_away_and_what_was_interrupted_stand_out() -> None:
     notices = re.findall(r'<p class="notice"[^>]*>(.*?)</p>', page)
     assert len(notices) == 2
     assert "3.10% lower" in notices[0]
-    assert "Turned away every month" in notices[1]
+    assert "Shed every month" in notices[1]
     assert "proved optimal" not in page
 
 
