@@ -27,9 +27,10 @@ PROMPT_CV2 = 1.0
 """squared coefficient of variation of the prompts whose prefills interrupt a request"""
 MOST_IN_FLIGHT = 512
 """requests in flight that a plan counts on per replica, even if the engine admits more"""
-ROOM_FRAC, ROOM_Z = 0.95, 1.0
-"""share of KV memory that the mean and so many standard deviations may fill: replicas that were full on average
-preempted 13 to 15% of their requests and carried 82 to 94% of what was planned"""
+GROWTH_FRAC, GROWTH_Z = 0.1, 1.0
+"""room for answers, which hold more KV memory the longer they have become: a share of what they hold on average, since
+long ones are more often among those in flight, and standard deviations of it. Replicas that were full on average
+preempted 13 to 15% of their requests and carried 82 to 94% of what was planned; prompts wait until they fit"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     )
     e2e = alone[:, None] + step + (out - 1) * tpot
     held = lengths.input_tokens - lengths.cached_tokens + lengths.output_tokens / 2
-    in_memory = _in_memory(batch, fits[:, None], (lengths.output_tokens**2 / 12 / held**2)[:, None])
+    in_memory = _in_memory(batch, fits[:, None], (lengths.output_tokens / held)[:, None])
     in_time = tpot <= _by_row(limits.tpot_s, alone)
     answered = e2e <= _by_row(limits.e2e_s, alone)
     allowed = in_memory & in_time & answered
@@ -145,13 +146,10 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     )
 
 
-def _in_memory(batch: np.ndarray, fits: np.ndarray, held_cv2: np.ndarray) -> np.ndarray:
-    """Whether KV memory holds so many requests on average; one alone needs room for one.
-
-    Their number swings like a Poisson count, and each holds more the longer its answer has become.
-    """
-    swing = ROOM_Z * np.sqrt(batch * (1 + held_cv2))
-    return np.where(batch <= 1, fits >= 1, batch + swing <= ROOM_FRAC * fits)
+def _in_memory(batch: np.ndarray, fits: np.ndarray, answer_frac: np.ndarray) -> np.ndarray:
+    """Whether KV memory holds so many requests on average; `answer_frac` is a whole answer over what one holds."""
+    growth = GROWTH_FRAC * batch * answer_frac / 2 + GROWTH_Z * np.sqrt(batch / 12) * answer_frac
+    return np.where(batch <= 1, fits >= 1, batch + growth <= fits)
 
 
 def _by_row(limit: np.ndarray | float, rows: np.ndarray) -> np.ndarray:

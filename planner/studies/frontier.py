@@ -50,15 +50,19 @@ class Frontier:
         self.slots = slots_of(self.case)
         self.candidates = enumerate_candidates(self.case)
         self.fleet = formulate(self.case, self.candidates, self.slots)
-        self._replanner = Replanner(self.case, options, on_progress, fleet=self.fleet)
+        self._replanner = self._fresh_replanner()
         self._searches: dict[tuple[float, ...], BudgetSearch] = {}
 
     def free(self) -> FleetSolution:
         """The best plan without any budget."""
         free = self._replanner.solve(self.case, "without a budget")
         if free.cut_short:
+            self._replanner = self._fresh_replanner()  # it is tried again once the machine is well
             raise MachineTrouble(free.cut_short)
         return free
+
+    def _fresh_replanner(self) -> Replanner:
+        return Replanner(self.case, self.options, self.on_progress, fleet=self.fleet)
 
     def shape(self, budgets: Sequence[float]) -> list[float | None]:
         """A lower bound on cost + penalty at each budget, by the LP: the shape of the frontier, at once.

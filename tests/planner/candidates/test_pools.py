@@ -584,13 +584,14 @@ def test_no_more_adapters_than_a_replica_takes() -> None:
 # Work that may wait
 
 
-def test_work_that_may_wait_needs_no_margin() -> None:
+def test_work_that_may_wait_needs_no_margin_for_bursts() -> None:
     w = A.model_copy(update={"deadline_h": 6.5, "shed_usd_per_request": 0.5, "critical_share_frac": 0.0})
     case = case_of(w.model_copy(update={"ttft": LatencyTarget(seconds=0.001, percentile=0.95)}))
     waiting = pool(case, "a")
     assert waiting.deployments, "TTFT means nothing to it"
     for d in waiting.deployments:
-        assert (d.staffing.z, d.staffing.min_replicas, d.staffing.max_utilization) == (0.0, 2, 1.0)
+        assert (d.staffing.z, d.staffing.min_replicas) == (0.0, 2)
+        assert 0.75 < d.staffing.max_utilization < 1, "room for the error of the throughput"
         assert d.staffing_in_a_mix is None
         assert d.staffing.replicas(np.array([0.0, 0.2, 1.1, 2.1])).tolist() == [0, 2, 2, 3]
     assert waiting.shed_usd_per_request is None
@@ -603,7 +604,7 @@ def test_the_window_of_a_deadline_goes_around_midnight() -> None:
     window = window_of(6.5, SLOTS)
     at = {(s.day, s.hour): t for t, s in enumerate(SLOTS)}
     from_22 = {(SLOTS[t].day, SLOTS[t].hour) for t in np.flatnonzero(window[at["weekday", 22]])}
-    assert from_22 == {("weekday", h) for h in (22, 23, 0, 1, 2, 3, 4)}
+    assert from_22 == {("weekday", h) for h in (22, 23, 0, 1, 2, 3)}, "as the hour ends, six hours have passed"
     assert (window_of(0.5, SLOTS) == np.eye(len(SLOTS), dtype=bool)).all()
     assert window_of(24.0, SLOTS).sum(axis=1).tolist() == [24] * len(SLOTS)
 
