@@ -78,12 +78,17 @@ def tangent(staffing: Staffing, load: np.ndarray) -> tuple[float, float]:
     return 1 + slope, float(staffing.margin(np.array([at]))[0]) - slope * at
 
 
+def most_load(staffing: Staffing, peak: float) -> float:
+    """The mean load that TTFT allows each of as many replicas as the peak needs: a textbook has one figure for all."""
+    return float(staffing.most_load(staffing.replicas(np.array(peak))))
+
+
 def most_replicas(pool: Pool, deployment: Deployment) -> int:
     """Replicas that the tangent asks for when the deployment carries all it can: never less than the rule does."""
     load = load_by_slot(pool, deployment)
     slope, intercept = tangent(deployment.staffing, load)
     peak = float(load.max())
-    staffed = int(np.ceil(max(slope * peak + intercept, peak / deployment.staffing.max_utilization)))
+    staffed = int(np.ceil(max(slope * peak + intercept, peak / most_load(deployment.staffing, peak))))
     return max(staffed, deployment.staffing.min_replicas)
 
 
@@ -230,8 +235,9 @@ class Program:
             yield Row(("used", n, t), [(carried, 1.0), (choice.used, -float(most[t]))], "<=", 0.0)
             yield Row(("staffed", n, t), [(r, 1.0), (carried, -slope), (choice.used, -intercept)], ">=", 0.0)
             yield Row(("least", n, t), [(r, 1.0), (choice.used, -float(staffing.min_replicas))], ">=", 0.0)
-            if staffing.max_utilization < 1:
-                yield Row(("busy", n, t), [(r, 1.0), (carried, -1 / staffing.max_utilization)], ">=", 0.0)
+            busiest = most_load(staffing, float(most.max()))
+            if busiest < 1:
+                yield Row(("busy", n, t), [(r, 1.0), (carried, -1 / busiest)], ">=", 0.0)
 
     def _gpus_are_bought(self, g: str, bought: Bought) -> Iterator[Row]:
         box = float(self.fleet.offers[g].box)

@@ -109,4 +109,11 @@ def _no_stricter(a: Staffing, b: Staffing) -> bool:
         and a.min_replicas <= b.min_replicas
         and a.max_utilization >= b.max_utilization * (1 - SAME)
         and a.load_factor >= b.load_factor
+        and (a.max_utilization >= 1 or _routes_no_worse(a, b))
     )
+
+
+def _routes_no_worse(a: Staffing, b: Staffing) -> bool:
+    if a.routing is None or b.routing is None:
+        return a.routing is b.routing
+    return a.routing.no_worse_than(b.routing)

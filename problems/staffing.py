@@ -10,15 +10,40 @@ around it, within the hour that a slot stands for:
   variation v, that is (v R)^2.
 
 Replicas cover the mean plus z standard deviations, z taken from the percentile of the SLO. That keeps places free; a
-tight TTFT objective may need replicas that are less busy on average, whatever the fleet: the larger of the two counts.
+tight TTFT objective may need replicas that are less busy on average: the larger of the two counts.
+
+How busy they may be on average grows with their number n, if a router sends each request to the replica with the
+fewest. With L1 the mean load up to which a lone replica keeps its TTFT, and s2 the share of that load that is prefill,
+
+    L(n) = (1 - (1 - s L1) / n^gamma) / s
+
+gamma falls to 0 as the room for waiting shrinks. Bursts come first: of n replicas all are busy with prompts where n
+requests arrive within one prefill, so arrivals count as bursts of c2 / n; where that is above BURSTS, each of them
+
+    u(c) = c (q Gamma(1 + 1/c))^c,    c = c2 / n
+
+is the most time that replicas may spend on prefill, if a request may find another one ahead with probability q. Fitted
+to simulated limits, of which CAUTION keeps both below (benchmarks/routing.py). n L(n) is neither concave nor convex, so
+counts are tried one by one wherever it matters.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
+
+CAUTION = 0.95
+"""share of a load limit behind a router that is planned with"""
+BURSTS = 2.0
+"""squared coefficient of variation of gaps from which on arrivals come in bursts"""
+ROUNDING = 1e-9
+"""replicas that a load may be off by"""
+MOST_REPLICAS = 10**7
+"""where the search for a count ends: nobody rents so many"""
+_log_gamma = np.vectorize(math.lgamma, otypes=[float])
 
 
 def z_of(percentile: float) -> float:
@@ -29,6 +54,47 @@ def z_of(percentile: float) -> float:
 def staffing_z(percentile: float) -> float:
     """z for staffing, at least that of the 90th percentile: a fleet that is full half the time queues without end."""
     return z_of(max(percentile, 0.90))
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """How the load that replicas may carry grows with their number behind one router."""
+
+    exponent: float
+    """gamma; 0 where the router does not look at requests in flight [-]"""
+    prompt_share: float
+    """share of the load that is prefill, s2 (0 to 1]"""
+    burst_room: float
+    """probability with which the next request may arrive within a prefill, q (0 to 1]"""
+
+    def most_load(self, alone: float, arrival_scv: float, replicas: np.ndarray) -> np.ndarray:
+        """The mean load of each of n replicas up to which TTFT holds, L(n); `alone` is that of a lone one, L1."""
+        n, root = np.maximum(np.asarray(replicas, dtype=float), 1.0), math.sqrt(self.prompt_share)
+        if alone >= 1:
+            return np.ones_like(n)
+        routed = (1 - (1 - root * alone) / n**self.exponent) / root
+        bursts = arrival_scv / n if self.exponent else np.full_like(n, arrival_scv)
+        most: np.ndarray = np.minimum(1.0, CAUTION * np.minimum(routed, self.most_load_in_bursts(bursts)))
+        return most
+
+    def most_load_in_bursts(self, scv: np.ndarray) -> np.ndarray:
+        """u(c) as a load; no limit where arrivals do not come in bursts."""
+        c = np.maximum(scv, BURSTS)
+        log_u = np.log(c) + c * (math.log(self.burst_room) + _log_gamma(1 + 1 / c))
+        return np.where(scv > BURSTS, np.exp(log_u) / self.prompt_share, np.inf)
+
+    def no_worse_than(self, other: Routing) -> bool:
+        """Whether replicas that carry no less alone carry no less behind the router either, be they few or many."""
+        return (
+            self.exponent >= other.exponent
+            and self.prompt_share <= other.prompt_share
+            and self.burst_room >= other.burst_room
+        )
+
+    def lone_load(self, load: float, replicas: int) -> float:
+        """The mean load of a lone replica whose prompts wait as long as those of n at a mean load: most_load undone."""
+        root = math.sqrt(self.prompt_share)
+        return max(0.0, (1 - (1 - root * min(load / CAUTION, 1.0)) * math.pow(replicas, self.exponent)) / root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +112,9 @@ class Staffing:
     min_replicas: int
     """replicas below which the pool is never run, when it is run at all"""
     max_utilization: float = 1.0
-    """mean load of a replica beyond which its own queue of prompts breaks the TTFT objective"""
+    """mean load of a lone replica beyond which its own queue of prompts breaks the TTFT objective, L1"""
+    routing: Routing | None = None
+    """how much more each of several carries; None: no more, as for work that may wait"""
     load_factor: float = 1.0
     """share of the load of this rule that replicas carry: below 1 where serving a plan showed that it is too much"""
 
@@ -59,18 +127,36 @@ class Staffing:
         variance = load * (1 + self.arrival_scv) / (2 * self.batch) + (self.rate_cv * load) ** 2
         return self.z * np.sqrt(variance)
 
+    def most_load(self, replicas: np.ndarray) -> np.ndarray:
+        """The mean load of each of so many replicas that TTFT allows, L(n)."""
+        if self.routing is None:
+            return np.full(np.shape(replicas), self.max_utilization)
+        return self.routing.most_load(self.max_utilization, self.arrival_scv, replicas)
+
     def replicas(self, load: np.ndarray) -> np.ndarray:
-        """Whole replicas for a load: max(minimum, ceil(R + margin), ceil(R / most_load)), and none for no load.
+        """Whole replicas for a load: max(minimum, ceil(R + margin), the first n with n L(n) >= R); none for no load.
 
         The margin and the limit on a replica's mean load answer different risks, a full fleet and a busy replica, so
         the larger counts, never their sum.
         """
         load = np.asarray(load, dtype=float) / self.load_factor
-        needed = np.ceil(np.maximum(load + self.margin(load), load / self.max_utilization) - 1e-9).astype(int)
-        return np.where(load > 0, np.maximum(needed, self.min_replicas), 0)
+        full = np.ceil(load + self.margin(load) - ROUNDING).astype(int)
+        return np.where(load > 0, np.maximum(self._not_too_busy(load, full), self.min_replicas), 0)
+
+    def _not_too_busy(self, load: np.ndarray, fewest: np.ndarray) -> np.ndarray:
+        """The first count from the fewest on with n L(n) >= R: n L(n) rises, so it is found by halving."""
+        high: np.ndarray = np.maximum(fewest, 1)
+        low = high - 1
+        while (short := (high * self.most_load(high) < load - ROUNDING) & (high < MOST_REPLICAS)).any():
+            low, high = np.where(short, high, low), np.where(short, np.minimum(2 * high, MOST_REPLICAS), high)
+        while (apart := high - low > 1).any():
+            middle = (low + high) // 2
+            enough = middle * self.most_load(middle) >= load - ROUNDING
+            low, high = np.where(apart & ~enough, middle, low), np.where(apart & enough, middle, high)
+        return high
 
     def carried_load(self, replicas: np.ndarray) -> np.ndarray:
-        """The largest load that so many replicas may carry: the inverse of R + margin(R), at most n x most_load.
+        """The largest load that so many replicas may carry: the inverse of R + margin(R), at most n L(n).
 
         R + z sqrt(k' R + v^2 R^2) = n with k' = (1 + c2) / (2 B) is a quadratic in R. With k = z^2 k', its root in
         the form that loses no digits is n^2 / (n + k/2 + sqrt(k n + k^2/4 + (z v n)^2)).
@@ -78,5 +164,5 @@ class Staffing:
         n = np.asarray(replicas, dtype=float)
         k = self.z**2 * (1 + self.arrival_scv) / (2 * self.batch)
         below = n + k / 2 + np.sqrt(k * n + k**2 / 4 + (self.z * self.rate_cv * n) ** 2)
-        load = np.minimum(np.divide(n**2, below, out=np.zeros_like(n), where=below > 0), n * self.max_utilization)
+        load = np.minimum(np.divide(n**2, below, out=np.zeros_like(n), where=below > 0), n * self.most_load(n))
         return np.where(n >= self.min_replicas, self.load_factor * load, 0.0)

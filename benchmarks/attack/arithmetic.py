@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
@@ -135,8 +136,9 @@ class Books:
                     move["requests_per_s"] * mean * self.hours[move["from_slot"]] / self.hours[move["to_slot"]]
                 )
             start += len(w["buckets"])
-        most = d["deployment"]["most_load_frac"]
+        scv = min(w["arrival_scv"] for w in self.case["workloads"] if w["name"] in pool["workloads"])
         for t, (busy, n) in enumerate(zip(load, d["replicas_by_slot"], strict=True)):
+            most = _most_load(d["deployment"], n, scv)
             if busy > n * most * (1 + MILLIONTH) + MILLIONTH:
                 key = d["deployment"]["key"]
                 yield f"{key}: slot {t} keeps {busy:.4f} of {n} replicas busy, at most {most:.2f} each"
@@ -215,6 +217,19 @@ def _request_usd(tiers: list[dict[str, Any]], w: dict[str, Any], b: dict[str, An
     cached = tier.get("cached_input_usd_per_1m")
     usd = (b["input_tokens"] - found) * tier["input_usd_per_1m"] + b["output_tokens"] * tier["output_usd_per_1m"]
     return (usd + found * (tier["input_usd_per_1m"] if cached is None else cached)) / 1e6
+
+
+def _most_load(d: dict[str, Any], n: int, scv: float) -> float:
+    """The mean load of each of n replicas behind their router that TTFT allows (docs/verification.md)."""
+    lone, routing = d["most_load_frac"], d["routing"]
+    if routing is None or lone >= 1 or not n:
+        return lone
+    s2, gamma = routing["prompt_share_frac"], routing["exponent"]
+    limits = [(1 - (1 - s2**0.5 * lone) / n**gamma) / s2**0.5]
+    c = scv / n if gamma else scv
+    if c > 2:
+        limits.append(c * (routing["burst_room_frac"] * math.gamma(1 + 1 / c)) ** c / s2)
+    return min(1.0, 0.95 * min(limits))
 
 
 def _add(total: list[int], counts: list[int], times: int) -> None:

@@ -11,7 +11,7 @@ from planner.candidates.replica import Replica
 from planner.catalog.entries import Offer
 from planner.performance.latency import Machine
 from planner.performance.throughput import Throughput
-from problems.staffing import Staffing
+from problems.staffing import Routing, Staffing
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +67,11 @@ class Candidate:
         if self.pool.deadline_h is not None:
             return 1 / (1 + self.replica.error_frac)
         return self.replica.max_utilization
+
+    @property
+    def routing(self) -> Routing | None:
+        """How much more each of several replicas carries; work that may wait is not routed by what is in flight."""
+        return None if self.pool.deadline_h is not None else self.replica.routing
 
     @property
     def seconds_per_request(self) -> np.ndarray:

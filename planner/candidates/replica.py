@@ -9,18 +9,23 @@ from functools import cached_property
 import numpy as np
 
 from planner.candidates.traffic import Traffic
-from planner.case.case import Case, Workload
+from planner.case.case import LEAST_REQUESTS, Case, RouterName, Workload
 from planner.catalog.profile import Profile, find_profile
 from planner.performance.calibration.correction import Correction, correction_of
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, prefill_s
-from planner.performance.queueing import most_prompt_load, prompt_wait_s
+from planner.performance.queueing import most_prompt_load, prompt_wait_s, routing_of
 from planner.performance.throughput import Lengths, Limits, Throughput, throughput
+from problems.staffing import Routing
 
 TABLE = "measured table"
 """what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""
 CONTEXT = "context"
 """what bounds a model whose context is too short for a request"""
+KV_MEMORY = "KV memory"
+"""what bounds a replica whose requests fill it"""
+LEAST_LOAD, MANY = 0.05, 8
+"""replicas that keep TTFT only when less busy than this are of no use, even if there are many"""
 ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
 """mean errors after a correction: on runs held out of it, and by length from them; the last is an allowance"""
 BUCKETS_AT_ONCE = 192
@@ -40,6 +45,8 @@ class Replica:
     machine: Machine
     prompt_s: float
     """prefill of the prompt at the percentile of TTFT, of the slowest member"""
+    router: RouterName
+    """which of several replicas a request goes to"""
     ttft_ratio: float = 1.0
     """measured over predicted, where there are measurements"""
 
@@ -76,28 +83,86 @@ class Replica:
         """The fewest in flight, whichever of the lengths that it can serve come to it."""
         return float(self.throughput.in_flight[self.serves].min())
 
-    def ttft_s(self, load: float) -> float:
-        """TTFT at the objective's percentile at a mean load of the replica (0 to 1).
+    @cached_property
+    def staffing_batch(self) -> float:
+        """Requests in flight that the staffing margin counts on while it serves all lengths.
+
+        Where KV memory binds, a few long requests fill it as well as many short ones. The memory that requests take
+        together varies as if there were fewer: with weights w by the time that each is in flight and m its memory, by
+        a factor of E_w[m^2] / E_w[m]^2. Where memory binds some lengths only, in part.
+        """
+        full = np.array([why == KV_MEMORY for why in self.throughput.bound_by])
+        return self.batch / (1 + float(self.load_shares @ full) * self._memory_cv2)
+
+    @cached_property
+    def staffing_batch_of_any(self) -> float:
+        """The fewest that count, whichever of the lengths that it can serve come to it."""
+        full = np.array([why == KV_MEMORY for why in self.throughput.bound_by])
+        counted = self.throughput.in_flight / (1 + full * self.traffic.prompt_cv2_within)
+        return float(counted[self.serves].min())
+
+    @cached_property
+    def _memory_cv2(self) -> float:
+        """Squared coefficient of variation of the KV memory that a request in flight takes."""
+        lengths, found = self.traffic.lengths, self.throughput
+        tokens = lengths.input_tokens + lengths.output_tokens / 2
+        weight = np.where(
+            self.serves, self.traffic.shares * (found.prefill_s + lengths.output_tokens * found.tpot_s), 0
+        )
+        mean = float(weight @ tokens) / float(weight.sum())
+        square = float(weight @ (tokens**2 * (1 + self.traffic.prompt_cv2_within))) / float(weight.sum())
+        return max(0.0, square / mean**2 - 1)
+
+    def ttft_s(self, load: float, replicas: int = 1) -> float:
+        """TTFT at the objective's percentile at a mean load of each of so many replicas (0 to 1).
 
         Prefill of a prompt of that percentile and a step, and waiting for the prompts ahead; waiting for a place is
-        what the staffing margin is for.
+        what the staffing margin is for. Behind a router they wait as in a lone replica of less load.
         """
+        load = self.routing.lone_load(load, replicas)
         traffic, (prefill, cv2, seconds) = self.traffic, self._all_prompts
         return self._lone_ttft_s + prompt_wait_s(
             load / seconds, prefill, cv2, traffic.arrival_scv, traffic.ttft.percentile
         )
 
-    def ttft_s_of_any(self, load: float) -> float:
+    def ttft_s_of_any(self, load: float, replicas: int = 1) -> float:
         """Worst case over the lengths it can serve, each taken alone."""
+        load = self.routing_of_any.lone_load(load, replicas)
         scv, percentile = self.traffic.arrival_scv, self.traffic.ttft.percentile
-        each = zip(self.throughput.prefill_s[self.serves], self.seconds_per_request[self.serves], strict=True)
-        waits = (prompt_wait_s(load / float(u), float(prefill), 0.0, scv, percentile) for prefill, u in each)
+        prefill, seconds = self.throughput.prefill_s[self.serves], self.seconds_per_request[self.serves]
+        within = self.traffic.prompt_cv2_within[self.serves]
+        each = zip(prefill.tolist(), seconds.tolist(), within.tolist(), strict=True)
+        waits = (prompt_wait_s(load / u, prefill, cv2, scv, percentile) for prefill, u, cv2 in each)
         return self._lone_ttft_s + max(waits)
 
     @property
     def max_utilization(self) -> float:
-        """The mean load of a replica up to which TTFT holds; 0 where it does not even for a lone request."""
+        """The mean load of a lone replica up to which TTFT holds; 0 where it does not even for a lone request."""
         return float(self._most_loads[0])
+
+    def keeps_ttft(self, in_a_mix: bool = False) -> bool:
+        """Whether replicas that are busy enough to be of use keep it, be they many."""
+        routing = self.routing_of_any if in_a_mix else self.routing
+        alone = self.most_load_of_any if in_a_mix else self.max_utilization
+        return float(routing.most_load(alone, self.traffic.arrival_scv, np.array(MANY))) >= LEAST_LOAD
+
+    @cached_property
+    def routing(self) -> Routing:
+        """How much more each of several carries."""
+        mean_prefill, cv2, mean_seconds = (np.array([x]) for x in self._all_prompts)
+        return self._routing(mean_prefill, cv2, mean_seconds)
+
+    @cached_property
+    def routing_of_any(self) -> Routing:
+        """Worst case over the lengths it can serve, each taken alone."""
+        within = self.traffic.prompt_cv2_within[self.serves]
+        return self._routing(self.throughput.prefill_s[self.serves], within, self.seconds_per_request[self.serves])
+
+    def _routing(self, prefill: np.ndarray, cv2: np.ndarray, seconds: np.ndarray) -> Routing:
+        ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
+        wait_s = ttft.seconds - self._lone_ttft_s
+        routing = routing_of(wait_s, prefill, cv2, prefill / seconds, scv, ttft.percentile)
+        return routing if self.router == LEAST_REQUESTS else replace(routing, exponent=0.0)
 
     @property
     def most_load_of_any(self) -> float:
@@ -110,13 +175,14 @@ class Replica:
         mean_prefill, cv2, mean_seconds = self._all_prompts
         prefill = np.concatenate([[mean_prefill], self.throughput.prefill_s[self.serves]])
         seconds = np.concatenate([[mean_seconds], self.seconds_per_request[self.serves]])
-        cv2s = np.zeros_like(prefill)
-        cv2s[0] = cv2
+        cv2s = np.concatenate([[cv2], self.traffic.prompt_cv2_within[self.serves]])
         ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
         wait_s = ttft.seconds - self._lone_ttft_s
         prompts = most_prompt_load(wait_s, prefill, cv2s, scv, ttft.percentile)
         loads: np.ndarray = np.minimum(prompts * seconds / prefill, 1.0)
-        return loads
+        bursts = [float(r.most_load_in_bursts(np.array(scv))) for r in (self.routing, self.routing_of_any)]
+        most: np.ndarray = np.minimum(loads, np.where(np.arange(len(loads)) == 0, *bursts))
+        return most
 
     @cached_property
     def _all_prompts(self) -> tuple[float, float, float]:
@@ -124,7 +190,7 @@ class Replica:
         shares, prefill = self.traffic.shares[self.serves], self.throughput.prefill_s[self.serves]
         shares = shares / shares.sum()
         mean = float(shares @ prefill)
-        cv2 = max(0.0, float(shares @ prefill**2) / mean**2 - 1)
+        cv2 = max(0.0, float(shares @ (prefill**2 * (1 + self.traffic.prompt_cv2_within[self.serves]))) / mean**2 - 1)
         return mean, cv2, float(shares @ self.seconds_per_request[self.serves])
 
     @cached_property
@@ -170,7 +236,7 @@ def replicas_for(
                     estimate = _from_table(profile, traffic, plain, estimate)
             estimate = _within_context(machine, traffic, estimate)
             ratio = correction.ttft_ratio if correction else 1.0
-            yield Replica(estimate, basis, error_frac, traffic, machine, prompt_s, ratio)
+            yield Replica(estimate, basis, error_frac, traffic, machine, prompt_s, case.limits.routing, ratio)
 
 
 def _runs(traffics: Sequence[Traffic]) -> Iterator[list[Traffic]]:

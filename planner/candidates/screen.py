@@ -16,7 +16,7 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import beaten_variants
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import DOMINATED, Rejection
-from planner.candidates.replica import CONTEXT, TABLE, Replica, machine_for, replicas_for
+from planner.candidates.replica import CONTEXT, KV_MEMORY, LEAST_LOAD, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case, replica_kind
 from planner.case.menu import allowed_offers
 from planner.catalog.entries import Offer, shipped_catalog
@@ -25,8 +25,6 @@ from planner.performance.memory import kv_room_bytes, weight_bytes
 from problems.staffing import Staffing, staffing_z
 
 REPLICA_SIZES = (1, 2, 4, 8)
-LEAST_LOAD = 0.05
-"""a replica that keeps TTFT only when less busy than this is of no use"""
 NOISY = "one workload would be too much of the load"
 
 
@@ -110,16 +108,17 @@ class Screen:
             )  # fmt: skip
 
     def _staffing_in_a_mix(self, group: PoolSpec, replica: Replica, load_factor: float) -> Staffing | None:
-        if not group.may_mix(self.case) or not replica.serves.any() or replica.most_load_of_any < LEAST_LOAD:
+        if not group.may_mix(self.case) or not replica.serves.any() or not replica.keeps_ttft(in_a_mix=True):
             return None
         (workload,) = group.members
         return Staffing(
             z=staffing_z(workload.ttft.percentile),
             arrival_scv=workload.arrival_scv,
             rate_cv=workload.rate_cv,
-            batch=replica.batch_of_any,
+            batch=replica.staffing_batch_of_any,
             min_replicas=self.case.limits.min_replicas,
             max_utilization=replica.most_load_of_any,
+            routing=replica.routing_of_any,
             load_factor=load_factor,
         )
 
@@ -155,7 +154,7 @@ class Screen:
         if not replica.serves_all:
             self._reject(group, name, *_too_slow(replica, int(np.argmin(replica.throughput.requests_per_s))))
             return False
-        if group.deadline_h is None and replica.max_utilization < LEAST_LOAD:
+        if group.deadline_h is None and not replica.keeps_ttft():
             value = f"{replica.ttft_s(LEAST_LOAD) * 1e3:.0f} ms in a replica that is {LEAST_LOAD:.0%} busy"
             self._reject(group, name, "TTFT", f"{traffic.ttft.seconds * 1e3:.0f} ms", value)
             return False
@@ -221,7 +220,7 @@ def _too_slow(replica: Replica, bucket: int) -> Reason:
     if why == TABLE:
         value = f"{b.input_tokens:.0f} in, {b.output_tokens:.0f} out"
         return "the measured table has no rate for such lengths", "the table", value
-    if why == "KV memory":
+    if why == KV_MEMORY:
         return "no room for the KV cache", "one request", f"{context} of context"
     if why == "E2E" and traffic.e2e is not None:
         return "E2E", f"{traffic.e2e.seconds:g} s", f"{estimate.e2e_s[bucket]:.1f} s with one request"

@@ -6,6 +6,7 @@ holds for all of them: the shortest time, at the highest percentile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from planner.case.case import Bucket, LatencyTarget, Workload
-from planner.case.length_buckets import must_hold
+from planner.case.length_buckets import Z95, must_hold
 from planner.performance.machine import Lora
 from planner.performance.throughput import Lengths, Limits
 from problems.staffing import z_of
@@ -60,6 +61,11 @@ class Traffic:
         )
 
     @cached_property
+    def prompt_cv2_within(self) -> np.ndarray:
+        """Squared coefficient of variation of the prompts in each bucket, which stands for a slice of them [bucket]"""
+        return np.concatenate([np.full(len(w.buckets), _cv2_within(w)) for w in self.members])
+
+    @cached_property
     def limits(self) -> Limits:
         seconds = np.inf if self.e2e is None else self.e2e.seconds
         in_time = np.where(self.answered_in_time, seconds, np.inf)
@@ -102,6 +108,16 @@ class Traffic:
 def _tightest(objectives: Iterable[LatencyTarget]) -> LatencyTarget:
     found = list(objectives)
     return LatencyTarget(seconds=min(o.seconds for o in found), percentile=max(o.percentile for o in found))
+
+
+def _cv2_within(w: Workload) -> float:
+    """What a workload's buckets lack of the variance of its prompts, as much in each."""
+    if w.input_spread is None:
+        return 0.0
+    shares, prompts = (np.array([getattr(b, key) for b in w.buckets]) for key in ("share_frac", "input_tokens"))
+    between = float(shares @ prompts**2) * float(shares.sum()) / float(shares @ prompts) ** 2
+    sigma = math.log(w.input_spread.p95 / w.input_spread.p50) / Z95
+    return max(0.0, math.exp(sigma**2) / between - 1)
 
 
 def traffic_of(workload: Workload) -> Traffic:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -124,6 +124,10 @@ class Workload(Strict):
         return self.model_copy(update=change)
 
 
+RouterName = Literal["least-requests", "round-robin", "random"]
+LEAST_REQUESTS: RouterName = "least-requests"
+
+
 class Limits(Strict):
     budget_usd_per_month: float | None = None
     max_gpus: dict[str, int]
@@ -134,6 +138,8 @@ class Limits(Strict):
     """kinds of GPU that the team is ready to operate"""
     max_deployments: int = Field(default=2, ge=1)
     """deployments that may serve one workload together, K"""
+    routing: RouterName = LEAST_REQUESTS
+    """which replica of a deployment a request goes to"""
 
 
 class CacheCosts(Strict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -85,10 +85,13 @@ def replica_is_as_told(
     yield from differs(
         "requests_in_flight", d.requests_in_flight, min(in_flight[b] for b in served) if in_a_mix else mean
     )
+    counted = replica.staffing_batch_of_any if in_a_mix else replica.staffing_batch
+    yield from differs("staffing_in_flight", d.staffing_in_flight, counted)
     max_utilization = replica.most_load_of_any if in_a_mix else replica.max_utilization
     if may_wait:  # a replica that is slower than estimated must still catch up
         max_utilization = 1 / (1 + replica.error_frac)
     yield from differs("most_load_frac", d.most_load_frac, max_utilization)
+    yield from _routing_is_as_told(d, replica, in_a_mix, may_wait)
     tpot_s = max(float(estimate.tpot_s[b]) for b in served)
     yield from differs("tpot_ms", d.tpot_ms, 1e3 * tpot_s)
     for s in members:
@@ -100,14 +103,29 @@ def replica_is_as_told(
     yield from differs("error_frac", d.error_frac, replica.error_frac)
 
 
+def _routing_is_as_told(d: DeploymentRecord, replica: Replica, in_a_mix: bool, may_wait: bool) -> Iterator[str]:
+    told, routing = d.routing, replica.routing_of_any if in_a_mix else replica.routing
+    if (told is None) != may_wait:
+        yield "routing is given for work that may wait" if may_wait else "it is not said how its requests are routed"
+    if told is not None and not may_wait:
+        yield from differs("the routing exponent", told.exponent, routing.exponent)
+        yield from differs("prompt_share_frac", told.prompt_share_frac, routing.prompt_share)
+        yield from differs("burst_room_frac", told.burst_room_frac, routing.burst_room)
+
+
 def ttft_holds(
-    members: list[Served], d: DeploymentRecord, replica: Replica, busiest: float, in_a_mix: bool, may_wait: bool
+    members: list[Served],
+    d: DeploymentRecord,
+    replica: Replica,
+    slots: Iterable[tuple[float, int]],
+    in_a_mix: bool,
+    may_wait: bool,
 ) -> Iterator[str]:
-    """In the busiest slot, whichever length comes to a mix; work that waits has no first token to hurry for."""
+    """In the worst of some slots, whichever length comes to a mix; work that waits has no first token to hurry for."""
     if may_wait:
         yield from differs("ttft_ms", d.ttft_ms, None)
         return
-    ttft_s = replica.ttft_s_of_any(busiest) if in_a_mix else replica.ttft_s(busiest)
+    ttft_s = max((replica.ttft_s_of_any if in_a_mix else replica.ttft_s)(load, n) for load, n in slots)
     for s in members:
         if ttft_s > s.w.ttft.seconds * (1 + REL):
             yield f"TTFT {ttft_s:.3f} s exceeds the {s.w.ttft.seconds} s of {s.w.name} in the busiest slot"

@@ -85,8 +85,9 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
             z=0.0 if may_wait else deviations(max(s.w.ttft.percentile for s in members)),
             arrival_scv=sum(share * s.w.arrival_scv for share, s in zip(shares, members, strict=True)),
             rate_cv=cv,
-            in_flight=record.requests_in_flight,
+            in_flight=record.staffing_in_flight,
             max_utilization=record.most_load_frac,
+            routing=record.routing,
             minimum=case.limits.min_replicas,
             load_factor=_load_factor(case, pool, record),
         )
@@ -123,8 +124,8 @@ def _deployment_serves(facts: PlanView, pool: PoolPlan, members: list[Served], k
     load = facts.load(pool, k)
     yield from _no_length_is_left(facts, pool, k)
     yield from _replicas_are_enough(facts, pool, members, k, how, load)
-    busiest = max(x / n for x, n in zip(load, told.replicas_by_slot, strict=True) if n)
-    yield from ttft_holds(members, record, replica, busiest, how.in_a_mix, how.may_wait)
+    loads = {(x / n, n) for x, n in zip(load, told.replicas_by_slot, strict=True) if n}
+    yield from ttft_holds(members, record, replica, loads, how.in_a_mix, how.may_wait)
     most = max(load)
     for t, (claimed, true) in enumerate(zip(told.load_by_slot, load, strict=True)):
         yield from differs(f"the load of slot {t}", claimed, true, of=most)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from planner.candidates.traffic import Traffic
-from planner.plan.plan import PoolPlan
+from planner.plan.plan import PoolPlan, RoutingRecord
 from planner.plan.view import REL, PlanView, Served, traffic_of
 
 
@@ -61,6 +61,9 @@ def _rate_cv(facts: PlanView, members: list[Served], loads: list[float]) -> floa
     return math.sqrt(apart + facts.case.tenancy.correlation * together) / sum(loads) if sum(loads) else 0.0
 
 
+CAUTION, BURSTS = 0.95, 2.0
+"""share of a limit that is planned with, and the variation of gaps from which on arrivals come in bursts"""
+MOST_REPLICAS = 10**7
 ROUNDING = 1e-10
 """replicas by which the same load, added up in another order, may differ"""
 
@@ -77,18 +80,45 @@ class Rule:
     minimum: int
     load_factor: float = 1.0
     """share of the load of this rule that replicas carry"""
+    routing: RoutingRecord | None = None
+    """how much more each of several carries"""
 
-    def replicas(self, load: float) -> float:
-        """Before they are made whole."""
-        load = load / self.load_factor
+    def most_load(self, replicas: int) -> float:
+        """The mean load of each of so many that TTFT allows."""
+        lone, told = self.max_utilization, self.routing
+        if told is None or lone >= 1:
+            return lone
+        root = math.sqrt(told.prompt_share_frac)
+        limits = [(1 - (1 - root * lone) / math.pow(replicas, told.exponent)) / root]
+        bursts = self.arrival_scv / replicas if told.exponent else self.arrival_scv
+        if bursts > BURSTS:
+            apart = told.burst_room_frac * math.gamma(1 + 1 / bursts)
+            limits.append(bursts * apart**bursts / told.prompt_share_frac)
+        return min(1.0, CAUTION * min(limits))
+
+    def _suffice(self, replicas: int, load: float, but: float) -> bool:
+        """Whether so many and a part of one are enough for a load: for its swings, and none is too busy."""
+        load, replicas_and = load / self.load_factor, replicas + but * max(1.0, replicas)
         variance = load * (1 + self.arrival_scv) / (2 * self.in_flight) + (self.rate_cv * load) ** 2
-        return max(load + self.z * math.sqrt(variance), load / max(self.max_utilization, 1e-9))
+        full = load + self.z * math.sqrt(variance) <= replicas_and
+        return full and load <= self.most_load(replicas) * replicas_and + but * 1e-9
+
+    def _first(self, load: float, but: float) -> int:
+        """The fewest that suffice: more load never needs fewer."""
+        low, high = self.minimum - 1, max(1, self.minimum)
+        while not self._suffice(high, load, but):
+            low, high = high, 2 * high
+            if high > MOST_REPLICAS:
+                return high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._suffice(middle, load, but) else (middle, high)
+        return high
 
     def needed(self, load: float) -> tuple[int, int]:
         """Whole replicas, rounded in favour of few, then of many."""
-        replicas = self.replicas(max(load, 0.0))
-        few = max(self.minimum, math.ceil(replicas - REL * max(1.0, replicas))) if load > 1e-9 else 0
-        many = max(self.minimum, math.ceil(replicas - ROUNDING)) if load > 0 else 0
+        few = self._first(load, REL) if load > 1e-9 else 0
+        many = self._first(load, ROUNDING) if load > 0 else 0
         return few, many
 
     def carried(self, replicas: int) -> float:
@@ -98,7 +128,7 @@ class Rule:
         low, high = 0.0, float(replicas)
         for _ in range(80):
             middle = (low + high) / 2
-            low, high = (middle, high) if self.replicas(middle) <= replicas else (low, middle)
+            low, high = (middle, high) if self._suffice(replicas, middle, 0.0) else (low, middle)
         return low
 
     def firm(self, replicas: int, critical_load: float, zones: int) -> tuple[int, int]:

@@ -55,7 +55,9 @@ def verify(
     slack: Annotated[
         bool, typer.Option("--slack", help="Find the largest load and the smallest fleet that hold.")
     ] = False,
-    router: Annotated[Router, typer.Option(help="How requests are spread over replicas.")] = Router.least_requests,
+    router: Annotated[
+        Router | None, typer.Option(help="How requests are spread over replicas; default as planned.")
+    ] = None,
     reclaim: Annotated[int, typer.Option(min=0, max=100, help="Spot reclaims of a zone in the week.")] = 0,
     fail: Annotated[int, typer.Option(min=0, max=100, help="Failures of a replica in the week.")] = 0,
     month: Annotated[int | None, typer.Option(min=1, max=3, help="Of the quarter; default the busiest.")] = None,
@@ -112,12 +114,12 @@ def _loads(text: str) -> list[float]:
     return loads
 
 
-def _options(router: Router, reclaim: int, fail: int, month: int | None, days: int, seed: int) -> ServeOptions:
+def _options(router: Router | None, reclaim: int, fail: int, month: int | None, days: int, seed: int) -> ServeOptions:
     from planner.verification.serving import ServeOptions
 
     return ServeOptions(
         seed=seed,
-        router=router.value,
+        router=None if router is None else router.value,
         month=None if month is None else month - 1,
         reclaims=reclaim,
         failures=fail,

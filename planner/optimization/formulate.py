@@ -94,9 +94,10 @@ def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
         z=0.0 if may_wait else staffing_z(traffic.ttft.percentile),
         arrival_scv=traffic.arrival_scv,
         rate_cv=rate_cv_by_slot(case, c, slots) if c.pool.shared else traffic.members[0].rate_cv,
-        batch=c.replica.batch,
+        batch=c.replica.staffing_batch,
         min_replicas=case.limits.min_replicas,
         max_utilization=c.max_utilization,
+        routing=c.routing,
         load_factor=c.load_factor,
     )
 

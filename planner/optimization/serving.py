@@ -12,11 +12,11 @@ from planner.candidates.pools import PoolSpec
 from planner.case.case import Workload
 from planner.case.costs import answered_per_month
 from planner.case.horizon import Slot
-from planner.plan.plan import DeploymentPlan, DeploymentRecord, PoolPlan
+from planner.plan.plan import DeploymentPlan, DeploymentRecord, PoolPlan, RoutingRecord
 from problems.fleet_problem import FleetProblem
 from problems.recipes.pools import Deployment, Pool, firm_replicas
 from problems.recipes.recipe import Recipe, Use
-from problems.staffing import Staffing
+from problems.staffing import Routing, Staffing
 from solvers.heuristics.incumbent import Incumbent
 from solvers.pricing.routing import flows_of
 
@@ -139,9 +139,8 @@ def pool_plan(fleet: FleetProblem, served: ServedPool) -> PoolPlan:
 
 def _deployment_plan(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> DeploymentPlan:
     replicas = h.use.replicas
-    busiest = float(np.divide(h.load, replicas, out=np.zeros_like(h.load), where=replicas > 0).max())
     return DeploymentPlan(
-        deployment=_record(group, h, busiest),
+        deployment=_record(group, h),
         replicas_by_slot=tuple(int(n) for n in replicas),
         firm_replicas_by_slot=tuple(int(n) for n in h.firm_replicas),
         load_by_slot=tuple(h.load.tolist()),
@@ -149,9 +148,11 @@ def _deployment_plan(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> Deploym
     )
 
 
-def _record(group: PoolSpec, h: Hosted, busiest: float) -> DeploymentRecord:
+def _record(group: PoolSpec, h: Hosted) -> DeploymentRecord:
     c, replica = h.candidate, h.candidate.replica
     ttft_s = replica.ttft_s_of_any if h.in_a_mix else replica.ttft_s
+    running = np.flatnonzero(h.use.replicas)
+    slots = zip(h.load[running].tolist(), h.use.replicas[running].tolist(), strict=True)
     heaviest = int(np.argmax(replica.load_shares))
     return DeploymentRecord(
         key=c.key,
@@ -161,9 +162,11 @@ def _record(group: PoolSpec, h: Hosted, busiest: float) -> DeploymentRecord:
         gpu=c.offer.gpu,
         gpus_per_replica=c.machine.gpus,
         seconds_per_request=tuple(s if np.isfinite(s) else None for s in c.seconds_per_request.tolist()),
-        requests_in_flight=h.staffing.batch,
-        ttft_ms=1e3 * ttft_s(busiest) if group.deadline_h is None else None,
+        requests_in_flight=replica.batch_of_any if h.in_a_mix else replica.batch,
+        staffing_in_flight=h.staffing.batch,
+        ttft_ms=1e3 * max(ttft_s(load / n, n) for load, n in set(slots)) if group.deadline_h is None else None,
         most_load_frac=h.staffing.max_utilization,
+        routing=_routing_record(h.staffing.routing),
         tpot_ms=1e3 * float(c.throughput.tpot_s[replica.serves].max()),
         e2e_ms=_slowest_answer_ms(c),
         bound_by=c.throughput.bound_by[heaviest],
@@ -171,6 +174,14 @@ def _record(group: PoolSpec, h: Hosted, busiest: float) -> DeploymentRecord:
         basis=replica.basis,
         error_frac=replica.error_frac,
         spot_zones=1 if h.in_a_mix else c.spot_zones,
+    )
+
+
+def _routing_record(routing: Routing | None) -> RoutingRecord | None:
+    if routing is None:
+        return None
+    return RoutingRecord(
+        exponent=routing.exponent, prompt_share_frac=routing.prompt_share, burst_room_frac=routing.burst_room
     )
 
 

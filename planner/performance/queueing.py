@@ -23,7 +23,12 @@ import numpy as np
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.throughput import PROMPT_CV2
+from problems.staffing import Routing
 
+ROUTED, ROUTED_APART, ROOM_APART = 0.6, 0.25, 5.0
+"""exponents of the gain from a router: at best, and with bursts that many replicas take apart, and its room"""
+STEPS_IN_WAIT = 0.5
+"""prompts that a request may find ahead for each mean prefill that it may wait: a step takes several at once"""
 MOST_NEWTON_STEPS, CONVERGED = 50, 1e-14
 
 
@@ -114,6 +119,30 @@ def most_prompt_load(
             break
     load: np.ndarray = np.minimum(u, y / (1 + y))
     return load
+
+
+def routing_of(
+    wait_s: float,
+    prefill_s: np.ndarray,
+    prefill_cv2: np.ndarray,
+    prompt_share: np.ndarray,
+    arrival_cv2: float,
+    percentile: float,
+) -> Routing:
+    """How load grows with replicas behind a router where prompts may wait so long; of several lengths the worst.
+
+    With room for y mean prefills, the exponent is that of a good router where y reaches ca2 + cs2, and less below;
+    where many replicas take a burst apart, some of it is left. Constants are fitted to simulated limits
+    (benchmarks/routing.py).
+    """
+    y = max(wait_s, 0.0) / prefill_s
+    tight = ROUTED * np.minimum(1.0, y / (arrival_cv2 + prefill_cv2))
+    apart = ROUTED_APART * np.minimum(1.0, y / ROOM_APART)
+    return Routing(
+        exponent=float(np.maximum(tight, apart).min()),
+        prompt_share=float(min(prompt_share.max(), 1.0)),
+        burst_room=float((1 - percentile) ** (1 / (1 + STEPS_IN_WAIT * y.min()))),
+    )
 
 
 def _tail(mean_wait: float, waiting_share: float, percentile: float) -> float:

@@ -141,7 +141,7 @@ def _limits(case: Case) -> dict[str, Value]:
         if isinstance(value, dict):
             found |= {f"{key}.{name}": float(most) for name, most in value.items()}
         else:
-            found[key] = None if value is None else float(value)
+            found[key] = value if value is None or isinstance(value, str) else float(value)
     return found
 
 

@@ -18,7 +18,7 @@ from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
 
-PLAN_FORMAT = "fleetplan-plan/2"
+PLAN_FORMAT = "fleetplan-plan/3"
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off"]
 
@@ -81,6 +81,17 @@ class FleetLine(Strict):
     price_assumption: str | None = None
 
 
+class RoutingRecord(Strict):
+    """How the load that each of n replicas may carry grows with n behind one router (docs/verification.md)."""
+
+    exponent: float
+    """0 where the router does not look at requests in flight"""
+    prompt_share_frac: float
+    """share of the load that is prefill"""
+    burst_room_frac: float
+    """probability with which the next request may arrive within a prefill"""
+
+
 class DeploymentRecord(Strict):
     """What one replica is."""
 
@@ -93,13 +104,17 @@ class DeploymentRecord(Strict):
     seconds_per_request: tuple[float | None, ...]
     """replica-seconds per request [bucket of the pool's workloads, one after the other]; null where it cannot serve"""
     requests_in_flight: float
-    """that staffing counts on: the mean over the lengths, or the fewest where it serves some of them only"""
+    """mean over the lengths, or the fewest where it serves some of them only"""
+    staffing_in_flight: float
+    """of these, what the staffing margin counts on: fewer where requests fill KV memory unevenly"""
     ttft_ms: float | None = None
     """at the objective's percentile, of the longest prompt it binds, in the busiest slot, queueing included; the worst
     of its lengths where it serves some of them only; None for work that may wait"""
     most_load_frac: float
-    """mean load of a replica up to which TTFT holds; of the worst length where it serves some of them only; for work
-    that may wait, what leaves room for the error of the throughput"""
+    """mean load of a lone replica up to which TTFT holds; of the worst length where it serves some of them only; for
+    work that may wait, what leaves room for the error of the throughput"""
+    routing: RoutingRecord | None = None
+    """how much more each of several may carry; None for work that may wait"""
     tpot_ms: float
     """at the objective's percentile, of the slowest bucket"""
     e2e_ms: float | None = None

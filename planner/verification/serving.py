@@ -9,6 +9,7 @@ from importlib.metadata import version
 import numpy as np
 
 from planner.candidates.replica import TABLE, machine_for, measured_for
+from planner.case.case import LEAST_REQUESTS, RouterName
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, Served, traffic_of
@@ -29,7 +30,8 @@ class ServeOptions:
     seed: int = 1
     load: float = 1.0
     """times the demand of the plan"""
-    router: str = "least-requests"
+    router: RouterName | None = None
+    """that of the plan's policy where it is None"""
     month: int | None = None
     """of the quarter, from 0 on; the busiest where it is None"""
     reclaims: int = 0
@@ -63,6 +65,7 @@ def verify_plan(
 ) -> Verification:
     """Serve a week of a plan's demand, or a log in place of one workload, and hold every promise against it."""
     view = PlanView(plan)
+    options = replace(options, router=options.router or plan.case.limits.routing)
     month = _busiest_month(view) if options.month is None else options.month
     week = slots_of_week(plan, month)
     factors = swings(
@@ -86,7 +89,7 @@ def verify_plan(
         case_hash=plan.case_hash,
         fleetplan_version=version("fleetplan"),
         seed=options.seed,
-        router=options.router,
+        router=options.router or plan.case.limits.routing,
         load=options.load,
         month=month,
         source=log.name if log is not None else "drawn from the demand file",
@@ -234,7 +237,7 @@ class _Served:
         sequences, budget = self.settings.sequences, self.settings.batched_tokens
         longest = float((requests.prompt + requests.output).max(initial=1.0))
         times = step_times(self.machine, sequences, budget, longest, self.resident_tokens, self.correction)
-        router = ROUTERS[self.options.router]
+        router = ROUTERS[self.options.router or LEAST_REQUESTS]
         outcome = engine.serve(requests, self._from(hours), times, sequences, budget, router, self.options.seed)
         self.busy_s += float(outcome.busy_s.sum())
         for m, answer in enumerate(answers):

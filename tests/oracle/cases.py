@@ -11,7 +11,7 @@ import numpy as np
 
 from problems.fleet_problem import Offer
 from problems.recipes.pools import Api, Deployment, Pool
-from problems.staffing import Staffing
+from problems.staffing import Routing, Staffing
 from tests.oracle.brute_force import Truth, brute_force
 from tests.support.fleets import Case, hours_of, random_case, random_offer
 
@@ -33,6 +33,8 @@ LEVERS = {
     "budget": 0.2,
 }
 """how often each is drawn; some only make sense together with others, and are rarer in the end"""
+ROUTING = Routing(exponent=0.6, prompt_share=0.5, burst_room=0.5)
+"""for some of the deployments that TTFT binds; with c2 = 4 bursts bind a lone replica"""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class _Draw:
 
     def _staffing(self) -> Staffing:
         rng = self.rng
-        return Staffing(
+        drawn = Staffing(
             z=float(rng.choice([0.0, 1.0, 1.645])),
             arrival_scv=float(rng.choice([0.5, 1.0, 4.0])),
             rate_cv=float(rng.choice([0.0, 0.1, 0.3])),
@@ -149,6 +151,9 @@ class _Draw:
             min_replicas=int(rng.choice([1, 1, 1, 2])),
             max_utilization=float(rng.choice([1.0, 1.0, 0.8])),
         )
+        if drawn.max_utilization < 1 and drawn.batch == 16:
+            return replace(drawn, max_utilization=0.4, routing=ROUTING)
+        return drawn
 
     def _pool(self, key: str) -> Pool:
         rng = self.rng

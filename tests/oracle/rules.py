@@ -22,7 +22,20 @@ def in_slot(staffing: Staffing, slot: int, slots: int) -> Staffing:
     """The rule in one slot: the rate may vary more in some slots than in others."""
     s = staffing
     v = float(np.broadcast_to(np.asarray(s.rate_cv, dtype=float), (slots,))[slot])
-    return Staffing(s.z, s.arrival_scv, v, s.batch, s.min_replicas, s.max_utilization)
+    return Staffing(s.z, s.arrival_scv, v, s.batch, s.min_replicas, s.max_utilization, s.routing)
+
+
+def busy_enough(s: Staffing, n: int) -> float:
+    """The mean load of each of n replicas that TTFT allows, by the formula as it is written down."""
+    r, lone = s.routing, s.max_utilization
+    if r is None or lone >= 1:
+        return lone
+    root = r.prompt_share**0.5
+    limit = (1 - (1 - root * lone) / n**r.exponent) / root
+    c = s.arrival_scv / n if r.exponent else s.arrival_scv
+    if c > 2:
+        limit = min(limit, c * (r.burst_room * math.gamma(1 + 1 / c)) ** c / r.prompt_share)
+    return min(1.0, 0.95 * limit)
 
 
 @cache
@@ -31,7 +44,7 @@ def replicas_for(staffing: Staffing, load: float) -> int:
     if load <= 0:
         return 0
     n = staffing.min_replicas
-    while load + spread(staffing, load) > n + TINY or load / staffing.max_utilization > n + TINY:
+    while load + spread(staffing, load) > n + TINY or load > n * busy_enough(staffing, n) + TINY:
         n += 1
     return n
 
@@ -46,7 +59,7 @@ def max_utilization(staffing: Staffing, n: int) -> float:
     """The largest load that n replicas cover, by bisection; none for fewer than the minimum."""
     if n < staffing.min_replicas:
         return 0.0
-    low, high = 0.0, n * staffing.max_utilization
+    low, high = 0.0, n * busy_enough(staffing, n)
     if high + spread(staffing, high) <= n:
         return high
     for _ in range(80):

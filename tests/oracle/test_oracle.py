@@ -83,9 +83,9 @@ def test_every_lever_decides_some_case() -> None:
         kinds |= {"shed"} if truth.penalty else set()
         used.update(kinds)
     assert used == {
-        "1 deployments": 88, "1 deployments and an API": 77, "2 deployments": 9, "2 deployments and an API": 10,
-        "0 deployments": 1, "0 deployments and an API": 18, "partial": 11, "prefix": 10, "semantic": 22, "waiting": 43,
-        "2 workloads": 17, "3 workloads": 3, "reserved": 78, "shed": 34,
+        "1 deployments": 89, "1 deployments and an API": 77, "2 deployments": 8, "2 deployments and an API": 10,
+        "0 deployments and an API": 17, "partial": 11, "prefix": 10, "semantic": 23, "waiting": 43, "routed": 33,
+        "2 workloads": 17, "3 workloads": 3, "reserved": 79, "shed": 34,
     }  # fmt: skip
 
 
@@ -95,6 +95,8 @@ def _kinds(case: Case, choice: Choice) -> set[str]:
     members = [d for d in pool.deployments if d.key in choice.deployments]
     if not all(d.serves_all for d in members):
         kinds.add("partial")
+    if any(d.staffing.routing is not None for d in members):
+        kinds.add("routed")
     if pool.caching != "none":
         kinds.add(pool.caching)
     if len(pool.workloads) > 1:

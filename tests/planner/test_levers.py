@@ -115,8 +115,19 @@ def seconds(plan: Plan, bucket: int = 0, gpu: str | None = None, of: str | None 
 
 def replicas(d: DeploymentRecord, load: float, rate_cv: float = 0.2, scv: float = 2.0, least: int = 2) -> int:
     """The staffing rule, written once more: TTFT at p95, and the variation and burstiness that are assumed."""
-    spread = sqrt(load * (1 + scv) / (2 * d.requests_in_flight) + (rate_cv * load) ** 2)
-    return max(least, ceil(max(load + Z95 * spread, load / d.most_load_frac) - 1e-9))
+    spread = sqrt(load * (1 + scv) / (2 * d.staffing_in_flight) + (rate_cv * load) ** 2)
+    n = max(least, ceil(load + Z95 * spread - 1e-9))
+    while load > n * most_load(d, n) + 1e-9:
+        n += 1
+    return n
+
+
+def most_load(d: DeploymentRecord, n: int) -> float:
+    """The mean load of each of n that TTFT allows behind a router; with the burstiness of 2 that is assumed."""
+    if d.most_load_frac >= 1 or d.routing is None:
+        return d.most_load_frac
+    root = sqrt(d.routing.prompt_share_frac)
+    return min(1.0, 0.95 * (1 - (1 - root * d.most_load_frac) / n**d.routing.exponent) / root)
 
 
 def monthly(usd_per_h: float, instances: float) -> float:
@@ -144,18 +155,22 @@ def starts(counts: Sequence[int], plan: Plan) -> float:
 def two_deployments(off: Plan, on: Plan) -> None:
     """One deployment for all lengths is two L4s a replica. Of two, each is staffed for its own lengths.
 
-    What is left of the large GPUs takes some of the short requests, which saves seven of the small ones.
+    What the pairs have left beside the long requests takes some of the short ones, which saves one of the small ones.
     """
     short, long = 13e6 / 86400 * 0.9995, 13e6 / 86400 * 0.0005
     load = short * seconds(off, 0) + long * seconds(off, 1)
     assert off.cost_usd_per_month == near(monthly(2.0008, replicas(deployment(off).deployment, load)))
-    small, large = deployment(on, "l4").deployment, deployment(on, "h100").deployment
+    both = sorted(on.pools[0].deployments, key=lambda d: d.deployment.gpus_per_replica)
+    small, large = (d.deployment for d in both)
+    assert (small.gpu, small.gpus_per_replica, large.gpu, large.gpus_per_replica) == ("l4", 1, "l4", 2)
     assert small.seconds_per_request[1] is None, "no room for long requests"
-    apart = replicas(small, short * seconds(on, 0, "l4")), replicas(large, long * seconds(on, 1, "h100"))
-    together = tuple(max(d.replicas_by_slot) for d in (deployment(on, "l4"), deployment(on, "h100")))
-    assert apart == (26, 3)
-    assert together == (19, 3)
-    assert on.cost_usd_per_month == near(monthly(0.7068, together[0]) + monthly(11.0612, together[1]))
+    assert small.seconds_per_request[0] is not None
+    assert large.seconds_per_request[1] is not None
+    apart = replicas(small, short * small.seconds_per_request[0]), replicas(large, long * large.seconds_per_request[1])
+    together = tuple(max(d.replicas_by_slot) for d in both)
+    assert apart == (26, 11)
+    assert together == (25, 11)
+    assert on.cost_usd_per_month == near(monthly(0.7068, together[0]) + monthly(2.0008, together[1]))
 
 
 def quantization(off: Plan, on: Plan) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems.staffing import Staffing
+from problems.staffing import CAUTION, MOST_REPLICAS, Routing, Staffing
 
 loads = st.floats(0.001, 2000)
 staffings = st.builds(
@@ -20,7 +20,9 @@ staffings = st.builds(
     rate_cv=st.floats(0, 1.5),
     batch=st.floats(1, 512),
     min_replicas=st.integers(1, 4),
-    max_utilization=st.sampled_from([1.0, 0.7]),
+    max_utilization=st.sampled_from([1.0, 0.7, 0.1]),
+    routing=st.none()
+    | st.builds(Routing, exponent=st.floats(0, 0.6), prompt_share=st.floats(0.05, 1), burst_room=st.floats(0.5, 1)),
 )
 seeded = settings(derandomize=True, deadline=None, max_examples=200)
 
@@ -74,6 +76,19 @@ def test_carried_load_where_the_quadratic_degenerates(off: float) -> None:
 
 
 @seeded
+@given(staffings, st.lists(loads, min_size=2, max_size=6))
+def test_many_loads_need_what_each_needs(staffing: Staffing, several: list[float]) -> None:
+    """Counts are searched for all loads at once; each must come out as by itself, and be the first that suffices."""
+    together = staffing.replicas(np.array(several)).tolist()
+    assert together == [replicas(staffing, load) for load in several]
+    for load, n in zip(several, together, strict=True):
+        if n == MOST_REPLICAS:
+            continue  # nobody rents so many
+        assert carried(staffing, n) >= load - 1e-8 * n
+        assert n == staffing.min_replicas or carried(staffing, n - 1) < load
+
+
+@seeded
 @given(staffings, loads, loads)
 def test_more_load_needs_no_fewer_replicas(staffing: Staffing, one: float, other: float) -> None:
     assert replicas(staffing, min(one, other)) <= replicas(staffing, max(one, other))
@@ -85,6 +100,53 @@ def test_a_busy_replica_queues_prompts() -> None:
     # 4 + sqrt(4) = 6 is below 4 / 0.5 = 8; 0.25 + 0.5 is above 0.25 / 0.5.
     assert staffing.replicas(np.array([4.0, 0.25])).tolist() == [8, 1]
     assert staffing.carried_load(np.array([8])).tolist() == [4.0]
+
+
+def test_behind_a_router_each_of_several_carries_more() -> None:
+    """By hand: s = 0.5, L1 = 0.4, gamma = 0.5, so 4 replicas carry 0.95 (1 - 0.8 / 2) / 0.5 each, capped at 1."""
+    routing = Routing(exponent=0.5, prompt_share=0.25, burst_room=0.5)
+    staffing = Staffing(0.0, 1.0, 0.0, 64.0, 1, max_utilization=0.4, routing=routing)
+    assert staffing.most_load(np.array([1])) == pytest.approx([0.95 * 0.4])
+    assert staffing.most_load(np.array([2])) == pytest.approx([0.95 * (1 - 0.8 / math.sqrt(2)) / 0.5])
+    assert staffing.most_load(np.array([4])).tolist() == [1.0]
+    assert staffing.replicas(np.array([0.38, 0.381, 1.65, 1.66])).tolist() == [1, 2, 2, 3]
+    assert replace(staffing, max_utilization=1.0).most_load(np.array([1])).tolist() == [1.0], "TTFT does not bind"
+    at_random = replace(staffing, routing=replace(routing, exponent=0.0))
+    assert at_random.most_load(np.array([1, 4])) == pytest.approx([0.95 * 0.4] * 2)
+
+
+def test_bursts_need_several_replicas() -> None:
+    """By hand: c2 = 8 is 8, 4 and 2 for 1, 2 and 4 replicas; u(c) = c (q Gamma(1 + 1/c))^c, above c = 2 only."""
+    routing = Routing(exponent=0.5, prompt_share=0.5, burst_room=0.6)
+    staffing = Staffing(0.0, 8.0, 0.0, 1e6, 1, max_utilization=0.9, routing=routing)
+    one, two = (c * (0.6 * math.gamma(1 + 1 / c)) ** c / 0.5 for c in (8.0, 4.0))
+    assert staffing.most_load(np.array([1, 2, 4])) == pytest.approx([0.95 * one, 0.95 * two, 1.0])
+    assert two > 2 * one
+    blind = replace(staffing, routing=replace(routing, exponent=0.0))
+    assert blind.most_load(np.array([1, 32])) == pytest.approx([0.95 * one] * 2)
+
+
+@seeded
+@given(staffings, st.integers(1, 500))
+def test_replicas_carry_no_less_together_than_in_two_groups(staffing: Staffing, n: int) -> None:
+    """n L(n) is neither concave nor convex, but merging twins relies on this (problems/offer_dominance.py)."""
+    free = replace(staffing, min_replicas=1)
+    each = free.carried_load(np.arange(1, 2 * n + 1))
+    assert (np.diff(each) >= -1e-12).all()
+    assert each[2 * n - 1] >= 2 * each[n - 1] * (1 - 1e-12)
+    if n > 1:
+        assert each[n] >= (each[0] + each[n - 1]) * (1 - 1e-12)
+
+
+@seeded
+@given(staffings, st.integers(1, 100), st.floats(0.01, 1))
+def test_the_lone_load_undoes_the_gain(staffing: Staffing, n: int, alone: float) -> None:
+    """At the planned limit of n replicas, each waits as a lone one does at its own."""
+    if staffing.routing is None:
+        return
+    quiet = staffing.routing.most_load(alone, 1.0, np.array(n))
+    if alone < 1 and quiet < CAUTION:
+        assert staffing.routing.lone_load(float(quiet), n) == pytest.approx(alone, rel=1e-9)
 
 
 def test_swings_may_differ_from_slot_to_slot() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from planner.case.case import CacheCosts, ColdStart, Limits, Tenancy, Workload
+from planner.case.case import LEAST_REQUESTS, CacheCosts, ColdStart, Limits, Tenancy, Workload
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile, PolicySpec
@@ -47,6 +47,9 @@ def limits_of(spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], foun
         max_instances |= dict.fromkeys(keys, most)
     if policy.min_replicas is None:
         found.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails")
+    if policy.routing is None:
+        why = "each request goes to the replica with the fewest in flight, as vLLM's router, llm-d and Envoy can do"
+        found.assume("policy.routing", LEAST_REQUESTS, why)
     return Limits(
         budget_usd_per_month=policy.budget_usd_per_month,
         max_gpus=max_gpus,
@@ -55,6 +58,7 @@ def limits_of(spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], foun
         max_gpus_per_replica=spec.menu.max_gpus_per_replica,
         max_gpu_types=policy.max_gpu_types,
         max_deployments=spec.menu.max_deployments,
+        routing=policy.routing or LEAST_REQUESTS,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from planner.case.case import RouterName
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.io.units import (
     Count,
@@ -158,6 +159,8 @@ class PolicySpec(Strict):
     """Most kinds of GPU that the team is ready to operate."""
     min_replicas: PositiveWhole | None = None
     """Fewest replicas of a workload while it runs on GPUs."""
+    routing: RouterName | None = Field(default=None, examples=["least-requests"])
+    """Which replica of a deployment a request goes to: the one with the fewest in flight, the next, or any."""
     engineers: Engineers | None = None
     """The team that self-hosting needs; nothing if all is bought from an API."""
     startup: Duration | None = None

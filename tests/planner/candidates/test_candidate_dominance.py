@@ -19,12 +19,13 @@ def candidate(variant: str, gpus: int, *seconds: float) -> Any:
     replica = SimpleNamespace(
         serves_all=bool(np.isfinite(seconds).all()),
         seconds_per_request=np.array(seconds),
-        batch=16.0,
+        staffing_batch=16.0,
         max_utilization=1.0,
     )
     return SimpleNamespace(
         variant=variant, offer=SimpleNamespace(gpu="l4"), machine=SimpleNamespace(gpus=gpus), replica=replica,
         staffing_in_a_mix=STAFFING, spot_allowed=True, load_factor=1.0, max_utilization=1.0,
+        routing=None,
         pool=SimpleNamespace(critical_share=1.0),
     )  # fmt: skip
 

@@ -272,6 +272,18 @@ def more_in_flight(plan: Json) -> None:
     deployment(plan)["requests_in_flight"] *= 10
 
 
+def more_that_staffing_counts_on(plan: Json) -> None:
+    deployment(plan)["staffing_in_flight"] *= 10
+
+
+def a_better_router(plan: Json) -> None:
+    deployment(plan)["routing"]["exponent"] = 0.9
+
+
+def no_router(plan: Json) -> None:
+    deployment(plan)["routing"] = None
+
+
 def replicas_that_do_not_pack(plan: Json) -> None:
     deployment(plan)["gpus_per_replica"] = 3
 
@@ -514,6 +526,9 @@ LIES: list[tuple[Callable[[Json], None], str]] = [
     (gpu_lacks_the_precision, "has no native fp4"),
     (faster_replicas, "chat: a replica is not as fast as the plan says"),
     (more_in_flight, "chat: requests_in_flight is"),
+    (more_that_staffing_counts_on, "chat: staffing_in_flight is"),
+    (a_better_router, "chat: the routing exponent is"),
+    (no_router, "chat: it is not said how its requests are routed"),
     (replicas_that_do_not_pack, "replicas of 3 GPUs do not pack"),
     (stricter_ttft, "chat: TTFT"),
     (stricter_tpot, "chat: a replica"),
@@ -698,9 +713,9 @@ def test_a_saved_plan_is_read_back(good: Json, tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("", "not a plan"),
-        ("[]", "expected a plan of format 'fleetplan-plan/2'"),
+        ("[]", "expected a plan of format 'fleetplan-plan/3'"),
         ('{"format": "fleetplan-plan/99"}', "got 'fleetp"),
-        ('{"format": "fleetplan-plan/2"}', "Plan it again"),
+        ('{"format": "fleetplan-plan/3"}', "Plan it again"),
         ("[" * 100_000, "not a plan"),
         ('{"format": NaN}', "not a plan"),
         ("workloads: []", "not a plan"),
