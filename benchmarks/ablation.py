@@ -2,11 +2,11 @@
 
     python benchmarks/ablation.py --cases 5:0,5:1,20:0 --seconds 45 --only "rolling windows" --results results.json
 
-A case is `workloads:seed` of benchmarks/scale.py. Each device is switched off in a copy of the source, so that the
-worker process of a search goes without it too. Costs and bounds are compared with those of the whole search on the same
-case within the same seconds: use a machine that has nothing else to do, and take a difference as small as that between
-two runs of the whole search (the row "again") for none. Results are added to a file after each run, so that a
-measurement can be broken off and continued.
+A case is `workloads:seed` of benchmarks/scale.py, or a demand file, which is planned by the command. Each device is
+switched off in a copy of the source, so that the worker process of a search goes without it too. Costs and bounds are
+compared with those of the whole search on the same case within the same seconds: use a machine that has nothing else to
+do, and take a difference as small as that between two runs of the whole search (the row "again") for none. Results are
+added to a file after each run, so that a measurement can be broken off and continued.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,8 @@ def copied(device: str, folder: Path) -> Path:
 
 
 def measured(folder: Path, case: str, seconds: float) -> dict[str, Any]:
+    if case.endswith(".yaml"):
+        return planned(folder, case, seconds)
     workloads, seed = case.split(":")
     command = [sys.executable, "-P", str(folder / "benchmarks" / "scale.py"), "--workloads", workloads, "--seed", seed]
     command += ["--time-limit", f"{seconds:g}", "--no-textbook", "--format", "json"]
@@ -77,16 +80,34 @@ def measured(folder: Path, case: str, seconds: float) -> dict[str, Any]:
     return {key: found[key] for key in ("cost", "bound", "gap_frac", "seconds", "outcome")}
 
 
+def planned(folder: Path, demand: str, seconds: float) -> dict[str, Any]:
+    """A demand file, planned by the command."""
+    out = folder / "plan.json"
+    out.unlink(missing_ok=True)
+    command = [sys.executable, "-P", "-m", "planner.cli", "plan", demand, "--quiet", "--out", str(out)]
+    started = time.monotonic()
+    subprocess.run(
+        [*command, "--time-limit", f"{seconds:g}s"],
+        env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True,
+    )  # fmt: skip
+    took = time.monotonic() - started
+    if not out.exists():
+        return {"error": "no plan"}
+    plan = json.loads(out.read_text(encoding="utf-8"))
+    cost = plan["cost_usd_per_month"] + plan["penalty_usd_per_month"]
+    return {"cost": cost, "bound": cost * (1 - plan["gap_frac"]), "gap_frac": plan["gap_frac"], "seconds": took}
+
+
 def table(results: dict[str, dict[str, Any]], cases: list[str]) -> str:
     """Percent of the cost by which plans are more expensive, bounds lower and proofs longer without each device."""
-    sizes = sorted({case.split(":")[0] for case in cases}, key=int)
-    head = " | ".join(f"{n} workloads: plan | bound | seconds" for n in sizes)
+    sizes = list(dict.fromkeys(_size(case) for case in cases))
+    head = " | ".join(f"{n}: plan | bound | seconds" for n in sizes)
     lines = [f"| without | {head} |", "|---|" + "---:|---:|---:|" * len(sizes)]
     whole = results[WHOLE]
     for device in (name for name in WITHOUT if name in results and name != WHOLE):
         cells = []
         for n in sizes:
-            pairs = [(whole[c], results[device][c]) for c in cases if c.split(":")[0] == n and c in results[device]]
+            pairs = [(whole[c], results[device][c]) for c in cases if _size(c) == n and c in results[device]]
             pairs = [(a, b) for a, b in pairs if "error" not in a and "error" not in b]
             plan = [b["cost"] / a["cost"] - 1 for a, b in pairs]
             bound = [(a["bound"] - b["bound"]) / a["cost"] for a, b in pairs]
@@ -96,13 +117,17 @@ def table(results: dict[str, dict[str, Any]], cases: list[str]) -> str:
     return "\n".join(lines)
 
 
+def _size(case: str) -> str:
+    return "demand files" if case.endswith(".yaml") else f"{case.split(':')[0]} workloads"
+
+
 def _mean(values: list[float], form: str = "+.2%") -> str:
     return format(statistics.mean(values), form) if values else "failed"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", default="5:0,5:1,5:2,20:0,20:1,20:2", help="workloads:seed, comma-separated")
+    parser.add_argument("--cases", default="5:0,5:1,5:2,20:0,20:1,20:2", help="comma-separated")
     parser.add_argument("--seconds", type=float, default=45.0, help="of one plan")
     parser.add_argument("--only", default="", help="devices to switch off, comma-separated; all by default")
     parser.add_argument("--results", type=Path, default=Path("ablation.json"), help="file that results are added to")

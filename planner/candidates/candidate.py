@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.candidates.pools import PoolSpec
+from planner.candidates.rejection import Variant
 from planner.candidates.replica import Replica
 from planner.catalog.entries import Offer
 from planner.performance.latency import Machine
@@ -54,9 +55,13 @@ class Candidate:
         return f"{self.model_key}/{self.quantization_key}"
 
     @property
-    def name(self) -> str:
+    def on_gpus(self) -> Variant:
         """Without the offer."""
-        return f"{self.model_key} {self.quantization_key} on {self.machine.gpus} x {self.offer.gpu}"
+        return Variant(self.model_key, self.quantization_key, self.offer.gpu, self.machine.gpus)
+
+    @property
+    def name(self) -> str:
+        return str(self.on_gpus)
 
     @property
     def max_utilization(self) -> float:

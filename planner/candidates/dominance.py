@@ -37,7 +37,7 @@ class Dominated:
     """other variants that have one which stays and is no worse in any mix"""
 
 
-def beaten_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Offer]) -> Dominated:
+def dominated_variants(case: Case, found: Sequence[Candidate], offers: Iterable[Offer]) -> Dominated:
     """Find the dominated candidates among all that may serve a pool, listed once for each GPU."""
     gpu = np.array([c.offer.gpu for c in found])
     alone, mixed = _no_worse(case, found, found, gpu[:, None] == gpu, _sizes_in_zones(offers))

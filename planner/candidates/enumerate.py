@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import beaten_options
 from planner.candidates.pools import PoolSpec, groups_alone, shared_groups
-from planner.candidates.rejection import DOMINATED, Rejection
+from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.screen import Excluded, Screen, Screening
 from planner.case.case import Case
 from planner.case.horizon import slots_of
@@ -73,4 +73,5 @@ def _against_every_option(verdicts: list[Screening]) -> list[Rejection]:
 
 def _against_the_option(group: PoolSpec, better: PoolSpec) -> Rejection:
     reason = "costs no less and serves no faster than another choice"
-    return Rejection(group.members[0].name, f"caching: {group.caching[0]}", reason, better.caching[0], DOMINATED)
+    candidate, kind = f"caching: {group.caching[0]}", RejectionKind.DOMINATED
+    return Rejection(group.members[0].name, candidate, reason, better.caching[0], "dominated", kind)

@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-DOMINATED = "beaten"
-"""the value of a candidate that another one dominates; that one is its limit"""
+
+class RejectionKind(StrEnum):
+    UNABLE = "unable"
+    """it breaks a limit"""
+    TOO_MUCH_OF_A_POOL = "too much of a pool"
+    """one of the workloads that share it would be too much of its load"""
+    DOMINATED = "dominated"
+    """it could serve, but another candidate, its limit, never does worse"""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A model in a quantization on replicas of a GPU."""
+
+    model: str
+    quantization: str
+    gpu: str
+    gpus_per_replica: int = 0
+    """0: of any number"""
+
+    def __str__(self) -> str:
+        gpus = f"{self.gpus_per_replica} x {self.gpu}" if self.gpus_per_replica else self.gpu
+        return f"{self.model} {self.quantization} on {gpus}"
 
 
 @dataclass(frozen=True)
@@ -17,6 +39,9 @@ class Rejection:
     reason: str
     limit: str
     value: str
+    kind: RejectionKind = RejectionKind.UNABLE
+    variant: Variant | None = None
+    """None where the reason is against something else, such as a choice of caching"""
 
     def __str__(self) -> str:
         return f"{self.candidate}: {self.reason} ({self.value} against {self.limit})"

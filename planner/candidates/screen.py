@@ -13,9 +13,9 @@ from itertools import product
 import numpy as np
 
 from planner.candidates.candidate import Candidate
-from planner.candidates.dominance import beaten_variants
+from planner.candidates.dominance import dominated_variants
 from planner.candidates.pools import PoolSpec
-from planner.candidates.rejection import DOMINATED, Rejection
+from planner.candidates.rejection import Rejection, RejectionKind, Variant
 from planner.candidates.replica import CONTEXT, KV_MEMORY, LEAST_LOAD, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case, replica_kind
 from planner.case.menu import allowed_offers
@@ -25,7 +25,6 @@ from planner.performance.memory import kv_room_bytes, weight_bytes
 from problems.staffing import Staffing, staffing_z
 
 REPLICA_SIZES = (1, 2, 4, 8)
-NOISY = "one workload would be too much of the load"
 
 
 Excluded = frozenset[tuple[str, str]]
@@ -41,9 +40,10 @@ class Screening:
 
     def against_sharing(self, group: PoolSpec) -> list[Rejection]:
         """Pick one of the reasons why nothing serves the pool."""
-        noisy = [r for r in self.rejected if r.reason == NOISY]
+        noisy = [r for r in self.rejected if r.kind is RejectionKind.TOO_MUCH_OF_A_POOL]
         reasons = noisy or self.rejected
-        return [replace(r, candidate=group.key, reason=f"not served together: {r.reason}") for r in reasons[:1]]
+        together = (replace(r, reason=f"not served together: {r.reason}", variant=None) for r in reasons[:1])
+        return [replace(r, candidate=group.key) for r in together]
 
 
 class Screen:
@@ -85,12 +85,12 @@ class Screen:
         self, groups: list[PoolSpec], model: str, quantization: str, gpu: str, n: int, here: dict[str, dict[str, Offer]]
     ) -> Iterator[Candidate]:
         """Candidates on the first offer that they fit; for the others, the reason."""
-        name = f"{model} {quantization} on {n} x {gpu}"
+        variant = Variant(model, quantization, gpu, n)
         machine = machine_for(self.case, model, quantization, gpu, n)
         why = _against_the_size(machine)
         if why is not None:
             for group in groups:
-                self._reject(group, name, *why)
+                self._reject(group, variant, *why)
             return
         weights_gb = weight_bytes(machine.model, machine.quantization) / 1e9
         start_s = self.case.start.instance_s + weights_gb / self.case.start.weights_gb_per_s
@@ -98,7 +98,7 @@ class Screen:
         for group, replica in zip(groups, replicas_for(self.case, traffics, model, quantization, gpu, n), strict=True):
             factor = self.case.load_factor(group.workloads, replica_kind(model, quantization, n, gpu))
             in_a_mix = self._staffing_in_a_mix(group, replica, factor)
-            if not self._serves(group, replica, name) and (replica.serves_all or in_a_mix is None):
+            if not self._serves(group, replica, variant) and (replica.serves_all or in_a_mix is None):
                 continue
             key, offer = next((k, o) for k, o in here[group.key].items() if n <= o.gpus)
             yield Candidate(
@@ -122,8 +122,18 @@ class Screen:
             load_factor=load_factor,
         )
 
-    def _reject(self, group: PoolSpec, candidate: str, reason: str, limit: str, value: str, member: int = 0) -> None:
-        rejection = Rejection(group.members[member].name, candidate, reason, limit, value)
+    def _reject(
+        self,
+        group: PoolSpec,
+        candidate: Variant | str,
+        reason: str,
+        limit: str,
+        value: str,
+        member: int = 0,
+        kind: RejectionKind = RejectionKind.UNABLE,
+    ) -> None:
+        workload, variant = group.members[member].name, candidate if isinstance(candidate, Variant) else None
+        rejection = Rejection(workload, str(candidate), reason, limit, value, kind, variant)
         self.found[group.key].rejected.append(rejection)
 
     def _losses(self, group: PoolSpec, model: str, quantization: str) -> list[float]:
@@ -132,52 +142,53 @@ class Screen:
         return [loss + min(c.quality_loss_frac for c in w.models if c.model == model) for w in group.members]
 
     def _variant_is_possible(self, group: PoolSpec, model: str, quantization: str, gpu: str) -> bool:
-        name, scheme = f"{model} {quantization} on {gpu}", self.case.quantizations[quantization]
+        variant, scheme = Variant(model, quantization, gpu), self.case.quantizations[quantization]
         for k, loss in enumerate(self._losses(group, model, quantization)):
             accepted = group.members[k].max_quality_loss_frac
             if loss > accepted + 1e-12:
                 value = f"{loss:.1%} on {scheme.benchmark}"
-                self._reject(group, name, "quality loss", f"{accepted:.1%}", value, k)
+                self._reject(group, variant, "quality loss", f"{accepted:.1%}", value, k)
                 return False
         native = self.case.models[model].native_quantization
         if native not in ("fp16", quantization) and scheme.weight_bits > 0.9 * native_bits(self.case, native):
-            self._reject(group, name, f"published in {native}, which is no larger", native, quantization)
+            self._reject(group, variant, f"published in {native}, which is no larger", native, quantization)
             return False
         if scheme.needs != "none" and scheme.needs not in self.case.gpus[gpu].dense_tflops:
-            self._reject(group, name, f"the GPU has no native {scheme.needs}", scheme.needs, "none")
+            self._reject(group, variant, f"the GPU has no native {scheme.needs}", scheme.needs, "none")
             return False
         return True
 
-    def _serves(self, group: PoolSpec, replica: Replica, name: str) -> bool:
+    def _serves(self, group: PoolSpec, replica: Replica, variant: Variant) -> bool:
         """Whether it serves the whole group; else why not."""
         traffic = group.traffic
         if not replica.serves_all:
-            self._reject(group, name, *_too_slow(replica, int(np.argmin(replica.throughput.requests_per_s))))
+            self._reject(group, variant, *_too_slow(replica, int(np.argmin(replica.throughput.requests_per_s))))
             return False
         if group.deadline_h is None and not replica.keeps_ttft():
             value = f"{replica.ttft_s(LEAST_LOAD) * 1e3:.0f} ms in a replica that is {LEAST_LOAD:.0%} busy"
-            self._reject(group, name, "TTFT", f"{traffic.ttft.seconds * 1e3:.0f} ms", value)
+            self._reject(group, variant, "TTFT", f"{traffic.ttft.seconds * 1e3:.0f} ms", value)
             return False
         if group.shared:
             shares = np.bincount(traffic.member_of, replica.load_shares)
             largest, most = int(np.argmax(shares)), self.case.tenancy.max_share_frac
             if shares[largest] > most + 1e-9:
-                self._reject(group, name, NOISY, f"{most:.0%}", f"{shares[largest]:.0%}", largest)
+                figures, kind = (f"{most:.0%}", f"{shares[largest]:.0%}"), RejectionKind.TOO_MUCH_OF_A_POOL
+                self._reject(group, variant, "one workload would be too much of the load", *figures, largest, kind)
                 return False
         return True
 
     def _accept(self, group: PoolSpec) -> None:
         """Keep the non-dominated candidates and place each on every offer whose box it divides."""
         able, offers = [c for c in self.able[group.key] if not self._excluded(group, c)], self.offers[group.key]
-        beaten = beaten_variants(self.case, able, offers.values())
+        dominated = dominated_variants(self.case, able, offers.values())
         for k, v in enumerate(able):
-            if k in beaten.by:
-                reason = "needs no fewer GPUs for any load than another variant"
-                self._reject(group, v.name, reason, beaten.by[k].name, DOMINATED)
+            if k in dominated.by:
+                reason, kind = "needs no fewer GPUs for any load than another variant", RejectionKind.DOMINATED
+                self._reject(group, v.on_gpus, reason, dominated.by[k].name, "dominated", kind=kind)
                 continue
-            alone = v.replica.serves_all and k not in beaten.alone
+            alone = v.replica.serves_all and k not in dominated.alone
             fitting = ((key, o) for key, o in offers.items() if o.gpu == v.offer.gpu and v.machine.gpus <= o.gpus)
-            better = beaten.replaced_by.get(k, frozenset())
+            better = dominated.replaced_by.get(k, frozenset())
             placed = (replace(v, offer_key=key, offer=o, alone=alone, replaced_by=better) for key, o in fitting)
             self.found[group.key].accepted.extend(placed)
 

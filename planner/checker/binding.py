@@ -133,8 +133,10 @@ def _one_option_is_chosen(facts: PlanView) -> Iterator[str]:
         pool = facts.plan.pool_of(told.name)
         others = tuple(name for name in pool.workloads if name != told.name)
         keys = " + ".join(key_of(d.deployment) for d in pool.deployments)
-        used = keys or (f"api {told.api}" if told.api else "turned away")
+        used = keys or (f"api {told.api}" if told.api else "shed")
         marked = [o for o in chosen if o.workload == told.name]
-        if [(o.option, o.caching, o.shared_with) for o in marked] != [(used, told.caching, others)]:
+        by = tuple(d.deployment.key for d in pool.deployments)
+        right = (used, by, None if by else told.api, told.caching, others)
+        if [(o.option, o.deployments, o.api, o.caching, o.shared_with) for o in marked] != [right]:
             found = ", ".join(f"{o.option} with caching {o.caching}" for o in marked) or "none"
             yield f"{told.name}: the option chosen is {used} with caching {told.caching}, but {found} is marked"

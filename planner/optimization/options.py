@@ -15,7 +15,7 @@ from problems.recipes.recipe import Recipe
 from solvers.heuristics.incumbent import alone
 from solvers.pricing.routing import flows_of
 
-NOBODY = "turned away"
+NOBODY = "shed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +82,8 @@ def _record(candidates: Candidates, recipe: Recipe, told: WorkloadPlan, cost: _B
         gpu=candidate.offer.gpu if candidate else None,
         gpus_per_replica=candidate.machine.gpus if candidate else 0,
         offer=candidate.offer_key if candidate else None,
+        deployments=recipe.deployments,
+        api=None if recipe.deployments else recipe.api,
         cost_usd_per_month=cost.usd_per_month if cost else None,
         peak_replicas=cost.peak_replicas if cost else 0,
         api_share_frac=cost.api_requests_per_month / told.requests_per_month if cost else 0.0,
@@ -142,7 +144,8 @@ def _with_the_chosen(
 
     What is no option by itself is added at its cost in the plan. So is work that waits, whose cost by itself is rough.
     """
-    name = _name(tuple(h.use.deployment for h in served.hosted), told.api)
+    deployments = tuple(h.use.deployment for h in served.hosted)
+    name = _name(deployments, told.api)
     key = (served.key, name)
     if key in entries and served.pool.window is None:
         return [*(o for k, o in entries.items() if k != key), entries[key].model_copy(update={"chosen": True})]
@@ -157,6 +160,8 @@ def _with_the_chosen(
         gpu=alone_on.offer.gpu if alone_on else None,
         gpus_per_replica=alone_on.machine.gpus if alone_on else 0,
         offer=alone_on.offer_key if alone_on else None,
+        deployments=deployments,
+        api=None if deployments else told.api,
         cost_usd_per_month=told.cost_usd_per_month,
         peak_replicas=max(map(sum, zip(*(h.use.replicas.tolist() for h in served.hosted), strict=True)), default=0),
         api_share_frac=told.api_share_frac,

@@ -91,7 +91,7 @@ def _told(plan: Plan, w: WorkloadPlan) -> dict[str, Value]:
         "caching": w.caching,
         "api": w.api,
         "api share": w.api_share_frac,
-        "turned away": w.shed_share_frac,
+        "shed": w.shed_share_frac,
         "cost, $/month": w.cost_usd_per_month,
         "cost, $/1M tokens": w.usd_per_1m_tokens,
     }

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from planner.candidates.rejection import DOMINATED
+from planner.candidates.rejection import RejectionKind
 from planner.case.case import Assumption, Case
 from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
@@ -235,6 +235,10 @@ class OptionRecord(Strict):
     gpu: str | None = None
     gpus_per_replica: int = 0
     offer: str | None = None
+    deployments: tuple[str, ...]
+    """keys of those that serve it"""
+    api: str | None
+    """that serves all of it; None where deployments do, whether or not an API takes what they do not"""
     cost_usd_per_month: float | None = None
     """alone, without engineers and limits, at the prices of the menu, nothing shed; None where the menu cannot
     buy it; where work may wait, what a quick search finds. What is chosen and is no such option (several deployments, a
@@ -251,11 +255,18 @@ class RejectionRecord(Strict):
     reason: str
     limit: str
     value: str
+    kind: RejectionKind
+    model: str | None
+    """of the candidate; None where the reason is against something else, such as a choice of caching"""
+    quantization: str | None
+    gpu: str | None
+    gpus_per_replica: int
+    """0: of any number"""
 
     @property
     def dominated(self) -> bool:
         """Whether it could serve, but another candidate, its limit, never does worse."""
-        return self.value == DOMINATED
+        return self.kind is RejectionKind.DOMINATED
 
 
 class Commitment(Strict):

@@ -6,9 +6,10 @@ All of it follows from the plan itself: its options with their cost alone, and w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Literal
 
+from planner.candidates.rejection import Variant
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case, Workload
 from planner.case.menu import allowed_offers
@@ -107,16 +108,16 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
     mine = [o for o in plan.options if o.workload == told.name and getattr(o, kind) == name]
     priced = [o for o in mine if o.cost_usd_per_month is not None]
     asked = next(w for w in plan.case.workloads if w.name == told.name)
-    possible = _candidates(plan.case, asked, kind, name)
-    names = {n for c in possible for n in (c.name, c.variant)}
-    against = [r for r in plan.rejected if r.workload == told.name and r.candidate in names]
-    unable = {r.candidate for r in against if not r.dominated}
-    serving = list(dict.fromkeys(c.gpu for c in possible if not unable & {c.name, c.variant}))
-    beaten_on = [gpu for gpu in serving if gpu not in {o.gpu for o in mine}]
+    possible = _variants(plan.case, asked, kind, name)
+    against = [r for r in plan.rejected if r.workload == told.name and _variant(r) in possible]
+    unable = {_variant(r) for r in against if not r.dominated}
+    able = [v for v in possible if v.gpus_per_replica and not unable & {v, replace(v, gpus_per_replica=0)}]
+    serving = list(dict.fromkeys(v.gpu for v in able))
+    dominated_on = [gpu for gpu in serving if gpu not in {o.gpu for o in mine}]
     if priced:
         best = min(priced, key=lambda o: (o.cost_usd_per_month or 0.0, o.option))
-        if beaten_on:
-            why = f"{_beaten(plan, beaten_on, told)}; on {best.gpu} {why_not(plan, best)}"
+        if dominated_on:
+            why = f"{_dominated(plan, dominated_on, told)}; on {best.gpu} {why_not(plan, best)}"
             return WhyNot(kind=kind, name=name, used=False, why=why)
         chosen = chosen_option(plan, told.name)
         than = chosen.cost_usd_per_month if chosen else None
@@ -132,14 +133,14 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
         why = "the menu cannot buy enough of it"
     elif kind == "gpu" and not any(o.gpu == name for o in allowed_offers(plan.case, [asked]).values()):
         why = "nothing on the menu sells it where this workload may run"
-    elif beaten_on:
-        why = _beaten(plan, beaten_on, told)
+    elif dominated_on:
+        why = _dominated(plan, dominated_on, told)
     else:
-        why = _nearest(against, possible) if against else "no instance on the menu holds a replica of it"
+        why = _nearest(against, asked) if against else "no instance on the menu holds a replica of it"
     return WhyNot(kind=kind, name=name, used=False, why=why)
 
 
-def _beaten(plan: Plan, gpus: list[str], told: WorkloadPlan) -> str:
+def _dominated(plan: Plan, gpus: list[str], told: WorkloadPlan) -> str:
     """On which GPUs it could serve, but never with fewer of them than another variant; those in use first."""
     in_use = {d.deployment.gpu for d in plan.pool_of(told.name).deployments}
     first = sorted(gpus, key=lambda gpu: gpu not in in_use)
@@ -147,33 +148,28 @@ def _beaten(plan: Plan, gpus: list[str], told: WorkloadPlan) -> str:
     return f"needs no fewer GPUs for any load than another variant on {', '.join(first[:GPUS_SHOWN])}{more}"
 
 
-def _nearest(against: list[RejectionRecord], possible: list[_Possible]) -> str:
+def _nearest(against: list[RejectionRecord], asked: Workload) -> str:
     """Pick the last reason against the first model: what fails last got furthest."""
-    named = {name: c.model for c in possible for name in (c.name, c.variant)}
-    order = list(dict.fromkeys(c.model for c in possible))
-    first = min((named[r.candidate] for r in against), key=order.index)
-    last = [r for r in against if named[r.candidate] == first][-1]
+    first = next(choice.model for choice in asked.models if choice.model in {r.model for r in against})
+    last = [r for r in against if r.model == first][-1]
     others = len({r.reason for r in against} - {last.reason})
     more = f"; {others} other reason{'s' * (others > 1)} against others" if others else ""
     return f"{last.candidate}: {last.reason}, {last.value} (limit {last.limit}){more}"
 
 
-@dataclass(frozen=True)
-class _Possible:
-    """A candidate by the names under which it may have been rejected: itself, and its GPU of any number."""
-
-    name: str
-    variant: str
-    model: str
-    gpu: str
+def _variant(r: RejectionRecord) -> Variant | None:
+    if r.model is None or r.quantization is None or r.gpu is None:
+        return None
+    return Variant(r.model, r.quantization, r.gpu, r.gpus_per_replica)
 
 
-def _candidates(case: Case, asked: Workload, kind: Kind, name: str) -> list[_Possible]:
+def _variants(case: Case, asked: Workload, kind: Kind, name: str) -> list[Variant]:
+    """With a GPU or a quantization: on every number of GPUs that an instance holds, and on any number."""
     sizes = [n for n in REPLICA_SIZES if n <= case.limits.max_gpus_per_replica]
-    boxes = {(o.gpu, n) for o in allowed_offers(case, [asked]).values() for n in sizes if n <= o.gpus}
+    boxes = {(o.gpu, n) for o in allowed_offers(case, [asked]).values() for n in (0, *sizes) if n <= o.gpus}
     schemes = [name] if kind == "quantization" else list(case.quantizations)
     return [
-        _Possible(f"{choice.model} {scheme} on {n} x {gpu}", f"{choice.model} {scheme} on {gpu}", choice.model, gpu)
+        Variant(choice.model, scheme, gpu, n)
         for choice in asked.models
         for scheme in schemes
         for gpu, n in sorted(boxes)

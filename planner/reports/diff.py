@@ -12,7 +12,7 @@ from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table, paragraphs
 from planner.reports.tables.text import titled_text
 
-SHARES = ("share", "turned away", "growth per month", "quality max loss", "critical share")
+SHARES = ("share", "shed", "growth per month", "quality max loss", "critical share")
 """keys of figures that are shares"""
 
 

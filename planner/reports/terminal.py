@@ -87,7 +87,7 @@ def _options(plan: Plan, verbose: bool) -> Iterator[str]:
     """Workload by workload; those whose options are all alike are shown once."""
     for names, mine in options_alike(plan):
         first = len(mine) if verbose else OPTIONS_SHOWN
-        shown = [o for k, o in enumerate(mine) if k < first or o.chosen or o.option.startswith("api ")]
+        shown = [o for k, o in enumerate(mine) if k < first or o.chosen or o.api]
         title = f"options for {phrases.alike(names)}{', each' if len(names) > 1 else ''}"
         yield from table_text(options(plan, shown, title, several=len(names) > 1))
         if len(mine) > len(shown):

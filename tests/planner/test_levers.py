@@ -321,7 +321,7 @@ def kinds_of_gpu(off: Plan, on: Plan) -> None:
 
 
 def budget(off: Plan, on: Plan) -> None:
-    """$600 pays for two of the three GPUs: what they do not carry is turned away, at $2 for a thousand."""
+    """$600 pays for two of the three GPUs: what they do not carry is shed, at $2 for a thousand."""
     assert (off.cost_usd_per_month, on.cost_usd_per_month) == (near(monthly(0.35, 3)), near(monthly(0.35, 2)))
     d, rate = deployment(on).deployment, 500e3 / 86400
     carried = deployment(on).load_by_slot[0]

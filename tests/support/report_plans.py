@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import planner
+from planner.candidates.rejection import RejectionKind
 from planner.plan.plan import Plan, RejectionRecord
 from planner.plan.study_records import BreakEven, Crossing, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
 from tests.support.lever_plans import lever_plan
@@ -125,7 +126,8 @@ def big_plan(workloads: int = 100, months: int = 3) -> Plan:
     )
     rejected = tuple(
         RejectionRecord(workload=n, candidate=f"llama-3.1-8b fp8 on {j} x h100 for {n}", reason=f"reason {j % 20}",
-                        limit=f"{j % 20} ms", value=f"{j} ms") for n in names for j in range(60)
+                        limit=f"{j % 20} ms", value=f"{j} ms", kind=RejectionKind.UNABLE, model="llama-3.1-8b",
+                        quantization="fp8", gpu="h100", gpus_per_replica=j) for n in names for j in range(60)
     )  # fmt: skip
     return small.model_copy(
         update={

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.candidates.dominance import beaten_variants
+from planner.candidates.dominance import dominated_variants
 from problems.staffing import Staffing
 
 STAFFING = Staffing(z=1.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)
@@ -36,4 +36,4 @@ def test_one_that_takes_the_place_of_two_must_serve_alone(long: float, dropped: 
     in mixes only.
     """
     found = [candidate("small", 1, 1.0, long), candidate("large", 1, 2.0, long), candidate("large", 2, 1.5, long)]
-    assert set(beaten_variants(CASE, found, ()).by) == dropped
+    assert set(dominated_variants(CASE, found, ()).by) == dropped

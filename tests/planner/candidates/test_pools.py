@@ -16,8 +16,8 @@ import planner.candidates.screen
 from planner.candidates.dominance import Dominated, _no_worse
 from planner.candidates.enumerate import Candidate, Candidates, enumerate_candidates
 from planner.candidates.pools import MOST_SETS, PoolSpec, groups_alone, shared_groups
-from planner.candidates.replica import machine_for, replica_for
-from planner.candidates.screen import LEAST_LOAD, NOISY
+from planner.candidates.rejection import RejectionKind
+from planner.candidates.replica import LEAST_LOAD, machine_for, replica_for
 from planner.candidates.traffic import Traffic, traffic_of
 from planner.case.case import Case, ColdStart, LatencyTarget, ModelChoice, Tenancy, Workload
 from planner.case.demand.load import case_from_text
@@ -227,7 +227,7 @@ def test_what_is_beaten_is_in_no_optimum(gpus: str, requests: str, monkeypatch: 
     case = case_from_text(text.replace("fp16, fp8", "fp16, fp8, int8, int4-awq"))
     plan, kept = planner.plan_fleet(case), len(enumerate_candidates(case).accepted["a"])
     with monkeypatch.context() as patch:
-        patch.setattr(planner.candidates.screen, "beaten_variants", lambda *args: Dominated({}, frozenset()))
+        patch.setattr(planner.candidates.screen, "dominated_variants", lambda *args: Dominated({}, frozenset()))
         assert len(enumerate_candidates(case).accepted["a"]) > kept
         of_everything = planner.plan_fleet(case)
     within = max(plan.gap_frac, of_everything.gap_frac) + 1e-9
@@ -288,7 +288,7 @@ def case_from_all() -> Case:
 def everything_judged(case: Case) -> list[Candidate]:
     """Without the step that leaves out what is beaten."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner.candidates.screen, "beaten_variants", lambda *args: Dominated({}, frozenset()))
+        patch.setattr(planner.candidates.screen, "dominated_variants", lambda *args: Dominated({}, frozenset()))
         return list(enumerate_candidates(case).accepted["a"])
 
 
@@ -517,7 +517,7 @@ def test_a_noisy_neighbour_is_left_out() -> None:
     assert SHARED not in found.pools
     assert SHARED not in found.accepted
     (why,) = [r for r in found.rejected if r.candidate == SHARED]
-    assert NOISY in why.reason
+    assert why.kind is RejectionKind.TOO_MUCH_OF_A_POOL
     assert (why.workload, why.limit, why.value) == ("a", "80%", "91%")
 
 

@@ -361,7 +361,7 @@ WAITING: list[Lie] = [
 ]
 
 
-# -- what is turned away, payments up front, limits -------------------------------------------------------------------
+# -- what is shed, payments up front, limits -------------------------------------------------------------------
 
 
 def everything_must_be_served(plan: Json) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import planner
 from planner.candidates.enumerate import enumerate_candidates
+from planner.candidates.rejection import RejectionKind
 from planner.case.case import Case
 from planner.case.changes import with_limits
 from planner.explanations.explain import explain
@@ -294,7 +295,7 @@ def test_what_the_chosen_one_beats_may_be_the_runner_up(plan: Plan) -> None:
     (chosen,) = (d.deployment for pool in plan.pools for d in pool.deployments)
     name = f"{chosen.model} {chosen.quantization} on {chosen.gpus_per_replica} x {chosen.gpu}"
     before, after = (enumerate_candidates(plan.case, without) for without in (frozenset(), frozenset({("chat", name)})))
-    beaten = {r.candidate for r in before.rejected if r.value == "beaten" and r.limit == name}
+    beaten = {r.candidate for r in before.rejected if r.kind is RejectionKind.DOMINATED and r.limit == name}
     mixed = {c.name for c in before.accepted["chat"] if not c.alone}
     assert beaten | mixed
     accepted = {c.name for c in after.accepted["chat"] if c.alone}
