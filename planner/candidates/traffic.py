@@ -6,7 +6,6 @@ holds for all of them: the shortest time, at the highest percentile.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from planner.case.case import Bucket, LatencyTarget, Workload
-from planner.case.length_buckets import Z95, must_hold
+from planner.case.length_buckets import cv2_within_slices, must_hold
 from planner.performance.machine import Lora
 from planner.performance.throughput import Lengths, Limits
 from problems.staffing import z_of
@@ -114,10 +113,7 @@ def _cv2_within(w: Workload) -> float:
     """What a workload's buckets lack of the variance of its prompts, as much in each."""
     if w.input_spread is None:
         return 0.0
-    shares, prompts = (np.array([getattr(b, key) for b in w.buckets]) for key in ("share_frac", "input_tokens"))
-    between = float(shares @ prompts**2) * float(shares.sum()) / float(shares @ prompts) ** 2
-    sigma = math.log(w.input_spread.p95 / w.input_spread.p50) / Z95
-    return max(0.0, math.exp(sigma**2) / between - 1)
+    return cv2_within_slices(w.input_spread)
 
 
 def traffic_of(workload: Workload) -> Traffic:

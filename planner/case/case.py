@@ -39,10 +39,12 @@ class Bucket(Strict):
 
 
 class LengthSpread(Strict):
-    """Lengths that follow a log-normal distribution."""
+    """Lengths that follow a log-normal distribution, up to the mean: planner/case/length_buckets.py."""
 
     p50: float = Field(gt=0)
     p95: float = Field(gt=0)
+    mean: float | None = Field(default=None, gt=0)
+    """where it is known; else that of the log-normal"""
 
 
 class LatencyTarget(Strict):

@@ -129,7 +129,10 @@ def with_lengths(workload: Workload, found: Actuals) -> Workload:
 
 
 def _stretched(spread: LengthSpread | None, factor: float) -> LengthSpread | None:
-    return None if spread is None else LengthSpread(p50=factor * spread.p50, p95=factor * spread.p95)
+    if spread is None:
+        return None
+    mean = None if spread.mean is None else factor * spread.mean
+    return LengthSpread(p50=factor * spread.p50, p95=factor * spread.p95, mean=mean)
 
 
 def hourly_error(workload: Workload, weekday: tuple[float, ...], weekend: tuple[float, ...]) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.case.case import LengthSpread, Workload
-from planner.case.length_buckets import CUTS, Z95
+from planner.case.length_buckets import CUTS, ONE_LENGTH, lengths_at
 from planner.plan.plan import Plan
 
 HOURS, MINUTES = 168, 168 * 60
@@ -120,12 +120,10 @@ def _lengths(w: Workload, count: int, rng: np.random.Generator) -> tuple[np.ndar
 
 def _drawn(spread: LengthSpread, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
     """Lengths, the slice that each is in, and how many slices there are."""
-    sigma = math.log(spread.p95 / spread.p50) / Z95
-    if sigma < 1e-9:
+    if spread.p95 <= spread.p50 * (1 + ONE_LENGTH):
         return np.full(count, max(1.0, round(spread.p50))), np.zeros(count, dtype=np.int64), 1
     share = rng.random(count)
-    normal = _inverse_normal(share)
-    lengths = np.clip(np.round(spread.p50 * np.exp(sigma * normal)), 1.0, MOST_TOKENS)
+    lengths = np.clip(np.round(lengths_at(spread, share, _inverse_normal(share))), 1.0, MOST_TOKENS)
     return lengths, np.searchsorted(CUTS[1:-1], share, side="right"), len(CUTS) - 1
 
 

@@ -184,7 +184,7 @@ def bucket_of(w: Workload, prompt: np.ndarray, output: np.ndarray) -> np.ndarray
 def _cuts(spread: LengthSpread) -> np.ndarray:
     if spread.p95 <= spread.p50 * (1 + 1e-9):
         return np.zeros(0)
-    return np.array([quantile(spread.p50, spread.p95, p) for p in CUTS[1:-1]])
+    return np.array([quantile(spread, p) for p in CUTS[1:-1]])
 
 
 def _refused(path: Path, message: str, fix: str) -> InputError:

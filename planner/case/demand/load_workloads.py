@@ -10,7 +10,7 @@ from planner.case.case import Bucket, LatencyTarget, LengthSpread, ModelChoice, 
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.load_levers import Surroundings, levers_of
 from planner.case.demand.usage import by_hour, read_usage
-from planner.case.demand.workload_schema import WorkloadSpec
+from planner.case.demand.workload_schema import Spread, WorkloadSpec
 from planner.case.length_buckets import buckets_from, must_hold, quantile, slices
 from planner.catalog.entries import find, names_of
 from planner.io.errors import InputError, Path
@@ -25,8 +25,8 @@ DEFAULT_TTFT_S, DEFAULT_TPOT_S, DEFAULT_PERCENTILE = 2.0, 0.05, 0.95
 WAITING_TPOT_S = 1.0
 """of work with a deadline: so slow that it never binds"""
 DEFAULT_MAX_LOSS = 0.02
-DEFAULT_INPUT = (1020.0, 2316.0)
-DEFAULT_OUTPUT = (129.0, 660.0)
+DEFAULT_INPUT = LengthSpread(p50=1020.0, p95=2316.0)
+DEFAULT_OUTPUT = LengthSpread(p50=129.0, p95=660.0)
 """p50 and the p95 of a log-normal with that median and the mean of the trace: 1,155 and 211 tokens"""
 
 
@@ -130,12 +130,11 @@ class WorkloadReader:
             ("output", w.tokens.output, DEFAULT_OUTPUT),
         ):
             if given is None:
-                mean = sum(share * tokens for share, tokens in slices(*default))
-                self.found.assume(f"{key}.tokens.{name}", f"p50 {default[0]:.0f}, mean {mean:.0f}", trace)
-            p50, p95 = default if given is None else (given.p50, given.p95)
-            spreads.append(LengthSpread(p50=p50, p95=p95))
+                mean = sum(share * tokens for share, tokens in slices(default))
+                self.found.assume(f"{key}.tokens.{name}", f"p50 {default.p50:.0f}, mean {mean:.0f}", trace)
+            spreads.append(_spread(given, default))
         prompts, answers = spreads
-        cut = buckets_from(slices(prompts.p50, prompts.p95), slices(answers.p50, answers.p95))
+        cut = buckets_from(slices(prompts), slices(answers))
         return {"buckets": cut, "input_spread": prompts, "output_spread": answers}
 
     def _objective(self, w: WorkloadSpec, kind: str, key: str) -> LatencyTarget:
@@ -152,11 +151,14 @@ class WorkloadReader:
         return LatencyTarget(seconds=seconds, percentile=DEFAULT_PERCENTILE)
 
 
+def _spread(given: Spread | None, default: LengthSpread) -> LengthSpread:
+    return default if given is None else LengthSpread(p50=given.p50, p95=given.p95, mean=given.mean)
+
+
 def _prompt_at(w: WorkloadSpec, buckets: tuple[Bucket, ...], percentile: float) -> float:
     """The prompt length at a percentile: of the distribution given, or the longest bucket that it reaches."""
     if w.tokens.buckets is None:
-        p50, p95 = (w.tokens.input.p50, w.tokens.input.p95) if w.tokens.input else DEFAULT_INPUT
-        return quantile(p50, p95, percentile)
+        return quantile(_spread(w.tokens.input, DEFAULT_INPUT), percentile)
     bound = must_hold(buckets, percentile)
     return max(b.input_tokens for b, binds in zip(buckets, bound, strict=True) if binds)
 

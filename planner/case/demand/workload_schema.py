@@ -11,6 +11,8 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from planner.case.case import LengthSpread
+from planner.case.length_buckets import least_mean
 from planner.io.units import (
     AnyFraction,
     Count,
@@ -27,6 +29,8 @@ from planner.io.units import (
 from planner.io.validation import FieldProblem, Strict
 
 MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
+MOST_TAIL = 10.0
+"""times p95 that a mean may be: beyond that, a few requests are nearly all of the tokens"""
 MOST_GROWTH, MOST_VARIATION, MOST_BURSTINESS = 9.0, 10.0, 1000.0
 MOST_PREFIXES, MOST_ADAPTER_GB = 10**6, 1000.0
 """beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
@@ -106,6 +110,8 @@ class Spread(Strict):
 
     p50: PositiveCount
     p95: PositiveCount
+    mean: PositiveCount | None = None
+    """Where you know it: a log-normal overstates the mean of many prompts."""
 
     @model_validator(mode="before")
     @classmethod
@@ -124,7 +130,16 @@ class Spread(Strict):
             raise FieldProblem(("p95",), "is above 100 million tokens", "Check the number and its suffix")
         if self.p95 > 200 * self.p50:
             raise FieldProblem(("p95",), "is over 200 times p50", "Split such a workload into two")
+        if self.mean is not None:
+            self._mean_is_possible(self.mean)
         return self
+
+    def _mean_is_possible(self, mean: float) -> None:
+        spread = LengthSpread(p50=self.p50, p95=self.p95)
+        least, most = (self.p50, self.p50) if self.p95 == self.p50 else (least_mean(spread), MOST_TAIL * self.p95)
+        if not least * (1 - 1e-9) <= mean <= most * (1 + 1e-9):
+            message = f"is not between {least:,.0f} and {most:,.0f}, which p50 and p95 allow"
+            raise FieldProblem(("mean",), message, "Check the three numbers, or leave the mean out")
 
 
 class BucketSpec(Strict):
@@ -147,7 +162,7 @@ class Tokens(Strict):
     """How long requests are, in tokens."""
 
     input: Spread | None = None
-    """Prompt tokens: {p50: 900, p95: 4000}, or one number."""
+    """Prompt tokens: {p50: 900, p95: 4000}, with the mean if you know it, or one number."""
     output: Spread | None = None
     """Generated tokens: {p50: 180, p95: 600}, or one number."""
     buckets: tuple[BucketSpec, ...] | None = Field(default=None, min_length=1, max_length=64)
