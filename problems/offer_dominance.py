@@ -15,7 +15,7 @@ import numpy as np
 
 from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.pools import Deployment, Pool
-from problems.staffing import Staffing
+from problems.staffing import Staffing, carries_no_less
 
 SAME = 1e-12
 
@@ -116,4 +116,5 @@ def _no_stricter(a: Staffing, b: Staffing) -> bool:
 def _routes_no_worse(a: Staffing, b: Staffing) -> bool:
     if a.routing is None or b.routing is None:
         return a.routing is b.routing
-    return a.routing.no_worse_than(b.routing)
+    one, other = (np.array(s.routing.figures(s.max_utilization)) for s in (a, b) if s.routing is not None)
+    return bool(carries_no_less(one, other, max(a.arrival_scv, b.arrival_scv)))

@@ -41,6 +41,7 @@ BURSTS = 2.0
 """squared coefficient of variation of gaps from which on arrivals come in bursts"""
 ROUNDING = 1e-9
 """replicas that a load may be off by"""
+SAME = 1e-12
 MOST_REPLICAS = 10**7
 """where the search for a count ends: nobody rents so many"""
 _log_gamma = np.vectorize(math.lgamma, otypes=[float])
@@ -83,18 +84,41 @@ class Routing:
         log_u = np.log(c) + c * (math.log(self.burst_room) + _log_gamma(1 + 1 / c))
         return np.where(scv > BURSTS, np.exp(log_u) / self.prompt_share, np.inf)
 
-    def no_worse_than(self, other: Routing) -> bool:
-        """Whether replicas that carry no less alone carry no less behind the router either, be they few or many."""
-        return (
-            self.exponent >= other.exponent
-            and self.prompt_share <= other.prompt_share
-            and self.burst_room >= other.burst_room
-        )
+    def figures(self, alone: float) -> tuple[float, float, float, float]:
+        """(L1, gamma, s2, q), by which kinds of replica are compared."""
+        return alone, self.exponent, self.prompt_share, self.burst_room
 
     def lone_load(self, load: float, replicas: int) -> float:
         """The mean load of a lone replica whose prompts wait as long as those of n at a mean load: most_load undone."""
         root = math.sqrt(self.prompt_share)
         return max(0.0, (1 - (1 - root * min(load / CAUTION, 1.0)) * math.pow(replicas, self.exponent)) / root)
+
+
+def carries_no_less(a: np.ndarray, b: np.ndarray, arrival_scv: float) -> np.ndarray:
+    """Whether L(n) of one kind of replica is at least that of another for every n; each is (L1, gamma, s2, q) [4, ...].
+
+    Without bursts, the difference of the two is that of two powers of n, which has one extremum at most; beyond the n
+    at which the first carries all it can, nothing needs to be compared. The limit in bursts is linear in c but for a
+    logarithm, so its ends suffice.
+    """
+    (alone, gamma, share, room), (alone_b, gamma_b, share_b, room_b) = a, b
+    most, most_b = 1 / np.sqrt(share), 1 / np.sqrt(share_b)
+    loss, loss_b = most - alone, most_b - alone_b
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        full = np.where((most > 1 / CAUTION) & (gamma > 0), (loss / (most - 1 / CAUTION)) ** (1 / gamma), np.inf)
+        extremum = (loss * gamma / (loss_b * gamma_b)) ** (1 / (gamma - gamma_b))
+
+    def more(n: np.ndarray) -> np.ndarray:
+        return np.asarray(most - loss / n**gamma - most_b + loss_b / n**gamma_b)
+
+    end = np.minimum(full, MOST_REPLICAS)
+    inside = np.where(np.isfinite(extremum) & (gamma > 0) & (gamma_b > 0), np.clip(extremum, 1.0, end), 1.0)
+    no_less = (more(np.ones_like(end)) >= -SAME) & (more(end) >= -SAME) & (more(inside) >= -SAME)
+    if arrival_scv > BURSTS:
+        no_less &= (gamma > 0) | (gamma_b == 0)  # else bursts meet all replicas of one and each of the other
+        for c in (BURSTS, arrival_scv):
+            no_less &= c * np.log(room) - np.log(share) >= c * np.log(room_b) - np.log(share_b) - SAME
+    return np.asarray((alone >= 1) | (no_less & (alone_b < 1)))
 
 
 @dataclass(frozen=True, slots=True)

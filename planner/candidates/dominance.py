@@ -20,7 +20,7 @@ from planner.case.costs import cache_usd_per_h
 from planner.case.horizon import Slot, rates_rps
 from planner.case.menu import allowed_offers
 from planner.catalog.entries import Offer
-from problems.staffing import Routing
+from problems.staffing import Routing, carries_no_less
 
 SAME = 1e-12
 
@@ -143,12 +143,13 @@ def _no_worse(
     a, b = _Figures(some), _Figures(others)
     both = comparable & (a.gpus[:, None] <= b.gpus) & _at_most(a.seconds[:, None], b.seconds[None]).all(axis=2)
     alone = _at_most(b.batch, a.batch[:, None]) & _at_most(b.max_utilization, a.max_utilization[:, None])
-    alone &= (a.max_utilization[:, None] >= 1) | _routes_no_worse(a.routing, b.routing)
+    scv = others[0].pool.traffic.arrival_scv
+    alone &= carries_no_less(a.routing[:, :, None], b.routing[:, None, :], scv)
     both &= _at_most(b.load_factor, a.load_factor[:, None])
     alone = both & (alone | ~b.serves_all)
     mixed = both & _at_most(b.batch_in_a_mix, a.batch_in_a_mix[:, None])
     mixed &= _at_most(b.most_load_in_a_mix, a.most_load_in_a_mix[:, None])
-    mixed &= (a.most_load_in_a_mix[:, None] >= 1) | _routes_no_worse(a.routing_in_a_mix, b.routing_in_a_mix)
+    mixed &= carries_no_less(a.routing_in_a_mix[:, :, None], b.routing_in_a_mix[:, None, :], scv)
     if "spot" in case.purchase and 0 < others[0].pool.critical_share < 1:
         firm = ~b.spot_allowed
         alone &= firm | (a.spot_allowed[:, None] & ((a.gpus[:, None] == b.gpus) | ~np.isin(b.gpus, list(zoned))))
@@ -171,20 +172,16 @@ class _Figures:
         self.serves_all = np.array([r.serves_all for r in replicas])
         self.batch = np.array([r.staffing_batch for r in replicas])
         self.max_utilization = np.array([c.max_utilization for c in found])
-        self.routing = np.array([_figures_of(c.routing) for c in found])
-        self.routing_in_a_mix = np.array([_figures_of(s.routing if s else None) for s in mixed])
+        self.routing = np.array([_figures_of(c.routing, c.max_utilization) for c in found]).T
+        in_a_mix = [(s.routing, s.max_utilization) if s else (None, 0.0) for s in mixed]
+        self.routing_in_a_mix = np.array([_figures_of(*s) for s in in_a_mix]).T
         self.batch_in_a_mix = np.array([s.batch if s else 0.0 for s in mixed])
         self.most_load_in_a_mix = np.array([s.max_utilization if s else 0.0 for s in mixed])
 
 
-def _figures_of(routing: Routing | None) -> tuple[float, float, float]:
-    """What is better where it is more."""
-    return (routing.exponent, -routing.prompt_share, routing.burst_room) if routing else (0.0, -1.0, 0.0)
-
-
-def _routes_no_worse(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    no_worse: np.ndarray = np.all(a[:, None, :] >= b[None, :, :] - SAME, axis=2)
-    return no_worse
+def _figures_of(routing: Routing | None, alone: float) -> tuple[float, float, float, float]:
+    """Work that may wait is compared by its mean load alone."""
+    return routing.figures(alone) if routing else (alone, 0.0, 1.0, 1.0)
 
 
 def _no_more_firm_in_a_mix(a: Candidate, b: Candidate) -> bool:

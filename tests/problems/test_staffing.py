@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems.staffing import CAUTION, MOST_REPLICAS, Routing, Staffing
+from problems.staffing import CAUTION, MOST_REPLICAS, Routing, Staffing, carries_no_less
 
 loads = st.floats(0.001, 2000)
 staffings = st.builds(
@@ -136,6 +136,31 @@ def test_replicas_carry_no_less_together_than_in_two_groups(staffing: Staffing, 
     assert each[2 * n - 1] >= 2 * each[n - 1] * (1 - 1e-12)
     if n > 1:
         assert each[n] >= (each[0] + each[n - 1]) * (1 - 1e-12)
+
+
+kinds = st.tuples(st.floats(0.01, 1), st.floats(0, 0.6), st.floats(0.05, 1), st.floats(0.05, 1))
+
+
+@settings(derandomize=True, deadline=None, max_examples=1000)
+@given(kinds, kinds, st.sampled_from([1.0, 2.0, 10.0, 89.0]))
+def test_one_kind_of_replica_carries_no_less_than_another(
+    one: tuple[float, ...], other: tuple[float, ...], scv: float
+) -> None:
+    """Held against every count: where it is said of all of them it is true of each, and else some count says why."""
+    n = np.unique(np.round(np.geomspace(1, 10**6, 3000)))
+    said = bool(carries_no_less(np.array(one), np.array(other), scv))
+    a, b = (Routing(*kind[1:]).most_load(kind[0], scv, n) for kind in (one, other))
+    if said:
+        assert (a >= b - 1e-9).all()
+    elif scv <= 2 and other[0] < 1:
+        assert (a < b + 1e-3).any()
+
+
+def test_kinds_of_replica_whose_loads_cross_are_not_compared() -> None:
+    slow_start, steady = np.array([0.1, 0.6, 0.5, 1.0]), np.array([0.3, 0.1, 0.5, 1.0])
+    assert not carries_no_less(slow_start, steady, 1.0)
+    assert not carries_no_less(steady, slow_start, 1.0)
+    assert carries_no_less(np.array([0.3, 0.6, 0.5, 1.0]), steady, 1.0)
 
 
 @seeded
