@@ -42,7 +42,6 @@ WITHOUT: dict[str, tuple[Edit, ...]] = {
     "destroy and repair": ((DESTROY_REPAIR, "    best = now = plan\n", "    return plan\n    best = now = plan\n"),),
     "rounding program": (("solvers/heuristics/rounding.py", "    model, v = master(fleet)\n", "    return None\n"),),
     "fewer offers": ((LOCAL_SEARCH, "    for g in sorted(plan.purchases, key", "    for g in sorted((), key"),),
-    "other commitments": ((LOCAL_SEARCH, "    waiting = sorted(large, key", "    waiting = sorted([], key"),),
     "dominated offers": ((SEARCH, "        fleet = without_dominated_offers(fleet)\n", ""),),
     "smoothing of duals": ((PRICING + "column_generation.py", "SMOOTHING = ", "SMOOTHING = 0 * "),),
     "lazy rows": ((PRICING + "lazy_rows.py", "FEW_ROWS = 2_000", "FEW_ROWS = 10**9"),),

@@ -117,32 +117,6 @@ def with_fewer_offers(fleet: FleetProblem, plan: Incumbent, deadline: float | No
     return plan
 
 
-def with_other_commitments(fleet: FleetProblem, plan: Incumbent, deadline: float | None = None) -> Incumbent:
-    """The plan after answers to an instance more or less of an offer of several GPUs, or for work that may wait.
-
-    A commitment pays only when several workloads move to it, or work that may wait is done at other times.
-    """
-    waited = {g for path in plan.paths if fleet.pools[path.pool].window is not None for g in path.offers}
-    large = [
-        g
-        for g, o in fleet.offers.items()
-        if g in fleet.recipes_on and o.reserved_usd_per_h and (o.box > 1 or g in waited)
-    ]
-    waiting = sorted(large, key=lambda g: (g not in plan.purchases, -fleet.offers[g].box, g))
-    while waiting:
-        g = waiting.pop(0)
-        held = sum(plan.purchases[g].reserved.values()) if g in plan.purchases else 0
-        for boxes in (held + 1, held - 1):
-            if boxes < 0 or (deadline is not None and time.monotonic() >= deadline):
-                continue
-            tried = improved(fleet, plan, deadline, reserved={g: boxes})
-            if tried.objective < plan.objective * (1 - WORTH_FRAC):
-                plan = tried
-                waiting = [g, *(other for other in large if other != g)]
-                break
-    return plan
-
-
 class _Plan:
     """Paths, their use of each offer, and what is bought for it."""
 

@@ -248,11 +248,6 @@ class ColumnGeneration:
         """what another round would take, and a bound on all plans after it"""
         return LONGER * (self.settling_s + self.round_s)
 
-    def near_recipes(self, paths: Iterable[Recipe]) -> tuple[Recipe, ...]:
-        """Recipes that the best prices make nearly as cheap as any, and those of some paths."""
-        keys = {path.key for path in paths}
-        return tuple(r for r in self.fleet.recipes if id(r) in self.closely or r.key in keys)
-
     def _price_all(self) -> tuple[list[Recipe], list[Recipe]]:
         """Price every recipe at the best prices; paths of those that pay though nobody looked at them, and of those
         that have more counts of replicas now.

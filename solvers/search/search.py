@@ -35,7 +35,7 @@ from solvers.heuristics.budget_heuristic import within_budget
 from solvers.heuristics.columns import as_start, from_solution
 from solvers.heuristics.destroy_repair import near_the_plan, repaired
 from solvers.heuristics.incumbent import Incumbent, heaviest_paths, incumbent_of, limits_are_kept
-from solvers.heuristics.local_search import improved, simplest_plan, with_fewer_offers, with_other_commitments
+from solvers.heuristics.local_search import improved, simplest_plan, with_fewer_offers
 from solvers.heuristics.polishing import polished
 from solvers.heuristics.rounding import MOST_NODES, near_paths, rounded_plan
 from solvers.pricing.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
@@ -311,9 +311,6 @@ class Search:
             if rounded is not None:
                 rounded = improved(fleet, rounded, until)
                 solution.offer(with_fewer_offers(fleet, rounded, until))
-        if solution.best is not None and not self._enough():
-            near = replace(fleet, recipes=generation.near_recipes(solution.best.paths))
-            solution.offer(with_other_commitments(near, solution.best, until))
 
     def _repair_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
         """Look for better plans near the best one; choosing counts needs cuts about whole boxes first."""

@@ -14,7 +14,7 @@ from problems.recipes.pools import Deployment, Pool
 from problems.staffing import Staffing
 from solvers.heuristics.destroy_repair import MOST_IN_VAIN, near_the_plan, repaired, scattered
 from solvers.heuristics.incumbent import each_by_itself, limits_are_kept
-from solvers.heuristics.local_search import improved, put_back, with_other_commitments
+from solvers.heuristics.local_search import improved, put_back
 from solvers.pricing.column_generation import generate
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
@@ -93,7 +93,7 @@ def test_one_box_is_given_up_for_another() -> None:
     without = replace(fleet, recipes=tuple(r for r in fleet.recipes if "better" not in r.offers))
     alone = each_by_itself(without)
     assert alone is not None
-    on_eight = with_other_commitments(without, alone)
+    on_eight = repaired(without, alone, soon())
     assert on_eight.objective == pytest.approx(7 * 730)
     assert improved(fleet, on_eight).objective == pytest.approx(7 * 730)
     assert repaired(fleet, on_eight, soon()).objective == pytest.approx(6 * 730)

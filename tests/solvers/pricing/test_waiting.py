@@ -15,8 +15,6 @@ from problems.recipes.pools import Deployment, Pool
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import COARSE_FRAC, FINE_COUNTS, _counts_up_to
 from problems.staffing import Staffing
-from solvers.heuristics.incumbent import each_by_itself, limits_are_kept
-from solvers.heuristics.local_search import improved, with_other_commitments
 from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from solvers.pricing.dual_bound import list_prices
 from solvers.pricing.reduced_cost_fixing import possible_within
@@ -149,18 +147,6 @@ def test_the_cheapest_of_a_pool_is_exact_and_nothing_falls(seed: int) -> None:
         best = min((p for p in settled if p.recipe.workloads == pool), key=lambda p: p.value)
         exact = WaitingWork(fleet).priced(best.recipe, prices).value
         assert best.value == pytest.approx(exact, rel=1e-6, abs=1e-4)
-
-
-@pytest.mark.parametrize("seed", range(40, 60))
-def test_other_commitments_never_cost_more_and_keep_the_limits(seed: int) -> None:
-    fleet = lever_case(seed).case.fleet
-    plan = each_by_itself(fleet)
-    if plan is None:
-        return
-    plan = improved(fleet, plan)
-    other = with_other_commitments(fleet, plan)
-    assert other.objective <= plan.objective
-    assert limits_are_kept(fleet, other)
 
 
 def test_a_far_dearer_way_is_found_where_quotas_leave_no_other() -> None:
