@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from planner.candidates.replica import machine_for
 from planner.case.case import Workload, kinds_of
+from planner.performance.latency import decode_step_s, prefill_added_s
 from planner.performance.memory import kv_bytes, kv_copies, kv_room_bytes
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
 
@@ -24,6 +26,8 @@ WITHOUT_BF16 = ("turing", "volta")
 VISIBLE = {"amd": "HIP_VISIBLE_DEVICES"}
 TOKEN_STEP = 256
 """a context that memory limits is a whole multiple of this"""
+FULL_STEP, FEWEST_TOKENS = 1.5, 1024
+"""times TPOT that a step full of prompts may take, and the fewest tokens of a step"""
 BURST = 1.5
 """requests in flight that are let in, over those that the plan counts on"""
 EXACT_UP_TO, SEQUENCE_STEP = 64, 8
@@ -66,9 +70,9 @@ class EngineSettings:
     batched_tokens: int
 
 
-def engine_settings(plan: Plan, d: DeploymentRecord) -> EngineSettings:
+def engine_settings(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> EngineSettings:
     sequences = _sequences(plan, d)
-    return EngineSettings(_context_tokens(plan, d), sequences, max(plan.case.engine.chunk_tokens, sequences))
+    return EngineSettings(_context_tokens(plan, d), sequences, max(_batched_tokens(plan, pool, d), sequences))
 
 
 def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
@@ -99,7 +103,7 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     yield from ("--dtype", "half" if case.gpus[d.gpu].architecture.lower() in WITHOUT_BF16 else "auto")
     if scheme.kv_bits <= 8:
         yield from ("--kv-cache-dtype", "fp8")
-    settings = engine_settings(plan, d)
+    settings = engine_settings(plan, pool, d)
     yield from ("--max-model-len", str(settings.context_tokens))
     yield from ("--max-num-seqs", str(settings.sequences))
     yield from ("--max-num-batched-tokens", str(settings.batched_tokens))
@@ -136,7 +140,7 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
             "while spot replicas are reclaimed a gateway must shed what is not critical, at once and by priority: "
             f"what is left carries the {critical:.0%} that are"
         )
-    longest = engine_settings(plan, d).context_tokens
+    longest = _context_tokens(plan, d)
     if longest < case.models[d.model].max_context_tokens:
         yield f"requests of more than {longest:,} tokens, answer included, are refused: KV memory holds no longer ones"
     if None in d.seconds_per_request:
@@ -193,6 +197,22 @@ def _sequences(plan: Plan, d: DeploymentRecord) -> int:
     counted = math.ceil(BURST * d.requests_in_flight - 1e-9)
     rounded = counted if counted <= EXACT_UP_TO else SEQUENCE_STEP * math.ceil(counted / SEQUENCE_STEP)
     return max(1, min(rounded, plan.case.engine.max_in_flight))
+
+
+def _batched_tokens(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> int:
+    """The most tokens of a step with which a full one does not break TPOT: the engine's own, or a half, a quarter, ...
+
+    An answer waits while its step prefills other prompts. Over a whole answer full steps and others even out, so a full
+    one may take longer than TPOT by some; smaller steps than that would only make prompts wait.
+    """
+    budget, asked = plan.case.engine.chunk_tokens, _asked(plan, pool)
+    machine = machine_for(plan.case, d.model, d.quantization, d.gpu, d.gpus_per_replica)
+    tokens = max(b.input_tokens + b.output_tokens / 2 for w in asked for b in w.buckets)
+    step_s = float(decode_step_s(machine, d.requests_in_flight, min(tokens, machine.model.max_context_tokens)))
+    most_s = FULL_STEP * min(w.tpot.seconds for w in asked)
+    while budget > FEWEST_TOKENS and step_s + float(prefill_added_s(machine, budget, budget, 1.0)) > most_s:
+        budget //= 2
+    return budget
 
 
 def _on_gpus(w: WorkloadPlan) -> bool:

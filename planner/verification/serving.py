@@ -207,7 +207,7 @@ class _Served:
     ) -> None:
         self.pool, self.told, self.week, self.options = pool, told, week, options
         d, case = told.deployment, view.case
-        self.settings = engine_settings(view.plan, d)
+        self.settings = engine_settings(view.plan, pool, d)
         self.capacity = _capacity(view, told, week, options, rng)
         traffic = traffic_of(view, view.members(pool))
         plain = machine_for(case, d.model, d.quantization, d.gpu, d.gpus_per_replica)

@@ -114,6 +114,7 @@ def test_a_published_format_needs_no_flag_and_old_gpus_have_no_bf16() -> None:
             "quantizations": catalog.quantizations
             | {"kv8": catalog.quantizations["fp8"].model_copy(update={"kv_bits": 8})},
             "gpus": catalog.gpus,
+            "efficiency": catalog.efficiency,
         }
     )
     plan = plan.model_copy(update={"case": case})

@@ -131,7 +131,7 @@ def test_the_engine_admits_whatever_context_and_memory_allow(name: str) -> None:
     for pool in plan.pools:
         traffic = traffic_of(view, view.members(pool))
         for each in pool.deployments:
-            d, context = each.deployment, engine_settings(plan, each.deployment).context_tokens
+            d, context = each.deployment, engine_settings(plan, pool, each.deployment).context_tokens
             plain = machine_for(plan.case, d.model, d.quantization, d.gpu, d.gpus_per_replica)
             times = step_times(replace(plain, lora=traffic.lora), 1, 8192, context, 0.0)
             room = times.kv_room_bytes / (times.kv_bytes_per_token + times.kv_window_bytes_per_token)

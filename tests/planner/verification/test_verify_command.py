@@ -20,7 +20,7 @@ from planner.plan.serve_commands import engine_settings
 from planner.studies import verified_plan
 from planner.verification.records import Verification
 from planner.verification.request_logs import bucket_of, read_request_log, source_of
-from planner.verification.serving import AS_PLANNED, verify_plan
+from planner.verification.serving import AS_PLANNED, ServeOptions, verify_plan
 from planner.verification.slack import slack_of
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
@@ -208,10 +208,31 @@ def test_buckets_of_a_log_are_those_of_the_file() -> None:
 # -- rules mended by what was seen ----------------------------------------------------------------------------------
 
 
+def test_steps_are_small_enough_for_tpot() -> None:
+    """An answer of 13 tokens paid for whole steps of 8,192 prompt tokens: 142 ms a token where 100 were promised."""
+    demand = """
+workloads:
+  - name: code
+    models: [llama-3.1-8b]
+    forecast: {{requests_per_day: 400k, shape: flat}}
+    tokens: {{input: {{p50: 1500, p95: 7000}}, output: {{p50: 13, p95: 90}}}}
+    slo: {{ttft_p95: 2s, tpot_p95: {tpot}}}
+    api: forbidden
+menu: {{gpus: [h100], quantizations: [fp8], purchase: [on-demand]}}
+baseline: openai/gpt-4o
+"""
+    plans = [planner.plan_fleet(planner.case_from_text(demand.format(tpot=tpot))) for tpot in ("100ms", "2s")]
+    hurried, patient = (engine_settings(p, p.pools[0], p.pools[0].deployments[0].deployment) for p in plans)
+    assert (hurried.batched_tokens, patient.batched_tokens) == (4096, plans[1].case.engine.chunk_tokens)
+    served = verify_plan(plans[0], ServeOptions(days=1))
+    (tpot,) = (p for p in served.workloads[0].promises if p.what == "TPOT")
+    assert tpot.kept
+
+
 def test_the_engine_admits_what_the_model_and_its_memory_allow(plan: Plan) -> None:
     """Means of the longest bucket were the limit once: up to 28% of the promised requests were refused."""
     d = plan.pools[0].deployments[0].deployment
-    settings = engine_settings(plan, d)
+    settings = engine_settings(plan, plan.pools[0], d)
     longest = max(b.input_tokens + b.output_tokens for b in plan.case.workloads[0].buckets)
     assert settings.context_tokens >= 4 * longest
     assert settings.context_tokens <= plan.case.models[d.model].max_context_tokens
