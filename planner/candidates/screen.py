@@ -16,7 +16,7 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import dominated_variants
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection, RejectionKind, Variant
-from planner.candidates.replica import CONTEXT, KV_MEMORY, LEAST_LOAD, TABLE, Replica, machine_for, replicas_for
+from planner.candidates.replica import CONTEXT, KV_MEMORY, LEAST_LOAD, MANY, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case, replica_kind
 from planner.case.menu import allowed_offers
 from planner.catalog.entries import Offer, shipped_catalog
@@ -165,7 +165,12 @@ class Screen:
             self._reject(group, variant, *_too_slow(replica, int(np.argmin(replica.throughput.requests_per_s))))
             return False
         if group.deadline_h is None and not replica.keeps_ttft():
-            value = f"{replica.ttft_s(LEAST_LOAD) * 1e3:.0f} ms in a replica that is {LEAST_LOAD:.0%} busy"
+            ttft_s = replica.ttft_s(LEAST_LOAD)
+            value = f"{ttft_s * 1e3:.0f} ms in a replica that is {LEAST_LOAD:.0%} busy"
+            if ttft_s <= traffic.ttft.seconds:
+                value = (
+                    f"bursts (c2 {traffic.arrival_scv:g}) break it in {MANY} replicas that are {LEAST_LOAD:.0%} busy"
+                )
             self._reject(group, variant, "TTFT", f"{traffic.ttft.seconds * 1e3:.0f} ms", value)
             return False
         if group.shared:
