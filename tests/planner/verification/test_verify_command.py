@@ -83,7 +83,7 @@ def test_the_same_seed_gives_the_same_figures_and_another_one_others(plan: Plan,
 def test_a_plan_without_its_margin_visibly_fails(plan: Plan) -> None:
     told = plan.pools[0].deployments[0]
     bare = max(told.load_by_slot) / max(told.replicas_by_slot)
-    found = verify_plan(plan, replace(AS_PLANNED, days=1, replica_frac=bare / 1.3))
+    found = verify_plan(plan, replace(AS_PLANNED, days=1, replica_frac=bare / 1.6))
     assert not found.kept
     assert min(p.within_frac for p in found.workloads[0].promises) < 0.9
 
@@ -252,7 +252,7 @@ def test_work_that_may_wait_is_done_by_its_deadline() -> None:
     batch = TINY.replace("    api: forbidden\n", "    deadline: 12h\n    api: forbidden\n").replace(
         "shape: flat", "shape: consumer"
     )
-    plan = planner.plan_fleet(planner.case_from_text(batch), Options(gap_frac=0.05))
+    plan = planner.plan_fleet(planner.case_from_text(batch), Options(gap_frac=0.05, node_limit=20))
     d = plan.pools[0].deployments[0].deployment
     assert d.most_load_frac == pytest.approx(1 / (1 + d.error_frac))
     found = verify_plan(plan, replace(AS_PLANNED, days=4))  # plans repeat weekdays: on Friday night they do not follow
