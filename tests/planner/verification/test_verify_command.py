@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -82,8 +83,10 @@ def test_the_same_seed_gives_the_same_figures_and_another_one_others(plan: Plan,
 
 def test_a_plan_without_its_margin_visibly_fails(plan: Plan) -> None:
     told = plan.pools[0].deployments[0]
-    bare = max(told.load_by_slot) / max(told.replicas_by_slot)
-    found = verify_plan(plan, replace(AS_PLANNED, days=1, replica_frac=bare / 1.6))
+    busy = max(told.load_by_slot)
+    bare = ceil(busy) / max(told.replicas_by_slot)
+    assert not verify_plan(plan, replace(AS_PLANNED, days=1, replica_frac=bare)).kept
+    found = verify_plan(plan, replace(AS_PLANNED, days=1, replica_frac=bare, load=ceil(busy) / busy))
     assert not found.kept
     assert min(p.within_frac for p in found.workloads[0].promises) < 0.9
 
