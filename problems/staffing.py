@@ -80,6 +80,8 @@ class Routing:
 
     def most_load_in_bursts(self, scv: np.ndarray) -> np.ndarray:
         """u(c) as a load; no limit where arrivals do not come in bursts."""
+        if not np.any(scv > BURSTS):
+            return np.full(np.shape(scv), np.inf)
         c = np.maximum(scv, BURSTS)
         log_u = np.log(c) + c * (math.log(self.burst_room) + _log_gamma(1 + 1 / c))
         return np.where(scv > BURSTS, np.exp(log_u) / self.prompt_share, np.inf)

@@ -15,15 +15,13 @@ from planner.performance.calibration.correction import Correction, correction_of
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, prefill_s
 from planner.performance.queueing import most_prompt_load, prompt_wait_s, routing_of
-from planner.performance.throughput import Lengths, Limits, Throughput, throughput
+from planner.performance.throughput import KV_MEMORY, Lengths, Limits, Throughput, throughput
 from problems.staffing import Routing
 
 TABLE = "measured table"
 """what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""
 CONTEXT = "context"
 """what bounds a model whose context is too short for a request"""
-KV_MEMORY = "KV memory"
-"""what bounds a replica whose requests fill it"""
 LEAST_LOAD, MANY = 0.05, 8
 """replicas that keep TTFT only when less busy than this are of no use, even if there are many"""
 ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
@@ -91,15 +89,18 @@ class Replica:
         together varies as if there were fewer: with weights w by the time that each is in flight and m its memory, by
         a factor of E_w[m^2] / E_w[m]^2. Where memory binds some lengths only, in part.
         """
-        full = np.array([why == KV_MEMORY for why in self.throughput.bound_by])
-        return self.batch / (1 + float(self.load_shares @ full) * self._memory_cv2)
+        return self.batch / (1 + float(self.load_shares @ self._memory_binds) * self._memory_cv2)
 
     @cached_property
     def staffing_batch_of_any(self) -> float:
         """The fewest that count, whichever of the lengths that it can serve come to it."""
-        full = np.array([why == KV_MEMORY for why in self.throughput.bound_by])
-        counted = self.throughput.in_flight / (1 + full * self.traffic.prompt_cv2_within)
+        counted = self.throughput.in_flight / (1 + self._memory_binds * self.traffic.prompt_cv2_within)
         return float(counted[self.serves].min())
+
+    @cached_property
+    def _memory_binds(self) -> np.ndarray:
+        """[bucket]"""
+        return np.array([why == KV_MEMORY for why in self.throughput.bound_by])
 
     @cached_property
     def _memory_cv2(self) -> float:

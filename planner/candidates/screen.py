@@ -16,12 +16,13 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import dominated_variants
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection, RejectionKind, Variant
-from planner.candidates.replica import CONTEXT, KV_MEMORY, LEAST_LOAD, MANY, TABLE, Replica, machine_for, replicas_for
+from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case, replica_kind
 from planner.case.menu import allowed_offers
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_room_bytes, weight_bytes
+from planner.performance.throughput import KV_MEMORY
 from problems.staffing import Staffing, staffing_z
 
 REPLICA_SIZES = (1, 2, 4, 8)

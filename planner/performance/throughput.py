@@ -23,6 +23,8 @@ import numpy as np
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 
+KV_MEMORY = "KV memory"
+"""what bounds a replica whose requests fill it"""
 PROMPT_CV2 = 1.0
 """squared coefficient of variation of the prompts whose prefills interrupt a request"""
 MOST_IN_FLIGHT = 512
@@ -130,7 +132,7 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     first_bad = (rows, np.where(feasible, following, 0))
     reasons = np.select(
         [~in_memory[first_bad], ~in_time[first_bad], ~answered[first_bad], best == following],
-        ["KV memory", "TPOT", "E2E", "engine"],
+        [KV_MEMORY, "TPOT", "E2E", "engine"],
         "compute",
     )
     pick = (rows, best)

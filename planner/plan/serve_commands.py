@@ -19,6 +19,7 @@ from planner.candidates.replica import machine_for
 from planner.case.case import Workload, kinds_of
 from planner.performance.latency import decode_step_s, prefill_added_s
 from planner.performance.memory import kv_bytes, kv_copies, kv_room_bytes
+from planner.performance.throughput import KV_MEMORY
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
 
 WITHOUT_BF16 = ("turing", "volta")
@@ -192,7 +193,7 @@ def _adapter_bytes(plan: Plan, d: DeploymentRecord) -> float:
 
 def _sequences(plan: Plan, d: DeploymentRecord) -> int:
     """As many as the plan counts on where memory binds; half as many again elsewhere, so that a burst is let in."""
-    if d.bound_by == "KV memory":
+    if d.bound_by == KV_MEMORY:
         return max(1, math.floor(d.requests_in_flight + 1e-9))
     counted = math.ceil(BURST * d.requests_in_flight - 1e-9)
     rounded = counted if counted <= EXACT_UP_TO else SEQUENCE_STEP * math.ceil(counted / SEQUENCE_STEP)

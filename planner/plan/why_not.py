@@ -109,7 +109,8 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
     priced = [o for o in mine if o.cost_usd_per_month is not None]
     asked = next(w for w in plan.case.workloads if w.name == told.name)
     possible = _variants(plan.case, asked, kind, name)
-    against = [r for r in plan.rejected if r.workload == told.name and _variant(r) in possible]
+    known = set(possible)
+    against = [r for r in plan.rejected if r.workload == told.name and _variant(r) in known]
     unable = {_variant(r) for r in against if not r.dominated}
     able = [v for v in possible if v.gpus_per_replica and not unable & {v, replace(v, gpus_per_replica=0)}]
     serving = list(dict.fromkeys(v.gpu for v in able))

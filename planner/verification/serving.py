@@ -9,7 +9,7 @@ from importlib.metadata import version
 import numpy as np
 
 from planner.candidates.replica import TABLE, machine_for, measured_for
-from planner.case.case import LEAST_REQUESTS, RouterName
+from planner.case.case import RouterName
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, Served, traffic_of
@@ -65,7 +65,6 @@ def verify_plan(
 ) -> Verification:
     """Serve a week of a plan's demand, or a log in place of one workload, and hold every promise against it."""
     view = PlanView(plan)
-    options = replace(options, router=options.router or plan.case.limits.routing)
     month = _busiest_month(view) if options.month is None else options.month
     week = slots_of_week(plan, month)
     factors = swings(
@@ -89,7 +88,7 @@ def verify_plan(
         case_hash=plan.case_hash,
         fleetplan_version=version("fleetplan"),
         seed=options.seed,
-        router=options.router or plan.case.limits.routing,
+        router=_router(plan, options),
         load=options.load,
         month=month,
         source=log.name if log is not None else "drawn from the demand file",
@@ -151,6 +150,10 @@ class _Answers:
         self.preempted = np.zeros(count, dtype=np.int32)
 
 
+def _router(plan: Plan, options: ServeOptions) -> RouterName:
+    return options.router or plan.case.limits.routing
+
+
 def _busiest_month(view: PlanView) -> int:
     months = sorted({s.month for s in view.plan.slots})
     hours = [[t for t, s in enumerate(view.plan.slots) if s.month == m] for m in months]
@@ -208,6 +211,7 @@ class _Served:
         self.pool, self.told, self.week, self.options = pool, told, week, options
         d, case = told.deployment, view.case
         self.settings = engine_settings(view.plan, pool, d)
+        self.router = ROUTERS[_router(view.plan, options)]
         self.capacity = _capacity(view, told, week, options, rng)
         traffic = traffic_of(view, view.members(pool))
         plain = machine_for(case, d.model, d.quantization, d.gpu, d.gpus_per_replica)
@@ -237,8 +241,7 @@ class _Served:
         sequences, budget = self.settings.sequences, self.settings.batched_tokens
         longest = float((requests.prompt + requests.output).max(initial=1.0))
         times = step_times(self.machine, sequences, budget, longest, self.resident_tokens, self.correction)
-        router = ROUTERS[self.options.router or LEAST_REQUESTS]
-        outcome = engine.serve(requests, self._from(hours), times, sequences, budget, router, self.options.seed)
+        outcome = engine.serve(requests, self._from(hours), times, sequences, budget, self.router, self.options.seed)
         self.busy_s += float(outcome.busy_s.sum())
         for m, answer in enumerate(answers):
             mine = member[fits] == m
