@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
@@ -26,6 +28,10 @@ LEAST_LOAD, MANY = 0.05, 8
 """replicas that keep TTFT only when less busy than this are of no use, even if there are many"""
 ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
 """mean errors after a correction: on runs held out of it, and by length from them; the last is an allowance"""
+NO_SPREAD = 1e-9
+"""squared coefficient of variation of prefills up to which all take the same time"""
+LEAST_LATE_FRAC = 1e-6
+"""share of requests that may wait too long, at least"""
 BUCKETS_AT_ONCE = 192
 """estimated in one go: more would leave the processor's cache, fewer would waste calls"""
 
@@ -179,11 +185,24 @@ class Replica:
         cv2s = np.concatenate([[cv2], self.traffic.prompt_cv2_within[self.serves]])
         ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
         wait_s = ttft.seconds - self._lone_ttft_s
-        prompts = most_prompt_load(wait_s, prefill, cv2s, scv, ttft.percentile)
+        # A length taken alone is a part of the requests, of which more may be late.
+        percentiles = np.where(np.arange(len(prefill)) == 0, 1 - self._late_by_waiting_frac, ttft.percentile)
+        prompts = most_prompt_load(wait_s, prefill, cv2s, scv, percentiles)
         loads: np.ndarray = np.minimum(prompts * seconds / prefill, 1.0)
         bursts = [float(r.most_load_in_bursts(np.array(scv))) for r in (self.routing, self.routing_of_any)]
         most: np.ndarray = np.minimum(loads, np.where(np.arange(len(loads)) == 0, *bursts))
         return most
+
+    @cached_property
+    def _late_by_waiting_frac(self) -> float:
+        """Share of requests that may be late because they wait: what the longest prompts leave, late by themselves."""
+        ttft, cv2 = self.traffic.ttft, self._all_prompts[1]
+        room = (ttft.seconds - self._lone_ttft_s) / (self.prompt_s * self.ttft_ratio)
+        if cv2 < NO_SPREAD or room <= 0:
+            return 1 - ttft.percentile
+        normal = NormalDist()
+        beyond = math.log1p(room) / math.sqrt(math.log1p(cv2))
+        return max(1 - ttft.percentile - normal.cdf(-(normal.inv_cdf(ttft.percentile) + beyond)), LEAST_LATE_FRAC)
 
     @cached_property
     def _all_prompts(self) -> tuple[float, float, float]:

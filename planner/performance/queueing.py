@@ -103,7 +103,7 @@ def prompt_wait_s(
 
 
 def most_prompt_load(
-    wait_s: float, prefill_s: np.ndarray, prefill_cv2: np.ndarray, arrival_cv2: float, percentile: float
+    wait_s: float, prefill_s: np.ndarray, prefill_cv2: np.ndarray, arrival_cv2: float, percentile: float | np.ndarray
 ) -> np.ndarray:
     """The share of its time that a replica may spend on prompts so that they wait no longer: prompt_wait_s undone.
 

@@ -89,8 +89,8 @@ def risks_of(
                                 f"{w.planned_variation:.0%} planned: 'variation' sets the margin")  # fmt: skip
     for c in capacity:
         if c.hours_over_per_month:
-            yield _said(", ".join(c.workloads), f"load was above what keeps the SLOs in {c.hours_over_per_month:.0f} "
-                                                f"hours a month on {c.deployment}")  # fmt: skip
+            over = f"in {c.hours_over_per_month:.0f} hours a month on {c.deployment}"
+            yield _said(", ".join(c.workloads), f"load left less than the margin that keeps the SLOs {over}")
     left_out = {odd.workload: 0 for odd in findings}
     for odd in findings:
         left_out[odd.workload] += odd.count if odd.kind in ("gap", "outage", "outlier") else 0

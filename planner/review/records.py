@@ -82,7 +82,7 @@ class CapacityUse(Strict):
     """load of the replicas that run, mean over the hours"""
     used_frac: float
     hours_over_per_month: float
-    """in which the mean load was above what keeps the SLOs on the planned replicas"""
+    """in which the mean load was above what the staffing rule allows on the planned replicas"""
     worst_hour_frac: float
     """the most load that one hour had, of what keeps the SLOs"""
 

@@ -1,6 +1,7 @@
 """Planned against used: what the replicas of a plan had to carry when something else came than was planned for.
 
-Load is taken to follow the tokens of a pool, hour by hour. Work that may wait is spread over the day as planned.
+Load is taken to follow the tokens of a pool, hour by hour. Work that may wait is spread over the day as planned. What
+replicas may carry is by the staffing rule that the plan was made and checked with.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ import numpy as np
 from planner.case.case import Workload
 from planner.case.costs import tokens_per_request
 from planner.case.horizon import rates_rps, slots_of
+from planner.checker.serving import staffed
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
+from planner.plan.view import PlanView
 from planner.review.records import CapacityUse
 
 
 def capacity_used(plan: Plan, actual: dict[str, Workload]) -> Iterator[CapacityUse]:
     """`actual` are workloads as they came; one that is not there came as planned."""
     hours = np.array([s.hours_per_month for s in plan.slots]) / (plan.slots[-1].month + 1)
+    view = PlanView(plan)
     for pool in plan.pools:
         more = _more_tokens(plan, pool, actual, hours)
-        for part in pool.deployments:
-            yield _used(pool, part, more, hours)
+        for k, part in enumerate(pool.deployments):
+            rules = zip(staffed(view, pool, k).rules, part.replicas_by_slot, strict=True)
+            yield _used(pool, part, np.array([rule.carried(n) for rule, n in rules]), more, hours)
 
 
 def _more_tokens(plan: Plan, pool: PoolPlan, actual: dict[str, Workload], hours: np.ndarray) -> np.ndarray:
@@ -36,12 +41,13 @@ def _more_tokens(plan: Plan, pool: PoolPlan, actual: dict[str, Workload], hours:
     return np.divide(came, planned, out=np.ones(len(hours)), where=np.asarray(planned) > 0)
 
 
-def _used(pool: PoolPlan, part: DeploymentPlan, more: np.ndarray, hours: np.ndarray) -> CapacityUse:
+def _used(
+    pool: PoolPlan, part: DeploymentPlan, carried: np.ndarray, more: np.ndarray, hours: np.ndarray
+) -> CapacityUse:
     d = part.deployment
     replicas, load = np.array(part.replicas_by_slot, dtype=float), np.array(part.load_by_slot)
     used = load * more
-    # What was planned keeps its SLOs, whatever the mean load of an hour.
-    most = np.maximum(d.most_load_frac * replicas, load)
+    most = np.maximum(carried, load)
     running = float(replicas @ hours)
     busiest = np.divide(used, most, out=np.zeros(len(used)), where=most > 0)
     return CapacityUse(
