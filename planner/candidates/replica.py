@@ -13,7 +13,8 @@ import numpy as np
 from planner.candidates.traffic import Traffic
 from planner.case.case import LEAST_REQUESTS, Case, RouterName, Workload
 from planner.catalog.profile import Profile, find_profile
-from planner.performance.calibration.correction import Correction, correction_of
+from planner.performance.calibration.correction import Correction
+from planner.performance.calibration.errors import correction_of
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, prefill_s
 from planner.performance.queueing import most_prompt_load, prompt_wait_s, routing_of
@@ -51,8 +52,6 @@ class Replica:
     """prefill of the prompt at the percentile of TTFT, of the slowest member"""
     router: RouterName
     """which of several replicas a request goes to"""
-    ttft_ratio: float = 1.0
-    """measured over predicted, where there are measurements"""
 
     @cached_property
     def serves(self) -> np.ndarray:
@@ -197,7 +196,7 @@ class Replica:
     def _late_by_waiting_frac(self) -> float:
         """Share of requests that may be late because they wait: what the longest prompts leave, late by themselves."""
         ttft, cv2 = self.traffic.ttft, self._all_prompts[1]
-        room = (ttft.seconds - self._lone_ttft_s) / (self.prompt_s * self.ttft_ratio)
+        room = (ttft.seconds - self._lone_ttft_s) / self.prompt_s
         if cv2 < NO_SPREAD or room <= 0:
             return 1 - ttft.percentile
         normal = NormalDist()
@@ -215,7 +214,7 @@ class Replica:
 
     @cached_property
     def _lone_ttft_s(self) -> float:
-        return self.prompt_s * self.ttft_ratio + float(self.throughput.step_s[self.serves].max())
+        return self.prompt_s + float(self.throughput.step_s[self.serves].max())
 
 
 def machine_for(case: Case, model: str, quantization: str, gpu: str, gpus: int) -> Machine:
@@ -246,17 +245,16 @@ def replicas_for(
     for together in _runs(traffics):
         machine = replace(plain, lora=together[0].lora)
         estimates = _estimates(machine, together, correction)
-        prompts = _prompts_s(machine, together)
+        prompts = _prompts_s(machine, together, correction)
         for traffic, prompt_s in zip(together, prompts, strict=True):
             estimate, basis, error_frac = estimates[traffic.key], str(machine.basis), machine.error_frac
-            if profile is not None:
+            if profile is not None and (correction is None or correction.corrects_rates):
                 basis = _least_backed(profile, traffic)
                 error_frac = ERROR_FRAC[basis]
                 if correction is None:
                     estimate = _from_table(profile, traffic, plain, estimate)
             estimate = _within_context(machine, traffic, estimate)
-            ratio = correction.ttft_ratio if correction else 1.0
-            yield Replica(estimate, basis, error_frac, traffic, machine, prompt_s, case.limits.routing, ratio)
+            yield Replica(estimate, basis, error_frac, traffic, machine, prompt_s, case.limits.routing)
 
 
 def _runs(traffics: Sequence[Traffic]) -> Iterator[list[Traffic]]:
@@ -300,11 +298,13 @@ def _estimates(
     return {t.key: whole.part(slice(end - n, end)) for t, n, end in zip(different, counts, ends, strict=True)}
 
 
-def _prompts_s(machine: Machine, traffics: list[Traffic]) -> list[float]:
-    """Prefill of the slowest prompt that TTFT binds, for each traffic."""
+def _prompts_s(machine: Machine, traffics: list[Traffic], correction: Correction | None) -> list[float]:
+    """What the slowest lone prompt that TTFT binds takes, for each traffic."""
     whole = np.array([w.ttft_prompt_tokens for t in traffics for w in t.members])
     found = np.array([_found_tokens(w, t.ttft.percentile) for t in traffics for w in t.members])
     alone = prefill_s(machine, np.maximum(whole - found, 1.0), whole)
+    if correction is not None:
+        alone = correction.lone_ttft_s(alone)
     starts = np.cumsum([0, *(len(t.members) for t in traffics[:-1])])
     slowest: list[float] = np.maximum.reduceat(alone, starts).tolist()
     return slowest

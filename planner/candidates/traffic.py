@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from planner.case.case import Bucket, LatencyTarget, Workload
-from planner.case.length_buckets import cv2_within_slices, must_hold
+from planner.case.length_buckets import must_hold
+from planner.performance.length_spread import cv2_within_slices
 from planner.performance.machine import Lora
 from planner.performance.throughput import Lengths, Limits
 from problems.staffing import z_of

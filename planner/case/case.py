@@ -15,6 +15,7 @@ from pydantic import Field
 from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
 from planner.catalog.profile import Profile
 from planner.io.validation import Strict
+from planner.performance.length_spread import LengthSpread
 
 CASE_FORMAT = "fleetplan-case/2"
 CACHE_KINDS = ("prefix", "template", "semantic")
@@ -36,15 +37,6 @@ class Bucket(Strict):
     share_frac: float = Field(gt=0, le=1)
     input_tokens: float = Field(gt=0)
     output_tokens: float = Field(gt=0)
-
-
-class LengthSpread(Strict):
-    """Lengths that follow a log-normal distribution, up to the mean: planner/case/length_buckets.py."""
-
-    p50: float = Field(gt=0)
-    p95: float = Field(gt=0)
-    mean: float | None = Field(default=None, gt=0)
-    """where it is known; else that of the log-normal"""
 
 
 class LatencyTarget(Strict):

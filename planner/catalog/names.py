@@ -8,12 +8,29 @@ from typing import Any
 
 from planner.catalog.entries import find
 
+_MARK = re.compile(
+    r"(?i)[-_.](fp8|w8a8|w4a16|awq|gptq|nvfp4|mxfp4|bf16|int8|int4|4bit|8bit|dynamic|block|kv|quantized|marlin|g128|hf)$"
+)
+_SILENT = ("int4", "4bit", "8bit", "dynamic", "block", "kv", "quantized", "marlin", "g128", "hf")
+"""marks that do not say how by themselves: INT4 stands beside AWQ or GPTQ"""
+_STORED = {"w8a8": "int8-w8a8"}
 _HUB_CACHE = re.compile(r"models--([^/]+?)--([^/]+)")
 
 
 def find_model(name: str, models: Mapping[str, Any]) -> str | None:
     """A model by its key, an alias, or a path that ends in one (a folder, a download cache)."""
     return next((key for spelling in _model_spellings(name) if (key := find(spelling, models))), None)
+
+
+def checkpoint(name: str, models: Mapping[str, Any], quantizations: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Model and quantization of a published checkpoint whose name ends in how its weights are stored."""
+    base, marks = name, list[str]()
+    while (match := _MARK.search(base)) is not None:
+        base, marks = base[: match.start()], [match[1].lower(), *marks]
+    model = find_model(name, models) or find_model(base, models)
+    telling = (_STORED.get(mark, mark) for mark in marks if mark not in _SILENT)
+    stored = next((key for mark in telling if (key := find(mark, quantizations))), None)
+    return model, stored
 
 
 def find_gpu(name: str, gpus: Mapping[str, Any]) -> str | None:

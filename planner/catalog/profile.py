@@ -37,6 +37,8 @@ class MeasuredPoint(Strict):
     output_tokens: float = Field(gt=0, examples=[256])
     concurrency: float = Field(gt=0, examples=[8])
     """Requests in flight, at most or on average."""
+    offered_per_s: float | None = Field(default=None, gt=0, examples=[6.5])
+    """Arrivals, of a run that sent requests at a rate and kept up; absent where each answer starts a request."""
     tpot_ms: float | None = Field(default=None, gt=0)
     """Between output tokens, the first one left out."""
     ttft_ms: float | None = Field(default=None, gt=0)

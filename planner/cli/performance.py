@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli.common import Format, FormatOption, note, parsed, put, put_json, refuse, seconds
+
+if TYPE_CHECKING:
+    from planner.performance.length_spread import LengthSpread
 
 verbs = typer.Typer()
 
@@ -32,8 +35,9 @@ def accuracy(
 
 
 @verbs.command(
-    epilog="Example:  fleetplan estimate --model llama-3.1-8b --gpu h100 --quantization fp8 --input 1000 --output 200 "
-    "--tpot-p95 50ms"
+    epilog="Examples:  fleetplan estimate --model llama-3.1-8b --gpu h100 --quantization fp8 --input 1000 --output 200 "
+    "--tpot-p95 50ms      fleetplan estimate --model llama-3.1-8b --gpu h200 --input 1155 --input-p95 4083 "
+    "--output 211 --rate 12 --burstiness 2 --profile profile.yaml"
 )
 def estimate(
     model: Annotated[str | None, typer.Option(help="A model of the catalog.")] = None,
@@ -47,12 +51,16 @@ def estimate(
     ttft_p95: Annotated[str | None, typer.Option(help='Objective, such as "1.5s".')] = None,
     tpot_p95: Annotated[str | None, typer.Option(help='Objective, such as "50ms".')] = None,
     e2e_p95: Annotated[str | None, typer.Option(help='Objective to the last token, such as "10s".')] = None,
+    rate: Annotated[float | None, typer.Option(min=1e-6, help="Requests per second that arrive.")] = None,
     burstiness: Annotated[float, typer.Option(min=0.0, help="Squared CV of arrival gaps.")] = 1.0,
+    input_p50: Annotated[str | None, typer.Option(help="Median of the prompts, for TTFT at a rate.")] = None,
+    input_p95: Annotated[str | None, typer.Option(help="95th percentile of the prompts, for TTFT at a rate.")] = None,
+    profile: Annotated[Path | None, typer.Option(help="Correct it by this file of `fleetplan calibrate`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the latency-throughput curve to this SVG file.")] = None,
     points: Annotated[Path | None, typer.Option(help="Predict every row of this CSV instead.")] = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """Estimate one deployment: memory, latency and throughput, at a concurrency or within an SLO."""
+    """Estimate one deployment: memory, latency and throughput, at a concurrency, at a rate or within an SLO."""
     from planner.io.files import check_targets, write_whole
     from planner.performance.estimate import estimate as estimate_one
     from planner.reports.performance import estimate_svg, estimate_text, points_report
@@ -68,7 +76,8 @@ def estimate(
     limits = [None if s is None else (s, 0.95) for s in objectives]
     result = estimate_one(
         model or "", gpu or "", *lengths, gpus_per_replica=gpus_per_replica, quantization=quantization, engine=engine,
-        concurrency=concurrency, ttft=limits[0], tpot=limits[1], e2e=limits[2], arrival_scv=burstiness,
+        concurrency=concurrency, ttft=limits[0], tpot=limits[1], e2e=limits[2], arrival_scv=burstiness, rate=rate,
+        prompts=_prompts(lengths[0], input_p50, input_p95), profile=profile,
     )  # fmt: skip
     if plot is not None:
         write_whole(plot, estimate_svg(result, limits[1][0] * 1e3 if limits[1] else None))
@@ -101,6 +110,24 @@ def calibrate(
     write_whole(out, done.profile_text)
     put(calibration_text(done)) if format is Format.table else put_json(done.as_json())
     note(f"wrote {out}; use it with   profiles: [{out.name}]   in a demand file")
+
+
+def _prompts(mean: float, p50: str | None, p95: str | None) -> LengthSpread | None:
+    """The spread of the prompts, if it is given."""
+    from planner.io.units import parse_positive_count
+    from planner.performance.length_spread import LengthSpread, least_mean, spread_around
+
+    median, high = (None if text is None else parsed(option, parse_positive_count, text)
+                    for option, text in (("--input-p50", p50), ("--input-p95", p95)))  # fmt: skip
+    if high is None:
+        if median is not None:
+            refuse("--input-p50", "says little without the 95th percentile", "Give --input-p95 as well")
+        return None
+    if high <= mean or (median is not None and median > high):
+        refuse("--input-p95", "must be above the mean (--input) and the median", "Check the three")
+    if median is not None and mean < least_mean(LengthSpread(p50=median, p95=high)):
+        refuse("--input", "is below any mean that fits these percentiles", "Check the three")
+    return spread_around(mean, high, median)
 
 
 def _lengths(model: str | None, gpu: str | None, input: str | None, output: str | None) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 Path = tuple[str | int, ...]
@@ -92,6 +92,12 @@ def _sentence(text: str) -> str:
     return text if text[-1] in ".?!…" else text + "."
 
 
+def _of_files(same: Sequence[Diagnostic]) -> str:
+    """The first of several that differ by their file alone, and how many there are."""
+    others = f" ({len(same) - 1} other files too)" if len(same) > 1 else ""
+    return str(replace(same[0], message=same[0].message + others))
+
+
 class InputError(Exception):
     """An input cannot be used; `diagnostics` say everything that is wrong with it, in reading order."""
 
@@ -102,10 +108,14 @@ class InputError(Exception):
         super().__init__(self.diagnostics)
 
     def __str__(self) -> str:
-        lines = [str(diagnostic) for diagnostic in self.diagnostics[:LINES_SHOWN]]
-        more = len(self.diagnostics) - len(lines)
+        groups: dict[object, list[Diagnostic]] = {}
+        for d in self.diagnostics:
+            of_whole_files = d.line is None and not d.where
+            groups.setdefault((d.message, d.remedy) if of_whole_files else d, []).append(d)
+        lines = [_of_files(same) for same in list(groups.values())[:LINES_SHOWN]]
+        more = len(groups) - len(lines)
         if more:
-            lines.append(f"... and {more} more (fleetplan validate --format json lists all)")
+            lines.append(f"... and {more} more; correct these first")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Diagnostic, ...]]]:

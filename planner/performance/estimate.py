@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from planner.catalog.entries import DEFAULT_ENGINE, Catalog, find, names_of, shipped_catalog
-from planner.io.errors import Diagnostic, InputError, did_you_mean, input_error
+from planner.catalog.entries import DEFAULT_ENGINE, Catalog, find, shipped_catalog
+from planner.catalog.profile import find_profile
+from planner.io.errors import Diagnostic, InputError, input_error
 from planner.io.input_files import read_input
 from planner.io.units import parse_positive_count
+from planner.performance.calibration.correction import Correction
+from planner.performance.calibration.errors import correction_of
+from planner.performance.calibration.profile_files import read_profiles
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine
+from planner.performance.length_spread import LengthSpread
+from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
 from planner.performance.queueing import Loaded, under_load
-from planner.performance.throughput import Lengths, Limits, throughput
+from planner.performance.throughput import Lengths, Limits, Scaling, throughput
 from problems.staffing import z_of
 
 SWEEP = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -43,9 +48,8 @@ class InsideSlo:
     output_tok_s: float
     in_flight: float
     tpot_ms: float
-    """at the objective's percentile; the mean where TTFT binds before"""
+    """at the objectives' percentile, as is TTFT: of a replica by itself, whose number of requests in flight varies"""
     ttft_ms: float
-    """at the objective's percentile, with the queueing of a replica by itself; without an objective, the mean"""
     bound_by: str
 
 
@@ -69,44 +73,15 @@ class Estimate:
     largest_batch: int
     at: Point | None
     slo: InsideSlo | None
+    loaded: Loaded | None
+    """at a rate of arrivals; nothing but the rate in JSON where they pile up"""
     sweep: tuple[Point, ...]
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def machine_for(catalog: Catalog, model: str, gpu: str, gpus: int, quantization: str, engine: str) -> Machine:
-    """A replica by names; raises InputError for names and combinations that cannot be."""
-    found = {}
-    diagnostics = []
-    wanted: dict[str, tuple[str, Mapping[str, Any]]] = {
-        "model": (model, catalog.models), "gpu": (gpu, catalog.gpus),
-        "quantization": (quantization, catalog.quantizations), "engine": (engine, catalog.engines),
-    }  # fmt: skip
-    for what, (name, entries) in wanted.items():
-        key = find(name, entries)
-        if key is None:
-            remedy = did_you_mean(name, list(names_of(entries)))
-            diagnostics.append(Diagnostic(f"--{what}", None, None, "", f"there is no {what} '{name}'", remedy))
-        else:
-            found[what] = entries[key]
-    if diagnostics:
-        raise InputError(diagnostics)
-    machine = Machine(found["model"], found["quantization"], found["gpu"], gpus,
-                      catalog.efficiency_of(find(gpu, catalog.gpus) or gpu), found["engine"])  # fmt: skip
-    needs = machine.quantization.needs
-    if needs != "none" and needs not in machine.gpu.dense_tflops:
-        raise input_error(
-            "--quantization", f"{gpu} has no native {needs}, which {quantization} needs", "Choose another one"
-        )
-    if machine.model.query_heads % gpus:
-        message = f"{machine.model.query_heads} attention heads do not split over {gpus} GPUs"
-        raise input_error("--gpus-per-replica", message, "Use 1, 2, 4 or 8")
-    if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization) <= 0:
-        need = weight_bytes(machine.model, machine.quantization) / 1e9
-        message = f"{need:.0f} GB of weights do not fit into {gpus} x {machine.gpu.vram_gb:g} GB"
-        raise input_error("--gpus-per-replica", message, "Use more GPUs per replica or a smaller quantization")
-    return machine
+        data = asdict(self)
+        if self.loaded is not None:
+            data["loaded"] = {k: v if np.isfinite(v) else None for k, v in asdict(self.loaded).items()}
+        return data
 
 
 def estimate(
@@ -123,26 +98,55 @@ def estimate(
     tpot: tuple[float, float] | None = None,
     e2e: tuple[float, float] | None = None,
     arrival_scv: float = 1.0,
+    rate: float | None = None,
+    prompts: LengthSpread | None = None,
+    profile: Path | None = None,
     catalog: Catalog | None = None,
 ) -> Estimate:
-    """One deployment; objectives are (seconds, percentile)."""
+    """One deployment; objectives are (seconds, percentile), `rate` is in requests per second.
+
+    `prompts` is their spread, for TTFT at a rate; `profile` is a file of `fleetplan calibrate`.
+    """
     catalog = catalog or shipped_catalog()
     machine = machine_for(catalog, model, gpu, gpus_per_replica, quantization, engine)
+    scaling = _measured(profile, machine, catalog, model, gpu, gpus_per_replica, quantization) if profile else None
     most = int(largest_in_flight(machine, input_tokens, output_tokens))
     rates = machine.efficiency.rates_for(machine.quantization)
     asked = _points(machine, [concurrency], input_tokens, output_tokens)[0] if concurrency else None
-    slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, e2e, arrival_scv) if ttft or tpot or e2e else None
+    asks = ttft or tpot or e2e
+    slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, e2e, arrival_scv, scaling) if asks else None
+    loaded = (
+        under_load(machine, input_tokens, output_tokens, rate, arrival_scv, 0.95, scaling, prompts) if rate else None
+    )
     sweep = _points(machine, sorted({*(b for b in SWEEP if b <= most), max(most, 1)}), input_tokens, output_tokens)
     return Estimate(
         model=find(model, catalog.models) or model, gpu=find(gpu, catalog.gpus) or gpu,
         gpus_per_replica=gpus_per_replica, quantization=find(quantization, catalog.quantizations) or quantization,
         engine=find(engine, catalog.engines) or engine, input_tokens=input_tokens, output_tokens=output_tokens,
-        basis=machine.basis, error_frac=rates.error_frac, source=rates.source,
+        basis="measured" if scaling and scaling.corrects_rates else machine.basis,
+        error_frac=rates.error_frac, source=str(profile) if scaling else rates.source,
         weights_gb=weight_bytes(machine.model, machine.quantization) / 1e9,
         kv_room_gb=kv_room_bytes(machine.model, machine.gpu, gpus_per_replica, machine.quantization) / 1e9,
         kv_gb_per_request=float(kv_bytes(machine.model, machine.quantization, input_tokens + output_tokens)) / 1e9,
-        largest_batch=most, at=asked, slo=slo, sweep=tuple(sweep) if most else (),
+        largest_batch=most, at=asked, slo=slo, loaded=loaded, sweep=tuple(sweep) if most else (),
     )  # fmt: skip
+
+
+def _measured(
+    path: Path, machine: Machine, catalog: Catalog, model: str, gpu: str, gpus: int, quantization: str
+) -> Correction:
+    """What a profile says of this deployment."""
+    keys = [find(n, e) or n for n, e in (
+        (model, catalog.models), (quantization, catalog.quantizations), (gpu, catalog.gpus),
+    )]  # fmt: skip
+    profiles = read_profiles(path, catalog)
+    found = find_profile(profiles, keys[0], keys[1], keys[2], gpus)
+    if found is None:
+        held = ", ".join(p.name for p in profiles)
+        raise input_error(path, f"has no profile of {keys[0]} {keys[1]} on {gpus} x {keys[2]}", f"It has {held}")
+    if found.max_rates:
+        raise input_error(path, "is a table of highest rates, which says nothing of latencies", "Calibrate runs")
+    return correction_of(found, machine)
 
 
 def _points(machine: Machine, concurrency: list[Any], input_tokens: float, output_tokens: float) -> list[Point]:
@@ -166,33 +170,39 @@ def _inside(
     tpot: tuple[float, float] | None,
     e2e: tuple[float, float] | None,
     arrival_scv: float,
+    scaling: Scaling | None,
 ) -> InsideSlo:
-    """The largest rate whose TPOT, KV memory and, with queueing, TTFT hold."""
+    """The largest rate of a replica by itself at which TTFT, TPOT, E2E and KV memory hold."""
     tpot_s, tpot_percentile = tpot or (np.inf, e2e[1] if e2e else 0.5)
     lengths = Lengths(np.array([input_tokens]), np.array([output_tokens]), np.zeros(1))
-    best = throughput(machine, lengths, Limits(tpot_s, z_of(tpot_percentile), e2e[0] if e2e else np.inf))
+    limits = Limits(tpot_s, z_of(tpot_percentile), e2e[0] if e2e else np.inf)
+    best = throughput(machine, lengths, limits, scaling)
     rate, bound_by = float(best.requests_per_s[0]), best.bound_by[0]
-    tpot_ms = 1e3 * float(best.tpot_s[0])
-    if ttft is None or not rate:
-        in_flight = float(best.in_flight[0])
-        ttft_ms = 1e3 * float(closed_loop(machine, max(in_flight, 1.0), input_tokens, output_tokens).ttft_s)
-        return InsideSlo(rate, rate * output_tokens, in_flight, tpot_ms, ttft_ms, bound_by)
-    ttft_s, percentile = ttft
+    percentile = max([limit[1] for limit in (ttft, tpot, e2e) if limit], default=0.95)
 
     def at(requests_per_s: float) -> Loaded:
-        return under_load(machine, input_tokens, output_tokens, requests_per_s, arrival_scv, percentile)
+        return under_load(machine, input_tokens, output_tokens, requests_per_s, arrival_scv, percentile, scaling)
 
-    if at(rate).ttft_percentile_s > ttft_s:
-        bound_by = "TTFT"
+    def broken(loaded: Loaded) -> str | None:
+        kept = {
+            "TTFT": ttft is None or loaded.ttft_percentile_s <= ttft[0],
+            "TPOT": tpot is None or loaded.tpot_percentile_s <= tpot[0],
+            "E2E": e2e is None or loaded.e2e_percentile_s <= e2e[0],
+        }
+        return next((name for name, holds in kept.items() if not holds), None)
+
+    if rate and broken(at(rate)):
         low, high = 0.0, rate
         for _ in range(50):
             middle = (low + high) / 2
-            low, high = (middle, high) if at(middle).ttft_percentile_s <= ttft_s else (low, middle)
+            low, high = (low, middle) if broken(at(middle)) else (middle, high)
+        bound_by = broken(at(high)) or bound_by
         rate = low if low > 1e-6 * high else 0.0
-    loaded = at(rate)
-    if bound_by == "TTFT":
-        tpot_ms = 1e3 * loaded.tpot_s
-    return InsideSlo(rate, rate * output_tokens, loaded.in_flight, tpot_ms, 1e3 * loaded.ttft_percentile_s, bound_by)
+    loaded = at(rate) if rate else at(1e-9)
+    return InsideSlo(
+        rate, rate * output_tokens, loaded.in_flight, 1e3 * loaded.tpot_percentile_s, 1e3 * loaded.ttft_percentile_s,
+        bound_by,
+    )  # fmt: skip
 
 
 MOST_POINTS_BYTES = 100_000_000

@@ -1,10 +1,12 @@
 """Latencies of one replica under a rate of arrivals that may come in bursts.
 
-A request waits twice. For a place in the engine, as in a queue of b servers (Sakasegawa's G/G/m):
+Requests in flight share the replica: with n of them it answers mu(n) = n / (n x prefill + output x step(n)) a second.
+At rate r their number is n with a probability in proportion to r/mu(1) x ... x r/mu(n), whatever the spread of answers,
+and beyond the largest number that memory and engine admit they wait for a place. Bursts multiply the variance of the
+number by (ca2 + 1) / 2. TPOT is that of the number which a request meets, and varies besides with the prompts that
+happen to interrupt it.
 
-    W_place  = (ca2 + 1) / 2 x rho^(sqrt(2 (b + 1)) - 1) / (b (1 - rho)) x time inside,    rho = rate / mu(b)
-
-and for the prompts ahead of it, as in a queue of one server (Kingman) whose service is a prefill:
+A prompt waits for the prompts ahead of it, as in a queue of one server (Kingman) whose service is a prefill:
 
     W_prompt = (ca2 + cs2) / 2 x u / (1 - u) x service,                                    u = rate x service
 
@@ -17,28 +19,37 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
-from planner.performance.throughput import PROMPT_CV2
-from problems.staffing import Routing
+from planner.performance.length_spread import LengthSpread, lengths_at
+from planner.performance.throughput import PROMPT_CV2, Scaling
+from problems.staffing import Routing, z_of
 
 ROUTED, ROUTED_APART, ROOM_APART = 0.6, 0.25, 5.0
 """exponents of the gain from a router: at best, and with bursts that many replicas take apart, and its room"""
 STEPS_IN_WAIT = 0.5
 """prompts that a request may find ahead for each mean prefill that it may wait: a step takes several at once"""
 MOST_NEWTON_STEPS, CONVERGED = 50, 1e-14
+SHARES = (np.arange(100) + 0.5) / 100
+QUANTILES = np.array([NormalDist().inv_cdf(share) for share in SHARES.tolist()])
+"""quantiles spread evenly, and their standard normal values"""
 
 
 @dataclass(frozen=True)
 class Loaded:
     """One replica at a rate; infinite latencies where it cannot keep up."""
 
+    requests_per_s: float
     utilization: float
+    """of the highest rate that it can answer"""
     in_flight: float
     tpot_s: float
+    """mean"""
+    tpot_percentile_s: float
     ttft_s: float
     """mean"""
     ttft_percentile_s: float
@@ -54,43 +65,78 @@ def under_load(
     requests_per_s: float,
     arrival_cv2: float = 1.0,
     percentile: float = 0.95,
-    cached_tokens: float = 0.0,
+    scaling: Scaling | None = None,
+    prompts: LengthSpread | None = None,
 ) -> Loaded:
-    """TTFT, TPOT and end-to-end latency at a rate of arrivals."""
-    new = max(input_tokens - cached_tokens, 1.0)
+    """TTFT, TPOT and end-to-end latency at a rate; of prompts whose spread is given, else all of the mean length."""
     output = max(output_tokens, 1.0)
     most = int(largest_in_flight(machine, input_tokens, output))
     if most < 1:
-        return _overloaded()
-    b = np.arange(1.0, most + 1)
-    step = decode_step_s(machine, b, input_tokens + output / 2)
-    alone = float(prefill_s(machine, new, input_tokens))
-    added = np.where(b > 1, prefill_added_s(machine, new, input_tokens, b), alone)
-    capacity = b / (b * added + output * step)
-    best = int(np.argmax(capacity))
-    rho = requests_per_s / float(capacity[best])
-    if rho >= 1:
-        return _overloaded()
-    now = int(np.argmax(capacity >= requests_per_s))
-    tpot = float(step[now] + machine.engine.interruption_frac * (b[now] - 1) * added[now] / output)
-    service = float(added[now])
-    u = min(requests_per_s * service, 0.999)
-    prompts = prompt_wait_s(requests_per_s, service, PROMPT_CV2, arrival_cv2)
-    inside = alone + output * tpot
-    servers = b[best]
-    power = np.sqrt(2 * (servers + 1)) - 1
-    place = float((arrival_cv2 + 1) / 2 * rho**power / (servers * (1 - rho)) * inside)
-    ttft = alone + float(step[now])
-    tails = _tail(prompts, u, percentile) + _tail(place, float(rho**power), percentile)
+        return _overloaded(requests_per_s)
+    n = np.arange(1.0, most + 1)
+    step = decode_step_s(machine, n, input_tokens + output / 2)
+    prompt_tokens = np.array([input_tokens]) if prompts is None else lengths_at(prompts, SHARES, QUANTILES)
+    lone = prefill_s(machine, prompt_tokens)
+    alone = float(prefill_s(machine, input_tokens))
+    added = np.where(n > 1, prefill_added_s(machine, input_tokens, input_tokens, n), alone)
+    if scaling is not None:
+        step, added = step * scaling.decode_ratio(n), added * scaling.prefill_ratio
+        alone, lone = float(scaling.lone_ttft_s(np.array(alone))), scaling.lone_ttft_s(lone)
+    mu = np.maximum.accumulate(n / (n * added + output * step))
+    if requests_per_s >= mu[-1]:
+        return _overloaded(requests_per_s)
+    shares, place, waiting_share = _numbers_in_flight(requests_per_s, mu)
+    burst, z = (arrival_cv2 + 1) / 2, z_of(percentile)
+    met = shares * n / float(shares @ n)
+    interruption = machine.engine.interruption_frac * added / output
+    tpots = step + (n - 1) * interruption
+    tpot = float(met @ tpots)
+    by_chance = float(met @ ((n - 1) * (arrival_cv2 + PROMPT_CV2) * interruption**2))
+    tpot_at = tpot + z * math.sqrt(burst * float(met @ (tpots - tpot) ** 2) + by_chance)
+    service, cv2 = float(met @ added), max(PROMPT_CV2, float(np.var(prompt_tokens) / np.mean(prompt_tokens) ** 2))
+    first = float(met @ step)
+    wait = prompt_wait_s(requests_per_s, service, cv2, arrival_cv2) + burst * place
+    waits_share = min(1.0, requests_per_s * service + waiting_share)
+    ttft = alone + first + wait
+    ttft_at = max(first + percentile_of_sum(lone, wait, waits_share, percentile), ttft)
     return Loaded(
-        utilization=rho,
-        in_flight=requests_per_s * (inside + prompts),
+        requests_per_s=requests_per_s,
+        utilization=requests_per_s / float(mu[-1]),
+        in_flight=requests_per_s * (ttft + output * tpot),
         tpot_s=tpot,
-        ttft_s=ttft + prompts + place,
-        ttft_percentile_s=ttft + tails,
-        e2e_s=ttft + prompts + place + output * tpot,
-        e2e_percentile_s=ttft + tails + output * tpot,
+        tpot_percentile_s=tpot_at,
+        ttft_s=ttft,
+        ttft_percentile_s=ttft_at,
+        e2e_s=ttft + (output - 1) * tpot,
+        e2e_percentile_s=ttft_at + (output - 1) * tpot_at,
     )
+
+
+def percentile_of_sum(times: np.ndarray, wait: float, waiting_share: float, percentile: float) -> float:
+    """A percentile of the sum of one of these times, equally likely, and a wait, exponential for those who wait."""
+    if waiting_share <= 0 or wait <= 0:
+        return float(np.quantile(times, percentile))
+    waits = wait / waiting_share
+    low, high = 0.0, float(times.max()) + waits * math.log(max(1.0, waiting_share / (1 - percentile))) + waits
+    for _ in range(60):
+        middle = (low + high) / 2
+        beyond = np.where(middle < times, 1.0, waiting_share * np.exp(-np.maximum(middle - times, 0.0) / waits))
+        low, high = (low, middle) if float(beyond.mean()) <= 1 - percentile else (middle, high)
+    return high
+
+
+def _numbers_in_flight(rate: float, mu: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Shares of time with 1, 2, ... requests in flight, the mean wait for a place, and the share that waits for one."""
+    logs = np.cumsum(np.log(rate) - np.log(mu))
+    rho = rate / float(mu[-1])
+    highest = max(0.0, float(logs.max()))
+    weights = np.exp(logs - highest)
+    full = float(weights[-1]) / (1 - rho)
+    in_all = math.exp(-highest) + float(weights[:-1].sum()) + full
+    shares = weights / in_all
+    shares[-1] = full / in_all
+    waiting_share = full / in_all
+    return shares, waiting_share / (1 - rho) / float(mu[-1]), waiting_share
 
 
 def prompt_wait_s(
@@ -153,6 +199,6 @@ def _tail(mean_wait: float, waiting_share: float, percentile: float) -> float:
     return max(mean_wait / waiting_share * math.log(beyond), mean_wait)
 
 
-def _overloaded() -> Loaded:
+def _overloaded(requests_per_s: float) -> Loaded:
     inf = float("inf")
-    return Loaded(inf, inf, inf, inf, inf, inf, inf)
+    return Loaded(requests_per_s, inf, inf, inf, inf, inf, inf, inf, inf)

@@ -88,13 +88,18 @@ def _batches(most: int) -> np.ndarray:
 
 
 class Scaling(Protocol):
-    """What measurements of a deployment make of the predicted times: ratios of measured to predicted."""
+    """What measurements of a deployment make of the predicted times."""
 
     @property
     def prefill_ratio(self) -> float: ...
 
     @property
     def ttft_ratio(self) -> float: ...
+
+    @property
+    def ttft_added_s(self) -> float: ...
+
+    def lone_ttft_s(self, prefill_s: np.ndarray) -> np.ndarray: ...
 
     def decode_ratio(self, batch: np.ndarray) -> np.ndarray: ...
 
@@ -111,7 +116,7 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     step = decode_step_s(machine, batch, context)
     if scaling is not None:
         step, prefill = step * scaling.decode_ratio(batch), prefill * scaling.prefill_ratio
-        alone = alone * scaling.ttft_ratio
+        alone = scaling.lone_ttft_s(alone)
     rate = 1 / (prefill + out * step / batch)
     interruption = machine.engine.interruption_frac * prefill / out
     spread = np.sqrt((batch - 1) * (1 + PROMPT_CV2)) * interruption

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from pathlib import Path
 
 from planner.io.errors import escaped
@@ -40,6 +41,15 @@ def _estimate_lines(e: Estimate) -> Iterator[str]:
                    f"bound by {s.bound_by}")  # fmt: skip
         else:
             yield f"  inside the SLO: nothing; {s.bound_by} does not hold even for one request at a time"
+    if e.loaded is not None:
+        x = e.loaded
+        if isfinite(x.ttft_s):
+            yield (f"  at {x.requests_per_s:g} requests/s, {percent(x.utilization)} of the most it answers: "
+                   f"{x.in_flight:.0f} in flight, TTFT {1e3 * x.ttft_s:.0f} ms (p95 {1e3 * x.ttft_percentile_s:.0f}), "
+                   f"TPOT {1e3 * x.tpot_s:.1f} ms (p95 {1e3 * x.tpot_percentile_s:.1f}), "
+                   f"E2E {x.e2e_s:.2f} s (p95 {x.e2e_percentile_s:.2f})")  # fmt: skip
+        else:
+            yield f"  at {x.requests_per_s:g} requests/s: more than one replica answers, so requests pile up"
     yield ""
     columns = (
         C("concurrency", "in flight", "plain"), C("ttft_ms", "TTFT ms", ".0f"), C("tpot_ms", "TPOT ms", ".1f"),
@@ -94,9 +104,17 @@ def accuracy_rows_csv(path: Path, a: Accuracy) -> str:
 def calibration_text(c: Calibration) -> str:
     parts = [[f"{c.points} run{'s' * (c.points != 1)} read", *(f"  note: {escaped(note)}" for note in c.notes)]]
     for d in c.deployments:
-        what = "highest rates, used as they are" if d.profile.max_rates else f"prefill {d.prefill_basis}"
-        parts.append([f"{d.name}   {what}", *(table_text(_fit(d)) if d.errors else [])])
+        parts.append([f"{d.name}   {_used(d)}", *(table_text(_fit(d)) if d.errors else [])])
     return paragraphs(parts)
+
+
+def _used(d: CalibratedDeployment) -> str:
+    if d.result is None:
+        return "highest rates, used as they are"
+    used = [
+        name for name, is_used in (("rates and TPOT", d.result.uses_rates), ("TTFT", d.result.uses_ttft)) if is_used
+    ]
+    return f"used for {' and '.join(used)}" if used else "not written"
 
 
 def _fit(d: CalibratedDeployment) -> Table:
@@ -107,7 +125,7 @@ def _fit(d: CalibratedDeployment) -> Table:
     )  # fmt: skip
     rows = tuple(
         (e.metric, e.n, e.before_mean_ape, e.after_mean_ape, e.before_median_ape, e.after_median_ape,
-         "each run held out" if e.held_out else "on the same runs")
+         f"held out{', left out' if e.loses else ''}" if e.held_out else "on the same runs")
         for e in d.errors
     )  # fmt: skip
     return Table("calibration", d.name, columns, rows)

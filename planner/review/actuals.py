@@ -7,10 +7,11 @@ from datetime import date
 
 import numpy as np
 
-from planner.case.case import Bucket, LengthSpread, Workload
+from planner.case.case import Bucket, Workload
 from planner.case.demand.usage import Hours, by_hour
 from planner.case.horizon import KINDS, MONTHS_OF_A_QUARTER
 from planner.io.errors import input_error
+from planner.performance.length_spread import LengthSpread
 from planner.review.cleaning import Cleaned
 from planner.review.forecasting import WEEK, WEEKS_AHEAD
 from planner.review.review_file import PeriodSpec

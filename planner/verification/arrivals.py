@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.case.case import LengthSpread, Workload
-from planner.case.length_buckets import CUTS, ONE_LENGTH, lengths_at
+from planner.case.case import Workload
+from planner.performance.length_spread import CUTS, ONE_LENGTH, LengthSpread, lengths_at
 from planner.plan.plan import Plan
 
 HOURS, MINUTES = 168, 168 * 60

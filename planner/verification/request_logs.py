@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from planner.case.case import LengthSpread, Workload
-from planner.case.length_buckets import CUTS, quantile
+from planner.case.case import Workload
 from planner.io.errors import Diagnostic, InputError, did_you_mean, listed, shown
 from planner.io.input_files import read_unpacked
+from planner.performance.length_spread import CUTS, LengthSpread, quantile
 from planner.plan.plan import Plan
 from planner.verification.arrivals import HOURS, Stream, stream_of
 

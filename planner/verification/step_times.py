@@ -83,10 +83,11 @@ def step_times(
     begun = machine.engine.prefill_overhead_ms / 1e3
     alone = prefill_s(machine, chunks, chunks) - attention - begun
     pair, short = _attention(machine)
-    prefill_ratio, ttft_ratio = 1.0, 1.0
+    prefill_ratio, ttft_ratio, ttft_added_s = 1.0, 1.0, 0.0
     if scaling is not None:
         decode = decode * scaling.decode_ratio(np.maximum(batch, 1.0))
         prefill_ratio, ttft_ratio = scaling.prefill_ratio, scaling.ttft_ratio
+        ttft_added_s = scaling.ttft_added_s
     room = kv_room_bytes(model, machine.gpu, machine.gpus, machine.quantization, machine.engine.usable_memory_frac)
     room -= (machine.lora.bytes * machine.gpus if machine.lora else 0.0) / copies
     each = kv_bytes_per_token(model, machine.quantization)
@@ -96,7 +97,7 @@ def step_times(
         added_s=np.ascontiguousarray(np.maximum(added, 0.0) * prefill_ratio),
         alone_s=np.ascontiguousarray(alone * ttft_ratio),
         root_steps=float(ROOT_STEPS),
-        prompt_alone_s=begun * ttft_ratio,
+        prompt_alone_s=max(0.0, begun * ttft_ratio + ttft_added_s),
         attention_s=pair * prefill_ratio,
         attention_alone_s=pair * ttft_ratio,
         attention_short_tokens=short,

@@ -14,7 +14,7 @@ from functools import cache
 import planner
 from planner.catalog.entries import shipped_catalog
 from planner.performance.closed_loop import closed_loop
-from planner.performance.estimate import machine_for
+from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import kv_bytes
 from planner.plan.plan import Plan
 from planner.studies.break_even import break_even

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from planner.case.case import Bucket, LatencyTarget, LengthSpread, ModelChoice, Workload
+from planner.case.case import Bucket, LatencyTarget, ModelChoice, Workload
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.load_levers import Surroundings, levers_of
 from planner.case.demand.usage import by_hour, read_usage
 from planner.case.demand.workload_schema import Spread, WorkloadSpec
-from planner.case.length_buckets import buckets_from, must_hold, quantile, slices
+from planner.case.length_buckets import buckets_from, must_hold
 from planner.catalog.entries import find, names_of
 from planner.io.errors import InputError, Path
 from planner.io.named_files import NamedFiles
+from planner.performance.length_spread import LengthSpread, quantile, slices
 
 DEFAULT_SHAPE = "business-hours"
 DEFAULT_VARIATION = 0.20

@@ -11,8 +11,6 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from planner.case.case import LengthSpread
-from planner.case.length_buckets import least_mean
 from planner.io.units import (
     AnyFraction,
     Count,
@@ -27,6 +25,7 @@ from planner.io.units import (
     WholeNumber,
 )
 from planner.io.validation import FieldProblem, Strict
+from planner.performance.length_spread import LengthSpread, least_mean
 
 MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
 MOST_TAIL = 10.0

@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, shipped_catalog
 from planner.catalog.profile import Profile, profiles_text
-from planner.performance.calibration.correction import correction_of
-from planner.performance.calibration.errors import ErrorRow, errors_before_after
+from planner.io.errors import Diagnostic, InputError
+from planner.performance.calibration.errors import Assessed, ErrorRow, assessed
 from planner.performance.calibration.make_profiles import make_profiles
 from planner.performance.calibration.read_results import read_results
-from planner.performance.estimate import machine_for
+from planner.performance.machine_by_name import machine_for
 
-WORSE_FRAC = 0.05
-"""by how much a correction may worsen the error on held-out runs before that is said"""
+MEASURE_INSTEAD = "Check model, GPUs and quantization; measure varied lengths at four or more concurrencies from 1 up"
 
 
 @dataclass(frozen=True)
 class CalibratedDeployment:
     profile: Profile
-    prefill_basis: str
-    """measured, fitted or predicted; a table of highest rates corrects nothing"""
-    errors: tuple[ErrorRow, ...]
+    result: Assessed | None
+    """None for a table of highest rates, which is used as it is"""
 
     @property
     def name(self) -> str:
         p = self.profile
         return f"{p.model} {p.quantization} on {p.gpus_per_replica} x {p.gpu}"
+
+    @property
+    def errors(self) -> tuple[ErrorRow, ...]:
+        return self.result.errors if self.result else ()
+
+    @property
+    def is_used(self) -> bool:
+        return self.result is None or self.result.uses_rates or self.result.uses_ttft
+
+    @property
+    def prefill_basis(self) -> str:
+        """measured (the TTFT of lone requests), fitted (what rates under load leave for it) or predicted"""
+        if self.result is None or not self.is_used:
+            return "predicted"
+        return "measured" if self.result.uses_ttft else "fitted"
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,8 @@ class Calibration:
                     "gpu": d.profile.gpu,
                     "gpus_per_replica": d.profile.gpus_per_replica,
                     "prefill_basis": d.prefill_basis,
+                    "uses_rates": d.result is None or d.result.uses_rates,
+                    "uses_ttft": d.result is not None and d.result.uses_ttft,
                     "errors": [asdict(row) for row in d.errors],
                 }
                 for d in self.deployments
@@ -75,23 +90,37 @@ def calibrate(
     )
     notes = dict.fromkeys(f"{p.file}: {text}" for p in points for text in p.notes)
     done = tuple(_calibrated(profile, catalog) for profile in profiles)
-    warnings = tuple(text for deployment in done for text in _doubts(deployment))
-    return Calibration(len(points), (*notes, *warnings), done, profiles_text(profiles))
-
-
-def _doubts(d: CalibratedDeployment) -> list[str]:
-    """Runs that predict each other worse than the uncorrected model does are not runs of one deployment."""
-    held_out = [e for e in d.errors if e.held_out and e.metric != "ttft_ms"]  # TTFT is scored on the lowest run alone
-    worse = [e for e in held_out if e.after_mean_ape > e.before_mean_ape + WORSE_FRAC]
-    return [
-        f"{d.name}: {e.metric} is off by {e.after_mean_ape:.0%} corrected, {e.before_mean_ape:.0%} uncorrected; "
-        "check model, GPU, number of GPUs and quantization of these runs"
-        for e in worse
-    ]
+    if not any(d.is_used for d in done):
+        losing = [Diagnostic(d.name, None, None, "", text, MEASURE_INSTEAD) for d in done for text in _left_out(d)]
+        raise InputError(losing)
+    doubts = tuple(f"{d.name}: {text}" for d in done for text in (*_left_out(d), *_doubts(d)))
+    return Calibration(len(points), (*notes, *doubts), done, profiles_text([d.profile for d in done if d.is_used]))
 
 
 def _calibrated(profile: Profile, catalog: Catalog) -> CalibratedDeployment:
     p = profile
     machine = machine_for(catalog, p.model, p.gpu, p.gpus_per_replica, p.quantization, DEFAULT_ENGINE)
-    basis = correction_of(profile, machine).prefill_basis
-    return CalibratedDeployment(profile, basis, tuple(errors_before_after(profile, machine)))
+    return CalibratedDeployment(profile, assessed(p.points, machine) if p.points else None)
+
+
+def _left_out(d: CalibratedDeployment) -> Iterator[str]:
+    """What is not used because it predicts runs that it was not fitted to worse than the model does."""
+    for e in d.errors:
+        if e.loses:
+            part = "TTFT" if e.metric == "ttft_ms" else "rates and TPOT"
+            yield (
+                f"left out for {part}: on runs held out, {e.metric} is off by {e.after_mean_ape:.0%} with it, "
+                f"{e.before_mean_ape:.0%} without"
+            )
+
+
+def _doubts(d: CalibratedDeployment) -> Iterator[str]:
+    if d.result is None:
+        return
+    if d.result.flattered:
+        yield (
+            "what is faster than predicted does not count: requests of one length start and end together, which "
+            "flatters a replica; measure lengths that vary (vllm bench serve --random-range-ratio 0.5)"
+        )
+    if d.errors and not any(e.held_out for e in d.errors):
+        yield "too few runs to test what they say: measure at three or more concurrencies"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.catalog.entries import Catalog, names_of
-from planner.catalog.names import find_gpu, find_model
+from planner.catalog.names import checkpoint, find_gpu, find_model
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
 from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, shown
 from planner.performance.calibration.benchmark_runs import BenchPoint
 from planner.performance.calibration.datasheet_limits import Replica, beyond_limits, rate_beyond_limits, too_large
 
 MOST_FAILED_FRAC = 0.1
+KEPT_UP_FRAC = 0.9
+"""of the arrivals: below it, requests of an open loop pile up"""
 CHECK_DEPLOYMENT = "Check GPUs and quantization"
 Deployment = tuple[str, str, str, int]
 
@@ -55,6 +57,9 @@ class _Maker:
     # -- whose measurement it is --------------------------------------------------------------------------
 
     def deployment(self, point: BenchPoint) -> Deployment | None:
+        if point.model is not None and self.options["model"] is None:
+            named, stored = checkpoint(point.model, self.catalog.models, self.catalog.quantizations)
+            point = replace(point, model=named or point.model, quantization=point.quantization or stored)
         model = self._named(point, "model", self.catalog.models, "model")
         gpu = self._named(point, "gpu", self.catalog.gpus, "GPU")
         quantization = self._named(point, "quantization", self.catalog.quantizations, "quantization", model)
@@ -148,6 +153,7 @@ class _Maker:
             input_tokens=_tidy(point.input_tokens),
             output_tokens=_tidy(point.output_tokens),
             concurrency=_tidy(concurrency),
+            offered_per_s=_tidied(_offered_per_s(point, rate)),
             tpot_ms=_tidied(tpot),
             ttft_ms=_tidied(point.ttft_ms.typical),
             requests_per_s=_tidied(rate),
@@ -195,6 +201,12 @@ def _in_flight(point: BenchPoint, rate: float | None) -> float | None:
         return None
     waits = point.request_rate_per_s is None
     return max(1.0, rate * (point.output_tokens * tpot + (0.0 if waits or ttft is None else ttft)) / 1e3)
+
+
+def _offered_per_s(point: BenchPoint, rate: float | None) -> float | None:
+    """Arrivals, where the replica kept up with them; else it was full, as in a closed loop."""
+    offered = point.request_rate_per_s
+    return offered if offered is not None and rate is not None and rate >= KEPT_UP_FRAC * offered else None
 
 
 def _joined(names: Iterable[str | None]) -> str | None:

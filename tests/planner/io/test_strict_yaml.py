@@ -307,7 +307,7 @@ def test_long_errors_are_cut() -> None:
     many = InputError(Diagnostic("f" * 300, i, 1, "w" * 300, "m" * 300, "r" * 300) for i in range(40, 0, -1))
     lines = str(many).split("\n")
     assert len(lines) == 16
-    assert lines[-1] == "... and 25 more (fleetplan validate --format json lists all)"
+    assert lines[-1] == "... and 25 more; correct these first"
     assert all(len(line) <= 200 for line in lines)
     assert [diagnostic.line for diagnostic in many.diagnostics] == list(range(1, 41))
     assert pickle.loads(pickle.dumps(many)).diagnostics == many.diagnostics

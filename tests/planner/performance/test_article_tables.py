@@ -9,7 +9,7 @@ import pytest
 from planner.catalog.entries import shipped_catalog
 from planner.io.errors import InputError
 from planner.performance.closed_loop import closed_loop
-from planner.performance.estimate import machine_for
+from planner.performance.machine_by_name import machine_for
 from tests.support.places import ROOT
 
 DOCS = ROOT / "docs" / "performance.md"

@@ -15,7 +15,10 @@ from tests.support.naive_engine import LEAST_REQUESTS, Naive, Request
 
 SEQUENCES, BUDGET = 96, 8192
 LORA = Lora(adapters=8)
-MEASURED = Correction(np.array([1.0, 8.0, 64.0]), np.array([1.3, 1.1, 1.6]), 1.4, 0.8, "measured")
+MEASURED = Correction(
+    decode_level=1.1, decode_power=0.2, least_in_flight=4, most_in_flight=64, prefill_ratio=1.4, ttft_ratio=0.8,
+    ttft_added_s=0.004,
+)  # fmt: skip
 
 
 def looked_up(machine: Machine, longest: float, correction: Correction | None = None) -> Naive:
@@ -31,7 +34,7 @@ def test_a_step_is_off_by_less_than_a_thousandth(
     name: machines.Name, lora: Lora | None, correction: Correction | None
 ) -> None:
     machine, rng = machines.machine(name, lora), np.random.default_rng(1)
-    prefill, ttft = (correction.prefill_ratio, correction.ttft_ratio) if correction else (1.0, 1.0)
+    prefill = correction.prefill_ratio if correction else 1.0
     for longest in (8192.0, 65_536.0):
         tables = looked_up(machine, 2 * longest, correction)
         for _ in range(60):
@@ -40,7 +43,8 @@ def test_a_step_is_off_by_less_than_a_thousandth(
             step = float(decode_step_s(machine, batch, context))
             step *= float(correction.decode_ratio(batch)) if correction else 1.0
             added = prefill * float(prefill_added_s(machine, chunk, before + chunk, batch))
-            alone = ttft * float(prefill_s(machine, chunk, before + chunk))
+            alone = float(prefill_s(machine, chunk, before + chunk))
+            alone = float(correction.lone_ttft_s(alone)) if correction else alone
             request = Request(0.0, before + chunk, 0, 1, True, computed=before, new=chunk)
             where = (longest, batch, context, chunk, before)
             assert tables.decode_s(batch, context) == pytest.approx(step, rel=1e-3), where

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
-from planner.performance.calibration.correction import Correction, correction_of, predicted
-from planner.performance.calibration.errors import errors_before_after
+from planner.performance.calibration.correction import Correction, in_flight_of, predicted
+from planner.performance.calibration.errors import assessed, correction_of
+from planner.performance.calibration.fitting import Runs
 from planner.performance.calibration.lookup import basis_of, max_rate
-from planner.performance.calibration.make_profiles import make_profiles
-from planner.performance.calibration.read_results import read_results
-from planner.performance.latency import Machine, decode_step_s
+from planner.performance.latency import Machine, decode_step_s, prefill_s
 from tests.support.places import TESTS
 
 FILES = TESTS / "results"
@@ -38,86 +37,121 @@ def point(in_flight: float = 8, input_tokens: float = 512, output_tokens: float 
     return MeasuredPoint(input_tokens=input_tokens, output_tokens=output_tokens, concurrency=in_flight, **rest)
 
 
+def fitted(points: Sequence[MeasuredPoint], m: Machine) -> Correction:
+    return Runs.of(points, m).correction(np.ones(len(points), dtype=bool))
+
+
 # -- the correction ---------------------------------------------------------------------------------------
 
 
-def truth(m: Machine, decode: float, prefill: float, batches: Sequence[float], **lengths: float) -> list[MeasuredPoint]:
-    """Runs of a replica that is this much slower than predicted."""
-    shape = {"input_tokens": 512.0, "output_tokens": 128.0, **lengths}
-    slower = Correction(np.array([1.0]), np.array([decode]), prefill, prefill, "measured")
+def truth(m: Machine, slower: Correction, batches: Sequence[float], **lengths: float) -> list[MeasuredPoint]:
+    """Runs of a replica that is this much slower than predicted, over lengths that vary."""
+    shape = {"input_tokens": 512.5, "output_tokens": 128.5, **lengths}
     runs = [(batch, predicted(m, slower, shape["input_tokens"], shape["output_tokens"], batch)) for batch in batches]
     return [point(b, **shape, tpot_ms=r.tpot_ms, ttft_ms=r.ttft_ms, requests_per_s=r.requests_per_s) for b, r in runs]
 
 
+def ratios(decode: float, prefill: float = 1.0, added_s: float = 0.0) -> Correction:
+    return Correction(
+        decode_level=decode, most_in_flight=512, prefill_ratio=prefill, ttft_ratio=prefill, ttft_added_s=added_s
+    )
+
+
 @given(
-    decode=st.floats(0.95, 3),
-    prefill=st.floats(0.9, 3),
-    batches=st.lists(st.integers(2, 200), min_size=1, max_size=5, unique=True),
+    decode=st.floats(0.9, 3),
+    prefill=st.floats(0.9, 2.5),
+    batches=st.lists(st.integers(2, 200), min_size=3, max_size=6, unique=True),
 )
 def test_the_correction_finds_a_known_slowness(decode: float, prefill: float, batches: list[int]) -> None:
+    """What it makes of rates and TTFT; how far each is steps or prefill, runs of one length hardly tell."""
+    m, slower = machine(), ratios(decode, prefill)
+    found = correction_of(profile(truth(m, slower, [1, *batches])), m)
+    for batch in (1, *batches):
+        true, now = (predicted(m, c, 512.5, 128.5, batch) for c in (slower, found))
+        assert now.requests_per_s == pytest.approx(true.requests_per_s, rel=0.04)
+        assert now.ttft_ms == pytest.approx(true.ttft_ms, rel=0.04)
+
+
+def test_one_smooth_ratio_for_runs_that_zigzag() -> None:
     m = machine()
-    found = correction_of(profile(truth(m, decode, prefill, [1, *batches])), m)
-    assert found.prefill_ratio == pytest.approx(prefill)
-    assert found.decode_ratio(np.array([1.0, *batches])) == pytest.approx(decode)
-    assert found.prefill_basis == "measured"
+    slow = {8: 1.1, 54: 2.0, 64: 1.1, 128: 1.2}
+    runs = [run for batch, ratio in slow.items() for run in truth(m, ratios(ratio), [batch])]
+    found = fitted(runs, m).decode_ratio(np.array([8, 54, 59, 64, 128]))
+    assert (np.diff(np.sign(np.diff(found))) == 0).all(), "rises or falls all along"
+    assert ((found > 1.0) & (found < 1.5)).all()
 
 
-def test_the_correction_passes_through_the_points() -> None:
-    m = machine()
-    (made,) = make_profiles(read_results([FILES / "vllm_new.jsonl"]), catalog=CATALOG)
-    found = correction_of(made, m)
-    for p in made.points:
-        assert predicted(m, found, 512, 128, p.concurrency).tpot_ms == pytest.approx(p.tpot_ms, rel=1e-6)
-
-
-def test_the_ratio_is_interpolated_in_logarithms_and_stays_at_the_ends() -> None:
-    found = Correction(np.array([4.0, 64.0]), np.array([1.0, 4.0]), 1.0, 1.0, "measured")
+def test_a_step_of_other_batches_than_measured_has_the_ratio_of_the_nearest() -> None:
+    found = Correction(decode_level=2.0, decode_power=0.5, least_in_flight=4, most_in_flight=64)
     assert found.decode_ratio(np.array([1, 4, 16, 64, 512])) == pytest.approx([1, 1, 2, 4, 4])
-    assert float(found.decode_ratio(16)) == pytest.approx(2)
 
 
 def test_static_batches_give_the_step_itself() -> None:
     m = machine()
-    step = float(decode_step_s(m, 8, 512 + 64)) * 1e3
-    found = correction_of(profile([point(8, decode_step_ms=1.5 * step)]), m)
-    assert found.decode_ratio(8.0) == pytest.approx(1.5)
-    assert (found.prefill_ratio, found.prefill_basis) == (1.0, "predicted")
+    runs = [point(b, decode_step_ms=1.5e3 * float(decode_step_s(m, b, 512 + 64))) for b in (4, 8, 16)]
+    found = correction_of(profile(runs), m)
+    assert found.decode_ratio(8.0) == pytest.approx(1.5, rel=0.02)
+    assert found.prefill_ratio == pytest.approx(1.0)
 
 
-def test_a_rate_alone_gives_the_step_too() -> None:
+def test_latencies_give_the_rate_of_a_closed_loop_that_names_none() -> None:
     m = machine()
-    rates = [p.model_copy(update={"tpot_ms": None}) for p in truth(m, 1.4, 1.0, [1, 16])]
-    assert correction_of(profile(rates), m).decode_ratio(np.array([1, 16])) == pytest.approx(1.4, rel=1e-3)
+    runs = truth(m, ratios(1.4), [1, 8, 32])
+    silent = [p.model_copy(update={"requests_per_s": None, "ttft_ms": _closed(p)}) for p in runs]
+    named, found = (fitted(some, m) for some in (runs, silent))
+    assert found.decode_ratio(16.0) == pytest.approx(float(named.decode_ratio(16.0)), rel=0.03)
 
 
-def test_ttft_under_load_is_waiting_and_does_not_slow_the_prefill_down() -> None:
+def _closed(p: MeasuredPoint) -> float:
+    """TTFT with which latencies and rate agree."""
+    return p.concurrency / (p.requests_per_s or 1) * 1e3 - (p.output_tokens - 1) * (p.tpot_ms or 0)
+
+
+def test_ttft_is_a_constant_and_a_part_that_grows_with_the_prompt() -> None:
+    """50 ms of network and tokenizer delay every first token and slow no other request down."""
+    m, remote = machine(), ratios(1.0, 1.0, added_s=0.05)
+    runs = [
+        run for tokens in (256.5, 1024.5, 8192.5) for run in truth(m, remote, [1, 16, 64], input_tokens=tokens)
+    ]  # fmt: skip
+    found = correction_of(profile(runs), m)
+    assert found.prefill_ratio == pytest.approx(1.0, abs=0.05)
+    for tokens in (300.0, 3000.0):
+        alone = float(prefill_s(m, tokens))
+        assert found.lone_ttft_s(alone) == pytest.approx(alone + 0.05, rel=0.06)
+
+
+def test_ttft_of_two_requests_is_waiting_already() -> None:
     m = machine()
-    loaded = [p.model_copy(update={"ttft_ms": 5000.0}) for p in truth(m, 1.2, 1.0, [8, 32, 128])]
-    found = correction_of(profile(loaded), m)
-    assert found.prefill_basis == "fitted"
-    assert found.prefill_ratio == pytest.approx(1.0, abs=0.1)
-    assert found.ttft_ratio == pytest.approx(1.0, abs=0.1)
+    runs = [p.model_copy(update={"ttft_ms": 2 * (p.ttft_ms or 0)}) for p in truth(m, ratios(1.0), [2, 8, 32])]
+    found = correction_of(profile(runs), m)
+    assert (found.ttft_ratio, found.ttft_added_s) == (1.0, 0.0)
 
 
 def test_requests_queued_in_the_engine_are_not_in_flight() -> None:
     m = machine()
-    (run,) = truth(m, 1.3, 1.0, [32])
+    (run,) = truth(m, ratios(1.3), [32])
     queued = run.model_copy(update={"concurrency": 256.0, "ttft_ms": 20_000.0})
-    found = correction_of(profile([queued]), m)
-    assert found.in_flight == pytest.approx([32], rel=0.05)
-    assert found.decode_ratio(32.0) == pytest.approx(1.3, rel=0.1)
+    assert in_flight_of(queued, m) == pytest.approx(32, rel=0.05)
+    assert fitted([queued], m).decode_ratio(32.0) == pytest.approx(1.3, rel=0.1)
 
 
-def test_a_prefill_that_leaves_no_time_for_decoding_is_not_taken_whole() -> None:
-    """TTFT holds work outside the replica (network, tokenizer), which does not delay the others."""
+@pytest.mark.parametrize(("decode", "counts"), [(0.8, False), (1.3, True)])
+def test_requests_that_start_together_can_show_slowness_and_no_speed(decode: float, counts: bool) -> None:
+    m, batches = machine(), [1, 4, 16, 64, 128]
+    same = truth(m, ratios(decode), batches, input_tokens=512.0, output_tokens=128.0)
+    varied = truth(m, ratios(decode), batches)
+    together, apart = (assessed(runs, m) for runs in (same, varied))
+    assert float(apart.correction.decode_ratio(16)) == pytest.approx(decode, rel=0.05)
+    expected = decode if counts else 1.0
+    assert float(together.correction.decode_ratio(16)) == pytest.approx(expected, rel=0.05)
+    assert (together.flattered, apart.flattered) == (not counts, False)
+
+
+def test_a_rate_that_was_offered_is_not_what_a_replica_can_do() -> None:
     m = machine()
-    runs = truth(m, 1.1, 1.0, [1, 32, 64], output_tokens=16)
-    runs[0] = runs[0].model_copy(update={"ttft_ms": 20 * (runs[0].ttft_ms or 0)})
-    found = correction_of(profile(runs), m)
-    assert found.prefill_basis == "fitted"
-    assert found.prefill_ratio < 2
-    assert found.ttft_ratio == pytest.approx(20)
-    assert np.all(found.decode_ratio(np.array([32, 64])) > 0.5)
+    calm = [p.model_copy(update={"offered_per_s": p.requests_per_s}) for p in truth(m, ratios(1.0), [2, 4, 8])]
+    half = [p.model_copy(update={"requests_per_s": 0.5 * (p.requests_per_s or 0)}) for p in calm]
+    assert fitted(half, m).decode_ratio(4.0) == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_table_corrects_nothing() -> None:
@@ -126,42 +160,46 @@ def test_a_table_corrects_nothing() -> None:
     assert found.decode_ratio(np.array([1, 50])) == pytest.approx(1)
 
 
-# -- before and after -------------------------------------------------------------------------------------
+# -- what is used -----------------------------------------------------------------------------------------
 
 
 def test_errors_before_and_after_with_each_run_left_out() -> None:
     m = machine()
-    rows = {row.metric: row for row in errors_before_after(profile(truth(m, 1.5, 1.2, [1, 2, 8, 32])), m)}
+    result = assessed(truth(m, ratios(1.5, 1.2), [1, 2, 8, 32]), m)
+    rows = {row.metric: row for row in result.errors}
     assert set(rows) == {"tpot_ms", "ttft_ms", "requests_per_s"}
-    assert all(row.held_out for row in rows.values())
-    assert rows["ttft_ms"].n == 1  # the others wait
-    assert rows["ttft_ms"].before_mean_ape == pytest.approx(1 - 1 / 1.2)
-    assert rows["tpot_ms"].before_mean_ape > 0.25
-    assert rows["tpot_ms"].after_mean_ape < 1e-6
-    assert rows["requests_per_s"].after_mean_ape < 1e-6
+    assert rows["requests_per_s"].held_out and rows["tpot_ms"].held_out
+    assert rows["ttft_ms"].n == 1, "the others wait"
+    assert not rows["ttft_ms"].held_out, "nothing else measures it"
+    assert rows["tpot_ms"].before_mean_ape > 0.25 > 0.1 > rows["tpot_ms"].after_mean_ape
+    assert rows["requests_per_s"].after_mean_ape < 0.05
+    assert result.uses_rates and result.uses_ttft
 
 
 def test_the_error_after_is_not_that_of_a_fit_to_itself() -> None:
-    """One run far off the others: a correction passes through it, the others do not foresee it."""
+    """One run far off the others: the others do not foresee it, however often it is repeated."""
     m = machine()
-    runs = truth(m, 1.2, 1.0, [1, 4, 64])
-    (odd,) = truth(m, 2.4, 1.0, [16])
-    rows = {row.metric: row for row in errors_before_after(profile([*runs, odd]), m)}
-    assert rows["tpot_ms"].after_mean_ape > 0.1
+    runs, odd = truth(m, ratios(1.2), [1, 4, 64]), truth(m, ratios(2.4), [16])
+    for repeated in (odd, [*odd, *odd]):
+        rows = {row.metric: row for row in assessed([*runs, *repeated], m).errors}
+        assert rows["tpot_ms"].after_mean_ape > 0.1
 
 
-def test_repetitions_of_a_run_are_left_out_with_it() -> None:
+def test_what_loses_on_runs_that_were_held_out_is_not_used() -> None:
+    """Runs of several deployments under one name: each is as far from the others as from the prediction."""
     m = machine()
-    runs = truth(m, 1.2, 1.0, [1, 4, 64])
-    odd = truth(m, 2.4, 1.0, [16])
-    rows = {row.metric: row for row in errors_before_after(profile([*runs, *odd, *odd]), m)}
-    assert rows["tpot_ms"].after_mean_ape > 0.15
+    slow = {1: 1.0, 2: 2.2, 8: 0.95, 64: 1.0}
+    runs = [run for batch, ratio in slow.items() for run in truth(m, ratios(ratio), [batch])]
+    result = assessed(runs, m)
+    assert any(row.loses for row in result.errors)
+    assert not result.uses_rates
+    assert not result.correction.corrects_rates
+    assert result.correction.decode_ratio(np.array([1, 8, 64])) == pytest.approx(1)
 
 
 def test_two_runs_are_too_few_to_leave_one_out() -> None:
     m = machine()
-    rows = errors_before_after(profile(truth(m, 1.5, 1.2, [1, 8])), m)
-    assert not any(row.held_out for row in rows)
+    assert not any(row.held_out for row in assessed(truth(m, ratios(1.5, 1.2), [1, 8]), m).errors)
 
 
 # -- lengths ----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.catalog.entries import shipped_catalog
+from planner.catalog.names import checkpoint
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile, find_profile, profiles_text
 from planner.io.errors import InputError
 from planner.performance.calibration.benchmark_runs import BenchPoint, Spread
@@ -328,3 +329,33 @@ def test_both_kinds_or_a_length_twice_are_refused() -> None:
         profile([point(tpot_ms=7.5)], [rate])
     with pytest.raises(ValueError, match="already given"):
         profile(max_rates=[rate, rate])
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "stored"),
+    [
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", "llama-3.1-8b", "fp8"),
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "llama-3.3-70b", "fp8"),
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8", "llama-3.1-8b", "int8"),
+        ("RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w4a16", "llama-3.1-70b", "int4-gptq"),
+        ("Qwen/Qwen2.5-72B-Instruct-GPTQ-Int4", "qwen2.5-72b", "int4-gptq"),
+        ("/models/Qwen3-32B-AWQ", "qwen3-32b", "int4-awq"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b", None),
+    ],
+)
+def test_checkpoints_say_how_they_are_stored(name: str, model: str, stored: str | None) -> None:
+    assert checkpoint(name, CATALOG.models, CATALOG.quantizations) == (model, stored)
+
+
+def test_a_checkpoint_names_the_quantization_of_its_run_unless_an_option_does() -> None:
+    run = replace(RUN, model="RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", quantization=None)
+    assert make_profiles([run], catalog=CATALOG)[0].quantization == "fp8"
+    assert make_profiles([run], catalog=CATALOG, quantization="fp16")[0].quantization == "fp16"
+
+
+def test_what_many_files_lack_is_asked_for_once() -> None:
+    runs = [replace(RUN, file=f"run{k:02}.json", gpu=None) for k in range(25)]
+    with pytest.raises(InputError) as raised:
+        make_profiles(runs, catalog=CATALOG)
+    assert str(raised.value).count("\n") == 0
+    assert "run00.json: does not say the GPU (24 other files too). Give it with --gpu" in str(raised.value)

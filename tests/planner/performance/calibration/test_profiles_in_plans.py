@@ -11,6 +11,7 @@ import planner
 from planner.performance.calibration.calibrate import calibrate
 from planner.plan.plan import Plan
 from planner.reports.performance import calibration_text
+from tests.support.command_line import Command
 
 DEMAND = """
 workloads:
@@ -76,15 +77,24 @@ def test_calibration_says_what_it_did(tmp_path: Path) -> None:
     done = calibrate([tmp_path / "results.csv"])
     text = calibration_text(done)
     assert "llama-3.1-8b fp16 on 1 x h100" in text
-    assert "each run held out" in text
+    assert "held out" in text
+    assert "used for rates and TPOT and TTFT" in text
     assert done.as_json()["deployments"][0]["errors"]
 
 
-def test_runs_that_do_not_fit_each_other_are_doubted(tmp_path: Path) -> None:
-    (tmp_path / "results.csv").write_text(POINTS % (7, 95, 16))
-    assert any("check model, GPU" in note for note in calibrate([tmp_path / "results.csv"]).notes)
-    (tmp_path / "results.csv").write_text(POINTS % (7, 9, 16))
-    assert calibrate([tmp_path / "results.csv"]).notes == ()
+def test_runs_that_make_predictions_worse_are_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rates of several deployments under one name; without a TTFT nothing else is left to use."""
+    rows = [line.rsplit(",", 1)[0] for line in (POINTS % (6.5, 22, 11)).splitlines()]
+    text = "\n".join([*rows, "llama-3.1-8b,h100,1,fp16,512,128,8,7"]) + "\n"
+    (tmp_path / "results.csv").write_text(text.replace("512,128", "512.4,128.6"))
+    run = Command(monkeypatch, capsys)
+    ran = run("calibrate", tmp_path / "results.csv", "--out", tmp_path / "profile.yaml")
+    assert ran.code == 2
+    assert "left out for rates and TPOT" in ran.err
+    assert "measure varied lengths" in ran.err
+    assert not (tmp_path / "profile.yaml").exists()
 
 
 def test_a_missing_profile_is_named(tmp_path: Path) -> None:

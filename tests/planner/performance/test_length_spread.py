@@ -8,9 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner import case_from_text
-from planner.case.case import LengthSpread
-from planner.case.length_buckets import CUTS, cv2_within_slices, least_mean, lengths_at, quantile, slices
 from planner.io.errors import InputError
+from planner.performance.length_spread import (
+    CUTS,
+    LengthSpread,
+    cv2_within_slices,
+    least_mean,
+    lengths_at,
+    quantile,
+    slices,
+)
 from planner.verification.arrivals import _drawn, _inverse_normal
 
 seeded = settings(derandomize=True, deadline=None, max_examples=50)

@@ -1,0 +1,154 @@
+"""Fit a correction to benchmark runs: least squares in logarithms, with priors, and little weight on odd runs.
+
+Each run counts once under load, by the first of these that it measures: its decode step, its request rate (in a closed
+loop, where it is what the replica can do), its TPOT. TTFT counts where a request was alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.catalog.profile import MeasuredPoint
+from planner.performance.calibration.correction import (
+    MID_IN_FLIGHT,
+    UNCORRECTED,
+    Correction,
+    added_prefill_s,
+    in_flight_of,
+    rate_of,
+)
+from planner.performance.latency import Machine, decode_step_s, prefill_s
+
+ALONE = 1.0
+"""with more requests in flight TTFT is waiting, too"""
+NOISE = 0.05
+"""by which runs differ from one another, in logarithms"""
+PRIOR = np.array([0.3, 0.010, 0.3, 0.1])
+"""how far from the prediction each number is expected: logarithm of the prefill ratio, s, logarithm of level, power"""
+ODD = 2.0
+"""a run that is off by more than so many times the noise counts less"""
+MOST_STEPS, CONVERGED, NUDGE = 60, 1e-7, 1e-5
+LARGEST_STEP = np.array([0.5, 0.02, 0.5, 0.2])
+TOGETHER = 1.5
+"""requests in flight from which on equal lengths make them start and end together"""
+MOST_IN_FLIGHT = 1e6
+STEP, RATE, TPOT = range(3)
+
+
+def starts_together(point: MeasuredPoint) -> bool:
+    """Whether all requests of a run in a closed loop had the same lengths: a mean of different ones has fractions."""
+    same = float(point.input_tokens).is_integer() and float(point.output_tokens).is_integer()
+    return same and point.offered_per_s is None and point.decode_step_ms is None and point.concurrency > TOGETHER
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """What runs measured, in seconds, and what is predicted of their parts."""
+
+    in_flight: np.ndarray
+    """[point]"""
+    together: np.ndarray
+    """whether its requests start and end together [point]"""
+    loaded: np.ndarray
+    """the points that measure something under load, one entry each in the following"""
+    kind: np.ndarray
+    """STEP, RATE or TPOT"""
+    measured_s: np.ndarray
+    """a step, the replica's time for a request, or a TPOT"""
+    output: np.ndarray
+    step_s: np.ndarray
+    added_s: np.ndarray
+    alone_s: np.ndarray
+    interruption_frac: float
+    begun_s: float
+    """the engine's constant for a prompt, as predicted"""
+    lone: np.ndarray
+    """the points that measure the TTFT of lone requests, one entry each in the following"""
+    lone_measured_s: np.ndarray
+    lone_s: np.ndarray
+
+    @classmethod
+    def of(cls, points: Sequence[MeasuredPoint], machine: Machine) -> Runs:
+        in_flight = [in_flight_of(p, machine) for p in points]
+        rows = [_row(k, p, in_flight[k], machine) for k, p in enumerate(points) if _kind(p) is not None]
+        lone = [k for k, p in enumerate(points) if p.ttft_ms is not None and p.concurrency <= ALONE]
+        loaded, kind, measured_s, output, step_s, added_s, alone_s = np.array(rows, dtype=float).reshape(-1, 7).T
+        return cls(
+            in_flight=np.array(in_flight), together=np.array([starts_together(p) for p in points]),
+            loaded=loaded.astype(int), kind=kind.astype(int), measured_s=measured_s, output=output, step_s=step_s,
+            added_s=added_s, alone_s=alone_s, interruption_frac=machine.engine.interruption_frac,
+            begun_s=machine.engine.prefill_overhead_ms / 1e3, lone=np.array(lone, dtype=int),
+            lone_measured_s=np.array([(points[k].ttft_ms or 0.0) / 1e3 for k in lone]),
+            lone_s=np.array([float(prefill_s(machine, points[k].input_tokens)) for k in lone]),
+        )  # fmt: skip
+
+    def correction(self, kept: np.ndarray) -> Correction:
+        """The correction that some of the runs make [point]; none where there are none.
+
+        Requests that start and end together batch their prompts and decode with no prompt in between: one engine was
+        12% slower over lengths that vary. Such runs show that a replica is slower than predicted, not that it is
+        faster.
+        """
+        counted = np.concatenate([kept[self.loaded], kept[self.lone]])
+        if not counted.any():
+            return UNCORRECTED
+        numbers = np.zeros(4)
+        for _ in range(MOST_STEPS):
+            off = self._off(numbers)[counted]
+            slopes = np.stack([(self._off(numbers + d)[counted] - off) / NUDGE for d in NUDGE * np.eye(4)], axis=1)
+            weight = np.minimum(1.0, ODD * NOISE / np.maximum(np.abs(off), 1e-12)) / NOISE**2
+            normal = (slopes.T * weight) @ slopes + np.diag(PRIOR**-2)
+            step = np.linalg.solve(normal, -(slopes.T * weight) @ off - numbers / PRIOR**2)
+            numbers = numbers + np.clip(step, -LARGEST_STEP, LARGEST_STEP)
+            if np.abs(step).max() < CONVERGED:
+                break
+        ratio, added_s, level, power = self._numbers(numbers)
+        seen = self.in_flight[self.loaded][kept[self.loaded]]
+        found = Correction(
+            decode_level=level, decode_power=power, least_in_flight=float(seen.min(initial=MOST_IN_FLIGHT)),
+            most_in_flight=float(seen.max(initial=1.0)), prefill_ratio=ratio, ttft_ratio=ratio, ttft_added_s=added_s,
+        )  # fmt: skip
+        several = self.loaded[kept[self.loaded] & (self.in_flight[self.loaded] > TOGETHER)]
+        return found.not_faster() if 2 * self.together[several].sum() >= max(1, len(several)) else found
+
+    def _off(self, numbers: np.ndarray) -> np.ndarray:
+        """Predicted / measured in logarithms, of every loaded run and then of every lone TTFT."""
+        ratio, added_s, level, power = self._numbers(numbers)
+        waiting = Correction(ttft_ratio=ratio, ttft_added_s=added_s).lone_ttft_s
+        batch = self.in_flight[self.loaded]
+        step = self.step_s * level * (batch / MID_IN_FLIGHT) ** power
+        prompt = np.where(batch <= 1, waiting(self.alone_s), ratio * self.added_s)
+        each = prompt + self.output * step / batch
+        tpot = step + self.interruption_frac * (batch - 1) * prompt / self.output
+        times = np.choose(self.kind, [step, each, tpot])
+        off: np.ndarray = np.log(np.concatenate([times / self.measured_s, waiting(self.lone_s) / self.lone_measured_s]))
+        return off
+
+    def _numbers(self, numbers: np.ndarray) -> tuple[float, float, float, float]:
+        """Prefill ratio, added seconds, level and power; no more is taken off TTFT than the engine's constant."""
+        ratio = float(np.exp(numbers[0]))
+        return ratio, max(float(numbers[1]), -ratio * self.begun_s), float(np.exp(numbers[2])), float(numbers[3])
+
+
+def _kind(point: MeasuredPoint) -> int | None:
+    if point.decode_step_ms is not None:
+        return STEP
+    if rate_of(point) is not None and point.offered_per_s is None:
+        return RATE
+    return TPOT if point.tpot_ms is not None else None
+
+
+def _row(number: int, point: MeasuredPoint, in_flight: float, machine: Machine) -> tuple[float, ...]:
+    """Number, kind, measured, output, step, added prefill and lone prefill."""
+    kind = _kind(point)
+    measured_s = {
+        STEP: (point.decode_step_ms or 0.0) / 1e3, RATE: 1 / (rate_of(point) or 1.0),
+        TPOT: (point.tpot_ms or 0.0) / 1e3,
+    }[kind or STEP]  # fmt: skip
+    prompt, output = point.input_tokens, point.output_tokens
+    step = float(decode_step_s(machine, in_flight, prompt + output / 2))
+    added, alone = added_prefill_s(machine, prompt, in_flight), float(prefill_s(machine, prompt))
+    return number, kind or STEP, measured_s, output, step, added, alone

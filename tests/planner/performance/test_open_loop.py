@@ -1,0 +1,77 @@
+"""One replica under a rate of arrivals: against theory, and against an engine that served a trace in real time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from planner.catalog.entries import shipped_catalog
+from planner.performance.length_spread import LengthSpread, least_mean, quantile, spread_around
+from planner.performance.machine_by_name import machine_for
+from planner.performance.queueing import _numbers_in_flight, percentile_of_sum, under_load
+
+H200 = machine_for(shipped_catalog(), "llama-3.1-8b", "h200", 1, "fp16", "vllm")
+SERVED = [
+    (6.08, 1.06, 1148.2, 274.5, 6.75, 8.10, 103.2),
+    (10.25, 1.06, 1244.6, 250.8, 8.75, 11.47, 129.7),
+    (15.03, 0.98, 1259.2, 239.7, 15.17, 22.24, 194.0),
+    (17.09, 0.96, 1288.4, 241.9, 21.71, 34.16, 225.0),
+]
+"""requests/s, c2, tokens in and out, TPOT mean and p95, TTFT p95 [ms]: Llama 3.1 8B in BF16 on one H200, an engine
+scheduled like vLLM V1, lengths and arrivals of Azure's conversation trace of 2023, measured on 2026-11-17"""
+
+
+@pytest.mark.parametrize(("rate", "c2", "prompt", "output", "tpot", "tpot_p95", "ttft_p95"), SERVED)
+def test_percentiles_are_those_of_an_engine(
+    rate: float, c2: float, prompt: float, output: float, tpot: float, tpot_p95: float, ttft_p95: float
+) -> None:
+    prompts = spread_around(prompt, 3.535 * prompt, 0.883 * prompt)
+    loaded = under_load(H200, prompt, output, rate, c2, 0.95, prompts=prompts)
+    assert 1e3 * loaded.tpot_s == pytest.approx(tpot, rel=0.15)
+    assert 1e3 * loaded.tpot_percentile_s == pytest.approx(tpot_p95, rel=0.15)
+    assert 1e3 * loaded.ttft_percentile_s == pytest.approx(ttft_p95, rel=0.35)
+
+
+def test_bursts_and_load_make_the_percentile_of_tpot_worse_than_the_mean() -> None:
+    calm, bursty = (under_load(H200, 1200, 250, 12.0, c2) for c2 in (1.0, 4.0))
+    assert bursty.tpot_s == pytest.approx(calm.tpot_s)
+    assert bursty.tpot_percentile_s - bursty.tpot_s > 1.3 * (calm.tpot_percentile_s - calm.tpot_s)
+    apart = [under_load(H200, 1200, 250, rate) for rate in (4.0, 8.0, 12.0, 16.0)]
+    spread = [x.tpot_percentile_s / x.tpot_s for x in apart]
+    assert spread == sorted(spread)
+
+
+def test_one_place_is_an_m_m_1_queue_and_several_are_erlangs() -> None:
+    rate, mu = 0.8, 1.0
+    shares, wait, waiting_share = _numbers_in_flight(rate, np.array([mu]))
+    assert shares[0] == pytest.approx(0.8)
+    assert (wait, waiting_share) == pytest.approx((0.8 / (1 - 0.8), 0.8))
+    servers, load = 5, 4.0
+    shares, wait, waiting_share = _numbers_in_flight(load, np.arange(1.0, servers + 1))
+    terms = [load**k / math.factorial(k) for k in range(servers)]
+    last = load**servers / math.factorial(servers) * servers / (servers - load)
+    erlang_c = last / (sum(terms) + last)
+    assert waiting_share == pytest.approx(erlang_c)
+    assert wait == pytest.approx(erlang_c / (servers - load))
+    assert shares[:-1] == pytest.approx(np.array(terms[1:]) / (sum(terms) + last))
+
+
+def test_the_percentile_of_a_sum_is_that_of_drawn_ones() -> None:
+    rng = np.random.default_rng(3)
+    times = np.exp(rng.normal(-3, 1, 100))
+    for share, wait in ((0.02, 0.01), (0.3, 0.05), (1.0, 0.4), (0.0, 0.0)):
+        drawn = rng.choice(times, 400_000)
+        late = rng.random(400_000) < share
+        drawn = drawn + np.where(late, rng.exponential(wait / share if share else 1.0, 400_000), 0.0)
+        assert percentile_of_sum(times, wait, share, 0.95) == pytest.approx(float(np.quantile(drawn, 0.95)), rel=0.03)
+
+
+def test_a_spread_without_a_median_has_the_mean_and_the_percentile() -> None:
+    spread = spread_around(1000.0, 2800.0)
+    assert quantile(spread, 0.95) == pytest.approx(2800)
+    sigma = math.log(spread.p95 / spread.p50) / 1.6448536269514722
+    assert spread.p50 * math.exp(sigma**2 / 2) == pytest.approx(1000, rel=1e-6)
+    assert spread_around(1155.0, 4083.0, 1020.0) == LengthSpread(p50=1020, p95=4083, mean=1155)
+    assert least_mean(LengthSpread(p50=1020, p95=4083)) < 1155
