@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, note, parsed, put, put_json, refuse, seconds
+from planner.cli.common import Format, FormatOption, note, parsed, put, put_json, refuse, saved_plan, seconds
 
 if TYPE_CHECKING:
     from planner.performance.length_spread import LengthSpread
@@ -85,10 +85,21 @@ def estimate(
     put(estimate_text(result)) if format is Format.table else put_json(result.as_json())
 
 
-@verbs.command(epilog="Example:  fleetplan calibrate bench/*.json --model llama-3.1-8b --gpu h100 --out profile.yaml")
+@verbs.command(
+    epilog="Examples:  fleetplan calibrate bench/*.json --model llama-3.1-8b --gpu h100 --out profile.yaml      "
+    "fleetplan calibrate --suggest plan.json"
+)
 def calibrate(
-    results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Result files, or a CSV.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The profile to write, for `profiles:` in a demand file.")],
+    results: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RESULTS...]", help="Result files, or a CSV.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The profile to write, for `profiles:` in a demand file.")
+    ] = None,
+    suggest: Annotated[
+        Path | None,
+        typer.Option(metavar="PLAN.json", help="Print the benchmarks that matter most to this plan instead."),
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="The model, if the files do not name it, or name it wrongly.")
     ] = None,
@@ -103,8 +114,20 @@ def calibrate(
     """
     from planner.io.files import check_targets, write_whole
     from planner.performance.calibration.calibrate import calibrate as calibrate_files
-    from planner.reports.performance import calibration_text
+    from planner.reports.performance import calibration_text, suggestions_text
 
+    if suggest is not None:
+        if results or out:
+            refuse("--suggest", "reads a plan and no results", "Run it by itself, then calibrate what was measured")
+        from planner.plan.benchmarks import suggestions
+
+        found = suggestions(saved_plan(suggest))
+        put(suggestions_text(found)) if format is Format.table else put_json([s.as_json() for s in found])
+        return
+    if not results:
+        refuse("RESULTS", "are missing", "Give result files, or --suggest PLAN.json to see what to measure")
+    if out is None:
+        refuse("--out", "is missing", "Name the profile to write, such as --out profile.yaml")
     check_targets({"--out": out}, results)
     done = calibrate_files(results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization)
     write_whole(out, done.profile_text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from planner.performance.accuracy import Accuracy, Errors
 from planner.performance.calibration.calibrate import CalibratedDeployment, Calibration
 from planner.performance.estimate import Estimate, predict_points
 from planner.performance.measurements import read_rows
+from planner.plan.benchmarks import Suggestion
 from planner.reports.charts.svg import Axis, Line, line_chart
 from planner.reports.tables.csv import rows_csv
 from planner.reports.tables.table import Cell, Table, paragraphs
@@ -129,6 +130,20 @@ def _fit(d: CalibratedDeployment) -> Table:
         for e in d.errors
     )  # fmt: skip
     return Table("calibration", d.name, columns, rows)
+
+
+def suggestions_text(suggestions: Sequence[Suggestion]) -> str:
+    """What to measure next, with command lines to paste."""
+    if not suggestions:
+        return "nothing: what this plan rests on is measured, or moves its cost by less than 0.1%\n"
+    lines = ["Start one replica as the plan's serve command says, then run one of the lines and calibrate the results:"]
+    for k, s in enumerate(suggestions, 1):
+        stake = f"${s.stake_usd_per_month:,.0f} a month"
+        why = f"{stake} of this plan's cost rest on its error" if s.chosen else f"not used; it could save {stake}"
+        lines += ["", f"{k}. {s.deployment} for {escaped(', '.join(s.workloads))}",
+                  f"   {s.basis}, off by {percent(s.error_frac)} on average: {why}"]  # fmt: skip
+        lines += [f"     {line}" for line in (s.vllm, s.guidellm, s.aiperf)]
+    return "\n".join(lines) + "\n"
 
 
 def points_report(path: Path) -> Report:
