@@ -26,10 +26,9 @@ def price_changes(before: Plan, after: Plan) -> Iterator[PriceChange]:
     a, b = before.case, after.case
     used = {(f.offer, f.purchase) for plan in (before, after) for f in plan.fleet}
     for offer in (key for key in a.offers if key in b.offers):
-        ways = {*a.purchase, *b.purchase}
-        then, now = (_of_offer(case.offers[offer].prices, ways) for case in (a, b))
-        for change in _changed(offer, then, now):
-            yield change.model_copy(update={"used": (offer, change.key.split(",")[0]) in used})
+        for way in dict.fromkeys([*a.purchase, *b.purchase]):
+            then, now = (_of_offer(case.offers[offer].prices, way) for case in (a, b))
+            yield from _changed(offer, then, now, used=(offer, way) in used)
     apis = {w.api for plan in (before, after) for w in plan.workloads if w.api}
     baselines = {before.case.baseline, after.case.baseline}
     for api in (key for key in a.apis if key in b.apis):
@@ -45,15 +44,15 @@ def _changed(of: str, then: Priced, now: Priced, used: bool = False) -> Iterator
             yield PriceChange(of=of, key=key, before=was, after=is_now, date_before=of_day, date_after=today, used=used)
 
 
-def _of_offer(prices: OfferPrices, ways: set[str]) -> Priced:
-    found: Priced = {}
-    if prices.on_demand is not None:
-        found["on-demand, $/h"] = (prices.on_demand.usd_per_h, prices.on_demand.date)
-    if prices.spot is not None:
-        found["spot, $/h"] = (prices.spot.p50_usd_per_h, prices.spot.date)
-        found["spot, p95 $/h"] = (prices.spot.p95_usd_per_h, prices.spot.date)
-    found |= {f"{term}, $/h": (price.usd_per_h, price.date) for term, price in prices.reserved().items()}
-    return {key: price for key, price in found.items() if key.split(",")[0] in ways}
+def _of_offer(prices: OfferPrices, way: str) -> Priced:
+    """Prices of one way to buy it."""
+    if way == "spot":
+        spot = prices.spot
+        return {} if spot is None else {
+            "spot, $/h": (spot.p50_usd_per_h, spot.date), "spot, p95 $/h": (spot.p95_usd_per_h, spot.date),
+        }  # fmt: skip
+    price = prices.on_demand if way == "on-demand" else prices.reserved().get(way)
+    return {} if price is None else {f"{way}, $/h": (price.usd_per_h, price.date)}
 
 
 def _of_api(api: ApiModel) -> Priced:
