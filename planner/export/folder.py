@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from planner.io.errors import input_error
-from planner.io.files import write_whole
+from planner.io.files import make_folder, write_whole
 
 LIST = ".fleetplan-export"
 """names the target, and each file with a digest of what was written; kubectl does not read it"""
@@ -31,7 +31,7 @@ def write_folder(folder: Path, target: str, files: dict[str, str], force: bool) 
             else:
                 remarks.append(f"kept {folder / name}: the plan no longer has it, but it was edited")
     for name, text in files.items():
-        _make_folder((folder / name).parent)
+        make_folder((folder / name).parent)
         write_whole(folder / name, text)
     digests = {name: _digest(text.encode()) for name, text in files.items()}
     listed = {"format": FORMAT, "target": target, "files": digests}
@@ -73,13 +73,6 @@ def _earlier(folder: Path, target: str) -> dict[str, str]:
 def _inside(folder: Path, name: str) -> bool:
     path = folder / name
     return not path.is_symlink() and not path.parent.is_symlink()
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise input_error(folder, f"cannot be made: {error.strerror}", ELSEWHERE) from None
 
 
 def _digest(data: bytes) -> str:
