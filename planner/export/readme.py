@@ -20,8 +20,8 @@ ROUTERS = {
     "round-robin": "sends requests to one replica after the other (a Kubernetes Service alone picks one at random)",
     "random": "sends a request to any replica",
 }
-CHECKPOINT = "put the id"
-SETTLED = (CHECKPOINT, "an instance of ", "while spot ")
+CHECKPOINT = ("put the id", "the catalog does not know")
+SETTLED = (*CHECKPOINT, "an instance of ", "while spot ")
 """how notes of a serve command begin that the files or other parts of the page have settled"""
 
 
