@@ -175,7 +175,7 @@ def test_one_box_holds_the_replicas_of_the_plan_each_on_its_own_gpu() -> None:
         ("shedding", ["chat: may be shed, at", "of it", "shed"]),
         ("examples/quickstart.yaml", ["requests go to openai/gpt-4o-mini, what the replicas of these hours cannot take",
                                       "loading them in 9 s (1 GB/s)", "secrets", "kubectl apply"]),
-        ("examples/levers/gpu-types.yaml", ["analysis: put the id or path of a checkpoint of qwen3-32b quantized with"]),
+        ("examples/levers/gpu-types.yaml", ["analysis: put the id or path of a checkpoint of qwen3-32b quantized"]),
     ],
 )  # fmt: skip
 def test_the_readme_says_what_is_left_to_people_and_what_a_gateway_must_do(name: str, words: list[str]) -> None:
