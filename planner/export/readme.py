@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from planner.export.hosted import Hosted, HostedFleet
 from planner.export.hours import blocks
 from planner.export.record import Export
-from planner.export.routing import routes
+from planner.export.routing import SHED, routes
 from planner.io.errors import listed
 from planner.io.formatting import percent, span
 from planner.plan.plan import WorkloadPlan
@@ -49,7 +49,9 @@ def _origin(fleet: HostedFleet) -> str:
     plan, settings = fleet.plan, fleet.settings
     month = ""
     if fleet.view.months > 1:
-        month = f" This is month {settings.month + 1} of {fleet.view.months}: export again when it is over (`--month`)."
+        last = settings.month + 1 == fleet.view.months
+        then = "plan again when it is over" if last else f"then comes `--month {settings.month + 2}`"
+        month = f" This is month {settings.month + 1} of {fleet.view.months}: {then}."
     return (
         f"Written by fleetplan {inline(plan.fleetplan_version)} from the plan with case `{plan.case_hash}`. Nothing "
         f"was applied: read it, then follow the steps. Hours are those of {inline(settings.time_zone)}.{month}"
@@ -156,19 +158,25 @@ def _priorities(fleet: HostedFleet) -> Iterable[str]:
                 "replicas carry the critical ones and no more"
             )
         if w.shed_usd_per_request is not None:
-            share = told[w.name].shed_share_frac
+            share = _share_to(fleet, w.name, SHED)
             lines.append(
                 f"{w.name}: may be shed, at ${w.shed_usd_per_request:.4g} a request: what costs least to shed goes "
                 f"first; the plan sheds {percent(share) if share else 'none'} of it"
             )
-        if told[w.name].api_share_frac:
+        if api_share := _share_to(fleet, w.name, told[w.name].api):
             lines.append(
-                f"{w.name}: {percent(told[w.name].api_share_frac)} of its requests go to {told[w.name].api}"
+                f"{w.name}: {percent(api_share)} of its requests go to {told[w.name].api}"
                 f"{_api_hours(fleet, told[w.name])}"
             )
         if w.deadline_h is not None:
             lines.append(f"{w.name}: may wait {w.deadline_h:g} h: queue it, and let other requests go first")
     return lines or ["nothing runs on spot, nothing is shed and nothing waits: requests need no priorities"]
+
+
+def _share_to(fleet: HostedFleet, workload: str, destination: str | None) -> float:
+    """Share of a workload's requests of the month that take one way."""
+    mine = (route for route in routes(fleet) if route.workload == workload)
+    return sum(route.share_frac * route.to.get(destination or "", 0.0) for route in mine)
 
 
 def _api_hours(fleet: HostedFleet, told: WorkloadPlan) -> str:

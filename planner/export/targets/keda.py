@@ -50,8 +50,8 @@ def export(fleet: HostedFleet) -> Export:
             ),
         ),
         left_to_you=(
-            f"Prometheus: put its address in place of {PROMETHEUS}; it must scrape the pods and keep their names in "
-            "the label 'pod'",
+            "Prometheus: put its address at serverAddress; it must scrape the pods and keep their names in the label "
+            "'pod'",
             f"the time zone: hours are those of {zone}; export again with --time-zone if the demand file means others",
         ),
         cautions=(
