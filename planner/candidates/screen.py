@@ -19,6 +19,7 @@ from planner.candidates.rejection import Rejection, RejectionKind, Variant
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case, replica_kind
 from planner.case.menu import allowed_offers
+from planner.case.support import support_of
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_room_bytes, weight_bytes
@@ -156,6 +157,13 @@ class Screen:
             return False
         if scheme.needs != "none" and scheme.needs not in self.case.gpus[gpu].dense_tflops:
             self._reject(group, variant, f"the GPU has no native {scheme.needs}", scheme.needs, "none")
+            return False
+        support = support_of(self.case, model, quantization, gpu)
+        if support.verdict == "fails":
+            self._reject(group, variant, support.reason, self.case.engine_name, "known not to run")
+            return False
+        if support.verdict == "unproven" and self.case.limits.unproven_forbidden:
+            self._reject(group, variant, f"unproven: {support.reason}", "unproven: forbidden", self.case.engine_name)
             return False
         return True
 

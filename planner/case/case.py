@@ -134,6 +134,8 @@ class Limits(Strict):
     """deployments that may serve one workload together, K"""
     routing: RouterName = LEAST_REQUESTS
     """which replica of a deployment a request goes to"""
+    unproven_forbidden: bool | None = None
+    """whether what the engine was never seen to run may not be used; None: it may"""
 
 
 class CacheCosts(Strict):

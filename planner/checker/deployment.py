@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.candidates.replica import Replica
 from planner.case.case import Case, Workload
+from planner.case.support import support_of
 from planner.checker.packing import SIZES
 from planner.performance.memory import weight_bytes
 from planner.plan.plan import DeploymentRecord
@@ -20,6 +21,11 @@ def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord
     yield from is_not("the GPU of its offer", d.gpu, offer.gpu)
     if scheme.needs != "none" and scheme.needs not in case.gpus[offer.gpu].dense_tflops:
         yield f"{offer.gpu} has no native {scheme.needs}"
+    support = support_of(case, d.model, d.quantization, offer.gpu)
+    if support.verdict == "fails":
+        yield f"{d.model} {d.quantization} on {offer.gpu}: {support.reason}"
+    if support.verdict == "unproven" and case.limits.unproven_forbidden:
+        yield f"{d.model} {d.quantization} on {offer.gpu} is unproven, which is forbidden"
     if d.gpus_per_replica not in SIZES or d.gpus_per_replica > offer.gpus:
         yield f"replicas of {d.gpus_per_replica} GPUs do not pack into boxes of {offer.gpus}"
     if d.gpus_per_replica > case.limits.max_gpus_per_replica:

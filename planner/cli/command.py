@@ -8,7 +8,18 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import checking, performance, planning, reporting, reviewing, say, studying, verifying, what_if
+from planner.cli import (
+    checking,
+    exporting,
+    performance,
+    planning,
+    reporting,
+    reviewing,
+    say,
+    studying,
+    verifying,
+    what_if,
+)
 from planner.cli.common import LOST, Stopwatch, put
 from planner.cli.streams import prepare_streams
 
@@ -23,6 +34,7 @@ app.add_typer(planning.verbs)
 app.add_typer(studying.verbs)
 app.add_typer(what_if.verbs)
 app.add_typer(reporting.verbs)
+app.add_typer(exporting.verbs)
 app.add_typer(reviewing.verbs)
 app.add_typer(checking.verbs)
 app.add_typer(verifying.verbs)

@@ -65,6 +65,9 @@ TableOption = Annotated[
 ]
 MarkdownOption = Annotated[Path | None, typer.Option("--markdown", help="Write a report in Markdown to this file.")]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every table as a CSV file into this folder.")]
+XlsxOption = Annotated[
+    Path | None, typer.Option("--xlsx", help="Write every table into one workbook (needs fleetplan[xlsx]).")
+]
 RootOption = Annotated[
     Path | None,
     typer.Option(

@@ -21,6 +21,7 @@ from planner.cli.common import (
     Solver,
     Stopwatch,
     TableOption,
+    XlsxOption,
     case_in_time,
     fraction,
     note,
@@ -55,6 +56,7 @@ def plan(
     table: TableOption = "fleet",
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
+    xlsx: XlsxOption = None,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop when proved within this share of the cost.")] = "0.1%",
     require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless proved within this share.")] = None,
@@ -89,9 +91,9 @@ def plan(
     if keep_plans is not None and not study:
         refuse("--keep-plans", "is for --study", "Add --study")
     case, read = case_in_time(case_file, root, options)
-    check_outputs(csv, format, table)
+    check_outputs(csv, format, table, xlsx)
     into = {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
-    check_targets({"--out": out, "--html": html, "--markdown": markdown}, [case_file, *read], into)
+    check_targets({"--out": out, "--html": html, "--markdown": markdown, "--xlsx": xlsx}, [case_file, *read], into)
     if verify:
         require_numba()
     result = _planned(case, options, PLAN_FRAC if study or explain else 1.0, quiet, verify)
@@ -108,7 +110,7 @@ def plan(
         if out is not None:
             write_whole(out, studied.to_json())
             note(f"wrote {out}", quiet)
-        write_outputs(studied, markdown, csv, quiet)
+        write_outputs(studied, markdown, csv, xlsx, quiet)
         if html is not None:
             write_page(html, studied, explanation, quiet)
         put(rendered(studied, format, table, took, verbose))

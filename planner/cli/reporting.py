@@ -15,6 +15,7 @@ from planner.cli.common import (
     PlanFormat,
     ReportFormat,
     TableOption,
+    XlsxOption,
     in_color,
     note,
     put,
@@ -46,25 +47,26 @@ def report(
     table: TableOption = "fleet",
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
+    xlsx: XlsxOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
-    """Show a saved plan as a self-contained page, or as text, Markdown, CSV or JSON. Plans nothing."""
+    """Show a saved plan as a self-contained page, or as text, Markdown, CSV, a workbook or JSON. Plans nothing."""
     from planner.explanations.records import read_explanation
     from planner.io.files import check_targets
 
     plan = saved_plan(file)
     explained = read_explanation(explanation, plan) if explanation else None
     page = html is not None or explained is not None or format is ReportFormat.html
-    page = page or (format is None and markdown is None and csv is None)
+    page = page or (format is None and markdown is None and csv is None and xlsx is None)
     printed = PlanFormat(format.value) if format not in (None, ReportFormat.html) else None
-    check_outputs(csv, printed, table)
+    check_outputs(csv, printed, table, xlsx)
     html = html or file.with_suffix(".html") if page else None
     inputs = [file, *([explanation] if explanation else [])]
-    check_targets({"--html": html, "--markdown": markdown}, inputs, {"--csv": csv_files(csv)})
+    check_targets({"--html": html, "--markdown": markdown, "--xlsx": xlsx}, inputs, {"--csv": csv_files(csv)})
     if html is not None:
         write_page(html, plan, explained, quiet)
-    write_outputs(plan, markdown, csv, quiet)
+    write_outputs(plan, markdown, csv, xlsx, quiet)
     if printed is not None:
         put(rendered(plan, printed, table, verbose=verbose))
 
@@ -110,8 +112,12 @@ def rendered(
     return text if plan.studies is None else text + "\n" + studies_text(plan)
 
 
-def check_outputs(csv: Path | None, format: PlanFormat | None, table: str) -> None:
+def check_outputs(csv: Path | None, format: PlanFormat | None, table: str, xlsx: Path | None) -> None:
     """Refuse impossible outputs before long work, not after it."""
+    if xlsx is not None:
+        from planner.reports.tables.xlsx import require_openpyxl
+
+        require_openpyxl()
     if format is PlanFormat.csv:
         from planner.reports.tables.csv import check_table_name
 
@@ -127,7 +133,7 @@ def csv_files(folder: Path | None) -> list[Path]:
     return [] if folder is None else [folder / f"{name}.csv" for name in NAMES]
 
 
-def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, quiet: bool) -> None:
+def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, xlsx: Path | None, quiet: bool) -> None:
     from planner.io.files import write_whole
 
     if markdown is not None:
@@ -140,6 +146,11 @@ def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, quiet: bo
 
         written = write_csv_tables(plan, csv)
         note(f"wrote {len(written)} tables into {csv}", quiet)
+    if xlsx is not None:
+        from planner.reports.tables.xlsx import plan_xlsx
+
+        write_whole(xlsx, plan_xlsx(plan))
+        note(f"wrote {xlsx}", quiet)
 
 
 def write_page(target: Path, plan: Plan, explanation: Explanation | None, quiet: bool) -> None:

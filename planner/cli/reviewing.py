@@ -33,14 +33,20 @@ def review(
     root: RootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
-    """Review a quarter: plan against actual, hindsight, the next plan, a cost bridge, commitments and decisions."""
-    from planner.io.files import check_targets
+    """Review a quarter: plan against actual, hindsight, the next plan, a cost bridge, commitments and decisions.
+
+    Folders of the files to write are made where they are missing.
+    """
+    from planner.io.files import check_targets, make_folder
     from planner.io.named_files import NamedFiles
     from planner.review.review_file import read_review
 
     options = search_options(solver.value, gap, time_limit)
     files = NamedFiles(root)
     inputs = read_review(file, files)
+    for target in (out, html, markdown, plan):
+        if target is not None:
+            make_folder(target.parent)
     check_targets({"--out": out, "--html": html, "--markdown": markdown, "--plan": plan}, [file, *files.paths])
     reviewed = _reviewed(inputs, options, quiet)
     _write(reviewed, out, html, markdown, plan, quiet)

@@ -99,12 +99,9 @@ def kept_plans(folder: Path | None) -> list[Path]:
 
 
 def _make_folder(folder: Path) -> None:
-    from planner.io.files import check_writable
+    from planner.io.files import check_writable, make_folder
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        refuse(str(folder), f"cannot be made: {error.strerror}", "Choose another folder")
+    make_folder(folder)
     check_writable(folder / "naive.json")
 
 

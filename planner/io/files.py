@@ -48,6 +48,15 @@ def check_targets(
             check_writable(target)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, where they are missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        remedy = "Name a folder that can be made, or one that is there"
+        raise input_error(folder, f"cannot be made: {_reason(error)}", remedy) from None
+
+
 def write_whole(path: Path | str, content: str | bytes) -> None:
     """Write a file atomically: readers see the old file or the new one, never a part.
 

@@ -17,6 +17,8 @@ import numpy as np
 
 from planner.candidates.replica import machine_for
 from planner.case.case import Workload, kinds_of
+from planner.case.support import support_of
+from planner.catalog.engine_support import quantized_checkpoint
 from planner.performance.latency import decode_step_s, prefill_added_s
 from planner.performance.memory import kv_bytes, kv_copies, kv_room_bytes
 from planner.performance.throughput import KV_MEMORY
@@ -33,6 +35,8 @@ BURST = 1.5
 """requests in flight that are let in, over those that the plan counts on"""
 EXACT_UP_TO, SEQUENCE_STEP = 64, 8
 """more requests in flight than the first are rounded up to multiples of the second"""
+PLACE = "YOUR-CHECKPOINT"
+"""begins the name in place of weights that the catalog does not know"""
 DEFAULT_RANK = 16
 """of adapters that vLLM takes unless told otherwise"""
 
@@ -99,7 +103,9 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     case = plan.case
     scheme, engine = case.quantizations[d.quantization], case.engine
     yield from ("--tensor-parallel-size", str(d.gpus_per_replica))
-    if case.models[d.model].native_quantization != d.quantization and scheme.vllm_on_load:
+    model = case.models[d.model]
+    known = quantized_checkpoint(model.checkpoint, d.quantization)
+    if model.native_quantization != d.quantization and scheme.vllm_on_load and known is None:
         yield from ("--quantization", scheme.vllm_on_load)
     yield from ("--dtype", "half" if case.gpus[d.gpu].architecture.lower() in WITHOUT_BF16 else "auto")
     if scheme.kv_bits <= 8:
@@ -122,6 +128,9 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
     note = _checkpoint(plan, d)[1]
     if note:
         yield note
+    support = support_of(case, d.model, d.quantization, d.gpu)
+    if support.verdict == "unproven":
+        yield f"unproven: {support.reason}; try it before you count on it"
     if not case.engine_name.startswith("vllm"):
         yield f"the plan counts on {case.engine_name}; this is how vLLM would run it, at its own speed"
     if per_instance > 1:
@@ -155,12 +164,15 @@ def _checkpoint(plan: Plan, d: DeploymentRecord) -> tuple[str, str]:
     if model.native_quantization == d.quantization:
         unknown = f"the catalog does not know where the weights of {d.model} are: put their id or path in its place"
         return (published or d.model), ("" if published else unknown)
+    known = quantized_checkpoint(published, d.quantization)
+    if known is not None:
+        return known, ""
     if scheme.vllm_on_load:
         note = f"quantized to {scheme.vllm_on_load} while it loads; a checkpoint that is quantized so starts faster"
         if published is None:
             note += f"; put the id or path of the weights of {d.model} in its place"
         return (published or d.model), note
-    wanted = f"{(published or d.model).rsplit('/', 1)[-1]}-{d.quantization}"
+    wanted = f"{PLACE}/{(published or d.model).rsplit('/', 1)[-1]}-{d.quantization}"
     return wanted, (
         f"put the id or path of a checkpoint of {d.model} quantized with {scheme.name or d.quantization} in place of "
         f"{wanted}; vLLM reads the method from it and picks the fastest kernels by itself"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.case.support import is_unproven
 from planner.io.formatting import percent, tokens, usd
-from planner.plan.plan import Binding, Commitment, Plan, RejectionRecord
+from planner.plan.plan import Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.study_records import ProviderBill
 from problems.constants import HOURS_PER_MONTH
 
@@ -114,6 +115,12 @@ def throughput_error(plan: Plan) -> str:
     return " to ".join(dict.fromkeys(percent(e) for e in (*errors[:1], *errors[-1:])))
 
 
+def basis(plan: Plan, d: DeploymentRecord) -> str:
+    """How far its throughput is backed, and whether anybody has seen the engine run it."""
+    unproven = is_unproven(plan.case, d.model, d.quantization, d.gpu)
+    return f"{d.basis}, unproven" if unproven else d.basis
+
+
 def owed(c: Commitment) -> str:
     parts = [f"{usd(c.upfront_usd)} in cash when it is signed"] if c.upfront_usd else []
     if c.beyond_horizon_usd or not parts:
@@ -132,6 +139,16 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     if risk := spot_risk(plan):
         yield risk
         yield "spot counts on a gateway that sheds what is not critical, at once and by priority, while it is reclaimed"
+    deployments = [d.deployment for pool in plan.pools for d in pool.deployments]
+    unproven = sorted(
+        {
+            f"{d.model} {d.quantization} on {d.gpu}"
+            for d in deployments
+            if is_unproven(plan.case, d.model, d.quantization, d.gpu)
+        }
+    )
+    if unproven:
+        yield f"unproven, try it before you sign: {plan.case.engine_name} was never seen to run {', '.join(unproven)}"
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
         yield f"assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"

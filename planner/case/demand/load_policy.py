@@ -59,6 +59,7 @@ def limits_of(spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], foun
         max_gpu_types=policy.max_gpu_types,
         max_deployments=spec.menu.max_deployments,
         routing=policy.routing or LEAST_REQUESTS,
+        unproven_forbidden=True if policy.unproven == "forbidden" else None,
     )
 
 

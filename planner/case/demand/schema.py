@@ -161,6 +161,8 @@ class PolicySpec(Strict):
     """Fewest replicas of a workload while it runs on GPUs."""
     routing: RouterName | None = Field(default=None, examples=["least-requests"])
     """Which replica of a deployment a request goes to: the one with the fewest in flight, the next, or any."""
+    unproven: Literal["allowed", "forbidden"] = Field(default="allowed", examples=["forbidden"])
+    """Deployments of which no source says that the engine runs them; those known not to run are never used."""
     engineers: Engineers | None = None
     """The team that self-hosting needs; nothing if all is bought from an API."""
     startup: Duration | None = None

@@ -8,6 +8,7 @@ from datetime import date
 from functools import cached_property
 from typing import Any, Literal
 
+from planner.case.support import is_unproven
 from planner.checker.costs import month_usd
 from planner.checker.policy.schema import ChangeSpec, HeadroomSpec, Policy
 from planner.io.formatting import percent, usd
@@ -197,6 +198,20 @@ def max_unmeasured_share(j: Judged) -> Iterator[Rule]:
     yield _most("max_unmeasured_share", "busy GPU-hours without your own benchmark", "frac", share, limit, detail)
 
 
+def max_unproven_share(j: Judged) -> Iterator[Rule]:
+    hours = {True: 0.0, False: 0.0}
+    unproven = set()
+    for d in (d for pool in j.plan.pools for d in pool.deployments):
+        r = d.deployment
+        never_seen = is_unproven(j.plan.case, r.model, r.quantization, r.gpu)
+        hours[never_seen] += j.facts.a_month(d.load_by_slot) * r.gpus_per_replica
+        unproven |= {f"{r.model} {r.quantization} on {r.gpu}"} if never_seen else set()
+    share = _share(hours[True], sum(hours.values()))
+    what = "busy GPU-hours that the engine was never seen to run"
+    limit = j.policy.max_unproven_share or 0.0
+    yield _most("max_unproven_share", what, "frac", share, limit, _named(sorted(unproven)) if unproven else "")
+
+
 def max_price_age(j: Judged) -> Iterator[Rule]:
     dates = {name: _day(written) for name, written in _price_dates(j.plan)}
     undated = sorted(name for name, day in dates.items() if day is None)
@@ -212,7 +227,8 @@ def max_price_age(j: Judged) -> Iterator[Rule]:
 
 RULES: tuple[Callable[[Judged], Iterator[Rule]], ...] = (
     *(budget_usd_per_month, max_change, max_usd_per_1m_tokens, min_savings, max_commitment_usd, max_spot_share),
-    *(max_api_share, max_shed_share, allowed_regions, min_slo_headroom, max_gap, max_unmeasured_share, max_price_age),
+    *(max_api_share, max_shed_share, allowed_regions, min_slo_headroom, max_gap, max_unproven_share),
+    *(max_unmeasured_share, max_price_age),
 )
 """each is named like its key in the policy"""
 

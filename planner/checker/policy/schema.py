@@ -85,6 +85,8 @@ class Policy(Strict):
     """Share of each latency objective that stays unused in the busiest hour; or {ttft: 10%, e2e: 5%}."""
     max_gap: Fraction | None = Field(default=None, examples=["1%"])
     """How much of the cost may be unproved."""
+    max_unproven_share: Fraction | None = Field(default=None, examples=["0%"])
+    """Of the busy GPU-hours: deployments of which no source says that the engine runs them."""
     max_unmeasured_share: Fraction | None = Field(default=None, examples=["50%"])
     """Most of the busy GPU-hours on deployments whose throughput is not from a benchmark of your own."""
     max_price_age: Age | None = Field(default=None, examples=["90d"])

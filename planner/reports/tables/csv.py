@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, shown
-from planner.io.files import write_whole
+from planner.io.files import make_folder, write_whole
 from planner.plan.plan import Plan
 from planner.reports.tables.plan import NAMES, tables_of
 from planner.reports.tables.table import Cell, Table
@@ -44,12 +44,7 @@ def plan_csv(plan: Plan, name: str = "fleet") -> str:
 
 def write_csv_tables(plan: Plan, folder: Path) -> list[Path]:
     """Every table of the plan as FOLDER/name.csv; the folder is made where it is missing."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        remedy = "Name a folder that can be made, or one that is there"
-        reason = f"cannot be made: {error.strerror or error}"
-        raise InputError([Diagnostic(str(folder), None, None, "", reason, remedy)]) from None
+    make_folder(folder)
     written = []
     for table in tables_of(plan):
         path = folder / f"{table.name}.csv"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planner.case.support import support_of
 from planner.io.formatting import percent
 from planner.plan.plan import OptionRecord, Plan
 from planner.plan.why_not import why_not
@@ -20,7 +21,8 @@ def options(
     rows = tuple(
         (o.workload, o.chosen, o.option, _way(o), o.model, o.quantization, o.gpu, o.gpus_per_replica or None, o.offer,
          o.caching, f"{o.gpus_per_replica} x {o.gpu}" if o.offer else None, ", ".join(o.shared_with) or None,
-         o.peak_replicas or None, o.api_share_frac, o.cost_usd_per_month, _where(o, several), why_not(plan, o) or None)
+         o.peak_replicas or None, o.api_share_frac, o.cost_usd_per_month, _where(plan, o, several),
+         _support(plan, o), why_not(plan, o) or None)
         for o in chosen
     )  # fmt: skip
     cached = EVERY if any(o.caching != "none" for o in plan.options) else FILES
@@ -32,7 +34,8 @@ def options(
         C("caching", "caching", formats=cached), C("gpus", "gpu", formats=SCREEN),
         C("shared_with", "shared with", formats=FILES), C("peak_replicas", "peak replicas", "count"),
         C("api_share_frac", "api", "share"), C("cost_usd_per_month", "$/month", "money", missing="not possible"),
-        C("where", "", formats=SCREEN, missing=""), C("why_not", "why not", formats=BEYOND_TEXT),
+        C("where", "", formats=SCREEN, missing=""), C("support", "engine support", formats=FILES),
+        C("why_not", "why not", formats=BEYOND_TEXT),
     )  # fmt: skip
     return Table("options", "Options considered", columns, rows)
 
@@ -43,12 +46,20 @@ def _way(o: OptionRecord) -> str:
     return (TICK if o.chosen else "  ") + (f"{o.model} {o.quantization}" if o.offer else several)
 
 
-def _where(o: OptionRecord, several: bool) -> str | None:
+def _support(plan: Plan, o: OptionRecord) -> str | None:
+    """Whether the engine is known to run it; an option of several deployments has none of its own."""
+    if o.model is None or o.quantization is None or o.gpu is None:
+        return None
+    return support_of(plan.case, o.model, o.quantization, o.gpu).verdict
+
+
+def _where(plan: Plan, o: OptionRecord, several: bool) -> str | None:
     if o.offer is None:
         return o.option if o.peak_replicas else None
     count = len(o.shared_with)
     others = "another one" if count == 1 else f"{count} others"
-    return o.offer + (f", shared with {others if several else ', '.join(o.shared_with)}" if count else "")
+    shared = f", shared with {others if several else ', '.join(o.shared_with)}" if count else ""
+    return o.offer + shared + (", unproven" if _support(plan, o) == "unproven" else "")
 
 
 def options_alike(plan: Plan) -> Iterator[tuple[list[str], list[OptionRecord]]]:
@@ -61,7 +72,7 @@ def options_alike(plan: Plan) -> Iterator[tuple[list[str], list[OptionRecord]]]:
         mine = of.get(w.name, [])
         key = tuple(
             (_way(o), o.caching, o.gpus_per_replica, o.gpu, o.peak_replicas, percent(o.api_share_frac),
-             o.cost_usd_per_month and round(o.cost_usd_per_month), _where(o, True))
+             o.cost_usd_per_month and round(o.cost_usd_per_month), _where(plan, o, True))
             for o in mine
         )  # fmt: skip
         grouped.setdefault(key, []).append(w.name)

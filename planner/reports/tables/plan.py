@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.case.support import support_of
 from planner.io.formatting import percent, span
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
 from planner.plan.serve_commands import serve_commands
@@ -149,7 +150,8 @@ def deployments(plan: Plan) -> Table:
         C("requests_in_flight", "in flight", "count"), C("ttft_ms", "TTFT ms", "count"),
         C("ttft_objective_ms", "of ms", "count"), C("tpot_ms", "TPOT ms", "count"),
         C("tpot_objective_ms", "of ms", "count"), C("e2e_ms", "E2E ms", "count"), C("bound_by", "bound by"),
-        C("quality_loss_frac", "quality loss", "percent"), C("basis", "basis"), C("error_frac", "error", "percent"),
+        C("quality_loss_frac", "quality loss", "percent"), C("basis", "basis"),
+        C("support", "engine support"), C("error_frac", "error", "percent"),
     )  # fmt: skip
     rows = tuple(_deployment_row(plan, pool, d) for pool in plan.pools for d in pool.deployments)
     return Table("deployments", "Deployments", columns, rows)
@@ -162,7 +164,8 @@ def _deployment_row(plan: Plan, pool: PoolPlan, planned: DeploymentPlan) -> Row:
         max(planned.replicas_by_slot), max(spot_replicas(plan, planned)), planned.utilization_frac,
         d.requests_in_flight, d.ttft_ms, 1e3 * min(w.ttft.seconds for w in of), d.tpot_ms,
         1e3 * min(w.tpot.seconds for w in of), d.e2e_ms,
-        d.bound_by, d.quality_loss_frac, d.basis, d.error_frac,
+        d.bound_by, d.quality_loss_frac, d.basis,
+        support_of(plan.case, d.model, d.quantization, d.gpu).verdict, d.error_frac,
     )  # fmt: skip
 
 

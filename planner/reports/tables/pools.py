@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from planner.case.case import Workload
 from planner.io.formatting import percent, span, usd
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
-from planner.reports.phrases import throughput_error
+from planner.reports.phrases import basis, throughput_error
 from planner.reports.tables.plan import spot_replicas
 from planner.reports.tables.table import BLANK, SCREEN, Row, Table
 from planner.reports.tables.table import Column as C
@@ -56,7 +56,7 @@ def _pool_rows(plan: Plan, pool: PoolPlan, members: list[WorkloadPlan]) -> Itera
         spot = spot_replicas(plan, d)
         counts = (span(d.replicas_by_slot), span(spot) if any(spot) else None)
         yield (name, _deployment(plan, pool, k), *counts, api, BLANK if k else caching, *_figures(d, of), *cost,
-               d.deployment.basis)  # fmt: skip
+               basis(plan, d.deployment))  # fmt: skip
 
 
 def _caching(w: WorkloadPlan) -> str | None:

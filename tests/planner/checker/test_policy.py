@@ -76,6 +76,12 @@ def with_bases(plan: Plan, *bases: str) -> Plan:
     return changed(plan, pools=(pool.model_copy(update={"deployments": others}),))
 
 
+def on_unknown_gpus(plan: Plan) -> Plan:
+    """The same plan on GPUs of which nobody knows what runs there."""
+    gpus = {key: gpu.model_copy(update={"architecture": "own"}) for key, gpu in plan.case.gpus.items()}
+    return changed(plan, case=plan.case.model_copy(update={"gpus": gpus}))
+
+
 def percent(x: float) -> str:
     return f"{100 * x:.12f}%"
 
@@ -97,6 +103,7 @@ CASES = {
     "gap": lambda: (changed(small_plan(), gap_frac=0.03), "max_gap: {}", 0.03, percent),
     "unmeasured": lambda: (with_bases(small_plan(), "measured", "estimated", "interpolated", "scaled", "calibrated"),
                            "max_unmeasured_share: {}", (2 + 4 + 5) / 15, percent),
+    "unproven": lambda: (on_unknown_gpus(small_plan()), "max_unproven_share: {}", 1.0, percent),
     "change": lambda: (changed(small_plan(), cost_usd_per_month=1230.0), "max_change: {}", 0.23, percent),
     "change down": lambda: (changed(small_plan(), cost_usd_per_month=770.0), "max_change: {}", 0.23, percent),
     "rise": lambda: (changed(small_plan(), cost_usd_per_month=2500.0), "max_change: {{rise: {}}}", 1.5, percent),
@@ -236,7 +243,7 @@ def test_every_rule_is_there_and_documented() -> None:
     everything = policy_from_text(
         "budget_usd_per_month: 1\nmax_change: 1%\nmax_usd_per_1m_tokens: 1\nmin_savings: 1%\nmax_commitment_usd: 1\n"
         "max_spot_share: 1%\nmax_api_share: 1%\nmax_shed_share: 1%\nallowed_regions: [x]\nmin_slo_headroom: 1%\n"
-        "max_gap: 1%\nmax_unmeasured_share: 1%\nmax_price_age: 1d\n"
+        "max_gap: 1%\nmax_unmeasured_share: 1%\nmax_unproven_share: 1%\nmax_price_age: 1d\n"
     )
     found = check_policy(small_plan(), everything, small_plan(), AS_OF)
     assert list(dict.fromkeys(rule.rule.split(".")[0] for rule in found.rules)) == list(RULES)

@@ -10,6 +10,8 @@ import planner
 from planner.plan.plan import Plan
 from planner.reports.markdown import plan_markdown
 from planner.reports.tables.csv import plan_csv
+from planner.reports.tables.plan import tables_of
+from planner.reports.tables.xlsx import plan_xlsx
 from planner.reports.terminal import render
 from tests.support.command_line import SMALL, Command
 
@@ -45,6 +47,41 @@ def test_files_are_written_beside_what_is_printed(verb: tuple[str, str], fleetpl
     assert ran.err == "wrote plan.md\nwrote 13 tables into tables\n"
     assert Path("plan.md").read_text(encoding="utf-8") == plan_markdown(small)
     assert Path("tables/workloads.csv").read_text(encoding="utf-8") == plan_csv(small, "workloads")
+
+
+@pytest.mark.parametrize("verb", [("report", "plan.json"), ("plan", "small.yaml")])
+def test_a_workbook_has_every_table_and_no_formula(verb: tuple[str, str], fleetplan: Command, small: Plan) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    assert fleetplan(*verb, "--xlsx", "plan.xlsx").err == "wrote plan.xlsx\n"
+    written = Path("plan.xlsx").read_bytes()
+    book = openpyxl.load_workbook("plan.xlsx")
+    tables = tables_of(small)
+    assert book.sheetnames == ["about", *(table.name for table in tables)]
+    for table in tables:
+        view = table.view("csv")
+        found = [tuple(row) for row in book[table.name].iter_rows(values_only=True)]
+        assert found[0] == tuple(c.key for c in view.columns)
+        for told, row in zip(view.rows, found[1:], strict=True):
+            for value, cell in zip(told, row, strict=True):
+                assert cell == (pytest.approx(value) if isinstance(value, float) else None if value == "" else value)
+    assert plan_xlsx(small) == written, "the same plan gives the same bytes"
+
+
+def test_names_are_text_in_a_workbook(tmp_path: Path, small: Plan) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    (tmp_path / "h.xlsx").write_bytes(plan_xlsx(small.model_copy(update={"name": "=1+1"})))
+    book = openpyxl.load_workbook(tmp_path / "h.xlsx")
+    assert book["about"]["B2"].value == "=1+1"
+    cells = [cell for sheet in book for row in sheet.iter_rows() for cell in row]
+    assert book["about"]["B2"].data_type == "s"
+    assert {cell.data_type for cell in cells} <= {"s", "n", "b", "inlineStr"}
+
+
+def test_without_openpyxl_a_sentence_says_what_to_install(fleetplan: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planner.reports.tables.xlsx.find_spec", lambda name: None)
+    ran = fleetplan("plan", "small.yaml", "--xlsx", "plan.xlsx")
+    assert (ran.code, ran.err) == (2, "--xlsx: needs openpyxl, which is not installed. Install fleetplan[xlsx].\n")
+    assert not Path("plan.xlsx").exists()
 
 
 @pytest.mark.parametrize(

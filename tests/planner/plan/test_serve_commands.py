@@ -43,8 +43,8 @@ def test_adapters_and_caches_of_a_shared_pool() -> None:
     plan = lever_plan("together")
     (command,) = serve_commands(plan)
     told = flags(command)
-    assert told[""] == ["meta-llama/Llama-3.1-8B-Instruct"]
-    assert told["--quantization"] == ["fp8"]
+    assert told[""] == ["RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic"]
+    assert "--quantization" not in told, "vLLM reads the method from the checkpoint"
     assert "--enable-lora" in told and told["--max-loras"] == ["1"]
     assert told["--lora-modules"] == ["tuned=adapters/tuned"]
     assert "--enable-prefix-caching" in told and "--no-enable-prefix-caching" not in told
@@ -84,26 +84,29 @@ def test_replicas_that_share_an_instance_get_their_own_gpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quantization", "model", "flag"),
+    ("published", "quantization", "model", "flag"),
     [
-        ("fp16", "meta-llama/Llama-3.1-8B-Instruct", None),
-        ("fp8", "meta-llama/Llama-3.1-8B-Instruct", ["fp8"]),
-        ("int4-awq", "Llama-3.1-8B-Instruct-int4-awq", None),
-        ("int4-gptq", "Llama-3.1-8B-Instruct-int4-gptq", None),
+        ("meta-llama/Llama-3.1-8B-Instruct", "fp16", "meta-llama/Llama-3.1-8B-Instruct", None),
+        ("meta-llama/Llama-3.1-8B-Instruct", "fp8", "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic", None),
+        ("meta-llama/Llama-3.1-8B-Instruct", "int4-awq", "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4", None),
+        ("ours/tuned", "fp8", "ours/tuned", ["fp8"]),
+        ("ours/tuned", "int4-awq", "YOUR-CHECKPOINT/tuned-int4-awq", None),
+        ("ours/tuned", "int4-gptq", "YOUR-CHECKPOINT/tuned-int4-gptq", None),
     ],
 )
-def test_what_is_quantized_on_load_and_what_needs_a_checkpoint(
-    quantization: str, model: str, flag: list[str] | None
+def test_known_checkpoints_are_named_and_others_are_quantized_on_load_or_a_marked_place(
+    published: str, quantization: str, model: str, flag: list[str] | None
 ) -> None:
     """Naming awq or gptq would force slower kernels than vLLM picks by itself, so it is not named."""
     plan = lever_plan("waiting")
-    schemes = {"quantizations": shipped_catalog().quantizations}
-    plan = plan.model_copy(update={"case": plan.case.model_copy(update=schemes)})
+    models = {key: m.model_copy(update={"checkpoint": published}) for key, m in plan.case.models.items()}
+    known = {"quantizations": shipped_catalog().quantizations, "models": models}
+    plan = plan.model_copy(update={"case": plan.case.model_copy(update=known)})
     (command,) = serve_commands(changed(plan, quantization=quantization))
     told = flags(command)
     assert told[""] == [model]
     assert told.get("--quantization") == flag
-    assert any("put the id or path of a checkpoint" in note for note in command.notes) == ("int4" in quantization)
+    assert any("put the id or path of a checkpoint" in note for note in command.notes) == ("YOUR" in model)
 
 
 def test_a_published_format_needs_no_flag_and_old_gpus_have_no_bf16() -> None:

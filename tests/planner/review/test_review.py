@@ -445,6 +445,27 @@ def test_the_command_of_its_readme_runs_and_changes_nothing_when_run_again(tmp_p
     assert (folder / "reviews" / "2026-Q3.json").read_text() == example.review.to_json()
 
 
+def test_the_folders_that_a_review_is_written_to_are_made(
+    tmp_path: Path, example: Reviewed, fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planner.review.review.review_fleet", lambda *_: example)
+    out, page = tmp_path / "new" / "2026" / "q3.json", tmp_path / "pages" / "q3.html"
+    assert fleetplan("review", EXAMPLE / "REVIEW.yaml", "--quiet", "--out", out, "--html", page).code == 0
+    assert out.read_text(encoding="utf-8") == example.review.to_json()
+    assert page.exists()
+    ran = fleetplan("review", EXAMPLE / "REVIEW.yaml", "--out", out / "x.json")
+    assert ran.code == 2 and "cannot be made" in ran.err
+
+
+def test_the_workflow_installs_what_there_is() -> None:
+    """No package index has fleetplan: a workflow installs a checkout."""
+    workflow = yaml.safe_load((EXAMPLE / "quarterly-review.yml").read_text())
+    steps = workflow["jobs"]["review"]["steps"]
+    (install,) = (step["run"] for step in steps if "pip install" in step.get("run", ""))
+    checkouts = [step["with"]["path"] for step in steps if step.get("with", {}).get("repository")]
+    assert install == f'pip install "$GITHUB_WORKSPACE/{checkouts[0]}"'
+
+
 def test_the_workflow_and_the_cron_line_use_options_that_exist(fleetplan: Command) -> None:
     workflow = yaml.safe_load((EXAMPLE / "quarterly-review.yml").read_text())
     assert workflow["jobs"]["review"]["steps"]

@@ -1,0 +1,65 @@
+"""What engines run: known to, known not to, or never seen to. And where quantized weights are published."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from planner.catalog.entries import Gpu, Model, Sourced, shipped_entries
+
+Verdict = Literal["runs", "fails", "unproven"]
+NOBODY_SAYS = "no source says that it runs"
+
+
+class SupportEntry(Sourced):
+    """An entry of engine_support.yaml; what it leaves out fits everything."""
+
+    engine: str
+    models: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    quantizations: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ()
+    verdict: Verdict
+    reason: str = ""
+
+    def fits(self, engine: str, key: str, model: Model, quantization: str, gpu: Gpu) -> bool:
+        names = (key, model.checkpoint or key)
+        return (
+            engine.startswith(self.engine)
+            and (not self.models or any(name.startswith(self.models) for name in names))
+            and (not self.families or model.family in self.families)
+            and (not self.quantizations or quantization in self.quantizations)
+            and (not self.architectures or gpu.architecture.lower() in self.architectures)
+        )
+
+
+@dataclass(frozen=True)
+class Support:
+    verdict: Verdict
+    reason: str = ""
+    """why it fails or is not proven"""
+
+
+@cache
+def entries() -> tuple[SupportEntry, ...]:
+    return tuple(SupportEntry.model_validate_json(json.dumps(entry)) for entry in shipped_entries("engine_support"))
+
+
+def known_support(engine: str, key: str, model: Model, quantization: str, gpu: Gpu) -> Support:
+    """What the first entry says that fits."""
+    for entry in entries():
+        if entry.fits(engine, key, model, quantization, gpu):
+            return Support(entry.verdict, entry.reason)
+    return Support("unproven", NOBODY_SAYS)
+
+
+@cache
+def _checkpoints() -> dict[str, dict[str, str]]:
+    return shipped_entries("checkpoints")
+
+
+def quantized_checkpoint(published: str | None, quantization: str) -> str | None:
+    """Id of the weights of a published checkpoint that are quantized so, where the catalog knows one."""
+    return _checkpoints().get(published or "", {}).get(quantization)

@@ -1,0 +1,58 @@
+"""A plan becomes the files of a target, README included."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from importlib import import_module
+from types import ModuleType
+
+from planner.export import targets
+from planner.export.hosted import Settings, hosted_fleet
+from planner.export.readme import readme
+from planner.export.record import Export
+from planner.io.errors import did_you_mean, input_error, listed, shown
+from planner.plan.plan import Plan
+
+README = "README.md"
+ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
+
+
+def target_names() -> list[str]:
+    return sorted(found.name for found in pkgutil.iter_modules(targets.__path__))
+
+
+def export_plan(plan: Plan, target: str, settings: Settings) -> dict[str, str]:
+    """Files by their path in the folder; equal plans give equal bytes. Raises InputError where there is nothing."""
+    check_settings(plan, settings)
+    fleet = hosted_fleet(plan, settings)
+    if not fleet.hosted:
+        apis = listed(sorted({w.api for w in plan.workloads if w.api}), "and")
+        sentence = f"it hosts nothing: {apis} takes the requests" if apis else "it hosts nothing in this month"
+        raise input_error("--to", f"the plan has nothing to export, since {sentence}", "Point your gateway there")
+    made: Export = _module(target).export(fleet)
+    return {README: readme(fleet, target, made)} | dict(sorted(made.files.items()))
+
+
+def _module(target: str) -> ModuleType:
+    if target not in target_names():
+        raise input_error("--to", f"there is no target {shown(target)}", did_you_mean(target, target_names()))
+    return import_module(f"{targets.__name__}.{target}")
+
+
+def check_settings(plan: Plan, settings: Settings) -> None:
+    months = len({slot.month for slot in plan.slots})
+    if not 0 <= settings.month < months:
+        few = "1, since nothing grows in it" if months == 1 else f"1 to {months}"
+        raise input_error("--month", f"the plan has no month {settings.month + 1}", f"Give {few}")
+    if not is_time_zone(settings.time_zone):
+        remedy = "Write one as Europe/Berlin or UTC"
+        raise input_error("--time-zone", f"there is no time zone {shown(settings.time_zone)}", remedy)
+
+
+def is_time_zone(name: str) -> bool:
+    """As the system knows them; where it knows none, whatever looks like one."""
+    from zoneinfo import available_timezones
+
+    known = available_timezones()
+    return name in known if known else ZONE.fullmatch(name) is not None

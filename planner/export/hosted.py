@@ -1,0 +1,270 @@
+"""What a plan hosts in a month, as every target needs it: names, arguments, and replicas by the hour, firm and spot."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from planner.catalog.entries import Gpu, Offer
+from planner.export.hours import Hours, peak
+from planner.export.names import SPOT, plain, unique
+from planner.export.packing import Box, Wanted, packed
+from planner.performance.memory import weight_bytes
+from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
+from planner.plan.serve_commands import ServeCommand, serve_commands
+from planner.plan.view import PlanView
+
+VLLM = "0.33.0"
+"""version whose flags are written: PyPI, 2026-11-01"""
+IMAGES = {
+    "amd": "rocm/vllm:rocm7.14.0_cdna_ubuntu24.04_py3.14_pytorch_2.11.0_vllm_0.23.0",  # rocm.docs.amd.com, 2026-11
+}
+NVIDIA_IMAGE = f"vllm/vllm-openai:v{VLLM}"
+PORT = 8000
+SPOT_PURCHASE = "spot"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a plan does not say."""
+
+    month: int = 0
+    time_zone: str = "UTC"
+    image: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The replicas of a deployment that run on instances bought firmly, or those on spot."""
+
+    name: str
+    spot: bool
+    hours: Hours
+
+
+@dataclass(frozen=True, eq=False)
+class Hosted:
+    """A deployment of the plan."""
+
+    name: str
+    cluster: str
+    """the folder of its cloud and region"""
+    pool: PoolPlan
+    plan: DeploymentPlan
+    """of this deployment"""
+    offer: Offer
+    gpu: Gpu
+    serve: ServeCommand
+    image: str
+    weights_s: float
+    """to load the weights, as planned"""
+    instance_s: float
+    """until an instance can load them, as planned"""
+    drain_s: int
+    """the longest answer that the plan counts on"""
+    firm: Hours
+    """replicas on instances that are not spot"""
+    spot: Hours
+    must_be_firm: int
+    """replicas that must not be spot, in the hour that needs most"""
+    load: dict[str, tuple[float, ...]]
+    """replicas kept busy"""
+    requests_per_s: float
+    """of all replicas, on average over the hours"""
+
+    @property
+    def parts(self) -> list[Part]:
+        """Those that have a replica in some hour."""
+        both = [Part(self.name, False, self.firm), Part(self.name + SPOT, True, self.spot)]
+        return [part for part in both if peak(part.hours)]
+
+    @property
+    def replicas(self) -> Hours:
+        return {day: tuple(f + s for f, s in zip(self.firm[day], self.spot[day], strict=True)) for day in self.firm}
+
+    @property
+    def gpus(self) -> int:
+        """of a replica"""
+        return self.plan.deployment.gpus_per_replica
+
+    @property
+    def arguments(self) -> list[str]:
+        """What follows `vllm serve`, as planned."""
+        return shlex.split(self.serve.command)[2:]
+
+    @property
+    def adapters(self) -> bool:
+        return "--enable-lora" in self.arguments
+
+    @property
+    def is_amd(self) -> bool:
+        return self.gpu.vendor.lower() == "amd"
+
+    @property
+    def start_s(self) -> float:
+        """From the order of an instance to a replica that is ready, as planned."""
+        return self.instance_s + self.weights_s
+
+    @cached_property
+    def busiest_frac(self) -> float:
+        """Load of a replica in the busiest hour."""
+        pairs = ((x, n) for day in self.load for x, n in zip(self.load[day], self.replicas[day], strict=True))
+        return max((load / n for load, n in pairs if n), default=0.0)
+
+    @property
+    def busiest_requests_per_s(self) -> float:
+        """Requests a second of a replica in the busiest hour."""
+        loads = [load for counts in self.load.values() for load in counts]
+        return self.busiest_frac * self.requests_per_s * len(loads) / sum(loads) if any(loads) else 0.0
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that a replica works on in the busiest hour."""
+        return max(1, round(self.plan.deployment.requests_in_flight * self.busiest_frac))
+
+
+@dataclass(frozen=True, eq=False)
+class HostedFleet:
+    """All that is exported."""
+
+    plan: Plan
+    settings: Settings
+    hosted: tuple[Hosted, ...]
+    """deployments with a replica in some hour of the month"""
+    slots: tuple[int, ...]
+    """of the month"""
+    view: PlanView
+
+    @property
+    def header(self) -> str:
+        """First line of every file; nothing that a user wrote is in it."""
+        which = f"month {self.settings.month + 1} of the plan" if self.view.months > 1 else "the plan"
+        return f"fleetplan {self.plan.fleetplan_version}, {which} with case {self.plan.case_hash[:19]}"
+
+    @property
+    def clusters(self) -> list[str]:
+        return sorted({h.cluster for h in self.hosted})
+
+    @cached_property
+    def offers(self) -> dict[str, list[Hosted]]:
+        """What runs on each offer."""
+        found: dict[str, list[Hosted]] = {}
+        for h in self.hosted:
+            found.setdefault(h.plan.deployment.offer, []).append(h)
+        return found
+
+    def boxes(self, offer: str, slot: int) -> list[Box]:
+        """The instances of an offer in which something runs; deployments by their place in `hosted`."""
+        boxes = boxes_of(self.plan, offer, slot, [h.plan for h in self.hosted])
+        return [box for box in boxes if box.replicas]
+
+    def bought_gpus(self, offer: str, slot: int) -> int:
+        return self.plan.case.offers[offer].gpus * sum(
+            line.instances_by_slot[slot] for line in self.plan.fleet if line.offer == offer
+        )
+
+
+def hosted_fleet(plan: Plan, settings: Settings) -> HostedFleet:
+    """The deployments of a month; those without a replica are left out."""
+    view = PlanView(plan)
+    slots = tuple(t for t, slot in enumerate(plan.slots) if slot.month == settings.month)
+    told = [(pool, d) for pool in plan.pools for d in pool.deployments]
+    spot = _spot_by_slot(plan, slots, [d for _, d in told])
+    running = [k for k, (_, d) in enumerate(told) if any(d.replicas_by_slot[t] for t in slots)]
+    names = unique(_name(*told[k]) for k in running)
+    places = {(o.provider, o.region): None for k in running for o in [plan.case.offers[told[k][1].deployment.offer]]}
+    clusters = dict(zip(places, unique(f"{provider}-{region}" for provider, region in places), strict=True))
+    commands = serve_commands(plan)
+    hosted = tuple(
+        _hosted(view, settings, slots, name, clusters, *told[k], commands[k], spot[k])
+        for k, name in zip(running, names, strict=True)
+    )
+    return HostedFleet(plan, settings, hosted, slots, view)
+
+
+def _hosted(
+    view: PlanView, settings: Settings, slots: tuple[int, ...], name: str, clusters: dict[tuple[str, str], str],
+    pool: PoolPlan, told: DeploymentPlan, serve: ServeCommand, spot: dict[int, int],
+) -> Hosted:  # fmt: skip
+    plan, case, d = view.plan, view.case, told.deployment
+    offer, gpu = case.offers[d.offer], case.gpus[d.gpu]
+    weights = weight_bytes(case.models[d.model], case.quantizations[d.quantization])
+    firm = {t: told.replicas_by_slot[t] - spot[t] for t in slots}
+    carried = view.carried(pool, pool.deployments.index(told))
+    answers = [b.output_tokens for w in case.workloads if w.name in pool.workloads for b in w.buckets]
+    return Hosted(
+        name=name,
+        cluster=clusters[offer.provider, offer.region],
+        pool=pool,
+        plan=told,
+        offer=offer,
+        gpu=gpu,
+        serve=serve,
+        image=settings.image or IMAGES.get(gpu.vendor.lower(), NVIDIA_IMAGE),
+        weights_s=weights / 1e9 / case.start.weights_gb_per_s,
+        instance_s=case.start.instance_s,
+        drain_s=math.ceil(((d.ttft_ms or 0.0) + d.tpot_ms * max(answers)) / 1000),
+        firm=_by_day(plan, slots, firm),
+        spot=_by_day(plan, slots, spot),
+        must_be_firm=max(told.firm_replicas_by_slot[t] for t in slots),
+        load={
+            day: tuple(told.load_by_slot[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)
+        },
+        requests_per_s=sum(sum(carried[t]) for t in slots) / len(slots),
+    )
+
+
+def _name(pool: PoolPlan, told: DeploymentPlan) -> str:
+    """The workload, or the model that several share; the GPUs too where several deployments serve one pool."""
+    d = told.deployment
+    base = plain(pool.workloads[0]) if len(pool.workloads) == 1 else f"shared-{plain(d.model)}"
+    if len(pool.deployments) == 1:
+        return base
+    gpus = f"{d.gpus_per_replica}x-" if d.gpus_per_replica > 1 else ""
+    return f"{base[:24].rstrip('-')}-{gpus}{plain(d.gpu, 'gpu')}"
+
+
+def _days(plan: Plan, slots: tuple[int, ...]) -> list[str]:
+    return list(dict.fromkeys(plan.slots[t].day for t in slots))
+
+
+def _by_day(plan: Plan, slots: tuple[int, ...], counts: dict[int, int]) -> Hours:
+    return {day: tuple(counts[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)}
+
+
+def instances(plan: Plan, offer: str, slot: int, spot: bool) -> int:
+    """Instances of an offer that are bought in an hour."""
+    lines = (line for line in plan.fleet if line.offer == offer and (line.purchase == SPOT_PURCHASE) == spot)
+    return sum(line.instances_by_slot[slot] for line in lines)
+
+
+def boxes_of(plan: Plan, offer: str, slot: int, told: list[DeploymentPlan]) -> list[Box]:
+    """The instances of an offer in an hour with what stands in them, by the places of the deployments."""
+    there = [(k, d) for k, d in enumerate(told) if d.deployment.offer == offer]
+    wanted = [
+        Wanted(d.deployment.gpus_per_replica, d.firm_replicas_by_slot[slot], d.replicas_by_slot[slot]) for _, d in there
+    ]
+    bought = (instances(plan, offer, slot, spot=False), instances(plan, offer, slot, spot=True))
+    boxes = packed(plan.case.offers[offer].gpus, *bought, wanted)
+    for box in boxes:
+        box.replicas = Counter({there[k][0]: n for k, n in box.replicas.items()})
+    return boxes
+
+
+def _spot_by_slot(plan: Plan, slots: tuple[int, ...], told: list[DeploymentPlan]) -> list[dict[int, int]]:
+    """Replicas of each deployment that stand in spot instances, by slot."""
+    spot = [dict.fromkeys(slots, 0) for _ in told]
+    offers = dict.fromkeys(line.offer for line in plan.fleet if line.purchase == SPOT_PURCHASE)
+    for offer in offers:
+        for t in slots:
+            for k, n in _on_spot(boxes_of(plan, offer, t, told)):
+                spot[k][t] += n
+    return spot
+
+
+def _on_spot(boxes: list[Box]) -> Iterator[tuple[int, int]]:
+    return ((k, n) for box in boxes if box.spot for k, n in box.replicas.items())

@@ -1,0 +1,41 @@
+"""Names that Kubernetes, SkyPilot and Docker accept, whatever users call their workloads."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+MOST_CHARACTERS = 40
+"""of a name: room for what Kubernetes adds to the names of pods"""
+LABEL_VALUE = 63
+SPOT = "-spot"
+"""ends the name of what runs on spot instances"""
+
+
+def plain(text: str, otherwise: str = "workload") -> str:
+    """An RFC 1035 label: small letters, digits and hyphens, a letter first."""
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii").lower()
+    name = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-") or otherwise
+    name = name if name[0].isalpha() else f"w-{name}"
+    return name[:MOST_CHARACTERS].rstrip("-")
+
+
+def unique(wanted: Iterable[str]) -> list[str]:
+    """Plain names in the same order, numbered where two would be the same, with or without the ending of spot."""
+    taken: set[str] = set()
+    names = []
+    for text in wanted:
+        base, k = plain(text), 1
+        name = base
+        while {name, name + SPOT} & taken:
+            k += 1
+            name = f"{base[: MOST_CHARACTERS - len(str(k)) - 1].rstrip('-')}-{k}"
+        taken |= {name, name + SPOT}
+        names.append(name)
+    return names
+
+
+def label_value(text: str) -> str:
+    """What a label of a node may hold; instance types and regions of the clouds stay as they are."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:LABEL_VALUE].strip("._-") or "unnamed"

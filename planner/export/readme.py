@@ -1,0 +1,191 @@
+"""The README of an exported folder: what it covers, what it leaves to people, and what a gateway has to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from planner.export.hosted import Hosted, HostedFleet
+from planner.export.hours import blocks
+from planner.export.record import Export
+from planner.export.routing import SHED, routes
+from planner.io.errors import listed
+from planner.io.formatting import percent, span
+from planner.plan.plan import WorkloadPlan
+from planner.reports.tables.markdown import bullets, fenced, inline, table_markdown
+from planner.reports.tables.table import Column, Row, Table
+
+ROUTERS = {
+    "least-requests": "sends each request to the replica with the fewest in flight (Envoy's LEAST_REQUEST, vLLM's "
+    "router or llm-d; a Kubernetes Service alone picks one at random: plan with 'policy: {routing: random}' for that)",
+    "round-robin": "sends requests to one replica after the other (a Kubernetes Service alone picks one at random)",
+    "random": "sends a request to any replica",
+}
+CHECKPOINT = ("put the id", "the catalog does not know")
+SETTLED = (*CHECKPOINT, "an instance of ", "while spot ")
+"""how notes of a serve command begin that the files or other parts of the page have settled"""
+
+
+def readme(fleet: HostedFleet, target: str, made: Export) -> str:
+    """In Markdown; whatever users wrote is text in it."""
+    plan = fleet.plan
+    parts: list[list[str]] = [
+        [f"# {inline(plan.name)}: {target}"],
+        [_origin(fleet)],
+        ["## What is here", "", *bullets(made.covers)],
+        ["## In this order", "", *_steps(made)],
+        ["## What is left to you", "", *bullets([*_left_to_you(fleet), *made.left_to_you])],
+        ["## Deployments", "", *table_markdown(_deployments(fleet))],
+        ["## Replicas by the hour", "", *table_markdown(_hours(fleet))],
+        ["## Where requests go", "", *table_markdown(_routes(fleet))],
+        ["## Spot, priorities and shedding", "", *bullets(_priorities(fleet))],
+    ]
+    differs = [*made.cautions, *_notes(fleet)]
+    if differs:
+        parts.append(["## What to know", "", *bullets(differs)])
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _origin(fleet: HostedFleet) -> str:
+    plan, settings = fleet.plan, fleet.settings
+    month = ""
+    if fleet.view.months > 1:
+        last = settings.month + 1 == fleet.view.months
+        then = "plan again when it is over" if last else f"then comes `--month {settings.month + 2}`"
+        month = f" This is month {settings.month + 1} of {fleet.view.months}: {then}."
+    return (
+        f"Written by fleetplan {inline(plan.fleetplan_version)} from the plan with case `{plan.case_hash}`. Nothing "
+        f"was applied: read it, then follow the steps. Hours are those of {inline(settings.time_zone)}.{month}"
+    )
+
+
+def _steps(made: Export) -> Iterator[str]:
+    for k, step in enumerate(made.steps, start=1):
+        yield f"{k}. {inline(step.what)}"
+        if step.commands:
+            yield from ("", *(f"   {line}" for line in fenced("\n".join(step.commands))), "")
+
+
+def _left_to_you(fleet: HostedFleet) -> Iterator[str]:
+    for h in fleet.hosted:
+        yield from (f"{h.name}: {note}" for note in h.serve.notes if note.startswith(CHECKPOINT))
+    seconds = span([max(1, round(h.weights_s)) for h in fleet.hosted])
+    yield (
+        f"weights: as written, each replica downloads its own; the plan counts on loading them in {seconds} s "
+        f"({fleet.plan.case.start.weights_gb_per_s:g} GB/s), so put them on a disk that is as fast"
+    )
+    yield "secrets: a token of the Hugging Face Hub for models that ask for one, and keys of the APIs"
+    yield f"the gateway: it {ROUTERS[fleet.plan.case.limits.routing]}, routes by length and sheds as below"
+    if any(h.adapters for h in fleet.hosted):
+        yield "adapters: a folder or volume called adapters, with one folder for each name after --lora-modules"
+
+
+def _notes(fleet: HostedFleet) -> Iterator[str]:
+    """What the plan's own commands remark, but for what the files have settled."""
+    by_note: dict[str, list[str]] = {}
+    for h in fleet.hosted:
+        for note in h.serve.notes:
+            if not note.startswith(SETTLED):
+                by_note.setdefault(note, []).append(h.name)
+    yield from (f"{listed(names, 'and')}: {note}" for note, names in by_note.items())
+
+
+def _deployments(fleet: HostedFleet) -> Table:
+    columns = (
+        Column("name", "name"), Column("workloads", "serves"), Column("deployment", "as planned"),
+        Column("gpus", "GPUs of a replica", "count"), Column("in_flight", "requests in flight", "count"),
+        Column("starts", "ready after [s]", "count"),
+    )  # fmt: skip
+    rows: list[Row] = [
+        (h.name, ", ".join(h.pool.workloads), h.plan.deployment.key, h.gpus, h.in_flight, round(h.start_s))
+        for h in fleet.hosted
+    ]
+    notes = (
+        "requests in flight: of a replica in the busiest hour; ready after: from the order of an instance, as planned",
+    )
+    return Table("deployments", "deployments", columns, tuple(rows), notes)
+
+
+def _hours(fleet: HostedFleet) -> Table:
+    columns = (
+        Column("name", "name"), Column("day", "day"), Column("hours", "hours"),
+        Column("firm", "firm", "count"), Column("spot", "spot", "count"),
+    )  # fmt: skip
+    notes = ("firm: on instances that are reserved or bought on demand",)
+    return Table("hours", "replicas", columns, tuple(row for h in fleet.hosted for row in _hours_of(h)), notes)
+
+
+def _hours_of(h: Hosted) -> Iterator[Row]:
+    """Hours in which both counts stay as they are: of pairs, written as one number."""
+    many = 1 + max(n for counts in h.firm.values() for n in counts)
+    both = {day: tuple(f + many * s for f, s in zip(h.firm[day], h.spot[day], strict=True)) for day in h.firm}
+    for block in blocks(both):
+        spot, firm = divmod(block.replicas, many)
+        yield h.name, block.day, f"{block.start_h:02d}-{block.end_h:02d}", firm, spot
+
+
+def _routes(fleet: HostedFleet) -> Table:
+    columns = (
+        Column("workload", "workload"), Column("input", "input tokens", "count"),
+        Column("output", "output tokens", "count"), Column("share", "of its requests", "percent"),
+        Column("to", "goes to"),
+    )  # fmt: skip
+    rows: list[Row] = []
+    for r in routes(fleet):
+        others = "any" if r.share_frac == 1 else "others"
+        rows.append((r.workload, r.input_tokens or others, r.output_tokens or others, r.share_frac, _shares(r.to)))
+    notes = (
+        "lengths are the means of the plan's buckets; how long an answer will be is known only where clients limit it",
+        "shares are those of the whole month; a deployment takes nothing in hours in which it has no replicas",
+    )
+    return Table("routes", "routes", columns, tuple(rows), notes)
+
+
+def _shares(to: dict[str, float]) -> str:
+    if len(to) == 1:
+        return next(iter(to))
+    return ", ".join(f"{percent(share)} {name}" for name, share in to.items())
+
+
+def _priorities(fleet: HostedFleet) -> Iterable[str]:
+    lines = []
+    told = {w.name: w for w in fleet.plan.workloads}
+    on_spot = {name: h for h in fleet.hosted if any(part.spot for part in h.parts) for name in h.pool.workloads}
+    for w in fleet.plan.case.workloads:
+        if w.name in on_spot:
+            lines.append(
+                f"{w.name}: {percent(w.critical_share_frac)} of its requests are critical. Mark them with a higher "
+                "priority; while spot replicas are reclaimed the gateway must shed the others at once, since the firm "
+                "replicas carry the critical ones and no more"
+            )
+        if w.shed_usd_per_request is not None:
+            share = _share_to(fleet, w.name, SHED)
+            lines.append(
+                f"{w.name}: may be shed, at ${w.shed_usd_per_request:.4g} a request: what costs least to shed goes "
+                f"first; the plan sheds {percent(share) if share else 'none'} of it"
+            )
+        if api_share := _share_to(fleet, w.name, told[w.name].api):
+            lines.append(
+                f"{w.name}: {percent(api_share)} of its requests go to {told[w.name].api}"
+                f"{_api_hours(fleet, told[w.name])}"
+            )
+        if w.deadline_h is not None:
+            lines.append(f"{w.name}: may wait {w.deadline_h:g} h: queue it, and let other requests go first")
+    return lines or ["nothing runs on spot, nothing is shed and nothing waits: requests need no priorities"]
+
+
+def _share_to(fleet: HostedFleet, workload: str, destination: str | None) -> float:
+    """Share of a workload's requests of the month that take one way."""
+    mine = (route for route in routes(fleet) if route.workload == workload)
+    return sum(route.share_frac * route.to.get(destination or "", 0.0) for route in mine)
+
+
+def _api_hours(fleet: HostedFleet, told: WorkloadPlan) -> str:
+    """The hours in which an API takes what the replicas cannot; nothing where it takes all."""
+    if told.api_share_frac + told.cache_share_frac >= 1 - 1e-9:
+        return ""
+    used = {flow.slot for flow in told.api_flows if any(flow.requests_per_s)}
+    by_day: dict[str, tuple[int, ...]] = {}
+    for t in fleet.slots:
+        by_day[fleet.plan.slots[t].day] = (*by_day.get(fleet.plan.slots[t].day, ()), int(t in used))
+    hours = [f"{b.day} {b.start_h:02d}-{b.end_h:02d}" for b in blocks(by_day) if b.replicas]
+    return f", what the replicas of these hours cannot take: {', '.join(hours)}" if hours else ""

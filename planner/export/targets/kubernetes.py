@@ -1,0 +1,239 @@
+"""Deployment, Service and PodDisruptionBudget for each deployment of a plan.
+
+Replicas on spot are a Deployment of their own behind the same Service, so that those that must not be reclaimed never
+wait for a place that spot has taken.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from planner.export.hosted import PORT, Hosted, HostedFleet, Part
+from planner.export.hours import peak
+from planner.export.manifests import documents
+from planner.export.names import label_value
+from planner.export.record import Export, Step
+from planner.io.errors import listed
+
+CAPACITY_TYPE = "karpenter.sh/capacity-type"
+SPOT_LABELS = {
+    "aws": ((CAPACITY_TYPE, "spot"), ("eks.amazonaws.com/capacityType", "SPOT")),
+    "azure": ((CAPACITY_TYPE, "spot"), ("kubernetes.azure.com/scalesetpriority", "spot")),
+    "gcp": ((CAPACITY_TYPE, "spot"), ("cloud.google.com/gke-spot", "true")),
+}
+"""labels of spot nodes: those of Karpenter and of the cloud's own node groups (their documentation, 2026-11)"""
+ANYWHERE = ((CAPACITY_TYPE, "spot"),)
+INSTANCE_TYPE, REGION, ZONE = (
+    "node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone",
+)  # fmt: skip
+LABELLED_BY_CLOUD = ("aws", "azure", "gcp")
+"""clouds whose Kubernetes labels nodes with their instance type and region"""
+WORK, CACHE, SHM = "/srv/vllm", "/root/.cache/huggingface", "/dev/shm"
+LEAST_START_S, START_SLACK = 600, 3
+"""a replica is given up after so long, or so many times the planned start"""
+NOTICE_S = 120
+"""between the notice of a reclaim and its end, on AWS; other clouds give less"""
+SLEEP_S, AFTER_S = 15, 30
+"""the shortest wait before a replica stops, so that nothing is sent to it any more, and the time to stop after it"""
+CPUS_PER_GPU, GIB_PER_GPU = 2, 8
+"""requests that fit the smallest instances of the catalog: 4 CPUs and 16 GiB beside a GPU"""
+
+
+def export(fleet: HostedFleet) -> Export:
+    files = {f"{h.cluster}/{h.name}.yaml": documents(fleet.header, *_objects(fleet, h)) for h in fleet.hosted}
+    return Export(
+        files=files,
+        covers=(
+            "a folder for each cloud and region, which is a cluster of its own; in it, a file for each deployment",
+            "a Deployment with the engine's arguments as planned, as many GPUs as a replica takes, and the instance "
+            "type it was planned on; its name ends in -spot if it runs on spot instances",
+            "a Service in front of both, and a budget by which one replica at a time may be evicted",
+            "as many replicas of each as its busiest hour needs: the targets keda and karpenter follow the hours",
+        ),
+        steps=tuple(Step(f"In the cluster of {cluster}:", tuple(_apply(cluster))) for cluster in fleet.clusters),
+        left_to_you=(
+            f"requests of {CPUS_PER_GPU} CPUs and {GIB_PER_GPU} GiB a GPU are no part of the plan: set them to your "
+            "instances",
+            *_labels(fleet),
+        ),
+        cautions=(
+            "an update replaces replicas in place (maxSurge 0), since the plan buys no GPUs beside them: apply it in "
+            "a quiet hour",
+            *_crowded(fleet),
+        ),
+    )
+
+
+def _crowded(fleet: HostedFleet) -> Iterator[str]:
+    """Where deployments have their busiest hours at different times."""
+    for offer, there in fleet.offers.items():
+        wanted = sum(h.gpus * peak(part.hours) for h in there for part in h.parts)
+        bought = max(fleet.bought_gpus(offer, t) for t in fleet.slots)
+        if wanted > bought:
+            names = listed([h.name for h in there], "and")
+            yield (
+                f"{names} together want {wanted} GPUs of {offer} in their busiest hours, and the plan never buys more "
+                f"than {bought}, since these hours differ: without the keda target some replicas wait for a place"
+            )
+
+
+def _apply(cluster: str) -> list[str]:
+    return [
+        'kubectl create secret generic huggingface --from-literal=token="$HF_TOKEN"',
+        f"kubectl apply --dry-run=server -f {cluster}/",
+        f"kubectl apply -f {cluster}/",
+    ]
+
+
+def _labels(fleet: HostedFleet) -> list[str]:
+    """What to tell nodes that no cloud labels."""
+    other = dict.fromkeys(
+        f"{INSTANCE_TYPE}={label_value(h.offer.instance)} {REGION}={label_value(h.offer.region)}"
+        for h in fleet.hosted
+        if h.offer.provider not in LABELLED_BY_CLOUD
+    )
+    return [f"label the nodes yourself: kubectl label node NODE {labels}" for labels in other]
+
+
+def _objects(fleet: HostedFleet, h: Hosted) -> list[dict[str, Any]]:
+    deployments = [_deployment(fleet, h, part) for part in h.parts]
+    return [*deployments, _service(h), *(_budget(h, part) for part in h.parts)]
+
+
+def labels_of(h: Hosted, part: Part | None = None) -> dict[str, str]:
+    """What the pods of a deployment have in common, or those of a part of it."""
+    labels = {"app.kubernetes.io/name": "vllm", "app.kubernetes.io/instance": h.name}
+    return labels if part is None else labels | {"app.kubernetes.io/component": "spot" if part.spot else "firm"}
+
+
+def _metadata(name: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {"name": name, "labels": labels | {"app.kubernetes.io/managed-by": "fleetplan"}}
+
+
+def _deployment(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
+    labels = labels_of(h, part)
+    annotations = {
+        "fleetplan/case": fleet.plan.case_hash,
+        "fleetplan/deployment": h.plan.deployment.key,
+        "fleetplan/workloads": json.dumps(list(h.pool.workloads)),
+    }
+    scraped = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "prometheus.io/path": "/metrics"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(part.name, labels) | {"annotations": annotations},
+        "spec": {
+            "replicas": peak(part.hours),
+            "progressDeadlineSeconds": 2 * _start_limit_s(h),
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels, "annotations": scraped}, "spec": _pod(h, part)},
+        },
+    }
+
+
+def _pod(h: Hosted, part: Part) -> dict[str, Any]:
+    drain_s = max(SLEEP_S, min(h.drain_s, NOTICE_S - AFTER_S) if part.spot else h.drain_s)
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": labels_of(h, part)},
+    }
+    zones = part.spot and h.plan.deployment.spot_zones > 1
+    volumes: list[dict[str, Any]] = [
+        {"name": "weights", "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{2 * h.gpus}Gi"}},
+    ]
+    if h.adapters:
+        volumes.append({"name": "adapters", "persistentVolumeClaim": {"claimName": "adapters", "readOnly": True}})
+    return {
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": drain_s + AFTER_S,
+        "nodeSelector": {INSTANCE_TYPE: label_value(h.offer.instance), REGION: label_value(h.offer.region)},
+        "affinity": {"nodeAffinity": _firm_or_spot(h, part)},
+        "tolerations": [
+            {"key": _gpu_resource(h), "operator": "Exists", "effect": "NoSchedule"},
+            *([{"key": k, "operator": "Equal", "value": v, "effect": "NoSchedule"} for k, v in _spot_labels(h)]
+              if part.spot else []),
+        ],
+        **({"topologySpreadConstraints": [spread]} if zones else {}),
+        "containers": [_container(h, drain_s)],
+        "volumes": volumes,
+    }  # fmt: skip
+
+
+def _firm_or_spot(h: Hosted, part: Part) -> dict[str, Any]:
+    """Terms are alternatives, expressions of a term hold together; NotIn holds where a node has no such label."""
+    if part.spot:
+        terms = [[{"key": k, "operator": "In", "values": [v]}] for k, v in _spot_labels(h)]
+    else:
+        terms = [[{"key": k, "operator": "NotIn", "values": [v]} for k, v in _spot_labels(h)]]
+    selector = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": selector}
+
+
+def _spot_labels(h: Hosted) -> tuple[tuple[str, str], ...]:
+    return SPOT_LABELS.get(h.offer.provider, ANYWHERE)
+
+
+def _container(h: Hosted, drain_s: int) -> dict[str, Any]:
+    probe = {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10, "timeoutSeconds": 5}
+    mounts: list[dict[str, Any]] = [{"name": "weights", "mountPath": CACHE}, {"name": "shm", "mountPath": SHM}]
+    if h.adapters:
+        mounts.append({"name": "adapters", "mountPath": f"{WORK}/adapters", "readOnly": True})
+    token = {"name": "huggingface", "key": "token", "optional": True}
+    gpus = {_gpu_resource(h): str(h.gpus)}
+    return {
+        "name": "vllm",
+        "image": h.image,
+        "command": ["vllm", "serve"],
+        "args": [argument.replace("$", "$$") for argument in h.arguments],
+        "workingDir": WORK,
+        "env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}}],
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "resources": {
+            "requests": {"cpu": str(CPUS_PER_GPU * h.gpus), "memory": f"{GIB_PER_GPU * h.gpus}Gi", **gpus},
+            "limits": gpus,
+        },
+        "startupProbe": probe | {"failureThreshold": math.ceil(_start_limit_s(h) / 10)},
+        "readinessProbe": probe | {"failureThreshold": 3},
+        "livenessProbe": probe | {"failureThreshold": 6},
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(drain_s)]}}},
+        "securityContext": {"allowPrivilegeEscalation": False},
+        "volumeMounts": mounts,
+    }
+
+
+def _start_limit_s(h: Hosted) -> int:
+    return max(LEAST_START_S, math.ceil(START_SLACK * h.start_s))
+
+
+def _gpu_resource(h: Hosted) -> str:
+    return "amd.com/gpu" if h.is_amd else "nvidia.com/gpu"
+
+
+def _service(h: Hosted) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(h.name, labels_of(h)),
+        "spec": {"selector": labels_of(h), "ports": [{"name": "http", "port": PORT, "targetPort": "http"}]},
+    }
+
+
+def _budget(h: Hosted, part: Part) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _metadata(part.name, labels_of(h, part)),
+        "spec": {
+            "maxUnavailable": 1,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": labels_of(h, part)},
+        },
+    }

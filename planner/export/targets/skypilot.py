@@ -1,0 +1,132 @@
+"""A SkyServe service for each deployment of a plan, on the instances it was planned on.
+
+A replica of a service is a whole instance. Where one holds several replicas of the plan, the engine runs them side by
+side (data parallel) behind one port.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from planner.export.hosted import PORT, VLLM, Hosted, HostedFleet
+from planner.export.hours import Hours, fewest, peak
+from planner.export.manifests import documents
+from planner.export.record import Export, Step
+from planner.io.errors import input_error, listed
+
+CLOUDS = ("aws", "azure", "gcp", "lambda", "nebius", "runpod", "verda")
+"""clouds of the catalog that SkyPilot 0.14 rents from"""
+LEAST_START_S, START_SLACK = 1200, 3
+UP_S, DOWN_S = 60, 1200
+LEAST_QPS = 0.001
+
+
+def export(fleet: HostedFleet) -> Export:
+    known = [h for h in fleet.hosted if h.offer.provider in CLOUDS]
+    if not known:
+        providers = listed(sorted({h.offer.provider for h in fleet.hosted}), "and")
+        raise input_error("--to", f"SkyPilot does not rent from {providers}", "Export to kubernetes or compose")
+    left = [h for h in fleet.hosted if h not in known]
+    return Export(
+        files={f"{h.name}.yaml": documents(fleet.header, _service(h)) for h in known},
+        covers=(
+            "a service for each deployment, with the engine's arguments as planned",
+            "replicas between the fewest and the most of the plan's hours, by requests a second: as many as a replica "
+            "takes in the busiest hour",
+            "where the plan uses spot, the replicas that must not be reclaimed are base_ondemand_fallback_replicas",
+        ),
+        steps=(
+            Step("Check the clouds and the token that downloads the weights.", ("sky check", "export HF_TOKEN=...")),
+            *(Step(f"Start {h.name}:", (f"sky serve up --secret HF_TOKEN -n {h.name} {h.name}.yaml",)) for h in known),
+            Step("Watch them come up, and give their endpoints to the gateway.", ("sky serve status",)),
+        ),
+        left_to_you=(
+            "the hours: SkyServe follows the load, not the clock; to hold the table below, change min_replicas and "
+            "run 'sky serve update' on a schedule",
+            "commitments: SkyPilot rents on demand, and the discount comes with the bill; capacity reservations are "
+            "named in its own configuration",
+            *(f"{h.name}: SkyPilot does not rent from {h.offer.provider}" for h in left),
+        ),
+        cautions=(*_firm(known), *_boxes(fleet, known), *_experts(fleet, known)),
+    )
+
+
+def per_instance(h: Hosted) -> int:
+    """Replicas of the plan on an instance."""
+    return h.offer.gpus // h.gpus
+
+
+def _instances(h: Hosted, hours: Hours) -> Hours:
+    return {day: tuple(math.ceil(n / per_instance(h)) for n in counts) for day, counts in hours.items()}
+
+
+def _must_be_firm(h: Hosted) -> int:
+    """Instances that must not be spot, in the hour that needs most."""
+    return math.ceil(h.must_be_firm / per_instance(h))
+
+
+def _service(h: Hosted) -> dict[str, Any]:
+    hours, spot = _instances(h, h.replicas), peak(h.spot) > 0
+    policy: dict[str, Any] = {
+        "min_replicas": fewest(hours),
+        "max_replicas": peak(hours),
+        "target_qps_per_replica": max(LEAST_QPS, float(f"{h.busiest_requests_per_s * per_instance(h):.4g}")),
+        "upscale_delay_seconds": UP_S,
+        "downscale_delay_seconds": DOWN_S,
+    }
+    if spot:
+        policy |= {"base_ondemand_fallback_replicas": _must_be_firm(h)}
+    command = h.serve.command + (f" --data-parallel-size {per_instance(h)}" if per_instance(h) > 1 else "")
+    probe = {"path": "/health", "initial_delay_seconds": max(LEAST_START_S, math.ceil(START_SLACK * h.start_s))}
+    engine = f'export PATH="$HOME/vllm/bin:$PATH"\n{command} --port {PORT}\n'
+    mounts = {"file_mounts": {"~/adapters": "./adapters"}} if h.adapters else {}
+    return {
+        "name": h.name,
+        "service": {"readiness_probe": probe, "load_balancing_policy": "least_load", "replica_policy": policy},
+        "resources": {
+            "infra": f"{h.offer.provider}/{h.offer.region}",
+            "instance_type": h.offer.instance,
+            "use_spot": spot,
+            "ports": PORT,
+            "disk_size": 512,
+        },
+        "secrets": {"HF_TOKEN": None},
+        **mounts,
+        "setup": f"python3 -m venv ~/vllm\n~/vllm/bin/pip install vllm=={VLLM}\n",
+        "run": engine,
+    }
+
+
+def _firm(known: list[Hosted]) -> list[str]:
+    return [
+        f"{h.name}: {_must_be_firm(h)} on-demand instances run all day, as the hour with most critical load needs; "
+        "the plan has fewer of them in quiet hours, and costs less"
+        for h in known
+        if peak(h.spot) and _must_be_firm(h) > fewest(_instances(h, h.replicas))
+    ]
+
+
+def _boxes(fleet: HostedFleet, known: list[Hosted]) -> list[str]:
+    """Where services cannot share instances as the plan does."""
+    notes = []
+    for offer in dict.fromkeys(h.plan.deployment.offer for h in known):
+        there = fleet.offers[offer]
+        apart = sum(peak(_instances(h, h.replicas)) for h in there)
+        planned = max(fleet.bought_gpus(offer, t) for t in fleet.slots) // there[0].offer.gpus
+        if apart > planned:
+            names = listed([h.name for h in there], "and")
+            notes.append(
+                f"{names} share instances of {offer} in the plan, {planned} at most; services cannot, and may rent "
+                f"{apart}: more than the plan costs"
+            )
+    return notes
+
+
+def _experts(fleet: HostedFleet, known: list[Hosted]) -> list[str]:
+    return [
+        f"{h.name}: side by side on one instance, replicas of a mixture of experts share their experts, and are not as "
+        "fast as planned; the kubernetes target keeps them apart"
+        for h in known
+        if per_instance(h) > 1 and fleet.plan.case.models[h.plan.deployment.model].moe
+    ]

@@ -1,0 +1,116 @@
+"""What engines run is data: sourced, consistent with the catalog, and in the plan's reasons."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import planner
+from planner.case.support import support_of
+from planner.catalog.engine_support import Verdict, entries, known_support, quantized_checkpoint
+from planner.catalog.entries import shipped_catalog, shipped_entries
+from planner.checker import check_plan
+from planner.io.errors import InputError
+from planner.plan.serve_commands import serve_commands
+from planner.reports.tables.csv import plan_csv
+from planner.reports.terminal import render
+
+CATALOG = shipped_catalog()
+
+
+def test_every_entry_has_a_source_and_names_what_the_catalog_has() -> None:
+    architectures = {gpu.architecture for gpu in CATALOG.gpus.values()} | {"volta"}
+    families = {model.family for model in CATALOG.models.values()}
+    names = [name for key, m in CATALOG.models.items() for name in (key, m.checkpoint or key)]
+    for entry in entries():
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", entry.date or "") and entry.source
+        assert bool(entry.reason) == (entry.verdict != "runs")
+        assert entry.engine in CATALOG.engines
+        assert set(entry.architectures) <= architectures
+        assert set(entry.families) <= families
+        assert set(entry.quantizations) <= set(CATALOG.quantizations)
+        assert all(any(name.startswith(model) for name in names) for model in entry.models)
+
+
+def test_known_checkpoints_are_of_models_and_quantizations_of_the_catalog() -> None:
+    published = {m.checkpoint for m in CATALOG.models.values()}
+    known = shipped_entries("checkpoints")
+    assert list(known) == sorted(known) and set(known) <= published
+    for ids in known.values():
+        assert set(ids) <= set(CATALOG.quantizations)
+        assert all(re.fullmatch(r"[\w.-]+/[\w.-]+", name) for name in ids.values())
+    assert quantized_checkpoint("meta-llama/Llama-3.3-70B-Instruct", "int4-awq") is not None
+    assert quantized_checkpoint(None, "fp8") is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "quantization", "gpu", "verdict"),
+    [
+        ("vllm", "llama-3.1-8b", "fp8", "h100", "runs"),
+        ("vllm", "gemma-3-4b", "fp16", "t4", "fails"),
+        ("vllm", "gemma-3-4b", "int8", "t4", "fails"),
+        ("vllm", "gemma-3-4b", "fp16", "l4", "runs"),
+        ("vllm", "llama-3.1-8b", "fp16", "t4", "runs"),
+        ("vllm", "llama-3.1-8b", "int8", "b200", "fails"),
+        ("vllm", "llama-3.1-8b", "int4-gptq", "mi300x", "unproven"),
+        ("vllm", "llama-3.1-8b", "int4-awq", "b200", "unproven"),
+        ("vllm", "gpt-oss-20b", "mxfp4", "t4", "fails"),
+        ("vllm", "gpt-oss-20b", "mxfp4", "h100", "runs"),
+        ("exllamav2", "llama-3.1-8b", "fp8", "h100", "unproven"),
+    ],
+)
+def test_what_is_known(engine: str, model: str, quantization: str, gpu: str, verdict: Verdict) -> None:
+    found = known_support(engine, model, CATALOG.models[model], quantization, CATALOG.gpus[gpu])
+    assert found.verdict == verdict
+    assert bool(found.reason) == (verdict != "runs")
+
+
+GEMMA = """
+workloads:
+  - {name: tags, models: [gemma-3-4b], forecast: {requests_per_day: 50k}, api: forbidden, quality: {max_loss: 5%}}
+menu: {gpus: [t4, l4], quantizations: [fp16, int8], max_deployments: 1}
+baseline: openai/gpt-4o-mini
+"""
+
+
+def test_what_is_known_not_to_run_is_rejected_with_its_reason_and_a_plan_with_it_does_not_hold() -> None:
+    plan = planner.plan_fleet(planner.case_from_text(GEMMA))
+    assert {d.deployment.gpu for pool in plan.pools for d in pool.deployments} == {"l4"}
+    reasons = {(r.gpu, r.reason) for r in plan.rejected if r.gpu == "t4"}
+    assert reasons == {("t4", "vLLM does not run this model in FP16, and the GPU has no BF16")}
+    assert check_plan(plan.as_json()) == []
+    gpus = {key: gpu.model_copy(update={"architecture": "turing"}) for key, gpu in plan.case.gpus.items()}
+    case = plan.case.model_copy(update={"gpus": gpus})
+    forged = plan.model_copy(update={"case": case, "case_hash": case.hash()})
+    assert any("does not run this model in FP16" in problem for problem in check_plan(forged.as_json()))
+
+
+OWN = """
+workloads:
+  - {name: chat, models: [llama-3.1-8b], forecast: {requests_per_day: 50k}, api: forbidden}
+menu: {gpus: [own], quantizations: [fp16], max_deployments: 1, regions: [home], providers: [colo]}
+catalog:
+  gpus:
+    own: {vram_gb: 48, bandwidth_gb_per_s: 900, dense_tflops: {fp16: 300}, interconnect: {kind: pcie, gb_per_s: 64}}
+  offers:
+    colo/box@home: {provider: colo, instance: box, region: home, gpu: own, gpus: 1, prices: {on_demand: {usd_per_h: 1}}}
+baseline: openai/gpt-4o-mini
+"""
+
+
+def test_what_was_never_seen_to_run_is_marked_everywhere_and_a_policy_forbids_it() -> None:
+    plan = planner.plan_fleet(planner.case_from_text(OWN))
+    assert support_of(plan.case, "llama-3.1-8b", "fp16", "own").verdict == "unproven"
+    text = render(plan)
+    assert "unproven, try it before you sign: vllm was never seen to run llama-3.1-8b fp16 on own" in text
+    assert "estimated, unproven" in text
+    for table in ("options", "deployments"):
+        head, first, *_ = plan_csv(plan, table).splitlines()
+        assert "support" in head and "unproven" in first
+    (command,) = serve_commands(plan)
+    assert any(note.startswith("unproven: no source says") for note in command.notes)
+    with pytest.raises(Exception, match="unproven: no source says that it runs"):
+        planner.plan_fleet(planner.case_from_text(OWN + "policy: {unproven: forbidden}\n"))
+    with pytest.raises(InputError, match="unproven"):
+        planner.case_from_text(OWN + "policy: {unproven: never}\n")

@@ -1,0 +1,230 @@
+"""Every example for every target: valid, and as planned."""
+
+from __future__ import annotations
+
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import planner
+from planner.export.export import README, export_plan, target_names
+from planner.export.hosted import Settings, hosted_fleet
+from planner.export.routing import routes
+from planner.io.errors import InputError
+from planner.plan.plan import Plan
+from planner.plan.serve_commands import serve_commands
+from tests.support.lever_plans import ROUGHLY, lever_plan
+from tests.support.manifest_checks import assert_valid, objects
+from tests.support.places import ROOT
+
+EXAMPLES = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples" / "levers").glob("*.yaml")])
+TARGETS = ["compose", "karpenter", "keda", "kubernetes", "skypilot"]
+NOT_THERE = {"karpenter": "Karpenter has no provider for", "skypilot": "SkyPilot does not rent from"}
+
+
+@cache
+def plan_of(name: str) -> Plan:
+    """Any plan that holds will do: how good it is is for other tests."""
+    if "/" not in name:
+        return lever_plan(name)
+    return planner.plan_fleet(planner.load_case(ROOT / name), ROUGHLY)
+
+
+def exported(name: str, target: str, settings: Settings | None = None) -> dict[str, str]:
+    return export_plan(plan_of(name), target, settings or Settings())
+
+
+def of_kind(files: dict[str, str], kind: str) -> dict[str, dict[str, Any]]:
+    return {found["metadata"]["name"]: found for _, found in objects(files) if found.get("kind") == kind}
+
+
+def test_the_targets_are_the_files() -> None:
+    assert target_names() == TARGETS
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
+def test_every_example_for_every_target(example: Path) -> None:
+    name = str(example.relative_to(ROOT))
+    plan = plan_of(name)
+    for target in TARGETS:
+        for month in range(len({s.month for s in plan.slots})):
+            settings = Settings(month=month, time_zone="Europe/Berlin")
+            try:
+                files = export_plan(plan, target, settings)
+            except InputError as error:
+                if plan.fleet:
+                    assert NOT_THERE[target] in str(error)
+                else:
+                    assert "hosts nothing" in str(error)
+                continue
+            assert plan.fleet
+            assert_valid(target, files)
+            assert month or export_plan(plan, target, settings) == files
+            as_planned(plan, target, files, month)
+
+
+def as_planned(plan: Plan, target: str, files: dict[str, str], month: int) -> None:
+    """Arguments, GPUs and numbers of replicas are those of the plan."""
+    slots = [t for t, s in enumerate(plan.slots) if s.month == month]
+    running = [d for pool in plan.pools for d in pool.deployments if any(d.replicas_by_slot[t] for t in slots)]
+    lines = {tuple(shlex.split(c.command)[2:]) for c in serve_commands(plan)}
+    if target == "kubernetes":
+        for name, deployment in of_kind(files, "Deployment").items():
+            container = deployment["spec"]["template"]["spec"]["containers"][0]
+            assert tuple(a.replace("$$", "$") for a in container["args"]) in lines
+            gpus = dict(zip(container["args"], container["args"][1:], strict=False))["--tensor-parallel-size"]
+            assert container["resources"]["limits"] == {"nvidia.com/gpu": gpus}, name
+        assert len(of_kind(files, "Service")) == len(running)
+    if target == "karpenter":
+        limits = sum(int(pool["spec"]["limits"]["nvidia.com/gpu"]) for pool in of_kind(files, "NodePool").values())
+        lines_bought = [
+            max(f.instances_by_slot[t] for t in slots) * f.gpus_per_instance
+            for f in plan.fleet
+            if plan.case.offers[f.offer].provider in ("aws", "gcp")
+        ]
+        assert limits == sum(lines_bought)
+    if target == "skypilot":
+        assert len(list(objects(files))) == len(running)
+        for _, service in objects(files):
+            assert any(" ".join(map(shlex.quote, line)) in service["run"] for line in lines)
+    if target == "compose":
+        for _, project in objects(files):
+            used = [gpu for s in project["services"].values() for gpu in gpus_of(s)]
+            assert used == [str(k) for k in range(len(used))]
+            assert len({s["ports"][0] for s in project["services"].values()}) == len(project["services"])
+
+
+def gpus_of(service: dict[str, Any]) -> list[str]:
+    ids: list[str] = service["deploy"]["resources"]["reservations"]["devices"][0]["device_ids"]
+    return ids
+
+
+def test_spot_replicas_are_deployments_of_their_own_and_the_rest_stays_off_spot() -> None:
+    files = exported("together", "kubernetes")
+    (plan,) = [d for pool in plan_of("together").pools for d in pool.deployments]
+    deployments, peak = of_kind(files, "Deployment"), max(plan.replicas_by_slot[:48])
+    (name,) = (n for n in deployments if not n.endswith("-spot"))
+    firm, spot = deployments[name], deployments[f"{name}-spot"]
+    assert firm["spec"]["replicas"] >= max(plan.firm_replicas_by_slot[:48])
+    assert firm["spec"]["replicas"] + spot["spec"]["replicas"] >= peak
+
+    def operators(deployment: dict[str, Any]) -> list[tuple[str, list[str]]]:
+        affinity = deployment["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        return [(e["operator"], e["values"]) for term in terms for e in term["matchExpressions"]]
+
+    assert operators(firm) == [("NotIn", ["spot"]), ("NotIn", ["SPOT"])]
+    assert operators(spot) == [("In", ["spot"]), ("In", ["SPOT"])]
+    zones = spot["spec"]["template"]["spec"]["topologySpreadConstraints"][0]["topologyKey"]
+    assert zones == "topology.kubernetes.io/zone"
+    service = of_kind(files, "Service")[name]
+    for deployment in (firm, spot):
+        assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_adapters_are_mounted_where_the_arguments_look_for_them() -> None:
+    for target, mounted in (("kubernetes", "/srv/vllm/adapters"), ("compose", "./adapters:/srv/vllm/adapters:ro"),
+                            ("skypilot", "~/adapters: ./adapters")):  # fmt: skip
+        text = "".join(exported("together", target).values())
+        assert "tuned=adapters/tuned" in text
+        assert mounted in text.replace('"', "")
+
+
+def test_firm_replicas_are_the_base_of_a_service_on_spot() -> None:
+    (plan,) = [d for pool in plan_of("together").pools for d in pool.deployments]
+    ((_, service),) = objects(exported("together", "skypilot"))
+    policy = service["service"]["replica_policy"]
+    assert service["resources"]["use_spot"]
+    assert policy["base_ondemand_fallback_replicas"] == max(plan.firm_replicas_by_slot[:48])
+    assert policy["min_replicas"] == min(plan.replicas_by_slot[:48])
+    assert policy["max_replicas"] == max(plan.replicas_by_slot[:48])
+
+
+def test_node_pools_are_by_offer_and_way_to_buy_with_what_is_paid_first() -> None:
+    pools = of_kind(exported("examples/hourly-rates.yaml", "karpenter"), "NodePool")
+    ways = {}
+    for name, pool in pools.items():
+        wanted = {r["key"]: r["values"] for r in pool["spec"]["template"]["spec"]["requirements"]}
+        ways[name.removeprefix("g6e-xlarge-")] = (pool["spec"]["weight"], wanted["karpenter.sh/capacity-type"])
+        assert wanted["node.kubernetes.io/instance-type"] == ["g6e.xlarge"]
+    bought = {f.purchase.split("-1y")[0] for f in plan_of("examples/hourly-rates.yaml").fleet}
+    assert set(ways) == bought
+    assert ways["reserved"] == (100, ["reserved", "on-demand"])
+    assert ways["on-demand"] == (50, ["on-demand"])
+
+
+def test_one_box_holds_the_replicas_of_the_plan_each_on_its_own_gpu() -> None:
+    ((file, project),) = objects(exported("examples/own-catalog.yaml", "compose"))
+    (deployment,) = plan_of("examples/own-catalog.yaml").pools[0].deployments
+    assert file == "pro6000-4x/compose.yaml"
+    assert [gpus_of(s) for s in project["services"].values()] == [
+        [str(k)] for k in range(max(deployment.replicas_by_slot))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("together", ["70% of its requests are critical", "must shed the others at once", "fewest in flight",
+                      "adapters: a folder or volume", "chat: 70%", "tuned: 60%"]),
+        ("mixed", ["110,000", "others", "documents: 40% of its requests are critical"]),
+        ("waiting", ["night: may wait 2 h", "own/mini"]),
+        ("shedding", ["chat: may be shed, at", "of it", "shed"]),
+        ("examples/quickstart.yaml", ["requests go to openai/gpt-4o-mini, what the replicas of these hours cannot take",
+                                      "loading them in 9 s (1 GB/s)", "secrets", "kubectl apply"]),
+        ("examples/levers/gpu-types.yaml", ["analysis: put the id or path of a checkpoint of qwen3-32b quantized"]),
+    ],
+)  # fmt: skip
+def test_the_readme_says_what_is_left_to_people_and_what_a_gateway_must_do(name: str, words: list[str]) -> None:
+    text = exported(name, "kubernetes")[README].replace("\\", "")
+    assert [w for w in words if w not in text] == []
+
+
+def test_routes_by_length_are_those_of_the_flows() -> None:
+    """Short requests go to the cheap deployment, the few long ones to where there is room for them."""
+    fleet = hosted_fleet(plan_of("mixed"), Settings())
+    (w,) = fleet.plan.workloads
+    names = [h.name for h in fleet.hosted]
+    rates = [(0.0, 0.0)] + [
+        tuple(map(sum, zip(*(f.requests_per_s for f in flows), strict=True))) for flows in w.deployment_flows
+    ]
+    api = tuple(map(sum, zip(*(f.requests_per_s for f in w.api_flows), strict=True))) or (0.0, 0.0)
+    for route in routes(fleet):
+        length = 1 if route.input_tokens == 110_000 else 0
+        assert {name for name, rate in zip(names[1:], rates[1:], strict=True) if rate[length]} <= set(route.to)
+        assert (w.api in route.to) == (api[length] > 0)
+        assert sum(route.to.values()) == pytest.approx(1, abs=1e-4)
+    ways = [set(route.to) for route in routes(fleet)]
+    assert len(ways) == 2 and ways[0] != ways[1]
+
+
+def test_two_plans_export_differently_where_they_differ() -> None:
+    one, other = (exported(f"examples/{name}.yaml", "kubernetes") for name in ("quickstart", "own-catalog"))
+    assert set(one) != set(other)
+    months = [exported("together", "keda", Settings(month=m)) for m in (0, 2)]
+    assert months[0] != months[1]
+    zones = [exported("examples/quickstart.yaml", "keda", Settings(time_zone=z)) for z in ("UTC", "Asia/Tokyo")]
+    assert zones[0] != zones[1]
+
+
+def test_an_image_of_ones_own_is_used_everywhere() -> None:
+    for target in ("kubernetes", "compose"):
+        text = "".join(exported("mixed", target, Settings(image="registry.internal/vllm:1")).values())
+        assert "registry.internal/vllm:1" in text and "vllm/vllm-openai" not in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(month=1), "the plan has no month 2"),
+        (Settings(month=-1), "the plan has no month 0"),
+        (Settings(time_zone="Europe/Berln"), "there is no time zone 'Europe/Berln'"),
+        (Settings(time_zone="UTC\n  evil: 1"), "there is no time zone"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: Settings, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        exported("mixed", "keda", settings)

@@ -1,0 +1,194 @@
+"""Checks of exported files: core kinds with a validator, other kinds by the fields that exports use.
+
+The facts about KEDA and Karpenter are excerpts of their CustomResourceDefinitions: kedacore/keda@8b4f083c
+config/crd/bases/keda.sh_scaledobjects.yaml and kubernetes-sigs/karpenter@22664681
+pkg/apis/crds/karpenter.sh_nodepools.yaml (both 2026-08-20), Apache-2.0. Those about services are from SkyPilot 0.14.1,
+those about Compose files from the Compose specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any
+
+import jsonschema
+import kubernetes_validate.utils
+import yaml
+
+from planner.export.export import README
+
+kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)
+"""large files, read once"""
+NAME = {"type": "string", "pattern": r"^[a-z]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
+TEXT = {"type": "string"}
+COUNT = {"type": "integer", "minimum": 0}
+DURATION = {"type": "string", "pattern": r"^(([0-9]+(s|m|h))+|Never)$"}
+LABELS = {"type": "object", "additionalProperties": TEXT}
+LABEL_VALUE = {"type": "string", "pattern": r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", "maxLength": 63}
+METADATA = {"name": NAME, "labels": LABELS}
+
+
+def closed(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    """An object with these fields and no others."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def array(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items, "minItems": 1}
+
+
+CRON = {
+    "timezone": TEXT, "desiredReplicas": {"type": "string", "pattern": "^[0-9]+$"},
+    "start": {"type": "string", "pattern": r"^\d+ \d+ \* \* [\d,*-]+$"},
+    "end": {"type": "string", "pattern": r"^\d+ \d+ \* \* [\d,*-]+$"},
+}  # fmt: skip
+PROMETHEUS = {"serverAddress": TEXT, "query": TEXT, "threshold": {"type": "string", "pattern": "^[1-9][0-9]*$"}}
+TRIGGER = closed({"type": {"enum": ["cron", "prometheus"]}, "name": TEXT, "metadata": {"type": "object"}}) | {
+    "allOf": [
+        {"if": {"properties": {"type": {"const": kind}}}, "then": {"properties": {"metadata": closed(fields)}}}
+        for kind, fields in (("cron", CRON), ("prometheus", PROMETHEUS))
+    ]
+}
+SCALE_DOWN = closed({"scaleDown": closed({"stabilizationWindowSeconds": COUNT})})
+SCALED_OBJECT = closed(
+    {
+        "apiVersion": {"const": "keda.sh/v1alpha1"},
+        "kind": {"const": "ScaledObject"},
+        "metadata": closed(METADATA),
+        "spec": closed(
+            {
+                "scaleTargetRef": closed({"apiVersion": TEXT, "kind": TEXT, "name": NAME}),
+                "pollingInterval": COUNT | {"minimum": 1},
+                "cooldownPeriod": COUNT,
+                "minReplicaCount": COUNT,
+                "maxReplicaCount": COUNT | {"minimum": 1},
+                "fallback": closed({"failureThreshold": COUNT, "replicas": COUNT}),
+                "advanced": closed({"horizontalPodAutoscalerConfig": closed({"behavior": SCALE_DOWN})}),
+                "triggers": array(TRIGGER),
+            }
+        ),
+    }
+)
+BUDGET = closed(
+    {
+        "nodes": {"type": "string", "pattern": "^((100|[0-9]{1,2})%|[0-9]+)$"},
+        "reasons": array({"enum": ["Underutilized", "Empty", "Drifted"]}),
+    }
+)
+NODE_SPEC = closed(
+    {
+        "nodeClassRef": closed({"group": {"type": "string", "pattern": "^[^/]*$"}, "kind": TEXT, "name": TEXT}),
+        "expireAfter": DURATION,
+        "taints": array(closed({"key": TEXT, "value": LABEL_VALUE, "effect": {"const": "NoSchedule"}})),
+        "requirements": array(closed({"key": TEXT, "operator": {"const": "In"}, "values": array(LABEL_VALUE)})),
+    }
+)
+NODE_POOL = closed(
+    {
+        "apiVersion": {"const": "karpenter.sh/v1"},
+        "kind": {"const": "NodePool"},
+        "metadata": closed(METADATA),
+        "spec": closed(
+            {
+                "weight": {"type": "integer", "minimum": 1, "maximum": 100},
+                "limits": {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[1-9][0-9]*$"}},
+                "disruption": closed(
+                    {
+                        "consolidationPolicy": {"enum": ["WhenEmpty", "WhenEmptyOrUnderutilized"]},
+                        "consolidateAfter": DURATION,
+                        "budgets": array(BUDGET),
+                    }
+                ),
+                "template": closed({"spec": NODE_SPEC}),
+            }
+        ),
+    }
+)
+POLICY = closed(
+    {
+        "min_replicas": COUNT,
+        "max_replicas": COUNT | {"minimum": 1},
+        "target_qps_per_replica": {"type": "number", "exclusiveMinimum": 0},
+        "upscale_delay_seconds": COUNT,
+        "downscale_delay_seconds": COUNT,
+        "base_ondemand_fallback_replicas": COUNT,
+    },
+    optional=("base_ondemand_fallback_replicas",),
+)
+SKY_SERVICE = closed(
+    {
+        "name": NAME,
+        "service": closed(
+            {
+                "readiness_probe": closed({"path": TEXT, "initial_delay_seconds": COUNT}),
+                "load_balancing_policy": {"enum": ["least_load", "round_robin"]},
+                "replica_policy": POLICY,
+            }
+        ),
+        "resources": closed(
+            {"infra": TEXT, "instance_type": TEXT, "use_spot": {"type": "boolean"}, "ports": COUNT, "disk_size": COUNT}
+        ),
+        "secrets": closed({"HF_TOKEN": {"type": "null"}}),
+        "file_mounts": LABELS,
+        "setup": TEXT,
+        "run": TEXT,
+    },
+    optional=("file_mounts",),
+)
+WORDS = array(TEXT)
+DEVICE = closed({"driver": {"const": "nvidia"}, "device_ids": WORDS, "capabilities": WORDS})
+COMPOSE_SERVICE = closed(
+    {
+        "image": TEXT, "entrypoint": WORDS, "command": WORDS, "working_dir": TEXT, "environment": LABELS,
+        "ports": WORDS, "volumes": WORDS, "shm_size": TEXT, "restart": TEXT, "stop_grace_period": DURATION,
+        "healthcheck": closed(
+            {"test": WORDS, "interval": DURATION, "timeout": DURATION, "retries": COUNT, "start_period": DURATION}
+        ),
+        "deploy": closed({"resources": closed({"reservations": closed({"devices": array(DEVICE)})})}),
+        "devices": WORDS, "group_add": WORDS,
+    },
+    optional=("deploy", "devices", "group_add"),
+)  # fmt: skip
+COMPOSE = closed(
+    {
+        "name": NAME,
+        "services": {"type": "object", "propertyNames": NAME, "additionalProperties": COMPOSE_SERVICE},
+        "volumes": {"type": "object"},
+    }
+)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+KINDS = {"ScaledObject": SCALED_OBJECT, "NodePool": NODE_POOL}
+
+
+def objects(files: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Everything that the YAML files hold, with the file."""
+    for name, text in files.items():
+        if name.endswith(".yaml"):
+            yield from ((name, found) for found in yaml.load_all(text, LOADER))
+
+
+def assert_valid(target: str, files: Mapping[str, str]) -> None:
+    """Every object fits its schema, names are unique within a cluster, and there is a README."""
+    assert files[README].startswith("# ")
+    seen = set()
+    for file, found in objects(files):
+        kind = found.get("kind")
+        if target in ("skypilot", "compose"):
+            _check(found, SKY_SERVICE if target == "skypilot" else COMPOSE)
+        elif kind in KINDS:
+            _check(found, KINDS[kind])
+        else:
+            kubernetes_validate.validate(found, "1.34", strict=True)
+            _check(found["metadata"]["name"], NAME)
+        name = found["metadata"]["name"] if kind else found["name"]
+        place = (PurePosixPath(file).parent if kind else "", kind, name)
+        assert place not in seen, place
+        seen.add(place)
+    assert seen
+
+
+def _check(found: object, schema: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator(schema).validate(found)
