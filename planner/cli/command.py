@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import checking, performance, planning, reporting, reviewing, say, studying, verifying, what_if
+from planner.cli import checking, logs, performance, planning, reporting, reviewing, say, studying, verifying, what_if
 from planner.cli.common import LOST, Stopwatch, put
 from planner.cli.streams import prepare_streams
 
@@ -26,6 +26,7 @@ app.add_typer(reporting.verbs)
 app.add_typer(reviewing.verbs)
 app.add_typer(checking.verbs)
 app.add_typer(verifying.verbs)
+app.add_typer(logs.verbs)
 app.add_typer(performance.verbs)
 
 

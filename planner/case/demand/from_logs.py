@@ -1,0 +1,295 @@
+"""A demand file from logs: every figure with its basis beside it, and a mark at what is still to be decided."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+
+from planner.case.case import LengthSpread
+from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, DEFAULT_VARIATION
+from planner.case.demand.usage import WITHIN_HOUR_VARIATION
+from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_TAIL, MOST_VARIATION
+from planner.case.length_buckets import least_mean
+from planner.catalog.entries import shipped_catalog
+from planner.catalog.names import find_model
+from planner.io.errors import escaped, shortened, shown
+from planner.logs.lengths import LengthBucket, Lengths, Marginals, Side
+from planner.logs.measure import Measured, Workload
+from planner.logs.reuse import BLOCK_TOKENS, ReuseCurve
+
+DECIDE = "DECIDE"
+DEFAULT_MODEL, DEFAULT_BASELINE = "llama-3.1-8b", "openai/gpt-4o-mini"
+LEAST_BURSTINESS, FEWEST_IN_PEAK = 0.05, 20.0
+TYPICAL = {"prompt": (0.883, 3.536), "output": (0.611, 2.136)}
+"""p50 and p95 over the mean in Azure's conversation trace of 2023, where a log has means only"""
+WHAT_ODD = {
+    "launch": "before it began",
+    "ended": "after its last request",
+    "gap": "without records",
+    "outage": "almost without requests, although usually busy",
+    "outlier": "far off the usual level",
+    "shift": "far off the usual level for a day or longer, kept",
+}
+WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Variation:
+    share: float
+    basis: str
+
+
+def demand_text(measured: Measured, name: str) -> str:
+    """The text of a demand file that plans as it is."""
+    names = _names(measured, name)
+    lines = [*_head(measured), "workloads:"]
+    for workload, title in zip(measured.workloads, names, strict=True):
+        lines += _workload(workload, title, measured)
+    lines += [
+        "",
+        f"menu: {{providers: [aws], regions: [us-east-1]}}   # {DECIDE}: where you may rent",
+        f"baseline: {DEFAULT_BASELINE}   # {DECIDE}: the API model to compare with",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _names(measured: Measured, name: str) -> list[str]:
+    """Names of workloads, each once, and such as a demand file takes."""
+    found: list[str] = []
+    for w in measured.workloads:
+        title = shortened(escaped(w.traffic.name).strip(), 70) if measured.request.by else name
+        title = title or "(none)"
+        while title in found:
+            title += "'"
+        found.append(title)
+    return found
+
+
+def _head(measured: Measured) -> list[str]:
+    ledger, request = measured.ledger, measured.request
+    formats = ", ".join(f"{n} x {name}" for name, n in ledger.formats.items())
+    lines = [
+        "Demand from logs. Plan it with:   fleetplan plan THIS-FILE",
+        f"Read: {formats}; {ledger.rows:,} rows. Hours are those of {request.zone}"
+        + (f", with {len(request.holidays)} holidays as weekend days." if request.holidays else "."),
+        *ledger.left_out_lines(),
+        *ledger.notes,
+        f"Lines with {DECIDE} are defaults that no log can tell: models, objectives, where to rent.",
+    ]
+    if not measured.dated:
+        lines.insert(2, "The log has no dates: it is taken to begin on a Monday at 0h.")
+    return [_comment(line) for line in lines] + [""]
+
+
+def _comment(text: str, indent: str = "") -> str:
+    return f"{indent}# {escaped(text)}"
+
+
+def _workload(w: Workload, title: str, measured: Measured) -> list[str]:
+    t = w.traffic
+    name = json.dumps(title, ensure_ascii=False)
+    lines = [f"  - name: {name}", *_models(w), "    forecast:"]
+    rate = t.total / max(1.0, t.span_s)
+    lines.append(
+        _comment(f"{t.total:,.0f} requests in {_span(t.span_s)}, {_number(rate)} a second on average", " " * 6)
+    )
+    lines += _rates(w)
+    growth = f"{100 * (w.growth or 0.0):.1f}%".replace("-0.0%", "0%").replace("0.0%", "0%") if not w.growth else ""
+    growth = growth or f"{100 * (w.growth or 0.0):+.1f}%"
+    mark = f"{DECIDE}: not measured, " if w.growth is None else ""
+    lines.append(f"      growth_per_month: {growth}   # {mark}{w.growth_basis}")
+    variation = variation_of(w)
+    lines.append(f"      variation: {100 * variation.share:.1f}%   # {variation.basis}")
+    lines.append(f"      burstiness: {_burstiness(w)}")
+    lines += ["    tokens:", *_tokens(t.lengths)]
+    lines.append(f"    slo: {{ttft_p95: 2s, tpot_p95: 50ms}}   # {DECIDE}: what your users were promised")
+    lines += _caching(w, measured.reuse if len(measured.workloads) == 1 else None)
+    if title == "batch":
+        lines.append(f"    # deadline: 24h   # {DECIDE}: batch work that may wait")
+    return lines
+
+
+def _models(w: Workload) -> list[str]:
+    """The catalog's name of the model most used, or a default."""
+    models = shipped_catalog().models
+    seen = [(name, n) for name, n in w.traffic.models if name]
+    total = max(1.0, w.traffic.total)
+    parts = ", ".join(f"{shown(name)} {n / total:.0%}" for name, n in seen[:3])
+    known = next(((find_model(name, models), n) for name, n in seen if find_model(name, models)), None)
+    if known is None:
+        why = f"the log names {parts}, which the catalog does not host" if seen else "the log names no model"
+        return [f"    models: [{DEFAULT_MODEL}]   # {DECIDE}: {why}"]
+    if known[1] >= 0.999 * total:
+        return [f"    models: [{known[0]}]   # from the log"]
+    hint = "" if w.traffic.name and len(seen) == 1 else "; --by model splits it"
+    return [f"    models: [{known[0]}]   # {DECIDE}: the log mixes {parts}{hint}"]
+
+
+def _rates(w: Workload) -> list[str]:
+    r = w.rates
+    if r.flat:
+        per_day = _number(24 * r.weekday[0])
+        return [
+            f"      requests_per_day: {per_day}   # {DECIDE}: the log is too short for hours of the day, its mean rate",
+            f"      shape: flat                  # {DECIDE}: is taken for all of them",
+        ]
+    lines = [
+        _comment(f"requests per hour, means of the last {r.latest_days:.3g} days of known hours", " " * 6),
+        *(_comment(note, " " * 6) for note in hour_notes(w)),
+        "      hourly: [",
+    ]
+    for kind, values in (("weekday from 0h on", r.weekday), ("weekend day", r.weekend)):
+        for start in (0, 12):
+            part = ", ".join(_number(x) for x in values[start : start + 12])
+            lines.append(f"        {part},{f'   # {kind}' if start == 0 else ''}")
+    return [*lines, "      ]"]
+
+
+def hour_notes(w: Workload) -> list[str]:
+    """Hours left out, and hours of the day that the log does not show."""
+    notes = [f"{int(flags.sum())} hours {WHAT_ODD[kind]}" for kind, flags in w.hours.odd.items()]
+    kinds = (("weekday", "weekend days"), ("weekend", "weekdays"))
+    for missing, (kind, other) in zip(w.rates.missing_hours, kinds, strict=True):
+        if missing:
+            notes.append(f"{missing} {kind} hours are not in the log and taken from {other}")
+    return notes
+
+
+def variation_of(w: Workload) -> Variation:
+    """Swings within the hour and from day to day, together."""
+    s = w.swings
+    if s.within_cv is None and s.daily_cv is None:
+        return Variation(DEFAULT_VARIATION, f"{DECIDE}: too few or too coarse counts to measure swings; the default")
+    within = WITHIN_HOUR_VARIATION if s.within_cv is None else s.within_cv
+    parts = [f"{within:.1%} within the hour (not measured: as in public traces)"]
+    if s.within_cv is not None:
+        where = "around the mean of the log" if w.rates.flat else "within the hour"
+        parts = [f"{within:.1%} by {_step(s.within_s)} {where}, beyond Poisson noise"]
+    if s.ten_minutes_cv is not None and s.within_s != 600:
+        parts.append(f"{s.ten_minutes_cv:.1%} by ten minutes")
+    parts.append("day to day not measured" if s.daily_cv is None else f"{s.daily_cv:.1%} day to day")
+    if w.traffic.total / max(1.0, w.traffic.span_s) * w.traffic.step_s >= FEWEST_IN_PEAK:
+        parts.append(f"busiest {_step(w.traffic.step_s)} {s.peak_ratio:.2f} times the mean")
+    return Variation(min(MOST_VARIATION, math.hypot(within, s.daily_cv or 0.0)), "; ".join(parts))
+
+
+def _burstiness(w: Workload) -> str:
+    b = w.bursts
+    if b.scv is None:
+        return f"{DEFAULT_BURSTINESS:g}   # {DECIDE}: not measured, {b.why_not}; the default"
+    overall = f"; CV of all gaps {b.overall_cv:.2f}" if b.overall_cv is not None else ""
+    value = min(MOST_BURSTINESS, max(LEAST_BURSTINESS, b.scv))
+    return f"{value:.3g}   # squared CV of {b.gaps:,} gaps over the mean gap of their {_step(b.window_s)}{overall}"
+
+
+def _tokens(lengths: Lengths | Marginals | None) -> list[str]:
+    if isinstance(lengths, Lengths):
+        sides = (("prompts", lengths.prompt), ("answers", lengths.output))
+        lines = [_comment(f"{kind}: {_side(side)}", " " * 6) for kind, side in sides]
+        total = sum(b.requests for b in lengths.buckets)
+        lines.append("      buckets:")
+        shares = _shares(lengths.buckets, total)
+        for b, share in zip(lengths.buckets, shares, strict=True):
+            numbers = f"input: {max(1.0, b.input_tokens):.1f}, output: {max(1.0, b.output_tokens):.1f}"
+            lines.append(f"        - {{{numbers}, share: {share}%}}")
+        return lines
+    lines = []
+    for key, name in (("input", "prompt"), ("output", "output")):
+        side = getattr(lengths, name) if lengths is not None else None
+        if side is None:
+            lines.append(f"      # {key}: {DECIDE}: the log does not say; the default is taken")
+        else:
+            lines.append(f"      {key}: {_spread(side, name)}")
+    return lines if any(not line.lstrip().startswith("#") for line in lines) else ["      {}", *lines]
+
+
+def _shares(buckets: tuple[LengthBucket, ...], total: int) -> list[str]:
+    """Percentages that add up to 100 exactly."""
+    units = [round(b.requests * 10**8 / total) for b in buckets]
+    units[units.index(max(units))] += 10**8 - sum(units)
+    return [f"{unit / 10**6:.6f}".rstrip("0").rstrip(".") for unit in units]
+
+
+def _side(side: Side) -> str:
+    parts = [f"mean {side.mean:,.1f}"]
+    parts += [f"p{100 * q:g} {tokens:,.0f}" for q, tokens in side.percentiles.items() if q in (0.5, 0.95, 0.999)]
+    return ", ".join(parts)
+
+
+def _spread(side: Side, name: str) -> str:
+    if not side.percentiles:
+        p50, p95 = (max(1.0, side.mean * ratio) for ratio in TYPICAL[name])
+        basis = f"{DECIDE}: only the mean is known; spread as in Azure's conversation trace of 2023"
+    else:
+        p50 = max(1.0, side.percentiles[0.5])
+        p95 = min(max(p50, side.percentiles[0.95]), 200 * p50)
+        basis = f"{_side(side)}, from histograms (between their bounds on a logarithmic scale)"
+    mean = f", mean: {side.mean:.1f}"
+    if p95 > p50 and not least_mean(LengthSpread(p50=p50, p95=p95)) <= side.mean <= MOST_TAIL * p95:
+        mean, basis = "", f"{basis}; no spread through both has the mean {side.mean:,.1f}"
+    elif p95 == p50:
+        mean = ""
+    return f"{{p50: {p50:.1f}, p95: {p95:.1f}{mean}}}   # {basis}"
+
+
+def _caching(w: Workload, curve: ReuseCurve | None) -> list[str]:
+    if curve is not None:
+        return _reuse(curve)
+    use = w.traffic.cache
+    if use is None or use.cached_tokens <= 0 or use.prompt_tokens <= 0:
+        return []
+    share = use.cached_tokens / use.prompt_tokens
+    if use.hits:
+        rate, tokens = use.hits / use.requests, use.cached_tokens / use.hits
+        how = f"{use.hits:,.0f} of {use.requests:,.0f} requests had some, {tokens:,.0f} tokens each"
+    else:
+        rate, tokens = share, use.prompt_tokens / use.requests
+        how = "totals only: which requests had them is not known"
+    note = f"{share:.1%} of prompt tokens were cached, with the caches and the router of the logged fleet; {how}"
+    figures = f"shared_prefix_tokens: {max(1, round(tokens))}, prefix_hit_rate: {_percent(rate)}"
+    return [_comment(note, "    "), f"    caching: {{{figures}}}"]
+
+
+def _reuse(curve: ReuseCurve) -> list[str]:
+    """The curve as a comment, and as figures only what every replica finds: the prefix that all requests share."""
+    sizes = [f"{100 * share:.1f}% in {size:,}" for size, share in curve.by_blocks]
+    notes = [
+        f"prefix blocks of {BLOCK_TOKENS} tokens ready, by the blocks that one shared cache holds (exact LRU): "
+        + ", ".join(sizes[:4]),
+        "  " + ", ".join([*sizes[4:], f"{100 * curve.endless:.1f}% without a limit"]),
+        f"  of {curve.references:,} blocks, {curve.distinct:,} different; replicas behind a router that is blind to "
+        "prefixes find less",
+    ]
+    lines = [_comment(note, "    ") for note in notes]
+    if curve.shared_blocks:
+        tokens = curve.shared_blocks * BLOCK_TOKENS
+        rate = _percent(curve.shared_frac)
+        figures = f"shared_prefix_tokens: {tokens}, prefix_hit_rate: {rate}"
+        lines.append(f"    caching: {{{figures}}}   # what most requests begin with")
+    return lines
+
+
+def _percent(share: float) -> str:
+    return f"{100 * min(1.0, max(0.0001, share)):.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def _number(x: float) -> str:
+    """Four significant digits, written out."""
+    if x <= 0:
+        return "0"
+    digits = max(0, 3 - math.floor(math.log10(x)))
+    text = f"{round(x, 3 - math.floor(math.log10(x))):.{min(12, digits)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} seconds"
+
+
+def _step(seconds: int) -> str:
+    names = {60: "minute", 300: "five minutes", 600: "ten minutes", 3600: "hour"}
+    return names.get(seconds, f"{seconds} s")
