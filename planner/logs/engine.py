@@ -127,5 +127,4 @@ class Stage:
 
     def table(self, connection: Any) -> Any:
         self.close()
-        files = [str(path) for path in sorted(self.folder.glob("requests-*.parquet"))]
-        return connection.read_parquet(files if len(files) > 1 else files[0])
+        return connection.read_parquet(str(self.folder / "requests-*.parquet"))

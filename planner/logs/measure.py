@@ -107,6 +107,8 @@ def measure(request: Request) -> Measured:
             traffic = traffic_of_counts(counts, log.ledger)
         else:
             traffic = _of_requests(request, stage, log.ledger, dated.pop())
+    if max(t.span_s for t in traffic) < 1:
+        raise input_error(request.sources[0], "covers no time", "Give a log of at least some minutes")
     measured = tuple(_measured(t, request) for t in traffic)
     return Measured(request, log.ledger, measured, blocks.curve(), all(t.dated for t in traffic))
 
@@ -119,7 +121,7 @@ def _of_requests(request: Request, stage: Stage, ledger: Ledger, dated: bool) ->
             ledger.first_rows.setdefault("duplicate ids: the last one counts", ["by request id"])
         table, small = with_few_keys(connection, table, MOST_WORKLOADS, FEWEST_REQUESTS)
         if small:
-            ledger.note(f"{small} of what --by splits have few requests and are put together as 'other'")
+            ledger.note(f"{small} values of --by with few requests are put together as 'other'")
         groups = grouped(connection, table, twice)
         sides: dict[str, tuple[Any, Any]] = {}
         cuts: dict[str, tuple[Sequence[float], Sequence[float]]] = {}

@@ -23,7 +23,8 @@ from planner.logs.traffic import HOUR_S, MINUTE_S, Gaps, Traffic
 FEWEST_HOURS_BY_DAY, FEWEST_HOURS_TO_CLEAN, FEWEST_DAYS, FEWEST_WEEKS = 24, 48, 3, 4
 LATEST_DAYS = 28
 """at the end of a longer log, from which rates are taken"""
-FEWEST_GAPS, FEWEST_IN_WINDOW = 200, 10
+FEWEST_GAPS, FEWEST_IN_WINDOW, USUAL_IN_WINDOW = 200, 10, 30
+"""gaps in all, in a window that counts, and in the usual window: near the fewest, only busy windows would count"""
 COARSE_FRAC = 0.1
 """of the mean gap, up to which the tick of a clock does not blur gaps"""
 SHARPEST = 0.02
@@ -135,7 +136,8 @@ def rates_of(traffic: Traffic, hours: Hours) -> Rates:
     known = np.isfinite(hours.rate)
     days = traffic.span_s / 86_400
     if known.sum() < FEWEST_HOURS_BY_DAY:
-        mean = traffic.total / max(1.0, traffic.span_s) * HOUR_S
+        launched = known.any() and "launch" in hours.odd
+        mean = float(hours.rate[known].mean()) if launched else traffic.total / max(1.0, traffic.span_s) * HOUR_S
         return Rates((mean,) * 24, (mean,) * 24, days, days, True, (0, 0))
     last = int(np.flatnonzero(known)[-1])
     latest = known & (np.arange(len(known)) > last - LATEST_DAYS * DAY_H)
@@ -242,12 +244,14 @@ def bursts_of(gaps: Gaps | None, requests: float) -> Bursts:
         return Bursts(None, 0, 0, None, "counts do not show the gaps between requests")
     lead = np.nan_to_num(gaps.lead_us)
     total, count = float(gaps.total_us.sum() + lead.sum()), int(gaps.count.sum() + np.isfinite(gaps.lead_us).sum())
-    if count < FEWEST_GAPS:
+    if count < FEWEST_GAPS or total <= 0:
         return Bursts(None, 0, count, None, f"{int(requests):,} requests are too few to tell")
     overall = float(np.sqrt(max(0.0, (gaps.squares.sum() + (lead**2).sum()) * count / total**2 - 1)))
     for window_s in (MINUTE_S, 10 * MINUTE_S, HOUR_S):
         n, sums, squares = _windows(gaps, window_s)
         busy = (n >= FEWEST_IN_WINDOW) & (sums > 0)
+        if window_s < HOUR_S and n.mean() < USUAL_IN_WINDOW:
+            continue
         n, sums, squares = n[busy], sums[busy], squares[busy]
         if n.sum() < FEWEST_GAPS:
             continue

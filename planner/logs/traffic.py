@@ -81,13 +81,14 @@ class Traffic:
 def traffic_of_requests(grouped: Grouped, lengths: dict[str, Lengths], dated: bool) -> list[Traffic]:
     """One for each workload, in the order of their names."""
     found = []
-    for key, minutes in grouped.minutes.groupby("key", sort=True):
+    every = grouped.minutes
+    first_us, last_us = int(every.first_us.min()), int(every.last_us.max())
+    covered = _covered(first_us / 1e6, last_us / 1e6, int(every.requests.sum()))
+    first, last = int(covered[0] // MINUTE_S), max(int(every.minute.max()), int(-(-covered[1] // MINUTE_S)) - 1)
+    for key, minutes in every.groupby("key", sort=True):
         name = str(key)
         minute = minutes.minute.to_numpy(dtype=np.int64)
-        first_us, last_us = int(minutes.first_us.min()), int(minutes.last_us.max())
         total = int(minutes.requests.sum())
-        covered = _covered(first_us / 1e6, last_us / 1e6, total)
-        first, last = int(covered[0] // MINUTE_S), max(int(minute[-1]), int(-(-covered[1] // MINUTE_S)) - 1)
         requests = np.zeros(last - first + 1)
         requests[minute - first] = minutes.requests
         models = grouped.models[grouped.models.key == key].sort_values(["n", "model"], ascending=[False, True])

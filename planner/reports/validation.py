@@ -8,7 +8,7 @@ from typing import Any
 from planner.case.case import Case
 from planner.case.demand.from_logs import variation_of
 from planner.case.horizon import requests_per_month, slots_of
-from planner.io.errors import escaped
+from planner.io.errors import escaped, shortened
 from planner.logs.measure import Measured
 from planner.logs.measure import Workload as MeasuredWorkload
 from planner.reports.tables.table import Column as C
@@ -61,7 +61,7 @@ def demand_report(measured: Measured) -> Report:
         t, lengths = w.traffic, w.traffic.lengths
         sides = [getattr(lengths, side, None) for side in ("prompt", "output")]
         figures: dict[str, Any] = {
-            "workload": t.name or "(all)",
+            "workload": shortened(t.name, 60) or "(all)",
             "requests": t.total,
             "days": w.rates.days,
             "mean_rps": t.total / max(1.0, t.span_s),

@@ -89,18 +89,33 @@ def times(raw: pd.Series, unit: str | None, ledger: Ledger, name: str) -> Cells:
     if pd.api.types.is_datetime64_any_dtype(raw):
         number, us, read = np.full(len(raw), np.nan), _as_us(pd.to_datetime(raw, utc=True)), ~blank
     else:
-        number = pd.to_numeric(raw, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+        number = _numbers_among(raw)
         us, read = _from_numbers(number, unit, ledger, name)
         text = ~blank & np.isnan(number)
         if text.any():
             stamps = pd.to_datetime(raw[text].astype(str), errors="coerce", utc=True, format="ISO8601")
             us[text], read[text] = _as_us(stamps), stamps.notna().to_numpy()
             _note_zones(raw[text], ledger, name)
+            late = text & ~read
+            if late.any() and np.isnan(number).all():  # numbers further down
+                number[late] = pd.to_numeric(raw[late], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+                us[late], read[late] = _from_numbers(number[late], unit, ledger, name)
     dated = np.isnan(number) | (np.abs(us) > 1e14)
     outside = read & dated & ((us < EARLIEST_US) | (us >= LATEST_US)) | read & ~dated & (us < 0)
     unreadable = ~blank & ~read
     us[blank | unreadable | outside] = 0
     return Cells(us, {"no time": blank, "unreadable time": unreadable, "time before 2010 or after 2100": outside})
+
+
+def _numbers_among(raw: pd.Series) -> np.ndarray:
+    """Numbers; NaN for all where the first rows are none, since trying them all takes as long as reading them."""
+    import pandas as pd
+
+    head = pd.to_numeric(raw.head(200), errors="coerce")
+    if head.notna().any() or pd.api.types.is_numeric_dtype(raw):
+        numbers: np.ndarray = pd.to_numeric(raw, errors="coerce").to_numpy(dtype=float, na_value=np.nan, copy=True)
+        return numbers
+    return np.full(len(raw), np.nan)
 
 
 def _as_us(stamps: pd.Series) -> np.ndarray:

@@ -41,7 +41,7 @@ class Ledger:
     def left_out_lines(self) -> list[str]:
         """One sentence per reason, the most frequent first."""
         return [
-            f"{count:,} rows left out: {reason} ({', '.join(self.first_rows[reason])}"
+            f"{count:,} row{'s' * (count > 1)} left out: {reason} ({', '.join(self.first_rows[reason])}"
             + (", ..." if count > len(self.first_rows[reason]) else "")
             + ")"
             for reason, count in self.left_out.most_common()

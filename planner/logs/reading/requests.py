@@ -93,9 +93,11 @@ class Log:
         reasons = {r: n - seen.get(r, 0) for r, n in self.ledger.left_out.items() if n > seen.get(r, 0)}
         reason = max(reasons, key=lambda r: reasons[r], default="nothing that can be read")
         row = next((r for r in self.ledger.first_rows.get(reason, []) if r.startswith(path.name[:39])), "")
-        where = f", first in row {row.rsplit(' ', 1)[1]}" if row else ""
-        remedy = "Check the file, or name its columns with --columns time=...,prompt=...,output=..."
-        raise input_error(path, f"has no request that can be used: {reason}{where}", remedy)
+        remedy = "Name its columns: --columns time=...,prompt=...,output=..."
+        if reason == "unreadable time":
+            remedy = "Write 2026-09-07T12:00:00Z, or seconds or milliseconds since 1970"
+        line = int(row.rsplit(" ", 1)[1]) if row else None
+        raise input_error(path, f"has no request that can be used: {reason}", remedy, line=line)
 
 
 def open_logs(sources: Sequence[str], reading: Reading, by: By | None = None) -> Log:

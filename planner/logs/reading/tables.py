@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MOST_DOCUMENT_BYTES = 1 << 30
 CHUNK_ROWS = 200_000
 BROKEN = "a broken row"
+MOST_LINES_A_RECORD = 100
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _is_one_document(text: bytes) -> bool:
     line, _, more = text.partition(b"\n")
     try:
         first = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text[:1] == b"[" or not more.lstrip().startswith(b"{")
     return isinstance(first, list) or (isinstance(first.get("data"), list | dict) and not more.strip())
 
@@ -92,7 +93,10 @@ def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) 
     first, _, block = block.partition(b"\n")
     line = first.decode("utf-8", "replace")
     delimiter = max(",;\t|", key=line.count)
-    header = [name.strip() for name in next(csv.reader([line.rstrip("\r")], delimiter=delimiter), [])]
+    try:
+        header = [name.strip() for name in next(csv.reader([line.rstrip("\r")], delimiter=delimiter), [])]
+    except csv.Error:
+        raise input_error(path, "is neither CSV, JSON nor Parquet", "Name a log") from None
     preset = preset_of(path, header, reading.columns, reading.time_unit)
     wanted = preset.wanted(header)
     twice = sorted(name for name in wanted if header.count(name) > 1)
@@ -118,17 +122,21 @@ def _csv_block(
     """The rows of a block with their places in it, the places of broken ones, and how many there are."""
     import pandas as pd
 
-    names = list(range(width))
+    beyond = width  # a cell beyond the header's shows a row that is shifted; the first row makes room for it
+    first = (delimiter * width).encode() + b"\n"
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
             table = pd.read_csv(
-                io.BytesIO(block), header=None, names=names, usecols=sorted(places.values()), index_col=False,
-                sep=delimiter, skip_blank_lines=False, low_memory=False, encoding_errors="replace",
-            )  # fmt: skip
+                io.BytesIO(first + block), header=None, names=list(range(width + 1)), index_col=False, sep=delimiter,
+                usecols=sorted({*places.values(), beyond}), skip_blank_lines=False, low_memory=False,
+                encoding_errors="replace",
+            ).iloc[1:]  # fmt: skip
         except (ValueError, pd.errors.ParserError, pd.errors.ParserWarning):
             return _csv_line_by_line(block, width, places, delimiter)
-    table = table[[places[name] for name in places]].set_axis(list(places), axis=1)
+    if table[beyond].notna().any():
+        return _csv_line_by_line(block, width, places, delimiter)
+    table = table[list(places.values())].set_axis(list(places), axis=1)
     some = table.notna().any(axis=1).to_numpy()
     return table[some], np.flatnonzero(some), np.zeros(0, dtype=np.int64), len(table)
 
@@ -140,21 +148,30 @@ def _csv_line_by_line(
     import pandas as pd
 
     kept, numbers, broken = [], [], []
-    lines = block.decode("utf-8", "replace").replace("\0", "").splitlines()
-    for number, line in enumerate(lines):
-        if not line.strip():
-            continue
-        try:
-            cells = next(csv.reader([line], delimiter=delimiter, strict=True))
-        except (csv.Error, StopIteration):
-            cells = []
-        if len(cells) == width:
+    lines = block.decode("utf-8", "replace").replace("\0", "").split("\n")
+    at = row = 0
+    while at < len(lines):
+        cells, used = _record(lines, at, width, delimiter)
+        if cells is not None:
             kept.append([cells[place] for place in places.values()])
-            numbers.append(number)
-        else:
-            broken.append(number)
+            numbers.append(row)
+        elif lines[at].strip():
+            broken.append(row)
+        at, row = at + used, row + 1
     table = pd.DataFrame(kept, columns=list(places), dtype=object)
-    return table, np.array(numbers, dtype=np.int64), np.array(broken, dtype=np.int64), len(lines)
+    return table, np.array(numbers, dtype=np.int64), np.array(broken, dtype=np.int64), row
+
+
+def _record(lines: list[str], at: int, width: int, delimiter: str) -> tuple[list[str] | None, int]:
+    """The cells of the record that begins with a line, if it is whole, and how many lines it has."""
+    text, used = lines[at], 1
+    while text.count('"') % 2 and used < MOST_LINES_A_RECORD and at + used < len(lines):
+        text, used = f"{text}\n{lines[at + used]}", used + 1
+    try:
+        cells = next(csv.reader(io.StringIO(text.rstrip("\r"), newline=""), delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        cells = []
+    return (cells, used) if len(cells) == width else (None, 1)
 
 
 def _json_lines(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece]:
@@ -224,8 +241,13 @@ def _piece(path: Path, preset: Preset, rows: list[dict[str, Any]], numbers: np.n
     import pandas as pd
 
     wanted = preset.wanted(_keys(rows))
-    table = pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in wanted})
+    table = pd.DataFrame({name: pd.Series([_whole(row.get(name)) for row in rows], dtype=object) for name in wanted})
     return Piece(path, preset, table, numbers)
+
+
+def _whole(value: Any) -> Any:
+    """Text without halves of characters, which JSON can spell and no file can hold."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
 
 
 def _parquet(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece]:
