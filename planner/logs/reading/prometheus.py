@@ -52,7 +52,7 @@ def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -
     found: dict[str, Counters] = defaultdict(Counters)
     spare: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
     restarts: set[tuple[str, float]] = set()
-    first = None
+    first, longest_s, usual_s = None, 0.0, 0.0
     for document in documents:
         first = first or document.path
         for series in document.series:
@@ -71,6 +71,8 @@ def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -
             if metric in names:
                 ledger.rows += len(increase) + 1
                 restarts |= {(str(labels.get("instance", "")), t) for t in falls} if metric == REQUESTS else set()
+                longest_s = max(longest_s, float((ends - begins).max(initial=0.0)))
+                usual_s = max(usual_s, float(np.median(ends - begins))) if len(begins) else usual_s
                 of.spans[names[metric]].append((begins, ends, increase))
             elif metric == INSTEAD:
                 spare[str(labels.get(LABELS[by], "")) if by else ""].append((begins, ends, increase))
@@ -86,6 +88,10 @@ def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -
     if restarts:
         some = f"{len(restarts)} restart{'s' * (len(restarts) > 1)}"
         ledger.note(f"{some} of a replica: what its counters show afterwards is counted on top")
+    if longest_s > 3 * usual_s:
+        ledger.note(
+            f"counters pause for up to {longest_s / 60:.0f} minutes: what they grew by is spread over the pause"
+        )
     for key in sorted(set(found) - set(usable)):
         ledger.note(f"metrics of {shown(key)} hold no requests and are left out")
     return usable
