@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from planner.io.errors import input_error, shown
+from planner.logs.bursts import Bursts, bursts_of
 from planner.logs.engine import DUCKDB, Stage, check_engine, connected
 from planner.logs.expressions import grouped, length_cells, with_few_keys, without_duplicates
 from planner.logs.lengths import OUTPUT_CUTS, PROMPT_CUTS, Lengths, buckets_of, cuts_of, side_of
@@ -22,11 +23,9 @@ from planner.logs.reading.requests import By, Counts, Requests, open_logs
 from planner.logs.reading.tables import Document, Reading
 from planner.logs.reuse import MOST_REFERENCES, ReuseCurve, reuse_curve
 from planner.logs.statistics import (
-    Bursts,
     Hours,
     Rates,
     Swings,
-    bursts_of,
     growth_of,
     hours_of,
     rates_of,

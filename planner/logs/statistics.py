@@ -1,12 +1,8 @@
-"""Statistics of traffic that decide how large a fleet is: rates by hour, growth, swings and bursts.
+"""Statistics of traffic that decide how large a fleet is: rates by hour, growth and swings.
 
 Swings are how far rates are off the mean of their hour, beyond what chance does to counts (Poisson noise): of counts c
 in a group with mean m,  cv^2 = (sum (c - m)^2 - (n - 1) m) / ((n - 1) m^2),  weighted by the square of the load. They
 are measured within hours (one or ten minutes) and from day to day (whole hours), and their squares add up.
-
-Burstiness is the squared coefficient of variation of gaps between requests, each over the mean gap of its minute (or
-of its ten minutes or hour, where requests are few), so that swings do not count again. Of n gaps of a Poisson process
-the squares over their own mean fall short by n / (n + 1), which is made up for.
 """
 
 from __future__ import annotations
@@ -18,15 +14,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from planner.logs.odd_hours import KEPT, OddKind, odd_hours, usual_requests
-from planner.logs.traffic import HOUR_S, MINUTE_S, Gaps, Traffic
+from planner.logs.traffic import HOUR_S, MINUTE_S, Traffic
 
 FEWEST_HOURS_BY_DAY, FEWEST_HOURS_TO_CLEAN, FEWEST_DAYS, FEWEST_WEEKS = 24, 48, 3, 4
 LATEST_DAYS = 28
 """at the end of a longer log, from which rates are taken"""
-FEWEST_GAPS, FEWEST_IN_WINDOW, USUAL_IN_WINDOW = 200, 10, 30
-"""gaps in all, in a window that counts, and in the usual window: near the fewest, only busy windows would count"""
-COARSE_FRAC = 0.1
-"""of the mean gap, up to which the tick of a clock does not blur gaps"""
 SHARPEST = 0.02
 """largest standard error of a squared CV of swings that still says something"""
 DAY_H, WEEK_H, DAYS_PER_MONTH = 24, 168, 730 / 24
@@ -73,17 +65,6 @@ class Swings:
     """of an hour from day to day; None where the log is shorter than three days"""
     peak_ratio: float
     """the busiest step over the mean"""
-
-
-@dataclass(frozen=True)
-class Bursts:
-    scv: float | None
-    """None where it cannot be told"""
-    window_s: int
-    gaps: int
-    overall_cv: float | None
-    """CV of all gaps as they are, swings included"""
-    why_not: str = ""
 
 
 def hours_of(traffic: Traffic, zone: str, holidays: frozenset[date]) -> Hours:
@@ -236,38 +217,3 @@ def _daily(hours: Hours) -> float | None:
     if weight <= 0 or np.sqrt(2 / free.sum()) / rate.mean() > SHARPEST:
         return None
     return float(np.sqrt(max(0.0, float((squares - free * mean).sum()) / weight)))
-
-
-def bursts_of(gaps: Gaps | None, requests: float) -> Bursts:
-    """Burstiness from windows of a minute or, where these hold too few requests, of ten minutes or an hour."""
-    if gaps is None:
-        return Bursts(None, 0, 0, None, "counts do not show the gaps between requests")
-    lead = np.nan_to_num(gaps.lead_us)
-    total, count = float(gaps.total_us.sum() + lead.sum()), int(gaps.count.sum() + np.isfinite(gaps.lead_us).sum())
-    if count < FEWEST_GAPS or total <= 0:
-        return Bursts(None, 0, count, None, f"{int(requests):,} requests are too few to tell")
-    overall = float(np.sqrt(max(0.0, (gaps.squares.sum() + (lead**2).sum()) * count / total**2 - 1)))
-    for window_s in (MINUTE_S, 10 * MINUTE_S, HOUR_S):
-        n, sums, squares = _windows(gaps, window_s)
-        busy = (n >= FEWEST_IN_WINDOW) & (sums > 0)
-        if window_s < HOUR_S and n.mean() < USUAL_IN_WINDOW:
-            continue
-        n, sums, squares = n[busy], sums[busy], squares[busy]
-        if n.sum() < FEWEST_GAPS:
-            continue
-        mean_us = float(sums.sum() / n.sum())
-        if gaps.zeros.sum() > COARSE_FRAC * count / 2 and not gaps.tick_us <= COARSE_FRAC * mean_us:
-            tick = f"{gaps.tick_us / 1e6:g} s" if np.isfinite(gaps.tick_us) else "one minute or more"
-            why = f"times are ticks of {tick}, too coarse for gaps of {mean_us / 1e6:.2g} s"
-            return Bursts(None, window_s, int(n.sum()), None, why)
-        scv = float((squares / sums**2 * n**2 * (n + 1) / n).sum() / n.sum() - 1)
-        return Bursts(scv, window_s, int(n.sum()), overall)
-    return Bursts(None, 0, count, overall, "requests are too far apart to tell")
-
-
-def _windows(gaps: Gaps, window_s: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number, sum and squares of the gaps that end in each window; one that leads in is cut to its length."""
-    _, place = np.unique(gaps.minute // (window_s // MINUTE_S), return_inverse=True)
-    lead = np.where(np.isfinite(gaps.lead_us), np.minimum(np.nan_to_num(gaps.lead_us), window_s * 1e6), 0.0)
-    n = np.bincount(place, gaps.count + np.isfinite(gaps.lead_us))
-    return n, np.bincount(place, gaps.total_us + lead), np.bincount(place, gaps.squares + lead**2)

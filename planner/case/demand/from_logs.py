@@ -6,23 +6,17 @@ import json
 import math
 from dataclasses import dataclass
 
-from planner.case.case import LengthSpread
+from planner.case.demand.from_logs_tokens import DECIDE, caching_lines, comment, token_lines
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, DEFAULT_VARIATION
 from planner.case.demand.usage import WITHIN_HOUR_VARIATION
-from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_TAIL, MOST_VARIATION
-from planner.case.length_buckets import least_mean
+from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_VARIATION
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
 from planner.io.errors import escaped, shortened, shown
-from planner.logs.lengths import LengthBucket, Lengths, Marginals, Side
 from planner.logs.measure import Measured, Workload
-from planner.logs.reuse import BLOCK_TOKENS, ReuseCurve
 
-DECIDE = "DECIDE"
 DEFAULT_MODEL, DEFAULT_BASELINE = "llama-3.1-8b", "openai/gpt-4o-mini"
 LEAST_BURSTINESS, FEWEST_IN_PEAK = 0.05, 20.0
-TYPICAL = {"prompt": (0.883, 3.536), "output": (0.611, 2.136)}
-"""p50 and p95 over the mean in Azure's conversation trace of 2023, where a log has means only"""
 WHAT_ODD = {
     "launch": "before it began",
     "ended": "after its last request",
@@ -31,7 +25,6 @@ WHAT_ODD = {
     "outlier": "far off the usual level",
     "shift": "far off the usual level for a day or longer, kept",
 }
-WIDTH = 120
 
 
 @dataclass(frozen=True)
@@ -79,11 +72,7 @@ def _head(measured: Measured) -> list[str]:
     ]
     if not measured.dated:
         lines.insert(2, "The log has no dates: it is taken to begin on a Monday at 0h.")
-    return [_comment(line) for line in lines] + [""]
-
-
-def _comment(text: str, indent: str = "") -> str:
-    return f"{indent}# {escaped(text)}"
+    return [comment(line) for line in lines] + [""]
 
 
 def _workload(w: Workload, title: str, measured: Measured) -> list[str]:
@@ -91,20 +80,17 @@ def _workload(w: Workload, title: str, measured: Measured) -> list[str]:
     name = json.dumps(title, ensure_ascii=False)
     lines = [f"  - name: {name}", *_models(w), "    forecast:"]
     rate = t.total / max(1.0, t.span_s)
-    lines.append(
-        _comment(f"{t.total:,.0f} requests in {_span(t.span_s)}, {_number(rate)} a second on average", " " * 6)
-    )
+    lines.append(comment(f"{t.total:,.0f} requests in {_span(t.span_s)}, {_number(rate)} a second on average", " " * 6))
     lines += _rates(w)
-    growth = f"{100 * (w.growth or 0.0):.1f}%".replace("-0.0%", "0%").replace("0.0%", "0%") if not w.growth else ""
-    growth = growth or f"{100 * (w.growth or 0.0):+.1f}%"
+    growth = f"{100 * w.growth:+.1f}%" if w.growth else "0%"
     mark = f"{DECIDE}: not measured, " if w.growth is None else ""
     lines.append(f"      growth_per_month: {growth}   # {mark}{w.growth_basis}")
     variation = variation_of(w)
     lines.append(f"      variation: {100 * variation.share:.1f}%   # {variation.basis}")
     lines.append(f"      burstiness: {_burstiness(w)}")
-    lines += ["    tokens:", *_tokens(t.lengths)]
+    lines += ["    tokens:", *token_lines(t.lengths)]
     lines.append(f"    slo: {{ttft_p95: 2s, tpot_p95: 50ms}}   # {DECIDE}: what your users were promised")
-    lines += _caching(w, measured.reuse if len(measured.workloads) == 1 else None)
+    lines += caching_lines(w, measured.reuse if len(measured.workloads) == 1 else None)
     if title == "batch":
         lines.append(f"    # deadline: 24h   # {DECIDE}: batch work that may wait")
     return lines
@@ -135,8 +121,8 @@ def _rates(w: Workload) -> list[str]:
             f"      shape: flat                  # {DECIDE}: is taken for all of them",
         ]
     lines = [
-        _comment(f"requests per hour, means of the last {r.latest_days:.3g} days of known hours", " " * 6),
-        *(_comment(note, " " * 6) for note in hour_notes(w)),
+        comment(f"requests per hour, means of the last {r.latest_days:.3g} days of known hours", " " * 6),
+        *(comment(note, " " * 6) for note in hour_notes(w)),
         "      hourly: [",
     ]
     for kind, values in (("weekday from 0h on", r.weekday), ("weekend day", r.weekend)):
@@ -181,97 +167,6 @@ def _burstiness(w: Workload) -> str:
     overall = f"; CV of all gaps {b.overall_cv:.2f}" if b.overall_cv is not None else ""
     value = min(MOST_BURSTINESS, max(LEAST_BURSTINESS, b.scv))
     return f"{value:.3g}   # squared CV of {b.gaps:,} gaps over the mean gap of their {_step(b.window_s)}{overall}"
-
-
-def _tokens(lengths: Lengths | Marginals | None) -> list[str]:
-    if isinstance(lengths, Lengths):
-        sides = (("prompts", lengths.prompt), ("answers", lengths.output))
-        lines = [_comment(f"{kind}: {_side(side)}", " " * 6) for kind, side in sides]
-        total = sum(b.requests for b in lengths.buckets)
-        lines.append("      buckets:")
-        shares = _shares(lengths.buckets, total)
-        for b, share in zip(lengths.buckets, shares, strict=True):
-            numbers = f"input: {max(1.0, b.input_tokens):.1f}, output: {max(1.0, b.output_tokens):.1f}"
-            lines.append(f"        - {{{numbers}, share: {share}%}}")
-        return lines
-    lines = []
-    for key, name in (("input", "prompt"), ("output", "output")):
-        side = getattr(lengths, name) if lengths is not None else None
-        if side is None:
-            lines.append(f"      # {key}: {DECIDE}: the log does not say; the default is taken")
-        else:
-            lines.append(f"      {key}: {_spread(side, name)}")
-    return lines if any(not line.lstrip().startswith("#") for line in lines) else ["      {}", *lines]
-
-
-def _shares(buckets: tuple[LengthBucket, ...], total: int) -> list[str]:
-    """Percentages that add up to 100 exactly."""
-    units = [round(b.requests * 10**8 / total) for b in buckets]
-    units[units.index(max(units))] += 10**8 - sum(units)
-    return [f"{unit / 10**6:.6f}".rstrip("0").rstrip(".") for unit in units]
-
-
-def _side(side: Side) -> str:
-    parts = [f"mean {side.mean:,.1f}"]
-    parts += [f"p{100 * q:g} {tokens:,.0f}" for q, tokens in side.percentiles.items() if q in (0.5, 0.95, 0.999)]
-    return ", ".join(parts)
-
-
-def _spread(side: Side, name: str) -> str:
-    if not side.percentiles:
-        p50, p95 = (max(1.0, side.mean * ratio) for ratio in TYPICAL[name])
-        basis = f"{DECIDE}: only the mean is known; spread as in Azure's conversation trace of 2023"
-    else:
-        p50 = max(1.0, side.percentiles[0.5])
-        p95 = min(max(p50, side.percentiles[0.95]), 200 * p50)
-        basis = f"{_side(side)}, from histograms (between their bounds on a logarithmic scale)"
-    mean = f", mean: {side.mean:.1f}"
-    if p95 > p50 and not least_mean(LengthSpread(p50=p50, p95=p95)) <= side.mean <= MOST_TAIL * p95:
-        mean, basis = "", f"{basis}; no spread through both has the mean {side.mean:,.1f}"
-    elif p95 == p50:
-        mean = ""
-    return f"{{p50: {p50:.1f}, p95: {p95:.1f}{mean}}}   # {basis}"
-
-
-def _caching(w: Workload, curve: ReuseCurve | None) -> list[str]:
-    if curve is not None:
-        return _reuse(curve)
-    use = w.traffic.cache
-    if use is None or use.cached_tokens <= 0 or use.prompt_tokens <= 0:
-        return []
-    share = use.cached_tokens / use.prompt_tokens
-    if use.hits:
-        rate, tokens = use.hits / use.requests, use.cached_tokens / use.hits
-        how = f"{use.hits:,.0f} of {use.requests:,.0f} requests had some, {tokens:,.0f} tokens each"
-    else:
-        rate, tokens = share, use.prompt_tokens / use.requests
-        how = "totals only: which requests had them is not known"
-    note = f"{share:.1%} of prompt tokens were cached, with the caches and the router of the logged fleet; {how}"
-    figures = f"shared_prefix_tokens: {max(1, round(tokens))}, prefix_hit_rate: {_percent(rate)}"
-    return [_comment(note, "    "), f"    caching: {{{figures}}}"]
-
-
-def _reuse(curve: ReuseCurve) -> list[str]:
-    """The curve as a comment, and as figures only what every replica finds: the prefix that all requests share."""
-    sizes = [f"{100 * share:.1f}% in {size:,}" for size, share in curve.by_blocks]
-    notes = [
-        f"prefix blocks of {BLOCK_TOKENS} tokens ready, by the blocks that one shared cache holds (exact LRU): "
-        + ", ".join(sizes[:4]),
-        "  " + ", ".join([*sizes[4:], f"{100 * curve.endless:.1f}% without a limit"]),
-        f"  of {curve.references:,} blocks, {curve.distinct:,} different; replicas behind a router that is blind to "
-        "prefixes find less",
-    ]
-    lines = [_comment(note, "    ") for note in notes]
-    if curve.shared_blocks:
-        tokens = curve.shared_blocks * BLOCK_TOKENS
-        rate = _percent(curve.shared_frac)
-        figures = f"shared_prefix_tokens: {tokens}, prefix_hit_rate: {rate}"
-        lines.append(f"    caching: {{{figures}}}   # what most requests begin with")
-    return lines
-
-
-def _percent(share: float) -> str:
-    return f"{100 * min(1.0, max(0.0001, share)):.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def _number(x: float) -> str:
