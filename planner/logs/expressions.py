@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 NO_CUT = 2**62
 OTHER = "other"
+MOST_WORKLOADS, FEWEST_REQUESTS = 24, 50
+"""of what a log is split by; the rest is put together"""
+
+
+def few_together(values: int) -> str:
+    return f"{values} value{'s' * (values > 1)} of --by with few requests are put together as '{OTHER}'"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +54,13 @@ def without_duplicates(connection: Any, requests: Any) -> tuple[Any, int]:
     return kept.select(requests.columns), int((twice.times - 1).sum())
 
 
-def with_few_keys(connection: Any, requests: Any, most: int, fewest_requests: int) -> tuple[Any, int]:
+def with_few_keys(connection: Any, requests: Any) -> tuple[Any, int]:
     """The keys with most requests; all others become one, and how many those are."""
     import ibis
 
     sizes = connection.execute(requests.group_by("key").agg(n=requests.count()))
     sizes = sizes.sort_values(["n", "key"], ascending=[False, True])
-    large = sizes[sizes.n >= fewest_requests].key.head(most).tolist()
+    large = sizes[sizes.n >= FEWEST_REQUESTS].key.head(MOST_WORKLOADS).tolist()
     small = len(sizes) - len(large)
     if small == 0 or len(sizes) == 1:
         return requests, 0

@@ -15,7 +15,7 @@ import numpy as np
 from planner.io.errors import input_error, shown
 from planner.logs.bursts import Bursts, bursts_of
 from planner.logs.engine import DUCKDB, Stage, check_engine, connected
-from planner.logs.expressions import grouped, length_cells, with_few_keys, without_duplicates
+from planner.logs.expressions import few_together, grouped, length_cells, with_few_keys, without_duplicates
 from planner.logs.lengths import OUTPUT_CUTS, PROMPT_CUTS, Lengths, buckets_of, cuts_of, side_of
 from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.prometheus import counters_of
@@ -32,8 +32,6 @@ from planner.logs.statistics import (
     swings_of,
 )
 from planner.logs.traffic import Traffic, traffic_of_counters, traffic_of_counts, traffic_of_requests
-
-MOST_WORKLOADS, FEWEST_REQUESTS = 24, 50
 
 
 @dataclass(frozen=True)
@@ -118,9 +116,9 @@ def _of_requests(request: Request, stage: Stage, ledger: Ledger, dated: bool) ->
         if twice:
             ledger.left_out["duplicate ids: the last one counts"] += twice
             ledger.first_rows.setdefault("duplicate ids: the last one counts", ["by request id"])
-        table, small = with_few_keys(connection, table, MOST_WORKLOADS, FEWEST_REQUESTS)
+        table, small = with_few_keys(connection, table)
         if small:
-            ledger.note(f"{small} values of --by with few requests are put together as 'other'")
+            ledger.note(few_together(small))
         groups = grouped(connection, table, twice)
         sides: dict[str, tuple[Any, Any]] = {}
         cuts: dict[str, tuple[Sequence[float], Sequence[float]]] = {}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 BLOCK_TOKENS = 512
-MOST_REFERENCES = 20_000_000
+MOST_REFERENCES = 5_000_000
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 50_000, 100_000)
 SHARED_FRAC = 0.5
 """share of the requests that begin with a block, from which on it is a prefix that all share"""

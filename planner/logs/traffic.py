@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.logs.expressions import Grouped
+from planner.logs.expressions import FEWEST_REQUESTS, MOST_WORKLOADS, OTHER, Grouped, few_together
 from planner.logs.lengths import Lengths, Marginals
 from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.prometheus import Counters, quantiles, steps
@@ -140,19 +140,23 @@ def traffic_of_counts(parts: list[Counts], ledger: Ledger) -> list[Traffic]:
     """Counts by time, such as usage pages or a table of requests per hour; a span without a row is unknown."""
     import pandas as pd
 
-    names = ("time_us", "span_s", "requests", "prompt", "output", "cached", "model", "key")
+    names = ("time_us", "span_s", "requests", "prompt", "output", "cached", "model", "key", "series")
     table = pd.concat([pd.DataFrame({n: np.asarray(getattr(p, n)) for n in names}) for p in parts], ignore_index=True)
+    _put_few_together(table, ledger)
     # An exporter that gives the length of its spans leaves out what had no requests in them.
     reported = np.unique(table.time_us[table.span_s > 0].to_numpy(dtype=np.int64) // 1_000_000)
     found = []
     for key, rows in table.groupby("key", sort=True):
         if not rows.requests.sum():
             continue
-        repeated = rows.drop(columns=["cached"]).duplicated(keep="last").to_numpy()
+        repeated = rows.duplicated(keep="last").to_numpy()
         if repeated.any():
             ledger.left_out["duplicate rows"] += int(repeated.sum())
-            ledger.first_rows.setdefault("duplicate rows", []).append(f"of {str(key)[:30]!r}")
+            ledger.first_rows.setdefault("duplicate rows", ["the same time and figures"])
             rows = rows[~repeated]
+        together = int(rows.duplicated(["time_us", "series"]).sum())
+        if together:
+            ledger.note(f"{together:,} rows share their time with another row and are added to it")
         start = rows.time_us.to_numpy(dtype=np.int64) // 1_000_000
         differences = np.diff(np.unique(start))
         given = rows.span_s.to_numpy()
@@ -195,6 +199,16 @@ def traffic_of_counts(parts: list[Counts], ledger: Ledger) -> list[Traffic]:
             )
         )
     return found
+
+
+def _put_few_together(table: pd.DataFrame, ledger: Ledger) -> None:
+    """Keep the keys with most requests; all others become one."""
+    sizes = table.groupby("key").requests.sum().sort_values(ascending=False, kind="stable")
+    large = sizes[sizes >= FEWEST_REQUESTS].head(MOST_WORKLOADS).index
+    small = len(sizes) - len(large)
+    if small and len(sizes) > 1:
+        ledger.note(few_together(small))
+        table["key"] = table.key.where(table.key.isin(large), OTHER)
 
 
 def traffic_of_counters(counters: dict[str, Counters]) -> list[Traffic]:

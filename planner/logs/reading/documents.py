@@ -12,6 +12,7 @@ PROMPT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 OUTPUT = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 CACHED = ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cached_tokens")
 """newer and older names of the semantic conventions"""
+GROUPED_BY = ("project_id", "user_id", "api_key_id", "model", "batch", "service_tier")
 
 
 def rows_of_document(path: Path, record: dict[str, Any], ledger: Ledger) -> list[dict[str, Any]] | None:
@@ -39,6 +40,7 @@ def _usage(bucket: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         "bucket_start": bucket["start_time"],
         "bucket_s": bucket.get("end_time", bucket["start_time"] + 3600) - bucket["start_time"],
         "tier": "batch" if result.get("batch") else "interactive",
+        "series": "|".join(str(result.get(name)) for name in GROUPED_BY),
     }
 
 

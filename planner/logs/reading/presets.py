@@ -178,7 +178,8 @@ PRESETS = (
         "OpenAI usage pages",
         frozenset({"bucket_start", "num_model_requests"}),
         {"time": "bucket_start", "requests": "num_model_requests", "prompt": "input_tokens", "output": "output_tokens",
-         "cached": "input_cached_tokens", "model": "model", "route": "tier", "team": "project_id", "span": "bucket_s"},
+         "cached": "input_cached_tokens", "model": "model", "route": "tier", "team": "project_id", "span": "bucket_s",
+         "series": "series"},
     ),
     Preset(
         "Azure trace",

@@ -55,6 +55,8 @@ class Counts:
     cached: np.ndarray
     model: pd.Series
     key: pd.Series
+    series: pd.Series
+    """what else tells rows of one time apart: model, route and team, or all that an export was grouped by"""
 
 
 @dataclass
@@ -172,7 +174,15 @@ def _counts(piece: Piece, by: By | None, ledger: Ledger) -> Counts:
         cached=sums["cached"][keep],
         model=_names(piece, table, "model")[keep],
         key=_names(piece, table, by)[keep],
+        series=_series(piece, table)[keep],
     )
+
+
+def _series(piece: Piece, table: pd.DataFrame) -> pd.Series:
+    if "series" in table.columns:
+        return _names(piece, table, "series")
+    model, route, team = (_names(piece, table, name) for name in ("model", "route", "team"))
+    return model + "|" + route + "|" + team
 
 
 def _sums(piece: Piece, table: pd.DataFrame, name: str) -> np.ndarray:

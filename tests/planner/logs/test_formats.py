@@ -137,6 +137,19 @@ def test_totals_of_counters_count_restarts(fleetplan: Command, tmp_path: Path) -
     assert "1 restart of a replica" in ran.err
 
 
+def test_counts_of_one_time_add_up_unless_they_are_the_same_row(fleetplan: Command, tmp_path: Path) -> None:
+    hours = [f"2026-09-{7 + h // 24:02d}T{h % 24:02d}:00:00Z" for h in range(72)]
+    rows = [f"{hour},{team},60,600,60" for hour in hours for team in ("a", "b")]
+    path = tmp_path / "usage.csv"
+    path.write_text("\n".join(["time,team,requests,input_tokens,output_tokens", *rows, rows[0]]))
+    ran = fleetplan("demand", str(path), "--format", "json")
+    assert ran.code == 0
+    found = json.loads(ran.out)
+    assert found["left_out"] == {"duplicate rows": 1}
+    assert found["workloads"][0]["requests"] == 2 * 72 * 60
+    assert found["workloads"][0]["weekday_requests_per_hour"] == pytest.approx([120.0] * 24)
+
+
 def test_cached_tokens_become_a_prefix(fleetplan: Command, tmp_path: Path) -> None:
     (w,) = demand(fleetplan, log_samples.litellm(SAMPLES, tmp_path)).workloads
     some = [s.cached for s in SAMPLES if s.cached]
