@@ -35,7 +35,7 @@ class TimeUnit(StrEnum):
 )
 def demand(
     sources: Annotated[
-        list[str], typer.Argument(metavar="SOURCE...", help="Logs: files, folders or patterns.", show_default=False)
+        list[str], typer.Argument(metavar="SOURCE", help="Logs: files, folders or patterns.", show_default=False)
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the demand file here, not to stdout.")] = None,
     by: Annotated[Split | None, typer.Option(help="One workload for each model, route or team.")] = None,
@@ -62,13 +62,13 @@ def demand(
     """
     from planner.case.demand.from_logs import demand_text
     from planner.io.files import check_targets, write_whole
-    from planner.logs.measure import Request, measure, parse_columns
+    from planner.logs.measure import MeasureOptions, measure_logs, parse_columns
     from planner.logs.reading.sources import log_files
     from planner.reports.validation import demand_report
 
     check_targets({"--out": out}, log_files(sources))
-    measured = measure(
-        Request(
+    measured = measure_logs(
+        MeasureOptions(
             sources=tuple(sources),
             columns=parse_columns(columns),
             time_unit=time_unit.value if time_unit else None,

@@ -35,7 +35,7 @@ from planner.logs.traffic import Traffic, traffic_of_counters, traffic_of_counts
 
 
 @dataclass(frozen=True)
-class Request:
+class MeasureOptions:
     """What to measure, and where."""
 
     sources: tuple[str, ...]
@@ -64,19 +64,19 @@ class Workload:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    request: Request
+    options: MeasureOptions
     ledger: Ledger
     workloads: tuple[Workload, ...]
     reuse: ReuseCurve | None
     dated: bool
 
 
-def measure(request: Request) -> Measured:
+def measure_logs(options: MeasureOptions) -> Measured:
     """Measure logs; raises InputError where there is nothing to measure."""
-    check_engine(request.engine)
-    _check_zone(request.zone)
-    log = open_logs(request.sources, Reading(dict(request.columns), request.time_unit), request.by)
-    with tempfile.TemporaryDirectory(prefix="fleetplan-", dir=request.work) as folder:
+    check_engine(options.engine)
+    _check_zone(options.zone)
+    log = open_logs(options.sources, Reading(dict(options.columns), options.time_unit), options.by)
+    with tempfile.TemporaryDirectory(prefix="fleetplan-", dir=options.work) as folder:
         stage = Stage(Path(folder))
         counts: list[Counts] = []
         documents: list[Document] = []
@@ -92,26 +92,26 @@ def measure(request: Request) -> Measured:
             else:
                 documents.append(part)
         if len(dated) > 1:
-            raise input_error(request.sources[0], "holds logs with dates and logs without", "Read them one by one")
+            raise input_error(options.sources[0], "holds logs with dates and logs without", "Read them one by one")
         kinds = [name for name, some in (("requests", stage.rows), ("counts", counts), ("metrics", documents)) if some]
         if len(kinds) > 1:
-            raise input_error(request.sources[0], f"holds {' and '.join(kinds)}", "They overlap: read one kind of them")
+            raise input_error(options.sources[0], f"holds {' and '.join(kinds)}", "They overlap: read one kind of them")
         if not kinds:
-            raise input_error(request.sources[0], "holds no request", "Check what was exported")
+            raise input_error(options.sources[0], "holds no request", "Check what was exported")
         if documents:
-            traffic = traffic_of_counters(counters_of(documents, request.by, log.ledger))
+            traffic = traffic_of_counters(counters_of(documents, options.by, log.ledger))
         elif counts:
             traffic = traffic_of_counts(counts, log.ledger)
         else:
-            traffic = _of_requests(request, stage, log.ledger, dated.pop())
+            traffic = _of_requests(options, stage, log.ledger, dated.pop())
     if max(t.span_s for t in traffic) < 1:
-        raise input_error(request.sources[0], "covers no time", "Give a log of at least some minutes")
-    measured = tuple(_measured(t, request) for t in traffic)
-    return Measured(request, log.ledger, measured, blocks.curve(), all(t.dated for t in traffic))
+        raise input_error(options.sources[0], "covers no time", "Give a log of at least some minutes")
+    measured = tuple(_measured(t, options) for t in traffic)
+    return Measured(options, log.ledger, measured, blocks.curve(), all(t.dated for t in traffic))
 
 
-def _of_requests(request: Request, stage: Stage, ledger: Ledger, dated: bool) -> list[Traffic]:
-    with connected(request.engine, stage.folder) as connection:
+def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: bool) -> list[Traffic]:
+    with connected(options.engine, stage.folder) as connection:
         table, twice = without_duplicates(connection, stage.table(connection))
         if twice:
             ledger.left_out["duplicate ids: the last one counts"] += twice
@@ -134,8 +134,8 @@ def _of_requests(request: Request, stage: Stage, ledger: Ledger, dated: bool) ->
     return traffic_of_requests(groups, lengths, dated)
 
 
-def _measured(traffic: Traffic, request: Request) -> Workload:
-    hours = hours_of(traffic, request.zone, request.holidays)
+def _measured(traffic: Traffic, options: MeasureOptions) -> Workload:
+    hours = hours_of(traffic, options.zone, options.holidays)
     rates = rates_of(traffic, hours)
     growth, basis = growth_of(hours)
     swings = swings_of(traffic, hours, rates)

@@ -89,7 +89,7 @@ def demand_report(measured: Measured) -> Report:
                 k: {"prompt": p, "output": o} for k, (p, o) in ledger.tokens_left_out.items() if p or o
             },
             "notes": list(ledger.notes),
-            "time_zone": measured.request.zone,
+            "time_zone": measured.options.zone,
             "workloads": data,
             "prefix_reuse": asdict(measured.reuse) if measured.reuse else None,
         },

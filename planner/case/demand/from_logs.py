@@ -51,7 +51,7 @@ def _names(measured: Measured, name: str) -> list[str]:
     """Names of workloads, each once, and such as a demand file takes."""
     found: list[str] = []
     for w in measured.workloads:
-        title = shortened(escaped(w.traffic.name).strip(), 70) if measured.request.by else name
+        title = shortened(escaped(w.traffic.name).strip(), 70) if measured.options.by else name
         title = title or "(none)"
         while title in found:
             title += "'"
@@ -60,12 +60,12 @@ def _names(measured: Measured, name: str) -> list[str]:
 
 
 def _head(measured: Measured) -> list[str]:
-    ledger, request = measured.ledger, measured.request
+    ledger, options = measured.ledger, measured.options
     formats = ", ".join(f"{n} x {name}" for name, n in ledger.formats.items())
     lines = [
         "Demand from logs. Plan it with:   fleetplan plan THIS-FILE",
-        f"Read: {formats}; {ledger.rows:,} rows. Hours are those of {request.zone}"
-        + (f", with {len(request.holidays)} holidays as weekend days." if request.holidays else "."),
+        f"Read: {formats}; {ledger.rows:,} rows. Hours are those of {options.zone}"
+        + (f", with {len(options.holidays)} holidays as weekend days." if options.holidays else "."),
         *ledger.left_out_lines(),
         *ledger.notes,
         f"Lines with {DECIDE} are defaults that no log can tell: models, objectives, where to rent.",

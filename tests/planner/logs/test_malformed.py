@@ -12,7 +12,7 @@ import pytest
 
 from planner.case.demand.load import load_case
 from planner.io.errors import InputError
-from planner.logs.measure import Measured, Request, measure
+from planner.logs.measure import Measured, MeasureOptions, measure_logs
 from tests.support.command_line import Command
 
 pytest.importorskip("ibis", reason="demand needs ibis and duckdb: pip install fleetplan[logs]")
@@ -29,7 +29,7 @@ def rows(time: Callable[[int], str] = lambda k: TIMES[k].isoformat(), model: str
 
 def read(path: Path, content: str | bytes, **options: object) -> Measured:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return measure(Request((str(path),), **options))  # type: ignore[arg-type]
+    return measure_logs(MeasureOptions((str(path),), **options))  # type: ignore[arg-type]
 
 
 def total(found: Measured) -> float:

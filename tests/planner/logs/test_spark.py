@@ -16,7 +16,7 @@ if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
     pytest.skip("Spark needs Java 17: openjdk-17-jre-headless", allow_module_level=True)
 
 from planner.case.demand.from_logs import demand_text
-from planner.logs.measure import Request, measure
+from planner.logs.measure import MeasureOptions, measure_logs
 
 ROWS = 200_000
 
@@ -34,8 +34,8 @@ def test_the_demand_file_is_the_same(tmp_path: Path) -> None:
     rows = [f"{t:.6f},{p},{o},{c},{team},r{k}\n" for t, p, o, c, team, k in zip(*columns, strict=True)]
     (tmp_path / "a.csv").write_text(header + "".join(rows[: ROWS // 2]))
     (tmp_path / "b.csv").write_text(header + "".join(rows[ROWS // 2 :]))
-    request = Request((str(tmp_path),), by="team")
-    duckdb = measure(request)
+    options = MeasureOptions((str(tmp_path),), by="team")
+    duckdb = measure_logs(options)
     assert duckdb.ledger.left_out["duplicate ids: the last one counts"] > 100
-    spark = measure(replace(request, engine="spark"))
+    spark = measure_logs(replace(options, engine="spark"))
     assert demand_text(spark, "x") == demand_text(duckdb, "x")

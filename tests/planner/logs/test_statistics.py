@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.logs.lengths import quantiles
-from planner.logs.measure import Measured, Request, Workload, measure
+from planner.logs.measure import Measured, MeasureOptions, Workload, measure_logs
 
 pytest.importorskip("ibis", reason="demand needs ibis and duckdb: pip install fleetplan[logs]")
 
@@ -29,7 +29,7 @@ def measured(times_s: np.ndarray, path: Path, seed: int = 0, resolution: float =
     stamps = START.timestamp() + np.round(np.sort(times_s) / resolution) * resolution
     rows = [f"{t:.6f},{p},{o}" for t, p, o in zip(stamps.tolist(), prompts.tolist(), outputs.tolist(), strict=True)]
     path.write_text("time,input_tokens,output_tokens\n" + "\n".join(rows) + "\n")
-    return measure(Request((str(path),)))
+    return measure_logs(MeasureOptions((str(path),)))
 
 
 def one(found: Measured) -> Workload:
@@ -157,7 +157,7 @@ def test_hours_of_half_an_hour_zones_and_summer_time(tmp_path: Path) -> None:
             rows.append(f"{noon.isoformat()},100,10")
         rows.append(f"{(START + timedelta(days=day, hours=23, minutes=59)).isoformat()},100,10")
     path.write_text("\n".join(rows))
-    india = one(measure(Request((str(path),), zone="Asia/Kolkata"))).rates.weekday
+    india = one(measure_logs(MeasureOptions((str(path),), zone="Asia/Kolkata"))).rates.weekday
     assert int(np.argmax(india)) == 12 and india[12] == pytest.approx(60, rel=0.05)
-    berlin = one(measure(Request((str(path),), zone="Europe/Berlin"))).rates.weekday
+    berlin = one(measure_logs(MeasureOptions((str(path),), zone="Europe/Berlin"))).rates.weekday
     assert berlin[8] > 0 and berlin[7] + berlin[8] + berlin[9] == pytest.approx(60, rel=0.05)
