@@ -25,6 +25,8 @@ class Ledger:
     notes: list[str] = field(default_factory=list)
     formats: Counter[str] = field(default_factory=Counter)
     """files by their format"""
+    cut_short: set[Path] = field(default_factory=set)
+    """files whose packed data end in the middle"""
 
     def leave_out(self, reason: str, path: Path, rows: np.ndarray) -> None:
         """Count rows of a file that say nothing, and keep the numbers of the first ones."""

@@ -132,7 +132,21 @@ def _zstandard(path: Path, ledger: Ledger) -> Iterator[bytes]:
 
 
 def _cut_short(path: Path, ledger: Ledger) -> None:
+    ledger.cut_short.add(path)
     ledger.note(f"{shown(path.name)} ends in the middle of its packed data: what comes before is read")
+
+
+def whole_lines(pieces: Iterable[bytes], path: Path, ledger: Ledger) -> Iterator[bytes]:
+    """Pieces without the half of a line with which a file that is cut short ends: it may look like a whole row."""
+    tail: list[bytes] = []
+    for piece in pieces:
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield b"".join([*tail, piece[:cut]])
+            tail = []
+        tail.append(piece[cut:])
+    if path not in ledger.cut_short:
+        yield b"".join(tail)
 
 
 def line_blocks(pieces: Iterable[bytes], quoted: bool) -> Iterator[bytes]:

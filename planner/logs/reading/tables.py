@@ -17,7 +17,7 @@ from planner.logs.reading.csv_blocks import csv_block
 from planner.logs.reading.documents import rows_of_document
 from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.presets import Preset, preset_of
-from planner.logs.reading.sources import PARQUET, line_blocks, unpacked
+from planner.logs.reading.sources import PARQUET, line_blocks, unpacked, whole_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,8 @@ def pieces_of(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece | 
         return
     text, rest = head.lstrip(), chain([head], pieces)
     if not text:
-        raise input_error(path, "is empty", "Name a log with at least one request")
+        reason = "ends before its first row" if path in ledger.cut_short else "is empty"
+        raise input_error(path, reason, "Name a log with at least one request")
     if text[:1] not in (b"{", b"["):
         yield from _csv(path, rest, reading, ledger)
     elif _is_one_document(text):
@@ -85,8 +86,8 @@ def _is_one_document(text: bytes) -> bool:
 
 
 def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece]:
-    blocks = line_blocks(pieces, quoted=True)
-    block = next(blocks)
+    blocks = line_blocks(whole_lines(pieces, path, ledger), quoted=True)
+    block = next(blocks, b"")
     block = block.lstrip(b"\r\n")
     first, _, block = block.partition(b"\n")
     line = first.decode("utf-8", "replace")

@@ -98,6 +98,7 @@ def test_a_file_that_is_cut_short_gives_what_it_has(tmp_path: Path) -> None:
     found = read(tmp_path / "log.csv.gz", packed[: len(packed) // 2])
     assert 100 < total(found) < 599
     assert any("ends in the middle" in note for note in found.ledger.notes)
+    assert not found.ledger.left_out  # half of a row at the end is no row
     lines = [json.dumps({"time": t.isoformat(), "prompt_tokens": 5, "completion_tokens": 6}) for t in TIMES]
     found = read(tmp_path / "log.jsonl", "\n".join(lines)[:-9])
     assert (total(found), dict(found.ledger.left_out)) == (599, {"a broken row": 1})
