@@ -77,6 +77,8 @@ def measure_logs(options: MeasureOptions) -> Measured:
     _check_zone(options.zone)
     log = open_logs(options.sources, Reading(dict(options.columns), options.time_unit), options.by)
     with tempfile.TemporaryDirectory(prefix="fleetplan-", dir=options.work) as folder:
+        if options.work is not None and options.engine != DUCKDB:
+            Path(folder).chmod(0o755)  # workers of a cluster may be other users
         stage = Stage(Path(folder))
         counts: list[Counts] = []
         documents: list[Document] = []
