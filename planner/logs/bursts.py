@@ -22,7 +22,7 @@ COARSE_FRAC = 0.1
 @dataclass(frozen=True)
 class Bursts:
     scv: float | None
-    """None where it cannot be told"""
+    """None where it cannot be measured"""
     window_s: int
     gaps: int
     overall_cv: float | None

@@ -61,8 +61,8 @@ class Marginals:
         means = {"prompt": prompt, "output": output}
         sides = []
         for name, total in means.items():
-            found = tables.get(name)
-            percentiles = dict(zip((0.5, 0.95, 0.999), found, strict=True)) if found else {}
+            lengths = tables.get(name)
+            percentiles = dict(zip((0.5, 0.95, 0.999), lengths, strict=True)) if lengths else {}
             sides.append(Side(total / requests, percentiles) if total and requests else None)
         return cls(*sides)
 
@@ -86,8 +86,8 @@ def cuts_of(values: np.ndarray, counts: np.ndarray, at: Sequence[float]) -> list
     """Lengths at which to cut, each once, with enough requests beyond."""
     total = float(counts.sum())
     kept = [share for share in at if (1 - share) * total >= FEWEST_BEYOND]
-    found = sorted({float(np.floor(q)) for q in quantiles(values, counts, kept)}) if kept else []
-    return [cut for cut in found if cut < values[-1]]
+    cuts = sorted({float(np.floor(q)) for q in quantiles(values, counts, kept)}) if kept else []
+    return [cut for cut in cuts if cut < values[-1]]
 
 
 def buckets_of(cells: pd.DataFrame) -> tuple[LengthBucket, ...]:

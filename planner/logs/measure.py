@@ -145,7 +145,7 @@ def _measured(traffic: Traffic, options: MeasureOptions) -> Workload:
 
 
 class _Blocks:
-    """Block hashes of a trace, in the order in which requests came."""
+    """Block hashes of a trace, in the order of their requests."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -180,12 +180,12 @@ def parse_columns(text: str | None) -> tuple[tuple[str, str], ...]:
     """Columns from `time=ts,prompt=in_tokens`."""
     from planner.logs.reading.presets import FIELDS
 
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for part in (text or "").split(",") if text else ():
         name, equals, column = part.partition("=")
         if not equals or not column.strip() or name.strip() not in FIELDS:
             fields: Sequence[str] = FIELDS
             message = f"expected pairs such as time=ts, got {shown(part)}"
             raise input_error("--columns", message, f"Left of = may stand {', '.join(fields)}")
-        found[name.strip()] = column.strip()
-    return tuple(found.items())
+        columns[name.strip()] = column.strip()
+    return tuple(columns.items())

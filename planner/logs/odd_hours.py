@@ -92,17 +92,17 @@ def _median(values: np.ndarray, axis: int = -1) -> np.ndarray:
 
 def _worth(outage: np.ndarray, usual: np.ndarray) -> np.ndarray:
     """Stretches in which enough should have come; where an hour has two or three requests, none is no outage."""
-    found = np.zeros(len(outage), dtype=bool)
+    marked = np.zeros(len(outage), dtype=bool)
     for start, stop in runs_of(outage):
-        found[start:stop] = usual[start:stop].sum() >= FEWEST_REQUESTS
-    return found
+        marked[start:stop] = usual[start:stop].sum() >= FEWEST_REQUESTS
+    return marked
 
 
 def _in_long_runs(flags: np.ndarray, least: int) -> np.ndarray:
-    found = np.zeros(len(flags), dtype=bool)
+    marked = np.zeros(len(flags), dtype=bool)
     for start, stop in runs_of(flags):
-        found[start:stop] = stop - start >= least
-    return found
+        marked[start:stop] = stop - start >= least
+    return marked
 
 
 def runs_of(flags: np.ndarray) -> list[tuple[int, int]]:

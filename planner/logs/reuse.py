@@ -36,7 +36,7 @@ class ReuseCurve:
 
 
 def reuse_curve(requests: Sequence[Sequence[int]], sizes: Sequence[int] = SIZES) -> ReuseCurve:
-    """The curve of requests in the order in which they came."""
+    """The curve of requests in the order of their times."""
     counts = np.array([len(blocks) for blocks in requests], dtype=np.int64)
     distances = stack_distances(requests)
     seen = np.sort(distances[distances > 0])
@@ -61,9 +61,9 @@ def stack_distances(requests: Sequence[Sequence[int]]) -> np.ndarray:
     before[order[again]] = order[np.flatnonzero(again) - 1]
     ask = (before >= 0) & (before < looked_up)  # a block that a request has twice is one block
     # Different blocks used since `before` and ahead of the request: uses whose own predecessor is no later.
-    found = np.zeros(len(used), dtype=np.int64)
-    found[ask] = _no_later(before, looked_up[ask], before[ask]) - before[ask]
-    return found
+    distances = np.zeros(len(used), dtype=np.int64)
+    distances[ask] = _no_later(before, looked_up[ask], before[ask]) - before[ask]
+    return distances
 
 
 def _no_later(values: np.ndarray, stops: np.ndarray, bounds: np.ndarray) -> np.ndarray:

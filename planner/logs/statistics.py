@@ -179,7 +179,7 @@ def swings_of(traffic: Traffic, hours: Hours, rates: Rates) -> Swings:
 
 
 def _excess(traffic: Traffic, whole: np.ndarray, group: np.ndarray, step_s: int) -> float | None:
-    """Squared CV of counts around the mean of their group, beyond chance; None where it cannot be told."""
+    """Squared CV of counts around the mean of their group, beyond chance; None where it cannot be measured."""
     times = step_s // traffic.step_s
     if times < 1 or step_s >= HOUR_S:
         return None

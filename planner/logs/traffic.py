@@ -63,7 +63,7 @@ class Traffic:
     requests: np.ndarray
     """[step]; NaN where nobody knows"""
     covered: tuple[float, float]
-    """from when to when the log tells what came, in seconds since 1970"""
+    """the time that the log is for, in seconds since 1970"""
     dated: bool
     total: float
     """requests"""
@@ -80,7 +80,7 @@ class Traffic:
 
 def traffic_of_requests(grouped: Grouped, lengths: dict[str, Lengths], dated: bool) -> list[Traffic]:
     """One for each workload, in the order of their names."""
-    found = []
+    workloads = []
     every = grouped.minutes
     first_us, last_us = int(every.first_us.min()), int(every.last_us.max())
     covered = _covered(first_us / 1e6, last_us / 1e6, int(every.requests.sum()))
@@ -96,7 +96,7 @@ def traffic_of_requests(grouped: Grouped, lengths: dict[str, Lengths], dated: bo
         cache = CacheUse(
             float(minutes.cached.sum()), float(minutes.cached_of.sum()), known, float(minutes.cached_some.sum())
         )
-        found.append(
+        workloads.append(
             Traffic(
                 name=name,
                 models=tuple((str(m), float(n)) for m, n in zip(models.model, models.n, strict=True)),
@@ -113,7 +113,7 @@ def traffic_of_requests(grouped: Grouped, lengths: dict[str, Lengths], dated: bo
                 cache=cache if known else None,
             )
         )
-    return found
+    return workloads
 
 
 def _covered(first_s: float, last_s: float, requests: int) -> tuple[float, float]:
@@ -145,7 +145,7 @@ def traffic_of_counts(parts: list[Counts], ledger: Ledger) -> list[Traffic]:
     _put_few_together(table, ledger)
     # An exporter that gives the length of its spans leaves out what had no requests in them.
     reported = np.unique(table.time_us[table.span_s > 0].to_numpy(dtype=np.int64) // 1_000_000)
-    found = []
+    workloads = []
     for key, rows in table.groupby("key", sort=True):
         if not rows.requests.sum():
             continue
@@ -182,7 +182,7 @@ def traffic_of_counts(parts: list[Counts], ledger: Ledger) -> list[Traffic]:
             float(rows.cached.sum()), float(rows.prompt[known].sum()), float(rows.requests[known].sum()), None
         )
         prompt, output = (float(rows[n].sum()) if rows[n].notna().all() else None for n in ("prompt", "output"))
-        found.append(
+        workloads.append(
             Traffic(
                 name=str(key),
                 models=tuple((str(m), float(n)) for m, n in models.items()),
@@ -198,7 +198,7 @@ def traffic_of_counts(parts: list[Counts], ledger: Ledger) -> list[Traffic]:
                 cache=cache if known.any() else None,
             )
         )
-    return found
+    return workloads
 
 
 def _put_few_together(table: pd.DataFrame, ledger: Ledger) -> None:
@@ -213,7 +213,7 @@ def _put_few_together(table: pd.DataFrame, ledger: Ledger) -> None:
 
 def traffic_of_counters(counters: dict[str, Counters]) -> list[Traffic]:
     """Counters that Prometheus scraped."""
-    found = []
+    workloads = []
     for key, c in sorted(counters.items()):
         low, requests, shown_in = steps(c.spans["requests"], SCRAPE_S)
         total = c.total("requests")
@@ -222,7 +222,7 @@ def traffic_of_counters(counters: dict[str, Counters]) -> list[Traffic]:
             n: quantiles(c.histogram[n], PERCENTILES) for n in ("prompt", "output") if n in c.histogram
         }
         cache = CacheUse(c.total("hits"), c.total("queries"), total, None) if c.spans.get("hits") else None
-        found.append(
+        workloads.append(
             Traffic(
                 name=key,
                 models=((c.model, total),),
@@ -238,4 +238,4 @@ def traffic_of_counters(counters: dict[str, Counters]) -> list[Traffic]:
                 cache=cache,
             )
         )
-    return found
+    return workloads

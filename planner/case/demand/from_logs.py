@@ -49,14 +49,14 @@ def demand_text(measured: Measured, name: str) -> str:
 
 def _names(measured: Measured, name: str) -> list[str]:
     """Names of workloads, each once, and such as a demand file takes."""
-    found: list[str] = []
+    names: list[str] = []
     for w in measured.workloads:
         title = shortened(escaped(w.traffic.name).strip(), 70) if measured.options.by else name
         title = title or "(none)"
-        while title in found:
+        while title in names:
             title += "'"
-        found.append(title)
-    return found
+        names.append(title)
+    return names
 
 
 def _head(measured: Measured) -> list[str]:

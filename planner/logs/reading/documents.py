@@ -76,10 +76,10 @@ def _first(given: dict[str, Any], names: tuple[str, ...]) -> Any:
 
 def _attributes(holder: dict[str, Any]) -> dict[str, Any]:
     """OTLP's list of keys and typed values as a mapping; of lists and maps nothing is kept."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for attribute in holder.get("attributes", ()):
         value = attribute.get("value", {})
         for kind in ("stringValue", "intValue", "doubleValue", "boolValue"):
             if kind in value:
-                found[attribute["key"]] = value[kind]
-    return found
+                values[attribute["key"]] = value[kind]
+    return values

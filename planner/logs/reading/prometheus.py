@@ -33,7 +33,7 @@ INSTEAD = "vllm:request_prompt_tokens_count"
 
 @dataclass
 class Counters:
-    """Increases of one workload's counters, by the span in which they came."""
+    """Increases of one workload's counters, by the span of time that they are for."""
 
     spans: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = field(default_factory=lambda: defaultdict(list))
     """counter -> (from, to, increase) of each series, in seconds since 1970"""
@@ -49,7 +49,7 @@ def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -
     """Read saved answers; those of metrics that say nothing about demand are passed over."""
     names = {metric: counter for counter, metric in COUNTERS.items()}
     lengths = {metric: which for which, metric in LENGTHS.items()}
-    found: dict[str, Counters] = defaultdict(Counters)
+    counters: dict[str, Counters] = defaultdict(Counters)
     spare: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
     restarts: set[tuple[str, float]] = set()
     first, longest_s, usual_s = None, 0.0, 0.0
@@ -66,7 +66,7 @@ def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -
                 ledger.left_out["a broken series"] += 1
                 ledger.first_rows.setdefault("a broken series", []).append(document.path.name)
                 continue
-            of = found[str(labels.get(LABELS[by], "")) if by else ""]
+            of = counters[str(labels.get(LABELS[by], "")) if by else ""]
             of.model = of.model or str(labels.get("model_name", ""))
             if metric in names:
                 ledger.rows += len(increase) + 1
@@ -79,9 +79,9 @@ def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -
             else:
                 of.histogram[lengths[metric]][float(labels["le"])] += float(increase.sum())
     for key, series_of in spare.items():
-        if not found[key].spans.get("requests"):
-            found[key].spans["requests"] = series_of
-    usable = {key: c for key, c in found.items() if c.spans.get("requests") and c.total("requests") > 0}
+        if not counters[key].spans.get("requests"):
+            counters[key].spans["requests"] = series_of
+    usable = {key: c for key, c in counters.items() if c.spans.get("requests") and c.total("requests") > 0}
     if not usable and first is not None:
         remedy = f"Save the query_range answers of {REQUESTS}, {COUNTERS['prompt']} and {COUNTERS['output']} too"
         raise input_error(first, "holds no count of requests", remedy)
@@ -92,7 +92,7 @@ def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -
         ledger.note(
             f"counters pause for up to {longest_s / 60:.0f} minutes: what they grew by is spread over the pause"
         )
-    for key in sorted(set(found) - set(usable)):
+    for key in sorted(set(counters) - set(usable)):
         ledger.note(f"metrics of {shown(key)} hold no requests and are left out")
     return usable
 
@@ -110,7 +110,7 @@ def increases(values: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, li
 def steps(series: list[tuple[np.ndarray, np.ndarray, np.ndarray]], step_s: int) -> tuple[int, np.ndarray, np.ndarray]:
     """Increases by steps of time: the first step's number, increases, and whether any series shows them.
 
-    What came in a longer pause is spread evenly over it, for nobody knows when it came.
+    What a counter gained in a longer pause is spread evenly over it, for nobody knows when.
     """
     low = int(min(begins.min() for begins, _, _ in series if len(begins)) // step_s)
     high = int(-(-max(ends.max() for _, ends, _ in series if len(ends)) // step_s))
@@ -131,12 +131,12 @@ def quantiles(histogram: dict[float, float], at: Iterable[float]) -> list[float]
     below = np.maximum.accumulate(np.array([histogram[b] for b in bounds.tolist()]))
     finite = bounds < np.inf
     bounds, below = np.r_[1.0, np.maximum(1.0, bounds[finite])], np.r_[0.0, below[finite] / below[-1]]
-    found = []
+    lengths = []
     for share in at:
         k = int(np.searchsorted(below, min(share, below[-1]), side="left"))
         if k == 0:
-            found.append(float(bounds[0]))
+            lengths.append(float(bounds[0]))
             continue
         inside = (min(share, below[-1]) - below[k - 1]) / max(below[k] - below[k - 1], 1e-300)
-        found.append(float(bounds[k - 1] * (bounds[k] / bounds[k - 1]) ** inside))
-    return found
+        lengths.append(float(bounds[k - 1] * (bounds[k] / bounds[k - 1]) ** inside))
+    return lengths

@@ -211,8 +211,8 @@ def _cached(piece: Piece, table: pd.DataFrame, prompt: Cells) -> np.ndarray:
     cells = piece.preset.field_of(table, "cached")
     if cells is None:
         return np.full(len(table), UNKNOWN, dtype=np.int64)
-    found = counts(cells, "cached tokens")
-    return np.where(found.good, np.minimum(found.values, prompt.values), UNKNOWN)
+    cached = counts(cells, "cached tokens")
+    return np.where(cached.good, np.minimum(cached.values, prompt.values), UNKNOWN)
 
 
 def _names(piece: Piece, table: pd.DataFrame, name: str | None) -> pd.Series:

@@ -119,7 +119,7 @@ def _json_lines(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: L
     preset: Preset | None = None
     line_number = 0
     for block in line_blocks(pieces, quoted=False):
-        found: list[dict[str, Any]] = []
+        requests: list[dict[str, Any]] = []
         numbers, broken = [], []
         for line in block.splitlines():
             line_number += 1
@@ -133,13 +133,13 @@ def _json_lines(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: L
             if rows is None:
                 broken.append(line_number)
                 continue
-            found += rows
+            requests += rows
             numbers += [line_number] * len(rows)
-        ledger.rows += len(found) + len(broken)
+        ledger.rows += len(requests) + len(broken)
         ledger.leave_out(BROKEN, path, np.array(broken, dtype=np.int64))
-        if found:
-            preset = preset or preset_of(path, _keys(found), reading.columns, reading.time_unit)
-            yield _piece(path, preset, found, np.array(numbers, dtype=np.int64))
+        if requests:
+            preset = preset or preset_of(path, _keys(requests), reading.columns, reading.time_unit)
+            yield _piece(path, preset, requests, np.array(numbers, dtype=np.int64))
 
 
 def _document(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece | Document]:
