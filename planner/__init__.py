@@ -13,6 +13,9 @@ if TYPE_CHECKING:  # nothing is imported before the command can say that it was 
 _WHERE = {
     "load_case": "planner.case.demand.load",
     "case_from_text": "planner.case.demand.load",
+    "measure_logs": "planner.logs.measure",
+    "MeasureOptions": "planner.logs.measure",
+    "demand_text": "planner.case.demand.from_logs",
     "plan_fleet": "planner.pipeline",
     "explain": "planner.explanations.explain",
     "study": "planner.studies.study",

@@ -11,6 +11,7 @@ import typer
 from planner.cli import (
     checking,
     exporting,
+    logs,
     performance,
     planning,
     reporting,
@@ -38,6 +39,7 @@ app.add_typer(exporting.verbs)
 app.add_typer(reviewing.verbs)
 app.add_typer(checking.verbs)
 app.add_typer(verifying.verbs)
+app.add_typer(logs.verbs)
 app.add_typer(performance.verbs)
 
 

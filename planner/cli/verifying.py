@@ -45,7 +45,7 @@ class Router(StrEnum):
 def verify(
     file: PlanFile,
     log: Annotated[
-        Path | None, typer.Option(metavar="LOG.csv", help="Serve these requests: CSV or JSON lines, plain or gzipped.")
+        Path | None, typer.Option(metavar="LOG.csv", help="Serve these requests: any log that `demand` reads.")
     ] = None,
     workload: Annotated[str | None, typer.Option(help="The workload of --log, where the plan has several.")] = None,
     at: Annotated[

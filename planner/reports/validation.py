@@ -1,11 +1,34 @@
-"""What a valid demand file says."""
+"""What a valid demand file says, and what logs say that one was made from."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 from planner.case.case import Case
+from planner.case.demand.from_logs import variation_of
 from planner.case.horizon import requests_per_month, slots_of
-from planner.io.errors import escaped
-from planner.reports.tables.text import Report
+from planner.io.errors import escaped, shortened
+from planner.logs.measure import Measured
+from planner.logs.measure import Workload as MeasuredWorkload
+from planner.reports.tables.table import Column as C
+from planner.reports.tables.table import Table
+from planner.reports.tables.text import Report, table_text
+
+MEASURED = (
+    C("workload", "workload"),
+    C("requests", "requests", "count"),
+    C("days", "days", ".3g"),
+    C("mean_rps", "mean req/s", "number"),
+    C("busiest_hour_rps", "busiest hour", "number"),
+    C("prompt_mean_tokens", "prompt", "count"),
+    C("prompt_p95_tokens", "p95", "count"),
+    C("output_mean_tokens", "answer", "count"),
+    C("output_p95_tokens", "p95", "count"),
+    C("variation", "swings", "percent"),
+    C("burstiness", "bursts", ".3g"),
+    C("cached_frac", "cached", "percent"),
+)
 
 
 def validation_report(case: Case) -> Report:
@@ -29,3 +52,62 @@ def validation_report(case: Case) -> Report:
         "case_hash": case.hash(),
     }
     return Report("".join(f"{escaped(line)}\n" for line in lines), data)
+
+
+def demand_report(measured: Measured) -> Report:
+    """What logs tell, one row for each workload, and all of it as data."""
+    rows, data = [], []
+    for w in measured.workloads:
+        t, lengths = w.traffic, w.traffic.lengths
+        sides = [getattr(lengths, side, None) for side in ("prompt", "output")]
+        figures: dict[str, Any] = {
+            "workload": shortened(t.name, 60) or "(all)",
+            "requests": t.total,
+            "days": w.rates.days,
+            "mean_rps": t.total / max(1.0, t.span_s),
+            "busiest_hour_rps": max(*w.rates.weekday, *w.rates.weekend) / 3600,
+        }
+        for name, side in zip(("prompt", "output"), sides, strict=True):
+            figures[f"{name}_mean_tokens"] = side.mean if side else None
+            figures[f"{name}_p95_tokens"] = side.percentiles.get(0.95) if side else None
+        figures["variation"] = variation_of(w).share
+        figures["burstiness"] = w.bursts.scv
+        figures["cached_frac"] = (
+            t.cache.cached_tokens / t.cache.prompt_tokens if t.cache and t.cache.prompt_tokens else None
+        )
+        rows.append(tuple(figures[c.key] for c in MEASURED))
+        data.append(figures | _details(w))
+    table = Table("measured", "measured", MEASURED, tuple(rows), ("'-': the log is too short or too coarse to tell",))
+    ledger = measured.ledger
+    return Report(
+        "\n".join(table_text(table)) + "\n",
+        {
+            "rows": ledger.rows,
+            "formats": dict(ledger.formats),
+            "left_out": dict(ledger.left_out),
+            "left_out_tokens": {
+                k: {"prompt": p, "output": o} for k, (p, o) in ledger.tokens_left_out.items() if p or o
+            },
+            "notes": list(ledger.notes),
+            "time_zone": measured.options.zone,
+            "workloads": data,
+            "prefix_reuse": asdict(measured.reuse) if measured.reuse else None,
+        },
+    )
+
+
+def _details(w: MeasuredWorkload) -> dict[str, Any]:
+    t = w.traffic
+    return {
+        "models": dict(t.models),
+        "prompt_tokens": t.prompt_tokens,
+        "output_tokens": t.output_tokens,
+        "cached_tokens": t.cache.cached_tokens if t.cache else None,
+        "weekday_requests_per_hour": list(w.rates.weekday),
+        "weekend_requests_per_hour": list(w.rates.weekend),
+        "flat": w.rates.flat,
+        "growth_per_month": w.growth,
+        "swings": asdict(w.swings),
+        "bursts": asdict(w.bursts),
+        "hours_left_out": {kind: int(flags.sum()) for kind, flags in w.hours.odd.items()},
+    }

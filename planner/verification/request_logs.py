@@ -1,36 +1,29 @@
 """Requests from a log: when each came, and how many tokens it read and wrote.
 
-A reader takes the lines of a file and yields a table with `time_s`, `prompt` and `output`. To read one more format, add
-the names of its columns to COLUMNS, or a reader to READERS.
+Files are read by planner/logs/reading, in every format that it knows.
 """
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from planner.case.case import Workload
-from planner.io.errors import Diagnostic, InputError, did_you_mean, listed, shown
-from planner.io.input_files import read_unpacked
+from planner.io.errors import input_error
+from planner.logs.reading.requests import NO_ID, Requests, open_logs
+from planner.logs.reading.tables import Reading
 from planner.performance.length_spread import CUTS, LengthSpread, quantile
 from planner.plan.plan import Plan
 from planner.verification.arrivals import HOURS, Stream, stream_of
 
-MOST_BYTES = 4_000_000_000
+if TYPE_CHECKING:
+    import pandas as pd
+
 DAY_S = 86_400
 DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-COLUMNS = {
-    "time": ("time", "timestamp", "TIMESTAMP", "arrival_time", "arrived_at"),
-    "prompt": ("input_tokens", "prompt_tokens", "ContextTokens", "input_length", "num_prefill_tokens"),
-    "output": ("output_tokens", "completion_tokens", "GeneratedTokens", "output_length", "num_decode_tokens"),
-}
-"""names that logs give these: our own, OpenAI's usage fields, Azure's and Mooncake's traces, Vidur"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,91 +35,33 @@ class RequestLog:
     starts: pd.Timestamp | None
     """the first request, where the log has dates"""
     dropped: int
-    """lines without a time or a length"""
+    """rows without a time or a length, failed, or there twice"""
 
 
 def read_request_log(path: Path) -> RequestLog:
-    """Read a CSV or a file of JSON lines, plain or gzipped; raises InputError where it is no log of requests."""
-    try:
-        text = read_unpacked(path, MOST_BYTES, "Split the log").decode("utf-8-sig")
-    except OSError as error:
-        raise _refused(path, f"cannot be read: {error.strerror}", "Name a log of requests") from None
-    except UnicodeDecodeError:
-        raise _refused(path, "is not a text file", "Name a CSV or a file of JSON lines") from None
-    kind = "jsonl" if text.lstrip()[:1] == "{" else "csv"
-    table = READERS[kind](path, text)
-    return _log(path, table)
+    """Read a file, or a folder of files, of requests; raises InputError where it is no log of requests."""
+    import pandas as pd
 
-
-def _read_csv(path: Path, text: str) -> pd.DataFrame:
-    try:
-        header = pd.read_csv(io.StringIO(text), nrows=0)
-        names = _columns(path, [str(name) for name in header.columns])
-        table = pd.read_csv(io.StringIO(text), usecols=list(names.values()), dtype=str, skip_blank_lines=True)
-    except (ValueError, pd.errors.ParserError) as error:
-        raise _refused(path, "is no CSV", "Give a header and one request a line") from error
-    return table.rename(columns={name: key for key, name in names.items()})
-
-
-def _read_json_lines(path: Path, text: str) -> pd.DataFrame:
-    rows: list[dict[str, object]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError:
-            raise InputError([Diagnostic(str(path), number, None, "", "is no JSON", "One request a line")]) from None
-        if not isinstance(row, dict):
-            raise InputError([Diagnostic(str(path), number, None, "", "is no request", "One mapping a line")])
-        if not rows:
-            names = _columns(path, [str(name) for name in row])
-        rows.append({key: row.get(name) for key, name in names.items()})
-    if not rows:
-        raise _refused(path, "is empty", "Give one request a line")
-    table = pd.DataFrame(rows)
-    if names["time"] == "timestamp" and pd.api.types.is_numeric_dtype(table["time"]):
-        table["time"] = table["time"] / 1000.0  # Mooncake counts milliseconds
-    return table
-
-
-READERS: dict[str, Callable[[Path, str], pd.DataFrame]] = {"csv": _read_csv, "jsonl": _read_json_lines}
-
-
-def _columns(path: Path, given: list[str]) -> dict[str, str]:
-    """The column of each thing that is needed, by the names that logs give it."""
-    folded = {name.casefold(): name for name in given}
-    names, missing = {}, []
-    for key, known in COLUMNS.items():
-        match = next((folded[k.casefold()] for k in known if k.casefold() in folded), None)
-        if match is None:
-            hint = did_you_mean(known[0], given)
-            missing.append(Diagnostic(str(path), 1, None, "", f"has no column for {key}", hint or listed(known)))
-        else:
-            names[key] = match
-    if missing:
-        raise InputError(missing)
-    return names
-
-
-def _log(path: Path, table: pd.DataFrame) -> RequestLog:
-    prompt = pd.to_numeric(table["prompt"], errors="coerce").to_numpy(dtype=float)
-    output = pd.to_numeric(table["output"], errors="coerce").to_numpy(dtype=float)
-    seconds = pd.to_numeric(table["time"], errors="coerce")
-    starts: pd.Timestamp | None = None
-    if seconds.isna().mean() > 0.5:
-        stamps = pd.to_datetime(table["time"], errors="coerce", utc=True, format="ISO8601")
-        if stamps.notna().any():
-            starts = stamps.min()
-            seconds = (stamps - starts).dt.total_seconds()
-    time_s = seconds.to_numpy(dtype=float)
-    good = np.isfinite(time_s) & (prompt >= 1) & (output >= 1)
-    if not good.any():
-        example = shown(table["time"].iloc[0]) if len(table) else "nothing"
-        raise _refused(path, f"has no request with a time and token counts; its first time is {example}", "Check it")
-    order = np.argsort(time_s[good], kind="stable")
-    time_s, prompt, output = (x[good][order] for x in (time_s, prompt, output))
-    return RequestLog(time_s - time_s[0], np.round(prompt), np.round(output), starts, int((~good).sum()))
+    log = open_logs([str(path)], Reading({}))
+    parts = []
+    for part in log.parts():
+        if not isinstance(part, Requests):
+            raise input_error(path, "holds counts and no requests", "Name a log with one row for each request")
+        parts.append(part)
+    names = ("time_us", "prompt", "output", "id")
+    columns = [np.concatenate([getattr(p, name) for p in parts] or [np.zeros(0, np.int64)]) for name in names]
+    time_us, prompt, output, ids = columns
+    if not len(time_us):
+        raise input_error(path, "has no requests", "Name a log with one row for each request")
+    # The last of requests with one id counts.
+    again = pd.Series(ids).duplicated(keep="last").to_numpy() & (ids != NO_ID)
+    time_us, prompt, output = (x[~again] for x in (time_us, prompt, output))
+    order = np.argsort(time_us, kind="stable")
+    time_us = time_us[order]
+    starts = pd.Timestamp(int(time_us[0]), unit="us", tz="UTC") if any(p.dated for p in parts) else None
+    dropped = sum(log.ledger.left_out.values()) + int(again.sum())
+    time_s = (time_us - time_us[0]) / 1e6
+    return RequestLog(time_s, prompt[order].astype(float), output[order].astype(float), starts, dropped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +88,7 @@ def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> 
             w = next(w for w in plan.case.workloads if w.name == workload)
             start_hour = int(np.argmax(w.weekday_rps))
     span_h = log.time_s[-1] / 3600
-    dropped = f", {log.dropped:,} without a time or a length left out" if log.dropped else ""
+    dropped = f", {log.dropped:,} left out" if log.dropped else ""
     place = f"{DAY_NAMES[start_hour // 24]} {start_hour % 24:02d}h"
     name = f"{path.name}: {len(log.time_s):,} requests in {span_h:.3g} h from {place} on{dropped}"
     return RequestSource(log, workload, start_hour, name)
@@ -185,7 +120,3 @@ def _cuts(spread: LengthSpread) -> np.ndarray:
     if spread.p95 <= spread.p50 * (1 + 1e-9):
         return np.zeros(0)
     return np.array([quantile(spread, p) for p in CUTS[1:-1]])
-
-
-def _refused(path: Path, message: str, fix: str) -> InputError:
-    return InputError([Diagnostic(str(path), None, None, "", message, fix)])

@@ -115,7 +115,7 @@ class WorkloadReader:
             self.found.diagnostics += error.diagnostics
             return (1.0,) * 24, (1.0,) * 24, None
         for note in hours.notes:
-            self.found.assume(f"{key}.forecast.csv", note, "the log has gaps; a gap is never taken for no demand")
+            self.found.assume(f"{key}.forecast.csv", note, "as the log is; a gap is never taken for no demand")
         return hours.weekday_rps, hours.weekend_rps, hours.variation
 
     def _lengths(self, w: WorkloadSpec, key: str) -> dict[str, Any]:

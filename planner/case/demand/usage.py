@@ -54,6 +54,9 @@ def read_usage(path: Path, workload: str) -> Hours:
     days = hour.astype("datetime64[D]").astype(int)
     weekend = (days + 3) % 7 >= 5  # 1970-01-01 was a Thursday
     found = by_hour(weekend, hour.astype(int) % 24, requests / 3600)
+    if rows.unused:
+        columns = " and ".join(rows.unused)
+        notes.append(f"{columns} of the log are not used: `fleetplan demand` takes lengths from them")
     return replace(found, notes=(*notes, *found.notes))
 
 

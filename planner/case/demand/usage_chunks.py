@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import io
 import lzma
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from planner.io.errors import InputError, did_you_mean, input_error, listed
 from planner.io.input_files import open_input
+from planner.logs.reading.presets import COLUMNS as FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +28,10 @@ UNPACKED: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     ".xz": lambda stream: lzma.LZMAFile(stream),  # type: ignore[dict-item,return-value]  # noqa: SIM115
 }
 COLUMNS = ("time", "requests", "workload", "input_tokens", "output_tokens")
+ALIASES = {"time": FIELDS["time"], "requests": FIELDS["requests"], "input_tokens": FIELDS["prompt"][:-1],
+           "output_tokens": FIELDS["output"][:-1]}  # fmt: skip
+"""other names of these, as all readers of logs know them, whatever the case"""
+HEADER_BYTES = 1 << 16
 REMEDY = "Give a {} file with the columns time, requests"
 _COLUMN_NAME = re.compile(r"[^\W\d][\w ./()%-]{0,39}")
 
@@ -59,28 +65,30 @@ def _csv_chunks(path: Path, stream: BinaryIO) -> Iterator[pd.DataFrame]:
 
     unpack = UNPACKED.get(path.suffix.lower())
     bounded = _Bounded(path, unpack(stream) if unpack else stream)
-    text = io.BufferedReader(bounded)
+    text = io.BufferedReader(bounded, HEADER_BYTES)
     blank = _skip_blank_lines(text)
+    line = re.split(rb"[\r\n]", text.peek(HEADER_BYTES), maxsplit=1)[0].decode("utf-8", "replace")
+    known = known_columns(next(csv.reader([line]), []))
     columns: dict[str, None] = {}
 
     def wanted(name: str) -> bool:
         columns.setdefault(str(name))
-        return name in COLUMNS
+        return name in known
 
     try:
         # Blank lines are kept as rows, so that a row's number is its line.
         reader = pd.read_csv(
             text, chunksize=CHUNK_ROWS, usecols=wanted, skip_blank_lines=False, low_memory=False,
-            dtype={"time": str, "workload": str},
+            dtype={column: str for column, name in known.items() if name in ("time", "workload")},
         )  # fmt: skip
         _check_columns(path, list(columns))
-        line = blank + 2
+        line_number = blank + 2
         for chunk in reader:
             if not isinstance(chunk.index, pd.RangeIndex):
                 raise input_error(path, "has rows with more cells than its header", "Quote cells that hold a comma")
-            numbered = chunk.set_axis(range(line, line + len(chunk)), axis=0)
+            numbered = chunk.rename(columns=known).set_axis(range(line_number, line_number + len(chunk)), axis=0)
             yield numbered[numbered.notna().any(axis=1)]
-            line += len(chunk)
+            line_number += len(chunk)
     except ValueError:
         if bounded.refusal is not None:  # said by the parser in words of its own
             raise bounded.refusal from None
@@ -100,16 +108,33 @@ def _parquet_chunks(path: Path, stream: BinaryIO) -> Iterator[pd.DataFrame]:
     columns = [str(name) for name in file.schema_arrow.names]
     _check_columns(path, columns)
     row = 1
-    for batch in file.iter_batches(CHUNK_ROWS, columns=[name for name in columns if name in COLUMNS]):
-        chunk = batch.to_pandas()
+    known = known_columns(columns)
+    for batch in file.iter_batches(CHUNK_ROWS, columns=list(known)):
+        chunk = batch.to_pandas().rename(columns=known)
         yield chunk.set_axis(range(row, row + len(chunk)), axis=0)
         row += len(chunk)
 
 
+def known_columns(columns: list[str]) -> dict[str, str]:
+    """Columns of a file -> the names that they have here: their own first, then others, whatever the case."""
+    folded = {column.strip().casefold(): column for column in reversed(columns)}
+    known: dict[str, str] = {}
+    for name in COLUMNS:
+        others = (folded[other.casefold()] for other in ALIASES.get(name, (name,)) if other.casefold() in folded)
+        column = name if name in columns else next(others, None)
+        if column is not None:
+            known.setdefault(column, name)
+    return known
+
+
 def _check_columns(path: Path, columns: list[str]) -> None:
     kind = "Parquet" if is_parquet(path) else "CSV"
+    known = known_columns(columns).values()
+    if "requests" not in known and {"time", "input_tokens", "output_tokens"} <= set(known):
+        message = "has a row for each request, and no column 'requests'"
+        raise input_error(path, message, f"Make a demand file from it: fleetplan demand {path.name}")
     for name in ("time", "requests"):
-        if name not in columns:
+        if name not in known:
             if len(columns) < 2 or not all(_COLUMN_NAME.fullmatch(column) for column in columns):
                 raise input_error(path, f"has no column '{name}'", REMEDY.format(kind))
             only = listed(columns[:8], "and")

@@ -70,6 +70,8 @@ class UsageRows:
     """by workload"""
     hours_left_out: tuple[np.ndarray, np.ndarray]
     """workload and hour of each row that was left out and whose time no other row has"""
+    unused: tuple[str, ...] = ()
+    """columns of tokens that nobody asked for"""
 
 
 def read_usage_rows(path: Path, default: str, only: str | None = None, counts: Sequence[str] = COUNTS) -> UsageRows:
@@ -89,6 +91,7 @@ class _Reader:
         self.dropped: list[tuple[np.ndarray, np.ndarray]] = []
         self.unreadable = Cells(self.unit)
         self.left_out: dict[str, Cells] = {}
+        self.unused: tuple[str, ...] = ()
 
     def take(self, chunk: pd.DataFrame) -> None:
         import pandas as pd
@@ -96,6 +99,7 @@ class _Reader:
         names = chunk["workload"] if "workload" in chunk.columns else pd.Series(self.default, index=chunk.index)
         if self.only is not None and "workload" in chunk.columns:
             chunk, names = chunk[names == self.only], names[names == self.only]
+        self.unused = tuple(name for name in COUNTS if name in chunk.columns and name not in self.counts)
         lines = chunk.index.to_numpy()
         numbers, unreadable, missing = {}, {}, {"workload": names.isna().to_numpy()}
         time, unreadable["time"], missing["time"] = _times(chunk["time"])
@@ -142,7 +146,9 @@ class _Reader:
         workload = place[whole.pop("workload")]
         time = whole.pop("time")
         parts = [(place[codes], times) for codes, times in self.dropped]
-        return UsageRows(names, workload, time, whole, self.left_out, _hours_without(parts, workload, time, len(names)))
+        return UsageRows(
+            names, workload, time, whole, self.left_out, _hours_without(parts, workload, time, len(names)), self.unused
+        )
 
     def _refusal(self, cells: Cells) -> InputError:
         name, lines = min(cells.lines.items(), key=lambda item: item[1])

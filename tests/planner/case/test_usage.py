@@ -131,7 +131,22 @@ def test_tokens_are_no_matter_of_a_forecast(tmp_path: Path) -> None:
     path = log(tmp_path / "u.csv", 14 * 24)
     head, *rows = path.read_text().splitlines()
     path.write_text("\n".join([f"{head},input_tokens", *(f"{row},unknown" for row in rows)]))
-    assert read_usage(path, "w").notes == ()
+    (note,) = read_usage(path, "w").notes
+    assert "input_tokens of the log are not used" in note
+
+
+def test_columns_have_other_names_too(tmp_path: Path) -> None:
+    path = log(tmp_path / "u.csv", 14 * 24)
+    expected = read_usage(path, "w")
+    path.write_text(path.read_text().replace("time,requests", "TIMESTAMP,num_requests"))
+    assert read_usage(path, "w") == expected
+
+
+def test_a_log_of_single_requests_is_for_the_verb_demand(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n")
+    with pytest.raises(planner.InputError, match=r"fleetplan demand trace\.csv"):
+        read_usage(path, "w")
 
 
 def test_rows_of_other_workloads_do_not_matter(tmp_path: Path) -> None:

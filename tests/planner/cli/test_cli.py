@@ -31,7 +31,8 @@ from tests.support.command_line import HARD, SCRIPT, SMALL, Command, run_script
 
 VERBS = (
     *("plan", "study", "explain", "init", "validate", "schema", "catalog"),
-    *("report", "export", "diff", "check", "verify", "review", "what-if", "accuracy", "estimate", "calibrate"),
+    *("report", "export", "diff", "check", "verify", "demand", "review", "what-if"),
+    *("accuracy", "estimate", "calibrate"),
 )
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
 

@@ -168,16 +168,21 @@ def test_logs_are_read_as_others_write_them(tmp_path: Path) -> None:
     assert log.starts is not None
     assert (log.starts.day_of_week, log.starts.hour) == (3, 18)
     assert read_request_log(mooncake).time_s.tolist() == [0.0, 3.0, 6.0]
+    mooncake.write_text(mooncake.read_text() + '\n{"timestamp": 9000, "input_')
+    assert (len(read_request_log(mooncake).time_s), read_request_log(mooncake).dropped) == (3, 1)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is no CSV"),
+        ("", "is empty"),
         ("when,tokens\n1,2\n", "has no column for"),
-        ("time,input_tokens,output_tokens\nx,y,z\n", "no request with a time"),
+        (
+            "time,input_tokens,output_tokens\nx,y,z\n",
+            ":2: has no request that can be used: unreadable time",
+        ),
         ('{"timestamp": 1}\n', "has no column for prompt"),
-        ('{"timestamp": 1, "input_length": 1, "output_length": 1}\nnot json\n', "2: is no JSON"),
+        ("time,requests\n2026-01-01,5\n", "holds counts and no requests"),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path: Path, text: str, words: str) -> None:

@@ -1,0 +1,101 @@
+"""The verb that turns logs into demand: demand."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.common import Format, FormatOption, note, put, put_json, refuse
+
+if TYPE_CHECKING:
+    from datetime import date
+
+verbs = typer.Typer()
+
+
+class Split(StrEnum):
+    model = "model"
+    route = "route"
+    team = "team"
+
+
+class TimeUnit(StrEnum):
+    s = "s"
+    ms = "ms"
+    us = "us"
+    ns = "ns"
+
+
+@verbs.command(
+    epilog="Examples:  fleetplan demand logs/*.csv.gz --out demand.yaml    "
+    "fleetplan demand requests.parquet --columns time=ts,prompt=in_tok,output=out_tok --by team --out demand.yaml"
+)
+def demand(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE", help="Logs: files, folders or patterns.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the demand file here, not to stdout.")] = None,
+    by: Annotated[Split | None, typer.Option(help="One workload for each model, route or team.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns of another format: time=ts,prompt=in,output=out,model=m,...")
+    ] = None,
+    time_unit: Annotated[TimeUnit | None, typer.Option(help="Unit of times that are numbers.")] = None,
+    time_zone: Annotated[str, typer.Option(help="Whose hours of the day, such as Europe/Berlin.")] = "UTC",
+    holidays: Annotated[str | None, typer.Option(help="Dates that count as weekend days: 2026-12-25,...")] = None,
+    name: Annotated[str, typer.Option(help="Name of the workload, without --by.")] = "requests",
+    engine: Annotated[
+        str, typer.Option(help="duckdb; or spark, or spark://host:port, for logs beyond one machine.")
+    ] = "duckdb",
+    work: Annotated[
+        Path | None, typer.Option(exists=True, file_okay=False, help="Folder for temporary files of the engine.")
+    ] = None,
+    format: FormatOption = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+) -> None:
+    """Write a demand file from request logs, traces or metrics.
+
+    Formats are known by their columns: LiteLLM, OpenTelemetry, Langfuse, OpenAI usage, vLLM's metrics from Prometheus,
+    Azure and Mooncake traces, and tables of requests or of counts (docs/logs.md).
+    """
+    from planner.case.demand.from_logs import demand_text
+    from planner.io.files import check_targets, write_whole
+    from planner.logs.measure import MeasureOptions, measure_logs, parse_columns
+    from planner.logs.reading.sources import log_files
+    from planner.reports.validation import demand_report
+
+    check_targets({"--out": out}, log_files(sources))
+    measured = measure_logs(
+        MeasureOptions(
+            sources=tuple(sources),
+            columns=parse_columns(columns),
+            time_unit=time_unit.value if time_unit else None,
+            by=by.value if by else None,
+            zone=time_zone,
+            holidays=_dates(holidays),
+            engine=engine,
+            work=work,
+        )
+    )
+    text = demand_text(measured, name.strip() or "requests")
+    report = demand_report(measured)
+    for line in (*measured.ledger.left_out_lines(), *measured.ledger.notes):
+        note(line, quiet)
+    if out is not None:
+        write_whole(out, text)
+        note(f"wrote {out}", quiet)
+    if format is Format.json:
+        put_json(report.data)
+    else:
+        put(text if out is None else report.text)
+
+
+def _dates(text: str | None) -> frozenset[date]:
+    from datetime import date
+
+    try:
+        return frozenset(date.fromisoformat(part.strip()) for part in (text or "").split(",") if part.strip())
+    except ValueError:
+        refuse("--holidays", "expected dates with commas between them", "Write --holidays 2026-12-25,2026-12-26")

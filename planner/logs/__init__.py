@@ -1,0 +1,1 @@
+"""Request logs, traces and metrics: read once, in one way, and made into demand."""

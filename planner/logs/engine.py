@@ -1,0 +1,130 @@
+"""Where expressions run: DuckDB inside this process, or Spark on this machine or a cluster; both read staged Parquet.
+
+Logs are read in pieces by one process and staged as Parquet, so that every engine sees the same whole numbers; what
+needs sorting and grouping of all requests is left to the engine, which may use the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from planner.io.errors import input_error, shown
+from planner.logs.reading.requests import Requests
+
+DUCKDB_MEMORY = "900MB"
+FILE_ROWS = 2_000_000
+MONDAY_US = 4 * 86_400_000_000
+"""the first Monday after 1970 began, where a log without dates is taken to start"""
+MINUTE_US = 60_000_000
+DUCKDB, SPARK = "duckdb", "spark"
+
+
+def check_engine(name: str) -> None:
+    """Refuse an engine that is not known or not installed, before anything is read."""
+    if name != DUCKDB and name != SPARK and not re.fullmatch(r"spark://[\w.-]+(:\d+)?|local\[[\d*]+\]", name):
+        raise input_error("--engine", f"there is no engine {shown(name)}", "Use duckdb, spark or spark://host:port")
+    try:
+        import duckdb  # noqa: F401
+        import ibis  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        message = f"reading demand from logs needs {error.name}, which is not installed"
+        raise input_error("fleetplan demand", message, "Install it: pip install 'fleetplan[logs]'") from None
+    if name != DUCKDB:
+        try:
+            import pyspark  # noqa: F401
+        except ImportError:
+            message = "needs pyspark, which is not installed"
+            raise input_error("--engine spark", message, "Install it: pip install 'fleetplan[spark]'") from None
+        from shutil import which
+
+        if not os.environ.get("JAVA_HOME") and which("java") is None:
+            message = "needs Java 17, and there is no command 'java'"
+            raise input_error("--engine spark", message, "Install it, such as openjdk-17-jre-headless") from None
+
+
+@contextmanager
+def connected(name: str, work: Path) -> Iterator[Any]:
+    """A connection whose temporary files stay in the work folder."""
+    import ibis
+
+    if name == DUCKDB:
+        options = {"memory_limit": DUCKDB_MEMORY, "temp_directory": str(work), "preserve_insertion_order": False}
+        connection = ibis.duckdb.connect(":memory:", **options)
+        try:
+            yield connection
+        finally:
+            connection.disconnect()
+        return
+    from pyspark.sql import SparkSession
+
+    master = "local[*]" if name == SPARK else name
+    builder = SparkSession.builder.master(master).appName("fleetplan demand")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "8" if name == SPARK else "200",
+        "spark.local.dir": str(work),
+        "spark.log.level": "ERROR",
+    }
+    try:
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+    except Exception as error:  # whatever Java says, in its own words
+        reason = str(error).split("\n")[0][:160]
+        raise input_error("--engine", f"Spark at {shown(master)} does not start: {reason}", "Check it") from None
+    try:
+        yield ibis.pyspark.connect(session)
+    finally:
+        session.stop()
+
+
+class Stage:
+    """Requests on their way to Parquet files that engines read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows = 0
+        self._writer: Any = None
+
+    def add(self, part: Requests) -> None:
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        count = len(part.time_us)
+        if not count:
+            return
+        time_us = part.time_us if part.dated else part.time_us + MONDAY_US
+        table = pa.table({
+            "row": np.arange(self.rows, self.rows + count, dtype=np.int64),
+            "time_us": time_us,
+            "minute": time_us // MINUTE_US,
+            "prompt": part.prompt,
+            "output": part.output,
+            "cached": part.cached,
+            "id": part.id,
+            "key": pa.array(part.key.to_numpy(dtype=object), pa.string()),
+            "model": pa.array(part.model.to_numpy(dtype=object), pa.string()),
+        })  # fmt: skip
+        if self._writer is None or self.rows % FILE_ROWS + count > FILE_ROWS:
+            self.close()
+            self._writer = pq.ParquetWriter(self.folder / f"requests-{self.rows:012d}.parquet", table.schema)
+        self._writer.write_table(table)
+        self.rows += count
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def table(self, connection: Any) -> Any:
+        self.close()
+        return connection.read_parquet(str(self.folder / "requests-*.parquet"))

@@ -1,0 +1,125 @@
+"""What is asked of all requests, written once in Ibis for every engine.
+
+Everything that engines add up is a whole number, so that they agree to the last digit: counts, tokens, microseconds.
+Floating-point arithmetic comes afterwards, on minutes and on distinct lengths, in one place for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from planner.logs.reading.requests import NO_ID
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NO_CUT = 2**62
+OTHER = "other"
+MOST_WORKLOADS, FEWEST_REQUESTS = 24, 50
+"""of what a log is split by; the rest is put together"""
+
+
+def few_together(values: int) -> str:
+    return f"{values} value{'s' * (values > 1)} of --by with few requests are put together as '{OTHER}'"
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Requests by workload: `key` is its name in each table."""
+
+    minutes: pd.DataFrame
+    prompts: pd.DataFrame
+    """requests by prompt length"""
+    outputs: pd.DataFrame
+    models: pd.DataFrame
+    duplicates: int
+
+
+def without_duplicates(connection: Any, requests: Any) -> tuple[Any, int]:
+    """Of requests with the same id the last one counts, as in reviews."""
+    import ibis
+
+    with_id = requests.filter(requests.id != NO_ID)
+    groups = with_id.group_by("id").agg(times=with_id.count(), kept=with_id.row.max())
+    twice = connection.execute(groups.filter(groups.times > 1))
+    if twice.empty:
+        return requests, 0
+    last = ibis.memtable(twice.rename(columns={"id": "twice"})[["twice", "kept"]])
+    joined = requests.left_join(last, requests.id == last.twice)
+    kept = joined.filter(joined.kept.isnull() | (joined.row == joined.kept))
+    return kept.select(requests.columns), int((twice.times - 1).sum())
+
+
+def with_few_keys(connection: Any, requests: Any) -> tuple[Any, int]:
+    """The keys with most requests; all others become one, and how many those are."""
+    import ibis
+
+    sizes = connection.execute(requests.group_by("key").agg(n=requests.count()))
+    sizes = sizes.sort_values(["n", "key"], ascending=[False, True])
+    large = sizes[sizes.n >= FEWEST_REQUESTS].key.head(MOST_WORKLOADS).tolist()
+    small = len(sizes) - len(large)
+    if small == 0 or len(sizes) == 1:
+        return requests, 0
+    if not large:
+        return requests.mutate(key=ibis.literal(OTHER)), small
+    return requests.mutate(key=ibis.ifelse(requests.key.isin(large), requests.key, ibis.literal(OTHER))), small
+
+
+def grouped(connection: Any, requests: Any, duplicates: int) -> Grouped:
+    """Minutes, lengths and models."""
+    import ibis
+
+    within = ibis.window(group_by=[requests.key, requests.minute], order_by=[requests.time_us])
+    t = requests.mutate(gap=requests.time_us - requests.time_us.lag().over(within))
+    minutes = t.group_by("key", "minute").agg(
+        requests=t.count(),
+        prompt=t.prompt.sum(),
+        output=t.output.sum(),
+        cached=ibis.ifelse(t.cached > 0, t.cached, 0).sum(),
+        cached_of=ibis.ifelse(t.cached >= 0, t.prompt, 0).sum(),
+        cached_known=ibis.ifelse(t.cached >= 0, 1, 0).sum(),
+        cached_some=ibis.ifelse(t.cached > 0, 1, 0).sum(),
+        first_us=t.time_us.min(),
+        last_us=t.time_us.max(),
+        gap_squares=ibis.coalesce(t.gap * t.gap, 0).sum().cast("int64"),
+        zeros=ibis.ifelse(t.gap == 0, 1, 0).sum(),
+        tick_us=ibis.ifelse(t.gap > 0, t.gap, None).min(),
+    )
+
+    def by(*names: str) -> pd.DataFrame:
+        table = connection.execute(requests.group_by(*names).agg(n=requests.count()))
+        return table.sort_values(list(names), ignore_index=True)
+
+    whole = connection.execute(minutes).sort_values(["key", "minute"], ignore_index=True)
+    return Grouped(whole, by("key", "prompt"), by("key", "output"), by("key", "model"), duplicates)
+
+
+def length_cells(
+    connection: Any, requests: Any, cuts: dict[str, tuple[Sequence[float], Sequence[float]]]
+) -> pd.DataFrame:
+    """Requests and tokens by slice of prompts and of answers; a length at a cut belongs to the slice below it."""
+    import ibis
+    import pandas as pd
+
+    most = [max(len(pair[k]) for pair in cuts.values()) for k in (0, 1)]
+    names = [[f"{side}_cut_{k}" for k in range(most[i])] for i, side in enumerate(("prompt", "output"))]
+    rows = []
+    for key, pair in cuts.items():
+        padded = [[int(np.floor(c)) for c in side] + [NO_CUT] * (most[i] - len(side)) for i, side in enumerate(pair)]
+        rows.append({"cut_key": key, **dict(zip([*names[0], *names[1]], [*padded[0], *padded[1]], strict=True))})
+    table = ibis.memtable(pd.DataFrame(rows))
+    joined = requests.inner_join(table, requests.key == table.cut_key)
+
+    def slice_of(column: str, cut_names: list[str]) -> Any:
+        above = [ibis.ifelse(joined[column] > joined[cut], 1, 0) for cut in cut_names]
+        return sum(above[1:], above[0]) if above else ibis.literal(0)
+
+    cells = joined.mutate(prompt_slice=slice_of("prompt", names[0]), output_slice=slice_of("output", names[1]))
+    sums = cells.group_by("key", "prompt_slice", "output_slice").agg(
+        requests=cells.count(), prompt=cells.prompt.sum(), output=cells.output.sum()
+    )
+    return connection.execute(sums).sort_values(["key", "prompt_slice", "output_slice"], ignore_index=True)

@@ -1,0 +1,191 @@
+"""From logs to measured workloads: read, stage, group on an engine, and measure."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+
+from planner.io.errors import input_error, shown
+from planner.logs.bursts import Bursts, bursts_of
+from planner.logs.engine import DUCKDB, Stage, check_engine, connected
+from planner.logs.expressions import few_together, grouped, length_cells, with_few_keys, without_duplicates
+from planner.logs.lengths import OUTPUT_CUTS, PROMPT_CUTS, Lengths, buckets_of, cuts_of, side_of
+from planner.logs.reading.ledger import Ledger
+from planner.logs.reading.prometheus import counters_of
+from planner.logs.reading.requests import By, Counts, Requests, open_logs
+from planner.logs.reading.tables import Document, Reading
+from planner.logs.reuse import MOST_REFERENCES, ReuseCurve, reuse_curve
+from planner.logs.statistics import (
+    Hours,
+    Rates,
+    Swings,
+    growth_of,
+    hours_of,
+    rates_of,
+    swings_of,
+)
+from planner.logs.traffic import Traffic, traffic_of_counters, traffic_of_counts, traffic_of_requests
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """What to measure, and where."""
+
+    sources: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...] = ()
+    time_unit: str | None = None
+    by: By | None = None
+    zone: str = "UTC"
+    holidays: frozenset[date] = frozenset()
+    engine: str = DUCKDB
+    work: Path | None = None
+    """a folder for staged requests; a cluster's workers must see it"""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """A workload with all that its log tells."""
+
+    traffic: Traffic
+    hours: Hours
+    rates: Rates
+    growth: float | None
+    growth_basis: str
+    swings: Swings
+    bursts: Bursts
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    options: MeasureOptions
+    ledger: Ledger
+    workloads: tuple[Workload, ...]
+    reuse: ReuseCurve | None
+    dated: bool
+
+
+def measure_logs(options: MeasureOptions) -> Measured:
+    """Measure logs; raises InputError where there is nothing to measure."""
+    check_engine(options.engine)
+    _check_zone(options.zone)
+    log = open_logs(options.sources, Reading(dict(options.columns), options.time_unit), options.by)
+    with tempfile.TemporaryDirectory(prefix="fleetplan-", dir=options.work) as folder:
+        if options.work is not None and options.engine != DUCKDB:
+            Path(folder).chmod(0o755)  # workers of a cluster may be other users
+        stage = Stage(Path(folder))
+        counts: list[Counts] = []
+        documents: list[Document] = []
+        blocks = _Blocks(log.ledger)
+        dated: set[bool] = set()
+        for part in log.parts():
+            if isinstance(part, Requests):
+                stage.add(part)
+                blocks.add(part)
+                dated |= {part.dated} if len(part.time_us) else set()
+            elif isinstance(part, Counts):
+                counts.append(part)
+            else:
+                documents.append(part)
+        if len(dated) > 1:
+            raise input_error(options.sources[0], "holds logs with dates and logs without", "Read them one by one")
+        kinds = [name for name, some in (("requests", stage.rows), ("counts", counts), ("metrics", documents)) if some]
+        if len(kinds) > 1:
+            raise input_error(options.sources[0], f"holds {' and '.join(kinds)}", "They overlap: read one kind of them")
+        if not kinds:
+            raise input_error(options.sources[0], "holds no request", "Check what was exported")
+        if documents:
+            traffic = traffic_of_counters(counters_of(documents, options.by, log.ledger))
+        elif counts:
+            traffic = traffic_of_counts(counts, log.ledger)
+        else:
+            traffic = _of_requests(options, stage, log.ledger, dated.pop())
+    if max(t.span_s for t in traffic) < 1:
+        raise input_error(options.sources[0], "covers no time", "Give a log of at least some minutes")
+    measured = tuple(_measured(t, options) for t in traffic)
+    return Measured(options, log.ledger, measured, blocks.curve(), all(t.dated for t in traffic))
+
+
+def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: bool) -> list[Traffic]:
+    with connected(options.engine, stage.folder) as connection:
+        table, twice = without_duplicates(connection, stage.table(connection))
+        if twice:
+            ledger.left_out["duplicate ids: the last one counts"] += twice
+            ledger.first_rows.setdefault("duplicate ids: the last one counts", ["by request id"])
+        table, small = with_few_keys(connection, table)
+        if small:
+            ledger.note(few_together(small))
+        groups = grouped(connection, table, twice)
+        sides: dict[str, tuple[Any, Any]] = {}
+        cuts: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
+        for key in groups.models.key.unique():
+            pair = []
+            for frame, column in ((groups.prompts, "prompt"), (groups.outputs, "output")):
+                rows = frame[frame.key == key]
+                pair.append((rows[column].to_numpy(dtype=np.int64), rows.n.to_numpy(dtype=np.int64)))
+            sides[str(key)] = (side_of(*pair[0]), side_of(*pair[1]))
+            cuts[str(key)] = (cuts_of(*pair[0], PROMPT_CUTS), cuts_of(*pair[1], OUTPUT_CUTS))
+        cells = length_cells(connection, table, cuts)
+    lengths = {key: Lengths(*sides[key], buckets_of(cells[cells.key == key])) for key in sides}
+    return traffic_of_requests(groups, lengths, dated)
+
+
+def _measured(traffic: Traffic, options: MeasureOptions) -> Workload:
+    hours = hours_of(traffic, options.zone, options.holidays)
+    rates = rates_of(traffic, hours)
+    growth, basis = growth_of(hours)
+    swings = swings_of(traffic, hours, rates)
+    return Workload(traffic, hours, rates, growth, basis, swings, bursts_of(traffic.gaps, traffic.total))
+
+
+class _Blocks:
+    """Block hashes of a trace, in the order of their requests."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.requests: list[tuple[int, int, list[int]]] = []
+        self.references = 0
+
+    def add(self, part: Requests) -> None:
+        if part.blocks is None or self.references >= MOST_REFERENCES:
+            return
+        offset = len(self.requests)
+        times = part.time_us.tolist()
+        self.requests += [(t, offset + k, blocks) for k, (t, blocks) in enumerate(zip(times, part.blocks, strict=True))]
+        self.references += sum(len(blocks) for blocks in part.blocks)
+        if self.references >= MOST_REFERENCES:
+            self.ledger.note(f"reuse is taken from the first {self.references:,} prefix blocks of the log")
+
+    def curve(self) -> ReuseCurve | None:
+        if not self.references:
+            return None
+        return reuse_curve([blocks for _, _, blocks in sorted(self.requests, key=lambda r: r[:2])])
+
+
+def _check_zone(zone: str) -> None:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        message = f"there is no time zone {shown(zone)}"
+        raise input_error("--time-zone", message, "Write one such as Europe/Berlin") from None
+
+
+def parse_columns(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Columns from `time=ts,prompt=in_tokens`."""
+    from planner.logs.reading.presets import FIELDS
+
+    columns: dict[str, str] = {}
+    for part in (text or "").split(",") if text else ():
+        name, equals, column = part.partition("=")
+        if not equals or not column.strip() or name.strip() not in FIELDS:
+            fields: Sequence[str] = FIELDS
+            message = f"expected pairs such as time=ts, got {shown(part)}"
+            raise input_error("--columns", message, f"Left of = may stand {', '.join(fields)}")
+        columns[name.strip()] = column.strip()
+    return tuple(columns.items())

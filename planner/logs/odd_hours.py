@@ -1,0 +1,111 @@
+"""Hours of a log that are not demand: the rules by which reviews and demand from logs leave hours out.
+
+launch    no rows or zeros from the start of the log on, for a day or longer: it begins where requests begin
+ended     the same at the end, for a week or longer
+gap       hours without a row, or with some of their rows missing (NaN)
+outage    less than 5% of what is usual for that hour of the week, where at least 20 requests should have come
+outlier   more than six robust deviations and more than twice off what is usual (and off what
+          chance does to small counts), for less than a day
+shift     the same for a day or longer: kept, for it may last
+
+Usual is the median of that hour of the week, times the running median (a week wide) of how busy the time is.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+OddKind = Literal["launch", "ended", "gap", "outage", "outlier", "shift"]
+WEEK = 168
+LAUNCH_H, ENDED_H, SHIFT_H = 24, WEEK, 24
+OUTAGE_FRAC, FEWEST_REQUESTS = 0.05, 20.0
+ROBUST_Z, LEAST_FACTOR, LEAST_SPREAD = 6.0, 2.0, 0.05
+KEPT: tuple[OddKind, ...] = ("shift",)
+
+
+def odd_hours(row: np.ndarray, usual: np.ndarray, far: np.ndarray) -> dict[OddKind, np.ndarray]:
+    """Flags by kind for the hours of one workload; without any request all of it has ended."""
+    alive = np.flatnonzero(row > 0)
+    if not len(alive):
+        return {"ended": np.ones(len(row), dtype=bool)}
+    begins, stops = int(alive[0]), int(alive[-1]) + 1
+    before, after = np.zeros(len(row), dtype=bool), np.zeros(len(row), dtype=bool)
+    before[:begins], after[stops:] = begins >= LAUNCH_H, len(row) - stops >= ENDED_H
+    within = ~(before | after)
+    gap = np.isnan(row) & within
+    with np.errstate(invalid="ignore"):
+        outage = _worth(~gap & within & (row <= OUTAGE_FRAC * usual) & (usual > 0), usual)
+    odd = far & within & ~gap & ~outage
+    shift = odd & _in_long_runs(odd, SHIFT_H)
+    return {
+        "launch": before,
+        "ended": after,
+        "gap": gap,
+        "outage": outage,
+        "outlier": odd & ~shift,
+        "shift": shift,
+    }
+
+
+def usual_requests(requests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What is usual for each hour, and whether it is far off that [workload, hour]."""
+    import pandas as pd
+
+    seen = np.where(requests > 0, requests, np.nan)
+    profile = _by_hour_of_week(seen)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        busy = seen / profile
+        level = pd.DataFrame(busy.T).rolling(WEEK, center=True, min_periods=LAUNCH_H).median()
+        usual = profile * level.ffill().bfill().to_numpy().T
+        off = np.log(requests / usual)
+    spread = np.maximum(LEAST_SPREAD, 1.4826 * _median(np.abs(np.where(np.isfinite(off), off, np.nan))))
+    far = np.isfinite(off) & (np.abs(off) > ROBUST_Z * spread[:, None]) & (np.abs(off) > np.log(LEAST_FACTOR))
+    with np.errstate(invalid="ignore"):
+        far &= np.abs(requests - usual) > ROBUST_Z * np.sqrt(usual)
+    return np.nan_to_num(usual), far
+
+
+def _by_hour_of_week(seen: np.ndarray) -> np.ndarray:
+    """The median of each hour of the week, as a share of its week's median, laid over all hours."""
+    weeks = -(-seen.shape[1] // WEEK)
+    padded = np.full((len(seen), weeks * WEEK), np.nan)
+    padded[:, : seen.shape[1]] = seen
+    folded = padded.reshape(len(seen), weeks, WEEK)
+    with np.errstate(invalid="ignore"):
+        profile = _median(folded / _median(folded)[..., None], axis=1)
+    # An hour in which there was usually nothing has nothing to be compared with.
+    counted = np.isfinite(folded).sum(axis=1)
+    rows = np.minimum(weeks, np.maximum(1, np.isfinite(folded).any(axis=2).sum(axis=1)))[:, None]
+    profile[counted < 0.5 * rows] = np.nan
+    return np.tile(profile, weeks)[:, : seen.shape[1]]
+
+
+def _median(values: np.ndarray, axis: int = -1) -> np.ndarray:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmedian(values, axis=axis))
+
+
+def _worth(outage: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """Stretches in which enough should have come; where an hour has two or three requests, none is no outage."""
+    marked = np.zeros(len(outage), dtype=bool)
+    for start, stop in runs_of(outage):
+        marked[start:stop] = usual[start:stop].sum() >= FEWEST_REQUESTS
+    return marked
+
+
+def _in_long_runs(flags: np.ndarray, least: int) -> np.ndarray:
+    marked = np.zeros(len(flags), dtype=bool)
+    for start, stop in runs_of(flags):
+        marked[start:stop] = stop - start >= least
+    return marked
+
+
+def runs_of(flags: np.ndarray) -> list[tuple[int, int]]:
+    """(first, one after the last) of each stretch that is flagged."""
+    edges = np.flatnonzero(np.diff(np.r_[0, flags.astype(int), 0]))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

@@ -1,0 +1,50 @@
+"""What was read from logs and what was left out of it: counted by reason, with the first rows of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from planner.io.errors import shortened
+
+ROWS_NAMED = 3
+
+
+@dataclass
+class Ledger:
+    """Counts and remarks of one reading; nothing that a log holds disappears without an entry here."""
+
+    rows: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    tokens_left_out: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """prompt and output tokens of requests that were left out although they are whole, by reason"""
+    first_rows: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    formats: Counter[str] = field(default_factory=Counter)
+    """files by their format"""
+    cut_short: set[Path] = field(default_factory=set)
+    """files whose packed data end in the middle"""
+
+    def leave_out(self, reason: str, path: Path, rows: np.ndarray) -> None:
+        """Count rows of a file that say nothing, and keep the numbers of the first ones."""
+        if not len(rows):
+            return
+        self.left_out[reason] += len(rows)
+        named = self.first_rows.setdefault(reason, [])
+        named += [f"{shortened(path.name, 40)} row {row}" for row in rows[: ROWS_NAMED - len(named)].tolist()]
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def left_out_lines(self) -> list[str]:
+        """One sentence per reason, the most frequent first."""
+        return [
+            f"{count:,} row{'s' * (count > 1)} left out: {reason} ({', '.join(self.first_rows[reason])}"
+            + (", ..." if count > len(self.first_rows[reason]) else "")
+            + ")"
+            for reason, count in self.left_out.most_common()
+        ]

@@ -1,0 +1,142 @@
+"""Counters and histograms of vLLM, as Prometheus answers `query_range`: increases by model, resets counted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from planner.io.errors import input_error, shown
+from planner.logs.reading.ledger import Ledger
+from planner.logs.reading.tables import Document
+
+REQUESTS = "vllm:request_success_total"
+COUNTERS = {
+    "requests": REQUESTS,
+    "prompt": "vllm:prompt_tokens_total",
+    "output": "vllm:generation_tokens_total",
+    "hits": "vllm:prefix_cache_hits_total",
+    "queries": "vllm:prefix_cache_queries_total",
+}
+LENGTHS = {"prompt": "vllm:request_prompt_tokens_bucket", "output": "vllm:request_generation_tokens_bucket"}
+ALIASES = {
+    "vllm:gpu_prefix_cache_hits_total": "vllm:prefix_cache_hits_total",
+    "vllm:gpu_prefix_cache_queries_total": "vllm:prefix_cache_queries_total",
+}
+LABELS = {"model": "model_name", "route": "job", "team": "namespace"}
+INSTEAD = "vllm:request_prompt_tokens_count"
+"""counts requests where the counter of answered ones was not saved"""
+
+
+@dataclass
+class Counters:
+    """Increases of one workload's counters, by the span of time that they are for."""
+
+    spans: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = field(default_factory=lambda: defaultdict(list))
+    """counter -> (from, to, increase) of each series, in seconds since 1970"""
+    histogram: dict[str, dict[float, float]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(float)))
+    """lengths -> requests at or below each bound"""
+    model: str = ""
+
+    def total(self, counter: str) -> float:
+        return float(sum(increase.sum() for _, _, increase in self.spans.get(counter, ())))
+
+
+def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -> dict[str, Counters]:
+    """Read saved answers; those of metrics that say nothing about demand are passed over."""
+    names = {metric: counter for counter, metric in COUNTERS.items()}
+    lengths = {metric: which for which, metric in LENGTHS.items()}
+    counters: dict[str, Counters] = defaultdict(Counters)
+    spare: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = defaultdict(list)
+    restarts: set[tuple[str, float]] = set()
+    first, longest_s, usual_s = None, 0.0, 0.0
+    for document in documents:
+        first = first or document.path
+        for series in document.series:
+            try:
+                labels = series["metric"]
+                metric = ALIASES.get(labels["__name__"], labels["__name__"])
+                if metric not in names and metric not in lengths and metric != INSTEAD:
+                    continue
+                begins, ends, increase, falls = increases(series["values"])
+            except (KeyError, TypeError, ValueError, AttributeError):
+                ledger.left_out["a broken series"] += 1
+                ledger.first_rows.setdefault("a broken series", []).append(document.path.name)
+                continue
+            of = counters[str(labels.get(LABELS[by], "")) if by else ""]
+            of.model = of.model or str(labels.get("model_name", ""))
+            if metric in names:
+                ledger.rows += len(increase) + 1
+                restarts |= {(str(labels.get("instance", "")), t) for t in falls} if metric == REQUESTS else set()
+                longest_s = max(longest_s, float((ends - begins).max(initial=0.0)))
+                usual_s = max(usual_s, float(np.median(ends - begins))) if len(begins) else usual_s
+                of.spans[names[metric]].append((begins, ends, increase))
+            elif metric == INSTEAD:
+                spare[str(labels.get(LABELS[by], "")) if by else ""].append((begins, ends, increase))
+            else:
+                of.histogram[lengths[metric]][float(labels["le"])] += float(increase.sum())
+    for key, series_of in spare.items():
+        if not counters[key].spans.get("requests"):
+            counters[key].spans["requests"] = series_of
+    usable = {key: c for key, c in counters.items() if c.spans.get("requests") and c.total("requests") > 0}
+    if not usable and first is not None:
+        remedy = f"Save the query_range answers of {REQUESTS}, {COUNTERS['prompt']} and {COUNTERS['output']} too"
+        raise input_error(first, "holds no count of requests", remedy)
+    if restarts:
+        some = f"{len(restarts)} restart{'s' * (len(restarts) > 1)}"
+        ledger.note(f"{some} of a replica: what its counters show afterwards is counted on top")
+    if longest_s > 3 * usual_s:
+        ledger.note(
+            f"counters pause for up to {longest_s / 60:.0f} minutes: what they grew by is spread over the pause"
+        )
+    for key in sorted(set(counters) - set(usable)):
+        ledger.note(f"metrics of {shown(key)} hold no requests and are left out")
+    return usable
+
+
+def increases(values: list[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[float]]:
+    """From, to and increase between neighbouring samples, and when the counter fell back to 0."""
+    samples = np.array([(float(t), float(v)) for t, v in values])
+    samples = samples[np.isfinite(samples).all(axis=1)]
+    samples = samples[np.argsort(samples[:, 0], kind="stable")]
+    change = np.diff(samples[:, 1])
+    fell = change < 0
+    return samples[:-1, 0], samples[1:, 0], np.where(fell, samples[1:, 1], change), samples[1:, 0][fell].tolist()
+
+
+def steps(series: list[tuple[np.ndarray, np.ndarray, np.ndarray]], step_s: int) -> tuple[int, np.ndarray, np.ndarray]:
+    """Increases by steps of time: the first step's number, increases, and whether any series shows them.
+
+    What a counter gained in a longer pause is spread evenly over it, for nobody knows when.
+    """
+    low = int(min(begins.min() for begins, _, _ in series if len(begins)) // step_s)
+    high = int(-(-max(ends.max() for _, ends, _ in series if len(ends)) // step_s))
+    total, shown_in = np.zeros(high - low), np.zeros(high - low, dtype=bool)
+    edges = (np.arange(high - low + 1) + low) * float(step_s)
+    for begins, ends, increase in series:
+        if not len(begins):
+            continue
+        grown = np.interp(edges, np.r_[begins[:1], ends], np.r_[0.0, np.cumsum(increase)])
+        total += np.diff(grown)
+        shown_in |= (edges[:-1] >= begins[0] - 1e-6) & (edges[1:] <= ends[-1] + 1e-6)
+    return low, total, shown_in
+
+
+def quantiles(histogram: dict[float, float], at: Iterable[float]) -> list[float]:
+    """Lengths at shares of the requests, straight between the bounds of the buckets, on a logarithmic scale."""
+    bounds = np.array(sorted(histogram))
+    below = np.maximum.accumulate(np.array([histogram[b] for b in bounds.tolist()]))
+    finite = bounds < np.inf
+    bounds, below = np.r_[1.0, np.maximum(1.0, bounds[finite])], np.r_[0.0, below[finite] / below[-1]]
+    lengths = []
+    for share in at:
+        k = int(np.searchsorted(below, min(share, below[-1]), side="left"))
+        if k == 0:
+            lengths.append(float(bounds[0]))
+            continue
+        inside = (min(share, below[-1]) - below[k - 1]) / max(below[k] - below[k - 1], 1e-300)
+        lengths.append(float(bounds[k - 1] * (bounds[k] / bounds[k - 1]) ** inside))
+    return lengths

@@ -1,0 +1,236 @@
+"""Rows of any format as requests, or as counts by time: one table, whole rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from planner.io.errors import InputError, input_error, shown
+from planner.logs.reading.cells import Cells, counts, times
+from planner.logs.reading.ledger import Ledger
+from planner.logs.reading.sources import log_files
+from planner.logs.reading.tables import Document, Piece, Reading, pieces_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+By = Literal["model", "route", "team"]
+UNKNOWN = -1
+"""of cached tokens that a log does not give"""
+NO_ID = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """Requests of one piece of a log [row]."""
+
+    time_us: np.ndarray
+    prompt: np.ndarray
+    output: np.ndarray
+    cached: np.ndarray
+    """UNKNOWN where the log does not say"""
+    model: pd.Series
+    key: pd.Series
+    """what the log is split by; empty text where there is no such thing"""
+    id: np.ndarray
+    """a hash of the request's id; NO_ID where there is none"""
+    blocks: list[list[int]] | None
+    dated: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Requests and tokens in spans of time [row]."""
+
+    time_us: np.ndarray
+    span_s: np.ndarray
+    """0 where the log does not say"""
+    requests: np.ndarray
+    prompt: np.ndarray
+    output: np.ndarray
+    cached: np.ndarray
+    model: pd.Series
+    key: pd.Series
+    series: pd.Series
+    """what else tells rows of one time apart: model, route and team, or all that an export was grouped by"""
+
+
+@dataclass
+class Log:
+    """What a log holds, piece by piece."""
+
+    files: list[Path]
+    reading: Reading
+    by: By | None
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def parts(self) -> Iterator[Requests | Counts | Document]:
+        """Read every file; one that gives no request at all is refused."""
+        for path in self.files:
+            known = False
+            before, good = self.ledger.rows, 0
+            seen = dict(self.ledger.left_out)
+            for piece in pieces_of(path, self.reading, self.ledger):
+                if isinstance(piece, Document):
+                    good += 1
+                    yield piece
+                    continue
+                self.ledger.formats[piece.preset.name] += not known
+                known = True
+                part = (
+                    _counts(piece, self.by, self.ledger)
+                    if piece.preset.counts
+                    else _requests(piece, self.by, self.ledger)
+                )
+                good += len(part.time_us)
+                yield part
+            if not good and self.ledger.rows > before:
+                self._refuse(path, seen)
+
+    def _refuse(self, path: Path, seen: dict[str, int]) -> None:
+        reasons = {r: n - seen.get(r, 0) for r, n in self.ledger.left_out.items() if n > seen.get(r, 0)}
+        reason = max(reasons, key=lambda r: reasons[r], default="nothing that can be read")
+        row = next((r for r in self.ledger.first_rows.get(reason, []) if r.startswith(path.name[:39])), "")
+        remedy = "Name its columns: --columns time=...,prompt=...,output=..."
+        if reason == "unreadable time":
+            remedy = "Write 2026-09-07T12:00:00Z, or seconds or milliseconds since 1970"
+        line = int(row.rsplit(" ", 1)[1]) if row else None
+        raise input_error(path, f"has no request that can be used: {reason}", remedy, line=line)
+
+
+def open_logs(sources: Sequence[str], reading: Reading, by: By | None = None) -> Log:
+    return Log(log_files(sources), reading, by)
+
+
+def _requests(piece: Piece, by: By | None, ledger: Ledger) -> Requests:
+    table, preset, rows = piece.table.reset_index(drop=True), piece.preset, piece.rows
+    keep = np.ones(len(table), dtype=bool)
+    prompt = _cells(piece, "prompt", table, 1)
+    output = _cells(piece, "output", table, 0)
+    if preset.excluded is not None:
+        for reason, flags in preset.excluded(table).items():
+            flags = flags & keep
+            ledger.leave_out(reason, piece.path, rows[flags])
+            keep &= ~flags
+            _count_tokens(ledger, reason, prompt, output, flags)
+    time_cells = preset.field_of(table, "time")
+    if time_cells is None:
+        raise _no_field(piece, "time")
+    when = times(time_cells, preset.time_unit, ledger, shown(piece.path.name))
+    for cells in (when, prompt, output):
+        for reason, flags in cells.wrong.items():
+            flags = flags & keep
+            ledger.leave_out(reason, piece.path, rows[flags])
+            keep &= ~flags
+    none = keep & (output.values == 0)
+    ledger.leave_out("no output tokens", piece.path, rows[none])
+    _count_tokens(ledger, "no output tokens", prompt, output, none)
+    keep &= ~none
+    blocks = None
+    if preset.blocks and preset.blocks in table.columns:
+        blocks = [b if isinstance(b, list) else [] for b in table[preset.blocks][keep]]
+    return Requests(
+        time_us=when.values[keep],
+        prompt=prompt.values[keep],
+        output=output.values[keep],
+        cached=_cached(piece, table, prompt)[keep],
+        model=_names(piece, table, "model")[keep],
+        key=_names(piece, table, by)[keep],
+        id=_ids(piece, table)[keep],
+        blocks=blocks,
+        dated=bool(len(when.values) and when.values.max() > 10**14),
+    )
+
+
+def _count_tokens(ledger: Ledger, reason: str, prompt: Cells, output: Cells, flags: np.ndarray) -> None:
+    read, wrote = ledger.tokens_left_out.get(reason, (0, 0))
+    ledger.tokens_left_out[reason] = (read + int(prompt.values[flags].sum()), wrote + int(output.values[flags].sum()))
+
+
+def _counts(piece: Piece, by: By | None, ledger: Ledger) -> Counts:
+    table, preset, rows = piece.table.reset_index(drop=True), piece.preset, piece.rows
+    time_cells, request_cells = preset.field_of(table, "time"), preset.field_of(table, "requests")
+    if time_cells is None or request_cells is None:
+        raise _no_field(piece, "time and requests")
+    when = times(time_cells, preset.time_unit, ledger, shown(piece.path.name))
+    requests = counts(request_cells, "requests")
+    keep = np.ones(len(table), dtype=bool)
+    for cells in (when, requests):
+        for reason, flags in cells.wrong.items():
+            flags = flags & keep
+            ledger.leave_out(reason, piece.path, rows[flags])
+            keep &= ~flags
+    sums = {name: _sums(piece, table, name) for name in ("prompt", "output", "cached", "span")}
+    return Counts(
+        time_us=when.values[keep],
+        span_s=np.nan_to_num(sums["span"][keep]),
+        requests=requests.values[keep].astype(float),
+        prompt=sums["prompt"][keep],
+        output=sums["output"][keep],
+        cached=sums["cached"][keep],
+        model=_names(piece, table, "model")[keep],
+        key=_names(piece, table, by)[keep],
+        series=_series(piece, table)[keep],
+    )
+
+
+def _series(piece: Piece, table: pd.DataFrame) -> pd.Series:
+    if "series" in table.columns:
+        return _names(piece, table, "series")
+    model, route, team = (_names(piece, table, name) for name in ("model", "route", "team"))
+    return model + "|" + route + "|" + team
+
+
+def _sums(piece: Piece, table: pd.DataFrame, name: str) -> np.ndarray:
+    """Totals of tokens; NaN where the log does not say."""
+    import pandas as pd
+
+    cells = piece.preset.field_of(table, name)
+    if cells is None:
+        return np.full(len(table), np.nan)
+    number = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    return np.where(np.isfinite(number) & (number >= 0), number, np.nan)
+
+
+def _cells(piece: Piece, name: str, table: pd.DataFrame, least: int) -> Cells:
+    cells = piece.preset.field_of(table, name)
+    if cells is None:
+        raise _no_field(piece, name)
+    return counts(cells, f"{name} tokens", least)
+
+
+def _no_field(piece: Piece, name: str) -> InputError:
+    return input_error(piece.path, f"has no {name}", f"Name its column: --columns {name.split(' ')[0]}=COLUMN")
+
+
+def _cached(piece: Piece, table: pd.DataFrame, prompt: Cells) -> np.ndarray:
+    cells = piece.preset.field_of(table, "cached")
+    if cells is None:
+        return np.full(len(table), UNKNOWN, dtype=np.int64)
+    cached = counts(cells, "cached tokens")
+    return np.where(cached.good, np.minimum(cached.values, prompt.values), UNKNOWN)
+
+
+def _names(piece: Piece, table: pd.DataFrame, name: str | None) -> pd.Series:
+    import pandas as pd
+
+    cells = piece.preset.field_of(table, name) if name else None
+    if cells is None:
+        return pd.Series("", index=table.index, dtype=object)
+    return cells.astype(object).where(cells.notna(), "").astype(str)
+
+
+def _ids(piece: Piece, table: pd.DataFrame) -> np.ndarray:
+    """Hashes of ids: eight bytes instead of forty, and a chance of 1 in 100,000 of a clash in 20 million."""
+    import pandas as pd
+
+    cells = piece.preset.field_of(table, "id")
+    if cells is None:
+        return np.full(len(table), NO_ID, dtype=np.int64)
+    text = cells.astype(object).where(cells.notna(), "").astype(str)
+    hashes = pd.util.hash_array(text.to_numpy(dtype=object), categorize=False).view(np.int64)
+    return np.where(text.to_numpy() == "", NO_ID, hashes)

@@ -1,0 +1,38 @@
+"""A log becomes demand, demand a plan, and the plan serves the same log within its promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.command_line import Command
+
+pytest.importorskip("ibis", reason="demand needs ibis and duckdb: pip install fleetplan[logs]")
+pytest.importorskip("numba", reason="verify needs numba: pip install fleetplan[verify]")
+
+
+def test_a_plan_from_a_log_holds_when_it_serves_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fleetplan = Command(monkeypatch, capsys)
+    rng = np.random.default_rng(2)
+    gaps = rng.gamma(0.5, 1 / 0.5 / 8, 24_000)  # 50 minutes at 8 a second, burstiness 2
+    times, prompts = np.cumsum(gaps), np.clip(rng.lognormal(6.5, 0.9, len(gaps)), 10, 6000).astype(int)
+    outputs = np.clip(rng.lognormal(4, 0.7, len(gaps)), 2, 800).astype(int)
+    rows = [f"{t:.6f},{p},{o}" for t, p, o in zip(times.tolist(), prompts.tolist(), outputs.tolist(), strict=True)]
+    Path("log.csv").write_text("\n".join(["time_s,prompt_tokens,completion_tokens", *rows]))
+    columns = ("--columns", "time=time_s")
+    assert fleetplan("demand", "log.csv", "--out", "demand.yaml", *columns, "--name", "chat").code == 0
+    text = Path("demand.yaml").read_text()
+    assert "burstiness: 2." in text or "burstiness: 1.9" in text
+    # What a user decides: no API, one kind of GPU.
+    text = text.replace("    slo:", "    api: forbidden\n    slo:").replace("menu: {", "menu: {gpus: [l4, l40s], ")
+    Path("demand.yaml").write_text(text)
+    assert fleetplan("plan", "demand.yaml", "--out", "plan.json", "--quiet").code == 0
+    Path("log.csv").write_text(Path("log.csv").read_text().replace("time_s,", "time,"))
+    ran = fleetplan("verify", "plan.json", "--log", "log.csv", "--quiet")
+    assert ran.code == 0, ran.out
+    assert "verified by 24,000 requests" in ran.out
