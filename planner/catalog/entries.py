@@ -139,9 +139,38 @@ class Sliding(Strict):
     full_attention_layers: int = Field(ge=0)
 
 
+class Linear(Strict):
+    """Layers that keep a state of fixed size instead of a KV cache."""
+
+    full_attention_layers: int = Field(ge=0)
+    key_heads: int = Field(gt=0)
+    value_heads: int = Field(gt=0)
+    head_dim: int = Field(gt=0)
+
+    @property
+    def state_bytes(self) -> float:
+        """Bytes of one request in one such layer; the state is kept in 32 bit."""
+        return 4.0 * self.value_heads * self.head_dim**2
+
+
 class Mla(Strict):
     kv_lora_rank: int = Field(gt=0)
     rope_dim: int = Field(gt=0)
+    query_lora_rank: int = Field(default=1536, gt=0)
+    value_dim: int = Field(default=128, gt=0)
+
+
+class Sparse(Strict):
+    """Attention over the tokens that an indexer scores best."""
+
+    top_tokens: int = Field(gt=0)
+    index_heads: int = Field(gt=0)
+    index_dim: int = Field(gt=0)
+
+    @property
+    def index_bytes(self) -> float:
+        """Bytes that the indexer keeps of a token in a layer: an 8-bit key and its scale."""
+        return self.index_dim + 4.0
 
 
 class Model(Named):
@@ -161,7 +190,9 @@ class Model(Named):
     attention: Literal["mha", "gqa", "mla"] = "gqa"
     moe: Moe | None = None
     sliding: Sliding | None = None
+    linear: Linear | None = None
     mla: Mla | None = None
+    sparse: Sparse | None = None
     tied_embeddings: bool = False
     """The output layer shares its weights with the embedding."""
     ffn_matrices: int = 3

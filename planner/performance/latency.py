@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.performance.machine import Lora, Machine
-from planner.performance.memory import attended_layers, dense_bits, kv_bytes
+from planner.performance.memory import attended_layers, dense_bits, kv_read_bytes
 
 __all__ = [
     "Lora", "Machine", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "prefill_added_s", "prefill_s",
@@ -43,7 +43,7 @@ def prefill_s(
     products = chunks * _products_s(machine, chunk, prompts / chunks)
     fixed = chunks * _latency_s(machine) + machine.engine.prefill_overhead_ms / 1e3
     attention = prompts * prompt_attention_s(machine, tokens, context)
-    busy = products + attention + _all_reduce_s(machine, in_all, chunks)
+    busy = products + attention + _collectives_s(machine, in_all, chunks)
     return _host_bound(machine, busy + fixed, chunks)
 
 
@@ -63,7 +63,7 @@ def prefill_added_s(
     chunks = np.maximum(1.0, tokens / machine.engine.chunk_tokens)
     mixed = _products_s(machine, tokens / chunks + batch, batch + 1.0)
     products = chunks * (mixed - _products_s(machine, batch, batch))
-    reduces = _all_reduce_s(machine, tokens, chunks - 1.0)
+    reduces = _collectives_s(machine, tokens, chunks - 1.0)
     added: Array = np.minimum(products + prompt_attention_s(machine, tokens, context) + reduces, alone)
     return added
 
@@ -74,7 +74,7 @@ def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array
     p, quantization, model = machine.parameters, machine.quantization, machine.model
     touched = 1 - (1 - p.chosen_frac) ** np.maximum(batch, 1.0)
     weights = p.dense * dense_bits(model, quantization) + p.routed * touched * quantization.weight_bits
-    read = weights / 8 + batch * kv_bytes(model, quantization, np.asarray(context_tokens, dtype=float))
+    read = weights / 8 + batch * kv_read_bytes(model, quantization, context_tokens, 1.0)
     step: Array = read / machine.bandwidth
     return step
 
@@ -91,7 +91,7 @@ def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array 
     batch = np.asarray(batch, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
     busy = _products_s(machine, batch, batch) + _decode_attention_s(machine, batch, context)
-    busy = busy + _all_reduce_s(machine, batch, 1.0) + _lora_s(machine, batch) + _latency_s(machine)
+    busy = busy + _collectives_s(machine, batch, 1.0) + _lora_s(machine, batch) + _latency_s(machine)
     fixed = machine.engine.step_overhead_ms / 1e3 + batch * machine.engine.sequence_overhead_us / 1e6
     return _host_bound(machine, busy, 1.0) + fixed
 
@@ -135,7 +135,7 @@ def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array
     """Causal attention of the new tokens of one prompt: slower per pair in short prompts."""
     model = machine.model
     seen = attended_layers(model, np.maximum(context - tokens / 2, 0.0))
-    value_dim = model.head_dim - model.mla.rope_dim if model.mla else model.head_dim
+    value_dim = model.mla.value_dim if model.mla else model.head_dim
     pairs = tokens * (seen + model.layers * ATTENTION_HALF_TOKENS / 2)
     return 2 * model.query_heads * (model.head_dim + value_dim) * pairs / machine.attention_flops
 
@@ -143,7 +143,7 @@ def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array
 def _decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:
     """Reading the KV cache, or the arithmetic where many heads share it (MLA)."""
     model = machine.model
-    read = batch * kv_bytes(model, machine.quantization, context) * machine.kv_copies / machine.kv_bandwidth
+    read = batch * kv_read_bytes(model, machine.quantization, context, machine.kv_copies) / machine.kv_bandwidth
     per_pair = 2 * model.head_dim if model.mla is None else 2 * model.mla.kv_lora_rank + model.mla.rope_dim
     flops = 2 * model.query_heads * per_pair * batch * attended_layers(model, context)
     return _larger(read, flops / machine.attention_flops)
@@ -157,13 +157,27 @@ def _lora_s(machine: Machine, batch: Array) -> Array | float:
     return machine.lora.bytes * used / (machine.bandwidth * machine.efficiency.rates["fp16"].weight_read_frac)
 
 
-def _all_reduce_s(machine: Machine, tokens: Array, passes: Array | float) -> Array:
-    """Two all-reduces per layer over the activations of the tokens, each pass paying their latency."""
-    if machine.gpus == 1:
+def _collectives_s(machine: Machine, tokens: Array, passes: Array | float) -> Array:
+    """Two all-reduces per layer over the activations of the tokens, each pass paying their latency.
+
+    Copies of attention reduce among their own GPUs; their tokens are gathered for the experts, and the results
+    scattered, which together moves as much as one all-reduce over all GPUs.
+    """
+    model, copies = machine.model, machine.layout.attention_copies
+    if copies == 1:
+        return 2 * model.layers * _all_reduce_s(machine, machine.gpus, tokens, passes)
+    sparse_layers = model.layers - model.moe.dense_layers if model.moe else 0
+    own = model.layers + (model.layers - sparse_layers)
+    within = own * _all_reduce_s(machine, machine.gpus // copies, tokens / copies, passes)
+    return within + sparse_layers * _all_reduce_s(machine, machine.gpus, tokens, passes)
+
+
+def _all_reduce_s(machine: Machine, gpus: int, tokens: Array, passes: Array | float) -> Array:
+    if gpus == 1:
         return np.zeros_like(tokens)
     eff = machine.efficiency
-    bytes_moved = 2 * (machine.gpus - 1) / machine.gpus * tokens * machine.model.hidden * 2
+    bytes_moved = 2 * (gpus - 1) / gpus * tokens * machine.model.hidden * 2
     rate = machine.gpu.interconnect.gb_per_s / 2 * 1e9 * eff.link_frac
-    latency = eff.all_reduce_latency_us / 1e6 * (1 + np.log2(machine.gpus)) / 2
-    seconds: Array = 2 * machine.model.layers * (passes * latency + bytes_moved / rate)
+    latency = eff.all_reduce_latency_us / 1e6 * (1 + np.log2(gpus)) / 2
+    seconds: Array = passes * latency + bytes_moved / rate
     return seconds

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from planner.catalog.entries import DEFAULT_ENGINE, Basis, Efficiency, Engine, Gpu, Model, Quantization, shipped_catalog
-from planner.performance.memory import EMBEDDING_BITS, Parameters, dense_bits, kv_copies, parameters
+from planner.performance.memory import EMBEDDING_BITS, SPLIT, Layout, Parameters, dense_bits, kv_copies, parameters
 
 ESTIMATED_ERROR_FRAC = 0.25
 """of GPUs and precisions without measurements: above the mean error on sources left out of the fit"""
@@ -41,6 +41,7 @@ class Machine:
     efficiency: Efficiency
     engine: Engine = field(default_factory=default_engine)
     lora: Lora | None = None
+    layout: Layout = SPLIT
 
     @property
     def basis(self) -> Basis:
@@ -86,9 +87,10 @@ class Machine:
 
     @cached_property
     def kv_copies(self) -> float:
-        return kv_copies(self.model, self.gpus)
+        return kv_copies(self.model, self.gpus, self.layout)
 
     def _read_s(self, bytes_read: float, frac: float) -> float:
+        """reading what all GPUs hold together, once"""
         return bytes_read / (self.bandwidth * min(frac * self.engine.weight_read_factor, 1.0))
 
     @cached_property
@@ -101,7 +103,7 @@ class Machine:
         usual = self.efficiency.rates_for(self.quantization)
         rates = self.efficiency.rates["fp16"] if self._dense_is_16bit else usual
         bits = dense_bits(self.model, self.quantization)
-        return self._read_s(self.parameters.dense * bits / 8, rates.weight_read_frac)
+        return self._read_s(self.layout.attention_copies * self.parameters.dense * bits / 8, rates.weight_read_frac)
 
     @cached_property
     def dense_token_s(self) -> float:
@@ -112,7 +114,7 @@ class Machine:
     @cached_property
     def head_read_s(self) -> float:
         frac = self.efficiency.rates["fp16"].weight_read_frac
-        return self._read_s(self.parameters.head * EMBEDDING_BITS / 8, frac)
+        return self._read_s(self.layout.attention_copies * self.parameters.head * EMBEDDING_BITS / 8, frac)
 
     @cached_property
     def head_token_s(self) -> float:
