@@ -132,6 +132,8 @@ class Moe(Strict):
     expert_ffn: int = Field(gt=0)
     shared_experts: int = 0
     dense_layers: int = 0
+    quantized_alone: bool = False
+    """Whether its published checkpoints of fewer than 8 bits keep everything but these experts in 16 bit."""
 
 
 class Sliding(Strict):
@@ -278,6 +280,17 @@ class Efficiency(Sourced):
         return found or self.rates["fp16"].model_copy(update=guess)
 
 
+class MoeKernels(Sourced):
+    """How an engine runs the experts of a layer on GPUs of one architecture."""
+
+    read_factor: float = Field(gt=0)
+    compute_factor: float = Field(gt=0)
+    layer_us: float = Field(ge=0)
+    points: int = Field(default=0, ge=0)
+    """Measurements of mixtures of experts that the constants were fitted to."""
+    error_frac: float | None = Field(default=None, ge=0)
+
+
 class Engine(Named):
     """A serving engine as a set of constants."""
 
@@ -297,11 +310,15 @@ class Engine(Named):
     """Times the GPU's weight_read_frac."""
     kv_read_factor: float = Field(gt=0)
     """Times the GPU's kv_read_frac."""
+    all_reduce_factor: float = Field(default=1.0, gt=0)
+    """Times the GPU's all_reduce_latency_us: fused and one-shot kernels lower it."""
     moe_read_factor: float = Field(gt=0)
     """Expert weights against dense ones."""
     moe_compute_factor: float = Field(gt=0)
     moe_layer_us: float = Field(ge=0)
     """Routing, sorting and gathering, once a layer of experts."""
+    moe_on: dict[str, MoeKernels] = {}
+    """The same three on GPUs of an architecture whose kernels differ."""
     chunk_tokens: int = Field(gt=0)
     """Most prompt tokens in a step; longer prompts are prefilled in chunks."""
     mixes_prefill: bool

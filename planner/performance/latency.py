@@ -24,6 +24,11 @@ ATTENTION_HALF_TOKENS = 1000.0
 """prompt at which attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
 EXPERT_TILE_TOKENS = 16.0
 """grouped products pad the tokens of each expert to whole tiles: on average by half of this"""
+SLICE_COLUMNS = 128.0
+"""columns that the products over a slice of an expert lose: DeepSeek-R1 over 8 GPUs (256 columns each) is a quarter to
+a third slower with sliced experts than with whole ones"""
+SPARSE_LAYER_US = 50.0
+"""kernels that an indexer adds to a layer (GLM-5 against DeepSeek-R1, at 4 requests in flight)"""
 Array = np.ndarray
 
 
@@ -43,6 +48,10 @@ def prefill_s(
     products = chunks * _products_s(machine, chunk, prompts / chunks)
     fixed = chunks * _latency_s(machine) + machine.engine.prefill_overhead_ms / 1e3
     attention = prompts * prompt_attention_s(machine, tokens, context)
+    copies = machine.layout.attention_copies
+    if copies > 1:  # few prompts leave copies of attention without work
+        idle = copies / np.minimum(copies, prompts) - 1
+        attention = attention + idle * (attention + machine.dense_token_s * in_all)
     busy = products + attention + _collectives_s(machine, in_all, chunks)
     return _host_bound(machine, busy + fixed, chunks)
 
@@ -72,7 +81,7 @@ def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array
     """The shortest possible step: weights and KV cache read once, at the bandwidth of the datasheet."""
     batch = np.asarray(batch, dtype=float)
     p, quantization, model = machine.parameters, machine.quantization, machine.model
-    touched = 1 - (1 - p.chosen_frac) ** np.maximum(batch, 1.0)
+    touched = touched_experts_frac(p.chosen_frac, batch)
     weights = p.dense * dense_bits(model, quantization) + p.routed * touched * quantization.weight_bits
     read = weights / 8 + batch * kv_read_bytes(model, quantization, context_tokens, 1.0)
     step: Array = read / machine.bandwidth
@@ -114,21 +123,43 @@ def _products_s(machine: Machine, tokens: Array, sampled: Array | float) -> Arra
     dense = _larger(machine.dense_read_s, machine.dense_token_s * tokens)
     head = _larger(machine.head_read_s, machine.head_token_s * sampled)
     products: Array = dense + head
-    moe = machine.model.moe
-    if moe is not None:
-        touched = 1 - (1 - machine.parameters.chosen_frac) ** np.maximum(tokens, 1.0)
-        padding = touched * moe.experts / moe.experts_per_token * EXPERT_TILE_TOKENS / 2
-        products = products + _larger(machine.experts_read_s * touched, machine.experts_token_s * (tokens + padding))
+    if machine.model.moe is not None:
+        products = products + _experts_s(machine, tokens)
     return products
+
+
+def touched_experts_frac(chosen_frac: float, tokens: Array | float) -> Array:
+    """Share of a layer's experts that somebody among so many tokens chose.
+
+    Their popularity is taken as exponentially distributed, from which this follows; if all were equally popular it
+    would be 1 - (1 - chosen_frac) ^ tokens, which a batch of middling size does not reach.
+    """
+    chosen = chosen_frac * np.maximum(tokens, 1.0)
+    touched: Array = chosen / (1 + chosen)
+    return touched
+
+
+def _experts_s(machine: Machine, tokens: Array) -> Array:
+    """Reading the experts that were chosen, or their arithmetic; slices of an expert are less efficient than whole ones."""
+    moe, chosen_frac = machine.model.moe, machine.parameters.chosen_frac
+    assert moe is not None
+    touched = touched_experts_frac(chosen_frac, tokens)
+    padded = tokens + touched / chosen_frac * EXPERT_TILE_TOKENS / 2
+    slices = machine.gpus / machine.layout.expert_groups
+    lost = 1 + SLICE_COLUMNS * slices / moe.expert_ffn
+    return lost * _larger(machine.experts_read_s * touched, machine.experts_token_s * padded)
 
 
 def _latency_s(machine: Machine) -> float:
     """Kernel latencies of one pass over all layers."""
     model, engine = machine.model, machine.engine
     per_layer = machine.efficiency.layer_overhead_us * engine.layer_overhead_factor
-    sparse_layers = model.layers - model.moe.dense_layers if model.moe else 0
-    lora = machine.lora.layer_overhead_us if machine.lora else 0.0
-    return (model.layers * (per_layer + lora) + sparse_layers * engine.moe_layer_us) / 1e6
+    experts = (model.layers - model.moe.dense_layers) * machine.moe_kernels.layer_us if model.moe else 0.0
+    if machine.lora:
+        per_layer += machine.lora.layer_overhead_us
+    if model.sparse:
+        per_layer += SPARSE_LAYER_US
+    return (model.layers * per_layer + experts) / 1e6
 
 
 def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:
@@ -178,6 +209,6 @@ def _all_reduce_s(machine: Machine, gpus: int, tokens: Array, passes: Array | fl
     eff = machine.efficiency
     bytes_moved = 2 * (gpus - 1) / gpus * tokens * machine.model.hidden * 2
     rate = machine.gpu.interconnect.gb_per_s / 2 * 1e9 * eff.link_frac
-    latency = eff.all_reduce_latency_us / 1e6 * (1 + np.log2(gpus)) / 2
+    latency = eff.all_reduce_latency_us * machine.engine.all_reduce_factor / 1e6 * (1 + np.log2(gpus)) / 2
     seconds: Array = passes * latency + bytes_moved / rate
     return seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from planner.catalog.entries import DEFAULT_ENGINE, Basis, Efficiency, Engine, Gpu, Model, Quantization, shipped_catalog
+from planner.catalog.entries import DEFAULT_ENGINE, Basis, Efficiency, Engine, Gpu, Model, MoeKernels, Quantization, shipped_catalog
 from planner.performance.memory import EMBEDDING_BITS, SPLIT, Layout, Parameters, dense_bits, kv_copies, parameters
 
 ESTIMATED_ERROR_FRAC = 0.25
@@ -121,13 +121,19 @@ class Machine:
         return 2 * self.parameters.head / self.flops_16bit
 
     @cached_property
+    def moe_kernels(self) -> MoeKernels:
+        e = self.engine
+        usual = MoeKernels(read_factor=e.moe_read_factor, compute_factor=e.moe_compute_factor, layer_us=e.moe_layer_us)
+        return e.moe_on.get(self.gpu.architecture, usual)
+
+    @cached_property
     def experts_read_s(self) -> float:
         """reading every expert once"""
-        frac = self.efficiency.rates_for(self.quantization).weight_read_frac * self.engine.moe_read_factor
+        frac = self.efficiency.rates_for(self.quantization).weight_read_frac * self.moe_kernels.read_factor
         return self._read_s(self.parameters.routed * self.quantization.weight_bits / 8, frac)
 
     @cached_property
     def experts_token_s(self) -> float:
         """arithmetic of one token in the experts it chose"""
         p = self.parameters
-        return 2 * p.routed * p.chosen_frac / (self.flops * self.engine.moe_compute_factor)
+        return 2 * p.routed * p.chosen_frac / (self.flops * self.moe_kernels.compute_factor)

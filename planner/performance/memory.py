@@ -66,7 +66,8 @@ def parameters(model: Model) -> Parameters:
 
 def dense_bits(model: Model, quantization: Quantization) -> float:
     """Bits of the weights outside the experts."""
-    return 16.0 if quantization.experts_only and model.moe is not None else quantization.weight_bits
+    alone = model.moe is not None and (quantization.experts_only or model.moe.quantized_alone)
+    return 16.0 if alone and quantization.weight_bits < 8 else quantization.weight_bits
 
 
 def weight_bytes(model: Model, quantization: Quantization, layout: Layout = SPLIT) -> float:
