@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from performance_constants import GPUS, Prior, efficiency, engine, facts, kept_priors, link_of, priors, touched_by
+from write_constants import score_table, write
 
 from planner.performance.accuracy import Group, grouped
 from planner.performance.machine import Machine
@@ -65,7 +66,9 @@ def group_of(p: Point) -> tuple[str, str, str]:
 class Fit:
     """Constants that fit points; `x` are the logarithms of the free ones over their priors."""
 
-    def __init__(self, points: Sequence[Point], machines: Mapping[MachineKey, Machine], prior: dict[str, Prior]) -> None:
+    def __init__(
+        self, points: Sequence[Point], machines: Mapping[MachineKey, Machine], prior: dict[str, Prior]
+    ) -> None:
         self.catalog = facts()
         self.points, self.machines, self.prior = points, machines, prior
         self.groups = grouped(points)
@@ -118,7 +121,9 @@ class Fit:
                 jac[self.queued, j] = 0.0
         return jac
 
-    def step(self, x: np.ndarray, errors: np.ndarray, jac: np.ndarray, weight: np.ndarray, damping: float) -> np.ndarray:
+    def step(
+        self, x: np.ndarray, errors: np.ndarray, jac: np.ndarray, weight: np.ndarray, damping: float
+    ) -> np.ndarray:
         """A step of damped, reweighted least squares."""
         w = weight / np.sqrt(1 + np.square(errors / LOSS_SCALE))
         pull = np.square(PULL * LOSS_SCALE / self.sigma)
@@ -157,9 +162,6 @@ class Fit:
         return moved
 
 
-
-
-
 def _queued(p: Point) -> bool:
     return p.metric == "ttft_ms" and p.concurrency > FEW_IN_FLIGHT
 
@@ -195,12 +197,10 @@ def main() -> None:
     fit = everything if args.refit_all else Fit(points, machines, kept_priors())
     x, errors, _ = fit.solve()
     values = fit.values(x)
-    from write_constants import score_table, write
-
     table = score_table(points, machines, np.expm1(errors), np.expm1(out_of_sample))
     print(table)
     if args.write:
-        write(values, points, machines, np.expm1(errors), np.expm1(out_of_sample), table)
+        write(values, points, machines, np.expm1(errors), not args.refit_all, table)
     for n, p in fit.prior.items():
         if p.sigma and abs(np.log(values[n] / p.value)) > 1.5 * p.sigma:
             print(f"far from its prior: {n} {p.value} -> {values[n]:.3g}")

@@ -68,7 +68,6 @@ ENGINE_PRIORS = {
     "compute_factor": Prior(1.0, 0.12),
     "weight_read_factor": Prior(1.0, 0.05),
     "kv_read_factor": Prior(1.0, 0.15),
-    "all_reduce_factor": Prior(1.0, 0.2),
     "interruption_frac": Prior(0.9, 0.3),
     "queue_frac": Prior(0.05, 0.7),
     "queued_prompts": Prior(1.0, 0.7),

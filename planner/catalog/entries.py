@@ -218,6 +218,8 @@ class Quantization(Named):
     compute: Literal["fp16", "fp8", "int8", "fp4"]
     needs: Literal["fp16", "fp8", "int8", "fp4", "none"]
     kv_bits: float = Field(gt=0)
+    by_default: bool = True
+    """Whether a menu that names no quantizations has it."""
     experts_only: bool = False
     """In a mixture of experts, the other weights stay in 16 bit."""
     vllm_on_load: str | None = None
@@ -246,6 +248,14 @@ Precision = Literal["fp16", "fp8", "int8", "fp4", "w8a16", "w4a16"]
 Basis = Literal["measured", "calibrated", "estimated"]
 
 
+class Backing(Strict):
+    """What stands behind the constants for one class of models: dense ones, or mixtures of experts."""
+
+    basis: Basis
+    points: int = Field(ge=0)
+    error_frac: float | None = Field(default=None, ge=0)
+
+
 class Rates(Sourced):
     """What kernels of one precision reach of a GPU's datasheet."""
 
@@ -256,6 +266,19 @@ class Rates(Sourced):
     """Measurements on this GPU in this precision that the constants were fitted to."""
     error_frac: float | None = Field(default=None, ge=0)
     """Mean absolute error on them; None without measurements."""
+    dense: Backing | None = None
+    moe: Backing | None = None
+    """The last three for a class of models; None: as for all."""
+
+    def for_class(self, model: Model) -> Rates:
+        """The same rates, with what stands behind them for models like this one."""
+        own, other = (self.moe, "dense models") if model.moe else (self.dense, "mixtures of experts")
+        if own is None or self.basis == "measured":
+            return self
+        found: dict[str, Any] = {"basis": own.basis, "points": own.points, "error_frac": own.error_frac}
+        if own.basis == "estimated" and self.basis == "calibrated":
+            found["source"] = f"{self.source}; these are {other}, so for this model it is an estimate"
+        return self.model_copy(update=found)
 
 
 class Efficiency(Sourced):
@@ -310,8 +333,6 @@ class Engine(Named):
     """Times the GPU's weight_read_frac."""
     kv_read_factor: float = Field(gt=0)
     """Times the GPU's kv_read_frac."""
-    all_reduce_factor: float = Field(default=1.0, gt=0)
-    """Times the GPU's all_reduce_latency_us: fused and one-shot kernels lower it."""
     moe_read_factor: float = Field(gt=0)
     """Expert weights against dense ones."""
     moe_compute_factor: float = Field(gt=0)

@@ -129,7 +129,6 @@ def estimate(
     catalog = catalog or shipped_catalog()
     machine = machine_for(catalog, model, gpu, gpus_per_replica, quantization, engine)
     most = int(largest_in_flight(machine, input_tokens, output_tokens))
-    rates = machine.efficiency.rates_for(machine.quantization)
     asked = _points(machine, [concurrency], input_tokens, output_tokens)[0] if concurrency else None
     slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, e2e, arrival_scv) if ttft or tpot or e2e else None
     sweep = _points(machine, sorted({*(b for b in SWEEP if b <= most), max(most, 1)}), input_tokens, output_tokens)
@@ -137,7 +136,7 @@ def estimate(
         model=find(model, catalog.models) or model, gpu=find(gpu, catalog.gpus) or gpu,
         gpus_per_replica=gpus_per_replica, quantization=find(quantization, catalog.quantizations) or quantization,
         engine=find(engine, catalog.engines) or engine, input_tokens=input_tokens, output_tokens=output_tokens,
-        basis=machine.basis, error_frac=rates.error_frac, source=rates.source,
+        basis=machine.basis, error_frac=machine.rates.error_frac, source=machine.rates.source,
         weights_gb=weight_bytes(machine.model, machine.quantization) / 1e9,
         kv_room_gb=kv_room_bytes(machine.model, machine.gpu, gpus_per_replica, machine.quantization) / 1e9,
         kv_gb_per_request=float(kv_bytes(machine.model, machine.quantization, input_tokens + output_tokens)) / 1e9,

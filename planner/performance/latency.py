@@ -140,14 +140,16 @@ def touched_experts_frac(chosen_frac: float, tokens: Array | float) -> Array:
 
 
 def _experts_s(machine: Machine, tokens: Array) -> Array:
-    """Reading the experts that were chosen, or their arithmetic; slices of an expert are less efficient than whole ones."""
+    """Reading the experts that were chosen, or their arithmetic; slices of an expert are less efficient than whole."""
     moe, chosen_frac = machine.model.moe, machine.parameters.chosen_frac
     assert moe is not None
     touched = touched_experts_frac(chosen_frac, tokens)
     padded = tokens + touched / chosen_frac * EXPERT_TILE_TOKENS / 2
     slices = machine.gpus / machine.layout.expert_groups
     lost = 1 + SLICE_COLUMNS * slices / moe.expert_ffn
-    return lost * _larger(machine.experts_read_s * touched, machine.experts_token_s * padded)
+    groups = machine.layout.expert_groups
+    busiest = 1 + np.sqrt(2 * np.log(groups) * groups / moe.experts)  # of groups with unequally popular experts
+    return lost * _larger(machine.experts_read_s * touched, busiest * machine.experts_token_s * padded)
 
 
 def _latency_s(machine: Machine) -> float:
@@ -195,12 +197,11 @@ def _collectives_s(machine: Machine, tokens: Array, passes: Array | float) -> Ar
     scattered, which together moves as much as one all-reduce over all GPUs.
     """
     model, copies = machine.model, machine.layout.attention_copies
-    if copies == 1:
-        return 2 * model.layers * _all_reduce_s(machine, machine.gpus, tokens, passes)
-    sparse_layers = model.layers - model.moe.dense_layers if model.moe else 0
-    own = model.layers + (model.layers - sparse_layers)
-    within = own * _all_reduce_s(machine, machine.gpus // copies, tokens / copies, passes)
-    return within + sparse_layers * _all_reduce_s(machine, machine.gpus, tokens, passes)
+    gathered = model.layers - model.moe.dense_layers if model.moe and copies > 1 else 0
+    seconds: Array = (2 * model.layers - gathered) * _all_reduce_s(
+        machine, machine.gpus // copies, tokens / copies, passes
+    )
+    return seconds + gathered * _all_reduce_s(machine, machine.gpus, tokens, passes) if gathered else seconds
 
 
 def _all_reduce_s(machine: Machine, gpus: int, tokens: Array, passes: Array | float) -> Array:
@@ -209,6 +210,6 @@ def _all_reduce_s(machine: Machine, gpus: int, tokens: Array, passes: Array | fl
     eff = machine.efficiency
     bytes_moved = 2 * (gpus - 1) / gpus * tokens * machine.model.hidden * 2
     rate = machine.gpu.interconnect.gb_per_s / 2 * 1e9 * eff.link_frac
-    latency = eff.all_reduce_latency_us * machine.engine.all_reduce_factor / 1e6 * (1 + np.log2(gpus)) / 2
+    latency = eff.all_reduce_latency_us / 1e6 * (1 + np.log2(gpus)) / 2
     seconds: Array = passes * latency + bytes_moved / rate
     return seconds

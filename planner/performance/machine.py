@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from planner.catalog.entries import DEFAULT_ENGINE, Basis, Efficiency, Engine, Gpu, Model, MoeKernels, Quantization, shipped_catalog
+from planner.catalog.entries import (
+    DEFAULT_ENGINE,
+    Basis,
+    Efficiency,
+    Engine,
+    Gpu,
+    Model,
+    MoeKernels,
+    Quantization,
+    Rates,
+    shipped_catalog,
+)
 from planner.performance.memory import EMBEDDING_BITS, SPLIT, Layout, Parameters, dense_bits, kv_copies, parameters
 
 ESTIMATED_ERROR_FRAC = 0.25
@@ -43,15 +54,20 @@ class Machine:
     lora: Lora | None = None
     layout: Layout = SPLIT
 
+    @cached_property
+    def rates(self) -> Rates:
+        """What its precision reaches of the datasheet, and what stands behind that for models of its class."""
+        return self.efficiency.rates_for(self.quantization).for_class(self.model)
+
     @property
     def basis(self) -> Basis:
         """Where its rates come from."""
-        return self.efficiency.rates_for(self.quantization).basis
+        return self.rates.basis
 
     @property
     def error_frac(self) -> float:
         """How far its rates are from measurements, on average."""
-        error = self.efficiency.rates_for(self.quantization).error_frac
+        error = self.rates.error_frac
         return ESTIMATED_ERROR_FRAC if error is None else error
 
     @cached_property
@@ -63,7 +79,7 @@ class Machine:
         """arithmetic that the GPUs reach together in the precision of the quantization [FLOP/s]"""
         tflops = self.gpu.dense_tflops
         peak = tflops.get(self.quantization.compute, tflops["fp16"])
-        frac = self.efficiency.rates_for(self.quantization).compute_frac * self.engine.compute_factor
+        frac = self.rates.compute_frac * self.engine.compute_factor
         return peak * 1e12 * min(frac, 1.0) * self.gpus
 
     @cached_property
@@ -100,8 +116,7 @@ class Machine:
     @cached_property
     def dense_read_s(self) -> float:
         """reading all weights outside the experts and the head, once"""
-        usual = self.efficiency.rates_for(self.quantization)
-        rates = self.efficiency.rates["fp16"] if self._dense_is_16bit else usual
+        rates = self.efficiency.rates["fp16"] if self._dense_is_16bit else self.rates
         bits = dense_bits(self.model, self.quantization)
         return self._read_s(self.layout.attention_copies * self.parameters.dense * bits / 8, rates.weight_read_frac)
 
@@ -129,7 +144,7 @@ class Machine:
     @cached_property
     def experts_read_s(self) -> float:
         """reading every expert once"""
-        frac = self.efficiency.rates_for(self.quantization).weight_read_frac * self.moe_kernels.read_factor
+        frac = self.rates.weight_read_frac * self.moe_kernels.read_factor
         return self._read_s(self.parameters.routed * self.quantization.weight_bits / 8, frac)
 
     @cached_property

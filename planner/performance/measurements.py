@@ -178,7 +178,7 @@ class Resolver:
     def _quantization(self, dtype: str, model: str, gpu: str) -> str:
         rates = self.catalog.gpus[gpu].dense_tflops
         native = self.catalog.models[model].native_quantization
-        if native == "mxfp4" and dtype.lower() in ("fp4", "fp8") or dtype == AS_PUBLISHED:
+        if (native == "mxfp4" and dtype.lower() in ("fp4", "fp8")) or dtype == AS_PUBLISHED:
             return native
         if dtype.lower() == "fp4":
             return "nvfp4" if "fp4" in rates else "mxfp4"

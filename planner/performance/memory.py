@@ -94,7 +94,7 @@ def state_bytes(model: Model) -> float:
 
 @dataclass(frozen=True)
 class Sight:
-    """What a query sees of so many tokens, as a mean over the layers: full x tokens + windowed x min(tokens, window)."""
+    """Tokens that a query sees, as a mean over the layers: full x tokens + windowed x min(tokens, window)."""
 
     full: float = 1.0
     windowed: float = 0.0
@@ -142,9 +142,7 @@ def kv_growth(model: Model, quantization: Quantization, copies: float = 1.0) -> 
     return KvGrowth(each, 0.0, 0.0)
 
 
-def kv_bytes(
-    model: Model, quantization: Quantization, tokens: np.ndarray | float, copies: float = 1.0
-) -> np.ndarray:
+def kv_bytes(model: Model, quantization: Quantization, tokens: np.ndarray | float, copies: float = 1.0) -> np.ndarray:
     """KV-cache bytes of a sequence."""
     tokens = np.asarray(tokens, dtype=float)
     g = kv_growth(model, quantization, copies)
@@ -161,7 +159,8 @@ def kv_read_bytes(model: Model, quantization: Quantization, tokens: np.ndarray |
         index = model.layers * model.sparse.index_bytes
         each = kv_bytes_per_token(model, quantization) - index
         picked = np.minimum(np.asarray(tokens, dtype=float), model.sparse.top_tokens)
-        return (each * picked + index * np.asarray(tokens, dtype=float)) * copies
+        read: np.ndarray = (each * picked + index * np.asarray(tokens, dtype=float)) * copies
+        return read
     return kv_bytes(model, quantization, tokens) * copies
 
 
