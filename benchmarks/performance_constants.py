@@ -18,8 +18,8 @@ GPUS = {"a100-80gb": "ampere", "a100-80gb-pcie": "ampere", "h100": "hopper", "h2
         "rtx-pro-6000-server": "blackwell-rtx"}  # fmt: skip
 PRECISIONS = {"ampere": ("fp16", "int8", "w4a16"), "hopper": ("fp16", "fp8", "int8", "w4a16"),
               "ada": ("fp16", "fp8", "int8", "w4a16"), "turing": ("fp16", "int8", "w4a16"),
-              "blackwell": ("fp16", "fp8", "fp4", "w4a16"),
-              "blackwell-rtx": ("fp16", "fp8", "fp4", "w4a16")}  # fmt: skip
+              "blackwell": ("fp16", "fp8", "fp4", "int8", "w4a16"),
+              "blackwell-rtx": ("fp16", "fp8", "fp4", "int8", "w4a16")}  # fmt: skip
 LINKS = ("nvlink.ampere", "nvlink.hopper", "nvlink.blackwell", "pcie")
 MOST_FRAC = 0.95
 
