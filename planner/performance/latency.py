@@ -25,8 +25,8 @@ ATTENTION_HALF_TOKENS = 1000.0
 EXPERT_TILE_TOKENS = 16.0
 """grouped products pad the tokens of each expert to whole tiles: on average by half of this"""
 SLICE_COLUMNS = 128.0
-"""columns that the products over a slice of an expert lose: with sliced experts (256 columns over 8 GPUs) DeepSeek-R1 has
-a TPOT 20% higher than with whole ones on H200, 15% on B200 (medians); 64 and 128 were tried"""
+"""columns that the products over a slice of an expert lose: with sliced experts (256 columns over 8 GPUs) the TPOT of
+DeepSeek-R1 is 20% higher than with whole ones on H200, 15% on B200 (medians); 64 and 128 were tried"""
 SPARSE_LAYER_US = 50.0
 """kernels that an indexer adds to a layer: without it the TPOT of GLM-5 is a third too low; 0 and 50 were tried"""
 Array = np.ndarray
