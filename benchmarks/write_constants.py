@@ -156,9 +156,17 @@ def _dump(kind: str, head: str, entries: dict[str, Any]) -> None:
 def score_table(
     points: Sequence[Point], machines: Mapping[MachineKey, Machine], fitted: np.ndarray, left_out: np.ndarray
 ) -> str:
-    """Errors by metric, then by class, as Markdown: mean, median, bias of the fit and of left-out groups."""
+    """Errors by metric, by kind of model and by class, as Markdown: mean, median, bias, as fitted and left out."""
     lines = ["| class | points | mean | median | bias | left out: mean | median | bias |", "|---" * 8 + "|"]
-    for names in (_metric_of, lambda p: f"{_metric_of(p)}, {_class_of(p, machines)}"):
+
+    def kind(p: Point) -> str:
+        return "experts" if machines[p.machine_key].model.moe else "dense"
+
+    for names in (
+        _metric_of,
+        lambda p: f"{_metric_of(p)}, {kind(p)}",
+        lambda p: f"{_metric_of(p)}, {kind(p)}, {_class_of(p)}",
+    ):
         members: dict[str, list[int]] = defaultdict(list)
         for i, p in enumerate(points):
             members[names(p)].append(i)
@@ -177,8 +185,7 @@ def _metric_of(p: Point) -> str:
     return METRICS[p.metric] + ((", one request" if p.concurrency == 1 else ", several") if alone else "")
 
 
-def _class_of(p: Point, machines: Mapping[MachineKey, Machine]) -> str:
+def _class_of(p: Point) -> str:
     key = p.machine_key
-    model = "experts" if machines[key].model.moe else "dense"
     gpus = "Blackwell" if GPUS[key.gpu].startswith("blackwell") else "before Blackwell"
-    return f"{model}, {gpus}, {key.engine if key.engine in ('vllm', 'sglang', 'tensorrt-llm') else 'other engines'}"
+    return f"{gpus}, {key.engine if key.engine in ('vllm', 'sglang', 'tensorrt-llm') else 'other engines'}"
