@@ -10,14 +10,17 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from planner.catalog.entries import Catalog, Efficiency, Engine, Rates, shipped_data
+from planner.catalog.entries import Catalog, Efficiency, Engine, MoeKernels, Rates, shipped_catalog, shipped_data
 
-FAMILIES = ("ampere", "ada", "hopper", "turing")
+FAMILIES = ("ampere", "ada", "hopper", "turing", "blackwell", "blackwell-rtx")
 GPUS = {"a100-80gb": "ampere", "a100-80gb-pcie": "ampere", "h100": "hopper", "h200": "hopper", "l4": "ada",
-        "l40s": "ada", "t4": "turing"}  # fmt: skip
+        "l40s": "ada", "t4": "turing", "b200": "blackwell", "b300": "blackwell", "gb200": "blackwell",
+        "rtx-pro-6000-server": "blackwell-rtx"}  # fmt: skip
 PRECISIONS = {"ampere": ("fp16", "int8", "w4a16"), "hopper": ("fp16", "fp8", "int8", "w4a16"),
-              "ada": ("fp16", "fp8", "int8", "w4a16"), "turing": ("fp16", "int8", "w4a16")}  # fmt: skip
-LINKS = ("nvlink.ampere", "nvlink.hopper", "pcie")
+              "ada": ("fp16", "fp8", "int8", "w4a16"), "turing": ("fp16", "int8", "w4a16"),
+              "blackwell": ("fp16", "fp8", "fp4", "int8", "w4a16"),
+              "blackwell-rtx": ("fp16", "fp8", "fp4", "int8", "w4a16")}  # fmt: skip
+LINKS = ("nvlink.ampere", "nvlink.hopper", "nvlink.blackwell", "pcie")
 MOST_FRAC = 0.95
 
 
@@ -65,23 +68,24 @@ ENGINE_PRIORS = {
     "compute_factor": Prior(1.0, 0.12),
     "weight_read_factor": Prior(1.0, 0.05),
     "kv_read_factor": Prior(1.0, 0.15),
-    "moe_read_factor": Prior(0.75, 0.25),
-    "moe_compute_factor": Prior(0.7, 0.3),
-    "moe_layer_us": Prior(25.0, 0.5),
     "interruption_frac": Prior(0.9, 0.3),
     "queue_frac": Prior(0.05, 0.7),
     "queued_prompts": Prior(1.0, 0.7),
 }
+MOE_PRIORS = {"read_factor": Prior(0.75, 0.25), "compute_factor": Prior(0.7, 0.3), "layer_us": Prior(25.0, 0.5)}
+MOE_ON = ("default", "blackwell")
+"""architectures whose kernels for experts are fitted apart, for each engine"""
 BATCHED_PROMPTS = {"interruption_frac": Prior(0.5, 0.3), "queue_frac": Prior(0.4, 0.7)}
 """for engines that prefill first"""
 OF_2023 = {"sequence_overhead_us": Prior(150.0, 0.7), "compute_factor": Prior(0.85, 0.12)}
 """scheduling in Python and unfused kernels"""
 EAGER = {"vllm-2023": 500.0, "transformers": 600.0, "exllamav2": 150.0}
-COMPUTE = {"fp16": 0.65, "fp8": 0.60, "int8": 0.45, "w4a16": 0.55}
-READ = {"fp16": 0.85, "fp8": 0.80, "int8": 0.80, "w4a16": 0.85}
-LAYER_US = {"hopper": 40.0, "ampere": 50.0, "ada": 45.0, "turing": 80.0}
-HOST = {"ampere": 1.0, "ada": 0.8, "hopper": 0.67, "turing": 1.2}
-LINK = {"nvlink.ampere": (0.55, 15.0), "nvlink.hopper": (0.55, 10.0), "pcie": (0.5, 30.0)}
+COMPUTE = {"fp16": 0.65, "fp8": 0.60, "fp4": 0.45, "int8": 0.45, "w4a16": 0.55}
+READ = {"fp16": 0.85, "fp8": 0.80, "fp4": 0.70, "int8": 0.80, "w4a16": 0.85}
+LAYER_US = {"hopper": 40.0, "ampere": 50.0, "ada": 45.0, "turing": 80.0, "blackwell": 35.0, "blackwell-rtx": 45.0}
+HOST = {"ampere": 1.0, "ada": 0.8, "hopper": 0.67, "turing": 1.2, "blackwell": 0.6, "blackwell-rtx": 0.7}
+LINK = {"nvlink.ampere": (0.55, 15.0), "nvlink.hopper": (0.55, 10.0), "nvlink.blackwell": (0.5, 8.0),
+        "pcie": (0.5, 30.0)}  # fmt: skip
 
 
 def priors() -> dict[str, Prior]:
@@ -112,6 +116,35 @@ def priors() -> dict[str, Prior]:
             if not ENGINES[engine]["mixes_prefill"]:
                 prior = BATCHED_PROMPTS.get(name, prior)
             out[f"engine:{engine}/{name}"] = prior
+        for on in MOE_ON:
+            out.update({f"engine:{engine}/moe/{on}/{name}": prior for name, prior in MOE_PRIORS.items()})
+    return out
+
+
+def kept_priors() -> dict[str, Prior]:
+    """Priors whose constants of dense models before Blackwell are those of planner/data, not to be moved."""
+    out, catalog = priors(), shipped_catalog()
+
+    def keep(name: str, value: float) -> None:
+        out[name] = Prior(value, 0.0)
+
+    for gpu, family in GPUS.items():
+        if family.startswith("blackwell"):
+            continue
+        eff, first = catalog.efficiency[gpu], catalog.efficiency[next(g for g, f in GPUS.items() if f == family)]
+        for name in ("layer_overhead_us", "kv_read_frac", "host_factor", "attention_frac"):
+            keep(f"{family}/{name}", getattr(first, name))
+        for name in ("link_frac", "all_reduce_latency_us"):
+            keep(f"{link_of(gpu, catalog)}/{name}", getattr(eff, name))
+        for precision in PRECISIONS[family]:
+            for name in ("compute_frac", "weight_read_frac"):
+                of_first = getattr(first.rates[precision], name)
+                keep(f"{family}/{precision}/{name}", of_first)
+                keep(f"{gpu}/{precision}/{name}", getattr(eff.rates[precision], name) / of_first)
+    for name in ENGINES:
+        for constant in ENGINE_PRIORS:
+            if not constant.startswith("queue"):
+                keep(f"engine:{name}/{constant}", getattr(catalog.engines[name], constant))
     return out
 
 
@@ -119,7 +152,7 @@ def link_of(gpu: str, catalog: Catalog) -> str:
     card = catalog.gpus[gpu]
     if card.interconnect.kind == "pcie":
         return "pcie"
-    return "nvlink.ampere" if card.architecture == "ampere" else "nvlink.hopper"
+    return f"nvlink.{card.architecture}"
 
 
 def efficiency(values: dict[str, float], gpu: str, catalog: Catalog) -> Efficiency:
@@ -149,7 +182,9 @@ def engine(values: dict[str, float], name: str) -> Engine:
     for share in ("interruption_frac", "queue_frac"):
         fitted[share] = min(fitted[share], 1.0)
     fixed = {**ENGINES[name], "aliases": tuple(ENGINES[name]["aliases"])}
-    return Engine(**fixed, **fitted)
+    moe = {on: {k: values[f"engine:{name}/moe/{on}/{k}"] for k in MOE_PRIORS} for on in MOE_ON}
+    usual = {f"moe_{k}": v for k, v in moe.pop("default").items()}
+    return Engine(**fixed, **fitted, **usual, moe_on={on: MoeKernels(**kernels) for on, kernels in moe.items()})
 
 
 def facts() -> Catalog:
@@ -165,7 +200,10 @@ def facts() -> Catalog:
     )
 
 
-def touched_by(name: str, gpu: str, family: str, link: str, engine_name: str) -> bool:
+def touched_by(name: str, gpu: str, family: str, link: str, engine_name: str, moe: bool) -> bool:
     """Whether a parameter has a say in a machine."""
-    owner = name.split("/")[0]
-    return owner in (gpu, family, link, f"engine:{engine_name}")
+    owner, *rest = name.split("/")
+    if owner not in (gpu, family, link, f"engine:{engine_name}"):
+        return False
+    on = family if family in MOE_ON else "default"
+    return rest[0] != "moe" or (moe and rest[1] == on)

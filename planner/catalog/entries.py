@@ -132,6 +132,8 @@ class Moe(Strict):
     expert_ffn: int = Field(gt=0)
     shared_experts: int = 0
     dense_layers: int = 0
+    quantized_alone: bool = False
+    """Whether its published checkpoints of fewer than 8 bits keep everything but these experts in 16 bit."""
 
 
 class Sliding(Strict):
@@ -139,9 +141,38 @@ class Sliding(Strict):
     full_attention_layers: int = Field(ge=0)
 
 
+class Linear(Strict):
+    """Layers that keep a state of fixed size instead of a KV cache."""
+
+    full_attention_layers: int = Field(ge=0)
+    key_heads: int = Field(gt=0)
+    value_heads: int = Field(gt=0)
+    head_dim: int = Field(gt=0)
+
+    @property
+    def state_bytes(self) -> float:
+        """Bytes of one request in one such layer; the state is kept in 32 bit."""
+        return 4.0 * self.value_heads * self.head_dim**2
+
+
 class Mla(Strict):
     kv_lora_rank: int = Field(gt=0)
     rope_dim: int = Field(gt=0)
+    query_lora_rank: int = Field(default=1536, gt=0)
+    value_dim: int = Field(default=128, gt=0)
+
+
+class Sparse(Strict):
+    """Attention over the tokens that an indexer scores best."""
+
+    top_tokens: int = Field(gt=0)
+    index_heads: int = Field(gt=0)
+    index_dim: int = Field(gt=0)
+
+    @property
+    def index_bytes(self) -> float:
+        """Bytes that the indexer keeps of a token in a layer: an 8-bit key and its scale."""
+        return self.index_dim + 4.0
 
 
 class Model(Named):
@@ -161,7 +192,9 @@ class Model(Named):
     attention: Literal["mha", "gqa", "mla"] = "gqa"
     moe: Moe | None = None
     sliding: Sliding | None = None
+    linear: Linear | None = None
     mla: Mla | None = None
+    sparse: Sparse | None = None
     tied_embeddings: bool = False
     """The output layer shares its weights with the embedding."""
     ffn_matrices: int = 3
@@ -185,6 +218,8 @@ class Quantization(Named):
     compute: Literal["fp16", "fp8", "int8", "fp4"]
     needs: Literal["fp16", "fp8", "int8", "fp4", "none"]
     kv_bits: float = Field(gt=0)
+    by_default: bool = True
+    """Whether a menu that names no quantizations has it."""
     experts_only: bool = False
     """In a mixture of experts, the other weights stay in 16 bit."""
     vllm_on_load: str | None = None
@@ -213,6 +248,14 @@ Precision = Literal["fp16", "fp8", "int8", "fp4", "w8a16", "w4a16"]
 Basis = Literal["measured", "calibrated", "estimated"]
 
 
+class Backing(Strict):
+    """What stands behind the constants for one class of models: dense ones, or mixtures of experts."""
+
+    basis: Basis
+    points: int = Field(ge=0)
+    error_frac: float | None = Field(default=None, ge=0)
+
+
 class Rates(Sourced):
     """What kernels of one precision reach of a GPU's datasheet."""
 
@@ -223,6 +266,19 @@ class Rates(Sourced):
     """Measurements on this GPU in this precision that the constants were fitted to."""
     error_frac: float | None = Field(default=None, ge=0)
     """Mean absolute error on them; None without measurements."""
+    dense: Backing | None = None
+    moe: Backing | None = None
+    """The last three for a class of models; None: as for all."""
+
+    def for_class(self, model: Model) -> Rates:
+        """The same rates, with what stands behind them for models like this one."""
+        own, other = (self.moe, "dense models") if model.moe else (self.dense, "mixtures of experts")
+        if own is None or self.basis == "measured":
+            return self
+        found: dict[str, Any] = {"basis": own.basis, "points": own.points, "error_frac": own.error_frac}
+        if own.basis == "estimated" and self.basis == "calibrated":
+            found["source"] = f"{self.source}; these are {other}, so for this model it is an estimate"
+        return self.model_copy(update=found)
 
 
 class Efficiency(Sourced):
@@ -245,6 +301,17 @@ class Efficiency(Sourced):
         found = self.rates.get(quantization.precision)
         guess = {"basis": "estimated", "points": 0, "error_frac": None}
         return found or self.rates["fp16"].model_copy(update=guess)
+
+
+class MoeKernels(Sourced):
+    """How an engine runs the experts of a layer on GPUs of one architecture."""
+
+    read_factor: float = Field(gt=0)
+    compute_factor: float = Field(gt=0)
+    layer_us: float = Field(ge=0)
+    points: int = Field(default=0, ge=0)
+    """Measurements of mixtures of experts that the constants were fitted to."""
+    error_frac: float | None = Field(default=None, ge=0)
 
 
 class Engine(Named):
@@ -271,6 +338,8 @@ class Engine(Named):
     moe_compute_factor: float = Field(gt=0)
     moe_layer_us: float = Field(ge=0)
     """Routing, sorting and gathering, once a layer of experts."""
+    moe_on: dict[str, MoeKernels] = {}
+    """The same three on GPUs of an architecture whose kernels differ."""
     chunk_tokens: int = Field(gt=0)
     """Most prompt tokens in a step; longer prompts are prefilled in chunks."""
     mixes_prefill: bool

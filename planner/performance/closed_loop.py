@@ -39,9 +39,9 @@ def largest_in_flight(
     held = prompt + output * engine.reserved_output_frac
     fits = largest_batch(
         machine.model, machine.gpu, machine.gpus, machine.quantization, held, cached_tokens, resident_tokens,
-        engine.usable_memory_frac, machine.lora.bytes * machine.gpus if machine.lora else 0.0,
+        engine.usable_memory_frac, machine.lora.bytes * machine.gpus if machine.lora else 0.0, machine.layout,
     )  # fmt: skip
-    admitted: np.ndarray = np.minimum(fits, engine.max_in_flight)
+    admitted: np.ndarray = np.minimum(fits, engine.max_in_flight * machine.layout.attention_copies)
     return admitted
 
 

@@ -111,7 +111,6 @@ def estimate(
     machine = machine_for(catalog, model, gpu, gpus_per_replica, quantization, engine)
     scaling = _measured(profile, machine, catalog, model, gpu, gpus_per_replica, quantization) if profile else None
     most = int(largest_in_flight(machine, input_tokens, output_tokens))
-    rates = machine.efficiency.rates_for(machine.quantization)
     asked = _points(machine, [concurrency], input_tokens, output_tokens)[0] if concurrency else None
     asks = ttft or tpot or e2e
     slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, e2e, arrival_scv, scaling) if asks else None
@@ -124,7 +123,7 @@ def estimate(
         gpus_per_replica=gpus_per_replica, quantization=find(quantization, catalog.quantizations) or quantization,
         engine=find(engine, catalog.engines) or engine, input_tokens=input_tokens, output_tokens=output_tokens,
         basis="measured" if scaling and scaling.corrects_rates else machine.basis,
-        error_frac=rates.error_frac, source=str(profile) if scaling else rates.source,
+        error_frac=machine.rates.error_frac, source=str(profile) if scaling else machine.rates.source,
         weights_gb=weight_bytes(machine.model, machine.quantization) / 1e9,
         kv_room_gb=kv_room_bytes(machine.model, machine.gpu, gpus_per_replica, machine.quantization) / 1e9,
         kv_gb_per_request=float(kv_bytes(machine.model, machine.quantization, input_tokens + output_tokens)) / 1e9,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.performance.machine import Lora, Machine
-from planner.performance.memory import attended_layers, dense_bits, kv_bytes
+from planner.performance.memory import attended_layers, dense_bits, kv_read_bytes
 
 __all__ = [
     "Lora", "Machine", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "prefill_added_s", "prefill_s",
@@ -24,6 +24,11 @@ ATTENTION_HALF_TOKENS = 1000.0
 """prompt at which attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
 EXPERT_TILE_TOKENS = 16.0
 """grouped products pad the tokens of each expert to whole tiles: on average by half of this"""
+SLICE_COLUMNS = 128.0
+"""columns that the products over a slice of an expert lose: with sliced experts (256 columns over 8 GPUs) the TPOT of
+DeepSeek-R1 is 20% higher than with whole ones on H200, 15% on B200 (medians); 64 and 128 were tried"""
+SPARSE_LAYER_US = 50.0
+"""kernels that an indexer adds to a layer: without it the TPOT of GLM-5 is a third too low; 0 and 50 were tried"""
 Array = np.ndarray
 
 
@@ -43,7 +48,11 @@ def prefill_s(
     products = chunks * _products_s(machine, chunk, prompts / chunks)
     fixed = chunks * _latency_s(machine) + machine.engine.prefill_overhead_ms / 1e3
     attention = prompts * prompt_attention_s(machine, tokens, context)
-    busy = products + attention + _all_reduce_s(machine, in_all, chunks)
+    copies = machine.layout.attention_copies
+    if copies > 1:  # few prompts leave copies of attention without work
+        idle = copies / np.minimum(copies, prompts) - 1
+        attention = attention + idle * (attention + machine.dense_token_s * in_all)
+    busy = products + attention + _collectives_s(machine, in_all, chunks)
     return _host_bound(machine, busy + fixed, chunks)
 
 
@@ -63,7 +72,7 @@ def prefill_added_s(
     chunks = np.maximum(1.0, tokens / machine.engine.chunk_tokens)
     mixed = _products_s(machine, tokens / chunks + batch, batch + 1.0)
     products = chunks * (mixed - _products_s(machine, batch, batch))
-    reduces = _all_reduce_s(machine, tokens, chunks - 1.0)
+    reduces = _collectives_s(machine, tokens, chunks - 1.0)
     added: Array = np.minimum(products + prompt_attention_s(machine, tokens, context) + reduces, alone)
     return added
 
@@ -72,9 +81,9 @@ def fastest_step_s(machine: Machine, batch: Array | float, context_tokens: Array
     """The shortest possible step: weights and KV cache read once, at the bandwidth of the datasheet."""
     batch = np.asarray(batch, dtype=float)
     p, quantization, model = machine.parameters, machine.quantization, machine.model
-    touched = 1 - (1 - p.chosen_frac) ** np.maximum(batch, 1.0)
+    touched = touched_experts_frac(p.chosen_frac, batch)
     weights = p.dense * dense_bits(model, quantization) + p.routed * touched * quantization.weight_bits
-    read = weights / 8 + batch * kv_bytes(model, quantization, np.asarray(context_tokens, dtype=float))
+    read = weights / 8 + batch * kv_read_bytes(model, quantization, context_tokens, 1.0)
     step: Array = read / machine.bandwidth
     return step
 
@@ -91,7 +100,7 @@ def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array 
     batch = np.asarray(batch, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
     busy = _products_s(machine, batch, batch) + _decode_attention_s(machine, batch, context)
-    busy = busy + _all_reduce_s(machine, batch, 1.0) + _lora_s(machine, batch) + _latency_s(machine)
+    busy = busy + _collectives_s(machine, batch, 1.0) + _lora_s(machine, batch) + _latency_s(machine)
     fixed = machine.engine.step_overhead_ms / 1e3 + batch * machine.engine.sequence_overhead_us / 1e6
     return _host_bound(machine, busy, 1.0) + fixed
 
@@ -114,28 +123,52 @@ def _products_s(machine: Machine, tokens: Array, sampled: Array | float) -> Arra
     dense = _larger(machine.dense_read_s, machine.dense_token_s * tokens)
     head = _larger(machine.head_read_s, machine.head_token_s * sampled)
     products: Array = dense + head
-    moe = machine.model.moe
-    if moe is not None:
-        touched = 1 - (1 - machine.parameters.chosen_frac) ** np.maximum(tokens, 1.0)
-        padding = touched * moe.experts / moe.experts_per_token * EXPERT_TILE_TOKENS / 2
-        products = products + _larger(machine.experts_read_s * touched, machine.experts_token_s * (tokens + padding))
+    if machine.model.moe is not None:
+        products = products + _experts_s(machine, tokens)
     return products
+
+
+def touched_experts_frac(chosen_frac: float, tokens: Array | float) -> Array:
+    """Share of a layer's experts that somebody among so many tokens chose.
+
+    Their popularity is taken as exponentially distributed, from which this follows; if all were equally popular it
+    would be 1 - (1 - chosen_frac) ^ tokens, which a batch of middling size does not reach.
+    """
+    chosen = chosen_frac * np.maximum(tokens, 1.0)
+    touched: Array = chosen / (1 + chosen)
+    return touched
+
+
+def _experts_s(machine: Machine, tokens: Array) -> Array:
+    """Reading the experts that were chosen, or their arithmetic; slices of an expert are less efficient than whole."""
+    moe, chosen_frac = machine.model.moe, machine.parameters.chosen_frac
+    assert moe is not None
+    touched = touched_experts_frac(chosen_frac, tokens)
+    padded = tokens + touched / chosen_frac * EXPERT_TILE_TOKENS / 2
+    slices = machine.gpus / machine.layout.expert_groups
+    lost = 1 + SLICE_COLUMNS * slices / moe.expert_ffn
+    groups = machine.layout.expert_groups
+    busiest = 1 + np.sqrt(2 * np.log(groups) * groups / moe.experts)  # of groups with unequally popular experts
+    return lost * _larger(machine.experts_read_s * touched, busiest * machine.experts_token_s * padded)
 
 
 def _latency_s(machine: Machine) -> float:
     """Kernel latencies of one pass over all layers."""
     model, engine = machine.model, machine.engine
     per_layer = machine.efficiency.layer_overhead_us * engine.layer_overhead_factor
-    sparse_layers = model.layers - model.moe.dense_layers if model.moe else 0
-    lora = machine.lora.layer_overhead_us if machine.lora else 0.0
-    return (model.layers * (per_layer + lora) + sparse_layers * engine.moe_layer_us) / 1e6
+    experts = (model.layers - model.moe.dense_layers) * machine.moe_kernels.layer_us if model.moe else 0.0
+    if machine.lora:
+        per_layer += machine.lora.layer_overhead_us
+    if model.sparse:
+        per_layer += SPARSE_LAYER_US
+    return (model.layers * per_layer + experts) / 1e6
 
 
 def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:
     """Causal attention of the new tokens of one prompt: slower per pair in short prompts."""
     model = machine.model
     seen = attended_layers(model, np.maximum(context - tokens / 2, 0.0))
-    value_dim = model.head_dim - model.mla.rope_dim if model.mla else model.head_dim
+    value_dim = model.mla.value_dim if model.mla else model.head_dim
     pairs = tokens * (seen + model.layers * ATTENTION_HALF_TOKENS / 2)
     return 2 * model.query_heads * (model.head_dim + value_dim) * pairs / machine.attention_flops
 
@@ -143,7 +176,7 @@ def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array
 def _decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:
     """Reading the KV cache, or the arithmetic where many heads share it (MLA)."""
     model = machine.model
-    read = batch * kv_bytes(model, machine.quantization, context) * machine.kv_copies / machine.kv_bandwidth
+    read = batch * kv_read_bytes(model, machine.quantization, context, machine.kv_copies) / machine.kv_bandwidth
     per_pair = 2 * model.head_dim if model.mla is None else 2 * model.mla.kv_lora_rank + model.mla.rope_dim
     flops = 2 * model.query_heads * per_pair * batch * attended_layers(model, context)
     return _larger(read, flops / machine.attention_flops)
@@ -157,13 +190,26 @@ def _lora_s(machine: Machine, batch: Array) -> Array | float:
     return machine.lora.bytes * used / (machine.bandwidth * machine.efficiency.rates["fp16"].weight_read_frac)
 
 
-def _all_reduce_s(machine: Machine, tokens: Array, passes: Array | float) -> Array:
-    """Two all-reduces per layer over the activations of the tokens, each pass paying their latency."""
-    if machine.gpus == 1:
+def _collectives_s(machine: Machine, tokens: Array, passes: Array | float) -> Array:
+    """Two all-reduces per layer over the activations of the tokens, each pass paying their latency.
+
+    Copies of attention reduce among their own GPUs; their tokens are gathered for the experts, and the results
+    scattered, which together moves as much as one all-reduce over all GPUs.
+    """
+    model, copies = machine.model, machine.layout.attention_copies
+    gathered = model.layers - model.moe.dense_layers if model.moe and copies > 1 else 0
+    seconds: Array = (2 * model.layers - gathered) * _all_reduce_s(
+        machine, machine.gpus // copies, tokens / copies, passes
+    )
+    return seconds + gathered * _all_reduce_s(machine, machine.gpus, tokens, passes) if gathered else seconds
+
+
+def _all_reduce_s(machine: Machine, gpus: int, tokens: Array, passes: Array | float) -> Array:
+    if gpus == 1:
         return np.zeros_like(tokens)
     eff = machine.efficiency
-    bytes_moved = 2 * (machine.gpus - 1) / machine.gpus * tokens * machine.model.hidden * 2
+    bytes_moved = 2 * (gpus - 1) / gpus * tokens * machine.model.hidden * 2
     rate = machine.gpu.interconnect.gb_per_s / 2 * 1e9 * eff.link_frac
-    latency = eff.all_reduce_latency_us / 1e6 * (1 + np.log2(machine.gpus)) / 2
-    seconds: Array = 2 * machine.model.layers * (passes * latency + bytes_moved / rate)
+    latency = eff.all_reduce_latency_us / 1e6 * (1 + np.log2(gpus)) / 2
+    seconds: Array = passes * latency + bytes_moved / rate
     return seconds

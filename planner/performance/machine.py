@@ -5,8 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from planner.catalog.entries import DEFAULT_ENGINE, Basis, Efficiency, Engine, Gpu, Model, Quantization, shipped_catalog
-from planner.performance.memory import EMBEDDING_BITS, Parameters, dense_bits, kv_copies, parameters
+from planner.catalog.entries import (
+    DEFAULT_ENGINE,
+    Basis,
+    Efficiency,
+    Engine,
+    Gpu,
+    Model,
+    MoeKernels,
+    Quantization,
+    Rates,
+    shipped_catalog,
+)
+from planner.performance.memory import EMBEDDING_BITS, SPLIT, Layout, Parameters, dense_bits, kv_copies, parameters
 
 ESTIMATED_ERROR_FRAC = 0.25
 """of GPUs and precisions without measurements: above the mean error on sources left out of the fit"""
@@ -41,16 +52,22 @@ class Machine:
     efficiency: Efficiency
     engine: Engine = field(default_factory=default_engine)
     lora: Lora | None = None
+    layout: Layout = SPLIT
+
+    @cached_property
+    def rates(self) -> Rates:
+        """What its precision reaches of the datasheet, and what stands behind that for models of its class."""
+        return self.efficiency.rates_for(self.quantization).for_class(self.model)
 
     @property
     def basis(self) -> Basis:
         """Where its rates come from."""
-        return self.efficiency.rates_for(self.quantization).basis
+        return self.rates.basis
 
     @property
     def error_frac(self) -> float:
         """How far its rates are from measurements, on average."""
-        error = self.efficiency.rates_for(self.quantization).error_frac
+        error = self.rates.error_frac
         return ESTIMATED_ERROR_FRAC if error is None else error
 
     @cached_property
@@ -62,7 +79,7 @@ class Machine:
         """arithmetic that the GPUs reach together in the precision of the quantization [FLOP/s]"""
         tflops = self.gpu.dense_tflops
         peak = tflops.get(self.quantization.compute, tflops["fp16"])
-        frac = self.efficiency.rates_for(self.quantization).compute_frac * self.engine.compute_factor
+        frac = self.rates.compute_frac * self.engine.compute_factor
         return peak * 1e12 * min(frac, 1.0) * self.gpus
 
     @cached_property
@@ -86,9 +103,10 @@ class Machine:
 
     @cached_property
     def kv_copies(self) -> float:
-        return kv_copies(self.model, self.gpus)
+        return kv_copies(self.model, self.gpus, self.layout)
 
     def _read_s(self, bytes_read: float, frac: float) -> float:
+        """reading what all GPUs hold together, once"""
         return bytes_read / (self.bandwidth * min(frac * self.engine.weight_read_factor, 1.0))
 
     @cached_property
@@ -98,10 +116,9 @@ class Machine:
     @cached_property
     def dense_read_s(self) -> float:
         """reading all weights outside the experts and the head, once"""
-        usual = self.efficiency.rates_for(self.quantization)
-        rates = self.efficiency.rates["fp16"] if self._dense_is_16bit else usual
+        rates = self.efficiency.rates["fp16"] if self._dense_is_16bit else self.rates
         bits = dense_bits(self.model, self.quantization)
-        return self._read_s(self.parameters.dense * bits / 8, rates.weight_read_frac)
+        return self._read_s(self.layout.attention_copies * self.parameters.dense * bits / 8, rates.weight_read_frac)
 
     @cached_property
     def dense_token_s(self) -> float:
@@ -112,20 +129,26 @@ class Machine:
     @cached_property
     def head_read_s(self) -> float:
         frac = self.efficiency.rates["fp16"].weight_read_frac
-        return self._read_s(self.parameters.head * EMBEDDING_BITS / 8, frac)
+        return self._read_s(self.layout.attention_copies * self.parameters.head * EMBEDDING_BITS / 8, frac)
 
     @cached_property
     def head_token_s(self) -> float:
         return 2 * self.parameters.head / self.flops_16bit
 
     @cached_property
+    def moe_kernels(self) -> MoeKernels:
+        e = self.engine
+        usual = MoeKernels(read_factor=e.moe_read_factor, compute_factor=e.moe_compute_factor, layer_us=e.moe_layer_us)
+        return e.moe_on.get(self.gpu.architecture, usual)
+
+    @cached_property
     def experts_read_s(self) -> float:
         """reading every expert once"""
-        frac = self.efficiency.rates_for(self.quantization).weight_read_frac * self.engine.moe_read_factor
+        frac = self.rates.weight_read_frac * self.moe_kernels.read_factor
         return self._read_s(self.parameters.routed * self.quantization.weight_bits / 8, frac)
 
     @cached_property
     def experts_token_s(self) -> float:
         """arithmetic of one token in the experts it chose"""
         p = self.parameters
-        return 2 * p.routed * p.chosen_frac / (self.flops * self.engine.moe_compute_factor)
+        return 2 * p.routed * p.chosen_frac / (self.flops * self.moe_kernels.compute_factor)

@@ -1,7 +1,8 @@
 """Measured points from a CSV, each resolved to a machine of the catalog or left out with the reason.
 
 Columns: source, model, gpu, n_gpus, tp, dtype_weights, dtype_kv, engine, input_len, output_len,
-batch_or_concurrency, metric, value, notes.
+batch_or_concurrency, metric, value, notes; where a replica is not tensor parallel throughout, attention_dp (copies of
+attention), moe_ep (groups of experts) and pp (pipeline stages), and n_gpus = tp x attention_dp x pp.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, Engine, Gpu, Model, Quantization, find
 from planner.io.errors import InputError, input_error
@@ -20,16 +23,32 @@ from planner.io.input_files import read_unpacked
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import fastest_prefill_s, fastest_step_s
 from planner.performance.machine import Machine
-from planner.performance.memory import kv_room_bytes
+from planner.performance.memory import Layout, kv_room_bytes
 
 MOST_BYTES = 300_000_000
 METRICS = ("decode_step_ms", "prefill_ms", "ttft_ms", "tpot_ms", "output_tok_s", "req_s")
 COLUMNS = ("source", "model", "gpu", "tp", "dtype_weights", "input_len", "output_len", "batch_or_concurrency",
            "metric", "value")  # fmt: skip
 KV_BITS = {"fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}
+AS_PUBLISHED = "as published"
+"""the precision of a row that only names the checkpoint"""
 BELIEVABLE_FRAC = 0.9
 """of the shortest possible step: routers that favour some experts and rounded figures get that much"""
-MachineKey = tuple[str, str, float, str, int, str]
+NOMINAL_LENGTHS = ("silicon_sample.csv", 0.9)
+"""InferenceX, whose runs this collection lists, draws lengths evenly from 0.8 to 1.0 of those it states; the
+collection's own runs ("gap-analysis") have the lengths stated"""
+
+
+class MachineKey(NamedTuple):
+    """A replica by the catalog's names."""
+
+    model: str
+    quantization: str
+    kv_bits: float
+    gpu: str
+    gpus: int
+    engine: str
+    layout: Layout
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,7 @@ class Point:
     precision: str
     machine_key: MachineKey
     replicas: float
+    """that share the load; the stages of a pipeline are each busy with a batch of its own"""
     input_tokens: float
     output_tokens: float
     concurrency: float
@@ -92,17 +112,19 @@ class Resolver:
             raise Unscorable("no value")
         model = self._entry("model", row["model"], self.catalog.models)
         gpu = self._entry("GPU", row["gpu"], self.catalog.gpus)
-        prompt = _number(row["input_len"], "no lengths")
-        output = _number(row["output_len"], "no lengths")
+        drawn = _drawn_frac(row)
+        prompt = _number(row["input_len"], "no lengths") * drawn
+        output = _number(row["output_len"], "no lengths") * drawn
         concurrency = _concurrency(row["batch_or_concurrency"])
-        gpus = _number(row["tp"] or row.get("n_gpus", ""), "no tensor-parallel degree")
+        layout = Layout(*(_degree(row, name) for name in ("attention_dp", "moe_ep", "pp")))
+        gpus = _number(row["tp"] or row.get("n_gpus", ""), "no tensor-parallel degree") * layout.attention_copies
         in_all = _number(row.get("n_gpus", "") or row["tp"], "no tensor-parallel degree")
-        key = self._machine(model, gpu, row, int(gpus))
+        key = self._machine(model, gpu, row, int(gpus), layout)
         if row["metric"] == "tpot_ms" and output < 2:
             raise Unscorable("no second token")
         point = Point(
             row=number, source=row["source"], gpu=gpu, precision=row["dtype_weights"], machine_key=key,
-            replicas=max(in_all / gpus, 1.0), input_tokens=prompt, output_tokens=output,
+            replicas=max(in_all / gpus, layout.stages), input_tokens=prompt, output_tokens=output,
             concurrency=concurrency, metric=row["metric"], value=value,
             median="p50 per-token" in row.get("notes", ""),
         )  # fmt: skip
@@ -131,35 +153,34 @@ class Resolver:
             raise Unscorable(f"unknown {what}")
         return key
 
-    def _machine(self, model: str, gpu: str, row: Mapping[str, str], gpus: int) -> MachineKey:
-        quantization = self._quantization(row["dtype_weights"], model, gpu)
+    def _machine(self, model: str, gpu: str, row: Mapping[str, str], gpus: int, layout: Layout) -> MachineKey:
+        quantization = self._quantization(_precision(row), model, gpu)
         scheme = self.catalog.quantizations[quantization]
         engine = engine_named(row.get("engine", ""), self.catalog.engines)
-        usual = 8 if scheme.compute == "fp8" and self.catalog.engines[engine].fp8_kv else scheme.kv_bits
+        usual = 8 if scheme.compute in ("fp8", "fp4") and self.catalog.engines[engine].fp8_kv else scheme.kv_bits
         kv_bits = KV_BITS.get(row.get("dtype_kv", "").lower(), usual)
-        key = (model, quantization, float(kv_bits), gpu, gpus, engine)
+        key = MachineKey(model, quantization, float(kv_bits), gpu, gpus, engine, layout)
         if key not in self.machines:
             self.machines[key] = self._built(key, scheme)
         machine = self.machines[key]
         usable = machine.engine.usable_memory_frac
-        if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, usable) <= 0:
+        if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, usable, layout) <= 0:
             raise Unscorable("weights exceed the memory of the GPUs stated")
         return key
 
     def _built(self, key: MachineKey, scheme: Quantization) -> Machine:
-        model, _, kv_bits, gpu, gpus, engine = key
         catalog = self.catalog
         return Machine(
-            catalog.models[model], scheme.model_copy(update={"kv_bits": kv_bits}), catalog.gpus[gpu], gpus,
-            catalog.efficiency_of(gpu), catalog.engines[engine],
+            catalog.models[key.model], scheme.model_copy(update={"kv_bits": key.kv_bits}), catalog.gpus[key.gpu],
+            key.gpus, catalog.efficiency_of(key.gpu), catalog.engines[key.engine], layout=key.layout,
         )  # fmt: skip
 
     def _quantization(self, dtype: str, model: str, gpu: str) -> str:
         rates = self.catalog.gpus[gpu].dense_tflops
+        native = self.catalog.models[model].native_quantization
+        if (native == "mxfp4" and dtype.lower() in ("fp4", "fp8")) or dtype == AS_PUBLISHED:
+            return native
         if dtype.lower() == "fp4":
-            native = self.catalog.models[model].native_quantization
-            if self.catalog.quantizations[native].weight_bits < 5:
-                return native
             return "nvfp4" if "fp4" in rates else "mxfp4"
         key = find(dtype, self.catalog.quantizations) if dtype else None
         if key is None:
@@ -176,6 +197,25 @@ def engine_named(text: str, engines: Mapping[str, Engine]) -> str:
     names = [(name.lower(), key) for key, e in engines.items() for name in (key, *e.aliases)]
     fitting = [(len(name), key) for name, key in names if lowered.startswith(name)]
     return max(fitting)[1] if fitting else DEFAULT_ENGINE
+
+
+def _drawn_frac(row: Mapping[str, str]) -> float:
+    """How long requests are on average, over the lengths that the row states."""
+    collection, frac = NOMINAL_LENGTHS
+    own = collection not in row.get("url_or_repo_path", "") or "gap-analysis" in row.get("notes", "")
+    return 1.0 if own else frac
+
+
+def _degree(row: Mapping[str, str], name: str) -> int:
+    """A degree of parallelism from its column, else from the notes; 1 where it is not recorded."""
+    noted = re.search(rf"\b{name}=(\d+)", row.get("notes", ""))
+    text = row.get(name, "") or (noted[1] if noted and name not in row else "1")
+    return max(int(_number(text, f"{name} is no number")), 1)
+
+
+def _precision(row: Mapping[str, str]) -> str:
+    inferred = row["dtype_weights"] == "unknown" and "DTYPE INFERRED from checkpoint" in row.get("notes", "")
+    return AS_PUBLISHED if inferred else row["dtype_weights"]
 
 
 def _number(text: str, reason: str) -> float:

@@ -19,6 +19,25 @@ EMBEDDING_BITS = 16
 """embeddings and the output head stay in 16 bit under the usual quantizations"""
 
 
+INDEX_FRAC = 0.115
+"""what the indexer of sparse attention reads of a token, over what attention reads of one that it picks"""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the GPUs of a replica share a model: everything split over all of them, unless it says otherwise."""
+
+    attention_copies: int = 1
+    """attention data parallel: attention and shared experts stand so many times, each for a share of the requests"""
+    expert_groups: int = 1
+    """expert parallel: whole experts on each group of GPUs, instead of a slice of every expert on each GPU"""
+    stages: int = 1
+    """pipeline: the layers stand on so many sets of GPUs, each busy with another batch"""
+
+
+SPLIT = Layout()
+
+
 @dataclass(frozen=True)
 class Parameters:
     """The weights of a model by how a step uses them."""
@@ -47,44 +66,110 @@ def parameters(model: Model) -> Parameters:
 
 def dense_bits(model: Model, quantization: Quantization) -> float:
     """Bits of the weights outside the experts."""
-    return 16.0 if quantization.experts_only and model.moe is not None else quantization.weight_bits
+    alone = model.moe is not None and (quantization.experts_only or model.moe.quantized_alone)
+    return 16.0 if alone and quantization.weight_bits < 8 else quantization.weight_bits
 
 
-def weight_bytes(model: Model, quantization: Quantization) -> float:
-    """Bytes of all weights, every expert included."""
+def weight_bytes(model: Model, quantization: Quantization, layout: Layout = SPLIT) -> float:
+    """Bytes of all weights of a stage, every expert included."""
     p = parameters(model)
     vocabulary_bits = max(quantization.weight_bits, EMBEDDING_BITS)
-    bits = (p.embedding + p.head) * vocabulary_bits
-    return (bits + p.dense * dense_bits(model, quantization) + p.routed * quantization.weight_bits) / 8
+    bits = (p.embedding + p.head) * vocabulary_bits + p.dense * dense_bits(model, quantization)
+    return (bits * layout.attention_copies + p.routed * quantization.weight_bits) / 8 / layout.stages
 
 
 def kv_bytes_per_token(model: Model, quantization: Quantization) -> float:
-    """KV-cache bytes of one token in a layer stack without sliding windows."""
+    """KV-cache bytes of one token in all layers that keep one, without sliding windows."""
+    layers = model.linear.full_attention_layers if model.linear else model.layers
+    index = model.layers * model.sparse.index_bytes if model.sparse else 0.0
     if model.mla is not None:
-        return model.layers * (model.mla.kv_lora_rank + model.mla.rope_dim) * quantization.kv_bits / 8
-    return 2 * model.layers * model.kv_heads * model.head_dim * quantization.kv_bits / 8
+        return layers * (model.mla.kv_lora_rank + model.mla.rope_dim) * quantization.kv_bits / 8 + index
+    return 2 * layers * model.kv_heads * model.head_dim * quantization.kv_bits / 8 + index
+
+
+def state_bytes(model: Model) -> float:
+    """What linear attention keeps of a request, however long it is."""
+    return (model.layers - model.linear.full_attention_layers) * model.linear.state_bytes if model.linear else 0.0
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Tokens that a query sees, as a mean over the layers: full x tokens + windowed x min(tokens, window)."""
+
+    full: float = 1.0
+    windowed: float = 0.0
+    window: float = 0.0
+
+
+def sight(model: Model) -> Sight:
+    if model.sliding is not None:
+        full = model.sliding.full_attention_layers / model.layers
+        return Sight(full, 1 - full, model.sliding.window_tokens)
+    if model.linear is not None:
+        return Sight(model.linear.full_attention_layers / model.layers)
+    if model.sparse is not None:
+        return Sight(INDEX_FRAC, 1.0, model.sparse.top_tokens)
+    return Sight()
 
 
 def attended_layers(model: Model, tokens: np.ndarray | float) -> np.ndarray:
     """Tokens seen by a query at the end of the context, summed over layers; some see a window only."""
     tokens = np.asarray(tokens, dtype=float)
-    if model.sliding is None:
-        return model.layers * tokens
-    full = model.sliding.full_attention_layers
-    attended: np.ndarray = full * tokens + (model.layers - full) * np.minimum(tokens, model.sliding.window_tokens)
+    s = sight(model)
+    if not s.windowed:
+        return model.layers * s.full * tokens
+    attended: np.ndarray = model.layers * (s.full * tokens + s.windowed * np.minimum(tokens, s.window))
     return attended
 
 
-def kv_bytes(model: Model, quantization: Quantization, tokens: np.ndarray | float) -> np.ndarray:
-    """KV-cache bytes of a sequence: sliding-window layers keep only their window."""
-    return kv_bytes_per_token(model, quantization) / model.layers * attended_layers(model, tokens)
+@dataclass(frozen=True)
+class KvGrowth:
+    """Bytes that a request holds: per_token x tokens + per_window_token x min(tokens, window)."""
+
+    per_token: float
+    per_window_token: float
+    window: float
 
 
-def kv_copies(model: Model, gpus_per_replica: int) -> float:
+def kv_growth(model: Model, quantization: Quantization, copies: float = 1.0) -> KvGrowth:
+    """Sliding-window layers keep their window, linear ones a state, which is split where KV heads are repeated."""
+    each = kv_bytes_per_token(model, quantization)
+    if model.sliding is not None:
+        full = model.sliding.full_attention_layers / model.layers
+        return KvGrowth(each * full, each * (1 - full), model.sliding.window_tokens)
+    if model.linear is not None:
+        return KvGrowth(each, state_bytes(model) / copies, 1.0)
+    return KvGrowth(each, 0.0, 0.0)
+
+
+def kv_bytes(model: Model, quantization: Quantization, tokens: np.ndarray | float, copies: float = 1.0) -> np.ndarray:
+    """KV-cache bytes of a sequence."""
+    tokens = np.asarray(tokens, dtype=float)
+    g = kv_growth(model, quantization, copies)
+    held: np.ndarray = g.per_token * tokens
+    return held + g.per_window_token * np.minimum(tokens, g.window) if g.window else held
+
+
+def kv_read_bytes(model: Model, quantization: Quantization, tokens: np.ndarray | float, copies: float) -> np.ndarray:
+    """Bytes that a decode step moves for a sequence on all GPUs; a state is read and written."""
+    if model.linear is not None:
+        cache = kv_bytes_per_token(model, quantization) * np.asarray(tokens, dtype=float)
+        return cache * copies + 2 * state_bytes(model)
+    if model.sparse is not None:
+        index = model.layers * model.sparse.index_bytes
+        each = kv_bytes_per_token(model, quantization) - index
+        picked = np.minimum(np.asarray(tokens, dtype=float), model.sparse.top_tokens)
+        read: np.ndarray = (each * picked + index * np.asarray(tokens, dtype=float)) * copies
+        return read
+    return kv_bytes(model, quantization, tokens) * copies
+
+
+def kv_copies(model: Model, gpus_per_replica: int, layout: Layout = SPLIT) -> float:
     """How often the KV cache is stored across a replica: heads that cannot be split are repeated."""
+    together = gpus_per_replica // layout.attention_copies
     if model.mla is not None:
-        return float(gpus_per_replica)
-    return max(1.0, gpus_per_replica / model.kv_heads)
+        return float(together)
+    return max(1.0, together / model.kv_heads)
 
 
 def memory_bytes(gpu: Gpu) -> float:
@@ -97,11 +182,12 @@ def kv_room_bytes(
     gpus_per_replica: int,
     quantization: Quantization,
     usable_frac: float = USABLE_FRAC,
+    layout: Layout = SPLIT,
 ) -> float:
     """Memory left for KV cache on a whole replica; negative if the weights do not fit."""
     usable = (memory_bytes(gpu) * usable_frac - ACTIVATION_GB * GB) * gpus_per_replica
-    room = usable - weight_bytes(model, quantization)
-    return room / kv_copies(model, gpus_per_replica)
+    room = usable - weight_bytes(model, quantization, layout)
+    return room / kv_copies(model, gpus_per_replica, layout)
 
 
 def largest_batch(
@@ -114,16 +200,17 @@ def largest_batch(
     resident_tokens: np.ndarray | float = 0.0,
     usable_frac: float = USABLE_FRAC,
     reserved_bytes: float = 0.0,
+    layout: Layout = SPLIT,
 ) -> np.ndarray:
     """Requests of this context whose KV cache fits at once.
 
     Of its context a request finds a part, which it shares with others; what may be found is resident all the time, at
     full length in every layer. Reserved bytes are counted over all GPUs of the replica.
     """
-    room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac)
-    room -= reserved_bytes / kv_copies(model, gpus_per_replica)
+    copies = kv_copies(model, gpus_per_replica, layout)
+    room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac, layout) - reserved_bytes / copies
     resident = np.asarray(resident_tokens, dtype=float) * kv_bytes_per_token(model, quantization)
     own_tokens = np.asarray(context_tokens, dtype=float) - found_tokens
-    own = kv_bytes(model, quantization, np.maximum(own_tokens, 1.0))
+    own = kv_bytes(model, quantization, np.maximum(own_tokens, 1.0), copies)
     batch: np.ndarray = np.maximum(0, np.floor((room - resident) / own))
     return batch

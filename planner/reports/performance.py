@@ -27,6 +27,8 @@ def estimate_text(e: Estimate) -> str:
 def _estimate_lines(e: Estimate) -> Iterator[str]:
     within = f", mean error {percent(e.error_frac)} on measurements" if e.error_frac is not None else ""
     yield f"{e.model} {e.quantization} on {e.gpus_per_replica} x {e.gpu}, {e.engine}   {e.basis}{within}"
+    if e.basis == "estimated":
+        yield f"  rests on: {e.source}"
     yield f"  requests of {e.input_tokens:g} tokens in, {e.output_tokens:g} out"
     yield (f"  memory: weights {e.weights_gb:.1f} GB, room for KV cache {e.kv_room_gb:.1f} GB, "
            f"{e.kv_gb_per_request:.3f} GB a request, at most {e.largest_batch} in flight")  # fmt: skip

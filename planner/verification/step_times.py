@@ -21,7 +21,7 @@ from planner.performance.latency import (
     prefill_s,
     prompt_attention_s,
 )
-from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_room_bytes
+from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_growth, kv_room_bytes, sight
 from planner.performance.throughput import Scaling
 
 CONTEXTS = 129
@@ -70,9 +70,11 @@ def step_times(
 ) -> StepTimes:
     """Tables for up to so many requests in flight, prompt tokens in a step, and tokens of a request."""
     model, copies = machine.model, machine.kv_copies
-    window = float(model.sliding.window_tokens) if model.sliding else 0.0
-    full_frac = model.sliding.full_attention_layers / model.layers if model.sliding else 1.0
-    seen = np.linspace(0.0, max(1.0, float(attended_layers(model, longest)) / model.layers), CONTEXTS)
+    seeing, growth = sight(model), kv_growth(model, machine.quantization, copies)
+    window = max(seeing.window, growth.window)
+    in_all = seeing.full + seeing.windowed
+    full_frac = seeing.full / in_all
+    seen = np.linspace(0.0, max(1.0, float(attended_layers(model, longest)) / (model.layers * in_all)), CONTEXTS)
     beyond = (seen - window) / full_frac if full_frac else 0.0
     contexts = np.where(seen <= window, seen, window + beyond)
     batch = np.arange(sequences + 1, dtype=float)[:, None]
@@ -102,8 +104,8 @@ def step_times(
         attention_alone_s=pair * ttft_ratio,
         attention_short_tokens=short,
         full_frac=full_frac,
-        kv_bytes_per_token=each * full_frac,
-        kv_window_bytes_per_token=each * (1 - full_frac),
+        kv_bytes_per_token=growth.per_token,
+        kv_window_bytes_per_token=growth.per_window_token,
         window_tokens=window,
         kv_room_bytes=room - resident_tokens * each,
     )

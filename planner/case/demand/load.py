@@ -191,7 +191,7 @@ class _Loader:
     def _quantizations(self, spec: DemandFile, catalog: Catalog) -> tuple[str, ...]:
         given = self._names(spec.menu.quantizations, catalog.quantizations, "quantization", ("menu", "quantizations"))
         if spec.menu.quantizations is None:
-            given = tuple(catalog.quantizations)
+            given = tuple(name for name, scheme in catalog.quantizations.items() if scheme.by_default)
             self.found.assume("menu.quantizations", ", ".join(given), "none were named; the quality limit decides")
         return given
 

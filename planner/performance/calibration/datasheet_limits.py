@@ -20,7 +20,7 @@ import numpy as np
 
 from planner.catalog.entries import Catalog, Gpu, Model, Quantization
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
-from planner.performance.memory import kv_bytes, weight_bytes
+from planner.performance.memory import kv_read_bytes, weight_bytes
 
 ROUNDING = 0.98
 """datasheets round, by a percent or two"""
@@ -74,7 +74,9 @@ class Replica:
 
     def kv_bytes_read(self, context_tokens: float) -> float:
         bits = self.quantization.kv_bits
-        return float(kv_bytes(self.model, self.quantization, context_tokens)) * min(bits, LEAST_KV_BITS) / bits
+        return (
+            float(kv_read_bytes(self.model, self.quantization, context_tokens, 1.0)) * min(bits, LEAST_KV_BITS) / bits
+        )
 
     def step_bytes(self, in_flight: float, context_tokens: float) -> float:
         return self.weight_bytes_read(in_flight) + in_flight * self.kv_bytes_read(context_tokens)

@@ -130,7 +130,11 @@ def test_required_providers_are_present() -> None:
     assert len(providers - {"aws", "gcp", "azure"}) >= 2, f"fewer than two GPU clouds in {sorted(providers)}"
 
 
-@pytest.mark.parametrize("gpu", sorted(GPUS))
+WITHOUT_PRICE = {"b300", "gb200", "rtx-pro-6000-server"}
+"""measured, so that estimates and a user's own offers can name them; no price of theirs is shipped yet"""
+
+
+@pytest.mark.parametrize("gpu", sorted(set(GPUS) - WITHOUT_PRICE))
 def test_every_gpu_can_be_rented(gpu: str) -> None:
     assert any(offer["gpu"] == gpu for offer in OFFERS.values()), f"no offer in offers.yaml has {gpu}"
 
@@ -164,7 +168,7 @@ def test_gpu_rates(key: str) -> None:
     rates = gpu["dense_tflops"]
     assert "fp16" in rates and set(rates) <= PRECISIONS, f"{key}: precisions {sorted(rates)}"
     for precision, factor in (("fp8", 2), ("int8", 2), ("fp4", 4)):
-        if precision in rates:
+        if precision in rates and (key, precision) != ("b300", "fp4"):  # made for FP4: 6.2 x
             ratio = rates[precision] / rates["fp16"]
             assert ratio == pytest.approx(factor, rel=0.03), (
                 f"{key}: {precision} is {ratio:.2f} x fp16, not about {factor}: is one of them sparse?"
@@ -263,12 +267,24 @@ def parameters(key: str, active: bool = False) -> float:
     hidden, heads, head_dim = model["hidden"], model["query_heads"], model["head_dim"]
     if model["attention"] == "mla":
         rank, rope = model["mla"]["kv_lora_rank"], model["mla"]["rope_dim"]
+        query = model["mla"].get("query_lora_rank", MLA_QUERY_RANK)
+        value = model["mla"].get("value_dim", MLA_VALUE_DIM)
         attention = (
-            MLA_QUERY_RANK * (hidden + heads * head_dim)
+            query * (hidden + heads * head_dim)
             + hidden * (rank + rope)
-            + rank * heads * (head_dim - rope + MLA_VALUE_DIM)
-            + heads * MLA_VALUE_DIM * hidden
+            + rank * heads * (head_dim - rope + value)
+            + heads * value * hidden
         )
+        if "sparse" in model:
+            keys = model["sparse"]["index_heads"] * model["sparse"]["index_dim"]
+            attention += query * keys + hidden * (model["sparse"]["index_dim"] + model["sparse"]["index_heads"])
+    elif "linear" in model:
+        line = model["linear"]
+        keys, values = line["key_heads"] * line["head_dim"], line["value_heads"] * line["head_dim"]
+        state = hidden * (2 * keys + 3 * values + 2 * line["value_heads"])
+        gated = hidden * head_dim * (3 * heads + 2 * model["kv_heads"])
+        full = line["full_attention_layers"]
+        attention = (full * gated + (model["layers"] - full) * state) / model["layers"]
     else:
         attention = 2 * hidden * head_dim * (heads + model["kv_heads"])
     dense = model.get("ffn_matrices", 3) * hidden * model["ffn"]
@@ -359,7 +375,7 @@ def test_native_formats_need_what_the_gpu_has() -> None:
     with_fp8 = {key for key, gpu in GPUS.items() if "fp8" in gpu["dense_tflops"]}
     assert with_fp8.isdisjoint({"t4", "a10g", "a100-40gb", "a100-80gb", "a100-80gb-pcie"})
     assert {"l4", "l40s", "h100", "h200", "b200", "mi300x"} <= with_fp8
-    assert {key for key, gpu in GPUS.items() if "fp4" in gpu["dense_tflops"]} == {"b200"}
+    assert {key for key, gpu in GPUS.items() if "fp4" in gpu["dense_tflops"]} == {"b200"} | WITHOUT_PRICE
 
 
 # Batch APIs and caches

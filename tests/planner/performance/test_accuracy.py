@@ -14,11 +14,12 @@ from planner.performance.accuracy import Accuracy, score
 from planner.performance.closed_loop import closed_loop
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from planner.performance.measurements import engine_named
+from planner.performance.memory import Layout
 
 CATALOG = shipped_catalog()
 COLUMNS = ("source", "url_or_repo_path", "model", "params_b", "gpu", "n_gpus", "tp", "dtype_weights",
            "dtype_kv", "engine", "input_len", "output_len", "batch_or_concurrency", "metric", "value",
-           "notes")  # fmt: skip
+           "notes", "attention_dp", "moe_tp", "moe_ep", "pp")  # fmt: skip
 BASE = {"source": "mine", "model": "llama-3.1-8b", "gpu": "H100-80GB-SXM", "n_gpus": "1", "tp": "1",
         "engine": "vllm", "dtype_weights": "fp16", "input_len": "512", "output_len": "128",
         "batch_or_concurrency": "8"}  # fmt: skip
@@ -149,6 +150,39 @@ def test_four_bits_mean_the_native_format_where_there_is_one(tmp_path: Path) -> 
     row = {"metric": "tpot_ms", "value": 20, "dtype_weights": "fp4", "tp": 2, "n_gpus": 2}
     result = scored(tmp_path, {**row, "model": "gpt-oss-120b"}, {**row, "gpu": "b200"}, row)
     assert [s.point.machine_key[1] for s in result.scored] == ["mxfp4", "nvfp4", "mxfp4"]
+
+
+def test_layouts_are_read_from_columns_else_from_notes(tmp_path: Path) -> None:
+    row = {"metric": "tpot_ms", "value": 20, "model": "deepseek-r1", "gpu": "h200", "dtype_weights": "fp8"}
+    spread = {"tp": 1, "n_gpus": 8, "attention_dp": 8, "moe_ep": 8, "pp": 1}
+    columns, notes = scored(
+        tmp_path, {**row, **spread}, {**row, "tp": 8, "n_gpus": 8, "notes": "moe_ep=8 gemm=fp8"}
+    ).scored
+    assert columns.point.machine_key.gpus == 8 and columns.point.machine_key.layout == Layout(8, 8, 1)
+    assert notes.point.machine_key.layout == Layout(), "an empty column is not recorded, whatever the notes say"
+    bare = tmp_path / "bare.csv"
+    names = [n for n in COLUMNS if n not in ("attention_dp", "moe_tp", "moe_ep", "pp")]
+    cells = {**BASE, **row, "tp": 8, "n_gpus": 8, "notes": "attention_dp=1 moe_ep=8"}
+    bare.write_text(",".join(names) + "\n" + ",".join(str(cells.get(n, "")) for n in names) + "\n")
+    assert score(bare).scored[0].point.machine_key.layout == Layout(1, 8, 1)
+
+
+def test_stages_of_a_pipeline_each_serve_a_batch(tmp_path: Path) -> None:
+    row = {"metric": "output_tok_s", "value": 3000, "batch_or_concurrency": "max", "model": "llama-3.3-70b",
+           "gpu": "RTX-PRO-6000-Server", "dtype_weights": "fp4", "engine": "trtllm 1.0"}  # fmt: skip
+    two, one = scored(tmp_path, {**row, "n_gpus": 2, "pp": 2}, row).scored
+    assert two.point.replicas == 2 and two.predicted > 2 * one.predicted, "and each holds half of the weights"
+
+
+def test_lengths_and_precisions_that_a_collection_states_loosely(tmp_path: Path) -> None:
+    row = {"metric": "tpot_ms", "value": 20, "input_len": 1000, "output_len": 500}
+    listed = {**row, "url_or_repo_path": "systems/silicon_sample.csv id=x"}
+    plain, drawn, own = scored(tmp_path, row, listed, {**listed, "notes": "gap-analysis/h100"}).scored
+    assert [s.point.input_tokens for s in (plain, drawn, own)] == [1000, 900, 1000]
+    assert drawn.point.output_tokens == 450
+    unknown = {**row, "dtype_weights": "unknown", "notes": "DTYPE INFERRED from checkpoint id"}
+    published = scored(tmp_path, unknown, {**unknown, "model": "gpt-oss-120b", "tp": 2, "n_gpus": 2}).scored
+    assert [s.point.machine_key.quantization for s in published] == ["fp16", "mxfp4"]
 
 
 def test_engines_are_found_by_how_their_names_begin() -> None:

@@ -308,7 +308,7 @@ def test_unmeasured_gpus_and_precisions_are_estimates() -> None:
     assert machine("llama-3.1-8b", "fp16", "h100", 1).basis == "calibrated"
     assert machine("llama-3.1-8b", "fp16", "mi300x", 1).basis == "estimated"
     assert machine("llama-3.1-8b", "fp16", "b200", 1).basis == "estimated"
-    guess = machine("llama-3.1-8b", "nvfp4", "b200", 1)
+    guess = machine("llama-3.1-8b", "int8", "b200", 1)
     assert guess.basis == "estimated"
     assert guess.error_frac > machine("llama-3.1-8b", "fp16", "h100", 1).error_frac > 0
     assert CATALOG.efficiency_of("a card of my own") is CATALOG.efficiency["default"]
