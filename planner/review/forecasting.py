@@ -1,7 +1,8 @@
-"""Forecasts from hours: seasonal-naive and damped Holt-Winters, both with a season of a week, tried on the last weeks.
+"""Forecasts from hours: seasonal-naive, a trend that goes on, and damped Holt-Winters, tried on the last weeks.
 
-Seasonal-naive says that each hour is as the last known one of that hour of the week. Holt-Winters smooths a level, a
-damped trend and a season that is added:
+Seasonal-naive says that each hour is as the last known one of that hour of the week. The trend is a straight line
+through the levels of the last half year of weeks, by the median of all slopes between two of them, times the shape of a
+week: growth goes on as it was. Holt-Winters smooths a level, a damped trend and a season that is added:
 
     forecast(t + h) = level + (d + d^2 + ... + d^h) trend + season of that hour
     level  <- a (y - season) + (1 - a) (level + d trend)
@@ -9,14 +10,16 @@ damped trend and a season that is added:
     season <- g (y - level) + (1 - g) season
 
 Its four constants are those, out of a grid, that were best a week ahead on all earlier weeks. Each method forecasts
-from several earlier points, without later data; the more accurate one is used. Hours that nobody knows teach
-nothing. Everything is done for all workloads and all constants at once.
+from several earlier points, without later data; the most accurate one is used. By how much it was too low or too high
+there corrects it, in part where trials were few, and how far weeks then lie on either side, wider the further ahead
+than tried, gives P10 and P90. Hours that nobody knows teach nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
+from statistics import NormalDist
 
 import numpy as np
 
@@ -28,8 +31,14 @@ ALPHA, BETA, GAMMA = (0.002, 0.01, 0.05), (0.0, 0.002, 0.02), (0.1, 0.3)
 DAMPED_A_WEEK = (0.5, 0.9)
 """what is left of the trend a week later"""
 GRID = np.array([(a, b, g, d ** (1 / WEEK)) for a, b, g, d in product(ALPHA, BETA, GAMMA, DAMPED_A_WEEK)]).T
-NAIVE, SMOOTHED = "seasonal-naive", "damped Holt-Winters"
+NAIVE, TREND, SMOOTHED = "seasonal-naive", "weekly trend", "damped Holt-Winters"
+LEAST_WEEKS = {NAIVE: 2, TREND: 8, SMOOTHED: 3}
+"""of known hours, from which on a method is used"""
 LOW, HIGH = 0.1, 0.9
+Z_HIGH = NormalDist().inv_cdf(HIGH)
+TREND_WEEKS, SHAPE_WEEKS = 26, 4
+MOST_BIAS, TRIALS_AS_SURE = 0.25, 4.0
+"""the most that a forecast is corrected by, and trials that count as much as believing that it needs no correction"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +50,13 @@ class Forecast:
     error_frac: float | None
     """mean absolute error an hour, as a share of the mean, when tried; None where the series is too short to try"""
     other_error_frac: float | None
-    """of the method that was not used"""
+    """of the best method that was not used"""
+    bias_frac: float
+    """by which the forecast was raised, since it was too low when tried (or lowered)"""
     tried_weeks: int
     """how far ahead it was tried"""
     low_ratio: float | None
-    """P10 and P90 of a week, as a share of its forecast; None where it was not tried"""
+    """P10 and P90, as a share of the forecast; None where it was not tried"""
     high_ratio: float | None
 
 
@@ -56,31 +67,91 @@ def forecasts(series: np.ndarray, hours: int = WEEKS_AHEAD * WEEK) -> list[Forec
     tests = _tests(y.shape[1])
     ahead = tests[0][1] if tests else 0
     filter_ = HoltWinters(y)
-    smoothed = filter_.ahead(y.shape[1], hours)
-    naive = seasonal_naive(y, hours)
+    said = {
+        NAIVE: seasonal_naive(y, hours), TREND: trend_ahead(y, hours), SMOOTHED: filter_.ahead(y.shape[1], hours)
+    }  # fmt: skip
     errors, ratios = _tried(y, filter_, tests)
     found = []
     for k in range(len(y)):
-        error = {name: float(errors[name][k]) for name in (NAIVE, SMOOTHED)}
-        tried = bool(tests) and np.isfinite(error[NAIVE]) and weeks_known[k] >= 2
-        usable = tried and np.isfinite(error[SMOOTHED]) and weeks_known[k] >= 3
-        method = SMOOTHED if usable and error[SMOOTHED] < error[NAIVE] else NAIVE
-        other = NAIVE if method == SMOOTHED else SMOOTHED
-        spread = ratios[method][k]
-        spread = spread[np.isfinite(spread)]
-        low, high = np.quantile(spread, (LOW, HIGH)).tolist() if tried and len(spread) else (None, None)
+        tried = bool(tests) and bool(np.isfinite(errors[NAIVE][k])) and weeks_known[k] >= LEAST_WEEKS[NAIVE]
+        error = {
+            name: float(errors[name][k])
+            for name in (NAIVE, TREND, SMOOTHED)
+            if tried and np.isfinite(errors[name][k]) and weeks_known[k] >= LEAST_WEEKS[name]
+        }
+        method = min(error, key=lambda name: error[name], default=NAIVE)
+        bias, low, high = _spread(ratios[method][k], ahead // WEEK) if tried else (1.0, None, None)
         found.append(
             Forecast(
                 method=method,
-                requests=(smoothed if method == SMOOTHED else naive)[k],
-                error_frac=error[method] if tried else None,
-                other_error_frac=error[other] if usable or (tried and other == NAIVE) else None,
+                requests=bias * said[method][k],
+                error_frac=error.get(method),
+                other_error_frac=min((e for name, e in error.items() if name != method), default=None),
+                bias_frac=bias - 1,
                 tried_weeks=ahead // WEEK if tried else 0,
-                low_ratio=None if low is None else min(1.0, low),
-                high_ratio=None if high is None else max(1.0, high),
+                low_ratio=low,
+                high_ratio=high,
             )
         )
     return found
+
+
+def _spread(ratios: np.ndarray, tried_weeks: int) -> tuple[float, float | None, float | None]:
+    """What corrects a forecast, and P10 and P90 around it, from weeks over their forecasts when it was tried.
+
+    Weeks further ahead than tried differ more: as in a random walk, by the root of the weeks.
+    """
+    logs = np.log(ratios[np.isfinite(ratios) & (ratios > 0)])
+    if not len(logs):
+        return 1.0, None, None
+    bias = float(np.median(logs)) * len(logs) / (len(logs) + TRIALS_AS_SURE)
+    bias = float(np.clip(bias, -MOST_BIAS, MOST_BIAS))
+    further = float(np.sqrt((WEEKS_AHEAD + 1) / (tried_weeks + 1)))
+    apart = (logs - bias) * further
+    usual = Z_HIGH * float(np.sqrt(np.mean(apart**2) * (len(logs) + 2) / len(logs)))  # few trials show too little
+    low, high = np.quantile(apart, (LOW, HIGH)).tolist()
+    return float(np.exp(bias)), float(np.exp(min(low, -usual))), float(np.exp(max(high, usual)))
+
+
+def trend_ahead(y: np.ndarray, hours: int) -> np.ndarray:
+    """The shape of the last weeks along a straight line through the levels of the last half year."""
+    weeks = -(-y.shape[1] // WEEK)
+    padded = np.full((len(y), weeks * WEEK), np.nan)
+    padded[:, weeks * WEEK - y.shape[1] :] = y
+    folded = padded.reshape(len(y), weeks, WEEK)[:, -TREND_WEEKS:]
+    forecast = seasonal_naive(y, hours)
+    for k, row in enumerate(folded):
+        known = np.isfinite(row)
+        shape = seasonal_naive(row.reshape(1, -1), WEEK)[0]
+        for _ in range(2):  # levels by the shape, then the shape by the levels
+            levels = np.array([_share(week, shape) for week in row])
+            fine = np.isfinite(levels) & (known.sum(axis=1) >= WEEK // 2)
+            if fine.sum() < 2 or not shape.mean() > 0:
+                break
+            leveled = row[fine][-SHAPE_WEEKS:] / np.maximum(levels[fine][-SHAPE_WEEKS:, None], 1e-12)
+            some = np.isfinite(leveled).any(axis=0)
+            shape = np.where(
+                some, np.nanmean(np.where(some, leveled, 0.0), axis=0), shape / max(levels[fine][-1], 1e-12)
+            )
+        else:
+            at = np.flatnonzero(fine)
+            slope, level = _line(at.astype(float), levels[fine])
+            t = len(row) - 0.5 + (np.arange(hours) + 0.5) / WEEK
+            forecast[k] = np.maximum(0.0, level + slope * t) * shape[np.arange(hours) % WEEK]
+    return forecast
+
+
+def _share(week: np.ndarray, shape: np.ndarray) -> float:
+    """Level of a week: its known hours over those of the shape."""
+    known = np.isfinite(week)
+    return float(week[known].sum() / shape[known].sum()) if known.any() and shape[known].sum() > 0 else np.nan
+
+
+def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Slope and level at 0: medians over all pairs and points (Theil and Sen), which a few odd weeks do not move."""
+    i, j = np.triu_indices(len(x), 1)
+    slope = float(np.median((y[j] - y[i]) / (x[j] - x[i])))
+    return slope, float(np.median(y - slope * x))
 
 
 def seasonal_naive(y: np.ndarray, hours: int) -> np.ndarray:
@@ -204,16 +275,21 @@ def _tried(
     y: np.ndarray, filter_: HoltWinters, tests: list[tuple[int, int]]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """How far off each method was [row], and each tried week as a share of its forecast [row, week]."""
-    off = {name: np.zeros(len(y)) for name in (NAIVE, SMOOTHED)}
+    off = {name: np.zeros(len(y)) for name in (NAIVE, TREND, SMOOTHED)}
     total = np.zeros(len(y))
-    ratios: dict[str, list[np.ndarray]] = {NAIVE: [], SMOOTHED: []}
+    ratios: dict[str, list[np.ndarray]] = {name: [] for name in off}
     for start, hours in tests:
         actual = y[:, start : start + hours]
         # A row that had not begun, or has not been there long enough to start from, says nothing yet.
         ready = start >= filter_.begins
         known = np.isfinite(actual) & ready[:, None]
         total += np.where(known, actual, 0.0).sum(axis=1)
-        for name, said in ((NAIVE, seasonal_naive(y[:, :start], hours)), (SMOOTHED, filter_.ahead(start, hours))):
+        earlier = y[:, :start]
+        tries = {
+            NAIVE: seasonal_naive(earlier, hours), TREND: trend_ahead(earlier, hours),
+            SMOOTHED: filter_.ahead(start, hours),
+        }  # fmt: skip
+        for name, said in tries.items():
             off[name] += np.where(known, np.abs(said - actual), 0.0).sum(axis=1)
             came, expected = (np.where(known, x, 0.0).reshape(len(y), -1, WEEK).sum(axis=2) for x in (actual, said))
             enough = (known.reshape(len(y), -1, WEEK).sum(axis=2) >= WEEK // 2) & (expected > 0)

@@ -109,6 +109,8 @@ class WorkloadForecast(Strict):
     """the method, or that the demand file gives it"""
     error_frac: float | None
     other_error_frac: float | None
+    bias_frac: float = 0.0
+    """by which the forecast was raised, since it was too low when tried (or lowered)"""
     tried_weeks: int
     p10_requests_per_month: float | None
     p50_requests_per_month: float

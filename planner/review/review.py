@@ -263,6 +263,7 @@ def _forecast(w: Workload, case: Case, told: Forecast | None, logged: bool) -> W
         source=given if told is None else told.method,
         error_frac=told.error_frac if told else None,
         other_error_frac=told.other_error_frac if told else None,
+        bias_frac=told.bias_frac if told else 0.0,
         tried_weeks=told.tried_weeks if told else 0,
         p10_requests_per_month=None if low is None else low * mid,
         p50_requests_per_month=mid,

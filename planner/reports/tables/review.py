@@ -105,7 +105,7 @@ def forecasts(review: Review) -> Table:
     columns = (
         C("workload", "workload"), C("source", "forecast"), C("p10", "P10 requests/month", "tokens"),
         C("p50", "P50", "tokens"), C("p90", "P90", "tokens"), C("growth", "growth/month", "number"),
-        C("error_frac", "off when tried", "percent"), C("other_error_frac", "the other method", "percent"),
+        C("error_frac", "off when tried", "percent"), C("other_error_frac", "next best method", "percent"),
         C("tried_weeks", "weeks ahead", "count"),
     )  # fmt: skip
     return Table("forecasts", "forecast for the next quarter", columns, rows)

@@ -11,7 +11,7 @@ import pytest
 
 from planner.io.errors import InputError
 from planner.review.cleaning import cleaned
-from planner.review.forecasting import GRID, NAIVE, SMOOTHED, WEEK, HoltWinters, forecasts, seasonal_naive
+from planner.review.forecasting import GRID, NAIVE, SMOOTHED, TREND, WEEK, HoltWinters, forecasts, seasonal_naive
 from planner.review.usage_log import UsageLog, read_log
 
 MONDAY = datetime(2025, 9, 1)
@@ -268,6 +268,46 @@ def test_p10_and_p90_surround_the_forecast_and_cover_what_comes() -> None:
         came = y[start * WEEK : (start + 1) * WEEK].sum() / found.requests.sum()
         inside += found.low_ratio <= came <= found.high_ratio
     assert 6 <= inside <= 10
+
+
+@pytest.mark.parametrize("growth", [-0.2, 0.25, 0.8])
+def test_growth_goes_on_and_is_not_damped_away(growth: float) -> None:
+    """A quarter that grew by so much, seen by the hour: the next one goes on along the same line."""
+    rng, weeks = np.random.default_rng(11), 13
+    level = 1 + growth * np.arange(2 * weeks * WEEK) / (weeks * WEEK)
+    y = 1000 * level * np.tile(SHAPE[:WEEK] + 2, 2 * weeks) * np.exp(0.05 * rng.standard_normal(2 * weeks * WEEK))
+    (found,) = forecasts(y[None, : weeks * WEEK])
+    assert found.method == TREND
+    assert found.requests.sum() == pytest.approx(y[weeks * WEEK :].sum(), rel=0.03)
+    assert found.error_frac is not None
+    assert found.other_error_frac is not None
+    assert found.error_frac < found.other_error_frac
+
+
+def test_a_few_weeks_have_no_trend() -> None:
+    rng = np.random.default_rng(12)
+    for weeks in range(2, 8):
+        y = 1000 * np.tile(SHAPE[:WEEK] + 2, weeks) * np.linspace(1, 2, weeks * WEEK)
+        (found,) = forecasts((y * np.exp(0.05 * rng.standard_normal(len(y))))[None, :])
+        assert found.method != TREND
+
+
+def test_p10_and_p90_of_a_quarter_lie_on_both_sides_and_cover_four_fifths() -> None:
+    rng, inside, tries = np.random.default_rng(13), 0, 24
+    for _ in range(tries):
+        weeks, growth = int(rng.choice([10, 13, 20])), rng.uniform(-0.2, 0.6)
+        hours = (weeks + 13) * WEEK
+        level = 1 + growth * np.arange(hours) / (13 * WEEK)
+        noise = np.repeat(np.exp(0.03 * rng.standard_normal(weeks + 13)), WEEK) * np.exp(
+            0.05 * rng.standard_normal(hours)
+        )
+        y = 1000 * level * np.tile(SHAPE[:WEEK] + 2, weeks + 13) * noise
+        (found,) = forecasts(y[None, : weeks * WEEK])
+        assert found.low_ratio is not None
+        assert found.high_ratio is not None
+        assert found.low_ratio < 1 < found.high_ratio
+        inside += found.low_ratio <= y[weeks * WEEK :].sum() / found.requests.sum() <= found.high_ratio
+    assert 0.65 * tries <= inside <= tries
 
 
 def test_a_year_of_twenty_workloads_is_cleaned_and_forecast() -> None:
