@@ -13,7 +13,15 @@ import numpy as np
 from planner.catalog.entries import Catalog, shipped_catalog
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_s
-from planner.performance.measurements import MachineKey, Point, Resolver, Unscorable, read_rows
+from planner.performance.measurements import Arrivals, MachineKey, Point, Resolver, Unscorable, read_rows
+from planner.performance.queueing import under_load
+
+LOADED = {
+    "ttft_ms": "ttft_s", "ttft_p95_ms": "ttft_percentile_s", "tpot_ms": "tpot_s", "tpot_p95_ms": "tpot_percentile_s",
+    "e2e_ms": "e2e_s", "e2e_p95_ms": "e2e_percentile_s",
+}  # fmt: skip
+"""what a metric is called of a replica under arrivals"""
+TOO_MANY = "more arrivals than a replica answers by the model"
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,8 @@ def score(path: str | Path, catalog: Catalog | None = None) -> Accuracy:
         except Unscorable as why:
             reasons[number] = str(why)
     predictions = predict(points, resolver.machines)
-    scored = tuple(Scored(p, float(v)) for p, v in zip(points, predictions, strict=True))
+    scored = tuple(Scored(p, float(v)) for p, v in zip(points, predictions, strict=True) if np.isfinite(v))
+    reasons |= {p.row: TOO_MANY for p, v in zip(points, predictions, strict=True) if not np.isfinite(v)}
     return Accuracy(len(rows), scored, dict(Counter(reasons.values()).most_common()), reasons)
 
 
@@ -145,6 +154,17 @@ def _group(key: MachineKey, metric: str, points: Sequence[Point], index: list[in
 def predict(points: Sequence[Point], machines: Mapping[MachineKey, Machine]) -> np.ndarray:
     """What the model says about each point, all points of a machine and metric at once."""
     values = np.empty(len(points))
-    for group in grouped(points):
-        values[group.members] = group.predicted(machines[group.key])
+    closed = [i for i, p in enumerate(points) if p.arrivals is None]
+    for group in grouped([points[i] for i in closed]):
+        values[np.array(closed)[group.members]] = group.predicted(machines[group.key])
+    for i, p in enumerate(points):
+        if p.arrivals is not None:
+            values[i] = _under_arrivals(p, p.arrivals, machines[p.machine_key])
     return values
+
+
+def _under_arrivals(p: Point, arrivals: Arrivals, machine: Machine) -> float:
+    loaded = under_load(
+        machine, p.input_tokens, p.output_tokens, arrivals.requests_per_s, arrivals.burstiness, prompts=arrivals.prompts
+    )
+    return 1e3 * float(getattr(loaded, LOADED[p.metric]))

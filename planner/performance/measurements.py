@@ -2,7 +2,9 @@
 
 Columns: source, model, gpu, n_gpus, tp, dtype_weights, dtype_kv, engine, input_len, output_len,
 batch_or_concurrency, metric, value, notes; where a replica is not tensor parallel throughout, attention_dp (copies of
-attention), moe_ep (groups of experts) and pp (pipeline stages), and n_gpus = tp x attention_dp x pp.
+attention), moe_ep (groups of experts) and pp (pipeline stages), and n_gpus = tp x attention_dp x pp. A run that sent
+requests at a rate has request_rate in place of the concurrency, and may have burstiness (squared CV of the gaps),
+input_p50 and input_p95; its metrics may be 95th percentiles.
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ from planner.io.errors import InputError, input_error
 from planner.io.input_files import read_unpacked
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import fastest_prefill_s, fastest_step_s
+from planner.performance.length_spread import LengthSpread, least_mean, spread_around
 from planner.performance.machine import Machine
 from planner.performance.memory import Layout, kv_room_bytes
 
 MOST_BYTES = 300_000_000
 METRICS = ("decode_step_ms", "prefill_ms", "ttft_ms", "tpot_ms", "output_tok_s", "req_s")
+OPEN_METRICS = ("ttft_ms", "ttft_p95_ms", "tpot_ms", "tpot_p95_ms", "e2e_ms", "e2e_p95_ms")
+"""of runs that sent requests at a rate"""
 COLUMNS = ("source", "model", "gpu", "tp", "dtype_weights", "input_len", "output_len", "batch_or_concurrency",
            "metric", "value")  # fmt: skip
 KV_BITS = {"fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}
@@ -52,6 +57,16 @@ class MachineKey(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Arrivals:
+    """Requests that were sent at a rate."""
+
+    requests_per_s: float
+    """to one replica"""
+    burstiness: float
+    prompts: LengthSpread | None
+
+
+@dataclass(frozen=True)
 class Point:
     """A measurement that the model can be asked about."""
 
@@ -70,6 +85,8 @@ class Point:
     value: float
     median: bool = False
     """a median over tokens, which no prefill of another request interrupts, instead of a mean"""
+    arrivals: Arrivals | None = None
+    """None: a closed loop, in which an answer starts a request"""
 
 
 class Unscorable(Exception):
@@ -105,8 +122,10 @@ class Resolver:
     def point(self, number: int, row: Mapping[str, str]) -> Point:
         if "SUSPECT" in row.get("notes", "").upper():
             raise Unscorable("marked SUSPECT")
-        if row["metric"] not in METRICS:
-            raise Unscorable("unknown metric")
+        is_open = bool(row.get("request_rate"))
+        if row["metric"] not in (OPEN_METRICS if is_open else METRICS):
+            percentile = row["metric"] in OPEN_METRICS
+            raise Unscorable("a percentile without a request rate" if percentile else "unknown metric")
         value = _number(row["value"], "no value")
         if value <= 0:
             raise Unscorable("no value")
@@ -115,18 +134,18 @@ class Resolver:
         drawn = _drawn_frac(row)
         prompt = _number(row["input_len"], "no lengths") * drawn
         output = _number(row["output_len"], "no lengths") * drawn
-        concurrency = _concurrency(row["batch_or_concurrency"])
+        concurrency = 1.0 if is_open else _concurrency(row["batch_or_concurrency"])
         layout = Layout(*(_degree(row, name) for name in ("attention_dp", "moe_ep", "pp")))
         gpus = _number(row["tp"] or row.get("n_gpus", ""), "no tensor-parallel degree") * layout.attention_copies
         in_all = _number(row.get("n_gpus", "") or row["tp"], "no tensor-parallel degree")
         key = self._machine(model, gpu, row, int(gpus), layout)
-        if row["metric"] == "tpot_ms" and output < 2:
+        if row["metric"].startswith("tpot") and output < 2:
             raise Unscorable("no second token")
         point = Point(
             row=number, source=row["source"], gpu=gpu, precision=row["dtype_weights"], machine_key=key,
             replicas=max(in_all / gpus, layout.stages), input_tokens=prompt, output_tokens=output,
             concurrency=concurrency, metric=row["metric"], value=value,
-            median="p50 per-token" in row.get("notes", ""),
+            median="p50 per-token" in row.get("notes", ""), arrivals=_arrivals(row, prompt, in_all / gpus),
         )  # fmt: skip
         if self._too_fast(point):
             raise Unscorable("faster than the datasheet of the GPUs allows")
@@ -137,7 +156,9 @@ class Resolver:
         machine = self.machines[p.machine_key]
         most = float(largest_in_flight(machine, p.input_tokens, p.output_tokens))
         inside = max(min(p.concurrency, most), 1.0)
-        if p.metric in ("prefill_ms", "ttft_ms"):
+        if p.metric.startswith("e2e"):
+            return False
+        if p.metric in ("prefill_ms", "ttft_ms", "ttft_p95_ms"):
             tokens = p.input_tokens * (inside if p.metric == "prefill_ms" else 1.0)
             return p.value / 1e3 < BELIEVABLE_FRAC * float(fastest_prefill_s(machine, tokens))
         per_step_s = p.value / 1e3
@@ -226,6 +247,21 @@ def _number(text: str, reason: str) -> float:
     if not math.isfinite(value):
         raise Unscorable(reason)
     return value
+
+
+def _arrivals(row: Mapping[str, str], prompt: float, replicas: float) -> Arrivals | None:
+    if not row.get("request_rate"):
+        return None
+    rate = _number(row["request_rate"], "no request rate")
+    burstiness = _number(row.get("burstiness") or "1", "no burstiness")
+    if rate <= 0 or burstiness < 0:
+        raise Unscorable("no request rate")
+    p50, p95 = (_number(row[name], "no lengths") if row.get(name) else None for name in ("input_p50", "input_p95"))
+    spread = None
+    if p95 is not None and p95 > prompt:
+        known = p50 is not None and p50 <= p95 and prompt >= least_mean(LengthSpread(p50=p50, p95=p95))
+        spread = spread_around(prompt, p95, p50 if known else None)
+    return Arrivals(rate / max(replicas, 1.0), burstiness, spread)
 
 
 def _concurrency(text: str) -> float:

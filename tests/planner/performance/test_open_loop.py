@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from planner.catalog.entries import shipped_catalog
+from planner.performance.accuracy import score
 from planner.performance.length_spread import LengthSpread, least_mean, quantile, spread_around
 from planner.performance.machine_by_name import machine_for
+from planner.performance.measurements import COLUMNS
 from planner.performance.queueing import _numbers_in_flight, percentile_of_sum, under_load
 
 H200 = machine_for(shipped_catalog(), "llama-3.1-8b", "h200", 1, "fp16", "vllm")
@@ -75,3 +78,28 @@ def test_a_spread_without_a_median_has_the_mean_and_the_percentile() -> None:
     assert spread.p50 * math.exp(sigma**2 / 2) == pytest.approx(1000, rel=1e-6)
     assert spread_around(1155.0, 4083.0, 1020.0) == LengthSpread(p50=1020, p95=4083, mean=1155)
     assert least_mean(LengthSpread(p50=1020, p95=4083)) < 1155
+
+
+def test_accuracy_scores_runs_at_a_rate(tmp_path: Path) -> None:
+    columns = (*COLUMNS, "request_rate", "burstiness", "input_p50", "input_p95")
+    lines = [",".join(columns)]
+    for rate, c2, prompt, output, tpot, tpot_p95, ttft_p95 in [*SERVED, (40.0, 1.0, 1200.0, 250.0, 60.0, 90.0, 450.0)]:
+        for metric, value in (("tpot_ms", tpot), ("tpot_p95_ms", tpot_p95), ("ttft_p95_ms", ttft_p95)):
+            row = {
+                "source": "h200", "model": "llama-3.1-8b", "gpu": "h200", "tp": 1, "dtype_weights": "bf16",
+                "input_len": prompt, "output_len": output, "batch_or_concurrency": "", "metric": metric, "value": value,
+                "request_rate": rate, "burstiness": c2, "input_p50": 0.883 * prompt, "input_p95": 3.535 * prompt,
+            }  # fmt: skip
+            lines.append(",".join(str(row[name]) for name in columns))
+    lines.append("h200,llama-3.1-8b,h200,1,bf16,1000,200,8,ttft_p95_ms,100,,,,")
+    (tmp_path / "open.csv").write_text("\n".join(lines) + "\n")
+    found = score(tmp_path / "open.csv")
+    assert found.skipped == {
+        "more arrivals than a replica answers by the model": 3, "a percentile without a request rate": 1
+    }  # fmt: skip
+    errors = found.by_metric
+    assert {name: e.n for name, e in errors.items()} == {"tpot_ms": 4, "tpot_p95_ms": 4, "ttft_p95_ms": 4}
+    assert errors["tpot_p95_ms"].mape < 0.15
+    assert errors["tpot_p95_ms"].bias > -0.1
+    assert errors["ttft_p95_ms"].mape < 0.35
+    assert errors["ttft_p95_ms"].bias > -0.1
