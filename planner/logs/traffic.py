@@ -211,6 +211,13 @@ def _put_few_together(table: pd.DataFrame, ledger: Ledger) -> None:
         table["key"] = table.key.where(table.key.isin(large), OTHER)
 
 
+def _by_requests(requests_of: dict[str, float], total: float) -> tuple[tuple[str, float], ...]:
+    """Models and their requests, the most used first; a count that two counters give is counted once."""
+    counted = sum(requests_of.values())
+    ordered = sorted(requests_of.items(), key=lambda item: (-item[1], item[0]))
+    return tuple((model, n / counted * total) for model, n in ordered) if counted else ()
+
+
 def traffic_of_counters(counters: dict[str, Counters]) -> list[Traffic]:
     """Counters that Prometheus scraped."""
     workloads = []
@@ -225,7 +232,7 @@ def traffic_of_counters(counters: dict[str, Counters]) -> list[Traffic]:
         workloads.append(
             Traffic(
                 name=key,
-                models=((c.model, total),),
+                models=_by_requests(c.requests_of, total),
                 step_s=SCRAPE_S,
                 start_s=low * SCRAPE_S,
                 requests=np.where(shown_in, requests, np.nan),

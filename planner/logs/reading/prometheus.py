@@ -39,7 +39,8 @@ class Counters:
     """counter -> (from, to, increase) of each series, in seconds since 1970"""
     histogram: dict[str, dict[float, float]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(float)))
     """lengths -> requests at or below each bound"""
-    model: str = ""
+    requests_of: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """by model"""
 
     def total(self, counter: str) -> float:
         return float(sum(increase.sum() for _, _, increase in self.spans.get(counter, ())))
@@ -67,7 +68,8 @@ def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -
                 ledger.first_rows.setdefault("a broken series", []).append(document.path.name)
                 continue
             of = counters[str(labels.get(LABELS[by], "")) if by else ""]
-            of.model = of.model or str(labels.get("model_name", ""))
+            if metric in (REQUESTS, INSTEAD):
+                of.requests_of[str(labels.get("model_name", ""))] += float(increase.sum())
             if metric in names:
                 ledger.rows += len(increase) + 1
                 restarts |= {(str(labels.get("instance", "")), t) for t in falls} if metric == REQUESTS else set()

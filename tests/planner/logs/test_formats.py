@@ -111,6 +111,14 @@ def test_a_log_is_split_by_team_and_route(name: str, by: str, fleetplan: Command
     assert [w.name.removeprefix("route:") for w in case.workloads] == ["search", "support"]
 
 
+@pytest.mark.parametrize("name", ["litellm", "openai", "prometheus"])
+def test_a_log_of_several_models_that_is_not_split_says_so(name: str, fleetplan: Command, tmp_path: Path) -> None:
+    out = tmp_path / "d.yaml"
+    assert fleetplan("demand", str((JOINT | SUMS)[name](SAMPLES, tmp_path)), "--out", str(out)).code == 0
+    assert "the log mixes" in out.read_text()
+    assert "--by model splits it" in out.read_text()
+
+
 def test_what_is_no_request_of_a_model_is_counted_and_left_out(fleetplan: Command, tmp_path: Path) -> None:
     ran = fleetplan("demand", str(log_samples.litellm(SAMPLES, tmp_path)), "--format", "json")
     assert ran.code == 0
