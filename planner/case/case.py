@@ -219,6 +219,8 @@ class Case(Strict):
     start: ColdStart = ColdStart(instance_s=0.0, weights_gb_per_s=1.0, spot_within_s=300.0)
     engineers_usd_per_month: float
     assumptions: tuple[Assumption, ...]
+    time_zone: str | None = None
+    """whose hours of the day the rates are; None: UTC, or nobody said"""
     load_factors: tuple[LoadFactor, ...] | None = None
     """where plans of this case were served and missed a promise"""
 

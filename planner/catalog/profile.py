@@ -39,6 +39,8 @@ class MeasuredPoint(Strict):
     """Requests in flight, at most or on average."""
     offered_per_s: float | None = Field(default=None, gt=0, examples=[6.5])
     """Arrivals, of a run that sent requests at a rate and kept up; absent where each answer starts a request."""
+    lengths_vary: bool | None = None
+    """Whether answers had different lengths; where absent, a mean that is no whole number says so."""
     tpot_ms: float | None = Field(default=None, gt=0)
     """Between output tokens, the first one left out."""
     ttft_ms: float | None = Field(default=None, gt=0)

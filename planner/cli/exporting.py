@@ -21,7 +21,9 @@ def export(
     to: Annotated[str, typer.Option(metavar="TARGET", help="kubernetes, keda, karpenter, skypilot or compose.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write; made if missing.")],
     month: Annotated[int, typer.Option(help="Month of the plan, from 1 on; a plan that grows has three.")] = 1,
-    time_zone: Annotated[str, typer.Option(help="Time zone of the plan's hours, as Europe/Berlin.")] = "UTC",
+    time_zone: Annotated[
+        str | None, typer.Option(help="Time zone of the plan's hours, as Europe/Berlin; that of its demand file.")
+    ] = None,
     image: Annotated[str | None, typer.Option(help="Container image of the engine, such as that of your registry.")] = (
         None
     ),
@@ -34,8 +36,10 @@ def export(
     from planner.export.export import export_plan
     from planner.export.folder import write_folder
     from planner.export.hosted import Settings
+    from planner.io.time_zones import UTC
 
-    files = export_plan(saved_plan(file), to, Settings(month - 1, time_zone, image))
+    plan = saved_plan(file)
+    files = export_plan(plan, to, Settings(month - 1, time_zone or plan.case.time_zone or UTC, image))
     for remark in write_folder(out, to, files, force):
         note(remark, quiet)
     note(f"wrote {len(files)} files into {out}: start with {out / 'README.md'}", quiet)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import re
 from importlib import import_module
 from types import ModuleType
 
@@ -12,10 +11,10 @@ from planner.export.hosted import Settings, hosted_fleet
 from planner.export.readme import readme
 from planner.export.record import Export
 from planner.io.errors import did_you_mean, input_error, listed, shown
+from planner.io.time_zones import is_time_zone
 from planner.plan.plan import Plan
 
 README = "README.md"
-ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 
 
 def target_names() -> list[str]:
@@ -48,11 +47,3 @@ def check_settings(plan: Plan, settings: Settings) -> None:
     if not is_time_zone(settings.time_zone):
         remedy = "Write one as Europe/Berlin or UTC"
         raise input_error("--time-zone", f"there is no time zone {shown(settings.time_zone)}", remedy)
-
-
-def is_time_zone(name: str) -> bool:
-    """As the system knows them; where it knows none, whatever looks like one."""
-    from zoneinfo import available_timezones
-
-    known = available_timezones()
-    return name in known if known else ZONE.fullmatch(name) is not None

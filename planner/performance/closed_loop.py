@@ -10,11 +10,29 @@ With b of them inside the engine and the rest waiting,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.memory import largest_batch
+
+
+class Scaling(Protocol):
+    """What measurements of a deployment make of the predicted times."""
+
+    @property
+    def prefill_ratio(self) -> float: ...
+
+    @property
+    def ttft_ratio(self) -> float: ...
+
+    @property
+    def ttft_added_s(self) -> float: ...
+
+    def lone_ttft_s(self, prefill_s: np.ndarray) -> np.ndarray: ...
+
+    def decode_ratio(self, batch: np.ndarray) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +70,7 @@ def closed_loop(
     output_tokens: np.ndarray | float,
     cached_tokens: np.ndarray | float = 0.0,
     resident_tokens: float = 0.0,
+    scaling: Scaling | None = None,
 ) -> ClosedLoop:
     """Rates and mean latencies; a concurrency of infinity keeps the engine full."""
     wanted = np.asarray(concurrency, dtype=float)
@@ -63,6 +82,9 @@ def closed_loop(
     step = decode_step_s(machine, b, prompt + output / 2)
     alone = prefill_s(machine, new, prompt)
     added = np.where(b > 1, prefill_added_s(machine, new, prompt, b), alone)
+    if scaling is not None:
+        step, alone = step * scaling.decode_ratio(b), scaling.lone_ttft_s(alone)
+        added = np.where(b > 1, added * scaling.prefill_ratio, alone)
     rate = b / (b * added + output * step)
     waiting = np.where(np.isfinite(wanted), (np.minimum(wanted, 1e9) - b) / rate, 0.0)
     others = (b - 1) * added

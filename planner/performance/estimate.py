@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, find, shipped_catalog
-from planner.catalog.profile import find_profile
+from planner.catalog.profile import Profile, find_profile
 from planner.io.errors import Diagnostic, InputError, input_error
 from planner.io.input_files import read_input
 from planner.io.units import parse_positive_count
-from planner.performance.calibration.correction import Correction
+from planner.performance.calibration.correction import UNCORRECTED
 from planner.performance.calibration.errors import correction_of
+from planner.performance.calibration.lookup import basis_of
 from planner.performance.calibration.profile_files import read_profiles
-from planner.performance.closed_loop import closed_loop, largest_in_flight
+from planner.performance.closed_loop import Scaling, closed_loop, largest_in_flight
 from planner.performance.latency import Machine
 from planner.performance.length_spread import LengthSpread
 from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
 from planner.performance.queueing import Loaded, under_load
-from planner.performance.throughput import Lengths, Limits, Scaling, throughput
+from planner.performance.throughput import Lengths, Limits, throughput
 from problems.staffing import z_of
 
 SWEEP = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -109,21 +110,25 @@ def estimate(
     """
     catalog = catalog or shipped_catalog()
     machine = machine_for(catalog, model, gpu, gpus_per_replica, quantization, engine)
-    scaling = _measured(profile, machine, catalog, model, gpu, gpus_per_replica, quantization) if profile else None
+    measured = _measured(profile, catalog, model, gpu, gpus_per_replica, quantization) if profile else None
+    scaling = correction_of(measured, machine) if measured else UNCORRECTED
     most = int(largest_in_flight(machine, input_tokens, output_tokens))
-    asked = _points(machine, [concurrency], input_tokens, output_tokens)[0] if concurrency else None
+    asked = _points(machine, [concurrency], input_tokens, output_tokens, scaling)[0] if concurrency else None
     asks = ttft or tpot or e2e
     slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, e2e, arrival_scv, scaling) if asks else None
     loaded = (
         under_load(machine, input_tokens, output_tokens, rate, arrival_scv, 0.95, scaling, prompts) if rate else None
     )
-    sweep = _points(machine, sorted({*(b for b in SWEEP if b <= most), max(most, 1)}), input_tokens, output_tokens)
+    sweep = _points(
+        machine, sorted({*(b for b in SWEEP if b <= most), max(most, 1)}), input_tokens, output_tokens, scaling
+    )
     return Estimate(
         model=find(model, catalog.models) or model, gpu=find(gpu, catalog.gpus) or gpu,
         gpus_per_replica=gpus_per_replica, quantization=find(quantization, catalog.quantizations) or quantization,
         engine=find(engine, catalog.engines) or engine, input_tokens=input_tokens, output_tokens=output_tokens,
-        basis="measured" if scaling and scaling.corrects_rates else machine.basis,
-        error_frac=machine.rates.error_frac, source=str(profile) if scaling else machine.rates.source,
+        basis=basis_of(measured, input_tokens, output_tokens) if measured and scaling.corrects_rates else machine.basis,
+        error_frac=None if measured else machine.rates.error_frac,
+        source=str(profile) if measured else machine.rates.source,
         weights_gb=weight_bytes(machine.model, machine.quantization) / 1e9,
         kv_room_gb=kv_room_bytes(machine.model, machine.gpu, gpus_per_replica, machine.quantization) / 1e9,
         kv_gb_per_request=float(kv_bytes(machine.model, machine.quantization, input_tokens + output_tokens)) / 1e9,
@@ -131,9 +136,7 @@ def estimate(
     )  # fmt: skip
 
 
-def _measured(
-    path: Path, machine: Machine, catalog: Catalog, model: str, gpu: str, gpus: int, quantization: str
-) -> Correction:
+def _measured(path: Path, catalog: Catalog, model: str, gpu: str, gpus: int, quantization: str) -> Profile:
     """What a profile says of this deployment."""
     keys = [find(n, e) or n for n, e in (
         (model, catalog.models), (quantization, catalog.quantizations), (gpu, catalog.gpus),
@@ -145,12 +148,14 @@ def _measured(
         raise input_error(path, f"has no profile of {keys[0]} {keys[1]} on {gpus} x {keys[2]}", f"It has {held}")
     if found.max_rates:
         raise input_error(path, "is a table of highest rates, which says nothing of latencies", "Calibrate runs")
-    return correction_of(found, machine)
+    return found
 
 
-def _points(machine: Machine, concurrency: list[Any], input_tokens: float, output_tokens: float) -> list[Point]:
+def _points(
+    machine: Machine, concurrency: list[Any], input_tokens: float, output_tokens: float, scaling: Scaling | None = None
+) -> list[Point]:
     many = np.array(concurrency, dtype=float)
-    done = closed_loop(machine, many, input_tokens, output_tokens)
+    done = closed_loop(machine, many, input_tokens, output_tokens, scaling=scaling)
     return [
         Point(
             concurrency=float(c), ttft_ms=1e3 * float(ttft), tpot_ms=1e3 * float(tpot),

@@ -23,10 +23,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from planner.performance.closed_loop import largest_in_flight
+from planner.performance.closed_loop import Scaling, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.length_spread import LengthSpread, lengths_at
-from planner.performance.throughput import PROMPT_CV2, Scaling
+from planner.performance.throughput import PROMPT_CV2
 from problems.staffing import Routing, z_of
 
 ROUTED, ROUTED_APART, ROOM_APART = 0.6, 0.25, 5.0

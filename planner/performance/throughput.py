@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
-from planner.performance.closed_loop import largest_in_flight
+from planner.performance.closed_loop import Scaling, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 
 KV_MEMORY = "KV memory"
@@ -85,23 +84,6 @@ def _batches(most: int) -> np.ndarray:
     fine = np.arange(1, min(32, most) + 1)
     coarse = np.unique(np.round(np.geomspace(33, most, 60))) if most > 32 else np.array([])
     return np.concatenate([fine, coarse]).astype(float)
-
-
-class Scaling(Protocol):
-    """What measurements of a deployment make of the predicted times."""
-
-    @property
-    def prefill_ratio(self) -> float: ...
-
-    @property
-    def ttft_ratio(self) -> float: ...
-
-    @property
-    def ttft_added_s(self) -> float: ...
-
-    def lone_ttft_s(self, prefill_s: np.ndarray) -> np.ndarray: ...
-
-    def decode_ratio(self, batch: np.ndarray) -> np.ndarray: ...
 
 
 def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scaling | None = None) -> Throughput:

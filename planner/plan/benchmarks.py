@@ -18,7 +18,7 @@ import numpy as np
 from planner.candidates.replica import ERROR_FRAC, machine_for
 from planner.catalog.profile import find_profile
 from planner.plan.plan import DeploymentPlan, OptionRecord, Plan
-from planner.plan.serve_commands import serve_commands
+from planner.plan.serve_commands import checkpoint_of, serve_commands
 
 CERTAIN = ("measured", "interpolated")
 """bases that a further benchmark would hardly change"""
@@ -104,7 +104,7 @@ def _of_others(plan: Plan) -> Iterator[Suggestion]:
         saved = now - o.cost_usd_per_month / (1 + error_frac)
         if basis not in CERTAIN and saved > 0:
             kind = (o.model, o.quantization or "", o.gpu or "", o.gpus_per_replica)
-            checkpoint = plan.case.models[o.model].checkpoint or o.model
+            checkpoint, _ = checkpoint_of(plan.case, o.model, o.quantization or "")
             yield _suggested(plan, (o.workload,), kind, False, basis, error_frac, saved, USUAL_IN_FLIGHT, checkpoint)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from planner.candidates.replica import machine_for
-from planner.case.case import Workload, kinds_of
+from planner.case.case import Case, Workload, kinds_of
 from planner.case.support import support_of
 from planner.catalog.engine_support import quantized_checkpoint
 from planner.performance.latency import decode_step_s, prefill_added_s
@@ -93,7 +93,9 @@ def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
         offer=d.offer,
         gpus_per_replica=d.gpus_per_replica,
         replicas_per_instance=per_instance,
-        command=shlex.join(["vllm", "serve", _no_option(_checkpoint(plan, d)[0]), *_flags(plan, pool, d)]),
+        command=shlex.join(
+            ["vllm", "serve", _no_option(checkpoint_of(plan.case, d.model, d.quantization)[0]), *_flags(plan, pool, d)]
+        ),
         environment=(first,) if several else (),
         notes=tuple(_notes(plan, pool, told, per_instance, visible)),
     )
@@ -125,7 +127,7 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
 
 def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, visible: str) -> Iterator[str]:
     case, d = plan.case, told.deployment
-    note = _checkpoint(plan, d)[1]
+    note = checkpoint_of(case, d.model, d.quantization)[1]
     if note:
         yield note
     support = support_of(case, d.model, d.quantization, d.gpu)
@@ -157,24 +159,24 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
         yield "send it only the lengths that it serves in the plan; the others go to the other deployment"
 
 
-def _checkpoint(plan: Plan, d: DeploymentRecord) -> tuple[str, str]:
-    """What to load, and what to know about it."""
-    model, scheme = plan.case.models[d.model], plan.case.quantizations[d.quantization]
+def checkpoint_of(case: Case, name: str, quantization: str) -> tuple[str, str]:
+    """What to load of a model in a quantization, and what to know about it."""
+    model, scheme = case.models[name], case.quantizations[quantization]
     published = model.checkpoint
-    if model.native_quantization == d.quantization:
-        unknown = f"the catalog does not know where the weights of {d.model} are: put their id or path in its place"
-        return (published or d.model), ("" if published else unknown)
-    known = quantized_checkpoint(published, d.quantization)
+    if model.native_quantization == quantization:
+        unknown = f"the catalog does not know where the weights of {name} are: put their id or path in its place"
+        return (published or name), ("" if published else unknown)
+    known = quantized_checkpoint(published, quantization)
     if known is not None:
         return known, ""
     if scheme.vllm_on_load:
         note = f"quantized to {scheme.vllm_on_load} while it loads; a checkpoint that is quantized so starts faster"
         if published is None:
-            note += f"; put the id or path of the weights of {d.model} in its place"
-        return (published or d.model), note
-    wanted = f"{PLACE}/{(published or d.model).rsplit('/', 1)[-1]}-{d.quantization}"
+            note += f"; put the id or path of the weights of {name} in its place"
+        return (published or name), note
+    wanted = f"{PLACE}/{(published or name).rsplit('/', 1)[-1]}-{quantization}"
     return wanted, (
-        f"put the id or path of a checkpoint of {d.model} quantized with {scheme.name or d.quantization} in place of "
+        f"put the id or path of a checkpoint of {name} quantized with {scheme.name or quantization} in place of "
         f"{wanted}; vLLM reads the method from it and picks the fastest kernels by itself"
     )
 

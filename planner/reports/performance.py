@@ -138,7 +138,9 @@ def suggestions_text(suggestions: Sequence[Suggestion]) -> str:
     """What to measure next, with command lines to paste."""
     if not suggestions:
         return "nothing: what this plan rests on is measured, or moves its cost by less than 0.1%\n"
-    lines = ["Start one replica as the plan's serve command says, then run one of the lines and calibrate the results:"]
+    lines = [
+        "Start one replica (of what the plan uses, by its serve command), run one of the lines, calibrate the results:"
+    ]
     for k, s in enumerate(suggestions, 1):
         stake = f"${s.stake_usd_per_month:,.0f} a month"
         why = f"{stake} of this plan's cost rest on its error" if s.chosen else f"not used; it could save {stake}"

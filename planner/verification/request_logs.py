@@ -5,7 +5,7 @@ Files are read by planner/logs/reading, in every format that it knows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from planner.case.case import Workload
 from planner.io.errors import input_error
+from planner.io.time_zones import UTC
 from planner.logs.reading.requests import NO_ID, Requests, open_logs
 from planner.logs.reading.tables import Reading
 from planner.performance.length_spread import CUTS, LengthSpread, quantile
@@ -22,7 +23,7 @@ from planner.verification.arrivals import HOURS, Stream, stream_of
 if TYPE_CHECKING:
     import pandas as pd
 
-DAY_S = 86_400
+DAY_S, WEEK_S = 86_400, 604_800
 DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -79,19 +80,39 @@ class RequestSource:
 
 
 def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> RequestSource:
-    """The log, from its own hour of the week on; where it has no dates or spans no day, from the busiest one on."""
+    """The log, from its own hour of the week on; where it has no dates or spans no day, from the busiest one on.
+
+    Of a log that goes on beyond the Sunday, the week with most requests is served.
+    """
     log = read_request_log(path)
     if start_hour is None:
         if log.starts is not None and log.time_s[-1] >= DAY_S:
-            start_hour = 24 * log.starts.day_of_week + log.starts.hour
+            first = log.starts.tz_convert(plan.case.time_zone or UTC)
+            start_hour = 24 * first.day_of_week + first.hour
         else:
             w = next(w for w in plan.case.workloads if w.name == workload)
             start_hour = int(np.argmax(w.weekday_rps))
+    logged = len(log.time_s)
+    log, start_hour = busiest_week(log, start_hour)
     span_h = log.time_s[-1] / 3600
     dropped = f", {log.dropped:,} left out" if log.dropped else ""
     place = f"{DAY_NAMES[start_hour // 24]} {start_hour % 24:02d}h"
-    name = f"{path.name}: {len(log.time_s):,} requests in {span_h:.3g} h from {place} on{dropped}"
+    part = f" of {logged:,}, those of its busiest week," if len(log.time_s) < logged else ""
+    name = f"{path.name}: {len(log.time_s):,} requests{part} in {span_h:.3g} h from {place} on{dropped}"
     return RequestSource(log, workload, start_hour, name)
+
+
+def busiest_week(log: RequestLog, start_hour: int) -> tuple[RequestLog, int]:
+    """The week from Monday 0h on with most requests, and the hour in which it begins; `start_hour` is the log's."""
+    since_monday_s = 3600.0 * start_hour + log.time_s
+    week = (since_monday_s // WEEK_S).astype(int)
+    if not week[-1]:
+        return log, start_hour
+    inside = week == int(np.argmax(np.bincount(week)))
+    times = since_monday_s[inside] - WEEK_S * week[inside][0]
+    first_hour = int(times[0] // 3600)
+    part = replace(log, time_s=times - 3600.0 * first_hour, prompt=log.prompt[inside], output=log.output[inside])
+    return part, first_hour
 
 
 def stream_from_log(log: RequestLog, w: Workload, start_hour: int, load: float, rng: np.random.Generator) -> Stream:

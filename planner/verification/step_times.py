@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.performance.closed_loop import Scaling
 from planner.performance.latency import (
     Machine,
     decode_step_s,
@@ -22,7 +23,6 @@ from planner.performance.latency import (
     prompt_attention_s,
 )
 from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_growth, kv_room_bytes, sight
-from planner.performance.throughput import Scaling
 
 CONTEXTS = 129
 """points of the grid of what a token sees"""

@@ -44,6 +44,8 @@ def demand_text(measured: Measured, name: str) -> str:
         f"menu: {{providers: [aws], regions: [us-east-1]}}   # {DECIDE}: where you may rent",
         f"baseline: {DEFAULT_BASELINE}   # {DECIDE}: the API model to compare with",
     ]
+    if measured.dated:
+        lines.append(f"time_zone: {measured.options.zone}   # of the hours above")
     return "\n".join(lines) + "\n"
 
 

@@ -15,9 +15,10 @@ from planner.case.demand.schema import DemandFile
 from planner.catalog import api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
 from planner.catalog.profile import Profile
-from planner.io.errors import InputError, did_you_mean
+from planner.io.errors import InputError, did_you_mean, shown
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import Document, parse_yaml, read_yaml
+from planner.io.time_zones import is_time_zone
 from planner.io.validation import validate
 from planner.performance.calibration.profile_files import read_profiles
 
@@ -74,6 +75,9 @@ class _Loader:
         tenancy = tenancy_of(spec.policy, workloads, self.found)
         cache_costs = cache_costs_of(spec.policy, workloads, self.found)
         self._menu_assumptions(spec, purchase)
+        if spec.time_zone is not None and not is_time_zone(spec.time_zone):
+            message = f"there is no time zone {shown(spec.time_zone)}"
+            self.found.complain(("time_zone",), message, "Write one as Europe/Berlin or UTC")
         if self.found.diagnostics:
             raise InputError(self.found.diagnostics)
         gpus_used = sorted({offer.gpu for offer in offers.values()})
@@ -99,6 +103,7 @@ class _Loader:
             start=start,
             engineers_usd_per_month=engineers,
             assumptions=tuple(self.found.assumptions),
+            time_zone=spec.time_zone,
         )
 
     # -- what the user did not say ------------------------------------------------------------------------

@@ -120,7 +120,8 @@ def _doubts(d: CalibratedDeployment) -> Iterator[str]:
     if d.result.flattered:
         yield (
             "what is faster than predicted does not count: requests of one length start and end together, which "
-            "flatters a replica; measure lengths that vary (vllm bench serve --random-range-ratio 0.5)"
+            "flatters a replica; measure lengths that vary (vllm bench serve --random-range-ratio 0.5), or write "
+            "lengths_vary: true at the profile's points if they did"
         )
     if d.errors and not any(e.held_out for e in d.errors):
         yield "too few runs to test what they say: measure at three or more concurrencies"

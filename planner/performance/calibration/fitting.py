@@ -32,6 +32,8 @@ ODD = 2.0
 """a run that is off by more than so many times the noise counts less"""
 MOST_STEPS, CONVERGED, NUDGE = 60, 1e-7, 1e-5
 LARGEST_STEP = np.array([0.5, 0.02, 0.5, 0.2])
+WHOLE = 0.02
+"""tokens by which the mean of equal answers may differ from a whole number"""
 TOGETHER = 1.5
 """requests in flight from which on equal lengths make them start and end together"""
 MOST_IN_FLIGHT = 1e6
@@ -39,8 +41,11 @@ STEP, RATE, TPOT = range(3)
 
 
 def starts_together(point: MeasuredPoint) -> bool:
-    """Whether all requests of a run in a closed loop had the same lengths: a mean of different ones has fractions."""
-    same = float(point.input_tokens).is_integer() and float(point.output_tokens).is_integer()
+    """Whether all answers of a run in a closed loop had the same length, so that requests start and end together.
+
+    Answers that vary have a mean with a fraction, unless somebody rounded it: then the file must say so.
+    """
+    same = abs(point.output_tokens - round(point.output_tokens)) < WHOLE and not point.lengths_vary
     return same and point.offered_per_s is None and point.decode_step_ms is None and point.concurrency > TOGETHER
 
 

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from planner.catalog.entries import shipped_catalog
+from planner.catalog.profile import MeasuredPoint, Profile, profiles_text
 from planner.performance.accuracy import score
+from planner.performance.calibration.correction import Correction, predicted
+from planner.performance.estimate import estimate
 from planner.performance.length_spread import LengthSpread, least_mean, quantile, spread_around
 from planner.performance.machine_by_name import machine_for
 from planner.performance.measurements import COLUMNS
@@ -103,3 +106,29 @@ def test_accuracy_scores_runs_at_a_rate(tmp_path: Path) -> None:
     assert errors["tpot_p95_ms"].bias > -0.1
     assert errors["ttft_p95_ms"].mape < 0.35
     assert errors["ttft_p95_ms"].bias > -0.1
+
+
+def test_a_profile_corrects_every_figure_of_an_estimate(tmp_path: Path) -> None:
+    """Steps and prefills half as fast again: at a concurrency, in the sweep, at a rate and inside an objective."""
+    slow = Correction(decode_level=1.5, most_in_flight=512, prefill_ratio=1.5, ttft_ratio=1.5)
+    points = []
+    for tokens in (300.5, 1000.5, 3000.5):
+        for batch in (1, 8, 32, 96):
+            run = predicted(H200, slow, tokens, 200.5, batch)
+            measured = {"tpot_ms": run.tpot_ms, "ttft_ms": run.ttft_ms, "requests_per_s": run.requests_per_s}
+            points.append(MeasuredPoint(input_tokens=tokens, output_tokens=200.5, concurrency=batch, **measured))
+    profile = Profile(model="llama-3.1-8b", quantization="fp16", gpu="h200", gpus_per_replica=1, points=tuple(points))
+    (tmp_path / "profile.yaml").write_text(profiles_text([profile]))
+    objective = {"concurrency": 32, "rate": 4.0, "tpot": (0.05, 0.95)}
+    plain, corrected = (
+        estimate("llama-3.1-8b", "h200", 1000, 200, profile=p, **objective) for p in (None, tmp_path / "profile.yaml")
+    )
+    assert plain.at and plain.slo and plain.loaded and corrected.at and corrected.slo and corrected.loaded
+    assert corrected.at.tpot_ms == pytest.approx(1.5 * plain.at.tpot_ms, rel=0.05)
+    assert corrected.at.requests_per_s == pytest.approx(plain.at.requests_per_s / 1.5, rel=0.05)
+    assert corrected.sweep[3].tpot_ms > 1.3 * plain.sweep[3].tpot_ms
+    assert corrected.loaded.tpot_s > 1.4 * plain.loaded.tpot_s
+    assert corrected.slo.requests_per_s < plain.slo.requests_per_s / 1.3
+    assert (corrected.basis, corrected.error_frac) == ("measured", None)
+    far = estimate("llama-3.1-8b", "h200", 30_000, 200, profile=tmp_path / "profile.yaml")
+    assert far.basis == "scaled"

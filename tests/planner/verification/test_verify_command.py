@@ -204,6 +204,23 @@ def test_a_log_is_served_as_it_came(plan: Plan, tmp_path: Path) -> None:
     assert found.kept
 
 
+def test_of_a_long_log_the_busiest_week_is_served_and_hours_are_those_of_the_plan(plan: Plan, tmp_path: Path) -> None:
+    """Three weeks from a Sunday 23h UTC on, which is a Monday 0h in Berlin; the second has twice the requests."""
+    start = np.datetime64("2026-03-01T23:00")
+    hours = np.concatenate([np.arange(0, 168), np.arange(168, 336, 0.5), np.arange(336, 504)])
+    times = [str(start + np.timedelta64(int(60 * h), "m")) for h in hours]
+    rows = [f"{t}Z,100,20" for t in times]
+    (tmp_path / "long.csv").write_text("\n".join(["time,prompt_tokens,completion_tokens", *rows]))
+    berlin = plan.model_copy(update={"case": plan.case.model_copy(update={"time_zone": "Europe/Berlin"})})
+    (name, *_) = [w.name for w in plan.case.workloads]
+    source = source_of(berlin, tmp_path / "long.csv", name, None)
+    assert (len(source.log.time_s), source.start_hour) == (336, 0)
+    assert "336 requests of 672, those of its busiest week" in source.name
+    in_utc = source_of(plan, tmp_path / "long.csv", name, None)
+    assert len(in_utc.log.time_s) == 335, "the week of UTC begins an hour later"
+    assert in_utc.log.time_s[-1] < 7 * 86_400
+
+
 def test_buckets_of_a_log_are_those_of_the_file() -> None:
     (w,) = planner.case_from_text(TINY).workloads
     assert w.input_spread is not None

@@ -12,7 +12,7 @@ from planner.catalog.entries import shipped_catalog
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
 from planner.performance.calibration.correction import Correction, in_flight_of, predicted
 from planner.performance.calibration.errors import assessed, correction_of
-from planner.performance.calibration.fitting import Runs
+from planner.performance.calibration.fitting import Runs, starts_together
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from tests.support.places import TESTS
@@ -133,6 +133,16 @@ def test_requests_queued_in_the_engine_are_not_in_flight() -> None:
     queued = run.model_copy(update={"concurrency": 256.0, "ttft_ms": 20_000.0})
     assert in_flight_of(queued, m) == pytest.approx(32, rel=0.05)
     assert fitted([queued], m).decode_ratio(32.0) == pytest.approx(1.3, rel=0.1)
+
+
+def test_answers_of_one_length_are_seen_by_their_mean_unless_the_file_says_otherwise() -> None:
+    run = {"tpot_ms": 9.0, "requests_per_s": 7.0}
+    assert starts_together(point(8, 1023.98, 128.0, **run))
+    assert starts_together(point(8, 1024.0, 128.016, **run))
+    assert not starts_together(point(8, 1024.0, 128.4, **run))
+    assert not starts_together(point(8, 1024.0, 128.0, lengths_vary=True, **run))
+    assert not starts_together(point(1, 1024.0, 128.0, **run))
+    assert not starts_together(point(8, 1024.0, 128.0, offered_per_s=7.0, **run))
 
 
 @pytest.mark.parametrize(("decode", "counts"), [(0.8, False), (1.3, True)])
