@@ -25,6 +25,8 @@ from planner.io.strict_yaml import Document, read_yaml
 from planner.io.units import Price, Relative
 from planner.io.validation import validate
 
+EXPLANATIONS = ("source", "date", "assumption", "notes")
+
 
 def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
     """The shipped catalog with the user's entries, written in the demand file or in a file that it names."""
@@ -39,10 +41,20 @@ def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
             why = error.diagnostics[0]
             raise InputError([document.diagnostic(path, f"'{own}': {why.message}", why.remedy)]) from None
         own = document.data
-        if not isinstance(own, dict):
-            raise InputError([document.diagnostic((), "expected a mapping of catalog entries", "Write gpus: ...")])
     if not own:
         return shipped_catalog()
+    mine, base = _own_entries(own, document, path), shipped_catalog()
+    return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
+
+
+def own_offers(document: Document) -> dict[str, Offer]:
+    """Offers of a catalog file, each laid over the shipped one of the same name."""
+    return _own_entries(document.data, document, ()).offers
+
+
+def _own_entries(own: Any, document: Document, path: tuple[str | int, ...]) -> Catalog:
+    if not isinstance(own, dict):
+        raise InputError([document.diagnostic(path, "expected a mapping of catalog entries", "Write gpus: ...")])
     unknown = [kind for kind in own if kind not in KINDS]
     if unknown:
         raise InputError(
@@ -50,12 +62,10 @@ def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
         )
     merged = {kind: _merged_entries(kind, entries, document.file) for kind, entries in own.items()}
     try:
-        mine = validate(Catalog, _moved(document, path, merged))
+        return validate(Catalog, _moved(document, path, merged))
     except InputError as error:
         under = "".join(f"{part}." for part in path)
         raise InputError(replace(c, where=under + c.where) for c in error.diagnostics) from None
-    base = shipped_catalog()
-    return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
 
 
 def offers_called(name: str, offers: dict[str, Offer]) -> list[str]:
@@ -126,7 +136,12 @@ def _merged_entries(kind: str, entries: Any, file: str) -> Any:
 def _laid_over(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     for key, value in own.items():
         old = base.get(key)
-        base[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        if isinstance(old, dict) and isinstance(value, dict):
+            # A figure with a source of its own is not explained by what was said of the shipped one.
+            kept = {k: v for k, v in old.items() if k not in EXPLANATIONS} if "source" in value else old
+            base[key] = _laid_over(kept, value)
+        else:
+            base[key] = value
     return base
 
 
