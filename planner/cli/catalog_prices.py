@@ -82,6 +82,18 @@ def diff(before: str | None, after: str | None, format: Format) -> None:
     put(report.text) if format is Format.table else put_json(report.data)
 
 
+def refuse_other(argument: str | None, *options: object) -> None:
+    """Refuse what only import and diff take."""
+    from planner.io.errors import shown
+
+    if argument is not None:
+        refuse("catalog", f"unexpected extra argument {shown(argument)}")
+    names = ("--from", "--regions", "--gpus", "--out", "--against")
+    for name, value in zip(names, options, strict=True):
+        if value is not None:
+            refuse(name, "goes with catalog import", "fleetplan catalog import PATH --from skypilot")
+
+
 def _refuse_jumps(out: Path, changes: Changes) -> None:
     from planner.io.errors import Diagnostic, InputError
 

@@ -243,6 +243,7 @@ def catalog(
     elif kind == "diff":
         catalog_prices.diff(name, other, format)
     else:
+        catalog_prices.refuse_other(other, source, regions, gpus, out, against)
         report = catalog_report(kind, name, stale_after, as_of)
         put(report.text) if format is Format.table else put_json(report.data)
 

@@ -19,6 +19,7 @@ from planner.io.input_files import open_input
 CHUNK = 1 << 20
 MOST_CHARACTERS = 64 << 20
 """of one member of a JSON file; a whole file may be larger than memory"""
+LOOK_AHEAD = 3
 JsonPath = tuple[str | int, ...]
 
 
@@ -114,7 +115,8 @@ class _JsonReader:
         while True:
             try:
                 value, end = self.decoder.raw_decode(self.window, self.at)
-                if end < len(self.window) or self.ended:
+                # A number may go on beyond the window: 1 of 1.5, or of 1e+5.
+                if len(self.window) - end > LOOK_AHEAD or self.ended:
                     self.line += self.window.count("\n", self.at, end)
                     self.at = end
                     return value

@@ -106,7 +106,7 @@ def _added_up(lines: Iterator[_Line], source: str, day: str, file: Path, gatheri
                 region=host.cells["Region"],
                 way=way,
                 usd_per_h=round(both, 6),
-                source=f"{source}: host plus {gpus} x {name}",
+                source=f"{source}: host plus {gpus} x {name}, without local disks",
                 date=day,
                 gpu=gpu,
                 gpus=float(gpus),
