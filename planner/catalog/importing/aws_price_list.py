@@ -42,7 +42,8 @@ def read(file: Path, gathering: Gathering) -> Iterator[Quote]:
             head[str(path[0])] = member
         elif path[0] == "products":
             product = _object(member, file, line)
-            products |= {str(product.get("sku")): kept} if (kept := _kept(product, gathering)) else {}
+            if (kept := _kept(product, gathering)) is not None:
+                products[str(product.get("sku", path[1]))] = kept
     if "publicationDate" not in head:
         raise input_error(file, "is no AWS price list: it has no publicationDate", "Check --from and PATH")
     day = gathering.day(head["publicationDate"], file)
@@ -85,7 +86,7 @@ def _kept(product: dict[str, Any], gathering: Gathering) -> dict[str, Any] | Non
 def _ec2_term(
     kind: str, offer: dict[str, Any], about: dict[str, Any], day: str, file: Path, line: int, gathering: Gathering
 ) -> Iterator[Quote]:
-    terms = offer.get("termAttributes") or {}
+    terms = _object(offer.get("termAttributes") or {}, file, line)
     way: Way = "on_demand"
     rank = STANDARD
     if kind == "Reserved":
@@ -94,8 +95,9 @@ def _ec2_term(
             return
         way, rank = way_of_term, STANDARD + (terms.get("PurchaseOption") == "Partial Upfront")
     usd_per_h, upfront_usd = 0.0, 0.0
-    for dimension in (offer.get("priceDimensions") or {}).values():
-        price = dimension.get("pricePerUnit") or {}
+    for part in _object(offer.get("priceDimensions") or {}, file, line).values():
+        dimension = _object(part, file, line)
+        price = _object(dimension.get("pricePerUnit") or {}, file, line)
         if "USD" not in price:
             gathering.leave_out(OTHER_CURRENCY, f"aws/{about.get('instanceType')}")
             return
@@ -108,11 +110,20 @@ def _ec2_term(
     bought = "" if kind == "OnDemand" else f": reserved instance, standard, {terms['PurchaseOption']}"
     if way.endswith("_upfront") and not upfront_usd:
         usd_per_h = 0.0  # without its fee the price is not known
-    yield _quote(about["instanceType"], about["regionCode"], way, usd_per_h, upfront_usd, named + bought, day, rank)
+    yield _quote(
+        str(about.get("instanceType", "")),
+        str(about["regionCode"]),
+        way,
+        usd_per_h,
+        upfront_usd,
+        named + bought,
+        day,
+        rank,
+    )
 
 
 def _way(length: Any, option: Any) -> Way | None:
-    if length not in YEARS or option not in ("No Upfront", "Partial Upfront", "All Upfront"):
+    if str(length) not in YEARS or option not in ("No Upfront", "Partial Upfront", "All Upfront"):
         return None
     return WAYS[length, option != "No Upfront"]
 
@@ -141,12 +152,14 @@ def _savings_plan(
     rank = INSTANCE_PLAN if family == "EC2InstanceSavingsPlans" else COMPUTE_PLAN
     source = f"AWS Price List savings plans, {file.name}: {family}, {option}"
     hours = YEARS[str(length)] * 12 * HOURS_PER_MONTH
-    for rate in term.get("rates") or ():
+    rates = term.get("rates") or []
+    for member in rates if isinstance(rates, list) else [rates]:
+        rate = _object(member, file, line)
         usage, _, instance = str(rate.get("discountedUsageType", "")).rpartition(":")
         is_plain = usage.endswith("BoxUsage") and rate.get("discountedOperation") == "RunInstances"
         if not is_plain or not has_gpus("aws", instance):
             continue
-        price = rate.get("discountedRate") or {}
+        price = _object(rate.get("discountedRate") or {}, file, line)
         if price.get("currency", "USD") != "USD":
             gathering.leave_out(OTHER_CURRENCY, f"aws/{instance}")
             continue

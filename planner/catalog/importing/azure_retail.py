@@ -73,7 +73,11 @@ def _item(item: dict[str, Any], file: Path, line: int, gathering: Gathering) -> 
         gathering.complain(file, line, "unitOfMeasure", message)
         return
     yield quote("spot" if sku.endswith("Spot") else "on_demand", usd)
-    for plan in item.get("savingsPlan") or ():
+    plans = item.get("savingsPlan") or []
+    for plan in plans if isinstance(plans, list) else [plans]:
+        if not isinstance(plan, dict):
+            gathering.complain(file, line, "savingsPlan", f"expected an object, got {shown(plan)}")
+            continue
         years = YEARS.get(str(plan.get("term")))
         if years in RESERVED:
             usd_per_h = gathering.price(plan.get("retailPrice"), file, line, "savingsPlan")

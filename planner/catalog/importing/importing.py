@@ -89,13 +89,24 @@ def catalog_text(imported: Imported, source: str) -> str:
         "# Name this file in a demand file:  catalog: prices.yaml\n"
     )
     entries = {key: _figures_first(_dumped(offer)) for key, offer in imported.offers.items()}
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text = head + yaml.dump({"offers": entries}, Dumper=dumper, sort_keys=False, allow_unicode=True, width=160)
+    text = head + yaml.dump({"offers": entries}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=160)
     if len(text.encode()) > MAX_BYTES:
         remedy = "Narrow it with --regions and --gpus"
         message = f"{len(entries):,} offers are more than a catalog file may hold ({MAX_BYTES // 1_000_000} MB)"
         raise input_error("--out", message, remedy)
     return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text that could be taken for a number in quotes."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    looks_like_text = text[:1].isalpha() and text.lower() not in ("nan", "inf", "infinity")
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if looks_like_text else '"')
+
+
+_Dumper.add_representer(str, _text)
 
 
 def _dumped(offer: Offer) -> dict[str, Any]:

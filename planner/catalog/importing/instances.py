@@ -16,6 +16,7 @@ from planner.catalog.names import find_gpu
 
 MEMORY_TOLERANCE_FRAC = 0.12
 """what drivers report of a GPU's memory is up to a tenth below what its vendor calls it"""
+MOST_GPUS = 1024
 PROVIDERS = {
     "lambdalabs": "lambda",
     "datacrunch": "verda",
@@ -91,7 +92,7 @@ def gpus_of(quote: Quote, catalog: Catalog | None = None) -> tuple[str, int] | N
         return NotKnown(UNKNOWN_GPU, quote.gpu)
     if quote.memory_gib and abs(quote.memory_gib / catalog.gpus[found].vram_gb - 1) > MEMORY_TOLERANCE_FRAC:
         return NotKnown(OTHER_MEMORY, f"{quote.gpu} of {quote.memory_gib:g} GiB ({quote.provider}/{quote.instance})")
-    if quote.gpus < 1 or quote.gpus != int(quote.gpus):
+    if not (1 <= quote.gpus <= MOST_GPUS and quote.gpus.is_integer()):
         return NotKnown(FRACTION, f"{quote.provider}/{quote.instance}")
     return found, int(quote.gpus)
 

@@ -11,7 +11,7 @@ from typing import Any
 from planner.catalog.entries import TERM_MONTHS, HourlyPrice, Offer, OfferPrices, SpotPrice, UpfrontPrice
 from planner.catalog.importing.changes import same_price
 from planner.catalog.importing.instances import NotKnown, gpus_of
-from planner.catalog.importing.quotes import UNKNOWN_PRICE, Gathering, Quote, Way
+from planner.catalog.importing.quotes import NO_NAME, UNKNOWN_PRICE, Gathering, Quote, Way
 from problems.constants import HOURS_PER_MONTH
 
 HISTORY_READINGS = 28
@@ -29,7 +29,9 @@ def offers_of(
     by_offer: dict[str, Quotes] = defaultdict(lambda: defaultdict(list))
     for quote in quotes:
         size = gpus_of(quote)
-        if isinstance(size, NotKnown):
+        if not quote.instance or not quote.region:
+            gathering.leave_out(NO_NAME, quote.key)
+        elif isinstance(size, NotKnown):
             gathering.leave_out(size.why, size.name)
         elif gpus is None or size[0] in gpus:
             if quote.usd_per_h or quote.upfront_usd:

@@ -19,7 +19,8 @@ MOST_MISTAKES = 100
 UNKNOWN_PRICE = "price unknown (0 or empty)"
 UNKNOWN_GPU = "GPU not in the catalog"
 UNKNOWN_INSTANCE = "instance type not known"
-FRACTION = "a part of a GPU"
+FRACTION = "a part of a GPU, or an impossible number of them"
+NO_NAME = "no instance type or region"
 OTHER_MEMORY = "memory differs from the catalog's GPU of this name"
 
 

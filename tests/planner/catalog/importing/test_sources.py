@@ -116,7 +116,7 @@ def test_unknown_gpus_parts_of_gpus_and_spot_at_the_full_price_are_left_out_by_n
     imported = import_prices(tmp_path, "skypilot", date=DAY)
     found = left_out(imported)
     assert found["GPU not in the catalog"] == {"K80", "h100-nvl"}
-    assert found["a part of a GPU"] == {"aws/g6f.xlarge"}
+    assert found["a part of a GPU, or an impossible number of them"] == {"aws/g6f.xlarge"}
     offer = imported.offers["azure/Standard_ND96isr_H100_v5@eastus"]
     assert (offer.gpu, offer.gpus, offer.prices.spot) == ("h100", 8, None)
     assert len(imported.offers) == 1
