@@ -130,13 +130,13 @@ def _gpus(text: str | None) -> list[str] | None:
     from planner.catalog.names import find_gpu
     from planner.io.errors import did_you_mean, shown
 
-    known, found = shipped_catalog().gpus, list[str]()
+    known, keys = shipped_catalog().gpus, list[str]()
     for name in _names(text) or ():
         key = find_gpu(name, known)
         if key is None:
             refuse("--gpus", f"there is no GPU {shown(name)}", did_you_mean(name, names_of(known)))
-        found.append(key)
-    return found or None
+        keys.append(key)
+    return keys or None
 
 
 def _day(text: str | None) -> str | None:

@@ -221,11 +221,9 @@ def catalog(
         Path | None, typer.Option(help="import: compare with this catalog file, not the shipped one.")
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="import: write prices that change by over 50% too.")] = False,
-    spot: Annotated[
-        bool, typer.Option("--spot/--no-spot", help="import: a file's spot prices are readings, not a history.")
-    ] = True,
+    spot: Annotated[bool, typer.Option("--spot/--no-spot", help="import: take spot prices too.")] = True,
     day: Annotated[
-        str | None, typer.Option("--date", help="import: the day of the prices, where the file is silent.")
+        str | None, typer.Option("--date", help="import: the day of the prices, in place of the file's.")
     ] = None,
     stale_after: Annotated[str, typer.Option(help="Prices older than this are flagged.")] = "180d",
     as_of: Annotated[

@@ -19,6 +19,7 @@ PLAIN = {
     "capacitystatus": "Used",
     "operation": "RunInstances",
 }
+UNLESS_MISSING = {"marketoption": "OnDemand", "locationType": "AWS Region"}
 """attributes of the one product of a type whose price an instance costs; others are Windows, dedicated, unused, ..."""
 YEARS = {"1yr": 1, "3yr": 3}
 WAYS: dict[tuple[str, bool], Way] = {
@@ -77,8 +78,8 @@ def _kept(product: dict[str, Any], gathering: Gathering) -> dict[str, Any] | Non
     if "purchaseOption" in about:
         return {**about, "family": product.get("productFamily")}
     plain = all(about.get(name) == value for name, value in PLAIN.items())
-    on_demand = about.get("marketoption", "OnDemand") == "OnDemand"
-    if plain and on_demand and about.get("gpu") and gathering.wants(str(about.get("regionCode", ""))):
+    usual = all(about.get(name, value) == value for name, value in UNLESS_MISSING.items())
+    if plain and usual and about.get("gpu") and gathering.wants(str(about.get("regionCode", ""))):
         return about
     return None
 

@@ -55,13 +55,13 @@ def changes_between(before: Mapping[str, Offer], after: Mapping[str, Offer]) -> 
     unchanged = 0
     for key in sorted(before.keys() & after.keys()):
         old, new = _prices(before[key]), _prices(after[key])
-        found = [
+        changed = [
             PriceChange(key, way, old.get(way), new.get(way))
             for way in dict.fromkeys((*old, *new))
             if way not in old or way not in new or not same_price(old[way], new[way])
         ]
-        unchanged += not found
-        prices += found
+        unchanged += not changed
+        prices += changed
     prices.sort(key=lambda c: (c.change_frac is None, -abs(c.change_frac or 0.0), c.offer, c.way))
     new_offers, gone = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
     return Changes(tuple(new_offers), tuple(gone), tuple(prices), unchanged)
@@ -74,9 +74,9 @@ def same_price(one: float, other: float) -> bool:
 def _prices(offer: Offer) -> dict[str, float]:
     """USD per hour by way to buy."""
     prices = offer.prices
-    found = {}
+    hourly = {}
     if prices.on_demand is not None:
-        found["on-demand"] = prices.on_demand.usd_per_h
+        hourly["on-demand"] = prices.on_demand.usd_per_h
     if prices.spot is not None:
-        found["spot"] = prices.spot.p50_usd_per_h
-    return found | {way: price.usd_per_h for way, price in prices.reserved().items()}
+        hourly["spot"] = prices.spot.p50_usd_per_h
+    return hourly | {way: price.usd_per_h for way, price in prices.reserved().items()}

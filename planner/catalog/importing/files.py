@@ -55,7 +55,10 @@ def _text_of(file: Path, newline: str | None = None) -> Iterator[TextIO]:
     """The text of a file, plain or gzipped; what goes wrong while it is read is said of the file."""
     try:
         with open_input(file) as raw:
-            packed = raw.peek(2)[:2] == b"\x1f\x8b" if isinstance(raw, io.BufferedReader) else False
+            start = raw.peek(4)[:4] if isinstance(raw, io.BufferedReader) else b""
+            if start == b"PAR1":
+                raise input_error(file, "is a Parquet file", "Export it as CSV, plain or gzipped")
+            packed = start[:2] == b"\x1f\x8b"
             stream = gzip.GzipFile(fileobj=raw) if packed else raw
             yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline)
     except FileNotFoundError:

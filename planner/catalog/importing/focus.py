@@ -72,13 +72,13 @@ def _details(text: str, number: int, file: Path, gathering: Gathering) -> dict[s
     if not text:
         return {}
     try:
-        found = json.loads(text)
+        details = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        details = None
+    if not isinstance(details, dict):
         gathering.complain(file, number, "SkuPriceDetails", f"expected a JSON object, got {shown(text)}")
         return {}
-    return found
+    return details
 
 
 def _price(row: dict[str, str], way: Way, number: int, file: Path, gathering: Gathering) -> float:

@@ -87,21 +87,21 @@ def gpus_of(quote: Quote, catalog: Catalog | None = None) -> tuple[str, int] | N
         return (gpu, gpus) if gpu in catalog.gpus else NotKnown(UNKNOWN_GPU, gpu)
     if not quote.gpu or quote.gpus is None:
         return NotKnown(UNKNOWN_INSTANCE, f"{quote.provider}/{quote.instance}")
-    found = _gpu_called(quote.gpu, quote.provider, quote.memory_gib, catalog.gpus)
-    if found is None:
+    named = _gpu_called(quote.gpu, quote.provider, quote.memory_gib, catalog.gpus)
+    if named is None:
         return NotKnown(UNKNOWN_GPU, quote.gpu)
-    if quote.memory_gib and abs(quote.memory_gib / catalog.gpus[found].vram_gb - 1) > MEMORY_TOLERANCE_FRAC:
+    if quote.memory_gib and abs(quote.memory_gib / catalog.gpus[named].vram_gb - 1) > MEMORY_TOLERANCE_FRAC:
         return NotKnown(OTHER_MEMORY, f"{quote.gpu} of {quote.memory_gib:g} GiB ({quote.provider}/{quote.instance})")
     if not (1 <= quote.gpus <= MOST_GPUS and quote.gpus.is_integer()):
         return NotKnown(FRACTION, f"{quote.provider}/{quote.instance}")
-    return found, int(quote.gpus)
+    return named, int(quote.gpus)
 
 
 @cache
 def _known_types() -> dict[tuple[str, str], tuple[int, str]]:
     offers = shipped_catalog().offers.values()
-    found = {(offer.provider, offer.instance): (offer.gpus, offer.gpu) for offer in offers}
-    return found | {
+    of_offers = {(offer.provider, offer.instance): (offer.gpus, offer.gpu) for offer in offers}
+    return of_offers | {
         (provider, instance): counted
         for provider, facts in instance_facts().items()
         for instance, counted in facts.types.items()

@@ -60,27 +60,27 @@ def offers_of(
 
 
 def _prices(quotes: Quotes, shipped: Offer | None, key: str, gathering: Gathering) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     on_demand = _hourly(quotes["on_demand"]) if "on_demand" in quotes else None
     usual = on_demand or (shipped.prices.on_demand if shipped else None)
     if on_demand is not None:
-        found["on_demand"] = on_demand
+        chosen["on_demand"] = on_demand
     if "spot" in quotes:
         spot = _spot(quotes["spot"], usual, shipped)
         if spot is None:
             gathering.leave_out(NO_SPOT, key)
         else:
-            found["spot"] = spot
+            chosen["spot"] = spot
     for way in ("reserved_1y", "reserved_3y", "reserved_1y_upfront", "reserved_3y_upfront"):
         if way in quotes:
             price = _upfront(quotes[way]) if way.endswith("_upfront") else _hourly(quotes[way])
             if usual is not None and _spread(price, way) >= usual.usd_per_h:
                 gathering.leave_out(NO_DISCOUNT, f"{key} {way}")
             else:
-                found[way] = price
+                chosen[way] = price
         elif on_demand is not None and shipped is not None and not way.endswith("_upfront"):
-            found |= _moved(way, on_demand, shipped)
-    return found
+            chosen |= _moved(way, on_demand, shipped)
+    return chosen
 
 
 def _spread(price: HourlyPrice | UpfrontPrice, way: str) -> float:

@@ -87,7 +87,7 @@ def test_regions_and_gpus_narrow_an_import(fleetplan: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("catalog", "import"), "catalog import: takes one file or folder"),
         (("catalog", "import", "sky"), "--from: say what format the files have"),
@@ -100,10 +100,10 @@ def test_regions_and_gpus_narrow_an_import(fleetplan: Command) -> None:
         (("catalog", "diff", "shipped", "none.yaml"), "none.yaml: there is no such file"),
     ],
 )
-def test_mistakes_of_the_command_line(fleetplan: Command, arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes_of_the_command_line(fleetplan: Command, arguments: tuple[str, ...], message: str) -> None:
     sky("1.8")
     ran = fleetplan(*arguments)
-    assert ran.code == 2 and said in ran.err
+    assert ran.code == 2 and message in ran.err
 
 
 def test_the_next_plan_of_a_review_takes_imported_prices(fleetplan: Command, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def complaint(path: Path, source: str, **options: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ("p5.48xlarge,H100,8,sixty,20,eu-west-3,a", "vms.csv:3: Price: expected a price in USD, got 'sixty'"),
         ("p5.48xlarge,H100,8,-1,20,eu-west-3,a", "vms.csv:3: Price: expected a price in USD, got '-1'"),
@@ -35,8 +35,8 @@ def complaint(path: Path, source: str, **options: Any) -> str:
         ("p5.48xlarge,H100,many,60,20,eu-west-3,a", "vms.csv:3: AcceleratorCount: expected a number, got 'many'"),
     ],
 )
-def test_a_bad_cell_is_named_by_file_row_and_column(tmp_path: Path, row: str, said: str) -> None:
-    assert said in complaint(files.skypilot(tmp_path, "aws", GOOD, row), "skypilot")
+def test_a_bad_cell_is_named_by_file_row_and_column(tmp_path: Path, row: str, message: str) -> None:
+    assert message in complaint(files.skypilot(tmp_path, "aws", GOOD, row), "skypilot")
 
 
 def test_all_bad_rows_are_reported_at_once(tmp_path: Path) -> None:
@@ -73,11 +73,13 @@ def test_damaged_archives_and_binary_files_are_refused(tmp_path: Path) -> None:
     assert "cut off or damaged" in complaint(tmp_path / "aws.csv.gz", "gpuhunt")
     (tmp_path / "aws.csv").write_bytes(b"\xff\xfe\x00\x01" * 100)
     assert "is not UTF-8 text" in complaint(tmp_path / "aws.csv", "gpuhunt")
+    (tmp_path / "bill.parquet").write_bytes(b"PAR1" + b"\x00" * 100)
+    assert "is a Parquet file. Export it as CSV" in complaint(tmp_path / "bill.parquet", "focus")
 
 
 @pytest.mark.parametrize("source", ["aws-price-list", "azure-retail"])
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"a": 1,\n "Items": [{"x": 1},\n {"x"', ":3: is cut off here"),
         ('{"a": 1,\n "b": wrong}', ":2: is not JSON here"),
@@ -87,9 +89,9 @@ def test_damaged_archives_and_binary_files_are_refused(tmp_path: Path) -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_json_that_is_none_or_of_another_kind_is_refused(tmp_path: Path, source: str, text: str, said: str) -> None:
+def test_json_that_is_none_or_of_another_kind_is_refused(tmp_path: Path, source: str, text: str, message: str) -> None:
     (tmp_path / "p.json").write_text(text, encoding="utf-8")
-    assert said in complaint(tmp_path / "p.json", source)
+    assert message in complaint(tmp_path / "p.json", source)
 
 
 def test_azure_items_name_their_line(tmp_path: Path) -> None:
@@ -105,8 +107,8 @@ def test_azure_items_name_their_line(tmp_path: Path) -> None:
 
 def test_regions_and_folders_without_prices_are_named(tmp_path: Path) -> None:
     file = files.skypilot(tmp_path, "aws", GOOD)
-    said = complaint(file, "skypilot", regions=["eu-west3"])
-    assert "--regions: no price in" in said and "Did you mean 'eu-west-3'?" in said
+    message = complaint(file, "skypilot", regions=["eu-west3"])
+    assert "--regions: no price in" in message and "Did you mean 'eu-west-3'?" in message
     assert "holds no price of a GPU instance" in complaint(file, "skypilot", gpus=["l4"])
     assert "holds no price files (*.json or *.json.gz)" in complaint(tmp_path, "azure-retail")
     assert "there is no such file or folder" in complaint(tmp_path / "nothing", "focus")

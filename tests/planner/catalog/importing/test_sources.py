@@ -171,6 +171,7 @@ def aws_file(folder: Path) -> Path:
         files.aws_product("ODCR", "p5.48xlarge", capacitystatus="AllocatedCapacityReservation"),
         files.aws_product("SQL", "p5.48xlarge", preInstalledSw="SQL Std"),
         files.aws_product("BLOCK", "p5.48xlarge", marketoption="CapacityBlock"),
+        files.aws_product("ZONE", "p5.48xlarge", locationType="AWS Local Zone"),
         files.aws_product("OLD", "p2.xlarge"),
         {"sku": "CPU", "attributes": {**files.LINUX, "instanceType": "m7i.large", "regionCode": "us-east-1"}},
     ]
