@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from planner.cli.common import Format, PriceSource, note, put, put_json, refuse
+import typer
+
+from planner.cli.common import Format, FormatOption, note, put, put_json, refuse
 
 if TYPE_CHECKING:
     from planner.catalog.entries import Offer
@@ -14,24 +16,41 @@ if TYPE_CHECKING:
 
 SHIPPED = "shipped"
 """stands for the shipped catalog where a catalog file is asked for"""
+IMPORT_EXAMPLES = (
+    "Examples:  fleetplan catalog import sky/ --from skypilot --gpus h100,l40s --out prices.yaml    "
+    "fleetplan catalog import bill.csv.gz --from focus --against prices.yaml"
+)
+DIFF_EXAMPLES = "Examples:  fleetplan catalog diff shipped prices.yaml    fleetplan catalog diff old.yaml new.yaml"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The options of an import."""
-
-    source: PriceSource | None
-    regions: str | None
-    gpus: str | None
-    out: Path | None
-    against: Path | None
-    accept: bool
-    spot: bool
-    day: str | None
+class PriceSource(StrEnum):
+    skypilot = "skypilot"
+    gpuhunt = "gpuhunt"
+    aws_price_list = "aws-price-list"
+    azure_retail = "azure-retail"
+    focus = "focus"
 
 
-def import_prices(path: str | None, extra: str | None, asked: Asked, format: Format) -> None:
-    """Read price files, say what they change, and write a catalog file if no price jumps, or jumps are accepted."""
+def import_prices(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A price file, or a folder of them.", show_default=False)
+    ],
+    source: Annotated[PriceSource, typer.Option("--from", help="Their format; docs/prices.md says how to fetch them.")],
+    regions: Annotated[str | None, typer.Option(help="These regions only, a,b.")] = None,
+    gpus: Annotated[str | None, typer.Option(help="These GPUs only, a,b.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the catalog file here.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Compare with this catalog file, not the shipped one.")] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Write prices that change by over 50% too.")] = False,
+    spot: Annotated[bool, typer.Option("--spot/--no-spot", help="Take spot prices too.")] = True,
+    date: Annotated[str | None, typer.Option(help="The day of the prices, in place of the file's.")] = None,
+    format: FormatOption = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
+) -> None:
+    """Turn price files that you fetched into a catalog file, and say what they change.
+
+    A demand file takes what it writes: `catalog: prices.yaml`. Nothing is written if a price jumps by more than 50%,
+    unless you --accept that; without --out, nothing is written at all.
+    """
     from planner.case.demand.overrides import own_offers
     from planner.catalog.entries import shipped_catalog
     from planner.catalog.importing.changes import changes_between
@@ -41,38 +60,36 @@ def import_prices(path: str | None, extra: str | None, asked: Asked, format: For
     from planner.io.strict_yaml import parse_yaml
     from planner.reports.tables.catalog_changes import import_report
 
-    if path is None or extra is not None:
-        refuse("catalog import", "takes one file or folder", "fleetplan catalog import PATH --from skypilot")
-    if asked.source is None:
-        refuse("--from", "say what format the files have", "One of " + ", ".join(PriceSource))
-    files = price_files(Path(path), asked.source)
-    check_targets({"--out": asked.out}, [*files, *([asked.against] if asked.against else [])])
-    regions, gpus, day = _names(asked.regions), _gpus(asked.gpus), _day(asked.day)
-    imported = read_prices(Path(path), asked.source, regions, gpus, day, asked.spot)
-    text = catalog_text(imported, asked.source)
-    after = own_offers(parse_yaml(text, str(asked.out or "prices.yaml")))
-    before = _offers(str(asked.against)) if asked.against else _of(shipped_catalog().offers, after)
+    check_targets({"--out": out}, [*price_files(path, source), *([against] if against else [])])
+    imported = read_prices(path, source, _names(regions), _gpus(gpus), _day(date), spot)
+    text = catalog_text(imported, source)
+    after = own_offers(parse_yaml(text, str(out or "prices.yaml")))
+    before = _offers(str(against)) if against else _of(shipped_catalog().offers, after)
     changes = changes_between(before, after)
-    report = import_report(imported, changes, str(asked.against) if asked.against else "the shipped catalog")
+    report = import_report(imported, changes, str(against) if against else "the shipped catalog")
     put(report.text) if format is Format.table else put_json(report.data)
-    if asked.day is None and asked.source in (PriceSource.skypilot, PriceSource.gpuhunt):
-        note("these files have no date, so the day they were last changed is taken; --date gives another")
-    if asked.out is None:
-        note("nothing is written: add --out prices.yaml")
+    if date is None and source in (PriceSource.skypilot, PriceSource.gpuhunt):
+        note("these files have no date, so the day they were last changed is taken; --date gives another", quiet)
+    if out is None:
+        note("nothing is written: add --out prices.yaml", quiet)
         return
-    if changes.jumps and not asked.accept:
-        _refuse_jumps(asked.out, changes)
-    write_whole(asked.out, text)
-    note(f"wrote {asked.out}; name it in a demand file:  catalog: {asked.out.name}")
+    if changes.jumps and not accept:
+        _refuse_jumps(out, changes)
+    write_whole(out, text)
+    note(f"wrote {out}; name it in a demand file:  catalog: {out.name}", quiet)
 
 
-def diff(before: str | None, after: str | None, format: Format) -> None:
-    """Compare the offers of two catalog files; the word shipped stands for the shipped catalog."""
+def diff(
+    before: Annotated[
+        str, typer.Argument(metavar="A", help="A catalog file, or the word shipped.", show_default=False)
+    ],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another one.", show_default=False)],
+    format: FormatOption = Format.table,
+) -> None:
+    """Compare the offers and prices of two catalog files; the word shipped stands for the shipped catalog."""
     from planner.catalog.importing.changes import changes_between
     from planner.reports.tables.catalog_changes import diff_report
 
-    if before is None or after is None:
-        refuse("catalog diff", "takes two catalog files", "fleetplan catalog diff shipped prices.yaml")
     old, new = _offers(before), _offers(after)
     if before == SHIPPED:
         old = _of(old, new)
@@ -80,18 +97,6 @@ def diff(before: str | None, after: str | None, format: Format) -> None:
         new = _of(new, old)
     report = diff_report(changes_between(old, new), "the shipped catalog" if before == SHIPPED else before)
     put(report.text) if format is Format.table else put_json(report.data)
-
-
-def refuse_other(argument: str | None, *options: object) -> None:
-    """Refuse what only import and diff take."""
-    from planner.io.errors import shown
-
-    if argument is not None:
-        refuse("catalog", f"unexpected extra argument {shown(argument)}")
-    names = ("--from", "--regions", "--gpus", "--out", "--against")
-    for name, value in zip(names, options, strict=True):
-        if value is not None:
-            refuse(name, "goes with catalog import", "fleetplan catalog import PATH --from skypilot")
 
 
 def _refuse_jumps(out: Path, changes: Changes) -> None:

@@ -56,14 +56,6 @@ class ReportFormat(StrEnum):
     csv = "csv"
 
 
-class PriceSource(StrEnum):
-    skypilot = "skypilot"
-    gpuhunt = "gpuhunt"
-    aws_price_list = "aws-price-list"
-    azure_retail = "azure-retail"
-    focus = "focus"
-
-
 CaseFile = Annotated[Path, typer.Argument(metavar="DEMAND.yaml", help="The demand file.", show_default=False)]
 HtmlOption = Annotated[Path | None, typer.Option("--html", help="Write the report as a page to this file.")]
 FormatOption = Annotated[Format, typer.Option(help="What to print on stdout.")]

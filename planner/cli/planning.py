@@ -1,4 +1,4 @@
-"""Verbs around a demand file and its plan: plan, explain, report, init, validate, schema, catalog."""
+"""Verbs around a demand file and its plan: plan, explain, report, init, validate, schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from planner.cli.common import (
     MarkdownOption,
     PlanFormat,
     PlanFormatOption,
-    PriceSource,
     RootOption,
     Solver,
     Stopwatch,
@@ -196,54 +195,6 @@ def schema() -> None:
     from planner.case.demand.starter import demand_schema_text
 
     put(demand_schema_text())
-
-
-@verbs.command(
-    epilog="Examples:  fleetplan catalog    fleetplan catalog offers h100    fleetplan catalog models llama-3.1-8b    "
-    "fleetplan catalog import skypilot/ --from skypilot --regions us-east-1 --gpus h100,l40s --out prices.yaml    "
-    "fleetplan catalog diff shipped prices.yaml"
-)
-def catalog(
-    kind: Annotated[
-        str | None, typer.Argument(help="gpus, offers, models, quantizations, apis, ...; or import, or diff.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Argument(help="An entry, or part of the names to list; of import a file or folder.")
-    ] = None,
-    other: Annotated[str | None, typer.Argument(help="Of diff the second file.")] = None,
-    source: Annotated[
-        PriceSource | None, typer.Option("--from", help="import: the format of the price files (docs/prices.md).")
-    ] = None,
-    regions: Annotated[str | None, typer.Option(help="import: these regions only, a,b.")] = None,
-    gpus: Annotated[str | None, typer.Option(help="import: these GPUs only, a,b.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="import: write the catalog file here.")] = None,
-    against: Annotated[
-        Path | None, typer.Option(help="import: compare with this catalog file, not the shipped one.")
-    ] = None,
-    accept: Annotated[bool, typer.Option("--accept", help="import: write prices that change by over 50% too.")] = False,
-    spot: Annotated[bool, typer.Option("--spot/--no-spot", help="import: take spot prices too.")] = True,
-    day: Annotated[
-        str | None, typer.Option("--date", help="import: the day of the prices, in place of the file's.")
-    ] = None,
-    stale_after: Annotated[str, typer.Option(help="Prices older than this are flagged.")] = "180d",
-    as_of: Annotated[
-        str | None, typer.Option(help="The day that staleness refers to, YYYY-MM-DD; default today.")
-    ] = None,
-    format: FormatOption = Format.table,
-) -> None:
-    """List and show what the catalog knows, with sources and dates; import and compare prices."""
-    from planner.cli import catalog_prices
-    from planner.reports.catalog import catalog_report
-
-    if kind == "import":
-        asked = catalog_prices.Asked(source, regions, gpus, out, against, accept, spot, day)
-        catalog_prices.import_prices(name, other, asked, format)
-    elif kind == "diff":
-        catalog_prices.diff(name, other, format)
-    else:
-        catalog_prices.refuse_other(other, source, regions, gpus, out, against)
-        report = catalog_report(kind, name, stale_after, as_of)
-        put(report.text) if format is Format.table else put_json(report.data)
 
 
 def _planned(case: Case, options: Options, share: float, quiet: bool, verify: bool = False) -> Plan:
