@@ -119,11 +119,10 @@ def _of(offers: dict[str, Offer], others: dict[str, Offer]) -> dict[str, Offer]:
 
 
 def _offers(file: str) -> dict[str, Offer]:
-    from planner.case.demand.overrides import own_offers
-    from planner.catalog.entries import shipped_catalog
+    from planner.case.demand.overrides import catalog_with, own_offers
     from planner.io.strict_yaml import read_yaml
 
-    return shipped_catalog().offers if file == SHIPPED else own_offers(read_yaml(file))
+    return catalog_with(None).offers if file == SHIPPED else own_offers(read_yaml(file))
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -41,20 +41,22 @@ def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
             why = error.diagnostics[0]
             raise InputError([document.diagnostic(path, f"'{own}': {why.message}", why.remedy)]) from None
         own = document.data
+    return _with_own(own, document, path)
+
+
+def catalog_with(file: Path | None) -> Catalog:
+    """The shipped catalog with the entries of a user's file."""
+    if file is None:
+        return shipped_catalog()
+    document = read_yaml(file)
+    return _with_own(document.data, document, ())
+
+
+def _with_own(own: Any, document: Document, path: tuple[str | int, ...]) -> Catalog:
     if not own:
         return shipped_catalog()
-    mine, base = _own_entries(own, document, path), shipped_catalog()
-    return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
-
-
-def own_offers(document: Document) -> dict[str, Offer]:
-    """Offers of a catalog file, each laid over the shipped one of the same name."""
-    return _own_entries(document.data, document, ()).offers
-
-
-def _own_entries(own: Any, document: Document, path: tuple[str | int, ...]) -> Catalog:
     if not isinstance(own, dict):
-        raise InputError([document.diagnostic(path, "expected a mapping of catalog entries", "Write gpus: ...")])
+        raise InputError([document.diagnostic((), "expected a mapping of catalog entries", "Write gpus: ...")])
     unknown = [kind for kind in own if kind not in KINDS]
     if unknown:
         raise InputError(
@@ -62,10 +64,18 @@ def _own_entries(own: Any, document: Document, path: tuple[str | int, ...]) -> C
         )
     merged = {kind: _merged_entries(kind, entries, document.file) for kind, entries in own.items()}
     try:
-        return validate(Catalog, _moved(document, path, merged))
+        mine = validate(Catalog, _moved(document, path, merged))
     except InputError as error:
         under = "".join(f"{part}." for part in path)
         raise InputError(replace(c, where=under + c.where) for c in error.diagnostics) from None
+    base = shipped_catalog()
+    return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
+
+
+def own_offers(document: Document) -> dict[str, Offer]:
+    """Offers of a catalog file, each laid over the shipped one of the same name."""
+    catalog = _with_own(document.data, document, ())
+    return {key: catalog.offers[key] for key in (document.data or {}).get("offers") or {}}
 
 
 def offers_called(name: str, offers: dict[str, Offer]) -> list[str]:
