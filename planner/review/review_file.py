@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from planner.case.case import Case
 from planner.case.demand.load import load_case
-from planner.case.demand.overrides import offers_called, repriced
+from planner.case.demand.overrides import offers_called, own_offers, repriced
 from planner.case.demand.schema import PriceSpec, PurchaseName
 from planner.catalog.entries import TERM_MONTHS
 from planner.checker import check_plan
@@ -64,6 +64,8 @@ class NextSpec(Strict):
     """A demand file: workloads, menu, prices, limits."""
     forecast: Literal["actuals", "given"] = "actuals"
     """Whether rates come from the usage log, or stand as the demand file gives them."""
+    catalog: str | None = Field(default=None, min_length=1)
+    """A catalog file, such as `fleetplan catalog import` writes: its prices replace those of instances on the menu."""
     prices: dict[str, PriceSpec] = {}
     """New prices of instances, as under `prices:` of a demand file."""
     starts: date | None = None
@@ -126,6 +128,9 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     if spec.next.demand is not None:
         demand = files.beside(document, ("next", "demand"), spec.next.demand)
         case = _named(document, ("next", "demand"), demand, lambda file: load_case(file, files))
+    if spec.next.catalog is not None:
+        catalog = files.beside(document, ("next", "catalog"), spec.next.catalog)
+        case = _at_prices_of(_named(document, ("next", "catalog"), catalog, read_yaml), case)
     case = _at_new_prices(case, spec, document)
     _check_committed(spec, last.case, case, document)
     return ReviewInputs(spec, last, log, case, _history(document, spec.history, files.root))
@@ -169,6 +174,20 @@ def _named(document: Document, path: tuple[str | int, ...], file: Path, read: Ca
             raise
         why = error.diagnostics[0]
         raise InputError([document.diagnostic(path, f"'{file.name}': {why.message}", why.remedy)]) from None
+
+
+def _at_prices_of(catalog: Document, case: Case) -> Case:
+    """The case at the prices that a catalog file gives; others stay as they are."""
+    given = own_offers(catalog)
+    offers = dict(case.offers)
+    for key in given.keys() & offers.keys():
+        new = {way: getattr(given[key].prices, way) for way in catalog.data["offers"][key].get("prices", {})}
+        prices = offers[key].prices.model_copy(update=new)
+        offers[key] = offers[key].model_copy(update={"prices": prices})
+    if not given.keys() & offers.keys():
+        message = "prices none of the instances on the menu"
+        raise InputError([catalog.diagnostic((), message, f"They are called like {min(offers)}")])
+    return case.model_copy(update={"offers": offers})
 
 
 def _at_new_prices(case: Case, spec: ReviewFile, document: Document) -> Case:

@@ -25,6 +25,8 @@ from planner.io.strict_yaml import Document, read_yaml
 from planner.io.units import Price, Relative
 from planner.io.validation import validate
 
+EXPLANATIONS = ("source", "date", "assumption", "notes")
+
 
 def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
     """The shipped catalog with the user's entries, written in the demand file or in a file that it names."""
@@ -39,10 +41,22 @@ def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
             why = error.diagnostics[0]
             raise InputError([document.diagnostic(path, f"'{own}': {why.message}", why.remedy)]) from None
         own = document.data
-        if not isinstance(own, dict):
-            raise InputError([document.diagnostic((), "expected a mapping of catalog entries", "Write gpus: ...")])
+    return _with_own(own, document, path)
+
+
+def catalog_with(file: Path | None) -> Catalog:
+    """The shipped catalog with the entries of a user's file."""
+    if file is None:
+        return shipped_catalog()
+    document = read_yaml(file)
+    return _with_own(document.data, document, ())
+
+
+def _with_own(own: Any, document: Document, path: tuple[str | int, ...]) -> Catalog:
     if not own:
         return shipped_catalog()
+    if not isinstance(own, dict):
+        raise InputError([document.diagnostic((), "expected a mapping of catalog entries", "Write gpus: ...")])
     unknown = [kind for kind in own if kind not in KINDS]
     if unknown:
         raise InputError(
@@ -56,6 +70,12 @@ def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
         raise InputError(replace(c, where=under + c.where) for c in error.diagnostics) from None
     base = shipped_catalog()
     return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
+
+
+def own_offers(document: Document) -> dict[str, Offer]:
+    """Offers of a catalog file, each laid over the shipped one of the same name."""
+    catalog = _with_own(document.data, document, ())
+    return {key: catalog.offers[key] for key in (document.data or {}).get("offers") or {}}
 
 
 def offers_called(name: str, offers: dict[str, Offer]) -> list[str]:
@@ -126,7 +146,12 @@ def _merged_entries(kind: str, entries: Any, file: str) -> Any:
 def _laid_over(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     for key, value in own.items():
         old = base.get(key)
-        base[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        if isinstance(old, dict) and isinstance(value, dict):
+            # A figure with a source of its own is not explained by what was said of the shipped one.
+            kept = {k: v for k, v in old.items() if k not in EXPLANATIONS} if "source" in value else old
+            base[key] = _laid_over(kept, value)
+        else:
+            base[key] = value
     return base
 
 

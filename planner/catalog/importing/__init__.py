@@ -1,0 +1,1 @@
+"""Price files of others, as offers of the catalog."""

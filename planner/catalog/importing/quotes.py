@@ -1,0 +1,106 @@
+"""What a price file quotes, what of it is left out and why, and the protocol of its readers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from math import isfinite
+from pathlib import Path
+from typing import Literal, Protocol
+
+from planner.io.errors import Diagnostic, InputError, shown
+
+Way = Literal["on_demand", "spot", "reserved_1y", "reserved_3y", "reserved_1y_upfront", "reserved_3y_upfront"]
+MOST_MISTAKES = 100
+"""after which the rest of a file is not read"""
+
+UNKNOWN_PRICE = "price unknown (0 or empty)"
+UNKNOWN_GPU = "GPU not in the catalog"
+UNKNOWN_INSTANCE = "instance type not known"
+FRACTION = "a part of a GPU, or an impossible number of them"
+NO_NAME = "no instance type or region"
+OTHER_MEMORY = "memory differs from the catalog's GPU of this name"
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One price of one instance type in one region; 0 means that the price is not known."""
+
+    provider: str
+    instance: str
+    region: str
+    way: Way
+    usd_per_h: float
+    source: str
+    date: str
+    gpu: str = ""
+    """As the file names it; empty: it does not."""
+    gpus: float | None = None
+    memory_gib: float | None = None
+    """Of one GPU."""
+    upfront_usd: float = 0.0
+    rank: int = 0
+    """Of several prices for one way to buy, those of the lowest rank count."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.provider}/{self.instance}@{self.region}"
+
+
+@dataclass
+class Gathering:
+    """What is wanted of the files, what was left out, and every mistake."""
+
+    regions: frozenset[str] | None = None
+    date: str | None = None
+    """The day that the prices are of, where the user gives it."""
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Rows by why and by name."""
+    seen_regions: set[str] = field(default_factory=set)
+    mistakes: list[Diagnostic] = field(default_factory=list)
+
+    def wants(self, region: str) -> bool:
+        self.seen_regions.add(region)
+        return self.regions is None or region in self.regions
+
+    def leave_out(self, why: str, name: str) -> None:
+        self.left_out[why, name] += 1
+
+    def complain(self, file: Path, row: int | None, where: str, message: str, remedy: str = "") -> None:
+        """Note a mistake and read on; all of them are reported together, and nothing is written."""
+        self.mistakes.append(Diagnostic(str(file), row, None, where, message, remedy))
+        if len(self.mistakes) >= MOST_MISTAKES:
+            raise InputError(self.mistakes)
+
+    def price(self, cell: object, file: Path, row: int | None, where: str) -> float:
+        """A price as written; empty is 0, and both mean that it is not known."""
+        text = "" if cell is None else str(cell).strip()
+        if not text:
+            return 0.0
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not isfinite(value) or value < 0:
+            self.complain(file, row, where, f"expected a price in USD, got {shown(cell)}", "Write a number, or nothing")
+            return 0.0
+        return value
+
+    def day(self, in_file: object, file: Path) -> str:
+        """The day given by the user, else in the file, else on which the file was last changed."""
+        if self.date is not None:
+            return self.date
+        if in_file:
+            try:
+                return date.fromisoformat(str(in_file)[:10]).isoformat()
+            except ValueError:
+                self.complain(file, None, "", f"expected a date, got {shown(in_file)}", "Give the day with --date")
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
+
+
+class Reader(Protocol):
+    """Yields the quotes of one file, whatever their GPUs and regions; each format has one."""
+
+    def __call__(self, file: Path, gathering: Gathering) -> Iterator[Quote]: ...

@@ -1,0 +1,154 @@
+"""`fleetplan catalog import` and `fleetplan catalog diff`: price files become a catalog file, and two are compared."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli.common import Format, FormatOption, note, put, put_json, refuse
+
+if TYPE_CHECKING:
+    from planner.catalog.entries import Offer
+    from planner.catalog.importing.changes import Changes
+
+SHIPPED = "shipped"
+"""stands for the shipped catalog where a catalog file is asked for"""
+IMPORT_EXAMPLES = (
+    "Examples:  fleetplan catalog import sky/ --from skypilot --gpus h100,l40s --out prices.yaml    "
+    "fleetplan catalog import bill.csv.gz --from focus --against prices.yaml"
+)
+DIFF_EXAMPLES = "Examples:  fleetplan catalog diff shipped prices.yaml    fleetplan catalog diff old.yaml new.yaml"
+
+
+class PriceSource(StrEnum):
+    skypilot = "skypilot"
+    gpuhunt = "gpuhunt"
+    aws_price_list = "aws-price-list"
+    azure_retail = "azure-retail"
+    focus = "focus"
+
+
+def import_prices(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A price file, or a folder of them.", show_default=False)
+    ],
+    source: Annotated[PriceSource, typer.Option("--from", help="Their format; docs/prices.md says how to fetch them.")],
+    regions: Annotated[str | None, typer.Option(help="These regions only, a,b.")] = None,
+    gpus: Annotated[str | None, typer.Option(help="These GPUs only, a,b.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the catalog file here.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Compare with this catalog file, not the shipped one.")] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="Write prices that change by over 50% too.")] = False,
+    spot: Annotated[bool, typer.Option("--spot/--no-spot", help="Take spot prices too.")] = True,
+    date: Annotated[str | None, typer.Option(help="The day of the prices, in place of the file's.")] = None,
+    format: FormatOption = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
+) -> None:
+    """Turn price files that you fetched into a catalog file, and say what they change.
+
+    A demand file takes what it writes: `catalog: prices.yaml`. Nothing is written if a price jumps by more than 50%,
+    unless you --accept that; without --out, nothing is written at all.
+    """
+    from planner.case.demand.overrides import own_offers
+    from planner.catalog.entries import shipped_catalog
+    from planner.catalog.importing.changes import changes_between
+    from planner.catalog.importing.importing import catalog_text, price_files
+    from planner.catalog.importing.importing import import_prices as read_prices
+    from planner.io.files import check_targets, write_whole
+    from planner.io.strict_yaml import parse_yaml
+    from planner.reports.tables.catalog_changes import import_report
+
+    check_targets({"--out": out}, [*price_files(path, source), *([against] if against else [])])
+    imported = read_prices(path, source, _names(regions), _gpus(gpus), _day(date), spot)
+    text = catalog_text(imported, source)
+    after = own_offers(parse_yaml(text, str(out or "prices.yaml")))
+    before = _offers(str(against)) if against else _of(shipped_catalog().offers, after)
+    changes = changes_between(before, after)
+    report = import_report(imported, changes, str(against) if against else "the shipped catalog")
+    put(report.text) if format is Format.table else put_json(report.data)
+    if date is None and source in (PriceSource.skypilot, PriceSource.gpuhunt):
+        note("these files have no date, so the day they were last changed is taken; --date gives another", quiet)
+    if out is None:
+        note("nothing is written: add --out prices.yaml", quiet)
+        return
+    if changes.jumps and not accept:
+        _refuse_jumps(out, changes)
+    write_whole(out, text)
+    note(f"wrote {out}; name it in a demand file:  catalog: {out.name}", quiet)
+
+
+def diff(
+    before: Annotated[
+        str, typer.Argument(metavar="A", help="A catalog file, or the word shipped.", show_default=False)
+    ],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another one.", show_default=False)],
+    format: FormatOption = Format.table,
+) -> None:
+    """Compare the offers and prices of two catalog files; the word shipped stands for the shipped catalog."""
+    from planner.catalog.importing.changes import changes_between
+    from planner.reports.tables.catalog_changes import diff_report
+
+    old, new = _offers(before), _offers(after)
+    if before == SHIPPED:
+        old = _of(old, new)
+    elif after == SHIPPED:
+        new = _of(new, old)
+    report = diff_report(changes_between(old, new), "the shipped catalog" if before == SHIPPED else before)
+    put(report.text) if format is Format.table else put_json(report.data)
+
+
+def _refuse_jumps(out: Path, changes: Changes) -> None:
+    from planner.io.errors import Diagnostic, InputError
+
+    raise InputError(
+        Diagnostic(
+            str(out), None, None, jump.offer,
+            f"{jump.way} goes from {jump.before_usd_per_h:.4g} to {jump.after_usd_per_h:.4g} $/h "
+            f"({jump.change_frac:+.0%}); nothing was written",
+            "Check it, then add --accept (for spot alone, --no-spot)",
+        )
+        for jump in changes.jumps
+    )  # fmt: skip
+
+
+def _of(offers: dict[str, Offer], others: dict[str, Offer]) -> dict[str, Offer]:
+    """Offers that are among the others: a catalog file leaves the rest of the shipped ones as they are."""
+    return {key: offer for key, offer in offers.items() if key in others}
+
+
+def _offers(file: str) -> dict[str, Offer]:
+    from planner.case.demand.overrides import catalog_with, own_offers
+    from planner.io.strict_yaml import read_yaml
+
+    return catalog_with(None).offers if file == SHIPPED else own_offers(read_yaml(file))
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name for part in text.split(",") if (name := part.strip())]
+
+
+def _gpus(text: str | None) -> list[str] | None:
+    from planner.catalog.entries import names_of, shipped_catalog
+    from planner.catalog.names import find_gpu
+    from planner.io.errors import did_you_mean, shown
+
+    known, keys = shipped_catalog().gpus, list[str]()
+    for name in _names(text) or ():
+        key = find_gpu(name, known)
+        if key is None:
+            refuse("--gpus", f"there is no GPU {shown(name)}", did_you_mean(name, names_of(known)))
+        keys.append(key)
+    return keys or None
+
+
+def _day(text: str | None) -> str | None:
+    from datetime import date
+
+    from planner.io.errors import shown
+
+    try:
+        return None if text is None else date.fromisoformat(text).isoformat()
+    except ValueError:
+        refuse("--date", f"expected a date, got {shown(text)}", "Write one such as 2027-01-31")
