@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from planner.cli import (
+    catalog,
     checking,
     exporting,
     logs,
@@ -41,6 +42,7 @@ app.add_typer(checking.verbs)
 app.add_typer(verifying.verbs)
 app.add_typer(logs.verbs)
 app.add_typer(performance.verbs)
+app.add_typer(catalog.verbs)
 
 
 @app.callback(invoke_without_command=True)

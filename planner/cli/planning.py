@@ -1,4 +1,4 @@
-"""Verbs around a demand file and its plan: plan, explain, report, init, validate, schema, catalog."""
+"""Verbs around a demand file and its plan: plan, explain, report, init, validate, schema."""
 
 from __future__ import annotations
 
@@ -195,25 +195,6 @@ def schema() -> None:
     from planner.case.demand.starter import demand_schema_text
 
     put(demand_schema_text())
-
-
-@verbs.command(
-    epilog="Examples:  fleetplan catalog    fleetplan catalog offers h100    fleetplan catalog models llama-3.1-8b"
-)
-def catalog(
-    kind: Annotated[str | None, typer.Argument(help="gpus, offers, models, quantizations, apis, ...")] = None,
-    name: Annotated[str | None, typer.Argument(help="An entry, or part of the names to list.")] = None,
-    stale_after: Annotated[str, typer.Option(help="Prices older than this are flagged.")] = "180d",
-    as_of: Annotated[
-        str | None, typer.Option(help="The day that staleness refers to, YYYY-MM-DD; default today.")
-    ] = None,
-    format: FormatOption = Format.table,
-) -> None:
-    """List and show what the catalog knows, with sources and dates; stale prices are flagged."""
-    from planner.reports.catalog import catalog_report
-
-    report = catalog_report(kind, name, stale_after, as_of)
-    put(report.text) if format is Format.table else put_json(report.data)
 
 
 def _planned(case: Case, options: Options, share: float, quiet: bool, verify: bool = False) -> Plan:
