@@ -54,8 +54,8 @@ def make_entry(config: ModelConfig, name: str | None = None, published_b: float 
     context = config.count(*CONTEXT, example=131072)
     tied, stored = _tied(config), native_quantization(config, name)
     config.check()
-    embedding_b = vocab * hidden / 1e9
-    total_b = (attention.parameters + ffn.parameters) / 1e9 + embedding_b * (1 if tied else 2)
+    vocabulary_b = vocab * hidden * (1 if tied else 2) / 1e9
+    total_b = (attention.parameters + ffn.parameters) / 1e9 + vocabulary_b
     active_b = total_b - ffn.routed * (1 - ffn.chosen_frac) / 1e9
     check_published(published_b, total_b)
     if "moe" in ffn.fields and stored.startswith("int4") and experts_alone(config):
@@ -79,7 +79,7 @@ def make_entry(config: ModelConfig, name: str | None = None, published_b: float 
     key = re.sub(r"[^a-z0-9.]+", "-", name.rsplit("/", 1)[-1].lower()).strip("-.")
     if not key:
         raise input_error("--name", f"has no letters or digits: {shown(name)}", "Write --name my-model-7b")
-    warnings = doubts(name, total_b, active_b, embedding_b) if published_b is None else []
+    warnings = doubts(name, total_b, active_b, vocabulary_b) if published_b is None else []
     model = Model.model_validate_json(json.dumps(fields))
     return ModelEntry(key, model, (*warnings, *_known_already(key, name)))
 

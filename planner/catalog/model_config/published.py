@@ -47,10 +47,10 @@ def named_counts(name: str) -> NamedCounts:
     )
 
 
-def doubts(name: str, total_b: float, active_b: float, embedding_b: float) -> list[str]:
+def doubts(name: str, total_b: float, active_b: float, vocabulary_b: float) -> list[str]:
     """Where the name disagrees with what was computed by more than 5%.
 
-    Published active counts are rounded, and some leave the embedding out.
+    Published active counts are rounded, and some leave the embedding and the output layer out.
     """
     said = named_counts(name)
     found = []
@@ -58,7 +58,7 @@ def doubts(name: str, total_b: float, active_b: float, embedding_b: float) -> li
         found.append(_disagree("parameters", total_b, said.total_b))
     if said.active_b is not None:
         allowed = max(TOLERANCE_FRAC * said.active_b, said.active_step_b / 2)
-        if not -allowed <= active_b - said.active_b <= allowed + embedding_b:
+        if not -allowed <= active_b - said.active_b <= allowed + vocabulary_b:
             found.append(_disagree("active parameters", active_b, said.active_b))
     return found
 
