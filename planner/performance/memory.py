@@ -152,11 +152,16 @@ class KvGrowth:
 
 
 def kv_growth(model: Model, quantization: Quantization, copies: float = 1.0) -> KvGrowth:
-    """Sliding-window layers keep their window, linear ones a state, which is split where KV heads are repeated."""
+    """Sliding-window layers keep their window, linear ones a state.
+
+    Bytes are those of one of the copies; a state is split over them, and so is a window with more heads than there are
+    copies of the other layers' heads.
+    """
     each = kv_bytes_per_token(model, quantization)
     if model.sliding is not None:
         full = full_kv_bytes_per_token(model, quantization)
-        return KvGrowth(full, each - full, model.sliding.window_tokens)
+        windowed = max(1.0, copies * _fewest_kv_heads(model) / model.kv_heads) / copies
+        return KvGrowth(full, (each - full) * windowed, model.sliding.window_tokens)
     if model.linear is not None:
         return KvGrowth(each, state_bytes(model) / copies, 1.0)
     return KvGrowth(each, 0.0, 0.0)
@@ -181,7 +186,7 @@ def kv_read_bytes(model: Model, quantization: Quantization, tokens: np.ndarray |
         picked = np.minimum(np.asarray(tokens, dtype=float), model.sparse.top_tokens)
         read: np.ndarray = (each * picked + index * np.asarray(tokens, dtype=float)) * copies
         return read
-    return kv_bytes(model, quantization, tokens) * copies
+    return kv_bytes(model, quantization, tokens, copies) * copies
 
 
 def kv_copies(model: Model, gpus_per_replica: int, layout: Layout = SPLIT) -> float:
@@ -189,7 +194,12 @@ def kv_copies(model: Model, gpus_per_replica: int, layout: Layout = SPLIT) -> fl
     together = gpus_per_replica // layout.attention_copies
     if model.mla is not None:
         return float(together)
-    return max(1.0, together / model.kv_heads)
+    return max(1.0, together / _fewest_kv_heads(model))
+
+
+def _fewest_kv_heads(model: Model) -> int:
+    """KV heads of the layers that are the first to be repeated."""
+    return min(model.kv_heads, (model.sliding and model.sliding.full_kv_heads) or model.kv_heads)
 
 
 def memory_bytes(gpu: Gpu) -> float:

@@ -33,6 +33,7 @@ FAMILIES = {
     "kimi_k25": "kimi", "llama": "llama", "llama4": "llama-4", "mistral": "mistral", "mistral3": "mistral",
     "mixtral": "mistral", "qwen2": "qwen", "qwen3": "qwen", "qwen3_moe": "qwen", "qwen3_5": "qwen3.5",
     "qwen3_5_moe": "qwen3.5", "minimax_m2": "minimax", "glm_moe_dsa": "glm", "glm4_moe": "glm-4.5",
+    "deepseek_v32": "deepseek-v3.2", "gemma4": "gemma-4",
 }  # fmt: skip
 """families of the catalog, by which it is known what engines run; others keep the name of their kind"""
 _STORED_NAME = re.compile(r"(?:models--)?([^/]+?)--([^/]+?)(?:_config)?(?:\.json)?")

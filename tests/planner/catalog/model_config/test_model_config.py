@@ -14,7 +14,7 @@ from planner.catalog.model_config.entry import make_entry
 from planner.catalog.model_config.published import NamedCounts, named_counts
 from planner.catalog.model_config.reading import ModelConfig
 from planner.io.errors import InputError
-from planner.performance.memory import kv_bytes, parameters, sight
+from planner.performance.memory import kv_bytes, kv_copies, parameters, sight
 from tests.support.model_configs import (
     DEEPSEEK_V3,
     DEEPSEEK_V32,
@@ -96,6 +96,16 @@ def test_routed_experts_are_those_of_the_layers_that_have_them() -> None:
 def test_wider_heads_of_full_layers_count_in_the_arithmetic() -> None:
     seen = sight(entry_of(GEMMA_4))
     assert (seen.full, seen.windowed, seen.window) == (pytest.approx(10 / 60 * 2), pytest.approx(50 / 60), 1024)
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 4, 8, 16, 32])
+def test_heads_are_repeated_by_the_kind_of_layer(gpus: int) -> None:
+    """Gemma 4 31B: 16 heads in layers with a window, 4 in the others; a GPU holds one of each at least."""
+    model = entry_of(GEMMA_4)
+    copies = kv_copies(model, gpus)
+    held = float(kv_bytes(model, FP16, 10_000, copies)) * copies
+    full, windowed = max(4, gpus) * 512 * 10 * 10_000, max(16, gpus) * 256 * 50 * 1024
+    assert held == pytest.approx(2 * 2 * (full + windowed), rel=1e-12)
 
 
 def test_an_indexer_shared_by_layers_is_kept_once() -> None:
