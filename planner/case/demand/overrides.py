@@ -39,10 +39,22 @@ def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:
             why = error.diagnostics[0]
             raise InputError([document.diagnostic(path, f"'{own}': {why.message}", why.remedy)]) from None
         own = document.data
-        if not isinstance(own, dict):
-            raise InputError([document.diagnostic((), "expected a mapping of catalog entries", "Write gpus: ...")])
+    return _with_own(own, document, path)
+
+
+def catalog_with(file: Path | None) -> Catalog:
+    """The shipped catalog with the entries of a user's file."""
+    if file is None:
+        return shipped_catalog()
+    document = read_yaml(file)
+    return _with_own(document.data, document, ())
+
+
+def _with_own(own: Any, document: Document, path: tuple[str | int, ...]) -> Catalog:
     if not own:
         return shipped_catalog()
+    if not isinstance(own, dict):
+        raise InputError([document.diagnostic((), "expected a mapping of catalog entries", "Write gpus: ...")])
     unknown = [kind for kind in own if kind not in KINDS]
     if unknown:
         raise InputError(

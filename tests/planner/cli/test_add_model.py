@@ -41,6 +41,20 @@ def test_what_it_writes_can_be_planned_with(fleetplan: Command) -> None:
     assert json.loads(planned.out)["case"]["models"]["chat-8b"]["checkpoint"] == "acme/chat-8B"
 
 
+def test_estimate_and_calibrate_take_the_file(fleetplan: Command) -> None:
+    fleetplan("catalog", "add-model", config_file(LLAMA_8B), "--name", "chat-8B", "--out", "models.yaml")
+    shape = ("--gpu", "h100", "--input", "1000", "--output", "100", "--concurrency", "8", "--format", "json")
+    mine = json.loads(fleetplan("estimate", "--model", "chat-8b", "--catalog", "models.yaml", *shape).out)
+    shipped = json.loads(fleetplan("estimate", "--model", "llama-3.1-8b", *shape).out)
+    assert mine | {"model": "llama-3.1-8b"} == shipped
+    head = "model,gpu,gpus_per_replica,quantization,input_tokens,output_tokens,concurrency,tpot_ms"
+    rows = "".join(f"chat-8b,h100,1,fp16,{500 * n},100,{n},{8 + n / 4}\n" for n in (1, 2, 4, 8, 16))
+    Path("measured.csv").write_text(f"{head}\n{rows}")
+    ran = fleetplan("calibrate", "measured.csv", "--catalog", "models.yaml", "--out", "profile.yaml")
+    assert ran.code == 0
+    assert "chat-8b" in Path("profile.yaml").read_text()
+
+
 def test_without_out_it_prints_the_file(fleetplan: Command) -> None:
     ran = fleetplan("catalog", "add-model", config_file(DEEPSEEK_V3), "--name", "my-deepseek")
     (entry,) = yaml.safe_load(ran.out)["models"].values()
@@ -158,6 +172,12 @@ def test_an_unknown_model_gets_the_hint(fleetplan: Command) -> None:
     assert hint in fleetplan("validate", "demand.yaml").err
     shape = ("--gpu", "h100", "--input", "100", "--output", "10", "--concurrency", "1")
     assert hint in fleetplan("estimate", "--model", "zz-top-3000", *shape).err
+    head, row = (
+        "model,gpu,gpus_per_replica,quantization,input_tokens,output_tokens,concurrency,tpot_ms",
+        "h100,1,fp8,1000,100",
+    )
+    Path("measured.csv").write_text(f"{head}\nzz-top-3000,{row},8,12\n")
+    assert hint in fleetplan("calibrate", "measured.csv", "--out", "profile.yaml").err
     Path("demand.yaml").write_text(SMALL.replace("llama-3.1-8b", "lama-3.1-8b"))
     close = fleetplan("validate", "demand.yaml").err
     assert "Did you mean 'llama-3.1-8b'? If not, a" + hint in close
