@@ -139,20 +139,25 @@ class Moe(Strict):
 class Sliding(Strict):
     window_tokens: int = Field(gt=0)
     full_attention_layers: int = Field(ge=0)
+    full_kv_heads: int | None = Field(default=None, gt=0)
+    """KV heads of the layers with full attention, where they differ from those with a window."""
+    full_head_dim: int | None = Field(default=None, gt=0)
 
 
 class Linear(Strict):
-    """Layers that keep a state of fixed size instead of a KV cache."""
+    """Layers that keep a state of fixed size instead of a KV cache; without heads, no state at all."""
 
     full_attention_layers: int = Field(ge=0)
-    key_heads: int = Field(gt=0)
-    value_heads: int = Field(gt=0)
+    key_heads: int = Field(ge=0)
+    value_heads: int = Field(ge=0)
     head_dim: int = Field(gt=0)
+    key_dim: int | None = Field(default=None, gt=0)
+    """Width of a key head (the state size of Mamba), where it differs from that of a value head."""
 
     @property
     def state_bytes(self) -> float:
         """Bytes of one request in one such layer; the state is kept in 32 bit."""
-        return 4.0 * self.value_heads * self.head_dim**2
+        return 4.0 * self.value_heads * self.head_dim * (self.key_dim or self.head_dim)
 
 
 class Mla(Strict):
@@ -168,6 +173,8 @@ class Sparse(Strict):
     top_tokens: int = Field(gt=0)
     index_heads: int = Field(gt=0)
     index_dim: int = Field(gt=0)
+    index_layers: int | None = Field(default=None, gt=0)
+    """Layers with an indexer of their own, where others use what it picked; None: every layer."""
 
     @property
     def index_bytes(self) -> float:

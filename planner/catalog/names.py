@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from planner.catalog.entries import find
+from planner.catalog.entries import find, names_of
+from planner.io.errors import did_you_mean
 
 _MARK = re.compile(
     r"(?i)[-_.](fp8|w8a8|w4a16|awq|gptq|nvfp4|mxfp4|bf16|int8|int4|4bit|8bit|dynamic|block|kv|quantized|marlin|g128|hf)$"
@@ -14,7 +15,14 @@ _MARK = re.compile(
 _SILENT = ("int4", "4bit", "8bit", "dynamic", "block", "kv", "quantized", "marlin", "g128", "hf")
 """marks that do not say how by themselves: INT4 stands beside AWQ or GPTQ"""
 _STORED = {"w8a8": "int8-w8a8"}
+ADD_MODEL = "add it from its config.json: fleetplan catalog add-model config.json"
 _HUB_CACHE = re.compile(r"models--([^/]+?)--([^/]+)")
+
+
+def unknown_model(name: str, models: Mapping[str, Any]) -> str:
+    """A remedy for a model that the catalog does not know: a similar name, and how to add one."""
+    similar = did_you_mean(name, list(names_of(models)))
+    return f"{similar} If not, {ADD_MODEL}" if similar else ADD_MODEL
 
 
 def find_model(name: str, models: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from planner.cli import (
-    catalog,
     checking,
     exporting,
     logs,
@@ -22,6 +21,7 @@ from planner.cli import (
     verifying,
     what_if,
 )
+from planner.cli.catalog import verbs as catalog
 from planner.cli.common import LOST, Stopwatch, put
 from planner.cli.streams import prepare_streams
 

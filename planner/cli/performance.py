@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from planner.performance.length_spread import LengthSpread
 
 verbs = typer.Typer()
+CatalogOption = Annotated[
+    Path | None, typer.Option(help="A file with entries of your own, as `catalog:` of a demand file names it.")
+]
 
 
 @verbs.command(epilog="Example:  fleetplan accuracy measured.csv.gz --out scored.csv")
@@ -58,15 +61,17 @@ def estimate(
     profile: Annotated[Path | None, typer.Option(help="Correct it by this file of `fleetplan calibrate`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the latency-throughput curve to this SVG file.")] = None,
     points: Annotated[Path | None, typer.Option(help="Predict every row of this CSV instead.")] = None,
+    catalog: CatalogOption = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Estimate one deployment: memory, latency and throughput, at a concurrency, at a rate or within an SLO."""
+    from planner.case.demand.overrides import catalog_with
     from planner.io.files import check_targets, write_whole
     from planner.performance.estimate import estimate as estimate_one
     from planner.reports.performance import estimate_svg, estimate_text, points_report
 
     if points is not None:
-        report = points_report(points)
+        report = points_report(points, catalog_with(catalog))
         put(report.text) if format is Format.table else put_json(report.data)
         return
     check_targets({"--plot": plot}, [])
@@ -77,7 +82,7 @@ def estimate(
     result = estimate_one(
         model or "", gpu or "", *lengths, gpus_per_replica=gpus_per_replica, quantization=quantization, engine=engine,
         concurrency=concurrency, ttft=limits[0], tpot=limits[1], e2e=limits[2], arrival_scv=burstiness, rate=rate,
-        prompts=_prompts(lengths[0], input_p50, input_p95), profile=profile,
+        prompts=_prompts(lengths[0], input_p50, input_p95), profile=profile, catalog=catalog_with(catalog),
     )  # fmt: skip
     if plot is not None:
         write_whole(plot, estimate_svg(result, limits[1][0] * 1e3 if limits[1] else None))
@@ -106,12 +111,14 @@ def calibrate(
     gpu: Annotated[str | None, typer.Option(help="The GPU of the runs.")] = None,
     gpus_per_replica: Annotated[int | None, typer.Option(min=1, help="Tensor parallelism of the runs.")] = None,
     quantization: Annotated[str | None, typer.Option(help="Quantization of the runs.")] = None,
+    catalog: CatalogOption = None,
     format: FormatOption = Format.table,
 ) -> None:
     """Turn your own benchmark results into a profile that `plan` uses before any estimate.
 
     Reads result files of vllm bench serve (JSON, JSONL), GuideLLM, AIPerf and GenAI-Perf, and CSV.
     """
+    from planner.case.demand.overrides import catalog_with
     from planner.io.files import check_targets, write_whole
     from planner.performance.calibration.calibrate import calibrate as calibrate_files
     from planner.reports.performance import calibration_text, suggestions_text
@@ -129,7 +136,10 @@ def calibrate(
     if out is None:
         refuse("--out", "is missing", "Name the profile to write, such as --out profile.yaml")
     check_targets({"--out": out}, results)
-    done = calibrate_files(results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization)
+    done = calibrate_files(
+        results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization,
+        catalog=catalog_with(catalog),
+    )  # fmt: skip
     write_whole(out, done.profile_text)
     put(calibration_text(done)) if format is Format.table else put_json(done.as_json())
     note(f"wrote {out}; use it with   profiles: [{out.name}]   in a demand file")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.entries import Catalog, find, names_of
+from planner.catalog.names import unknown_model
 from planner.io.errors import Diagnostic, InputError, did_you_mean, input_error
 from planner.performance.machine import Machine
 from planner.performance.memory import kv_room_bytes, weight_bytes
@@ -22,7 +23,7 @@ def machine_for(catalog: Catalog, model: str, gpu: str, gpus: int, quantization:
     for what, (name, entries) in wanted.items():
         key = find(name, entries)
         if key is None:
-            remedy = did_you_mean(name, list(names_of(entries)))
+            remedy = unknown_model(name, entries) if what == "model" else did_you_mean(name, list(names_of(entries)))
             diagnostics.append(Diagnostic(f"--{what}", None, None, "", f"there is no {what} '{name}'", remedy))
         else:
             found[what] = entries[key]

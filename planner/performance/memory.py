@@ -81,10 +81,26 @@ def weight_bytes(model: Model, quantization: Quantization, layout: Layout = SPLI
 def kv_bytes_per_token(model: Model, quantization: Quantization) -> float:
     """KV-cache bytes of one token in all layers that keep one, without sliding windows."""
     layers = model.linear.full_attention_layers if model.linear else model.layers
-    index = model.layers * model.sparse.index_bytes if model.sparse else 0.0
     if model.mla is not None:
-        return layers * (model.mla.kv_lora_rank + model.mla.rope_dim) * quantization.kv_bits / 8 + index
-    return 2 * layers * model.kv_heads * model.head_dim * quantization.kv_bits / 8 + index
+        per_layer = (model.mla.kv_lora_rank + model.mla.rope_dim) * quantization.kv_bits / 8
+        return layers * per_layer + _index_bytes(model)
+    if model.sliding is not None:
+        full = full_kv_bytes_per_token(model, quantization)
+        windowed = model.layers - model.sliding.full_attention_layers
+        return full + 2 * windowed * model.kv_heads * model.head_dim * quantization.kv_bits / 8
+    return 2 * layers * model.kv_heads * model.head_dim * quantization.kv_bits / 8 + _index_bytes(model)
+
+
+def full_kv_bytes_per_token(model: Model, quantization: Quantization) -> float:
+    """The part of it in layers without a window, whose heads may have a shape of their own."""
+    assert model.sliding is not None
+    heads, dim = model.sliding.full_kv_heads or model.kv_heads, model.sliding.full_head_dim or model.head_dim
+    return 2 * model.sliding.full_attention_layers * heads * dim * quantization.kv_bits / 8
+
+
+def _index_bytes(model: Model) -> float:
+    """What the indexers of sparse attention keep of a token in all layers."""
+    return (model.sparse.index_layers or model.layers) * model.sparse.index_bytes if model.sparse else 0.0
 
 
 def state_bytes(model: Model) -> float:
@@ -94,7 +110,10 @@ def state_bytes(model: Model) -> float:
 
 @dataclass(frozen=True)
 class Sight:
-    """Tokens that a query sees, as a mean over the layers: full x tokens + windowed x min(tokens, window)."""
+    """Tokens that a query sees, as a mean over the layers: full x tokens + windowed x min(tokens, window).
+
+    Layers whose heads are wider than the others count for more.
+    """
 
     full: float = 1.0
     windowed: float = 0.0
@@ -104,7 +123,8 @@ class Sight:
 def sight(model: Model) -> Sight:
     if model.sliding is not None:
         full = model.sliding.full_attention_layers / model.layers
-        return Sight(full, 1 - full, model.sliding.window_tokens)
+        wider = (model.sliding.full_head_dim or model.head_dim) / model.head_dim
+        return Sight(full * wider, 1 - full, model.sliding.window_tokens)
     if model.linear is not None:
         return Sight(model.linear.full_attention_layers / model.layers)
     if model.sparse is not None:
@@ -132,11 +152,16 @@ class KvGrowth:
 
 
 def kv_growth(model: Model, quantization: Quantization, copies: float = 1.0) -> KvGrowth:
-    """Sliding-window layers keep their window, linear ones a state, which is split where KV heads are repeated."""
+    """Sliding-window layers keep their window, linear ones a state.
+
+    Bytes are those of one of the copies; a state is split over them, and so is a window with more heads than there are
+    copies of the other layers' heads.
+    """
     each = kv_bytes_per_token(model, quantization)
     if model.sliding is not None:
-        full = model.sliding.full_attention_layers / model.layers
-        return KvGrowth(each * full, each * (1 - full), model.sliding.window_tokens)
+        full = full_kv_bytes_per_token(model, quantization)
+        windowed = max(1.0, copies * _fewest_kv_heads(model) / model.kv_heads) / copies
+        return KvGrowth(full, (each - full) * windowed, model.sliding.window_tokens)
     if model.linear is not None:
         return KvGrowth(each, state_bytes(model) / copies, 1.0)
     return KvGrowth(each, 0.0, 0.0)
@@ -156,12 +181,12 @@ def kv_read_bytes(model: Model, quantization: Quantization, tokens: np.ndarray |
         cache = kv_bytes_per_token(model, quantization) * np.asarray(tokens, dtype=float)
         return cache * copies + 2 * state_bytes(model)
     if model.sparse is not None:
-        index = model.layers * model.sparse.index_bytes
+        index = _index_bytes(model)
         each = kv_bytes_per_token(model, quantization) - index
         picked = np.minimum(np.asarray(tokens, dtype=float), model.sparse.top_tokens)
         read: np.ndarray = (each * picked + index * np.asarray(tokens, dtype=float)) * copies
         return read
-    return kv_bytes(model, quantization, tokens) * copies
+    return kv_bytes(model, quantization, tokens, copies) * copies
 
 
 def kv_copies(model: Model, gpus_per_replica: int, layout: Layout = SPLIT) -> float:
@@ -169,7 +194,12 @@ def kv_copies(model: Model, gpus_per_replica: int, layout: Layout = SPLIT) -> fl
     together = gpus_per_replica // layout.attention_copies
     if model.mla is not None:
         return float(together)
-    return max(1.0, together / model.kv_heads)
+    return max(1.0, together / _fewest_kv_heads(model))
+
+
+def _fewest_kv_heads(model: Model) -> int:
+    """KV heads of the layers that are the first to be repeated."""
+    return min(model.kv_heads, (model.sliding and model.sliding.full_kv_heads) or model.kv_heads)
 
 
 def memory_bytes(gpu: Gpu) -> float:

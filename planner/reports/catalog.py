@@ -9,8 +9,10 @@ import yaml
 
 from planner.catalog import api_prices
 from planner.catalog.entries import KINDS, Catalog, find, shipped_catalog
+from planner.catalog.model_config.entry import ModelEntry
 from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.io.units import parse_duration
+from planner.performance.memory import kv_growth, parameters, weight_bytes
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table, paragraphs
 from planner.reports.tables.text import Report, table_text
@@ -152,3 +154,34 @@ def _one(kind: str, key: str, entry: Any, judge: _Staleness) -> Report:
     flag = f"  # STALE: older than {judge.days:g} days" if stale else ""
     text = yaml.safe_dump({key: data}, sort_keys=False, allow_unicode=True, width=100)
     return Report(f"# {kind}{flag}\n{text}", {key: data | {"stale": stale}})
+
+
+def added_model_report(entry: ModelEntry, published_b: float | None) -> Report:
+    """What a new entry comes to: weights, KV cache and arithmetic."""
+    model, stored = entry.model, shipped_catalog().quantizations[entry.model.native_quantization]
+    kv, by_use = kv_growth(model, stored), parameters(model)
+    multiplied = by_use.dense + by_use.head + by_use.routed * by_use.chosen_frac
+    published = (
+        "" if published_b is None else f"{model.parameters_b / published_b - 1:+.1%} from {published_b:g}B published"
+    )
+    per_request = kv.per_window_token * kv.window
+    held = f"and {per_request / 1e6:,.1f} MB a request" if per_request else ""
+    if model.sliding is not None:
+        held += f" once its windows of {model.sliding.window_tokens:,} tokens are full"
+    rows: tuple[Row, ...] = (
+        ("parameters", f"{model.parameters_b:,g} B", published),
+        ("active", f"{model.active_parameters_b:,g} B", "what one token passes through, embeddings included"),
+        ("weights", f"{weight_bytes(model, stored) / 1e9:,.1f} GB", f"in {model.native_quantization}, as published"),
+        ("KV cache", f"{kv.per_token / 1e3:,.1f} kB a token", held),
+        ("arithmetic", f"{2 * multiplied / 1e9:,.1f} GFLOP a token", "without attention over the context"),
+        ("context", f"{model.max_context_tokens:,} tokens", ""),
+    )
+    columns = (C("figure", entry.key), C("value", ""), C("note", "", missing=""))
+    table = Table("model", entry.key, columns, rows)
+    data = {
+        "key": entry.key, "entry": model.model_dump(mode="json", exclude_none=True), "published_b": published_b,
+        "weight_bytes": weight_bytes(model, stored), "kv_bytes_per_token": kv.per_token,
+        "kv_bytes_per_request": per_request, "flop_per_token": 2 * multiplied,
+        "warnings": list(entry.warnings),
+    }  # fmt: skip
+    return Report(paragraphs([table_text(table, indent=""), [model.notes] if model.notes else []]), data)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
+from planner.catalog.entries import Catalog
 from planner.io.errors import escaped
 from planner.io.formatting import percent
 from planner.performance.accuracy import Accuracy, Errors
@@ -150,9 +151,9 @@ def suggestions_text(suggestions: Sequence[Suggestion]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def points_report(path: Path) -> Report:
+def points_report(path: Path, catalog: Catalog | None = None) -> Report:
     """Predictions for every row of a CSV: model, gpu, gpus_per_replica, quantization, input, output, concurrency."""
-    predictions = predict_points(path)
+    predictions = predict_points(path, catalog)
     columns = (
         C("model", "model"), C("gpu", "gpu"), C("input", "in", "plain"), C("output", "out", "plain"),
         C("concurrency", "in flight", "plain"), C("ttft_ms", "TTFT ms", ".0f"), C("tpot_ms", "TPOT ms", ".1f"),

@@ -12,7 +12,8 @@ from planner.case.demand.load_levers import Surroundings, levers_of
 from planner.case.demand.usage import by_hour, read_usage
 from planner.case.demand.workload_schema import Spread, WorkloadSpec
 from planner.case.length_buckets import buckets_from, must_hold
-from planner.catalog.entries import find, names_of
+from planner.catalog.entries import find
+from planner.catalog.names import unknown_model
 from planner.io.errors import InputError, Path
 from planner.io.named_files import NamedFiles
 from planner.performance.length_spread import LengthSpread, quantile, slices
@@ -41,7 +42,9 @@ class WorkloadReader:
         for m, choice in enumerate(w.models):
             name = find(choice.name, self.around.catalog.models)
             if name is None:
-                self.found.unknown((*path, "models", m), "model", choice.name, names_of(self.around.catalog.models))
+                message = f"there is no model '{choice.name}' in the catalog"
+                remedy = unknown_model(choice.name, self.around.catalog.models)
+                self.found.complain((*path, "models", m), message, remedy)
             else:
                 models.append(ModelChoice(model=name, quality_loss_frac=choice.quality_loss))
         weekday, weekend, measured_cv = self._hours(w, path, key)

@@ -92,7 +92,8 @@ def calibrate(
     done = tuple(_calibrated(profile, catalog) for profile in profiles)
     if not any(d.is_used for d in done):
         losing = [Diagnostic(d.name, None, None, "", text, MEASURE_INSTEAD) for d in done for text in _left_out(d)]
-        raise InputError(losing)
+        too_few = [Diagnostic(d.name, None, None, "", "these points say too little", MEASURE_INSTEAD) for d in done]
+        raise InputError(losing or too_few)
     doubts = tuple(f"{d.name}: {text}" for d in done for text in (*_left_out(d), *_doubts(d)))
     return Calibration(len(points), (*notes, *doubts), done, profiles_text([d.profile for d in done if d.is_used]))
 

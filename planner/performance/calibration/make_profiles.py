@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planner.catalog.entries import Catalog, names_of
-from planner.catalog.names import checkpoint, find_gpu, find_model
+from planner.catalog.names import checkpoint, find_gpu, find_model, unknown_model
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
 from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, shown
 from planner.performance.calibration.benchmark_runs import BenchPoint
@@ -86,7 +86,8 @@ class _Maker:
         if found is None:
             file, line = (f"--{name}", None) if option is not None else (point.file, point.line)
             message = f"there is no {what} {shown(written, 60)} in the catalog"
-            known = did_you_mean(written.rsplit("/", 1)[-1], names_of(entries))
+            short = written.rsplit("/", 1)[-1]
+            known = unknown_model(short, entries) if name == "model" else did_you_mean(short, names_of(entries))
             remedy = known or f"Give --{name} NAME, or add it to a catalog of your own"
             self.diagnostics.append(Diagnostic(file, line, None, "", message, remedy))
         return found

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.catalog.entries import Catalog, names_of
-from planner.catalog.names import find_gpu, find_model
+from planner.catalog.names import find_gpu, find_model, unknown_model
 from planner.catalog.profile import Profile, ProfileFile
 from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.io.strict_yaml import Document, parse_yaml, read_yaml
@@ -57,7 +57,7 @@ def _resolved(profile: Profile, k: int, document: Document, catalog: Catalog) ->
         key = (find_gpu if name == "gpu" else find_model)(value, entries)
         if key is None:
             message = f"there is no {what} {shown(value)} in the catalog"
-            remedy = did_you_mean(value, names_of(entries))
+            remedy = unknown_model(value, entries) if name == "model" else did_you_mean(value, names_of(entries))
             diagnostics.append(document.diagnostic(("profiles", k, name), message, remedy))
         else:
             keys[name] = key

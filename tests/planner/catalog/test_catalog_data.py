@@ -277,7 +277,8 @@ def parameters(key: str, active: bool = False) -> float:
         )
         if "sparse" in model:
             keys = model["sparse"]["index_heads"] * model["sparse"]["index_dim"]
-            attention += query * keys + hidden * (model["sparse"]["index_dim"] + model["sparse"]["index_heads"])
+            index = query * keys + hidden * (model["sparse"]["index_dim"] + model["sparse"]["index_heads"])
+            attention += index * model["sparse"].get("index_layers", model["layers"]) / model["layers"]
     elif "linear" in model:
         line = model["linear"]
         keys, values = line["key_heads"] * line["head_dim"], line["value_heads"] * line["head_dim"]
@@ -285,6 +286,11 @@ def parameters(key: str, active: bool = False) -> float:
         gated = hidden * head_dim * (3 * heads + 2 * model["kv_heads"])
         full = line["full_attention_layers"]
         attention = (full * gated + (model["layers"] - full) * state) / model["layers"]
+    elif "full_head_dim" in model.get("sliding", {}):  # Gemma 4: in full layers the keys are the values
+        full, window = model["sliding"], 2 * hidden * head_dim * (heads + model["kv_heads"])
+        own = hidden * full["full_head_dim"] * (2 * heads + full["full_kv_heads"])
+        share = full["full_attention_layers"] / model["layers"]
+        attention = share * own + (1 - share) * window
     else:
         attention = 2 * hidden * head_dim * (heads + model["kv_heads"])
     dense = model.get("ffn_matrices", 3) * hidden * model["ffn"]

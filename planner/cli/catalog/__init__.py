@@ -1,0 +1,1 @@
+"""`fleetplan catalog` and its verbs."""

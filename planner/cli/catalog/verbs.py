@@ -1,0 +1,109 @@
+"""The verbs of `fleetplan catalog`: show what is known, add a model by its config, import prices, compare files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from planner.cli.catalog import prices
+from planner.cli.common import Format, FormatOption, note, parsed, put, put_json
+
+SHOW = "show"
+
+
+class _ShowByDefault(TyperGroup):
+    """`fleetplan catalog offers h100` is `fleetplan catalog show offers h100`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = [SHOW, *args]
+        return super().parse_args(ctx, args)
+
+
+verbs = typer.Typer()
+catalog = typer.Typer(
+    cls=_ShowByDefault,
+    help="List and show what the catalog knows, with sources and dates; add to it. Without a command: show.",
+    epilog="Examples:  fleetplan catalog    fleetplan catalog offers h100    fleetplan catalog models llama-3.1-8b    "
+    "fleetplan catalog add-model config.json --out models.yaml    "
+    "fleetplan catalog import sky/ --from skypilot --out prices.yaml",
+)
+verbs.add_typer(catalog, name="catalog")
+
+
+@catalog.command(
+    SHOW,
+    epilog="Examples:  fleetplan catalog    fleetplan catalog offers h100    fleetplan catalog models llama-3.1-8b",
+)
+def show(
+    kind: Annotated[str | None, typer.Argument(help="gpus, offers, models, quantizations, apis, ...")] = None,
+    name: Annotated[str | None, typer.Argument(help="An entry, or part of the names to list.")] = None,
+    stale_after: Annotated[str, typer.Option(help="Prices older than this are flagged.")] = "180d",
+    as_of: Annotated[
+        str | None, typer.Option(help="The day that staleness refers to, YYYY-MM-DD; default today.")
+    ] = None,
+    format: FormatOption = Format.table,
+) -> None:
+    """List and show what the catalog knows, with sources and dates; stale prices are flagged."""
+    from planner.reports.catalog import catalog_report
+
+    report = catalog_report(kind, name, stale_after, as_of)
+    put(report.text) if format is Format.table else put_json(report.data)
+
+
+@catalog.command(
+    epilog="Examples:  fleetplan catalog add-model config.json --name Qwen/Qwen3-8B --out models.yaml    "
+    "fleetplan catalog add-model config.json --name my-moe-30b --parameters 30.5B --set tie_word_embeddings=false"
+)
+def add_model(
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG.json", help="A model's config.json on disk.", show_default=False)
+    ],
+    name: Annotated[
+        str | None, typer.Option(help="Name of the model, or its id on the Hub; by default from the file's path.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write or add the entry to this file, not to stdout.")
+    ] = None,
+    parameters: Annotated[
+        str | None, typer.Option(help='The published number of parameters, such as "70.6B", to check the shapes with.')
+    ] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A value that the config leaves open.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an entry of the same name in --out.")] = False,
+    format: FormatOption = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
+) -> None:
+    """Make a catalog entry from a model's Hugging Face config.json: weights, KV cache and arithmetic.
+
+    A demand file takes what it writes: `catalog: models.yaml`.
+    """
+    from planner.catalog.model_config.entry import make_entry
+    from planner.catalog.model_config.entry_file import file_text
+    from planner.catalog.model_config.published import parse_parameters
+    from planner.catalog.model_config.reading import parse_given, read_config
+    from planner.io.files import check_targets, write_whole
+    from planner.reports.catalog import added_model_report
+
+    check_targets({"--out": out}, [config])
+    published = None if parameters is None else parsed("--parameters", parse_parameters, parameters) / 1e9
+    entry = make_entry(read_config(config, parse_given(given or [])), name, published)
+    text = file_text(entry, out, replace)
+    report = added_model_report(entry, published)
+    for warning in entry.warnings:
+        note(f"note: {warning}", quiet)
+    if out is not None:
+        write_whole(out, text)
+        note(f"wrote {out}; name it in a demand file: catalog: {out.name}, models: [{entry.key}]", quiet)
+    if format is Format.json:
+        put_json(report.data)
+    else:
+        put(text if out is None else report.text)
+
+
+catalog.command("import", epilog=prices.IMPORT_EXAMPLES)(prices.import_prices)
+catalog.command("diff", epilog=prices.DIFF_EXAMPLES)(prices.diff)
