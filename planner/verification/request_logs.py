@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.case.case import Workload
+from planner.catalog.entries import shipped_catalog
+from planner.catalog.names import find_model
 from planner.io.errors import input_error
 from planner.io.time_zones import UTC
 from planner.logs.reading.requests import NO_ID, Requests, open_logs
@@ -37,10 +39,15 @@ class RequestLog:
     """the first request, where the log has dates"""
     dropped: int
     """rows without a time or a length, failed, or there twice"""
+    of_others: int = 0
+    """requests for other models"""
 
 
-def read_request_log(path: Path) -> RequestLog:
-    """Read a file, or a folder of files, of requests; raises InputError where it is no log of requests."""
+def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> RequestLog:
+    """Read a file, or a folder of files, of requests; raises InputError where it is no log of requests.
+
+    Of a log that names models of the workload and others, only requests for the workload's own count.
+    """
     import pandas as pd
 
     log = open_logs([str(path)], Reading({}))
@@ -54,6 +61,12 @@ def read_request_log(path: Path) -> RequestLog:
     time_us, prompt, output, ids = columns
     if not len(time_us):
         raise input_error(path, "has no requests", "Name a log with one row for each request")
+    known = shipped_catalog().models
+    model = pd.concat([p.model.astype(str) for p in parts])
+    own = np.isin(model.to_numpy(), [name for name in model.unique() if find_model(name, known) in own_models])
+    of_others = int((~own).sum()) if own.any() else 0
+    if of_others:
+        time_us, prompt, output, ids = (x[own] for x in (time_us, prompt, output, ids))
     # The last of requests with one id counts.
     again = pd.Series(ids).duplicated(keep="last").to_numpy() & (ids != NO_ID)
     time_us, prompt, output = (x[~again] for x in (time_us, prompt, output))
@@ -62,7 +75,7 @@ def read_request_log(path: Path) -> RequestLog:
     starts = pd.Timestamp(int(time_us[0]), unit="us", tz="UTC") if any(p.dated for p in parts) else None
     dropped = sum(log.ledger.left_out.values()) + int(again.sum())
     time_s = (time_us - time_us[0]) / 1e6
-    return RequestLog(time_s, prompt[order].astype(float), output[order].astype(float), starts, dropped)
+    return RequestLog(time_s, prompt[order].astype(float), output[order].astype(float), starts, dropped, of_others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,18 +97,19 @@ def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> 
 
     Of a log that goes on beyond the Sunday, the week with most requests is served.
     """
-    log = read_request_log(path)
+    w = next(w for w in plan.case.workloads if w.name == workload)
+    log = read_request_log(path, frozenset(choice.model for choice in w.models))
     if start_hour is None:
         if log.starts is not None and log.time_s[-1] >= DAY_S:
             first = log.starts.tz_convert(plan.case.time_zone or UTC)
             start_hour = 24 * first.day_of_week + first.hour
         else:
-            w = next(w for w in plan.case.workloads if w.name == workload)
             start_hour = int(np.argmax(w.weekday_rps))
     logged = len(log.time_s)
     log, start_hour = busiest_week(log, start_hour)
     span_h = log.time_s[-1] / 3600
     dropped = f", {log.dropped:,} left out" if log.dropped else ""
+    dropped += f", {log.of_others:,} for other models" if log.of_others else ""
     place = f"{DAY_NAMES[start_hour // 24]} {start_hour % 24:02d}h"
     part = f" of {logged:,}, those of its busiest week," if len(log.time_s) < logged else ""
     name = f"{path.name}: {len(log.time_s):,} requests{part} in {span_h:.3g} h from {place} on{dropped}"

@@ -204,6 +204,20 @@ def test_a_log_is_served_as_it_came(plan: Plan, tmp_path: Path) -> None:
     assert found.kept
 
 
+def test_requests_for_other_models_are_not_those_of_the_workload(plan: Plan, tmp_path: Path) -> None:
+    (name, *_) = [w.name for w in plan.case.workloads]
+    own = plan.case.workloads[0].models[0].model
+    for other, expected in (("qwen2.5-0.5b-of-ours", 20), (own, 40)):
+        rows = [f"{10 * k},{100 + k},20,{own if k % 2 else other}" for k in range(40)]
+        (tmp_path / "two.csv").write_text("\n".join(["time,prompt_tokens,completion_tokens,model", *rows]))
+        source = source_of(plan, tmp_path / "two.csv", name, None)
+        assert len(source.log.time_s) == expected
+        assert ("20 for other models" in source.name) == (expected == 20)
+    rows = [f"{10 * k},100,20,nobody-knows" for k in range(40)]
+    (tmp_path / "one.csv").write_text("\n".join(["time,prompt_tokens,completion_tokens,model", *rows]))
+    assert len(source_of(plan, tmp_path / "one.csv", name, None).log.time_s) == 40
+
+
 def test_of_a_long_log_the_busiest_week_is_served_and_hours_are_those_of_the_plan(plan: Plan, tmp_path: Path) -> None:
     """Three weeks from a Sunday 23h UTC on, which is a Monday 0h in Berlin; the second has twice the requests."""
     start = np.datetime64("2026-03-01T23:00")
