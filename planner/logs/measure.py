@@ -14,6 +14,7 @@ import numpy as np
 
 from planner.io.errors import input_error, shown
 from planner.logs.bursts import Bursts, bursts_of
+from planner.logs.counts import traffic_of_counts
 from planner.logs.engine import DUCKDB, Stage, check_engine, connected
 from planner.logs.expressions import few_together, grouped, length_cells, with_few_keys, without_duplicates
 from planner.logs.lengths import OUTPUT_CUTS, PROMPT_CUTS, Lengths, buckets_of, cuts_of, side_of
@@ -31,7 +32,7 @@ from planner.logs.statistics import (
     rates_of,
     swings_of,
 )
-from planner.logs.traffic import Traffic, traffic_of_counters, traffic_of_counts, traffic_of_requests
+from planner.logs.traffic import Traffic, traffic_of_counters, traffic_of_requests
 
 
 @dataclass(frozen=True)
