@@ -82,9 +82,9 @@ def _workload(w: Workload, title: str, measured: Measured) -> list[str]:
     rate = t.total / max(1.0, t.span_s)
     lines.append(comment(f"{t.total:,.0f} requests in {_span(t.span_s)}, {_number(rate)} a second on average", " " * 6))
     lines += _rates(w)
-    growth = f"{100 * w.growth:+.1f}%" if w.growth else "0%"
-    mark = f"{DECIDE}: not measured, " if w.growth is None else ""
-    lines.append(f"      growth_per_month: {growth}   # {mark}{w.growth_basis}")
+    growth = f"{100 * w.growth.per_month:+.1f}%" if w.growth.per_month else "0%"
+    mark = f"{DECIDE}: not measured, " if w.growth.per_month is None else ""
+    lines.append(f"      growth_per_month: {growth}   # {mark}{w.growth.basis}")
     variation = variation_of(w)
     lines.append(f"      variation: {100 * variation.share:.1f}%   # {variation.basis}")
     lines.append(f"      burstiness: {_burstiness(w)}")
@@ -151,7 +151,7 @@ def variation_of(w: Workload) -> Variation:
     parts = [f"{within:.1%} within the hour (not measured: as in public traces)"]
     if s.within_cv is not None:
         where = "around the mean of the log" if w.rates.flat else "within the hour"
-        parts = [f"{within:.1%} by {_step(s.within_s)} {where}, beyond Poisson noise"]
+        parts = [f"{within:.1%} by {_step(s.within_s)} {where}, beyond the noise of counts"]
     if s.ten_minutes_cv is not None and s.within_s != 600:
         parts.append(f"{s.ten_minutes_cv:.1%} by ten minutes")
     parts.append("day to day not measured" if s.daily_cv is None else f"{s.daily_cv:.1%} day to day")
