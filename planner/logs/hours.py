@@ -43,6 +43,7 @@ def hours_of(traffic: Traffic, zone: str, holidays: frozenset[date]) -> Hours:
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(seconds >= HOUR_S - 1, total * HOUR_S / seconds, np.nan)
     odd: dict[OddKind, np.ndarray] = {}
+    exists = np.bincount(of_step, minlength=size) > 0  # clocks that go forward leave an hour out
     if np.isfinite(rate).sum() >= FEWEST_HOURS_TO_CLEAN:
         inside = np.flatnonzero(np.isfinite(rate))
         whole = slice(int(inside[0]), int(inside[-1]) + 1)
@@ -50,6 +51,7 @@ def hours_of(traffic: Traffic, zone: str, holidays: frozenset[date]) -> Hours:
         for kind, flags in odd_hours(rate[whole], usual[0], far[0]).items():
             wide = np.zeros(size, dtype=bool)
             wide[whole] = flags
+            wide &= exists
             if wide.any():
                 odd[kind] = wide
         for kind, flags in odd.items():

@@ -103,6 +103,9 @@ def measure_logs(options: MeasureOptions) -> Measured:
             traffic = traffic_of_counts(counts, log.ledger)
         else:
             traffic = _of_requests(options, stage, log.ledger, dated.pop())
+    if options.by and not any(t.name for t in traffic):
+        remedy = f"Leave --by out, or name its column: --columns {options.by}=COLUMN"
+        raise input_error(options.sources[0], f"has no {options.by} to split by", remedy)
     if max(t.span_s for t in traffic) < 1:
         raise input_error(options.sources[0], "covers no time", "Give a log of at least some minutes")
     measured = tuple(_measured(t, options) for t in traffic)

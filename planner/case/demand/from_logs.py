@@ -12,11 +12,13 @@ from planner.case.demand.usage import WITHIN_HOUR_VARIATION
 from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_VARIATION
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
-from planner.io.errors import escaped, shortened, shown
+from planner.io.errors import escaped, input_error, shortened, shown
 from planner.logs.measure import Measured, Workload
 
 DEFAULT_MODEL, DEFAULT_BASELINE = "llama-3.1-8b", "openai/gpt-4o-mini"
 LEAST_BURSTINESS, FEWEST_IN_PEAK = 0.05, 20.0
+MOST_NAME = 80
+"""characters that a demand file takes"""
 WHAT_ODD = {
     "launch": "before it began",
     "ended": "after its last request",
@@ -35,6 +37,7 @@ class Variation:
 
 def demand_text(measured: Measured, name: str) -> str:
     """The text of a demand file that plans as it is."""
+    check_name(name)
     names = _names(measured, name)
     lines = [*_head(measured), "workloads:"]
     for workload, title in zip(measured.workloads, names, strict=True):
@@ -45,6 +48,13 @@ def demand_text(measured: Measured, name: str) -> str:
         f"baseline: {DEFAULT_BASELINE}   # {DECIDE}: the API model to compare with",
     ]
     return "\n".join(lines) + "\n"
+
+
+def check_name(name: str) -> None:
+    """Refuse a name of a workload that no demand file may have."""
+    if not name.strip() or len(name) > MOST_NAME or name != escaped(name):
+        remedy = f"Write one line of 1 to {MOST_NAME} characters"
+        raise input_error("--name", f"{shown(shortened(name, 60))} is no name of a workload", remedy)
 
 
 def _names(measured: Measured, name: str) -> list[str]:
@@ -134,12 +144,17 @@ def _rates(w: Workload) -> list[str]:
 
 def hour_notes(w: Workload) -> list[str]:
     """Hours left out, and hours of the day that the log does not show."""
-    notes = [f"{int(flags.sum())} hours {WHAT_ODD[kind]}" for kind, flags in w.hours.odd.items()]
+    notes = [f"{_hours(int(flags.sum()))} {WHAT_ODD[kind]}" for kind, flags in w.hours.odd.items()]
     kinds = (("weekday", "weekend days"), ("weekend", "weekdays"))
     for missing, (kind, other) in zip(w.rates.missing_hours, kinds, strict=True):
         if missing:
-            notes.append(f"{missing} {kind} hours are not in the log and taken from {other}")
+            verb = "is" if missing == 1 else "are"
+            notes.append(f"{_hours(missing, kind + ' ')} {verb} not in the log and taken from {other}")
     return notes
+
+
+def _hours(n: int, kind: str = "") -> str:
+    return f"{n} {kind}hour{'' if n == 1 else 's'}"
 
 
 def variation_of(w: Workload) -> Variation:

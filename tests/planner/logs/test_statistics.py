@@ -214,3 +214,11 @@ def test_growth_of_office_hours_is_measured_although_weekends_are_almost_empty(t
     found = one(measured(poisson(np.where(office, 100 * 1.2 ** (hours / 730), 0.05), rng), tmp_path / "log.csv"))
     assert found.growth.per_month == pytest.approx(0.2, abs=0.05)
     assert found.rates.weekday[12] == pytest.approx(100 * 1.2 ** (len(hours) / 730), rel=0.05)
+
+
+def test_the_hour_that_clocks_leave_out_in_spring_is_no_gap(tmp_path: Path) -> None:
+    rng = np.random.default_rng(18)
+    path = tmp_path / "log.csv"
+    measured(poisson(np.full(35 * 24, 20.0), rng), path)
+    found = one(measure_logs(MeasureOptions((str(path),), zone="Europe/Berlin")))
+    assert "gap" not in found.hours.odd
