@@ -15,10 +15,11 @@ import numpy as np
 from planner.logs.hours import DAY_H, Hours
 
 WEEK_H, MONTH_H, FEWEST_WEEKS, FEWEST_DAYS_BESIDE = 168, 730, 4, 7
+FIRST_DATED_H = 10**8 // 3600
 SURE = 3.0
 """standard errors from which on growth is taken for real"""
 QUIET_FRAC, LEAST_LEVEL = 0.2, 0.01
-SHIFT_FRAC = 0.5
+SHIFT_FRAC = 0.35
 """of the squares of daily levels, which a step leaves at most where no line stands out"""
 
 
@@ -68,14 +69,21 @@ def growth_of(hours: Hours) -> Growth:
     growth = _monthly(line.slope / WEEK_H)
     by_day = rate.reshape(-1, DAY_H)
     day, level = _days(by_day, np.tile(usual, weeks).reshape(-1, DAY_H))
+    if len(day) < 2 * FEWEST_DAYS_BESIDE:
+        return Growth(None, "too many of its days have gaps")
+    daily = _Line.through(day.astype(float), level)
+    stands_out = abs(line.slope) > SURE * line.error and abs(daily.slope) > SURE * daily.error
     step, rest = _best_step(level)
-    stands_out = abs(line.slope) > SURE * line.error
-    most = _Line.through(day.astype(float), level).rest
+    # A step may be put anywhere, and so fits chance better than a line: it has to be better by what that is worth.
+    most = daily.rest * len(day) ** (-2 / len(day))
     if rest < (most if stands_out else min(most, SHIFT_FRAC * len(level) * float(level.var()))):
         since = left + int(day[step]) * DAY_H
-        when = date(1970, 1, 1) + timedelta(hours=hours.first + since)
+        dated = hours.first > FIRST_DATED_H
+        when = (
+            date(1970, 1, 1) + timedelta(hours=hours.first + since) if dated else f"day {since // DAY_H + 1} of the log"
+        )
         change = float(np.exp(level[step:].mean() - level[:step].mean()))
-        return Growth(0.0, f"a level shift about {when.isoformat()} (x {change:.3g}); rates are those since", since)
+        return Growth(0.0, f"a level shift about {when} (x {change:.3g}); rates are those since", since)
     if not stands_out:
         basis = f"none that stands out in {len(week)} weeks ({growth:+.1%} a month within {SURE:g} standard errors)"
         return Growth(0.0, basis)

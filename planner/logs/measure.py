@@ -140,7 +140,7 @@ def _measured(traffic: Traffic, options: MeasureOptions) -> Workload:
     hours = hours_of(traffic, options.zone, options.holidays)
     growth, bursts = growth_of(hours), bursts_of(traffic.gaps, traffic.total)
     rates = rates_of(traffic, hours, growth)
-    swings = swings_of(traffic, hours, rates, growth, POISSON if bursts.scv is None else bursts.scv)
+    swings = swings_of(traffic, hours, rates, growth, POISSON if bursts.scv is None else max(0.0, bursts.scv))
     return Workload(traffic, hours, rates, growth, swings, bursts)
 
 
