@@ -60,12 +60,14 @@ def demand(
     Formats are known by their columns: LiteLLM, OpenTelemetry, Langfuse, OpenAI usage, vLLM's metrics from Prometheus,
     Azure and Mooncake traces, and tables of requests or of counts (docs/logs.md).
     """
-    from planner.case.demand.from_logs import demand_text
+    from planner.case.demand.from_logs import check_name, demand_text
     from planner.io.files import check_targets, write_whole
     from planner.logs.measure import MeasureOptions, measure_logs, parse_columns
     from planner.logs.reading.sources import log_files
     from planner.reports.validation import demand_report
 
+    name = name.strip() or "requests"
+    check_name(name)
     check_targets({"--out": out}, log_files(sources))
     measured = measure_logs(
         MeasureOptions(
@@ -79,7 +81,7 @@ def demand(
             work=work,
         )
     )
-    text = demand_text(measured, name.strip() or "requests")
+    text = demand_text(measured, name)
     report = demand_report(measured)
     for line in (*measured.ledger.left_out_lines(), *measured.ledger.notes):
         note(line, quiet)

@@ -1,7 +1,8 @@
 """Burstiness: how unevenly requests come within a minute.
 
 Burstiness is the squared coefficient of variation of gaps between requests, each over the mean gap of its minute (or
-of its ten minutes or hour, where requests are few), so that swings do not count again. Of n gaps of a Poisson process
+of its ten minutes or hour, where requests are few), so that swings do not count again. A gap counts where both of its
+requests are in the same window, so that nights and quiet hours are no bursts. Of n gaps of a Poisson process
 the squares over their own mean fall short by n / (n + 1), which is made up for.
 """
 
@@ -58,8 +59,10 @@ def bursts_of(gaps: Gaps | None, requests: float) -> Bursts:
 
 
 def _windows(gaps: Gaps, window_s: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number, sum and squares of the gaps that end in each window; one that leads in is cut to its length."""
-    _, place = np.unique(gaps.minute // (window_s // MINUTE_S), return_inverse=True)
-    lead = np.where(np.isfinite(gaps.lead_us), np.minimum(np.nan_to_num(gaps.lead_us), window_s * 1e6), 0.0)
-    n = np.bincount(place, gaps.count + np.isfinite(gaps.lead_us))
+    """Number, sum and squares of the gaps between two requests of the same window."""
+    window = gaps.minute // (window_s // MINUTE_S)
+    _, place = np.unique(window, return_inverse=True)
+    inside = np.r_[False, window[1:] == window[:-1]]
+    lead = np.where(inside, np.nan_to_num(gaps.lead_us), 0.0)
+    n = np.bincount(place, gaps.count + inside)
     return n, np.bincount(place, gaps.total_us + lead), np.bincount(place, gaps.squares + lead**2)

@@ -14,24 +14,22 @@ import numpy as np
 
 from planner.io.errors import input_error, shown
 from planner.logs.bursts import Bursts, bursts_of
+from planner.logs.counts import traffic_of_counts
 from planner.logs.engine import DUCKDB, Stage, check_engine, connected
 from planner.logs.expressions import few_together, grouped, length_cells, with_few_keys, without_duplicates
+from planner.logs.growth import Growth, growth_of
+from planner.logs.hours import Hours, hours_of
 from planner.logs.lengths import OUTPUT_CUTS, PROMPT_CUTS, Lengths, buckets_of, cuts_of, side_of
 from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.prometheus import counters_of
 from planner.logs.reading.requests import By, Counts, Requests, open_logs
 from planner.logs.reading.tables import Document, Reading
 from planner.logs.reuse import MOST_REFERENCES, ReuseCurve, reuse_curve
-from planner.logs.statistics import (
-    Hours,
-    Rates,
-    Swings,
-    growth_of,
-    hours_of,
-    rates_of,
-    swings_of,
-)
-from planner.logs.traffic import Traffic, traffic_of_counters, traffic_of_counts, traffic_of_requests
+from planner.logs.statistics import Rates, Swings, rates_of, swings_of
+from planner.logs.traffic import Traffic, traffic_of_counters, traffic_of_requests
+
+POISSON = 1.0
+"""burstiness that counts are taken to have where gaps are not known"""
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,7 @@ class Workload:
     traffic: Traffic
     hours: Hours
     rates: Rates
-    growth: float | None
-    growth_basis: str
+    growth: Growth
     swings: Swings
     bursts: Bursts
 
@@ -106,6 +103,9 @@ def measure_logs(options: MeasureOptions) -> Measured:
             traffic = traffic_of_counts(counts, log.ledger)
         else:
             traffic = _of_requests(options, stage, log.ledger, dated.pop())
+    if options.by and not any(t.name for t in traffic):
+        remedy = f"Leave --by out, or name its column: --columns {options.by}=COLUMN"
+        raise input_error(options.sources[0], f"has no {options.by} to split by", remedy)
     if max(t.span_s for t in traffic) < 1:
         raise input_error(options.sources[0], "covers no time", "Give a log of at least some minutes")
     measured = tuple(_measured(t, options) for t in traffic)
@@ -138,10 +138,10 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
 
 def _measured(traffic: Traffic, options: MeasureOptions) -> Workload:
     hours = hours_of(traffic, options.zone, options.holidays)
-    rates = rates_of(traffic, hours)
-    growth, basis = growth_of(hours)
-    swings = swings_of(traffic, hours, rates)
-    return Workload(traffic, hours, rates, growth, basis, swings, bursts_of(traffic.gaps, traffic.total))
+    growth, bursts = growth_of(hours), bursts_of(traffic.gaps, traffic.total)
+    rates = rates_of(traffic, hours, growth)
+    swings = swings_of(traffic, hours, rates, growth, POISSON if bursts.scv is None else max(0.0, bursts.scv))
+    return Workload(traffic, hours, rates, growth, swings, bursts)
 
 
 class _Blocks:

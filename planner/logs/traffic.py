@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.logs.expressions import FEWEST_REQUESTS, MOST_WORKLOADS, OTHER, Grouped, few_together
+from planner.logs.expressions import Grouped
 from planner.logs.lengths import Lengths, Marginals
-from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.prometheus import Counters, quantiles, steps
-from planner.logs.reading.requests import Counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,81 +132,6 @@ def _gaps(minutes: pd.DataFrame) -> Gaps:
         zeros=minutes.zeros.to_numpy(dtype=np.int64),
         tick_us=float(minutes.tick_us.min()),
     )
-
-
-def traffic_of_counts(parts: list[Counts], ledger: Ledger) -> list[Traffic]:
-    """Counts by time, such as usage pages or a table of requests per hour; a span without a row is unknown."""
-    import pandas as pd
-
-    names = ("time_us", "span_s", "requests", "prompt", "output", "cached", "model", "key", "series")
-    table = pd.concat([pd.DataFrame({n: np.asarray(getattr(p, n)) for n in names}) for p in parts], ignore_index=True)
-    _put_few_together(table, ledger)
-    # An exporter that gives the length of its spans leaves out what had no requests in them.
-    reported = np.unique(table.time_us[table.span_s > 0].to_numpy(dtype=np.int64) // 1_000_000)
-    workloads = []
-    for key, rows in table.groupby("key", sort=True):
-        if not rows.requests.sum():
-            continue
-        repeated = rows.duplicated(keep="last").to_numpy()
-        if repeated.any():
-            ledger.left_out["duplicate rows"] += int(repeated.sum())
-            ledger.first_rows.setdefault("duplicate rows", ["the same time and figures"])
-            rows = rows[~repeated]
-        together = int(rows.duplicated(["time_us", "series"]).sum())
-        if together:
-            ledger.note(f"{together:,} rows share their time with another row and are added to it")
-        start = rows.time_us.to_numpy(dtype=np.int64) // 1_000_000
-        differences = np.diff(np.unique(start))
-        given = rows.span_s.to_numpy()
-        usual = int(np.min(differences)) if len(differences) else HOUR_S
-        step = int(np.median(given[given > 0])) if (given > 0).any() else usual
-        if step > HOUR_S:
-            ledger.note(f"counts are by {step / HOUR_S:g} h: the hours within are taken as equal")
-        fine = min(HOUR_S, max(MINUTE_S, step))
-        times = max(1, step // fine)
-        alive = reported if len(reported) else start
-        first = int(alive.min()) // fine * fine
-        requests = np.full(int((alive.max() - first) // fine) + times, np.nan)
-        for k in range(times):
-            requests[(alive - first) // fine + k] = 0.0
-        for k in range(times):
-            place = (start - first) // fine + k
-            sums = np.bincount(place, rows.requests / times, minlength=len(requests))
-            requests += sums[: len(requests)]
-        total = float(rows.requests.sum())
-        models = rows.groupby("model").requests.sum().sort_values(ascending=False, kind="stable")
-        known = rows.cached.notna()
-        cache = CacheUse(
-            float(rows.cached.sum()), float(rows.prompt[known].sum()), float(rows.requests[known].sum()), None
-        )
-        prompt, output = (float(rows[n].sum()) if rows[n].notna().all() else None for n in ("prompt", "output"))
-        workloads.append(
-            Traffic(
-                name=str(key),
-                models=tuple((str(m), float(n)) for m, n in models.items()),
-                step_s=fine,
-                start_s=first,
-                requests=requests,
-                covered=(float(first), float(first + fine * len(requests))),
-                dated=bool(start.max() > 10**8),
-                total=total,
-                prompt_tokens=prompt,
-                output_tokens=output,
-                lengths=Marginals.of_means(prompt, output, total),
-                cache=cache if known.any() else None,
-            )
-        )
-    return workloads
-
-
-def _put_few_together(table: pd.DataFrame, ledger: Ledger) -> None:
-    """Keep the keys with most requests; all others become one."""
-    sizes = table.groupby("key").requests.sum().sort_values(ascending=False, kind="stable")
-    large = sizes[sizes >= FEWEST_REQUESTS].head(MOST_WORKLOADS).index
-    small = len(sizes) - len(large)
-    if small and len(sizes) > 1:
-        ledger.note(few_together(small))
-        table["key"] = table.key.where(table.key.isin(large), OTHER)
 
 
 def _by_requests(requests_of: dict[str, float], total: float) -> tuple[tuple[str, float], ...]:

@@ -12,11 +12,13 @@ from planner.case.demand.usage import WITHIN_HOUR_VARIATION
 from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_VARIATION
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
-from planner.io.errors import escaped, shortened, shown
+from planner.io.errors import escaped, input_error, shortened, shown
 from planner.logs.measure import Measured, Workload
 
 DEFAULT_MODEL, DEFAULT_BASELINE = "llama-3.1-8b", "openai/gpt-4o-mini"
 LEAST_BURSTINESS, FEWEST_IN_PEAK = 0.05, 20.0
+MOST_NAME = 80
+"""characters that a demand file takes"""
 WHAT_ODD = {
     "launch": "before it began",
     "ended": "after its last request",
@@ -35,6 +37,7 @@ class Variation:
 
 def demand_text(measured: Measured, name: str) -> str:
     """The text of a demand file that plans as it is."""
+    check_name(name)
     names = _names(measured, name)
     lines = [*_head(measured), "workloads:"]
     for workload, title in zip(measured.workloads, names, strict=True):
@@ -47,6 +50,13 @@ def demand_text(measured: Measured, name: str) -> str:
     if measured.dated:
         lines.append(f"time_zone: {measured.options.zone}   # of the hours above")
     return "\n".join(lines) + "\n"
+
+
+def check_name(name: str) -> None:
+    """Refuse a name of a workload that no demand file may have."""
+    if not name.strip() or len(name) > MOST_NAME or name != escaped(name):
+        remedy = f"Write one line of 1 to {MOST_NAME} characters"
+        raise input_error("--name", f"{shown(shortened(name, 60))} is no name of a workload", remedy)
 
 
 def _names(measured: Measured, name: str) -> list[str]:
@@ -84,9 +94,9 @@ def _workload(w: Workload, title: str, measured: Measured) -> list[str]:
     rate = t.total / max(1.0, t.span_s)
     lines.append(comment(f"{t.total:,.0f} requests in {_span(t.span_s)}, {_number(rate)} a second on average", " " * 6))
     lines += _rates(w)
-    growth = f"{100 * w.growth:+.1f}%" if w.growth else "0%"
-    mark = f"{DECIDE}: not measured, " if w.growth is None else ""
-    lines.append(f"      growth_per_month: {growth}   # {mark}{w.growth_basis}")
+    growth = f"{100 * w.growth.per_month:+.1f}%" if w.growth.per_month else "0%"
+    mark = f"{DECIDE}: not measured, " if w.growth.per_month is None else ""
+    lines.append(f"      growth_per_month: {growth}   # {mark}{w.growth.basis}")
     variation = variation_of(w)
     lines.append(f"      variation: {100 * variation.share:.1f}%   # {variation.basis}")
     lines.append(f"      burstiness: {_burstiness(w)}")
@@ -136,12 +146,17 @@ def _rates(w: Workload) -> list[str]:
 
 def hour_notes(w: Workload) -> list[str]:
     """Hours left out, and hours of the day that the log does not show."""
-    notes = [f"{int(flags.sum())} hours {WHAT_ODD[kind]}" for kind, flags in w.hours.odd.items()]
+    notes = [f"{_hours(int(flags.sum()))} {WHAT_ODD[kind]}" for kind, flags in w.hours.odd.items()]
     kinds = (("weekday", "weekend days"), ("weekend", "weekdays"))
     for missing, (kind, other) in zip(w.rates.missing_hours, kinds, strict=True):
         if missing:
-            notes.append(f"{missing} {kind} hours are not in the log and taken from {other}")
+            verb = "is" if missing == 1 else "are"
+            notes.append(f"{_hours(missing, kind + ' ')} {verb} not in the log and taken from {other}")
     return notes
+
+
+def _hours(n: int, kind: str = "") -> str:
+    return f"{n} {kind}hour{'' if n == 1 else 's'}"
 
 
 def variation_of(w: Workload) -> Variation:
@@ -153,7 +168,7 @@ def variation_of(w: Workload) -> Variation:
     parts = [f"{within:.1%} within the hour (not measured: as in public traces)"]
     if s.within_cv is not None:
         where = "around the mean of the log" if w.rates.flat else "within the hour"
-        parts = [f"{within:.1%} by {_step(s.within_s)} {where}, beyond Poisson noise"]
+        parts = [f"{within:.1%} by {_step(s.within_s)} {where}, beyond the noise of counts"]
     if s.ten_minutes_cv is not None and s.within_s != 600:
         parts.append(f"{s.ten_minutes_cv:.1%} by ten minutes")
     parts.append("day to day not measured" if s.daily_cv is None else f"{s.daily_cv:.1%} day to day")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
+
+from planner.case.demand.load_workloads import DEFAULT_INPUT
 from planner.case.demand.workload_schema import MOST_TAIL
 from planner.io.errors import escaped
 from planner.logs.lengths import LengthBucket, Lengths, Marginals, Side
 from planner.logs.measure import Workload
 from planner.logs.reuse import BLOCK_TOKENS, ReuseCurve
-from planner.performance.length_spread import LengthSpread, least_mean
+from planner.performance.length_spread import LengthSpread, least_mean, slices
 
 DECIDE = "DECIDE"
 """marks what no log can tell"""
@@ -23,12 +27,9 @@ def token_lines(lengths: Lengths | Marginals | None) -> list[str]:
     if isinstance(lengths, Lengths):
         sides = (("prompts", lengths.prompt), ("answers", lengths.output))
         lines = [comment(f"{kind}: {_side(side)}", " " * 6) for kind, side in sides]
-        total = sum(b.requests for b in lengths.buckets)
         lines.append("      buckets:")
-        shares = _shares(lengths.buckets, total)
-        for b, share in zip(lengths.buckets, shares, strict=True):
-            numbers = f"input: {max(1.0, b.input_tokens):.1f}, output: {max(1.0, b.output_tokens):.1f}"
-            lines.append(f"        - {{{numbers}, share: {share}%}}")
+        for tokens, output, share in _buckets(lengths):
+            lines.append(f"        - {{input: {tokens}, output: {output}, share: {share}%}}")
         return lines
     lines = []
     for key, name in (("input", "prompt"), ("output", "output")):
@@ -36,8 +37,26 @@ def token_lines(lengths: Lengths | Marginals | None) -> list[str]:
         if side is None:
             lines.append(f"      # {key}: {DECIDE}: the log does not say; the default is taken")
         else:
-            lines.append(f"      {key}: {_spread(side, name)}")
+            s, basis = _spread(side, name)
+            mean = "" if s.mean is None else f", mean: {s.mean}"
+            lines.append(f"      {key}: {{p50: {s.p50}, p95: {s.p95}{mean}}}   # {basis}")
     return lines if any(not line.lstrip().startswith("#") for line in lines) else ["      {}", *lines]
+
+
+def _prompts(lengths: Lengths | Marginals | None) -> list[tuple[float, float]]:
+    """(share, tokens) of the prompts, as the planner takes them from the lines of token_lines."""
+    if isinstance(lengths, Lengths):
+        return [(float(share) / 100, float(tokens)) for tokens, _, share in _buckets(lengths)]
+    side = lengths.prompt if lengths is not None else None
+    spread = DEFAULT_INPUT if side is None else _spread(side, "prompt")[0]
+    return [(share, max(1.0, tokens)) for share, tokens in slices(spread)]
+
+
+def _buckets(lengths: Lengths) -> list[tuple[str, str, str]]:
+    """Input, output and percentage of each bucket, as they are written."""
+    total = sum(b.requests for b in lengths.buckets)
+    rows = zip(lengths.buckets, _shares(lengths.buckets, total), strict=True)
+    return [(f"{max(1.0, b.input_tokens):.1f}", f"{max(1.0, b.output_tokens):.1f}", share) for b, share in rows]
 
 
 def _shares(buckets: tuple[LengthBucket, ...], total: int) -> list[str]:
@@ -53,7 +72,8 @@ def _side(side: Side) -> str:
     return ", ".join(parts)
 
 
-def _spread(side: Side, name: str) -> str:
+def _spread(side: Side, name: str) -> tuple[LengthSpread, str]:
+    """Lengths as they are written, and on what they rest."""
     if not side.percentiles:
         p50, p95 = (max(1.0, side.mean * ratio) for ratio in TYPICAL[name])
         basis = f"{DECIDE}: only the mean is known; spread as in Azure's conversation trace of 2023"
@@ -61,12 +81,12 @@ def _spread(side: Side, name: str) -> str:
         p50 = max(1.0, side.percentiles[0.5])
         p95 = min(max(p50, side.percentiles[0.95]), 200 * p50)
         basis = f"{_side(side)}, from histograms (between their bounds on a logarithmic scale)"
-    mean = f", mean: {side.mean:.1f}"
-    if p95 > p50 and not least_mean(LengthSpread(p50=p50, p95=p95)) <= side.mean <= MOST_TAIL * p95:
-        mean, basis = "", f"{basis}; no spread through both has the mean {side.mean:,.1f}"
-    elif p95 == p50:
-        mean = ""
-    return f"{{p50: {p50:.1f}, p95: {p95:.1f}{mean}}}   # {basis}"
+    p50, p95, mean = round(p50, 1), round(p95, 1), round(side.mean, 1)
+    if p95 == p50:
+        return LengthSpread(p50=p50, p95=p95), basis
+    if not least_mean(LengthSpread(p50=p50, p95=p95)) <= mean <= MOST_TAIL * p95:
+        return LengthSpread(p50=p50, p95=p95), f"{basis}; no spread through both has the mean {side.mean:,.1f}"
+    return LengthSpread(p50=p50, p95=p95, mean=mean), basis
 
 
 def caching_lines(w: Workload, curve: ReuseCurve | None) -> list[str]:
@@ -77,14 +97,31 @@ def caching_lines(w: Workload, curve: ReuseCurve | None) -> list[str]:
         return []
     share = use.cached_tokens / use.prompt_tokens
     if use.hits:
-        rate, tokens = use.hits / use.requests, use.cached_tokens / use.hits
+        tokens = use.cached_tokens / use.hits
         how = f"{use.hits:,.0f} of {use.requests:,.0f} requests had some, {tokens:,.0f} tokens each"
     else:
-        rate, tokens = share, use.prompt_tokens / use.requests
+        tokens = use.prompt_tokens / use.requests
         how = "totals only: which requests had them is not known"
+    prefix, rate = _prefix(_prompts(w.traffic.lengths), share, tokens)
     note = f"{share:.1%} of prompt tokens were cached, with the caches and the router of the logged fleet; {how}"
-    figures = f"shared_prefix_tokens: {max(1, round(tokens))}, prefix_hit_rate: {_percent(rate)}"
-    return [comment(note, "    "), f"    caching: {{{figures}}}"]
+    figures = f"shared_prefix_tokens: {prefix}, prefix_hit_rate: {_percent(rate)}"
+    return [comment(note, "    "), f"    caching: {{{figures}}}   # together that share, as some prompts are shorter"]
+
+
+def _prefix(prompts: list[tuple[float, float]], share: float, tokens: float) -> tuple[int, float]:
+    """A prefix and its hit rate with which this share of prompt tokens is cached, where prompts may be shorter.
+
+    The prefix is the one given, or longer where even hits on all requests would be too few.
+    """
+    wanted = min(1.0, share) * sum(p * n for p, n in prompts)
+    longest = math.ceil(max(n for _, n in prompts))
+
+    def within(prefix: float) -> float:
+        return sum(p * min(prefix, n) for p, n in prompts)
+
+    least = min(longest, max(1, round(tokens)))
+    prefix = least + bisect_left(range(least, longest), wanted, key=within)
+    return prefix, min(1.0, wanted / within(prefix))
 
 
 def _reuse(curve: ReuseCurve) -> list[str]:

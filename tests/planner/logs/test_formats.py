@@ -161,8 +161,30 @@ def test_counts_of_one_time_add_up_unless_they_are_the_same_row(fleetplan: Comma
 def test_cached_tokens_become_a_prefix(fleetplan: Command, tmp_path: Path) -> None:
     (w,) = demand(fleetplan, log_samples.litellm(SAMPLES, tmp_path)).workloads
     some = [s.cached for s in SAMPLES if s.cached]
-    assert w.prefix_hit_frac == pytest.approx(len(some) / len(SAMPLES), abs=0.0001)
     assert w.shared_prefix_tokens == pytest.approx(np.mean(some), abs=0.5)
+    assert cached_share(w) == pytest.approx(sum(some) / sum(s.prompt for s in SAMPLES), abs=0.001)
+
+
+def cached_share(w: Workload) -> float:
+    """The share of prompt tokens that the planner takes to be cached."""
+    tokens = sum(b.share_frac * b.input_tokens for b in w.buckets)
+    return sum(b.share_frac * w.cached_tokens(b.input_tokens) for b in w.buckets) / tokens
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.9, 1.0])
+def test_the_planner_counts_the_share_that_was_cached(share: float, fleetplan: Command, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    prompts = rng.lognormal(6, 1.2, 4000).astype(int) + 1
+    cached = np.where(rng.random(4000) < 0.8, np.minimum(prompts, prompts * share * rng.gamma(9, 1 / 9, 4000)), 0)
+    one_by_one, totals = tmp_path / "requests.csv", tmp_path / "totals.csv"
+    rows = [f"{1_780_000_000 + 40 * k},{n},10,{c:.0f}" for k, (n, c) in enumerate(zip(prompts, cached, strict=True))]
+    one_by_one.write_text("\n".join(["time,input_tokens,output_tokens,cached_tokens", *rows]))
+    sums = [f"{1_780_272_000 + 3600 * k},1000,800000,9000,{800_000 * share:.0f}" for k in range(72)]
+    totals.write_text("\n".join(["time,requests,input_tokens,output_tokens,cached_tokens", *sums]))
+    (w,) = demand(fleetplan, one_by_one).workloads
+    assert cached_share(w) == pytest.approx(cached.round().sum() / prompts.sum(), abs=0.002)
+    (w,) = demand(fleetplan, totals).workloads
+    assert cached_share(w) == pytest.approx(share, abs=0.002)
 
 
 def test_hours_are_those_of_the_time_zone(fleetplan: Command, tmp_path: Path) -> None:

@@ -186,3 +186,14 @@ def test_without_the_extra_it_says_what_to_install(
     ran = fleetplan("demand", str(path))
     assert ran.code == 2
     assert "pip install 'fleetplan[logs]'" in ran.err
+
+
+@pytest.mark.parametrize("options", [("--name", "two\nlines"), ("--name", "x" * 81), ("--by", "team")])
+def test_names_and_splits_that_cannot_be_are_refused(
+    options: tuple[str, str], fleetplan: Command, tmp_path: Path
+) -> None:
+    source = tmp_path / "log.csv"
+    source.write_text("time,input_tokens,output_tokens\n" + "".join(f"{1.78e9 + k},10,5\n" for k in range(100)))
+    ran = fleetplan("demand", str(source), *options)
+    assert ran.code == 2
+    assert "Traceback" not in ran.err and options[1][:3] in ran.err

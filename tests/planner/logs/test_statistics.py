@@ -68,11 +68,11 @@ def test_buckets_keep_counts_and_means_and_are_cut_at_percentiles(tmp_path: Path
 
 
 def naive_burstiness(times_s: np.ndarray) -> float:
-    """Gaps that end in a minute with ten of them or more, over that minute's mean gap."""
+    """Gaps within a minute with ten of them or more, over that minute's mean gap."""
     by_minute: dict[int, list[float]] = {}
     for before, at in zip(times_s[:-1].tolist(), times_s[1:].tolist(), strict=True):
-        within = at // 60 == before // 60
-        by_minute.setdefault(int(at // 60), []).append(at - before if within else min(60.0, at - before))
+        if at // 60 == before // 60:
+            by_minute.setdefault(int(at // 60), []).append(at - before)
     squares, count = 0.0, 0
     for gaps in by_minute.values():
         n = len(gaps)
@@ -132,9 +132,9 @@ def test_growth_is_measured_over_weeks_or_not_at_all(growth: float, weeks: int, 
     rate = 40 * (1 + growth) ** (hours / 730) * (1.5 + np.sin(hours / 24 * 2 * np.pi))
     found = one(measured(poisson(rate, rng), tmp_path / "log.csv"))
     if weeks < 4:
-        assert found.growth is None
+        assert found.growth.per_month is None
     else:
-        assert found.growth == pytest.approx(growth, abs=0.03)
+        assert found.growth.per_month == pytest.approx(growth, abs=0.03)
 
 
 def test_outages_and_spikes_are_no_demand(tmp_path: Path) -> None:
@@ -161,3 +161,64 @@ def test_hours_of_half_an_hour_zones_and_summer_time(tmp_path: Path) -> None:
     assert int(np.argmax(india)) == 12 and india[12] == pytest.approx(60, rel=0.05)
     berlin = one(measure_logs(MeasureOptions((str(path),), zone="Europe/Berlin"))).rates.weekday
     assert berlin[8] > 0 and berlin[7] + berlin[8] + berlin[9] == pytest.approx(60, rel=0.05)
+
+
+def test_nights_without_requests_are_no_bursts(tmp_path: Path) -> None:
+    rng = np.random.default_rng(12)
+    hour = np.arange(28 * 24) % 24
+    found = one(measured(poisson(np.where((hour >= 9) & (hour < 17), 60.0, 0.0), rng), tmp_path / "log.csv"))
+    assert found.bursts.scv == pytest.approx(1.0, abs=0.1)
+
+
+def test_bursts_do_not_count_again_as_swings(tmp_path: Path) -> None:
+    """A steady process of gamma gaps with a squared CV of 4: counts vary by twice the noise of Poisson."""
+    rng = np.random.default_rng(13)
+    found = one(measured(np.cumsum(rng.gamma(0.25, 4.0, 120_000)), tmp_path / "log.csv"))
+    assert found.bursts.scv == pytest.approx(4.0, rel=0.12)
+    assert found.swings.within_cv is not None and found.swings.within_cv < 0.08
+
+
+@pytest.mark.parametrize("shift_week", [3, 4, 6])
+def test_a_level_shift_is_no_growth(shift_week: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(14)
+    rate = np.where(np.arange(8 * 168) < shift_week * 168, 15.0, 60.0)
+    found = one(measured(poisson(rate, rng), tmp_path / "log.csv"))
+    assert found.growth.per_month == 0.0
+    assert f"level shift about {(START + timedelta(weeks=shift_week)).date()}" in found.growth.basis
+    assert np.mean(found.rates.weekday) == pytest.approx(60, rel=0.03)
+    assert found.swings.daily_cv is None or found.swings.daily_cv < 0.06
+
+
+def test_a_trend_that_has_ended_is_no_growth(tmp_path: Path) -> None:
+    rng = np.random.default_rng(15)
+    week = np.arange(8 * 168) / 168
+    found = one(measured(poisson(20 * 1.3 ** np.minimum(week, 4), rng), tmp_path / "log.csv"))
+    assert found.growth.per_month == 0.0
+    assert np.mean(found.rates.weekday) == pytest.approx(20 * 1.3**4, rel=0.03)
+
+
+def test_rates_that_grow_are_those_of_the_end_of_the_log(tmp_path: Path) -> None:
+    rng = np.random.default_rng(16)
+    hours = np.arange(6 * 168)
+    found = one(measured(poisson(30 * 2 ** (hours / 730), rng), tmp_path / "log.csv"))
+    assert found.growth.per_month == pytest.approx(1.0, abs=0.08)
+    for rates in (found.rates.weekday, found.rates.weekend):
+        assert np.mean(rates) == pytest.approx(30 * 2 ** (len(hours) / 730), rel=0.03)
+    assert found.swings.daily_cv is not None and found.swings.daily_cv < 0.06
+
+
+def test_growth_of_office_hours_is_measured_although_weekends_are_almost_empty(tmp_path: Path) -> None:
+    rng = np.random.default_rng(17)
+    hours = np.arange(6 * 168)
+    office = (hours % 24 >= 9) & (hours % 24 < 17) & (hours // 24 % 7 < 5)
+    found = one(measured(poisson(np.where(office, 100 * 1.2 ** (hours / 730), 0.05), rng), tmp_path / "log.csv"))
+    assert found.growth.per_month == pytest.approx(0.2, abs=0.05)
+    assert found.rates.weekday[12] == pytest.approx(100 * 1.2 ** (len(hours) / 730), rel=0.05)
+
+
+def test_the_hour_that_clocks_leave_out_in_spring_is_no_gap(tmp_path: Path) -> None:
+    rng = np.random.default_rng(18)
+    path = tmp_path / "log.csv"
+    measured(poisson(np.full(35 * 24, 20.0), rng), path)
+    found = one(measure_logs(MeasureOptions((str(path),), zone="Europe/Berlin")))
+    assert "gap" not in found.hours.odd

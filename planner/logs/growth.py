@@ -1,0 +1,132 @@
+"""Growth: a straight line through the logarithms of weekly levels, where the log bears it out.
+
+A level is requests over what is usual for those hours of the week. There is no growth where one step between two levels
+fits the days better than the line (a launch, a customer who moved), or where the second half of the log, by itself, has
+another trend: then rates are those since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import numpy as np
+
+from planner.logs.hours import DAY_H, Hours
+
+WEEK_H, MONTH_H, FEWEST_WEEKS, FEWEST_DAYS_BESIDE = 168, 730, 4, 7
+FIRST_DATED_H = 10**8 // 3600
+SURE = 3.0
+"""standard errors from which on growth is taken for real"""
+QUIET_FRAC, LEAST_LEVEL = 0.2, 0.01
+SHIFT_FRAC = 0.35
+"""of the squares of daily levels, which a step leaves at most where no line stands out"""
+
+
+@dataclass(frozen=True)
+class Growth:
+    per_month: float | None
+    """None where it cannot be measured"""
+    basis: str
+    since: int = 0
+    """hour of the log from which on its level is that of today"""
+
+    def to_the_end(self, hours: int) -> np.ndarray:
+        """Factors that carry each hour of a log of so many to its end."""
+        slope = np.log1p(self.per_month or 0.0) / MONTH_H
+        return np.asarray(np.exp(slope * (hours - np.arange(hours) - 0.5)))
+
+
+@dataclass(frozen=True)
+class _Line:
+    slope: float
+    error: float
+    rest: float
+    """sum of squares that it leaves"""
+
+    @classmethod
+    def through(cls, x: np.ndarray, y: np.ndarray) -> _Line:
+        x = x - x.mean()
+        slope = float(x @ y / (x @ x))
+        rest = y - y.mean() - slope * x
+        squares = float(rest @ rest)
+        return cls(slope, float(np.sqrt(squares / max(1, len(x) - 2) / (x @ x))), squares)
+
+
+def growth_of(hours: Hours) -> Growth:
+    """Growth of a month, and on what that rests."""
+    weeks = len(hours.rate) // WEEK_H
+    if weeks < FEWEST_WEEKS:
+        return Growth(None, f"the log is shorter than {FEWEST_WEEKS} weeks")
+    left = len(hours.rate) - weeks * WEEK_H
+    rate = hours.rate[left:].reshape(weeks, WEEK_H)
+    enough = np.isfinite(rate).sum(axis=1) >= WEEK_H / 2
+    if enough.sum() < FEWEST_WEEKS:
+        return Growth(None, "too many of its weeks have gaps")
+    usual = np.array([np.nanmedian(column) if np.isfinite(column).any() else np.nan for column in rate.T])
+    week = np.flatnonzero(enough).astype(float)
+    line = _Line.through(week, _levels(rate, usual)[enough])
+    growth = _monthly(line.slope / WEEK_H)
+    by_day = rate.reshape(-1, DAY_H)
+    day, level = _days(by_day, np.tile(usual, weeks).reshape(-1, DAY_H))
+    if len(day) < 2 * FEWEST_DAYS_BESIDE:
+        return Growth(None, "too many of its days have gaps")
+    daily = _Line.through(day.astype(float), level)
+    stands_out = abs(line.slope) > SURE * line.error and abs(daily.slope) > SURE * daily.error
+    step, rest = _best_step(level)
+    # A step may be put anywhere, and so fits chance better than a line: it has to be better by what that is worth.
+    most = daily.rest * len(day) ** (-2 / len(day))
+    if rest < (most if stands_out else min(most, SHIFT_FRAC * len(level) * float(level.var()))):
+        since = left + int(day[step]) * DAY_H
+        dated = hours.first > FIRST_DATED_H
+        when = (
+            date(1970, 1, 1) + timedelta(hours=hours.first + since) if dated else f"day {since // DAY_H + 1} of the log"
+        )
+        change = float(np.exp(level[step:].mean() - level[:step].mean()))
+        return Growth(0.0, f"a level shift about {when} (x {change:.3g}); rates are those since", since)
+    if not stands_out:
+        basis = f"none that stands out in {len(week)} weeks ({growth:+.1%} a month within {SURE:g} standard errors)"
+        return Growth(0.0, basis)
+    later = day >= len(by_day) / 2
+    if later.sum() < FEWEST_DAYS_BESIDE:
+        return Growth(
+            0.0, f"the log as a whole has {growth:+.1%} a month, but too few days of its second half are known"
+        )
+    second = _Line.through(day[later].astype(float), level[later])
+    if abs(second.slope - line.slope / 7) > SURE * float(np.hypot(second.error, line.error / 7)):
+        basis = (
+            f"the log as a whole has {growth:+.1%} a month, its second half {_monthly(second.slope / DAY_H):+.1%}: "
+            "no steady trend; rates are those of the second half"
+        )
+        return Growth(0.0, basis, left + len(by_day) // 2 * DAY_H)
+    basis = f"straight line through the logarithms of {len(week)} weeks; rates are carried to the end of the log"
+    return Growth(growth, basis)
+
+
+def _monthly(slope_per_hour: float) -> float:
+    return float(np.clip(np.expm1(min(9.0, slope_per_hour * MONTH_H)), -0.9, 9.0))
+
+
+def _levels(rate: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """Logarithms of requests over the usual ones [row]."""
+    expected = np.nansum(np.where(np.isfinite(rate), usual, 0.0), axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = np.nansum(rate, axis=1) / expected
+    return np.log(np.maximum(np.where(expected > 0, level, 1.0), 1e-9))
+
+
+def _days(rate: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Days known for the most part that are no quiet ones, and their levels: of a few requests a level says nothing."""
+    expected = np.nansum(np.where(np.isfinite(rate), usual, 0.0), axis=1)
+    busy = np.isfinite(rate).sum(axis=1) >= DAY_H / 2
+    busy &= expected > QUIET_FRAC * expected.mean()
+    return np.flatnonzero(busy), np.maximum(_levels(rate, usual)[busy], np.log(LEAST_LEVEL))
+
+
+def _best_step(level: np.ndarray) -> tuple[int, float]:
+    """Where one step between two levels leaves the least squares, and how much."""
+    best = (0, float("inf"))
+    for k in range(FEWEST_DAYS_BESIDE, len(level) - FEWEST_DAYS_BESIDE + 1):
+        rest = float(len(level[:k]) * level[:k].var() + len(level[k:]) * level[k:].var())
+        best = min(best, (k, rest), key=lambda found: found[1])
+    return best

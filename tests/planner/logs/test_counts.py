@@ -1,0 +1,61 @@
+"""Tables of counts: the step is the usual one, and what a key leaves out is nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from planner.logs.measure import Measured, MeasureOptions, measure_logs
+
+pytest.importorskip("ibis", reason="demand needs ibis and duckdb: pip install fleetplan[logs]")
+
+MONDAY = datetime(2026, 5, 4, tzinfo=UTC)
+HOURS = [MONDAY + timedelta(hours=h) for h in range(14 * 24)]
+
+
+def measured(rows: list[tuple[datetime, str, int]], path: Path, zone: str = "UTC") -> Measured:
+    path.write_text("\n".join(["time,team,requests", *(f"{t.isoformat()},{team},{n}" for t, team, n in rows)]))
+    return measure_logs(MeasureOptions((str(path),), by="team", zone=zone))
+
+
+def test_hours_that_only_one_team_lacks_are_zeros(tmp_path: Path) -> None:
+    rows = [(t, "steady", 1000) for t in HOURS] + [(t, "nightly", 700) for t in HOURS if t.hour == 2]
+    nightly, steady = measured(rows, tmp_path / "counts.csv").workloads
+    assert steady.rates.weekday == pytest.approx((1000,) * 24)
+    for rates in (nightly.rates.weekday, nightly.rates.weekend):
+        assert rates == pytest.approx([700.0 if h == 2 else 0.0 for h in range(24)])
+
+
+def test_many_teams_with_a_row_a_day_do_not_make_an_hourly_table_daily(tmp_path: Path) -> None:
+    rows = [(t, f"team {t.hour}", 600) for t in HOURS]
+    for w in measured(rows, tmp_path / "counts.csv").workloads:
+        assert sum(w.rates.weekday) == pytest.approx(600)
+        assert max(w.rates.weekday) == pytest.approx(600)
+
+
+def test_a_row_off_its_hour_does_not_change_the_step(tmp_path: Path) -> None:
+    rows = [(t + timedelta(minutes=k == 100), "all", 1000) for k, t in enumerate(HOURS)]
+    (w,) = measured(rows, tmp_path / "counts.csv").workloads
+    assert w.traffic.step_s == 3600
+    assert w.rates.weekday == w.rates.weekend == pytest.approx((1000,) * 24)
+
+
+def test_days_of_23_and_25_hours_leave_days_as_the_step(tmp_path: Path) -> None:
+    """Clocks in Berlin go forward on 2026-03-29 and back on 2026-10-25."""
+    berlin = ZoneInfo("Europe/Berlin")
+    for month, first in ((3, 2), (10, 5)):
+        days = [datetime(2026, month, first, tzinfo=berlin) + timedelta(days=d) for d in range(42)]
+        rows = [(t, "all", 24_000 if t.weekday() < 5 else 2400) for t in days]
+        (w,) = measured(rows, tmp_path / "counts.csv", "Europe/Berlin").workloads
+        assert w.rates.weekday == pytest.approx((1000,) * 24)
+        assert w.rates.weekend == pytest.approx((100,) * 24, rel=0.01)
+
+
+def test_hours_of_a_clock_that_is_half_an_hour_off_stay_whole(tmp_path: Path) -> None:
+    india = ZoneInfo("Asia/Kolkata")
+    rows = [(t.replace(tzinfo=india), "all", 100 * t.hour + 1) for t in HOURS]
+    (w,) = measured(rows, tmp_path / "counts.csv", "Asia/Kolkata").workloads
+    assert w.rates.weekday == pytest.approx([100 * h + 1 for h in range(24)])
