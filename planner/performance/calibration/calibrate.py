@@ -15,7 +15,7 @@ from planner.performance.calibration.make_profiles import make_profiles
 from planner.performance.calibration.read_results import read_results
 from planner.performance.machine_by_name import machine_for
 
-MEASURE_INSTEAD = "Check model, GPUs and quantization; measure varied lengths at four or more concurrencies from 1 up"
+MEASURE_INSTEAD = "Check model, GPUs and quantization, or measure varied lengths at 4 concurrencies"
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,9 @@ def _left_out(d: CalibratedDeployment) -> Iterator[str]:
     for e in d.errors:
         if e.loses:
             part = "TTFT" if e.metric == "ttft_ms" else "rates and TPOT"
-            yield (
-                f"left out for {part}: on runs held out, {e.metric} is off by {e.after_mean_ape:.0%} with it, "
-                f"{e.before_mean_ape:.0%} without"
-            )
+            where = "on runs held out" if e.held_out else "on these very runs"
+            errors = f"off by {e.after_mean_ape:.0%} with it, {e.before_mean_ape:.0%} without, {where}"
+            yield f"left out for {part}: {e.metric} {errors}"
 
 
 def _doubts(d: CalibratedDeployment) -> Iterator[str]:

@@ -23,6 +23,8 @@ RATE_METRICS = ("requests_per_s", "tpot_ms", "decode_step_ms")
 METRICS = (*RATE_METRICS, "ttft_ms")
 NO_WORSE = 0.005
 """mean errors that differ by less are the same"""
+MOST_OWN_ERROR = 0.25
+"""of a correction on its own runs, where there are too few to hold some out"""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,10 @@ class ErrorRow:
 
     @property
     def loses(self) -> bool:
-        return self.held_out and self.after_mean_ape > self.before_mean_ape + NO_WORSE
+        """Worse than the prediction on other runs, or far off the very runs it is from, which contradict each other."""
+        if self.held_out:
+            return self.after_mean_ape > self.before_mean_ape + NO_WORSE
+        return self.after_mean_ape > MOST_OWN_ERROR
 
 
 @dataclass(frozen=True)

@@ -207,6 +207,13 @@ def test_what_loses_on_runs_that_were_held_out_is_not_used() -> None:
     assert result.correction.decode_ratio(np.array([1, 8, 64])) == pytest.approx(1)
 
 
+def test_two_runs_that_contradict_each_other_are_not_used() -> None:
+    m = machine()
+    result = assessed([*truth(m, ratios(1.0), [16]), *truth(m, ratios(4.0), [16])], m)
+    assert not any(row.held_out for row in result.errors)
+    assert not result.uses_rates
+
+
 def test_two_runs_are_too_few_to_leave_one_out() -> None:
     m = machine()
     assert not any(row.held_out for row in assessed(truth(m, ratios(1.5, 1.2), [1, 8]), m).errors)
