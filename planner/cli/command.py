@@ -10,7 +10,6 @@ import typer
 
 from planner.cli import (
     checking,
-    exporting,
     logs,
     performance,
     planning,
@@ -36,7 +35,6 @@ app.add_typer(planning.verbs)
 app.add_typer(studying.verbs)
 app.add_typer(what_if.verbs)
 app.add_typer(reporting.verbs)
-app.add_typer(exporting.verbs)
 app.add_typer(reviewing.verbs)
 app.add_typer(checking.verbs)
 app.add_typer(verifying.verbs)

@@ -19,6 +19,7 @@ WRITING_S, SHORTEST_S = 0.3, 0.001
 if TYPE_CHECKING:
     from planner.case.case import Case
     from planner.plan.plan import Plan
+    from planner.reports.tables.text import Report
     from solvers.search.fleet_solution import Options
 
 
@@ -112,6 +113,19 @@ def put_json(data: Any) -> None:
     import json
 
     put(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def put_made(text: str, report: Report, out: Path | None, format: Format, wrote: str, quiet: bool) -> None:
+    """Write a file that was made and say what it holds; without a name for it, it goes to stdout itself."""
+    from planner.io.files import write_whole
+
+    if out is not None:
+        write_whole(out, text)
+        note(wrote, quiet)
+    if format is Format.json:
+        put_json(report.data)
+    else:
+        put(text if out is None else report.text)
 
 
 def note(text: str, quiet: bool = False) -> None:

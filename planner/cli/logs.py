@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, note, put, put_json, refuse
+from planner.cli.common import Format, FormatOption, note, put_made, refuse
 
 if TYPE_CHECKING:
     from datetime import date
@@ -61,7 +61,7 @@ def demand(
     Azure and Mooncake traces, and tables of requests or of counts (docs/logs.md).
     """
     from planner.case.demand.from_logs import check_name, demand_text
-    from planner.io.files import check_targets, write_whole
+    from planner.io.files import check_targets
     from planner.logs.measure import MeasureOptions, measure_logs, parse_columns
     from planner.logs.reading.sources import log_files
     from planner.reports.validation import demand_report
@@ -85,13 +85,7 @@ def demand(
     report = demand_report(measured)
     for line in (*measured.ledger.left_out_lines(), *measured.ledger.notes):
         note(line, quiet)
-    if out is not None:
-        write_whole(out, text)
-        note(f"wrote {out}", quiet)
-    if format is Format.json:
-        put_json(report.data)
-    else:
-        put(text if out is None else report.text)
+    put_made(text, report, out, format, f"wrote {out}", quiet)
 
 
 def _dates(text: str | None) -> frozenset[date]:

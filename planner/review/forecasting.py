@@ -115,10 +115,7 @@ def _spread(ratios: np.ndarray, tried_weeks: int) -> tuple[float, float | None, 
 
 def trend_ahead(y: np.ndarray, hours: int) -> np.ndarray:
     """The shape of the last weeks along a straight line through the levels of the last half year."""
-    weeks = -(-y.shape[1] // WEEK)
-    padded = np.full((len(y), weeks * WEEK), np.nan)
-    padded[:, weeks * WEEK - y.shape[1] :] = y
-    folded = padded.reshape(len(y), weeks, WEEK)[:, -TREND_WEEKS:]
+    folded = _weeks(y)[:, -TREND_WEEKS:]
     forecast = seasonal_naive(y, hours)
     for k, row in enumerate(folded):
         known = np.isfinite(row)
@@ -156,17 +153,22 @@ def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 def seasonal_naive(y: np.ndarray, hours: int) -> np.ndarray:
     """Each hour as the last known one of that hour of the week; where there is none, as the row's mean."""
-    weeks = -(-y.shape[1] // WEEK)
-    padded = np.full((len(y), weeks * WEEK), np.nan)
-    padded[:, weeks * WEEK - y.shape[1] :] = y
-    folded = padded.reshape(len(y), weeks, WEEK)
+    folded = _weeks(y)
     last = folded[:, -1].copy()
-    for week in range(weeks - 2, -1, -1):
+    for week in range(folded.shape[1] - 2, -1, -1):
         last = np.where(np.isnan(last), folded[:, week], last)
     known = np.isfinite(y)
     mean = np.where(known, y, 0.0).sum(axis=1) / np.maximum(1, known.sum(axis=1))
     last = np.where(np.isnan(last), mean[:, None], last)
     return np.tile(last, -(-hours // WEEK))[:, :hours]
+
+
+def _weeks(y: np.ndarray) -> np.ndarray:
+    """Hours by whole weeks that end where the rows end; hours before a row are unknown [row, week, hour]."""
+    weeks = -(-y.shape[1] // WEEK)
+    padded = np.full((len(y), weeks * WEEK), np.nan)
+    padded[:, weeks * WEEK - y.shape[1] :] = y
+    return padded.reshape(len(y), weeks, WEEK)
 
 
 class HoltWinters:

@@ -25,7 +25,7 @@ from planner.verification.arrivals import HOURS, Stream, stream_of
 if TYPE_CHECKING:
     import pandas as pd
 
-DAY_S, WEEK_S = 86_400, 604_800
+DAY_S, WEEK_S = 86_400, 3600 * HOURS
 DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -132,7 +132,7 @@ def busiest_week(log: RequestLog, start_hour: int) -> tuple[RequestLog, int]:
 def stream_from_log(log: RequestLog, w: Workload, start_hour: int, load: float, rng: np.random.Generator) -> Stream:
     """The log's requests as they came, from an hour of the week on; at another load, time runs faster or slower."""
     times = 3600.0 * start_hour + log.time_s / load
-    inside = times < 3600.0 * HOURS
+    inside = times < WEEK_S
     prompt, output = log.prompt[inside], log.output[inside]
     return stream_of(w, times[inside], prompt, output, bucket_of(w, prompt, output), rng)
 

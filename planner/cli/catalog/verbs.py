@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from planner.cli.catalog import prices
-from planner.cli.common import Format, FormatOption, note, parsed, put, put_json
+from planner.cli.common import Format, FormatOption, note, parsed, put, put_json, put_made
 
 SHOW = "show"
 
@@ -86,7 +86,7 @@ def add_model(
     from planner.catalog.model_config.entry_file import file_text
     from planner.catalog.model_config.published import parse_parameters
     from planner.catalog.model_config.reading import parse_given, read_config
-    from planner.io.files import check_targets, write_whole
+    from planner.io.files import check_targets
     from planner.reports.catalog import added_model_report
 
     check_targets({"--out": out}, [config])
@@ -96,13 +96,8 @@ def add_model(
     report = added_model_report(entry, published)
     for warning in entry.warnings:
         note(f"note: {warning}", quiet)
-    if out is not None:
-        write_whole(out, text)
-        note(f"wrote {out}; name it in a demand file: catalog: {out.name}, models: [{entry.key}]", quiet)
-    if format is Format.json:
-        put_json(report.data)
-    else:
-        put(text if out is None else report.text)
+    named = "" if out is None else f"; name it in a demand file: catalog: {out.name}, models: [{entry.key}]"
+    put_made(text, report, out, format, f"wrote {out}{named}", quiet)
 
 
 catalog.command("import", epilog=prices.IMPORT_EXAMPLES)(prices.import_prices)

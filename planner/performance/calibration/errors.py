@@ -87,9 +87,7 @@ def _error_rows(points: Sequence[MeasuredPoint], runs: Runs, whole: Correction, 
     """One row per metric that was measured."""
     parts = _parts(points)
     held_out = len(set(parts)) >= LEAST_PARTS
-    corrections = {
-        part: runs.correction(np.array([not held_out or other != part for other in parts])) for part in set(parts)
-    }
+    others = {part: runs.correction(np.array([p != part for p in parts])) for part in set(parts)} if held_out else {}
     for metric in METRICS:
         scored = [k for k, p in enumerate(points) if _scores(p, metric)]
         if not scored:
@@ -100,7 +98,7 @@ def _error_rows(points: Sequence[MeasuredPoint], runs: Runs, whole: Correction, 
             np.array([_error(points[k], c, metric, float(runs.in_flight[k]), machine) for k, c in used.items()])
             for used in (
                 dict.fromkeys(scored, UNCORRECTED),
-                {k: corrections[parts[k]] if tests else whole for k in scored},
+                {k: others[parts[k]] if tests else whole for k in scored},
             )
         )
         means = float(before.mean()), float(np.median(before)), float(after.mean()), float(np.median(after))
