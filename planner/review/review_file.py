@@ -123,7 +123,7 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     last_plan = files.beside(document, ("last_plan",), spec.last_plan)
     last = _named(document, ("last_plan",), last_plan, _checked_plan)
     usage = files.beside(document, ("usage",), spec.usage)
-    log = _named(document, ("usage",), usage, lambda file: read_log(file, only(last)))
+    log = _named(document, ("usage",), usage, lambda file: read_log(file, only(last), last.case.time_zone))
     case = last.case
     if spec.next.demand is not None:
         demand = files.beside(document, ("next", "demand"), spec.next.demand)
