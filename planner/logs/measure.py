@@ -15,7 +15,14 @@ import numpy as np
 from planner.io.errors import input_error, shown
 from planner.logs.bursts import Bursts, bursts_of
 from planner.logs.engine import DUCKDB, Stage, check_engine, connected
-from planner.logs.expressions import few_together, grouped, length_cells, with_few_keys, without_duplicates
+from planner.logs.expressions import (
+    few_together,
+    grouped,
+    length_cells,
+    shared_by_files,
+    with_few_keys,
+    without_duplicates,
+)
 from planner.logs.gathering import traffic_in
 from planner.logs.growth import Growth, growth_of
 from planner.logs.hours import Hours, hours_of
@@ -27,6 +34,8 @@ from planner.logs.reuse import MOST_REFERENCES, ReuseCurve, reuse_curve
 from planner.logs.statistics import Rates, Swings, rates_of, swings_of
 from planner.logs.traffic import Traffic, traffic_of_requests
 
+AGAIN_FRAC = 0.001
+"""of the requests, up to which the same time and lengths in two files are chance"""
 POISSON = 1.0
 """burstiness that counts are taken to have where gaps are not known"""
 
@@ -108,6 +117,12 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
     with connected(options.engine, stage.folder) as connection:
         table, twice = without_duplicates(connection, stage.table(connection))
         ledger.leave_out_together(DUPLICATE_IDS, twice, "by request id")
+        again = shared_by_files(connection, table)
+        if again > AGAIN_FRAC * stage.rows:
+            ledger.note(
+                f"{again:,} requests without an id stand in two files with the same time and lengths: where the files "
+                f"overlap, demand is too high by up to {again / (stage.rows - again):.1%}; give each time once"
+            )
         table, small = with_few_keys(connection, table)
         if small:
             ledger.note(few_together(small))

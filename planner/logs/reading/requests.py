@@ -12,7 +12,7 @@ import numpy as np
 from planner.io.errors import InputError, input_error, shown
 from planner.logs.reading.cells import Cells, counts, numbers, times
 from planner.logs.reading.ledger import Ledger
-from planner.logs.reading.sources import log_files
+from planner.logs.reading.sources import log_files, without_copies
 from planner.logs.reading.tables import Document, Piece, Reading, pieces_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Requests:
     id: np.ndarray
     """a hash of the request's id; NO_ID where there is none"""
     blocks: list[list[int]] | None
+    file: int
+    """number of the file that holds them"""
     dated: bool
 
 
@@ -72,7 +74,7 @@ class Log:
 
     def parts(self) -> Iterator[Requests | Counts | Document]:
         """Read every file; one that gives no request at all is refused."""
-        for path in self.files:
+        for number, path in enumerate(without_copies(self.files, self.ledger)):
             known = False
             before, good = self.ledger.rows, 0
             seen = dict(self.ledger.left_out)
@@ -86,7 +88,7 @@ class Log:
                 part = (
                     _counts(piece, self.by, self.ledger)
                     if piece.preset.counts
-                    else _requests(piece, self.by, self.ledger)
+                    else _requests(piece, self.by, self.ledger, number)
                 )
                 good += len(part.time_us) if isinstance(part, Requests) else int(np.isfinite(part.requests).sum())
                 yield part
@@ -107,7 +109,7 @@ def open_logs(sources: Sequence[str], reading: Reading, by: By | None = None) ->
     return Log(log_files(sources), reading, by)
 
 
-def _requests(piece: Piece, by: By | None, ledger: Ledger) -> Requests:
+def _requests(piece: Piece, by: By | None, ledger: Ledger, file: int) -> Requests:
     table, preset, rows = piece.table.reset_index(drop=True), piece.preset, piece.rows
     keep = np.ones(len(table), dtype=bool)
     prompt = _cells(piece, "prompt", table, 1)
@@ -144,6 +146,7 @@ def _requests(piece: Piece, by: By | None, ledger: Ledger) -> Requests:
         key=_names(piece, table, by)[keep],
         id=_ids(piece, table)[keep],
         blocks=blocks,
+        file=file,
         dated=bool(len(when.values) and when.values.max() > 10**14),
     )
 

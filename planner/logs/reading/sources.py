@@ -6,6 +6,8 @@ Nothing is held beyond one block. A file that ends in the middle gives what it h
 from __future__ import annotations
 
 import glob
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -36,6 +38,22 @@ def log_files(sources: Sequence[str]) -> list[Path]:
         for match in matches:
             files.setdefault(match.resolve(), match)
     return list(files.values())
+
+
+def without_copies(files: Sequence[Path], ledger: Ledger) -> list[Path]:
+    """The files without those whose contents are, byte by byte, those of an earlier one."""
+    sizes = Counter(path.stat().st_size for path in files if path.is_file())
+    kept, seen = [], dict[bytes, Path]()
+    for path in files:
+        if path.is_file() and sizes[path.stat().st_size] > 1:
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").digest()
+            if digest in seen:
+                ledger.note(f"{shown(path.name)} is a copy of {shown(seen[digest].name)}: read once")
+                continue
+            seen[digest] = path
+        kept.append(path)
+    return kept
 
 
 def _is_log(path: Path) -> bool:
