@@ -17,6 +17,7 @@ from planner.logs.engine import MINUTE_US, MONDAY_US
 from planner.logs.gathering import traffic_in
 from planner.logs.lengths import Marginals
 from planner.logs.reading.ledger import DUPLICATE_IDS, Ledger
+from planner.logs.reading.presets import NAMED_BY_KEY
 from planner.logs.reading.requests import NO_ID, Log, Requests
 from planner.logs.reading.tables import Reading
 from planner.logs.traffic import MINUTE_S, Traffic, span_covered
@@ -40,9 +41,9 @@ class Usage:
         return [*self.ledger.left_out_lines(), *self.ledger.notes]
 
 
-def read_usage_file(path: Path, only: frozenset[str] | None = None) -> Usage:
+def read_usage_file(path: Path, only: frozenset[str] | None = None, columns: dict[str, str] | None = None) -> Usage:
     """Read one file, or `only` some of its workloads (and what names none); raises InputError where it is no log."""
-    log = Log([path], Reading({}), "workload")
+    log = Log([path], Reading(columns or {}, naming=NAMED_BY_KEY), "workload")
     wanted = None if only is None else only | {""}
     minutes, counts = _Minutes(log.ledger, wanted), CountRows(wanted)
     found = traffic_in(log, path, minutes.add, minutes.traffic, counts)

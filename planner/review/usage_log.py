@@ -37,9 +37,11 @@ class UsageLog:
         return int(self.requests.shape[1])
 
 
-def read_log(path: Path, workload: str | None, zone: str | None = None) -> UsageLog:
+def read_log(
+    path: Path, workload: str | None, zone: str | None = None, columns: dict[str, str] | None = None
+) -> UsageLog:
     """Read a log; `workload` is whose it is where it has no column that says so."""
-    usage = read_usage_file(path)
+    usage = read_usage_file(path, columns=columns)
     names = list(usage.traffic)
     if names == [""]:
         if workload is None:

@@ -40,8 +40,8 @@ class WorkloadReader:
         self, around: Surroundings, files: NamedFiles, found: Diagnostics, names: frozenset[str], zone: str | None
     ) -> None:
         self.around, self.files, self.found, self.names, self.zone = around, files, found, names, zone
-        self.logs: dict[str, Usage] = {}
-        """by their names, each read once"""
+        self.logs: dict[tuple[object, ...], Usage] = {}
+        """by their names and columns, each read once"""
 
     def workload(self, w: WorkloadSpec, k: int) -> Workload:
         path, key = ("workloads", k), f"workloads.{w.name}"
@@ -101,7 +101,7 @@ class WorkloadReader:
         """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
         f = w.forecast
         if f.csv is not None:
-            return self._from_csv(f.csv, w.name, (*path, "forecast", "csv"), key)
+            return self._from_csv(f.csv, f.columns, w.name, (*path, "forecast", "csv"), key)
         if f.hourly is not None:
             return _from_hourly(np.array(f.hourly) / 3600)
         name = f.shape or DEFAULT_SHAPE
@@ -116,12 +116,13 @@ class WorkloadReader:
         scale = (f.requests_per_day or 0.0) / per_day / 3600
         return Hours(tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()))
 
-    def _from_csv(self, csv: str, workload: str, path: Path, key: str) -> Hours:
+    def _from_csv(self, csv: str, columns: dict[str, str], workload: str, path: Path, key: str) -> Hours:
         try:
             file = self.files.beside(self.found.document, path, csv)
-            if csv not in self.logs:
-                self.logs[csv] = read_usage_file(file, self.names)
-            hours = usage_hours(self.logs[csv], file, workload, self.zone)
+            log = (csv, *sorted(columns.items()))
+            if log not in self.logs:
+                self.logs[log] = read_usage_file(file, self.names, columns)
+            hours = usage_hours(self.logs[log], file, workload, self.zone)
         except InputError as error:
             self.found.diagnostics += error.diagnostics
             return Hours((1.0,) * 24, (1.0,) * 24)

@@ -63,9 +63,11 @@ def _notes(usage: Usage, w: Workload, zone: str) -> list[str]:
         notes.append("the log has no dates: it is taken to begin on a Monday at 0h")
     if w.hours.split:
         notes.append(split_note(zone))
-    if w.growth.per_month or w.growth.since:
-        change = f"{w.growth.per_month:+.1%} a month, which growth_per_month can carry on" if w.growth.per_month else ""
-        notes.append(f"growth of the log: {change or w.growth.basis}; rates are those of its end")
+    if w.growth.per_month:
+        notes.append(f"the log grew by {w.growth.per_month:+.1%} a month: rates are those of its end; growth_per_month "
+                     "carries it on")  # fmt: skip
+    elif w.growth.since:
+        notes.append(f"growth of the log: {w.growth.basis}")
     return notes
 
 

@@ -24,6 +24,7 @@ FIELDS = ("time", "prompt", "output", "cached", "model", "route", "team", "workl
 NAMES = ("model", "route", "team", "workload", "id", "series")
 """fields that are text, whatever they look like"""
 TIME_UNITS = ("ms", "us", "ns", "s")
+NAMED_BY_FLAG, NAMED_BY_KEY = "Name it: --columns {}=COLUMN", "Name it beside the log: columns: {{{}: COLUMN}}"
 NO_GENERATION = r"(?i)embed|rerank|image|speech|transcription|moderation"
 _COLUMN_NAME = re.compile(r"[^\W\d][\w ./()%:-]{0,39}")
 _DETAILS = ("usage_details", "usageDetails", "usage")
@@ -219,7 +220,9 @@ COLUMNS = {
 """names that other logs give the fields, whatever the case"""
 
 
-def preset_of(path: Path, given: list[str], columns: dict[str, str], time_unit: str | None = None) -> Preset:
+def preset_of(
+    path: Path, given: list[str], columns: dict[str, str], time_unit: str | None = None, naming: str = NAMED_BY_FLAG
+) -> Preset:
     """The format of a file by its columns; `columns` (field -> column) are the user's own words and come first."""
     for name, column in columns.items():
         if column not in given:
@@ -239,8 +242,10 @@ def preset_of(path: Path, given: list[str], columns: dict[str, str], time_unit: 
     taken = {f: name for f, name in (guessed | columns).items() if name}
     needed = ("time",) if "requests" in taken else ("time", "prompt", "output")
     missing = [f for f in needed if f not in taken]
+    if {"prompt", "output"} <= set(missing):
+        missing = [*(["time"] if "time" in missing else []), "requests"]
     if missing:
-        raise InputError([_missing(path, f, given) for f in missing])
+        raise InputError([_missing(path, f, given, naming) for f in missing])
     column = taken["time"].casefold()
     by_name = next((unit for unit in TIME_UNITS if column.endswith(f"_{unit}")), None)
     unit = time_unit or by_name
@@ -258,9 +263,9 @@ def _changed(preset: Preset, columns: dict[str, str], time_unit: str | None) -> 
     return replace(preset, columns=preset.columns | columns, derive=derive, time_unit=unit)
 
 
-def _missing(path: Path, name: str, given: list[str]) -> Diagnostic:
+def _missing(path: Path, name: str, given: list[str], naming: str) -> Diagnostic:
     # What looks like no names of columns is not quoted: it may be anybody's file.
     named = 1 < len(given) <= 60 and all(_COLUMN_NAME.fullmatch(c) for c in given)
     only = listed([f"'{c}'" for c in given[:8]], "and") if named else "others"
-    message = f"has no column for {name}, only {only}"
-    return Diagnostic(str(path), 1, None, "", message, f"Name it: --columns {name}=COLUMN")
+    what = "requests by time, nor for prompt and output" if name == "requests" else name
+    return Diagnostic(str(path), 1, None, "", f"has no column for {what}, only {only}", naming.format(name))

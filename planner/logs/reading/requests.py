@@ -23,6 +23,8 @@ By = Literal["model", "route", "team", "workload"]
 UNKNOWN = -1
 """of cached tokens that a log does not give"""
 NO_ID = 0
+HOUR_US, FEWEST_BY_THE_HOUR = 3_600_000_000, 24
+"""rows all of which are at whole hours, from which on a table is no log of single requests"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +78,11 @@ class Log:
         """Read every file; one that gives no request at all is refused."""
         for number, path in enumerate(without_copies(self.files, self.ledger)):
             known = False
-            before, good = self.ledger.rows, 0
+            before, good, by_the_hour = self.ledger.rows, 0, True
             seen = dict(self.ledger.left_out)
             for piece in pieces_of(path, self.reading, self.ledger):
                 if isinstance(piece, Document):
-                    good += 1
+                    good, by_the_hour = good + 1, False
                     yield piece
                     continue
                 self.ledger.formats[piece.preset.name] += not known
@@ -90,8 +92,16 @@ class Log:
                     if piece.preset.counts
                     else _requests(piece, self.by, self.ledger, number)
                 )
-                good += len(part.time_us) if isinstance(part, Requests) else int(np.isfinite(part.requests).sum())
+                if isinstance(part, Requests):
+                    good += len(part.time_us)
+                    by_the_hour &= not piece.preset.signature and not (part.time_us % HOUR_US).any()
+                else:
+                    good += int(np.isfinite(part.requests).sum())
+                    by_the_hour = False
                 yield part
+            if by_the_hour and good >= FEWEST_BY_THE_HOUR:
+                message = "has a row an hour, and no column for requests: its tokens look like totals"
+                raise input_error(path, message, self.reading.naming.format("requests"))
             if not good and self.ledger.rows > before:
                 self._refuse(path, seen)
 
@@ -99,7 +109,7 @@ class Log:
         reasons = {r: n - seen.get(r, 0) for r, n in self.ledger.left_out.items() if n > seen.get(r, 0)}
         reason = max(reasons, key=lambda r: reasons[r], default="nothing that can be read")
         line = next((row for file, row in self.ledger.first_rows.get(reason, []) if file == path), None)
-        remedy = "Name its columns: --columns time=...,prompt=...,output=..."
+        remedy = "Check what was exported, and the columns"
         if reason == "unreadable time":
             remedy = "Write 2026-09-07T12:00:00Z, or seconds or milliseconds since 1970"
         raise input_error(path, f"has no request that can be used: {reason}", remedy, line=line)
@@ -219,7 +229,7 @@ def _cells(piece: Piece, name: str, table: pd.DataFrame, least: int) -> Cells:
 
 
 def _no_field(piece: Piece, name: str) -> InputError:
-    return input_error(piece.path, f"has no {name}", f"Name its column: --columns {name.split(' ')[0]}=COLUMN")
+    return input_error(piece.path, f"has no {name}", "Check what was exported, and the columns")
 
 
 def _cached(piece: Piece, table: pd.DataFrame, prompt: Cells) -> np.ndarray:

@@ -16,7 +16,7 @@ from planner.io.errors import input_error, shown
 from planner.logs.reading.csv_blocks import csv_block
 from planner.logs.reading.documents import rows_of_document
 from planner.logs.reading.ledger import Ledger
-from planner.logs.reading.presets import Preset, preset_of
+from planner.logs.reading.presets import NAMED_BY_FLAG, Preset, preset_of
 from planner.logs.reading.sources import PARQUET, line_blocks, log_pieces, whole_lines
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Reading:
     columns: dict[str, str]
     """field -> column"""
     time_unit: str | None = None
+    naming: str = NAMED_BY_FLAG
+    """how a user names the column of a field"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) 
         header = [name.strip() for name in next(csv.reader([line.rstrip("\r")], delimiter=delimiter), [])]
     except csv.Error:
         raise input_error(path, "is neither CSV, JSON nor Parquet", "Name a log") from None
-    preset = preset_of(path, header, reading.columns, reading.time_unit)
+    preset = preset_of(path, header, reading.columns, reading.time_unit, reading.naming)
     wanted = preset.wanted(header)
     twice = sorted(name for name in wanted if header.count(name) > 1)
     if twice:
@@ -147,7 +149,7 @@ def _json_lines(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: L
         ledger.leave_out(BROKEN, path, np.array(broken, dtype=np.int64))
         if requests:
             if preset is None:
-                preset = preset_of(path, _keys(requests), reading.columns, reading.time_unit)
+                preset = preset_of(path, _keys(requests), reading.columns, reading.time_unit, reading.naming)
                 _note_unused(path, preset, _keys(requests), ledger)
             yield _piece(path, preset, requests, np.array(numbers, dtype=np.int64))
 
@@ -180,7 +182,7 @@ def _document(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Led
     ledger.rows += len(rows) + len(broken)
     ledger.leave_out(BROKEN, path, np.array(broken, dtype=np.int64))
     if rows:
-        preset = preset_of(path, _keys(rows), reading.columns, reading.time_unit)
+        preset = preset_of(path, _keys(rows), reading.columns, reading.time_unit, reading.naming)
         _note_unused(path, preset, _keys(rows), ledger)
         yield _piece(path, preset, rows, np.array(numbers, dtype=np.int64))
 
@@ -211,7 +213,7 @@ def _parquet(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece]:
     try:
         file = pq.ParquetFile(path, memory_map=True)
         header = [str(name) for name in file.schema_arrow.names]
-        preset = preset_of(path, header, reading.columns, reading.time_unit)
+        preset = preset_of(path, header, reading.columns, reading.time_unit, reading.naming)
         _note_unused(path, preset, header, ledger)
         row = 1
         for batch in file.iter_batches(CHUNK_ROWS, columns=preset.wanted(header)):

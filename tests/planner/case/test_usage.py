@@ -63,7 +63,7 @@ def test_finer_rows_add_up_to_hours(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("when,requests\n2026-01-01,1\n", "no column for time, only 'when' and 'requests'"),
-        ("time,request\n2026-01-01,1\n", "no column for prompt, only 'time' and 'request'"),
+        ("time,request\n2026-01-01,1\n", "no column for requests by time, nor for prompt and output, only"),
         ("time,requests\n2026-01-01T00:00:00,-5\n", ":2: has no request that can be used: negative requests"),
         (
             "time,requests\n2026-01-01T00:00:00,1\nyesterday,5\n",
@@ -191,6 +191,33 @@ def test_columns_have_other_names_too(tmp_path: Path) -> None:
     expected = read_usage(path, "w")
     path.write_text(path.read_text().replace("time,requests", "TIMESTAMP,num_requests"))
     assert read_usage(path, "w") == expected
+
+
+def test_columns_may_be_named(tmp_path: Path) -> None:
+    path = log(tmp_path / "u.csv", 14 * 24)
+    path.write_text(path.read_text().replace("time,requests", "when,n"))
+    demand = tmp_path / "demand.yaml"
+    text = (
+        "workloads:\n  - name: w\n    models: [llama-3.1-8b]\n"
+        "    forecast: {csv: u.csv, columns: {time: when, %s: n}}\n"
+        "baseline: openai/gpt-4o-mini\n"
+    )
+    demand.write_text(text % "requests")
+    assert planner.load_case(demand).workloads[0].weekday_rps[0] == pytest.approx(1.0)
+    demand.write_text(text % "number")
+    with pytest.raises(planner.InputError, match=r"there is no 'number'\. Write one of time, prompt"):
+        planner.load_case(demand)
+    demand.write_text(text.replace(", %s: n", ""))
+    with pytest.raises(planner.InputError, match=r"Name it beside the log: columns: \{requests: COLUMN\}"):
+        planner.load_case(demand)
+
+
+def test_totals_by_the_hour_are_not_taken_for_single_requests(tmp_path: Path) -> None:
+    rows = [f"{(MONDAY + timedelta(hours=k)).isoformat()},70,70000,9000" for k in range(48)]
+    path = tmp_path / "u.csv"
+    path.write_text("\n".join(["time,calls,input_tokens,output_tokens", *rows]))
+    with pytest.raises(planner.InputError, match="a row an hour, and no column for requests"):
+        read_usage(path, "w")
 
 
 def test_a_log_of_single_requests_is_counted_by_the_hour(tmp_path: Path) -> None:
