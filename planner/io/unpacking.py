@@ -106,7 +106,7 @@ def _zstandard(path: Path, cut_short: CutShort) -> Iterator[bytes]:
     try:
         import pyarrow as pa
     except ImportError:
-        raise input_error(path, "is packed with zstd", "Install fleetplan[logs], or unpack it") from None
+        raise input_error(path, "is packed with zstd", "Unpack it, or pip install 'fleetplan[parquet]'") from None
     with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as stream:
         while True:
             try:

@@ -209,7 +209,7 @@ def _parquet(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise input_error(path, "needs a reader of Parquet", "Install fleetplan[logs]") from None
+        raise input_error(path, "needs a reader of Parquet", "Install it: pip install 'fleetplan[parquet]'") from None
     try:
         file = pq.ParquetFile(path, memory_map=True)
         header = [str(name) for name in file.schema_arrow.names]

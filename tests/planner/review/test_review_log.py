@@ -115,7 +115,7 @@ def test_parquet_is_the_same_as_csv(tmp_path: Path) -> None:
 def test_without_a_reader_of_parquet_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "u.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(InputError, match=r"Install fleetplan\[logs\]"):
+    with pytest.raises(InputError, match=r"Install it: pip install 'fleetplan\[parquet\]'"):
         read_log(tmp_path / "u.parquet", None)
 
 
