@@ -1,8 +1,9 @@
 """Traffic from tables of counts by time, such as usage pages or requests per hour.
 
 The step of a table is the difference between neighbouring times that occurs most often, over all of its rows. A span
-without a row is unknown; where other keys have rows, it is a zero from the first to the last row of its own key, for
-exports that group rows leave out what had no requests.
+without a row, or with a row whose count cannot be read, is unknown. Exports that group rows leave out what had no
+requests: where other keys have rows, a key that never writes a zero and has rows in few of the spans (SPARSE_FRAC) has
+zeros in the others, from the first to the last row of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from planner.logs.expressions import FEWEST_REQUESTS, MOST_WORKLOADS, OTHER, few_together
 from planner.logs.lengths import Marginals
+from planner.logs.odd_hours import repeated_rows
 from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.requests import Counts
 from planner.logs.traffic import HOUR_S, MINUTE_S, CacheUse, Traffic
@@ -24,63 +26,134 @@ if TYPE_CHECKING:
 DAY_S = 24 * HOUR_S
 UNEVEN = 0.1
 """of a step of a day or longer, by which spans differ: days of 23 and 25 hours, months"""
+SPARSE_FRAC = 0.9
+FIGURES = ("requests", "prompt", "output", "cached", "span_s")
 
 
-def traffic_of_counts(parts: list[Counts], ledger: Ledger) -> list[Traffic]:
-    """One for each key that has requests, in the order of their names."""
-    import pandas as pd
+class CountRows:
+    """Rows of counts, column by column, in arrays that grow: a table may be long."""
 
-    names = ("time_us", "span_s", "requests", "prompt", "output", "cached", "model", "key", "series")
-    table = pd.concat([pd.DataFrame({n: np.asarray(getattr(p, n)) for n in names}) for p in parts], ignore_index=True)
-    _put_few_together(table, ledger)
-    times = np.unique(table.time_us.to_numpy(dtype=np.int64) // 1_000_000)
-    # An exporter that gives the length of its spans reports all of its time, for every key.
-    reported = np.unique(table.time_us[table.span_s > 0].to_numpy(dtype=np.int64) // 1_000_000)
+    def __init__(self, only: frozenset[str] | None = None) -> None:
+        self.only = only
+        """keys whose rows are kept; of others their names and times"""
+        self.rows = 0
+        self.columns: dict[str, np.ndarray] = {}
+        self.names: dict[str, dict[str, int]] = {"key": {}, "model": {}}
+        """number of each name"""
+        self.times = np.zeros(0, np.int64)
+        """seconds at which there is a row, each once"""
+        self.reported = np.zeros(0, np.int64)
+        """those with a span: an exporter that gives it reports all of its time, for every key"""
+
+    def add(self, part: Counts) -> None:
+        import pandas as pd
+
+        values = {name: getattr(part, name) for name in ("time_us", "series", *FIGURES)}
+        for name, numbers in self.names.items():
+            codes, distinct = pd.factorize(getattr(part, name))
+            values[name] = np.array([numbers.setdefault(str(n), len(numbers)) for n in distinct], np.int32)[codes]
+        second = part.time_us // 1_000_000
+        self.times = np.union1d(self.times, second)
+        if part.span_s is not None:
+            self.reported = np.union1d(self.reported, second[part.span_s > 0])
+        if self.only is not None:
+            kept = np.isin(values["key"], [n for name, n in self.names["key"].items() if name in self.only])
+            values = {name: None if column is None else column[kept] for name, column in values.items()}
+        stop = self.rows + len(values["key"])
+        for name, column in values.items():
+            if column is None and name not in self.columns:
+                continue
+            held = self.columns.get(name)
+            if held is None:
+                held = np.full(stop, np.nan) if self.rows else np.empty(0, column.dtype)
+            if len(held) < stop:
+                held = np.r_[held[: self.rows], np.empty(stop + stop // 4 - self.rows, held.dtype)]
+            held[self.rows : stop] = np.nan if column is None else column
+            self.columns[name] = held
+        self.rows = stop
+
+    def table(self) -> pd.DataFrame:
+        """All rows; `key` and `model` are numbers of names."""
+        import pandas as pd
+
+        return pd.DataFrame({name: values[: self.rows] for name, values in self.columns.items()}, copy=False)
+
+
+def traffic_of_counts(rows: CountRows, ledger: Ledger, every_key: bool = False) -> list[Traffic]:
+    """One for each key, in the order of their names; without `every_key`, those with few requests become one."""
+    table = rows.table()
+    key_of = dict(rows.names["key"])
+    if not every_key:
+        key_of = _few_put_together(table, key_of, ledger)
+    times, reported = rows.times, rows.reported
     step = int(table.span_s[table.span_s > 0].median()) if len(reported) else _step(times)
     if step > HOUR_S:
         ledger.note(f"counts are by {step / HOUR_S:g} h: the hours within are taken as equal")
     fine = max(MINUTE_S, gcd(step, HOUR_S) if step > HOUR_S else step)
     phase = _most_frequent(times % fine)
+    kept = repeated_rows(table, ledger)
+    key = table.key.to_numpy()
+    order = np.flatnonzero(kept)[np.argsort(key[kept], kind="stable")]
+    bounds = np.searchsorted(key[order], np.arange(len(rows.names["key"]) + 2))
     workloads = []
-    for key, rows in table.groupby("key", sort=True):
-        if not rows.requests.sum():
+    for name, number in sorted(key_of.items()):
+        own = table.take(order[bounds[number] : bounds[number + 1]])
+        total = float(np.nansum(own.requests.to_numpy()))
+        if not len(own) or not (total or every_key):
             continue
-        repeated = rows.duplicated(keep="last").to_numpy()
-        if repeated.any():
-            ledger.left_out["duplicate rows"] += int(repeated.sum())
-            ledger.first_rows.setdefault("duplicate rows", ["the same time and figures"])
-            rows = rows[~repeated]
-        together = int(rows.duplicated(["time_us", "series"]).sum())
-        if together:
-            ledger.note(f"{together:,} rows share their time with another row and are added to it")
-        start = rows.time_us.to_numpy(dtype=np.int64) // 1_000_000
-        alive = reported if len(reported) else times[(times >= start.min()) & (times <= start.max())]
+        start = own.time_us.to_numpy() // 1_000_000
+        alive = reported if len(reported) else _alive(start, own.requests.to_numpy(), times)
         first = (int(min(alive.min(), start.min())) - phase) // fine * fine + phase
-        requests = _laid_out(start, rows.requests.to_numpy(dtype=float), alive, times, step, fine, first)
-        total = float(rows.requests.sum())
-        models = rows.groupby("model").requests.sum().sort_values(ascending=False, kind="stable")
-        known = rows.cached.notna()
-        cache = CacheUse(
-            float(rows.cached.sum()), float(rows.prompt[known].sum()), float(rows.requests[known].sum()), None
-        )
-        prompt, output = (float(rows[n].sum()) if rows[n].notna().all() else None for n in ("prompt", "output"))
+        by_step = {
+            figure: _laid_out(start, own[figure].to_numpy(dtype=float), alive, times, step, fine, first)
+            for figure in ("requests", "prompt", "output")
+            if figure in own.columns
+        }
+        prompt, output = (_whole_sum(own, figure) for figure in ("prompt", "output"))
         workloads.append(
             Traffic(
-                name=str(key),
-                models=tuple((str(m), float(n)) for m, n in models.items()),
+                name=name,
+                models=_models(own, rows.names["model"]),
                 step_s=fine,
                 start_s=first,
-                requests=requests,
-                covered=(float(first), float(first + fine * len(requests))),
+                requests=by_step["requests"],
+                covered=(float(first), float(first + fine * len(by_step["requests"]))),
                 dated=bool(start.max() > 10**8),
                 total=total,
                 prompt_tokens=prompt,
                 output_tokens=output,
+                prompt_by_step=by_step.get("prompt"),
+                output_by_step=by_step.get("output"),
                 lengths=Marginals.of_means(prompt, output, total),
-                cache=cache if known.any() else None,
+                cache=_cache(own),
             )
         )
     return workloads
+
+
+def _models(rows: pd.DataFrame, names: dict[str, int]) -> tuple[tuple[str, float], ...]:
+    """Models with their requests, most first."""
+    requests = np.bincount(rows.model, rows.requests.fillna(0.0), minlength=len(names))
+    used = [(name, float(requests[number])) for name, number in names.items() if (rows.model == number).any()]
+    return tuple(sorted(used, key=lambda item: (-item[1], item[0])))
+
+
+def _alive(start: np.ndarray, counted: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Times at which a key that has no row had no requests."""
+    within = times[(times >= start.min()) & (times <= start.max())]
+    sparse = len(np.unique(start)) < SPARSE_FRAC * len(within) and not (counted == 0).any()
+    return within if sparse else start
+
+
+def _whole_sum(rows: pd.DataFrame, name: str) -> float | None:
+    return float(rows[name].sum()) if name in rows.columns and rows[name].notna().all() else None
+
+
+def _cache(rows: pd.DataFrame) -> CacheUse | None:
+    if "cached" not in rows.columns or "prompt" not in rows.columns:
+        return None
+    known = rows.cached.notna()
+    return CacheUse(float(rows.cached.sum()), float(rows.prompt[known].sum()), float(rows.requests[known].sum()), None)
 
 
 def _most_frequent(values: np.ndarray) -> int:
@@ -120,11 +193,16 @@ def _spans(at: np.ndarray, times: np.ndarray, step: int) -> np.ndarray:
     return np.where(np.abs(following - step) <= UNEVEN * step, following, step).astype(np.int64)
 
 
-def _put_few_together(table: pd.DataFrame, ledger: Ledger) -> None:
-    """Keep the keys with most requests; all others become one."""
-    sizes = table.groupby("key").requests.sum().sort_values(ascending=False, kind="stable")
-    large = sizes[sizes >= FEWEST_REQUESTS].head(MOST_WORKLOADS).index
-    small = len(sizes) - len(large)
-    if small and len(sizes) > 1:
-        ledger.note(few_together(small))
-        table["key"] = table.key.where(table.key.isin(large), OTHER)
+def _few_put_together(table: pd.DataFrame, key_of: dict[str, int], ledger: Ledger) -> dict[str, int]:
+    """Numbers of the keys with most requests, and one for all others, which the table then has."""
+    requests = np.bincount(table.key, table.requests.fillna(0.0), minlength=len(key_of))
+    by_size = sorted(key_of, key=lambda name: (-requests[key_of[name]], name))
+    large = [name for name in by_size if requests[key_of[name]] >= FEWEST_REQUESTS][:MOST_WORKLOADS]
+    small = len(key_of) - len(large)
+    if not small or len(key_of) == 1:
+        return key_of
+    ledger.note(few_together(small))
+    numbers = {name: key_of[name] for name in large}
+    other = numbers.setdefault(OTHER, len(key_of))
+    table["key"] = np.where(np.isin(table.key, list(numbers.values())), table.key, other).astype(np.int32)
+    return numbers

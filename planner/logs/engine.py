@@ -111,6 +111,7 @@ class Stage:
             "output": part.output,
             "cached": part.cached,
             "id": part.id,
+            "file": np.full(count, part.file, dtype=np.int32),
             "key": pa.array(part.key.to_numpy(dtype=object), pa.string()),
             "model": pa.array(part.model.to_numpy(dtype=object), pa.string()),
         })  # fmt: skip

@@ -1,6 +1,6 @@
-"""Growth: a straight line through the logarithms of weekly levels, where the log bears it out.
+"""Growth: the line of planner/logs/trend.py through the logarithms of weekly levels, where the log bears it out.
 
-A level is requests over what is usual for those hours of the week. There is no growth where one step between two levels
+How sure it is comes from least squares. There is no growth where one step between two levels
 fits the days better than the line (a launch, a customer who moved), or where the second half of the log, by itself, has
 another trend: then rates are those since.
 """
@@ -13,6 +13,7 @@ from datetime import date, timedelta
 import numpy as np
 
 from planner.logs.hours import DAY_H, Hours
+from planner.logs.trend import levels, line
 
 WEEK_H, MONTH_H, FEWEST_WEEKS, FEWEST_DAYS_BESIDE = 168, 730, 4, 7
 FIRST_DATED_H = 10**8 // 3600
@@ -65,14 +66,16 @@ def growth_of(hours: Hours) -> Growth:
         return Growth(None, "too many of its weeks have gaps")
     usual = np.array([np.nanmedian(column) if np.isfinite(column).any() else np.nan for column in rate.T])
     week = np.flatnonzero(enough).astype(float)
-    line = _Line.through(week, _levels(rate, usual)[enough])
-    growth = _monthly(line.slope / WEEK_H)
+    weekly = _log_levels(rate, usual)[enough]
+    fitted = _Line.through(week, weekly)
+    slope = line(week, weekly)[0]
+    growth = _monthly(slope / WEEK_H)
     by_day = rate.reshape(-1, DAY_H)
     day, level = _days(by_day, np.tile(usual, weeks).reshape(-1, DAY_H))
     if len(day) < 2 * FEWEST_DAYS_BESIDE:
         return Growth(None, "too many of its days have gaps")
     daily = _Line.through(day.astype(float), level)
-    stands_out = abs(line.slope) > SURE * line.error and abs(daily.slope) > SURE * daily.error
+    stands_out = abs(fitted.slope) > SURE * fitted.error and abs(daily.slope) > SURE * daily.error
     step, rest = _best_step(level)
     # A step may be put anywhere, and so fits chance better than a line: it has to be better by what that is worth.
     most = daily.rest * len(day) ** (-2 / len(day))
@@ -93,7 +96,7 @@ def growth_of(hours: Hours) -> Growth:
             0.0, f"the log as a whole has {growth:+.1%} a month, but too few days of its second half are known"
         )
     second = _Line.through(day[later].astype(float), level[later])
-    if abs(second.slope - line.slope / 7) > SURE * float(np.hypot(second.error, line.error / 7)):
+    if abs(second.slope - fitted.slope / 7) > SURE * float(np.hypot(second.error, fitted.error / 7)):
         basis = (
             f"the log as a whole has {growth:+.1%} a month, its second half {_monthly(second.slope / DAY_H):+.1%}: "
             "no steady trend; rates are those of the second half"
@@ -107,12 +110,10 @@ def _monthly(slope_per_hour: float) -> float:
     return float(np.clip(np.expm1(min(9.0, slope_per_hour * MONTH_H)), -0.9, 9.0))
 
 
-def _levels(rate: np.ndarray, usual: np.ndarray) -> np.ndarray:
-    """Logarithms of requests over the usual ones [row]."""
-    expected = np.nansum(np.where(np.isfinite(rate), usual, 0.0), axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        level = np.nansum(rate, axis=1) / expected
-    return np.log(np.maximum(np.where(expected > 0, level, 1.0), 1e-9))
+def _log_levels(rate: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """Logarithms of levels [row]; 0 where there is none."""
+    logarithms: np.ndarray = np.log(np.maximum(np.nan_to_num(levels(rate, usual), nan=1.0), 1e-9))
+    return logarithms
 
 
 def _days(rate: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +121,7 @@ def _days(rate: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     expected = np.nansum(np.where(np.isfinite(rate), usual, 0.0), axis=1)
     busy = np.isfinite(rate).sum(axis=1) >= DAY_H / 2
     busy &= expected > QUIET_FRAC * expected.mean()
-    return np.flatnonzero(busy), np.maximum(_levels(rate, usual)[busy], np.log(LEAST_LEVEL))
+    return np.flatnonzero(busy), np.maximum(_log_levels(rate, usual)[busy], np.log(LEAST_LEVEL))
 
 
 def _best_step(level: np.ndarray) -> tuple[int, float]:

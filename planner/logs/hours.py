@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from math import gcd
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from planner.logs.odd_hours import KEPT, OddKind, odd_hours, usual_requests
-from planner.logs.traffic import HOUR_S, Traffic
+from planner.logs.traffic import HOUR_S, MINUTE_S, Traffic
 
 DAY_H, FEWEST_HOURS_TO_CLEAN = 24, 48
 
@@ -25,25 +26,46 @@ class Hours:
     odd: dict[OddKind, np.ndarray]
     weekend: np.ndarray
     of_step: np.ndarray
-    """the hour of each step of the traffic"""
+    """the hour of each step of the traffic, or in which it begins"""
+    split: bool = False
+    """whether steps lie in two hours of the clock and are split between them"""
+
+
+class Clock:
+    """Steps of traffic by the hours of a clock; a step that lies in two hours is split between them evenly."""
+
+    def __init__(self, traffic: Traffic, zone: str) -> None:
+        start = traffic.start_s + np.arange(len(traffic.requests), dtype=np.int64) * traffic.step_s
+        start = start // MINUTE_S * MINUTE_S
+        ahead = _offsets(start, zone if traffic.dated else "UTC")
+        fine_s = int(np.gcd.reduce(np.unique((start + ahead) % HOUR_S), initial=gcd(traffic.step_s, HOUR_S)))
+        self.parts = traffic.step_s // fine_s if traffic.step_s <= HOUR_S else 1
+        """of a step, none of which lies in two hours"""
+        start = np.repeat(start, self.parts) + fine_s * np.tile(np.arange(self.parts), len(start))
+        local = (start + np.repeat(ahead, self.parts)) // HOUR_S
+        self.first = int(local[0])
+        self.hour = (local - self.first).astype(np.int64)
+        self.size = int(self.hour[-1]) + 1
+        low, high = traffic.covered
+        length_s = traffic.step_s / self.parts
+        self.exposure_s = np.clip(np.minimum(start + length_s, high) - np.maximum(start, low), 0, None)
+
+    def by_hour(self, values: np.ndarray) -> np.ndarray:
+        """Sums of hours that are known as a whole; NaN for others."""
+        fine = np.repeat(values / self.parts, self.parts)
+        seconds = np.bincount(self.hour, np.where(np.isfinite(fine), self.exposure_s, 0.0), minlength=self.size)
+        total = np.bincount(self.hour, np.nan_to_num(fine), minlength=self.size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(seconds >= HOUR_S - 1, total * HOUR_S / seconds, np.nan)
 
 
 def hours_of(traffic: Traffic, zone: str, holidays: frozenset[date]) -> Hours:
     """Sum steps by the local clock, and leave out what reviews leave out."""
-    start = traffic.start_s + np.arange(len(traffic.requests), dtype=np.int64) * traffic.step_s
-    local = (start + _offsets(start, zone if traffic.dated else "UTC")) // HOUR_S
-    first = int(local[0])
-    of_step = (local - first).astype(np.int64)
-    size = int(of_step[-1]) + 1
-    low, high = traffic.covered
-    exposure_s = np.clip(np.minimum(start + traffic.step_s, high) - np.maximum(start, low), 0, None)
-    known = np.isfinite(traffic.requests)
-    seconds = np.bincount(of_step, np.where(known, exposure_s, 0.0), minlength=size)
-    total = np.bincount(of_step, np.nan_to_num(traffic.requests), minlength=size)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.where(seconds >= HOUR_S - 1, total * HOUR_S / seconds, np.nan)
+    clock = Clock(traffic, zone)
+    first, size = clock.first, clock.size
+    rate = clock.by_hour(traffic.requests)
     odd: dict[OddKind, np.ndarray] = {}
-    exists = np.bincount(of_step, minlength=size) > 0  # clocks that go forward leave an hour out
+    exists = np.bincount(clock.hour, minlength=size) > 0  # clocks that go forward leave an hour out
     if np.isfinite(rate).sum() >= FEWEST_HOURS_TO_CLEAN:
         inside = np.flatnonzero(np.isfinite(rate))
         whole = slice(int(inside[0]), int(inside[-1]) + 1)
@@ -61,7 +83,7 @@ def hours_of(traffic: Traffic, zone: str, holidays: frozenset[date]) -> Hours:
     weekend = (days + 3) % 7 >= 5  # 1970-01-01 was a Thursday
     if holidays:
         weekend |= np.isin(days, [(day - date(1970, 1, 1)).days for day in holidays])
-    return Hours(first, rate, odd, weekend, of_step)
+    return Hours(first, rate, odd, weekend, clock.hour[:: clock.parts], clock.parts > 1)
 
 
 def _offsets(seconds: np.ndarray, zone: str) -> np.ndarray:

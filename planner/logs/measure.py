@@ -14,22 +14,39 @@ import numpy as np
 
 from planner.io.errors import input_error, shown
 from planner.logs.bursts import Bursts, bursts_of
-from planner.logs.counts import traffic_of_counts
 from planner.logs.engine import DUCKDB, Stage, check_engine, connected
-from planner.logs.expressions import few_together, grouped, length_cells, with_few_keys, without_duplicates
+from planner.logs.expressions import (
+    few_together,
+    grouped,
+    length_cells,
+    shared_by_files,
+    with_few_keys,
+    without_duplicates,
+)
+from planner.logs.gathering import traffic_in
 from planner.logs.growth import Growth, growth_of
 from planner.logs.hours import Hours, hours_of
 from planner.logs.lengths import OUTPUT_CUTS, PROMPT_CUTS, Lengths, buckets_of, cuts_of, side_of
-from planner.logs.reading.ledger import Ledger
-from planner.logs.reading.prometheus import counters_of
-from planner.logs.reading.requests import By, Counts, Requests, open_logs
-from planner.logs.reading.tables import Document, Reading
+from planner.logs.reading.ledger import DUPLICATE_IDS, Ledger
+from planner.logs.reading.requests import By, Requests, open_logs
+from planner.logs.reading.tables import Reading
 from planner.logs.reuse import MOST_REFERENCES, ReuseCurve, reuse_curve
 from planner.logs.statistics import Rates, Swings, rates_of, swings_of
-from planner.logs.traffic import Traffic, traffic_of_counters, traffic_of_requests
+from planner.logs.traffic import Traffic, traffic_of_requests
 
+AGAIN_FRAC = 0.001
+"""of the requests, up to which the same time and lengths in two files are chance"""
 POISSON = 1.0
 """burstiness that counts are taken to have where gaps are not known"""
+
+WHAT_ODD = {
+    "launch": "before it began",
+    "ended": "after its last request",
+    "gap": "without records",
+    "outage": "almost without requests, although usually busy",
+    "outlier": "far off the usual level",
+    "shift": "far off the usual level for a day or longer, kept",
+}
 
 
 @dataclass(frozen=True)
@@ -76,48 +93,36 @@ def measure_logs(options: MeasureOptions) -> Measured:
     with tempfile.TemporaryDirectory(prefix="fleetplan-", dir=options.work) as folder:
         if options.work is not None and options.engine != DUCKDB:
             Path(folder).chmod(0o755)  # workers of a cluster may be other users
-        stage = Stage(Path(folder))
-        counts: list[Counts] = []
-        documents: list[Document] = []
-        blocks = _Blocks(log.ledger)
-        dated: set[bool] = set()
-        for part in log.parts():
-            if isinstance(part, Requests):
-                stage.add(part)
-                blocks.add(part)
-                dated |= {part.dated} if len(part.time_us) else set()
-            elif isinstance(part, Counts):
-                counts.append(part)
-            else:
-                documents.append(part)
-        if len(dated) > 1:
-            raise input_error(options.sources[0], "holds logs with dates and logs without", "Read them one by one")
-        kinds = [name for name, some in (("requests", stage.rows), ("counts", counts), ("metrics", documents)) if some]
-        if len(kinds) > 1:
-            raise input_error(options.sources[0], f"holds {' and '.join(kinds)}", "They overlap: read one kind of them")
-        if not kinds:
-            raise input_error(options.sources[0], "holds no request", "Check what was exported")
-        if documents:
-            traffic = traffic_of_counters(counters_of(documents, options.by, log.ledger))
-        elif counts:
-            traffic = traffic_of_counts(counts, log.ledger)
-        else:
-            traffic = _of_requests(options, stage, log.ledger, dated.pop())
+        stage, blocks = Stage(Path(folder)), _Blocks(log.ledger)
+
+        def take(part: Requests) -> None:
+            stage.add(part)
+            blocks.add(part)
+
+        traffic = traffic_in(
+            log, options.sources[0], take, lambda dated: _of_requests(options, stage, log.ledger, dated)
+        )
     if options.by and not any(t.name for t in traffic):
         remedy = f"Leave --by out, or name its column: --columns {options.by}=COLUMN"
         raise input_error(options.sources[0], f"has no {options.by} to split by", remedy)
     if max(t.span_s for t in traffic) < 1:
         raise input_error(options.sources[0], "covers no time", "Give a log of at least some minutes")
-    measured = tuple(_measured(t, options) for t in traffic)
+    measured = tuple(measured_workload(t, options.zone, options.holidays) for t in traffic)
+    if any(w.hours.split for w in measured):
+        log.ledger.note(split_note(options.zone))
     return Measured(options, log.ledger, measured, blocks.curve(), all(t.dated for t in traffic))
 
 
 def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: bool) -> list[Traffic]:
     with connected(options.engine, stage.folder) as connection:
         table, twice = without_duplicates(connection, stage.table(connection))
-        if twice:
-            ledger.left_out["duplicate ids: the last one counts"] += twice
-            ledger.first_rows.setdefault("duplicate ids: the last one counts", ["by request id"])
+        ledger.leave_out_together(DUPLICATE_IDS, twice, "by request id")
+        again = shared_by_files(connection, table)
+        if again > AGAIN_FRAC * stage.rows:
+            ledger.note(
+                f"{again:,} requests without an id stand in two files with the same time and lengths: where the files "
+                f"overlap, demand is too high by up to {again / (stage.rows - again):.1%}; give each time once"
+            )
         table, small = with_few_keys(connection, table)
         if small:
             ledger.note(few_together(small))
@@ -136,8 +141,28 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
     return traffic_of_requests(groups, lengths, dated)
 
 
-def _measured(traffic: Traffic, options: MeasureOptions) -> Workload:
-    hours = hours_of(traffic, options.zone, options.holidays)
+def hour_notes(w: Workload) -> list[str]:
+    """Hours left out, and hours of the day that the log does not show."""
+    notes = [f"{_counted(int(flags.sum()))} {WHAT_ODD[kind]}" for kind, flags in w.hours.odd.items()]
+    kinds = (("weekday", "weekend days"), ("weekend", "weekdays"))
+    for missing, (kind, other) in zip(w.rates.missing_hours, kinds, strict=True):
+        if missing:
+            verb = "is" if missing == 1 else "are"
+            notes.append(f"{_counted(missing, kind + ' ')} {verb} not in the log and taken from {other}")
+    return notes
+
+
+def _counted(n: int, kind: str = "") -> str:
+    return f"{n} {kind}hour{'' if n == 1 else 's'}"
+
+
+def split_note(zone: str) -> str:
+    return f"counts lie in two hours of the clock of {zone} and are split between them evenly"
+
+
+def measured_workload(traffic: Traffic, zone: str, holidays: frozenset[date] = frozenset()) -> Workload:
+    """Everything that traffic tells, by the clock of a time zone."""
+    hours = hours_of(traffic, zone, holidays)
     growth, bursts = growth_of(hours), bursts_of(traffic.gaps, traffic.total)
     rates = rates_of(traffic, hours, growth)
     swings = swings_of(traffic, hours, rates, growth, POISSON if bursts.scv is None else max(0.0, bursts.scv))

@@ -1,4 +1,8 @@
-"""Hours of a log that are not demand: the rules by which reviews and demand from logs leave hours out.
+"""Hours and rows of a log that are not demand, by one set of rules for forecasts, reviews and demand from logs.
+
+duplicate    rows of one time, and of one model, team or whatever else the table has, with the same figures: one counts
+conflicting  such rows with other figures: the last one counts. Where most times have several such rows, they are parts
+             of one count and are added
 
 launch    no rows or zeros from the start of the log on, for a day or longer: it begins where requests begin
 ended     the same at the end, for a week or longer
@@ -13,9 +17,14 @@ Usual is the median of that hour of the week, times the running median (a week w
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from planner.logs.reading.ledger import Ledger
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OddKind = Literal["launch", "ended", "gap", "outage", "outlier", "shift"]
 WEEK = 168
@@ -23,6 +32,32 @@ LAUNCH_H, ENDED_H, SHIFT_H = 24, WEEK, 24
 OUTAGE_FRAC, FEWEST_REQUESTS = 0.05, 20.0
 ROBUST_Z, LEAST_FACTOR, LEAST_SPREAD = 6.0, 2.0, 0.05
 KEPT: tuple[OddKind, ...] = ("shift",)
+DUPLICATE, CONFLICTING = "duplicate rows", "conflicting rows for one time: the last one counts"
+PARTS_FRAC = 0.5
+"""of the times, with several rows and other figures, from which on these are parts of one count"""
+
+
+def repeated_rows(table: pd.DataFrame, ledger: Ledger) -> np.ndarray:
+    """Which rows of a table of counts are kept; what is not goes to the ledger."""
+    kept: np.ndarray = np.ones(len(table), dtype=bool)
+    several = table.series.duplicated(keep=False).to_numpy()
+    if not several.any():
+        return kept
+    rows = table[several]
+    # A row that was written again with its figure is not missing.
+    blank = rows.requests.isna() & rows.requests.notna().groupby(rows.series).transform("any")
+    rows = rows[~blank]
+    again = rows.series.duplicated(keep="last")
+    other = again & ~rows.duplicated(keep="last")
+    times = len(table) - int(several.sum()) + int((~again).sum())
+    kept[np.flatnonzero(several)[blank.to_numpy()]] = False
+    if len(rows[other].drop_duplicates("series")) > PARTS_FRAC * times:
+        ledger.note(f"{int(again.sum()):,} rows share their time with another row and are added to it")
+        return kept
+    kept[np.flatnonzero(several)[~blank.to_numpy()][again.to_numpy()]] = False
+    for reason, count in ((DUPLICATE, int(again.sum() - other.sum())), (CONFLICTING, int(other.sum()))):
+        ledger.leave_out_together(reason, count, "by time and names")
+    return kept
 
 
 def odd_hours(row: np.ndarray, usual: np.ndarray, far: np.ndarray) -> dict[OddKind, np.ndarray]:

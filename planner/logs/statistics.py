@@ -17,6 +17,8 @@ from planner.logs.hours import DAY_H, Hours
 from planner.logs.traffic import HOUR_S, MINUTE_S, Traffic
 
 FEWEST_HOURS_BY_DAY, FEWEST_DAYS = 24, 3
+WITHIN_HOUR_VARIATION = 0.12
+"""coefficient of variation of ten-minute rates around their hour in public ServeGen traces"""
 LATEST_DAYS = 28
 """at the end of a longer log, from which rates are taken"""
 SHARPEST = 0.02
@@ -49,6 +51,14 @@ class Swings:
     peak_ratio: float
     """the busiest step over the mean"""
 
+    @property
+    def variation(self) -> float | None:
+        """Within the hour and from day to day together; None where neither is known."""
+        if self.within_cv is None and self.daily_cv is None:
+            return None
+        within = WITHIN_HOUR_VARIATION if self.within_cv is None else self.within_cv
+        return float(np.hypot(within, self.daily_cv or 0.0))
+
 
 def rates_of(traffic: Traffic, hours: Hours, growth: Growth) -> Rates:
     """Means of the latest days, carried to the end of the log by its growth."""
@@ -61,17 +71,23 @@ def rates_of(traffic: Traffic, hours: Hours, growth: Growth) -> Rates:
     latest = _latest(hours, growth)
     carried = hours.rate * growth.to_the_end(len(known))
     of_day = (np.arange(len(known)) + hours.first) % DAY_H
-    means = np.full((2, DAY_H), np.nan)
-    for kind in (0, 1):
-        for h in range(DAY_H):
-            some = carried[latest & (hours.weekend == bool(kind)) & (of_day == h)]
-            means[kind, h] = some.mean() if len(some) else np.nan
-    missing = np.isnan(means)
-    filled = np.where(missing, means[::-1], means)
-    filled = np.where(np.isnan(filled), np.nanmean(carried[latest]), filled)
-    weekday, weekend = filled.tolist()
-    absent = (int(missing[0].sum()), int(missing[1].sum()))
+    means, absent = means_by_hour(hours.weekend[latest], of_day[latest], carried[latest])
+    weekday, weekend = means.tolist()
     return Rates(tuple(weekday), tuple(weekend), days, float(latest.sum()) / DAY_H, False, absent)
+
+
+def means_by_hour(weekend: np.ndarray, of_day: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
+    """Means [weekday or weekend day, hour], and of how many hours of each there are none.
+
+    An hour that is missing is as that hour of the other kind of day, or as the mean of all.
+    """
+    place = of_day + DAY_H * weekend
+    size = np.bincount(place, minlength=2 * DAY_H).reshape(2, DAY_H)
+    sums = np.bincount(place, rate, minlength=2 * DAY_H).reshape(2, DAY_H)
+    missing = size == 0
+    means = np.where(missing, np.nan, sums / np.maximum(1, size))
+    means = np.where(missing, means[::-1], means)
+    return np.where(np.isnan(means), rate.mean(), means), (int(missing[0].sum()), int(missing[1].sum()))
 
 
 def _latest(hours: Hours, growth: Growth) -> np.ndarray:

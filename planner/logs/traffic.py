@@ -67,6 +67,9 @@ class Traffic:
     """requests"""
     prompt_tokens: float | None
     output_tokens: float | None
+    prompt_by_step: np.ndarray | None = None
+    """tokens [step]; NaN where nobody knows"""
+    output_by_step: np.ndarray | None = None
     gaps: Gaps | None = None
     lengths: Lengths | Marginals | None = None
     cache: CacheUse | None = None
@@ -81,7 +84,7 @@ def traffic_of_requests(grouped: Grouped, lengths: dict[str, Lengths], dated: bo
     workloads = []
     every = grouped.minutes
     first_us, last_us = int(every.first_us.min()), int(every.last_us.max())
-    covered = _covered(first_us / 1e6, last_us / 1e6, int(every.requests.sum()))
+    covered = span_covered(first_us / 1e6, last_us / 1e6, int(every.requests.sum()))
     first, last = int(covered[0] // MINUTE_S), max(int(every.minute.max()), int(-(-covered[1] // MINUTE_S)) - 1)
     for key, minutes in every.groupby("key", sort=True):
         name = str(key)
@@ -114,7 +117,7 @@ def traffic_of_requests(grouped: Grouped, lengths: dict[str, Lengths], dated: bo
     return workloads
 
 
-def _covered(first_s: float, last_s: float, requests: int) -> tuple[float, float]:
+def span_covered(first_s: float, last_s: float, requests: int) -> tuple[float, float]:
     """A log begins with its first request or, where the next full hour is no further than chance, with the hour."""
     near = EDGE_GAPS * (last_s - first_s) / max(1, requests - 1)
     begins, ends = first_s // HOUR_S * HOUR_S, -(-last_s // HOUR_S) * HOUR_S

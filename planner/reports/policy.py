@@ -13,10 +13,10 @@ from planner.reports.tables.text import red, table_text
 
 
 def check_text(check: Check, color: bool = False) -> str:
-    lines = table_text(_table(check.rules, "ok", "FAILS"))
+    titles, *lines = table_text(_table(check.rules, "ok", "FAILS"))
     if color:
-        lines = [red(line) if line.lstrip().startswith("FAILS") else line for line in lines]
-    return paragraphs([[escaped(_headline(check))], lines, [f"  {escaped(note)}" for note in _notes(check)]])
+        lines = [line if rule.passed else red(line) for line, rule in zip(lines, check.rules, strict=True)]
+    return paragraphs([[escaped(_headline(check))], [titles, *lines], [f"  {escaped(note)}" for note in _notes(check)]])
 
 
 def check_markdown(check: Check) -> str:

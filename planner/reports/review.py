@@ -18,6 +18,8 @@ def review_text(review: Review) -> str:
     for items, title in ((review.decisions, "decisions asked for"), (review.risks, "risks")):
         if items:
             sections.append([f"  {title}", *(escaped(f"    {s.about}: {s.text}") for s in items)])
+    if review.log_notes:
+        sections.append(["  the log", *(escaped(f"    {note}") for note in review.log_notes)])
     return paragraphs([*sections, *map(titled_text, review_tables(review))])
 
 
@@ -28,6 +30,8 @@ def review_markdown(review: Review) -> str:
     for items, title in ((review.decisions, "Decisions asked for"), (review.risks, "Risks")):
         if items:
             sections += [[f"## {title}"], [f"- **{markdown(s.about)}**: {markdown(s.text)}" for s in items]]
+    if review.log_notes:
+        sections += [["## The log"], [f"- {markdown(note)}" for note in review.log_notes]]
     return paragraphs([*sections, *map(titled_markdown, review_tables(review))])
 
 
@@ -51,7 +55,7 @@ def headline(review: Review) -> Iterator[str]:
 
 def _period(review: Review) -> str:
     period = review.period
-    return f"{period.first_hour}h to {period.last_hour}h UTC, {period.hours:,} hours"
+    return f"{period.first_hour}h to {period.last_hour}h {period.time_zone}, {period.hours:,} hours"
 
 
 def commitments_sentence(review: Review) -> str:

@@ -54,7 +54,7 @@ def runs(sweep: Sweep) -> Table:
 
 
 def _proof(point: dict[str, Any]) -> str:
-    if point["status"].startswith("error"):
+    if "error" in point:
         return str(point["status"])
     if point["cost_usd_per_month"] is None:
         return "no fleet can do it" if point["status"] == "infeasible" else "no plan was found in the time"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.plan.plan import Plan
+from planner.review.forecasting import LEAST_WEEKS
 from planner.review.records import (
     CapacityUse,
     CommitmentAdvice,
@@ -81,7 +82,7 @@ def risks_of(
     for f in forecasts:
         if f.error_frac is not None and f.error_frac > POOR_FORECAST_FRAC:
             yield _said(f.name, f"its forecast was {f.error_frac:.0%} off per hour when tested")
-        elif f.tried_weeks == 0 and not f.source.startswith("given"):
+        elif f.tried_weeks == 0 and f.source in LEAST_WEEKS:
             yield _said(f.name, "its log is too short to test a forecast: the last week is used unchanged")
     for w in workloads:
         if w.planned_variation and w.actual_variation and w.actual_variation > 1.25 * w.planned_variation:

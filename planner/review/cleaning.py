@@ -1,7 +1,7 @@
 """What is odd in a usage log: named, counted and left out, never taken for demand and never for none.
 
-missing   rows without a time, or with a number that is blank, negative or infinite (said once for all of the log)
-launch, ended, gap, outage, outlier, shift: by the rules of planner/logs/odd_hours.py
+Hours and rows are odd by the rules of planner/logs/odd_hours.py; rows that cannot be read are missing. Rows are counted
+for all of the log, hours for each workload.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.logs.odd_hours import KEPT, odd_hours, runs_of, usual_requests
+from planner.logs.odd_hours import CONFLICTING, DUPLICATE, KEPT, odd_hours, runs_of, usual_requests
+from planner.logs.reading.ledger import DUPLICATE_IDS
 from planner.review.records import Finding, Kind
 from planner.review.usage_log import HOUR, UsageLog
 
 RUNS_NAMED = 3
+ALL = "(all)"
+"""stands for the workload where something is said of the whole log"""
+ROW_KINDS: dict[str, Kind] = {DUPLICATE: "repeated", DUPLICATE_IDS: "repeated", CONFLICTING: "contradicting"}
 WHAT: dict[Kind, str] = {
-    "missing": "rows with a blank or negative cell: their hours are left out (only for lengths, if tokens are missing)",
+    "missing": "rows that cannot be used: their hours are left out",
     "repeated": "duplicate rows count once",
     "contradicting": "conflicting rows for one time: the last one counts",
     "launch": "it starts in the middle of the log; the hours before are neither demand nor gaps",
@@ -45,15 +49,11 @@ class Cleaned:
 
 def cleaned(log: UsageLog) -> Cleaned:
     requests = log.requests.copy()
-    findings = [
-        Finding(workload=name, kind="missing", count=count, unit="rows", said=WHAT["missing"], when=cells)
-        for name, count, cells in log.missing
-    ]
+    findings = _rows(log)
     ended = []
     usual, far = usual_requests(log.requests)
     for k, name in enumerate(log.workloads):
         row = requests[k]
-        findings += _rows(log, k)
         kinds = odd_hours(row, usual[k], far[k])
         findings += [_finding(log, name, kind, hours) for kind, hours in kinds.items() if hours.any()]
         if kinds["ended"].any():
@@ -64,15 +64,13 @@ def cleaned(log: UsageLog) -> Cleaned:
     return Cleaned(log, requests, tuple(findings), tuple(ended))
 
 
-def _rows(log: UsageLog, k: int) -> list[Finding]:
+def _rows(log: UsageLog) -> list[Finding]:
     found = []
-    counts: tuple[tuple[Kind, int], ...] = (
-        ("repeated", log.repeated[k] - log.contradicting[k]),
-        ("contradicting", log.contradicting[k]),
-    )
-    for kind, count in counts:
-        if count:
-            found.append(Finding(workload=log.workloads[k], kind=kind, count=count, unit="rows", said=WHAT[kind]))
+    for reason, count in log.ledger.left_out.most_common():
+        kind = ROW_KINDS.get(reason, "missing")
+        said = WHAT[kind] if reason in ROW_KINDS else f"{reason}: {WHAT[kind]}"
+        rows = log.ledger.which(reason)
+        found.append(Finding(workload=ALL, kind=kind, count=count, unit="rows", said=said, when=rows))
     return found
 
 

@@ -23,6 +23,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from planner.logs.trend import levels, line
+
 WEEK = 168
 WEEKS_AHEAD = 13
 ORIGINS = 6
@@ -121,34 +123,21 @@ def trend_ahead(y: np.ndarray, hours: int) -> np.ndarray:
         known = np.isfinite(row)
         shape = seasonal_naive(row.reshape(1, -1), WEEK)[0]
         for _ in range(2):  # levels by the shape, then the shape by the levels
-            levels = np.array([_share(week, shape) for week in row])
-            fine = np.isfinite(levels) & (known.sum(axis=1) >= WEEK // 2)
+            level_of = levels(row, shape)
+            fine = np.isfinite(level_of) & (known.sum(axis=1) >= WEEK // 2)
             if fine.sum() < 2 or not shape.mean() > 0:
                 break
-            leveled = row[fine][-SHAPE_WEEKS:] / np.maximum(levels[fine][-SHAPE_WEEKS:, None], 1e-12)
+            leveled = row[fine][-SHAPE_WEEKS:] / np.maximum(level_of[fine][-SHAPE_WEEKS:, None], 1e-12)
             some = np.isfinite(leveled).any(axis=0)
             shape = np.where(
-                some, np.nanmean(np.where(some, leveled, 0.0), axis=0), shape / max(levels[fine][-1], 1e-12)
+                some, np.nanmean(np.where(some, leveled, 0.0), axis=0), shape / max(level_of[fine][-1], 1e-12)
             )
         else:
             at = np.flatnonzero(fine)
-            slope, level = _line(at.astype(float), levels[fine])
+            slope, level = line(at.astype(float), level_of[fine])
             t = len(row) - 0.5 + (np.arange(hours) + 0.5) / WEEK
             forecast[k] = np.maximum(0.0, level + slope * t) * shape[np.arange(hours) % WEEK]
     return forecast
-
-
-def _share(week: np.ndarray, shape: np.ndarray) -> float:
-    """Level of a week: its known hours over those of the shape."""
-    known = np.isfinite(week)
-    return float(week[known].sum() / shape[known].sum()) if known.any() and shape[known].sum() > 0 else np.nan
-
-
-def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Slope and level at 0: medians over all pairs and points (Theil and Sen), which a few odd weeks do not move."""
-    i, j = np.triu_indices(len(x), 1)
-    slope = float(np.median((y[j] - y[i]) / (x[j] - x[i])))
-    return slope, float(np.median(y - slope * x))
 
 
 def seasonal_naive(y: np.ndarray, hours: int) -> np.ndarray:

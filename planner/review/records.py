@@ -23,6 +23,8 @@ class Period(Strict):
     log_first_hour: str
     """of the whole log, which may begin earlier"""
     log_hours: int
+    time_zone: str = "UTC"
+    """whose hours these are"""
 
 
 class Finding(Strict):
@@ -195,6 +197,8 @@ class Review(Strict):
     actual_basis: str
     """bill, or how the cost was found without one"""
     findings: tuple[Finding, ...]
+    log_notes: tuple[str, ...] = ()
+    """how the log was read: columns not used, times without a zone"""
     workloads: tuple[WorkloadReview, ...]
     capacity: tuple[CapacityUse, ...]
     hindsight: Hindsight | None

@@ -13,6 +13,7 @@ from planner.case.case import Case, Workload
 from planner.case.costs import tokens_per_request
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.explanations.relaxations import Infeasible
+from planner.io.time_zones import UTC
 from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import plan_fleet
 from planner.plan.plan import Plan
@@ -90,6 +91,7 @@ def review_fleet(
         actual=cost,
         actual_basis=BY_PLAN if spec.bill_usd_per_month is None else "bill",
         findings=clean.findings,
+        log_notes=tuple(inputs.log.ledger.notes),
         workloads=workloads,
         capacity=capacity,
         hindsight=hindsight,
@@ -292,6 +294,7 @@ def _period(inputs: ReviewInputs, span: observed.Span) -> Period:
         hours=span.stop - span.first,
         log_first_hour=hour[2],
         log_hours=log.hours,
+        time_zone=inputs.last.case.time_zone or UTC,
     )
 
 

@@ -14,6 +14,7 @@ from planner.case.case import Case
 from planner.case.demand.load import load_case
 from planner.case.demand.overrides import offers_called, own_offers, repriced
 from planner.case.demand.schema import PriceSpec, PurchaseName
+from planner.case.demand.workload_schema import check_columns
 from planner.catalog.entries import TERM_MONTHS
 from planner.checker import check_plan
 from planner.io.errors import Diagnostic, InputError, did_you_mean
@@ -85,8 +86,10 @@ class ReviewFile(Strict):
     last_plan: str = Field(min_length=1)
     """The plan under review, as `fleetplan plan --out` wrote it."""
     usage: str = Field(min_length=1)
-    """The usage log: CSV or Parquet with the columns time and requests, workload where it holds several, and
-    input_tokens and output_tokens (sums over the row's requests) where they are known."""
+    """The usage log: any log that `fleetplan demand` reads, such as a CSV with the columns time and requests, workload
+    where it holds several, and input_tokens and output_tokens (sums over the row's requests) where they are known."""
+    columns: dict[str, str] = {}
+    """Columns of the log that have names of their own: time, requests, prompt, output, workload and others."""
     period: PeriodSpec | None = None
     """By default all of the log, or its last 13 weeks where it is longer; what is older serves the forecast alone."""
     bill_usd_per_month: UsdBare | None = None
@@ -97,6 +100,11 @@ class ReviewFile(Strict):
     began."""
     history: str | None = Field(default=None, min_length=1)
     """A folder of past reviews as JSON."""
+
+    @model_validator(mode="after")
+    def _has_known_columns(self) -> ReviewFile:
+        check_columns(self.columns)
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +131,8 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     last_plan = files.beside(document, ("last_plan",), spec.last_plan)
     last = _named(document, ("last_plan",), last_plan, _checked_plan)
     usage = files.beside(document, ("usage",), spec.usage)
-    log = _named(document, ("usage",), usage, lambda file: read_log(file, only(last)))
+    whose, zone = only(last), last.case.time_zone
+    log = _named(document, ("usage",), usage, lambda file: read_log(file, whose, zone, spec.columns))
     case = last.case
     if spec.next.demand is not None:
         demand = files.beside(document, ("next", "demand"), spec.next.demand)

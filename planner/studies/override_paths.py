@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from planner.case.demand.schema import DemandFile
-from planner.io.errors import Path, did_you_mean, input_error, shown
+from planner.io.errors import Path, close_match, did_you_mean, input_error, shown
 
 _PART = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^.'\"]+)")
 
@@ -80,9 +80,8 @@ def _key(here: dict[str, Any], parts: list[str], said: list[str], spec: Any, opt
         return parts[0], parts[1:], _inside(spec)
     known = list(dict.fromkeys([*here, *fields]))
     where = ".".join(said) or "the demand file"
-    remedy = did_you_mean(parts[0], known)
-    keys = _listed(known)
-    told = f"{remedy} {keys}" if remedy and not remedy.startswith("known") else keys
+    match, keys = close_match(parts[0], known), _listed(known)
+    told = keys if match is None else f"did you mean {shown(match)}? {keys}"
     raise input_error(option, f"there is no key {shown(parts[0])} in {where}", told)
 
 

@@ -77,7 +77,7 @@ def point_of_error(budget: float | None, error: str) -> Point:
         *("baseline_usd_per_month", "least_budget_usd_per_month", "peak_gpus", "fleet"),
     )
     nothing: Point = dict.fromkeys(names)
-    return {"budget_usd_per_month": budget} | nothing | {"status": f"error: {error}", "workloads": []}
+    return {"budget_usd_per_month": budget} | nothing | {"status": f"error: {error}", "error": error, "workloads": []}
 
 
 def _gpus(plan: Plan) -> list[int]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import planner
-from planner.case.demand.usage import WITHIN_HOUR_VARIATION, by_hour
+from planner.case.demand.usage import by_hour
+from planner.logs.statistics import WITHIN_HOUR_VARIATION
 from planner.plan.plan import DeploymentPlan, Plan
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.singles import MOST_STEPS, recipes_of

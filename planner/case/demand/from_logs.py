@@ -8,25 +8,17 @@ from dataclasses import dataclass
 
 from planner.case.demand.from_logs_tokens import DECIDE, caching_lines, comment, token_lines
 from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, DEFAULT_VARIATION
-from planner.case.demand.usage import WITHIN_HOUR_VARIATION
 from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_VARIATION
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
 from planner.io.errors import escaped, input_error, shortened, shown
-from planner.logs.measure import Measured, Workload
+from planner.logs.measure import Measured, Workload, hour_notes
+from planner.logs.statistics import WITHIN_HOUR_VARIATION
 
 DEFAULT_MODEL, DEFAULT_BASELINE = "llama-3.1-8b", "openai/gpt-4o-mini"
 LEAST_BURSTINESS, FEWEST_IN_PEAK = 0.05, 20.0
 MOST_NAME = 80
 """characters that a demand file takes"""
-WHAT_ODD = {
-    "launch": "before it began",
-    "ended": "after its last request",
-    "gap": "without records",
-    "outage": "almost without requests, although usually busy",
-    "outlier": "far off the usual level",
-    "shift": "far off the usual level for a day or longer, kept",
-}
 
 
 @dataclass(frozen=True)
@@ -144,25 +136,10 @@ def _rates(w: Workload) -> list[str]:
     return [*lines, "      ]"]
 
 
-def hour_notes(w: Workload) -> list[str]:
-    """Hours left out, and hours of the day that the log does not show."""
-    notes = [f"{_hours(int(flags.sum()))} {WHAT_ODD[kind]}" for kind, flags in w.hours.odd.items()]
-    kinds = (("weekday", "weekend days"), ("weekend", "weekdays"))
-    for missing, (kind, other) in zip(w.rates.missing_hours, kinds, strict=True):
-        if missing:
-            verb = "is" if missing == 1 else "are"
-            notes.append(f"{_hours(missing, kind + ' ')} {verb} not in the log and taken from {other}")
-    return notes
-
-
-def _hours(n: int, kind: str = "") -> str:
-    return f"{n} {kind}hour{'' if n == 1 else 's'}"
-
-
 def variation_of(w: Workload) -> Variation:
     """Swings within the hour and from day to day, together."""
     s = w.swings
-    if s.within_cv is None and s.daily_cv is None:
+    if s.variation is None:
         return Variation(DEFAULT_VARIATION, f"{DECIDE}: too few or too coarse counts to measure swings; the default")
     within = WITHIN_HOUR_VARIATION if s.within_cv is None else s.within_cv
     parts = [f"{within:.1%} within the hour (not measured: as in public traces)"]
@@ -174,7 +151,7 @@ def variation_of(w: Workload) -> Variation:
     parts.append("day to day not measured" if s.daily_cv is None else f"{s.daily_cv:.1%} day to day")
     if w.traffic.total / max(1.0, w.traffic.span_s) * w.traffic.step_s >= FEWEST_IN_PEAK:
         parts.append(f"busiest {_step(w.traffic.step_s)} {s.peak_ratio:.2f} times the mean")
-    return Variation(min(MOST_VARIATION, math.hypot(within, s.daily_cv or 0.0)), "; ".join(parts))
+    return Variation(min(MOST_VARIATION, s.variation), "; ".join(parts))
 
 
 def _burstiness(w: Workload) -> str:

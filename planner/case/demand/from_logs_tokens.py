@@ -6,17 +6,15 @@ import math
 from bisect import bisect_left
 
 from planner.case.demand.load_workloads import DEFAULT_INPUT
-from planner.case.demand.workload_schema import MOST_TAIL
+from planner.case.demand.logged_lengths import side_text, spread_of
 from planner.io.errors import escaped
-from planner.logs.lengths import LengthBucket, Lengths, Marginals, Side
+from planner.logs.lengths import LengthBucket, Lengths, Marginals
 from planner.logs.measure import Workload
 from planner.logs.reuse import BLOCK_TOKENS, ReuseCurve
-from planner.performance.length_spread import LengthSpread, least_mean, slices
+from planner.performance.length_spread import slices
 
 DECIDE = "DECIDE"
 """marks what no log can tell"""
-TYPICAL = {"prompt": (0.883, 3.536), "output": (0.611, 2.136)}
-"""p50 and p95 over the mean in Azure's conversation trace of 2023, where a log has means only"""
 
 
 def comment(text: str, indent: str = "") -> str:
@@ -26,7 +24,7 @@ def comment(text: str, indent: str = "") -> str:
 def token_lines(lengths: Lengths | Marginals | None) -> list[str]:
     if isinstance(lengths, Lengths):
         sides = (("prompts", lengths.prompt), ("answers", lengths.output))
-        lines = [comment(f"{kind}: {_side(side)}", " " * 6) for kind, side in sides]
+        lines = [comment(f"{kind}: {side_text(side)}", " " * 6) for kind, side in sides]
         lines.append("      buckets:")
         for tokens, output, share in _buckets(lengths):
             lines.append(f"        - {{input: {tokens}, output: {output}, share: {share}%}}")
@@ -37,7 +35,8 @@ def token_lines(lengths: Lengths | Marginals | None) -> list[str]:
         if side is None:
             lines.append(f"      # {key}: {DECIDE}: the log does not say; the default is taken")
         else:
-            s, basis = _spread(side, name)
+            s, basis = spread_of(side, name)
+            basis = basis if side.percentiles else f"{DECIDE}: {basis}"
             mean = "" if s.mean is None else f", mean: {s.mean}"
             lines.append(f"      {key}: {{p50: {s.p50}, p95: {s.p95}{mean}}}   # {basis}")
     return lines if any(not line.lstrip().startswith("#") for line in lines) else ["      {}", *lines]
@@ -48,7 +47,7 @@ def _prompts(lengths: Lengths | Marginals | None) -> list[tuple[float, float]]:
     if isinstance(lengths, Lengths):
         return [(float(share) / 100, float(tokens)) for tokens, _, share in _buckets(lengths)]
     side = lengths.prompt if lengths is not None else None
-    spread = DEFAULT_INPUT if side is None else _spread(side, "prompt")[0]
+    spread = DEFAULT_INPUT if side is None else spread_of(side, "prompt")[0]
     return [(share, max(1.0, tokens)) for share, tokens in slices(spread)]
 
 
@@ -64,29 +63,6 @@ def _shares(buckets: tuple[LengthBucket, ...], total: int) -> list[str]:
     units = [round(b.requests * 10**8 / total) for b in buckets]
     units[units.index(max(units))] += 10**8 - sum(units)
     return [f"{unit / 10**6:.6f}".rstrip("0").rstrip(".") for unit in units]
-
-
-def _side(side: Side) -> str:
-    parts = [f"mean {side.mean:,.1f}"]
-    parts += [f"p{100 * q:g} {tokens:,.0f}" for q, tokens in side.percentiles.items() if q in (0.5, 0.95, 0.999)]
-    return ", ".join(parts)
-
-
-def _spread(side: Side, name: str) -> tuple[LengthSpread, str]:
-    """Lengths as they are written, and on what they rest."""
-    if not side.percentiles:
-        p50, p95 = (max(1.0, side.mean * ratio) for ratio in TYPICAL[name])
-        basis = f"{DECIDE}: only the mean is known; spread as in Azure's conversation trace of 2023"
-    else:
-        p50 = max(1.0, side.percentiles[0.5])
-        p95 = min(max(p50, side.percentiles[0.95]), 200 * p50)
-        basis = f"{_side(side)}, from histograms (between their bounds on a logarithmic scale)"
-    p50, p95, mean = round(p50, 1), round(p95, 1), round(side.mean, 1)
-    if p95 == p50:
-        return LengthSpread(p50=p50, p95=p95), basis
-    if not least_mean(LengthSpread(p50=p50, p95=p95)) <= mean <= MOST_TAIL * p95:
-        return LengthSpread(p50=p50, p95=p95), f"{basis}; no spread through both has the mean {side.mean:,.1f}"
-    return LengthSpread(p50=p50, p95=p95, mean=mean), basis
 
 
 def caching_lines(w: Workload, curve: ReuseCurve | None) -> list[str]:

@@ -66,7 +66,8 @@ class _Loader:
         apis = self._apis(spec, catalog)
         baseline = spec.baseline
         around = Surroundings(catalog, spec.menu, offers, baseline, apis.get(baseline))
-        reader = WorkloadReader(around, self.files, self.found)
+        zone = spec.time_zone if spec.time_zone is None or is_time_zone(spec.time_zone) else None
+        reader = WorkloadReader(around, self.files, self.found, frozenset(w.name for w in spec.workloads), zone)
         workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
         limits = limits_of(spec, catalog, offers, self.found)
         engine = self._engine(spec, catalog)
@@ -75,7 +76,7 @@ class _Loader:
         tenancy = tenancy_of(spec.policy, workloads, self.found)
         cache_costs = cache_costs_of(spec.policy, workloads, self.found)
         self._menu_assumptions(spec, purchase)
-        if spec.time_zone is not None and not is_time_zone(spec.time_zone):
+        if spec.time_zone != zone:
             message = f"there is no time zone {shown(spec.time_zone)}"
             self.found.complain(("time_zone",), message, "Write one as Europe/Berlin or UTC")
         if self.found.diagnostics:

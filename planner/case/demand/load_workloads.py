@@ -9,13 +9,16 @@ import numpy as np
 from planner.case.case import Bucket, LatencyTarget, ModelChoice, Workload
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.load_levers import Surroundings, levers_of
-from planner.case.demand.usage import by_hour, read_usage
+from planner.case.demand.logged_lengths import spread_of
+from planner.case.demand.usage import Hours, by_hour, usage_hours
 from planner.case.demand.workload_schema import Spread, WorkloadSpec
 from planner.case.length_buckets import buckets_from, must_hold
 from planner.catalog.entries import find
 from planner.catalog.names import unknown_model
 from planner.io.errors import InputError, Path
 from planner.io.named_files import NamedFiles
+from planner.logs.lengths import Marginals
+from planner.logs.usage import Usage, read_usage_file
 from planner.performance.length_spread import LengthSpread, quantile, slices
 
 DEFAULT_SHAPE = "business-hours"
@@ -33,8 +36,12 @@ DEFAULT_OUTPUT = LengthSpread(p50=129.0, p95=660.0)
 
 
 class WorkloadReader:
-    def __init__(self, around: Surroundings, files: NamedFiles, found: Diagnostics) -> None:
-        self.around, self.files, self.found = around, files, found
+    def __init__(
+        self, around: Surroundings, files: NamedFiles, found: Diagnostics, names: frozenset[str], zone: str | None
+    ) -> None:
+        self.around, self.files, self.found, self.names, self.zone = around, files, found, names, zone
+        self.logs: dict[tuple[object, ...], Usage] = {}
+        """by their names and columns, each read once"""
 
     def workload(self, w: WorkloadSpec, k: int) -> Workload:
         path, key = ("workloads", k), f"workloads.{w.name}"
@@ -47,18 +54,20 @@ class WorkloadReader:
                 self.found.complain((*path, "models", m), message, remedy)
             else:
                 models.append(ModelChoice(model=name, quality_loss_frac=choice.quality_loss))
-        weekday, weekend, measured_cv = self._hours(w, path, key)
+        hours = self._hours(w, path, key)
         if w.quality is None:
             self.found.assume(f"{key}.quality.max_loss", f"{DEFAULT_MAX_LOSS:.0%}", "no quality limit was given")
         if w.spot is None:
             self.found.assume(f"{key}.spot.critical_share", "100%", "all requests are taken to be critical, so no spot")
         rate_cv = w.forecast.variation
         if rate_cv is None:
-            rate_cv = measured_cv if measured_cv is not None else DEFAULT_VARIATION
+            rate_cv = hours.variation if hours.variation is not None else DEFAULT_VARIATION
             why = (
-                "day to day from the hours given, 12% within the hour (ServeGen traces)"
-                if measured_cv is not None
-                else "public ServeGen traces vary by 20% to 35% around their hourly means"
+                "public ServeGen traces vary by 20% to 35% around their hourly means"
+                if hours.variation is None
+                else "from the log: day to day, and within the hour (12% as in ServeGen traces where it shows none)"
+                if w.forecast.csv is not None
+                else "day to day from the hours given, 12% within the hour (ServeGen traces)"
             )
             self.found.assume(f"{key}.forecast.variation", f"{rate_cv:.0%}", why)
         if w.forecast.burstiness is None:
@@ -67,20 +76,20 @@ class WorkloadReader:
             if given is not None and given[0] <= TIGHT_TTFT_S:
                 why += "; TTFT IS TIGHT: bursts decide how many replicas hold it, so measure it from a log"
             self.found.assume(f"{key}.forecast.burstiness", f"{DEFAULT_BURSTINESS:g}", why)
-        lengths = self._lengths(w, key)
+        lengths = self._lengths(w, key, hours.lengths)
         buckets = lengths["buckets"]
         ttft = self._objective(w, "ttft", key)
         return Workload(
             name=w.name,
             models=tuple(models),
-            weekday_rps=weekday,
-            weekend_rps=weekend,
+            weekday_rps=hours.weekday_rps,
+            weekend_rps=hours.weekend_rps,
             growth_per_month_frac=w.forecast.growth_per_month,
             rate_cv=rate_cv,
             arrival_scv=w.forecast.burstiness or DEFAULT_BURSTINESS,
             **lengths,
             ttft=ttft,
-            ttft_prompt_tokens=_prompt_at(w, buckets, ttft.percentile),
+            ttft_prompt_tokens=_prompt_at(lengths.get("input_spread"), buckets, ttft.percentile),
             tpot=self._objective(w, "tpot", key),
             e2e=LatencyTarget(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
@@ -88,13 +97,11 @@ class WorkloadReader:
             **levers_of(w, k, buckets, self.around, self.found),
         )
 
-    def _hours(
-        self, w: WorkloadSpec, path: Path, key: str
-    ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+    def _hours(self, w: WorkloadSpec, path: Path, key: str) -> Hours:
         """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
         f = w.forecast
         if f.csv is not None:
-            return self._from_csv(f.csv, w.name, (*path, "forecast", "csv"), key)
+            return self._from_csv(f.csv, f.columns, w.name, (*path, "forecast", "csv"), key)
         if f.hourly is not None:
             return _from_hourly(np.array(f.hourly) / 3600)
         name = f.shape or DEFAULT_SHAPE
@@ -107,39 +114,54 @@ class WorkloadReader:
         weekday, weekend = np.array(shape.weekday), np.array(shape.weekend)
         per_day = (5 * weekday.sum() + 2 * weekend.sum()) / 7
         scale = (f.requests_per_day or 0.0) / per_day / 3600
-        return tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()), None
+        return Hours(tuple((weekday * scale).tolist()), tuple((weekend * scale).tolist()))
 
-    def _from_csv(
-        self, csv: str, workload: str, path: Path, key: str
-    ) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+    def _from_csv(self, csv: str, columns: dict[str, str], workload: str, path: Path, key: str) -> Hours:
         try:
-            hours = read_usage(self.files.beside(self.found.document, path, csv), workload)
+            file = self.files.beside(self.found.document, path, csv)
+            log = (csv, *sorted(columns.items()))
+            if log not in self.logs:
+                self.logs[log] = read_usage_file(file, self.names, columns)
+            hours = usage_hours(self.logs[log], file, workload, self.zone)
         except InputError as error:
             self.found.diagnostics += error.diagnostics
-            return (1.0,) * 24, (1.0,) * 24, None
+            return Hours((1.0,) * 24, (1.0,) * 24)
         for note in hours.notes:
             self.found.assume(f"{key}.forecast.csv", note, "as the log is; a gap is never taken for no demand")
-        return hours.weekday_rps, hours.weekend_rps, hours.variation
+        return hours
 
-    def _lengths(self, w: WorkloadSpec, key: str) -> dict[str, Any]:
+    def _lengths(self, w: WorkloadSpec, key: str, logged: Marginals | None) -> dict[str, Any]:
         """Buckets, and the distributions that they were cut from."""
+        self._note_unused_tokens(w, key, logged)
         if w.tokens.buckets is not None:
             specs = (b for b in w.tokens.buckets if b.share > 0)
             each = (Bucket(share_frac=b.share, input_tokens=b.input, output_tokens=b.output) for b in specs)
             return {"buckets": tuple(each)}
         trace = "median and mean of the conversation trace of Azure's 2023 LLM inference traces"
         spreads = []
-        for name, given, default in (
-            ("input", w.tokens.input, DEFAULT_INPUT),
-            ("output", w.tokens.output, DEFAULT_OUTPUT),
+        for name, given, side, default in (
+            ("input", w.tokens.input, logged.prompt if logged else None, DEFAULT_INPUT),
+            ("output", w.tokens.output, logged.output if logged else None, DEFAULT_OUTPUT),
         ):
-            if given is None:
+            if given is None and side is not None:
+                default, basis = spread_of(side, "prompt" if name == "input" else name)
+                self.found.assume(f"{key}.tokens.{name}", f"mean {side.mean:,.0f}", f"from the log: {basis}")
+            elif given is None:
                 mean = sum(share * tokens for share, tokens in slices(default))
                 self.found.assume(f"{key}.tokens.{name}", f"p50 {default.p50:.0f}, mean {mean:.0f}", trace)
             spreads.append(_spread(given, default))
         prompts, answers = spreads
         cut = buckets_from(slices(prompts), slices(answers))
         return {"buckets": cut, "input_spread": prompts, "output_spread": answers}
+
+    def _note_unused_tokens(self, w: WorkloadSpec, key: str, logged: Marginals | None) -> None:
+        """Say what the log has of lengths that the file gives."""
+        sides = (("input", w.tokens.input, "prompt"), ("output", w.tokens.output, "output"))
+        for name, given, side in sides:
+            mean = getattr(logged, side).mean if logged is not None and getattr(logged, side) is not None else None
+            if mean is not None and (given is not None or w.tokens.buckets is not None):
+                value = f"{name} tokens of the log are not used: their mean is {mean:,.0f}"
+                self.found.assume(f"{key}.forecast.csv", value, "the file gives tokens")
 
     def _objective(self, w: WorkloadSpec, kind: str, key: str) -> LatencyTarget:
         given = w.slo.given(kind)
@@ -159,18 +181,17 @@ def _spread(given: Spread | None, default: LengthSpread) -> LengthSpread:
     return default if given is None else LengthSpread(p50=given.p50, p95=given.p95, mean=given.mean)
 
 
-def _prompt_at(w: WorkloadSpec, buckets: tuple[Bucket, ...], percentile: float) -> float:
-    """The prompt length at a percentile: of the distribution given, or the longest bucket that it reaches."""
-    if w.tokens.buckets is None:
-        return quantile(_spread(w.tokens.input, DEFAULT_INPUT), percentile)
+def _prompt_at(prompts: LengthSpread | None, buckets: tuple[Bucket, ...], percentile: float) -> float:
+    """The prompt length at a percentile: of the distribution, or the longest bucket that it reaches."""
+    if prompts is not None:
+        return quantile(prompts, percentile)
     bound = must_hold(buckets, percentile)
     return max(b.input_tokens for b, binds in zip(buckets, bound, strict=True) if binds)
 
 
-def _from_hourly(rps: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...], float | None]:
+def _from_hourly(rps: np.ndarray) -> Hours:
     days = rps.reshape(-1, 24)
     if len(days) == 7:
         weekend, hour = np.repeat(np.arange(7) >= 5, 24), np.tile(np.arange(24), 7)
-        hours = by_hour(weekend, hour, rps)
-        return hours.weekday_rps, hours.weekend_rps, hours.variation
-    return tuple(days[0].tolist()), tuple(days[-1].tolist()), None
+        return by_hour(weekend, hour, rps)
+    return Hours(tuple(days[0].tolist()), tuple(days[-1].tolist()))

@@ -1,22 +1,22 @@
-"""Usage logs as forecasts: requests over time, from a CSV file, to the hours of a weekday and a weekend day."""
+"""Logs as forecasts: any log that `fleetplan demand` reads, to the hours of a weekday and a weekend day."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from planner.case.demand.usage_rows import read_usage_rows
 from planner.case.demand.workload_schema import MOST_REQUESTS_PER_DAY
-from planner.io.errors import input_error
+from planner.io.errors import input_error, listed, shown
+from planner.io.time_zones import UTC
+from planner.logs.lengths import Marginals
+from planner.logs.measure import Workload, hour_notes, measured_workload, split_note
+from planner.logs.statistics import FEWEST_DAYS, WITHIN_HOUR_VARIATION, means_by_hour
+from planner.logs.usage import Usage
 
-WITHIN_HOUR_VARIATION = 0.12
-"""coefficient of variation of ten-minute rates around their hour in public ServeGen traces"""
 FEWEST_HOURS = 24
-FEWEST_DAYS = 3
-REGULAR_FRAC = 0.9
-"""of the hours with the same number of rows, from which on a log is regular"""
+NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -25,39 +25,50 @@ class Hours:
 
     weekday_rps: tuple[float, ...]
     weekend_rps: tuple[float, ...]
-    variation: float | None
+    variation: float | None = None
     """None where there are too few days to tell"""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    lengths: Marginals | None = None
+    """what a log tells of prompts and answers"""
 
 
-def read_usage(path: Path, workload: str) -> Hours:
-    """Requests by hour from a CSV with columns `time` and `requests` (and `workload`, where it holds several)."""
-    rows = read_usage_rows(path, workload, workload, ("requests",))
-    notes = [f"{cells.rows} rows of the log are left out: {cells}" for cells in rows.left_out.values()]
-    if not len(rows.time) and not notes:
-        raise input_error(path, f"has no rows for the workload '{workload}'", "Check the column 'workload'")
-    hour, per_row = np.unique(rows.time.astype("datetime64[h]"), return_inverse=True)
-    requests = np.bincount(per_row, rows.counts["requests"], minlength=len(hour))
-    whole = ~np.isin(hour, rows.hours_left_out[1])
-    if any(cells.counts["time"] for cells in rows.left_out.values()):
-        # The hour of a row without a time is one with fewer rows than usual, where rows come regularly.
-        in_hour = np.bincount(per_row, minlength=len(hour))
-        usual = np.bincount(in_hour).argmax()
-        whole &= (in_hour >= usual) | (np.mean(in_hour == usual) < REGULAR_FRAC)
-    hour, requests = hour[whole], requests[whole]
-    if len(hour) < FEWEST_HOURS:
-        said = f"; {notes[0]}" if notes else ""
-        raise input_error(path, f"covers {len(hour)} hours{said}", f"Give at least {FEWEST_HOURS}")
-    if not requests.any():
+def usage_hours(usage: Usage, path: Path, workload: str, zone: str | None = None) -> Hours:
+    """Rates of a workload at the end of its log, by the clock of a time zone: those that `fleetplan demand` writes.
+
+    A log that names no workloads is all of this one.
+    """
+    traffic = usage.traffic.get(workload) or usage.traffic.get("")
+    if traffic is None:
+        names = [shown(name) for name in usage.names[:NAMES_SHOWN]]
+        more = [f"{len(usage.names) - NAMES_SHOWN} more"] if len(usage.names) > NAMES_SHOWN else []
+        message = f"has no rows for the workload {shown(workload)}, only for {listed([*names, *more], 'and')}"
+        raise input_error(path, message, "Check the column 'workload'")
+    if not traffic.total:
         raise input_error(path, "has no requests at all", "Remove the workload, or give its requests")
-    check_busiest(path, requests)
-    days = hour.astype("datetime64[D]").astype(int)
-    weekend = (days + 3) % 7 >= 5  # 1970-01-01 was a Thursday
-    found = by_hour(weekend, hour.astype(int) % 24, requests / 3600)
-    if rows.unused:
-        columns = " and ".join(rows.unused)
-        notes.append(f"{columns} of the log are not used: `fleetplan demand` takes lengths from them")
-    return replace(found, notes=(*notes, *found.notes))
+    w = measured_workload(traffic, zone or UTC)
+    known = int(np.isfinite(w.hours.rate).sum())
+    if w.rates.flat:
+        why = "".join(f"; {remark}" for remark in [*usage.remarks, *hour_notes(w)][:1])
+        remedy = f"Give at least {FEWEST_HOURS}; `fleetplan demand` takes shorter logs"
+        raise input_error(path, f"covers {known} whole hours{why}", remedy)
+    check_busiest(path, w.hours.rate)
+    weekday, weekend = (tuple(x / 3600 for x in rates) for rates in (w.rates.weekday, w.rates.weekend))
+    lengths = traffic.lengths if isinstance(traffic.lengths, Marginals) else None
+    return Hours(weekday, weekend, w.swings.variation, tuple(_notes(usage, w, zone or UTC)), lengths)
+
+
+def _notes(usage: Usage, w: Workload, zone: str) -> list[str]:
+    notes = [*usage.remarks, *hour_notes(w)]
+    if not w.traffic.dated:
+        notes.append("the log has no dates: it is taken to begin on a Monday at 0h")
+    if w.hours.split:
+        notes.append(split_note(zone))
+    if w.growth.per_month:
+        notes.append(f"the log grew by {w.growth.per_month:+.1%} a month: rates are those of its end; growth_per_month "
+                     "carries it on")  # fmt: skip
+    elif w.growth.since:
+        notes.append(f"growth of the log: {w.growth.basis}")
+    return notes
 
 
 def check_busiest(path: Path, requests: np.ndarray) -> None:
@@ -69,20 +80,12 @@ def check_busiest(path: Path, requests: np.ndarray) -> None:
 
 def by_hour(weekend: np.ndarray, hour: np.ndarray, rps: np.ndarray) -> Hours:
     """Means over the hours that are there; a kind of day or an hour that is missing is taken from what there is."""
-    notes: list[str] = []
-    means = np.full((2, 24), np.nan)
-    for kind in (0, 1):
-        for h in range(24):
-            found = rps[(weekend == bool(kind)) & (hour == h)]
-            if len(found):
-                means[kind, h] = found.mean()
-    for kind, name, other in ((0, "weekday", "weekend"), (1, "weekend", "weekday")):
-        missing = np.isnan(means[kind])
-        if missing.any():
-            notes.append(f"{int(missing.sum())} {name} hours are missing and taken from {other} days")
-            means[kind] = np.where(missing, means[1 - kind], means[kind])
-    overall = float(rps.mean())
-    means = np.where(np.isnan(means), overall, means)
+    means, missing = means_by_hour(weekend, hour, rps)
+    notes = [
+        f"{count} {name} hours are missing and taken from {other} days"
+        for count, name, other in zip(missing, ("weekday", "weekend"), ("weekend", "weekday"), strict=True)
+        if count
+    ]
     return Hours(
         tuple(means[0].tolist()), tuple(means[1].tolist()), _variation(weekend, hour, rps, means), tuple(notes)
     )

@@ -11,6 +11,7 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from planner.io.errors import shown
 from planner.io.units import (
     AnyFraction,
     Count,
@@ -25,6 +26,7 @@ from planner.io.units import (
     WholeNumber,
 )
 from planner.io.validation import FieldProblem, Strict
+from planner.logs.reading.presets import FIELDS
 from planner.performance.length_spread import LengthSpread, least_mean
 
 MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
@@ -54,6 +56,13 @@ class ModelSpec(Strict):
         return {"anyOf": [{"type": "string"}, handler(core_schema)]}
 
 
+def check_columns(columns: dict[str, str]) -> None:
+    """Refuse columns of a log for fields that no log has."""
+    for name in columns:
+        if name not in FIELDS:
+            raise FieldProblem(("columns", name), f"there is no {shown(name)}", f"Write one of {', '.join(FIELDS)}")
+
+
 class Forecast(Strict):
     """How many requests come, and when."""
 
@@ -64,7 +73,9 @@ class Forecast(Strict):
     hourly: tuple[Count, ...] | None = None
     """Requests per hour: 24 numbers (every day), 48 (a weekday, then a weekend day) or 168 (a week from Monday)."""
     csv: str | None = Field(default=None, min_length=1)
-    """A usage log beside this file: a CSV with columns time and requests (and workload, where it holds several)."""
+    """A log beside this file, such as a CSV with columns time and requests (and workload, where it holds several)."""
+    columns: dict[str, str] = {}
+    """Columns of that log that have names of their own: time, requests, prompt, output, workload and others."""
     growth_per_month: SignedFraction = 0.0
     """Growth of the rate from one month of the quarter to the next."""
     variation: AnyFraction | None = None
@@ -81,6 +92,9 @@ class Forecast(Strict):
             raise FieldProblem((), message, "Write requests_per_day: 400k")
         if self.csv is not None and self.shape is not None:
             raise FieldProblem(("shape",), "is of no use beside 'csv'", "Remove one of them")
+        if self.columns and self.csv is None:
+            raise FieldProblem(("columns",), "is of no use without 'csv'", "Remove it")
+        check_columns(self.columns)
         if self.hourly is not None:
             if len(self.hourly) not in (24, 48, 168):
                 raise FieldProblem(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import gzip
 import io
 import json
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from planner.catalog.importing.quotes import Gathering
 from planner.io.errors import input_error, listed, shown
-from planner.io.input_files import open_input
+from planner.io.unpacking import PieceStream, unpacked
 
 CHUNK = 1 << 20
 MOST_CHARACTERS = 64 << 20
@@ -52,23 +50,18 @@ def members_of(file: Path, descend: Callable[[JsonPath], bool]) -> Iterator[tupl
 
 @contextlib.contextmanager
 def _text_of(file: Path, newline: str | None = None) -> Iterator[TextIO]:
-    """The text of a file, plain or gzipped; what goes wrong while it is read is said of the file."""
+    """The text of a file, packed or not; what goes wrong while it is read is said of the file."""
+
+    def cut_short() -> None:
+        raise input_error(file, "is cut off or damaged: it cannot be unpacked", "Fetch it again")
+
     try:
-        with open_input(file) as raw:
-            start = raw.peek(4)[:4] if isinstance(raw, io.BufferedReader) else b""
-            if start == b"PAR1":
-                raise input_error(file, "is a Parquet file", "Export it as CSV, plain or gzipped")
-            packed = start[:2] == b"\x1f\x8b"
-            stream = gzip.GzipFile(fileobj=raw) if packed else raw
-            yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline)
-    except FileNotFoundError:
-        raise input_error(file, "there is no such file", "Check the path") from None
+        stream = io.BufferedReader(PieceStream(unpacked(file, cut_short, "Check the path")))
+        if stream.peek(4)[:4] == b"PAR1":
+            raise input_error(file, "is a Parquet file", "Export it as CSV, plain or packed")
+        yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline)
     except UnicodeDecodeError:
         raise input_error(file, "is not UTF-8 text", "Give the file as it was fetched") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise input_error(file, "is cut off or damaged: it cannot be unpacked", "Fetch it again") from None
-    except OSError as error:
-        raise input_error(file, f"cannot be read: {error.strerror or error}") from None
 
 
 class _JsonReader:

@@ -12,7 +12,8 @@ from planner.logs.reading.ledger import Ledger
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_TOKENS = 10**8
+MOST_TOKENS, MOST_REQUESTS = 10**8, 10**10
+BEYOND_FLOATS = r"^\s*[+-]?\d{309,}\s*$"
 EARLIEST_US, LATEST_US = 1_262_304_000_000_000, 4_102_444_800_000_000
 """2010 and 2100: a time outside of these is a slip"""
 UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
@@ -48,32 +49,41 @@ def _blank(raw: pd.Series) -> np.ndarray:
     return blank
 
 
-def counts(raw: pd.Series, what: str, least: int = 0) -> Cells:
-    """Whole numbers of tokens or requests."""
+def counts(raw: pd.Series, what: str, least: int = 0, whole: bool = True) -> Cells:
+    """Whole numbers of tokens or, of requests by time, which rates turn into fractions, numbers as they are."""
     import pandas as pd
 
     raw = raw.reset_index(drop=True)
     blank = _blank(raw)
-    if pd.api.types.is_bool_dtype(raw):
-        number = np.full(len(raw), np.nan)
-    else:
-        number = pd.to_numeric(raw, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    number = np.full(len(raw), np.nan) if pd.api.types.is_bool_dtype(raw) else numbers(raw)
+    most, limit = (MOST_TOKENS, "100 million") if whole else (MOST_REQUESTS, "10 billion")
     unreadable = ~blank & np.isnan(number)
     with np.errstate(invalid="ignore"):
         negative = number < 0
-        huge = number > MOST_TOKENS
+        huge = number > most
         few = ~negative & (number < least)
     ok = ~(blank | unreadable | negative | huge | few)
-    values = np.zeros(len(raw), dtype=np.int64)
-    values[ok] = np.rint(number[ok]).astype(np.int64)
+    values = np.where(ok, np.rint(number) if whole else number, 0).astype(np.int64 if whole else float)
     wrong = {
         f"no {what}": blank,
         f"unreadable {what}": unreadable,
         f"negative {what}": negative,
-        f"{what} above 100 million": huge,
+        f"{what} above {limit}": huge,
         f"0 {what}": few,
     }
     return Cells(values, {reason: flags for reason, flags in wrong.items() if flags.any() or reason == f"no {what}"})
+
+
+def numbers(raw: pd.Series) -> np.ndarray:
+    """Numbers; NaN where there is none."""
+    import pandas as pd
+
+    try:
+        found = pd.to_numeric(raw, errors="coerce")
+    except OverflowError:  # of a whole number beyond all floats, which is no text for pandas to coerce
+        found = pd.to_numeric(raw.astype(str).str.replace(BEYOND_FLOATS, "inf", regex=True), errors="coerce")
+    number: np.ndarray = found.to_numpy(dtype=float, na_value=np.nan, copy=True)
+    return number
 
 
 def times(raw: pd.Series, unit: str | None, ledger: Ledger, name: str) -> Cells:
@@ -98,7 +108,7 @@ def times(raw: pd.Series, unit: str | None, ledger: Ledger, name: str) -> Cells:
             _note_zones(raw[text], ledger, name)
             late = text & ~read
             if late.any() and np.isnan(number).all():  # numbers further down
-                number[late] = pd.to_numeric(raw[late], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+                number[late] = numbers(raw[late])
                 us[late], read[late] = _from_numbers(number[late], unit, ledger, name)
     dated = np.isnan(number) | (np.abs(us) > 1e14)
     outside = read & dated & ((us < EARLIEST_US) | (us >= LATEST_US)) | read & ~dated & (us < 0)
@@ -111,10 +121,8 @@ def _numbers_among(raw: pd.Series) -> np.ndarray:
     """Numbers; NaN for all where the first rows are none, since trying them all takes as long as reading them."""
     import pandas as pd
 
-    head = pd.to_numeric(raw.head(200), errors="coerce")
-    if head.notna().any() or pd.api.types.is_numeric_dtype(raw):
-        numbers: np.ndarray = pd.to_numeric(raw, errors="coerce").to_numpy(dtype=float, na_value=np.nan, copy=True)
-        return numbers
+    if np.isfinite(numbers(raw.head(200))).any() or pd.api.types.is_numeric_dtype(raw):
+        return numbers(raw)
     return np.full(len(raw), np.nan)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import warnings
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,11 +17,15 @@ MOST_LINES_A_RECORD = 100
 
 
 def csv_block(
-    block: bytes, width: int, places: dict[str, int], delimiter: str
+    block: bytes, width: int, places: dict[str, int], text: Collection[str], delimiter: str
 ) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, int]:
-    """The rows of a block with their places in it, the places of broken ones, and how many there are."""
+    """The rows of a block with their places in it, the places of broken ones, and how many there are.
+
+    Columns of `text` stay as they are written: of names such as 007, and of 7 beside a blank.
+    """
     import pandas as pd
 
+    names = {place: str for name, place in places.items() if name in text}
     beyond = width  # a cell beyond the header's shows a row that is shifted; the first row makes room for it
     first = (delimiter * width).encode() + b"\n"
     with warnings.catch_warnings():
@@ -29,7 +34,7 @@ def csv_block(
             table = pd.read_csv(
                 io.BytesIO(first + block), header=None, names=list(range(width + 1)), index_col=False, sep=delimiter,
                 usecols=sorted({*places.values(), beyond}), skip_blank_lines=False, low_memory=False,
-                encoding_errors="replace",
+                encoding_errors="replace", dtype=names,
             ).iloc[1:]  # fmt: skip
         except (ValueError, pd.errors.ParserError, pd.errors.ParserWarning):
             return _csv_line_by_line(block, width, places, delimiter)

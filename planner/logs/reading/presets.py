@@ -20,9 +20,13 @@ from planner.io.errors import Diagnostic, InputError, did_you_mean, input_error,
 if TYPE_CHECKING:
     import pandas as pd
 
-FIELDS = ("time", "prompt", "output", "cached", "model", "route", "team", "id", "requests", "span")
+FIELDS = ("time", "prompt", "output", "cached", "model", "route", "team", "workload", "id", "requests", "span")
+NAMES = ("model", "route", "team", "workload", "id", "series")
+"""fields that are text, whatever they look like"""
 TIME_UNITS = ("ms", "us", "ns", "s")
+NAMED_BY_FLAG, NAMED_BY_KEY = "Name it: --columns {}=COLUMN", "Name it beside the log: columns: {{{}: COLUMN}}"
 NO_GENERATION = r"(?i)embed|rerank|image|speech|transcription|moderation"
+_COLUMN_NAME = re.compile(r"[^\W\d][\w ./()%:-]{0,39}")
 _DETAILS = ("usage_details", "usageDetails", "usage")
 Derive = Callable[["pd.DataFrame"], "pd.Series"]
 Excluded = Callable[["pd.DataFrame"], dict[str, np.ndarray]]
@@ -44,6 +48,8 @@ class Preset:
     time_unit: str | None = None
     blocks: str | None = None
     """column of prefix block hashes"""
+    beside: tuple[str, ...] = ()
+    """other columns of a table of counts: rows that differ in them are no duplicates"""
 
     @property
     def counts(self) -> bool:
@@ -52,8 +58,12 @@ class Preset:
     def wanted(self, given: Iterable[str]) -> list[str]:
         """The columns of a file that are read."""
         names = [*self.columns.values(), *self.excluded_from, *(n for needs, _ in self.derive.values() for n in needs)]
-        names += [self.blocks] if self.blocks else []
+        names += [*self.beside, *([self.blocks] if self.blocks else [])]
         return [name for name in dict.fromkeys(names) if name in set(given)]
+
+    def text_columns(self) -> list[str]:
+        """The columns whose cells are names."""
+        return [column for name, column in self.columns.items() if name in NAMES] + list(self.beside)
 
     def field_of(self, table: pd.DataFrame, name: str) -> pd.Series | None:
         """A field of the requests, or None where the file does not have it."""
@@ -204,34 +214,45 @@ COLUMNS = {
     "model": ("model", "model_name"),
     "route": ("route", "workload", "endpoint", "path", "service"),
     "team": ("team", "team_id", "project", "project_id", "tenant", "namespace"),
+    "workload": ("workload",),
     "id": ("request_id", "id", "span_id"),
 }
 """names that other logs give the fields, whatever the case"""
 
 
-def preset_of(path: Path, given: list[str], columns: dict[str, str], time_unit: str | None = None) -> Preset:
+def preset_of(
+    path: Path, given: list[str], columns: dict[str, str], time_unit: str | None = None, naming: str = NAMED_BY_FLAG
+) -> Preset:
     """The format of a file by its columns; `columns` (field -> column) are the user's own words and come first."""
     for name, column in columns.items():
         if column not in given:
             raise input_error(path, f"has no column '{column}' for {name}", did_you_mean(column, given))
     known = next((p for p in PRESETS if p.signature <= set(given)), None)
-    if known is not None and not columns:
-        return known if time_unit is None else _changed(known, {}, time_unit)
-    if known is not None:
-        return _changed(known, columns, time_unit)
     folded = {name.strip().casefold(): name for name in reversed(given)}
     guessed = {
         f: next((folded[n.casefold()] for n in names if n.casefold() in folded), "") for f, names in COLUMNS.items()
     }
+    if known is not None:
+        used = known.wanted(given)
+        more = {
+            f: name for f, name in guessed.items()
+            if name and name not in used and f not in known.derive and f not in (*known.columns, "requests")
+        }  # fmt: skip
+        return _changed(known, more | columns, time_unit) if more or columns or time_unit else known
     taken = {f: name for f, name in (guessed | columns).items() if name}
     needed = ("time",) if "requests" in taken else ("time", "prompt", "output")
     missing = [f for f in needed if f not in taken]
+    if {"prompt", "output"} <= set(missing):
+        missing = [*(["time"] if "time" in missing else []), "requests"]
     if missing:
-        raise InputError([_missing(path, f, given) for f in missing])
+        raise InputError([_missing(path, f, given, naming) for f in missing])
     column = taken["time"].casefold()
     by_name = next((unit for unit in TIME_UNITS if column.endswith(f"_{unit}")), None)
-    kind = "counts by time" if "requests" in taken else "requests"
-    return Preset(f"table of {kind}", frozenset(), taken, time_unit=time_unit or by_name)
+    unit = time_unit or by_name
+    if "requests" not in taken:
+        return Preset("table of requests", frozenset(), taken, time_unit=unit)
+    beside = tuple(name for name in dict.fromkeys(given) if name not in taken.values())
+    return Preset("table of counts by time", frozenset(), taken, time_unit=unit, beside=beside)
 
 
 def _changed(preset: Preset, columns: dict[str, str], time_unit: str | None) -> Preset:
@@ -242,7 +263,9 @@ def _changed(preset: Preset, columns: dict[str, str], time_unit: str | None) -> 
     return replace(preset, columns=preset.columns | columns, derive=derive, time_unit=unit)
 
 
-def _missing(path: Path, name: str, given: list[str]) -> Diagnostic:
-    only = listed([f"'{c}'" for c in given[:8]], "and") if 0 < len(given) <= 60 else "others"
-    message = f"has no column for {name}, only {only}"
-    return Diagnostic(str(path), 1, None, "", message, f"Name it: --columns {name}=COLUMN")
+def _missing(path: Path, name: str, given: list[str], naming: str) -> Diagnostic:
+    # What looks like no names of columns is not quoted: it may be anybody's file.
+    named = 1 < len(given) <= 60 and all(_COLUMN_NAME.fullmatch(c) for c in given)
+    only = listed([f"'{c}'" for c in given[:8]], "and") if named else "others"
+    what = "requests by time, nor for prompt and output" if name == "requests" else name
+    return Diagnostic(str(path), 1, None, "", f"has no column for {what}, only {only}", naming.format(name))

@@ -26,7 +26,7 @@ ALIASES = {
     "vllm:gpu_prefix_cache_hits_total": "vllm:prefix_cache_hits_total",
     "vllm:gpu_prefix_cache_queries_total": "vllm:prefix_cache_queries_total",
 }
-LABELS = {"model": "model_name", "route": "job", "team": "namespace"}
+LABELS = {"model": "model_name", "route": "job", "team": "namespace", "workload": "workload"}
 INSTEAD = "vllm:request_prompt_tokens_count"
 """counts requests where the counter of answered ones was not saved"""
 
@@ -64,8 +64,7 @@ def counters_of(documents: Iterable[Document], by: str | None, ledger: Ledger) -
                     continue
                 begins, ends, increase, falls = increases(series["values"])
             except (KeyError, TypeError, ValueError, AttributeError):
-                ledger.left_out["a broken series"] += 1
-                ledger.first_rows.setdefault("a broken series", []).append(document.path.name)
+                ledger.leave_out_together("a broken series", 1, document.path.name)
                 continue
             of = counters[str(labels.get(LABELS[by], "")) if by else ""]
             if metric in (REQUESTS, INSTEAD):

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from planner.io.errors import InputError, input_error, shown
-from planner.logs.reading.cells import Cells, counts, times
+from planner.logs.reading.cells import Cells, counts, numbers, times
 from planner.logs.reading.ledger import Ledger
-from planner.logs.reading.sources import log_files
+from planner.logs.reading.sources import log_files, without_copies
 from planner.logs.reading.tables import Document, Piece, Reading, pieces_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-By = Literal["model", "route", "team"]
+By = Literal["model", "route", "team", "workload"]
+"""what a log is split by; rows that name no workload are left out where others do"""
 UNKNOWN = -1
 """of cached tokens that a log does not give"""
 NO_ID = 0
+HOUR_US, FEWEST_BY_THE_HOUR = 3_600_000_000, 24
+"""rows all of which are at whole hours, from which on a table is no log of single requests"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,8 @@ class Requests:
     id: np.ndarray
     """a hash of the request's id; NO_ID where there is none"""
     blocks: list[list[int]] | None
+    file: int
+    """number of the file that holds them"""
     dated: bool
 
 
@@ -47,16 +52,17 @@ class Counts:
     """Requests and tokens in spans of time [row]."""
 
     time_us: np.ndarray
-    span_s: np.ndarray
-    """0 where the log does not say"""
     requests: np.ndarray
-    prompt: np.ndarray
-    output: np.ndarray
-    cached: np.ndarray
+    """NaN where the row gives a time alone: then nothing is known of it"""
+    span_s: np.ndarray | None
+    """NaN, as below, where a row does not say; None where the table has no such column"""
+    prompt: np.ndarray | None
+    output: np.ndarray | None
+    cached: np.ndarray | None
     model: pd.Series
     key: pd.Series
-    series: pd.Series
-    """what else tells rows of one time apart: model, route and team, or all that an export was grouped by"""
+    series: np.ndarray
+    """a hash of what tells rows apart: their time, all that an export was grouped by, and unused columns"""
 
 
 @dataclass
@@ -70,13 +76,13 @@ class Log:
 
     def parts(self) -> Iterator[Requests | Counts | Document]:
         """Read every file; one that gives no request at all is refused."""
-        for path in self.files:
+        for number, path in enumerate(without_copies(self.files, self.ledger)):
             known = False
-            before, good = self.ledger.rows, 0
+            before, good, by_the_hour = self.ledger.rows, 0, True
             seen = dict(self.ledger.left_out)
             for piece in pieces_of(path, self.reading, self.ledger):
                 if isinstance(piece, Document):
-                    good += 1
+                    good, by_the_hour = good + 1, False
                     yield piece
                     continue
                 self.ledger.formats[piece.preset.name] += not known
@@ -84,21 +90,28 @@ class Log:
                 part = (
                     _counts(piece, self.by, self.ledger)
                     if piece.preset.counts
-                    else _requests(piece, self.by, self.ledger)
+                    else _requests(piece, self.by, self.ledger, number)
                 )
-                good += len(part.time_us)
+                if isinstance(part, Requests):
+                    good += len(part.time_us)
+                    by_the_hour &= not piece.preset.signature and not (part.time_us % HOUR_US).any()
+                else:
+                    good += int(np.isfinite(part.requests).sum())
+                    by_the_hour = False
                 yield part
+            if by_the_hour and good >= FEWEST_BY_THE_HOUR:
+                message = "has a row an hour, and no column for requests: its tokens look like totals"
+                raise input_error(path, message, self.reading.naming.format("requests"))
             if not good and self.ledger.rows > before:
                 self._refuse(path, seen)
 
     def _refuse(self, path: Path, seen: dict[str, int]) -> None:
         reasons = {r: n - seen.get(r, 0) for r, n in self.ledger.left_out.items() if n > seen.get(r, 0)}
         reason = max(reasons, key=lambda r: reasons[r], default="nothing that can be read")
-        row = next((r for r in self.ledger.first_rows.get(reason, []) if r.startswith(path.name[:39])), "")
-        remedy = "Name its columns: --columns time=...,prompt=...,output=..."
+        line = next((row for file, row in self.ledger.first_rows.get(reason, []) if file == path), None)
+        remedy = "Check what was exported, and the columns"
         if reason == "unreadable time":
             remedy = "Write 2026-09-07T12:00:00Z, or seconds or milliseconds since 1970"
-        line = int(row.rsplit(" ", 1)[1]) if row else None
         raise input_error(path, f"has no request that can be used: {reason}", remedy, line=line)
 
 
@@ -106,7 +119,7 @@ def open_logs(sources: Sequence[str], reading: Reading, by: By | None = None) ->
     return Log(log_files(sources), reading, by)
 
 
-def _requests(piece: Piece, by: By | None, ledger: Ledger) -> Requests:
+def _requests(piece: Piece, by: By | None, ledger: Ledger, file: int) -> Requests:
     table, preset, rows = piece.table.reset_index(drop=True), piece.preset, piece.rows
     keep = np.ones(len(table), dtype=bool)
     prompt = _cells(piece, "prompt", table, 1)
@@ -130,6 +143,7 @@ def _requests(piece: Piece, by: By | None, ledger: Ledger) -> Requests:
     ledger.leave_out("no output tokens", piece.path, rows[none])
     _count_tokens(ledger, "no output tokens", prompt, output, none)
     keep &= ~none
+    keep &= _named(piece, table, by, keep, ledger)
     blocks = None
     if preset.blocks and preset.blocks in table.columns:
         blocks = [b if isinstance(b, list) else [] for b in table[preset.blocks][keep]]
@@ -142,6 +156,7 @@ def _requests(piece: Piece, by: By | None, ledger: Ledger) -> Requests:
         key=_names(piece, table, by)[keep],
         id=_ids(piece, table)[keep],
         blocks=blocks,
+        file=file,
         dated=bool(len(when.values) and when.values.max() > 10**14),
     )
 
@@ -157,42 +172,52 @@ def _counts(piece: Piece, by: By | None, ledger: Ledger) -> Counts:
     if time_cells is None or request_cells is None:
         raise _no_field(piece, "time and requests")
     when = times(time_cells, preset.time_unit, ledger, shown(piece.path.name))
-    requests = counts(request_cells, "requests")
-    keep = np.ones(len(table), dtype=bool)
-    for cells in (when, requests):
-        for reason, flags in cells.wrong.items():
-            flags = flags & keep
-            ledger.leave_out(reason, piece.path, rows[flags])
-            keep &= ~flags
-    sums = {name: _sums(piece, table, name) for name in ("prompt", "output", "cached", "span")}
+    requests = counts(request_cells, "requests", whole=False)
+    keep = when.good
+    for reason, flags in when.wrong.items():
+        ledger.leave_out(reason, piece.path, rows[flags])
+    for reason, flags in requests.wrong.items():
+        ledger.leave_out(reason, piece.path, rows[flags & keep])
+    keep &= _named(piece, table, by, keep, ledger)
     return Counts(
         time_us=when.values[keep],
-        span_s=np.nan_to_num(sums["span"][keep]),
-        requests=requests.values[keep].astype(float),
-        prompt=sums["prompt"][keep],
-        output=sums["output"][keep],
-        cached=sums["cached"][keep],
+        requests=np.where(requests.good, requests.values, np.nan)[keep],
+        span_s=_sums(piece, table, "span", keep),
+        prompt=_sums(piece, table, "prompt", keep),
+        output=_sums(piece, table, "output", keep),
+        cached=_sums(piece, table, "cached", keep),
         model=_names(piece, table, "model")[keep],
         key=_names(piece, table, by)[keep],
-        series=_series(piece, table)[keep],
+        series=_series(piece, table, when.values)[keep],
     )
 
 
-def _series(piece: Piece, table: pd.DataFrame) -> pd.Series:
-    if "series" in table.columns:
-        return _names(piece, table, "series")
-    model, route, team = (_names(piece, table, name) for name in ("model", "route", "team"))
-    return model + "|" + route + "|" + team
-
-
-def _sums(piece: Piece, table: pd.DataFrame, name: str) -> np.ndarray:
-    """Totals of tokens; NaN where the log does not say."""
+def _series(piece: Piece, table: pd.DataFrame, time_us: np.ndarray) -> np.ndarray:
     import pandas as pd
 
+    names = ("series",) if "series" in table.columns else ("model", "route", "team", "workload")
+    told_by = [piece.preset.columns[name] for name in names if name in piece.preset.columns]
+    told_by = [name for name in dict.fromkeys((*told_by, *piece.preset.beside)) if name in table.columns]
+    columns = [pd.Series(time_us), *(table[name].astype(str) for name in told_by)]
+    together: np.ndarray = pd.util.hash_pandas_object(pd.concat(columns, axis=1), index=False).to_numpy()
+    return together
+
+
+def _named(piece: Piece, table: pd.DataFrame, by: By | None, keep: np.ndarray, ledger: Ledger) -> np.ndarray:
+    """Whether rows name their workload, where the file has a column for it."""
+    if by != "workload" or piece.preset.field_of(table, by) is None:
+        return np.ones(len(table), dtype=bool)
+    named: np.ndarray = _names(piece, table, by).str.strip().ne("").to_numpy()
+    ledger.leave_out("no workload", piece.path, piece.rows[keep & ~named])
+    return named
+
+
+def _sums(piece: Piece, table: pd.DataFrame, name: str, keep: np.ndarray) -> np.ndarray | None:
+    """Totals of tokens, and lengths of spans."""
     cells = piece.preset.field_of(table, name)
     if cells is None:
-        return np.full(len(table), np.nan)
-    number = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+        return None
+    number = numbers(cells[keep])
     return np.where(np.isfinite(number) & (number >= 0), number, np.nan)
 
 
@@ -204,7 +229,7 @@ def _cells(piece: Piece, name: str, table: pd.DataFrame, least: int) -> Cells:
 
 
 def _no_field(piece: Piece, name: str) -> InputError:
-    return input_error(piece.path, f"has no {name}", f"Name its column: --columns {name.split(' ')[0]}=COLUMN")
+    return input_error(piece.path, f"has no {name}", "Check what was exported, and the columns")
 
 
 def _cached(piece: Piece, table: pd.DataFrame, prompt: Cells) -> np.ndarray:

@@ -5,22 +5,19 @@ Nothing is held beyond one block. A file that ends in the middle gives what it h
 
 from __future__ import annotations
 
-import bz2
 import glob
-import lzma
-import zlib
+import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from planner.io.errors import input_error, shown
-from planner.io.input_files import open_input
+from planner.io.unpacking import ENDINGS, unpacked
 from planner.logs.reading.ledger import Ledger
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
-PACKED = (".gz", ".zst", ".bz2", ".xz")
-PIECE_BYTES, BLOCK_BYTES, LONGEST_RECORD_BYTES = 1 << 20, 8 << 20, 64 << 20
-GZIP, ZSTD, BZIP2, XZ, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\x00", b"PAR1"
+BLOCK_BYTES, LONGEST_RECORD_BYTES = 8 << 20, 64 << 20
+PARQUET = b"PAR1"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -43,97 +40,41 @@ def log_files(sources: Sequence[str]) -> list[Path]:
     return list(files.values())
 
 
+def without_copies(files: Sequence[Path], ledger: Ledger) -> list[Path]:
+    """The files without those whose contents are, byte by byte, those of an earlier one."""
+    sizes = Counter(path.stat().st_size for path in files if path.is_file())
+    kept, seen = [], dict[bytes, Path]()
+    for path in files:
+        if path.is_file() and sizes[path.stat().st_size] > 1:
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").digest()
+            if digest in seen:
+                ledger.note(f"{shown(path.name)} is a copy of {shown(seen[digest].name)}: read once")
+                continue
+            seen[digest] = path
+        kept.append(path)
+    return kept
+
+
 def _is_log(path: Path) -> bool:
-    name = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    name = path.with_suffix("") if path.suffix.lower() in ENDINGS else path
     hidden = any(part.startswith(".") for part in path.parts if part not in (".", ".."))
     return path.is_file() and not hidden and name.suffix.lower() in SUFFIXES
 
 
-def unpacked(path: Path, ledger: Ledger) -> Iterator[bytes]:
-    """Pieces of a file as it was before it was packed, by its first bytes and not by its name."""
-    try:
-        with open_input(path) as stream:
-            head = stream.read(PIECE_BYTES)
-            if head.startswith(UTF16):
-                raise input_error(path, "is text in UTF-16", "Convert it: iconv -f UTF-16 -t UTF-8")
-            yield from _pieces(path, head, stream, ledger)
-    except OSError as error:
-        raise input_error(path, f"cannot be read: {error.strerror or error}", "Name a log") from None
+def log_pieces(path: Path, ledger: Ledger) -> Iterator[bytes]:
+    """Pieces of a log, unpacked."""
 
+    def cut_short() -> None:
+        ledger.cut_short.add(path)
+        ledger.note(f"{shown(path.name)} ends in the middle of its packed data: what comes before is read")
 
-def _pieces(path: Path, head: bytes, stream: BinaryIO, ledger: Ledger) -> Iterator[bytes]:
-    packed = _with_rest(head, stream)
-    if head.startswith(GZIP):
-        yield from _inflated(path, packed, ledger)
-    elif head.startswith(ZSTD):
-        yield from _zstandard(path, ledger)
-    elif head.startswith((BZIP2, XZ)):
-        yield from _decompressed(path, packed, head.startswith(BZIP2), ledger)
-    else:
-        yield from packed
-
-
-def _with_rest(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    while head:
-        yield head
-        head = stream.read(PIECE_BYTES)
-
-
-def _inflated(path: Path, packed: Iterable[bytes], ledger: Ledger) -> Iterator[bytes]:
-    """Gzip, in one or more members."""
-    inflate, begun = zlib.decompressobj(31), False
-    for piece in packed:
-        while piece:
-            begun = True
-            try:
-                yield inflate.decompress(piece, PIECE_BYTES)
-            except zlib.error:
-                _cut_short(path, ledger)
-                return
-            piece = inflate.unconsumed_tail
-            if inflate.eof:
-                piece = inflate.unused_data.lstrip(b"\0")
-                inflate, begun = zlib.decompressobj(31), False
-    if begun:
-        _cut_short(path, ledger)
-
-
-def _decompressed(path: Path, packed: Iterable[bytes], is_bzip2: bool, ledger: Ledger) -> Iterator[bytes]:
-    unpack: Any = bz2.BZ2Decompressor() if is_bzip2 else lzma.LZMADecompressor()
-    for piece in packed:
-        if unpack.eof:
-            break
-        try:
-            out = unpack.decompress(piece, PIECE_BYTES)
-            while out:
-                yield out
-                out = b"" if unpack.eof or unpack.needs_input else unpack.decompress(b"", PIECE_BYTES)
-        except (OSError, lzma.LZMAError):
-            break
-    if not unpack.eof:
-        _cut_short(path, ledger)
-
-
-def _zstandard(path: Path, ledger: Ledger) -> Iterator[bytes]:
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise input_error(path, "is packed with zstd", "Install fleetplan[logs], or unpack it") from None
-    with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as stream:
-        while True:
-            try:
-                piece = stream.read(PIECE_BYTES)
-            except OSError:
-                _cut_short(path, ledger)
-                return
-            if not piece:
-                return
-            yield piece
-
-
-def _cut_short(path: Path, ledger: Ledger) -> None:
-    ledger.cut_short.add(path)
-    ledger.note(f"{shown(path.name)} ends in the middle of its packed data: what comes before is read")
+    pieces = unpacked(path, cut_short, "Name a log")
+    head = next(pieces, b"")
+    if head.startswith(UTF16):
+        raise input_error(path, "is text in UTF-16", "Convert it: iconv -f UTF-16 -t UTF-8")
+    yield head
+    yield from pieces
 
 
 def whole_lines(pieces: Iterable[bytes], path: Path, ledger: Ledger) -> Iterator[bytes]:

@@ -16,8 +16,8 @@ from planner.io.errors import input_error, shown
 from planner.logs.reading.csv_blocks import csv_block
 from planner.logs.reading.documents import rows_of_document
 from planner.logs.reading.ledger import Ledger
-from planner.logs.reading.presets import Preset, preset_of
-from planner.logs.reading.sources import PARQUET, line_blocks, unpacked, whole_lines
+from planner.logs.reading.presets import NAMED_BY_FLAG, Preset, preset_of
+from planner.logs.reading.sources import PARQUET, line_blocks, log_pieces, whole_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +34,8 @@ class Reading:
     columns: dict[str, str]
     """field -> column"""
     time_unit: str | None = None
+    naming: str = NAMED_BY_FLAG
+    """how a user names the column of a field"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ class Document:
 
 def pieces_of(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece | Document]:
     """Read a log piece by piece; raises InputError where it is none."""
-    pieces = unpacked(path, ledger)
+    pieces = log_pieces(path, ledger)
     head = next(pieces, b"").removeprefix(b"\xef\xbb\xbf")
     if head.startswith(PARQUET):
         pieces.close()  # type: ignore[attr-defined]
@@ -86,7 +88,7 @@ def _is_one_document(text: bytes) -> bool:
 
 
 def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece]:
-    blocks = line_blocks(whole_lines(pieces, path, ledger), quoted=True)
+    blocks = line_blocks(whole_lines(_with_line_feeds(pieces), path, ledger), quoted=True)
     block = next(blocks, b"")
     block = block.lstrip(b"\r\n")
     first, _, block = block.partition(b"\n")
@@ -96,7 +98,7 @@ def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) 
         header = [name.strip() for name in next(csv.reader([line.rstrip("\r")], delimiter=delimiter), [])]
     except csv.Error:
         raise input_error(path, "is neither CSV, JSON nor Parquet", "Name a log") from None
-    preset = preset_of(path, header, reading.columns, reading.time_unit)
+    preset = preset_of(path, header, reading.columns, reading.time_unit, reading.naming)
     wanted = preset.wanted(header)
     twice = sorted(name for name in wanted if header.count(name) > 1)
     if twice:
@@ -108,11 +110,19 @@ def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) 
     for part in chain([block], blocks):
         if not part.strip():
             continue
-        table, numbers, broken, count = csv_block(part, len(header), places, delimiter)
+        table, numbers, broken, count = csv_block(part, len(header), places, preset.text_columns(), delimiter)
         ledger.rows += count
         ledger.leave_out(BROKEN, path, broken + row)
         yield Piece(path, preset, table, numbers + row)
         row += count
+
+
+def _with_line_feeds(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines that end in a carriage return alone, as old spreadsheets write them, end in a line feed."""
+    first = next(pieces, b"")
+    alone = b"\r" in first and b"\n" not in first
+    for piece in chain([first], pieces):
+        yield piece.replace(b"\r", b"\n") if alone else piece
 
 
 def _json_lines(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece]:
@@ -138,7 +148,9 @@ def _json_lines(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: L
         ledger.rows += len(requests) + len(broken)
         ledger.leave_out(BROKEN, path, np.array(broken, dtype=np.int64))
         if requests:
-            preset = preset or preset_of(path, _keys(requests), reading.columns, reading.time_unit)
+            if preset is None:
+                preset = preset_of(path, _keys(requests), reading.columns, reading.time_unit, reading.naming)
+                _note_unused(path, preset, _keys(requests), ledger)
             yield _piece(path, preset, requests, np.array(numbers, dtype=np.int64))
 
 
@@ -170,7 +182,8 @@ def _document(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Led
     ledger.rows += len(rows) + len(broken)
     ledger.leave_out(BROKEN, path, np.array(broken, dtype=np.int64))
     if rows:
-        preset = preset_of(path, _keys(rows), reading.columns, reading.time_unit)
+        preset = preset_of(path, _keys(rows), reading.columns, reading.time_unit, reading.naming)
+        _note_unused(path, preset, _keys(rows), ledger)
         yield _piece(path, preset, rows, np.array(numbers, dtype=np.int64))
 
 
@@ -196,11 +209,11 @@ def _parquet(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise input_error(path, "needs a reader of Parquet", "Install fleetplan[logs]") from None
+        raise input_error(path, "needs a reader of Parquet", "Install it: pip install 'fleetplan[parquet]'") from None
     try:
         file = pq.ParquetFile(path, memory_map=True)
         header = [str(name) for name in file.schema_arrow.names]
-        preset = preset_of(path, header, reading.columns, reading.time_unit)
+        preset = preset_of(path, header, reading.columns, reading.time_unit, reading.naming)
         _note_unused(path, preset, header, ledger)
         row = 1
         for batch in file.iter_batches(CHUNK_ROWS, columns=preset.wanted(header)):
@@ -216,7 +229,8 @@ def _parquet(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece]:
 def _note_unused(path: Path, preset: Preset, header: list[str], ledger: Ledger) -> None:
     if preset.signature:  # of a known format everything that matters is known
         return
-    unused = [name for name in header if name not in preset.wanted(header)]
+    unused = [name for name in header if name not in preset.columns.values()]
     if unused:
         more = f" and {len(unused) - 5} more" if len(unused) > 5 else ""
-        ledger.note(f"{shown(path.name)}: columns not used: {', '.join(shown(n) for n in unused[:5])}{more}")
+        added = "; rows that differ in them are added up" if preset.counts else ""
+        ledger.note(f"{shown(path.name)}: columns not used: {', '.join(shown(n) for n in unused[:5])}{more}{added}")

@@ -49,8 +49,7 @@ def _rows(pool: PoolPlan, d: DeploymentPlan, days: list[Day]) -> Html:
 
 
 def _row(day: Day, d: DeploymentPlan) -> Html:
-    short = day.title.removeprefix("Month ").replace(", a ", " ").removeprefix("A ")
-    cells = [el("td", short.replace("weekend day", "weekend"), class_="day")]
+    cells = [el("td", day.short, class_="day")]
     for hour, t in enumerate(day.slots):
         load, replicas = d.load_by_slot[t], d.replicas_by_slot[t]
         share = load / replicas if replicas else 0.0

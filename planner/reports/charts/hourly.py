@@ -36,6 +36,8 @@ class Day:
     """Hours that are drawn together."""
 
     title: str
+    short: str
+    """in a narrow column"""
     slots: tuple[int, ...]
 
 
@@ -53,7 +55,11 @@ class Hours:
             by_day.setdefault((s.month, s.day), []).append(t)
         kinds = {"weekday": "a weekday", "weekend": "a weekend day"}
         return [
-            Day(f"Month {month + 1}, {kinds[day]}" if several else kinds[day].capitalize(), tuple(slots))
+            Day(
+                f"Month {month + 1}, {kinds[day]}" if several else kinds[day].capitalize(),
+                f"{month + 1} {day}" if several else day,
+                tuple(slots),
+            )
             for (month, day), slots in sorted(by_day.items(), key=lambda x: (x[0][1], x[0][0]))
         ]
 

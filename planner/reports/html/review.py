@@ -112,5 +112,5 @@ def _fleet(review: Review) -> Html:
 def _log(review: Review) -> Html:
     table = tables.findings(review)
     if table.rows:
-        return _panel(table, "Hours left out never count as hours without demand.")
-    return panel("findings-table", "Log anomalies", join([el("p", "Nothing.")]))
+        return _panel(table, "Hours left out never count as hours without demand.", *review.log_notes)
+    return panel("findings-table", "Log anomalies", join([el("p", line) for line in ("Nothing.", *review.log_notes)]))

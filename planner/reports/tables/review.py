@@ -129,7 +129,7 @@ def findings(review: Review) -> Table:
     rows = tuple((_together(names), *what) for what, names in alike.items())
     columns = (
         C("workload", "workload"), C("kind", "what"), C("count", "count", "count"), C("unit", ""),
-        C("said", "what was done"), C("when", "when (UTC)"),
+        C("said", "what was done"), C("when", f"when ({review.period.time_zone})"),
     )  # fmt: skip
     return Table("findings", "log anomalies", columns, rows)
 

@@ -59,3 +59,42 @@ def test_hours_of_a_clock_that_is_half_an_hour_off_stay_whole(tmp_path: Path) ->
     rows = [(t.replace(tzinfo=india), "all", 100 * t.hour + 1) for t in HOURS]
     (w,) = measured(rows, tmp_path / "counts.csv", "Asia/Kolkata").workloads
     assert w.rates.weekday == pytest.approx([100 * h + 1 for h in range(24)])
+
+
+@pytest.mark.parametrize(
+    ("zone", "shift"), [("Asia/Kolkata", 0.5), ("Asia/Kathmandu", 0.75), ("Australia/Adelaide", 0.5)]
+)
+def test_hours_of_utc_are_split_between_hours_of_a_clock_that_is_half_an_hour_off(
+    tmp_path: Path, zone: str, shift: float
+) -> None:
+    rows = [(t, "all", 100 * t.hour) for t in HOURS]
+    found = measured(rows, tmp_path / "counts.csv", zone)
+    (w,) = found.workloads
+    assert sum(w.rates.weekday) == pytest.approx(100 * sum(range(24)))
+    whole = int(HOURS[0].astimezone(ZoneInfo(zone)).utcoffset().total_seconds() // 3600)  # type: ignore[union-attr]
+    for h in range(24):
+        before, after = 100 * ((h - whole - 1) % 24), 100 * ((h - whole) % 24)
+        assert w.rates.weekday[h] == pytest.approx(shift * before + (1 - shift) * after)
+    assert any("split between them evenly" in note for note in found.ledger.notes)
+
+
+def test_rows_that_conflict_count_as_the_last_and_parts_are_added(tmp_path: Path) -> None:
+    rows = [(t, "all", 1000) for t in HOURS]
+    found = measured([*rows, *((t, "all", 1100) for t in HOURS[:24]), *rows[100:110]], tmp_path / "counts.csv")
+    assert dict(found.ledger.left_out) == {
+        "conflicting rows for one time: the last one counts": 24,
+        "duplicate rows": 10,
+    }
+    assert found.workloads[0].traffic.total == 1000 * (len(HOURS) - 24) + 1100 * 24
+    parts = measured([*rows, *((t, "all", 500) for t in HOURS)], tmp_path / "counts.csv")
+    assert parts.workloads[0].traffic.total == 1500 * len(HOURS)
+    assert f"{len(HOURS)} rows share their time with another row and are added to it" in parts.ledger.notes
+
+
+def test_a_row_without_a_count_is_unknown_beside_the_rows_of_others(tmp_path: Path) -> None:
+    rows = [(t, team, 9) for t in HOURS for team in ("a", "b")]
+    path = tmp_path / "counts.csv"
+    text = ["time,team,requests", *(f"{t.isoformat()},{team},{n}" for t, team, n in rows)]
+    path.write_text("\n".join(line.removesuffix("9") if k % 48 == 1 else line for k, line in enumerate(text)))
+    for w in measure_logs(MeasureOptions((str(path),), by="team")).workloads:
+        assert w.rates.weekday == pytest.approx((9,) * 24)

@@ -197,3 +197,19 @@ def test_names_and_splits_that_cannot_be_are_refused(
     ran = fleetplan("demand", str(source), *options)
     assert ran.code == 2
     assert "Traceback" not in ran.err and options[1][:3] in ran.err
+
+
+def test_a_copy_of_a_file_is_read_once_and_files_that_overlap_are_named(tmp_path: Path) -> None:
+    lines = rows().splitlines(keepends=True)
+    for name, part in (("a.csv", lines[:400]), ("b.csv", lines[:400]), ("c.csv", lines[300:])):
+        (tmp_path / name).write_text(HEADER + "".join(part))
+    found = measure_logs(MeasureOptions((str(tmp_path),)))
+    assert total(found) == 700
+    notes = "\n".join(found.ledger.notes)
+    assert "'b.csv' is a copy of 'a.csv': read once" in notes
+    assert "100 requests without an id stand in two files with the same time and lengths" in notes
+    assert "too high by up to 16.7%" in notes
+    (tmp_path / "c.csv").write_text(HEADER + "".join(lines[400:]))
+    found = measure_logs(MeasureOptions((str(tmp_path),)))
+    assert total(found) == 600
+    assert "two files" not in "\n".join(found.ledger.notes)

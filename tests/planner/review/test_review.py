@@ -206,7 +206,7 @@ def test_a_year_of_twenty_workloads_with_gaps_a_launch_and_an_outage_needs_no_cl
         ("w05", "gap", 56),
         ("w07", "outage", 20),
         ("w09", "outlier", 2),
-        ("w11", "repeated", 1),
+        ("(all)", "repeated", 1),
     }
     assert everywhere <= kinds
     assert found.review.period.hours == 13 * 168
