@@ -29,6 +29,7 @@ from planner.review.records import Review
 from planner.review.review import Reviewed, review_fleet
 from planner.review.review_file import CommittedSpec, read_review
 from solvers.search.fleet_solution import Options
+from tests.support.bill_data import as_focus, example_bill
 from tests.support.command_line import SCRIPT, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import only_our_tags
@@ -415,6 +416,7 @@ def test_the_example_is_what_refresh_writes(last: Plan) -> None:
         planner.load_case(EXAMPLE / "demand.yaml")
     ).to_json()
     assert (EXAMPLE / "reviews" / "2026-Q2.json").read_text() == earlier_review(EXAMPLE)
+    assert (EXAMPLE / "bill.csv").read_text() == as_focus(example_bill(last))
 
 
 def test_the_same_inputs_give_the_same_bytes(tmp_path: Path, example: Reviewed, fleetplan: Command) -> None:

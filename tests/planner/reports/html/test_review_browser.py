@@ -67,7 +67,7 @@ def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, fi
     assert page.js("document.documentElement.scrollWidth") == width
     assert page.js(OUTSIDE) == []
     figures = page.js(DRAWN)
-    assert {f[0] for f in figures} == {"by-hour", "bridge", "next-demand", "trend"}
+    assert {f[0] for f in figures} == {"by-hour", "bridge", "next-demand", "trend", "paid", "showback"}
     for id_, *sizes in figures:
         assert min(sizes) > SMALL_PX, (id_, sizes)
 
@@ -88,4 +88,4 @@ def test_links_lead_to_sections(page: Page, files: dict[str, Path]) -> None:
     page.open(files["example"], 1280)
     lost = "[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).length"
     assert page.js(lost) == 0
-    assert page.js("document.querySelectorAll('nav a').length") == 4
+    assert page.js("document.querySelectorAll('nav a').length") == 5
