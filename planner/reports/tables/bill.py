@@ -29,6 +29,8 @@ BILL_TABLES = (
 )  # fmt: skip
 NO_TAG, NOT_USED = "(no tag)", "(commitments and capacity that nobody used)"
 TOTAL = "total"
+ROWS_SHOWN = 12
+"""to people, of lists that may be long; files have all of them"""
 
 
 def bill_tables(bill: BillReview) -> Iterator[Table]:
@@ -144,18 +146,30 @@ def showback(bill: BillReview) -> Table:
 
 
 def no_offer(bill: BillReview) -> Table:
-    rows = tuple((x.what, x.why, x.rows, x.hours or None, x.effective_usd) for x in bill.no_offer)
+    rows: tuple[Row, ...] = tuple((x.what, x.why, x.rows, x.hours or None, x.effective_usd) for x in bill.no_offer)
+    rest = bill.no_offer[ROWS_SHOWN:]
+    more: Row = (
+        f"and {len(rest)} more",
+        BLANK,
+        sum(x.rows for x in rest),
+        None,
+        _cents(sum(x.effective_usd for x in rest)),
+    )
     columns = (
         C("what", "what"), C("why", "why"), C("rows", "rows", "count"), C("hours", "hours", "count"),
         C("effective_usd", "effective $", "price"),
     )  # fmt: skip
-    return Table("no_offer", "matches no offer, not counted", columns, rows)
+    shown = (*rows[:ROWS_SHOWN], more) if rest else rows
+    return Table("no_offer", "matches no offer, not counted", columns, rows, people_rows=shown)
 
 
 def other_services(bill: BillReview) -> Table:
-    rows = tuple((x.service, x.rows, x.effective_usd) for x in bill.other_services)
+    rows: tuple[Row, ...] = tuple((x.service, x.rows, x.effective_usd) for x in bill.other_services)
+    rest = bill.other_services[ROWS_SHOWN:]
+    more: Row = (f"and {len(rest)} more", sum(x.rows for x in rest), _cents(sum(x.effective_usd for x in rest)))
     columns = (C("service", "service"), C("rows", "rows", "count"), C("effective_usd", "effective $", "price"))
-    return Table("other_services", "other services", columns, rows)
+    shown = (*rows[:ROWS_SHOWN], more) if rest else rows
+    return Table("other_services", "other services", columns, rows, people_rows=shown)
 
 
 def other_currencies(bill: BillReview) -> Table:

@@ -13,9 +13,9 @@ from planner.catalog.importing.focus import PRICING, details_of, focus_rows, quo
 from planner.catalog.importing.quotes import Gathering, Quote
 from planner.io.errors import InputError, input_error, listed, shown
 from planner.review.bills.bill_spec import BillSpec
-from planner.review.bills.cells import HOURS, TOKENS, Cells
+from planner.review.bills.cells import HOURS, TOKENS, Cells, tags_of
 from planner.review.bills.cents import ZERO
-from planner.review.bills.ledger import SMALLEST, Commitment, Ledger
+from planner.review.bills.ledger import ELSEWHERE, SMALLEST, Commitment, Ledger
 from planner.review.bills.matching import MATCHED_BY, Matching, Target, bought_as, token_kind
 from planner.review.bills.records import ChargeKind
 
@@ -33,6 +33,7 @@ CATEGORIES: dict[str, ChargeKind | None] = {
 """of charges, and the kind of those that are for nothing in particular"""
 USD = "USD"
 DAY = timedelta(days=1)
+MOST_TAGS, TAGS_NAMED = 200, 8
 
 
 @dataclass
@@ -85,6 +86,7 @@ class _Reader:
     days: set[date] = field(default_factory=set)
     longer: bool = False
     """whether usage comes in rows of more than a day"""
+    tags: set[str] = field(default_factory=set)
     covered: list[datetime] = field(default_factory=list)
     whole: list[datetime] = field(default_factory=list)
 
@@ -115,36 +117,32 @@ class _Reader:
         if end < start:
             cells.complain(number, "ChargePeriodEnd", f"is before ChargePeriodStart: {shown(row['ChargePeriodEnd'])}")
             return
-        apart = self._apart(row, repeated)
         if row["BillingCurrency"] != USD:
             named = row["BillingCurrency"] or "(no currency)"
             self.ledger.currencies[f"{named} (repeated)" if repeated else named].add(billed, effective)
             return
         share = self._share(start, end)
-        if apart is None and not share:
-            apart = "outside the period"
-        if apart is not None:
-            self.ledger.kinds[apart].add(billed, effective)
+        if repeated or not share:
+            self.ledger.kinds["repeated" if repeated else "outside the period"].add(billed, effective)
             return
         if share < 1:
             inside = [(amount * share).quantize(SMALLEST) for amount in (billed, effective)]
             self.ledger.kinds["outside the period"].add(billed - inside[0], effective - inside[1], 0)
             billed, effective = inside
         kind = "corrections" if row.get("ChargeClass") else CATEGORIES[category]
-        if category == "Usage" and not row.get("ChargeClass"):
+        if not self._is_ours(row):
+            self._charge_elsewhere(row, billed, effective, category == "Usage" and kind is None)
+            return
+        if category == "Usage" and kind is None:
             self._cover(start, end)
         if kind is not None:
             self.ledger.kinds[kind].add(billed, effective)
         else:
             self._charge(row, number, cells, billed, effective, share)
 
-    def _apart(self, row: dict[str, str], repeated: bool) -> ChargeKind | None:
-        if repeated:
-            return "repeated"
-        for name, value in self.spec.where.items():
-            if row[name] not in ((value,) if isinstance(value, str) else value):
-                return "other accounts"
-        return None
+    def _is_ours(self, row: dict[str, str]) -> bool:
+        where = self.spec.where.items()
+        return all(row[name] in ((value,) if isinstance(value, str) else value) for name, value in where)
 
     def _share(self, start: datetime, end: datetime) -> Decimal:
         """Of a charge, by time, inside the period."""
@@ -174,6 +172,8 @@ class _Reader:
             return
         hours = (cells.measured(row, HOURS, number) or ZERO) * share
         team = cells.tag(row, self.spec.team_tag, number)
+        if target.kind in ("instances", "apis") and len(self.tags) < MOST_TAGS:
+            self.tags |= (tags_of(row.get("Tags", "")) or {}).keys()
         unused = row.get("CommitmentDiscountStatus") == "Unused"
         if commitment is not None and unused:
             commitment.unused += effective
@@ -190,6 +190,18 @@ class _Reader:
             self.ledger.apis[target.name].tokens[token_kind(row, details)] += tokens
         elif target.kind == "instances":
             self._priced(row, number, cells, target, effective, hours)
+
+    def _charge_elsewhere(self, row: dict[str, str], billed: Decimal, effective: Decimal, used: bool) -> None:
+        """Put what nobody used of a commitment in another account to all accounts that used it."""
+        commitment = self._commitment(row) if used else None
+        if commitment is not None and row.get("CommitmentDiscountStatus") == "Unused":
+            commitment.unused += effective
+            commitment.elsewhere = True
+            commitment.open.add(billed, effective)
+            return
+        if commitment is not None:
+            commitment.used[ELSEWHERE] += effective
+        self.ledger.post(ELSEWHERE, "reserved", billed, effective)
 
     def _commitment(self, row: dict[str, str]) -> Commitment | None:
         key = row.get("CommitmentDiscountId")
@@ -224,6 +236,9 @@ class _Reader:
             remedy = "Check 'period' and 'where'"
             raise input_error(files[0], f"has no usage from {first} to {last}{goes}", remedy)
         self.ledger.settle()
+        if self.tags and self.spec.team_tag not in self.tags and len(self.tags) < MOST_TAGS:
+            known = listed([shown(tag) for tag in sorted(self.tags)][:TAGS_NAMED], "and")
+            self.ledger.notes.append(f"no charge carries the tag {shown(self.spec.team_tag)}; there are {known}")
         first, stop = self.covered
         return Bill(files, self.ledger, self.rows, first, stop, tuple(self.quotes.values()), self._missing())
 

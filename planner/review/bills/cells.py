@@ -15,10 +15,8 @@ from planner.catalog.importing.quotes import Gathering
 from planner.io.errors import shown
 from planner.review.bills.cents import ZERO
 
-MOST_USD = Decimal(10) ** 12
-"""a charge beyond it is a mistake"""
-DIGITS = 10
-"""behind the point, to which a part of a charge is taken"""
+MOST_USD, MOST_QUANTITY = Decimal(10) ** 12, Decimal(10) ** 18
+"""a charge beyond them is a mistake"""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 _UNIT = re.compile(r"(?i)\s*(?:per\s+)?(\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+)?\s*([kmb])?\s*-?\s*([a-z]+)\s*")
 MAGNITUDES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
@@ -48,8 +46,9 @@ class Cells:
         if not text.strip():
             return None
         amount = decimal_of(text)
-        if amount is None:
+        if amount is None or abs(amount) > MOST_QUANTITY:
             self.complain(number, name, f"expected a number, got {shown(text)}")
+            return None
         return amount
 
     def time(self, row: Row, name: str, number: int) -> datetime | None:

@@ -10,6 +10,7 @@ from planner.review.bills.cents import ZERO, Amount
 from planner.review.bills.matching import Target
 from planner.review.bills.records import BoughtAs, ChargeKind
 
+ELSEWHERE = Target("other accounts", "")
 UNUSED = "(not used)"
 """whose the unused part of a commitment is"""
 USED_BY_NOTHING = "a commitment that nothing in the bill used"
@@ -42,6 +43,8 @@ class Commitment:
     unused: Decimal = ZERO
     open: Amount = field(default_factory=Amount)
     """of what was not used, what no row says where it belongs"""
+    elsewhere: bool = False
+    """whether other accounts hold it"""
     bought: Amount = field(default_factory=Amount)
     bought_for: Target | None = None
 
@@ -83,7 +86,7 @@ class Ledger:
         elif target.kind == "no offer":
             self.no_offer[target].add(billed, effective, rows)
             self.no_offer_hours[target] += hours
-        else:
+        elif target.kind == "other services":
             self.services[target.name].add(billed, effective, rows)
         if target.kind in ("instances", "apis"):
             self.teams[UNUSED if unused else team][target.kind] += effective
@@ -100,7 +103,7 @@ class Ledger:
             return
         uses = [(target, used) for target, used in sorted(c.used.items()) if used > 0]
         if not uses:
-            target = Target("no offer", c.name or key, USED_BY_NOTHING)
+            target = ELSEWHERE if c.elsewhere else Target("no offer", c.name or key, USED_BY_NOTHING)
             self.post(target, "reserved", c.open.billed, c.open.effective, unused=True, rows=c.open.rows)
             return
         total = sum((used for _, used in uses), ZERO)

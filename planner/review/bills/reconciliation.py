@@ -11,7 +11,7 @@ import numpy as np
 from planner.plan.plan import Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cents import ZERO, in_cents, rounded, usd
-from planner.review.bills.ledger import UNUSED, ApiLine, Ledger, Line
+from planner.review.bills.ledger import UNUSED, ApiLine, Commitment, Ledger, Line
 from planner.review.bills.records import (
     BillPrice,
     BillReview,
@@ -148,6 +148,8 @@ def _commitments(ledger: Ledger) -> Iterator[CommitmentUse]:
     for (offer, _), line in ledger.lines.items():
         all_hours[offer] = all_hours.get(offer, ZERO) + line.hours
     for key, c in sorted(ledger.commitments.items()):
+        if not _concerns_us(c):
+            continue
         used, unused = in_cents([sum(c.used.values(), ZERO), c.unused])
         offers = sorted(target.name for target in c.used if target.kind == "instances")
         known = sum((all_hours.get(offer, ZERO) for offer in offers), ZERO)
@@ -161,8 +163,15 @@ def _commitments(ledger: Ledger) -> Iterator[CommitmentUse]:
             utilization_frac=used / (used + unused) if used + unused > 0 else None,
             used_hours=float(sum(c.hours.values(), ZERO)),
             coverage_frac=float(covered / known) if known > 0 else None,
-            used_for=tuple(sorted({target.name for target in c.used})),
+            used_for=tuple(sorted({target.name or target.kind for target in c.used})),
         )
+
+
+def _concerns_us(c: Commitment) -> bool:
+    """Whether it was used for instances or APIs, or for nothing; databases of others have commitments too."""
+    if not c.used:
+        return not c.elsewhere and c.unused != 0
+    return any(target.kind in (*COUNTED, "no offer") for target in c.used)
 
 
 def _spot(plan: Plan, ledger: Ledger) -> Iterator[SpotPaid]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from planner.io.errors import InputError
 from planner.plan.plan import Plan, read_plan
+from planner.reports.tables.bill import other_services
 from planner.review.bills.bill import Bill, read_bill
 from planner.review.bills.bill_spec import BillSpec
 from planner.review.bills.cents import in_cents, rounded
@@ -108,6 +109,20 @@ def test_what_a_savings_plan_left_unused_goes_where_it_was_used(tmp_path: Path, 
     assert [(x.what, x.why) for x in alone.no_offer] == [("sp-compute", "a commitment that nothing in the bill used")]
 
 
+def test_a_savings_plan_of_the_payer_is_shared_with_the_accounts_that_used_it(tmp_path: Path, plan: Plan) -> None:
+    used: dict[str, Any] = {"BilledCost": 0, "CommitmentDiscountStatus": "Used", **SAVINGS}
+    ours = hours(DAY, "g6e.xlarge", TEN, PRICE, "Committed", **used | {"EffectiveCost": 30})
+    theirs = hours(DAY, "g6e.xlarge", TEN, PRICE, "Committed", SubAccountName="web", **used | {"EffectiveCost": 10})
+    unused = charge(DAY, BilledCost=0, EffectiveCost=4, CommitmentDiscountStatus="Unused", SubAccountName="payer",
+                    **SAVINGS)  # fmt: skip
+    where = {"SubAccountName": "llm-serving"}
+    bill = reviewed(tmp_path, plan, [ours, theirs, unused], where=where)
+    assert kinds(bill) == {"instances": (0.0, 33.0), "other accounts": (0.0, 11.0)}
+    assert bill.commitments[0].used_for == (L40S, "other accounts")
+    busy = hours(DAY, "g6e.xlarge", TEN, PRICE)
+    assert kinds(reviewed(tmp_path, plan, [busy, unused], where=where))["other accounts"] == (0.0, 4.0)
+
+
 def test_reserved_capacity_that_idles_is_paid_and_not_used(tmp_path: Path, plan: Plan) -> None:
     idle = hours(DAY, "g6e.xlarge", TEN, PRICE, CapacityReservationStatus="Unused", **tags(team="a"))
     columns = (*COLUMNS, "CapacityReservationStatus")
@@ -185,6 +200,10 @@ def test_teams_go_by_the_tag_that_is_named(tmp_path: Path, plan: Plan) -> None:
     assert {t.team: t.usd for t in reviewed(tmp_path, plan, rows, team_tag="squad").teams} == {
         "a": 17.5, "b": 17.5, None: 35.0,
     }  # fmt: skip
+    assert (
+        "no charge carries the tag 'Team'; there are 'squad' and 'team'"
+        in reviewed(tmp_path, plan, rows, team_tag="Team").notes
+    )
 
 
 def test_a_price_of_the_bill_replaces_the_menu_s(tmp_path: Path, plan: Plan) -> None:
@@ -334,3 +353,14 @@ def test_mistakes_of_the_review_file_are_at_their_line(tmp_path: Path, more: str
     (tmp_path / "REVIEW.yaml").write_text(f"name: q\nlast_plan: last-plan.json\nusage: usage.csv\n{more}")
     with pytest.raises(InputError, match=said):
         read_review(tmp_path / "REVIEW.yaml")
+
+
+def test_long_lists_are_short_for_people_and_whole_in_files(tmp_path: Path, plan: Plan) -> None:
+    others = [charge(DAY, EffectiveCost=k + 1, ServiceName=f"service {k:02d}") for k in range(40)]
+    database = charge(DAY, EffectiveCost=3, CommitmentDiscountStatus="Used", ServiceName="Databases",
+                      **SAVINGS | {"CommitmentDiscountId": "db-1"})  # fmt: skip
+    bill = reviewed(tmp_path, plan, [hours(DAY, "g6e.xlarge", TEN, PRICE), database, *others])
+    table = other_services(bill)
+    assert table.view("text").rows[-1] == ("and 29 more", 29, float(sum(range(1, 29)) + 3))
+    assert sum(row[2] for row in table.view("csv").rows) == 823.0  # type: ignore[misc]
+    assert bill.commitments == ()  # of other services alone
