@@ -174,13 +174,13 @@ def _bill(
             message = f"no instance on the menu and no API is called '{name}'"
             remedy = did_you_mean(name, [*offers, *apis])
             raise InputError([document.diagnostic(("bill", "skus", sku), message, remedy)])
-    found = [files.beside(document, ("bill",), name) for name in spec.bill.focus]
-    for k, file in enumerate(found):
-        if file in found[:k]:
+    exports = [files.beside(document, ("bill",), name) for name in spec.bill.focus]
+    for k, file in enumerate(exports):
+        if file in exports[:k]:
             message = f"'{spec.bill.focus[k]}' is named twice"
             raise InputError([document.diagnostic(("bill",), message, "Name each file once")])
     bill = spec.bill
-    return _named(document, ("bill",), found[0], lambda _: read_bill(found, bill, offers, apis, period))
+    return _named(document, ("bill",), exports[0], lambda _: read_bill(exports, bill, offers, apis, period))
 
 
 def _still(prices: tuple[BillPrice, ...], case: Case) -> tuple[BillPrice, ...]:

@@ -79,15 +79,17 @@ def quote_of(row: dict[str, str], number: int, file: Path, gathering: Gathering)
     if row["PricingCategory"] == "Committed":
         gathering.leave_out(COMMITTED, named)
     way = WAYS[row["PricingCategory"]]
+    price, rank = _price(row, way, number, file, gathering)
     return Quote(
         provider=provider,
         instance=instance,
         region=row["RegionId"],
         way=way,
-        usd_per_h=_price(row, way, number, file, gathering),
+        usd_per_h=price,
         source=f"FOCUS bill, {file.name}: {'paid for spot' if way == 'spot' else 'contracted unit price'}",
         date=gathering.day(row["ChargePeriodStart"], file),
         gpus=gpus,
+        rank=rank,
     )
 
 
@@ -117,10 +119,10 @@ def json_object(text: str) -> dict[str, Any] | None:
     if not text:
         return {}
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def instance_of(row: Mapping[str, str], provider: str, details: dict[str, Any]) -> str:
@@ -143,13 +145,13 @@ def _number_of_gpus(details: dict[str, Any]) -> float | None:
     return float(count) if isinstance(count, int | float) else None
 
 
-def _price(row: dict[str, str], way: Way, number: int, file: Path, gathering: Gathering) -> float:
-    """The contracted price of an hour, else what it cost; a list price only where nothing else is known."""
+def _price(row: dict[str, str], way: Way, number: int, file: Path, gathering: Gathering) -> tuple[float, int]:
+    """The contracted price of an hour, else what it cost; a list price, of a higher rank, where neither is known."""
     contracted = gathering.price(row.get("ContractedUnitPrice"), file, number, "ContractedUnitPrice")
     if contracted:
-        return contracted
+        return contracted, 0
     if way == "spot":
         hours = gathering.price(row["PricingQuantity"], file, number, "PricingQuantity")
         cost = gathering.price(row["EffectiveCost"], file, number, "EffectiveCost")
-        return cost / hours if hours else 0.0
-    return gathering.price(row["ListUnitPrice"], file, number, "ListUnitPrice")
+        return (cost / hours if hours else 0.0), 0
+    return gathering.price(row["ListUnitPrice"], file, number, "ListUnitPrice"), 1

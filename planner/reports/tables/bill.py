@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from planner.reports.tables.table import BLANK, Row, Table
+from planner.reports.tables.table import BLANK, DATA, Row, Table
 from planner.reports.tables.table import Column as C
 from planner.review.bills.ledger import UNUSED
 from planner.review.bills.records import BillReview, ChargeKind
@@ -43,12 +43,15 @@ def bill_tables(bill: BillReview) -> Iterator[Table]:
 
 
 def charges(bill: BillReview) -> Table:
-    rows: tuple[Row, ...] = tuple((KINDS[k.kind], k.rows, k.billed_usd, k.effective_usd, k.counted) for k in bill.kinds)
-    total: Row = ("the whole bill in USD", sum(k.rows for k in bill.kinds), bill.total_billed_usd,
+    rows: tuple[Row, ...] = tuple(
+        (k.kind, KINDS[k.kind], k.rows, k.billed_usd, k.effective_usd, k.counted) for k in bill.kinds
+    )
+    total: Row = ("", "the whole bill in USD", sum(k.rows for k in bill.kinds), bill.total_billed_usd,
                   bill.total_effective_usd, False)  # fmt: skip
     columns = (
-        C("kind", "what"), C("rows", "rows", "count"), C("billed_usd", "billed $", "price"),
-        C("effective_usd", "effective $", "price"), C("counted", "held against the plan"),
+        C("kind", "kind", formats=DATA), C("what", "what"), C("rows", "rows", "count"),
+        C("billed_usd", "billed $", "price"), C("effective_usd", "effective $", "price"),
+        C("counted", "held against the plan"),
     )  # fmt: skip
     title = f"the bill ({', '.join(bill.files)})"
     return Table("charges", title, columns, rows, people_rows=(*rows, total))

@@ -113,9 +113,9 @@ def unit_size(unit: str, units: tuple[tuple[str, Decimal], ...]) -> Decimal | No
 @lru_cache(maxsize=4096)
 def tags_of(text: str) -> dict[str, str] | None:
     """Tags by name, from an object or a list of pairs; None where it is neither."""
-    found = json_object(text)
-    if found is not None:
-        return {str(name): "" if value is None else str(value) for name, value in found.items()}
+    tags = json_object(text)
+    if tags is not None:
+        return {str(name): "" if value is None else str(value) for name, value in tags.items()}
     try:
         pairs = json.loads(text)
         return {str(pair["key"]): str(pair["value"]) for pair in pairs}

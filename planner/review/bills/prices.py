@@ -22,19 +22,19 @@ def at_prices_of_bill(case: Case, bill: Bill) -> tuple[Case, tuple[BillPrice, ..
     offers, changed = dict(case.offers), []
     for key in sorted(by_offer):
         offer = offers[key]
-        found = prices_of(by_offer[key], offer, key, Gathering())
-        prices = offer.prices.model_copy(update=found)
+        quoted = prices_of(by_offer[key], offer, key, Gathering())
+        prices = offer.prices.model_copy(update=quoted)
         new = {}
-        for way in found:
+        for way in quoted:
             purchase = way.replace("_", "-")
             before, after = (usd_per_h(of, purchase) for of in (offer.prices, prices))
             if after is None or purchase not in case.purchase:
                 continue
             if before is None or not same_price(before, after):
-                new[way] = found[way]
+                new[way] = quoted[way]
                 changed.append(
                     BillPrice(offer=key, purchase=purchase, before_usd_per_h=before, usd_per_h=after,
-                              source=found[way].source, date=found[way].date)
+                              source=quoted[way].source, date=quoted[way].date)
                 )  # fmt: skip
         offers[key] = offer.model_copy(update={"prices": offer.prices.model_copy(update=new)})
     return (case.model_copy(update={"offers": offers}) if changed else case), tuple(changed)

@@ -77,11 +77,11 @@ def reconcile(bill: Bill, plan: Plan, team_tag: str, period_hours: int, prices: 
 
 def _kinds(ledger: Ledger) -> Iterator[KindOfCharge]:
     """Those that there are; they add up to the bill."""
-    found = [kind for kind in KINDS if kind in ledger.kinds]
+    kinds = [kind for kind in KINDS if kind in ledger.kinds]
     billed, effective = (
-        in_cents([getattr(ledger.kinds[kind], what) for kind in found]) for what in ("billed", "effective")
+        in_cents([getattr(ledger.kinds[kind], what) for kind in kinds]) for what in ("billed", "effective")
     )
-    for kind, cash, amortized in zip(found, billed, effective, strict=True):
+    for kind, cash, amortized in zip(kinds, billed, effective, strict=True):
         rows, counted = ledger.kinds[kind].rows, kind in COUNTED
         yield KindOfCharge(kind=kind, rows=rows, billed_usd=usd(cash), effective_usd=usd(amortized), counted=counted)
 
@@ -115,15 +115,15 @@ def _instances(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterato
 
 def _apis(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterator[PaidApi]:
     planned: dict[str, np.ndarray] = {}
-    for told, asked in zip(plan.workloads, plan.case.workloads, strict=True):
-        if told.api is not None and told.api_flows:
-            hours = [plan.slots[flow.slot].hours_per_month for flow in told.api_flows]
-            per_s = np.array([flow.requests_per_s for flow in told.api_flows])
+    for served, asked in zip(plan.workloads, plan.case.workloads, strict=True):
+        if served.api is not None and served.api_flows:
+            hours = [plan.slots[flow.slot].hours_per_month for flow in served.api_flows]
+            per_s = np.array([flow.requests_per_s for flow in served.api_flows])
             requests = 3600 * np.array(hours) @ per_s / (plan.slots[-1].month + 1)
             read, written = (np.array([getattr(b, key) for b in asked.buckets]) for key in
                              ("input_tokens", "output_tokens"))  # fmt: skip
-            figures = np.array([told.api_cost_usd_per_month, requests @ read, requests @ written]) * months
-            planned[told.api] = planned.get(told.api, np.zeros(3)) + figures
+            figures = np.array([served.api_cost_usd_per_month, requests @ read, requests @ written]) * months
+            planned[served.api] = planned.get(served.api, np.zeros(3)) + figures
     keys = sorted({*planned, *ledger.apis})
     lines = [ledger.apis.get(key, ApiLine()) for key in keys]
     paid = in_cents([line.paid for line in lines], total)
@@ -210,17 +210,17 @@ def _teams(ledger: Ledger, cents: dict[ChargeKind, int]) -> Iterator[TeamSpend]:
 
 
 def _no_offer(ledger: Ledger, total: int) -> Iterator[NoOffer]:
-    found = sorted(ledger.no_offer.items(), key=lambda item: (-item[1].effective, item[0]))
-    cents = in_cents([amount.effective for _, amount in found], total)
-    for (target, amount), part in zip(found, cents, strict=True):
+    ranked = sorted(ledger.no_offer.items(), key=lambda item: (-item[1].effective, item[0]))
+    cents = in_cents([amount.effective for _, amount in ranked], total)
+    for (target, amount), part in zip(ranked, cents, strict=True):
         hours = float(ledger.no_offer_hours[target])
         yield NoOffer(what=target.name, why=target.why, rows=amount.rows, hours=hours, effective_usd=usd(part))
 
 
 def _services(ledger: Ledger, total: int) -> Iterator[OtherService]:
-    found = sorted(ledger.services.items(), key=lambda item: (-item[1].effective, item[0]))
-    cents = in_cents([amount.effective for _, amount in found], total)
-    for (name, amount), part in zip(found, cents, strict=True):
+    ranked = sorted(ledger.services.items(), key=lambda item: (-item[1].effective, item[0]))
+    cents = in_cents([amount.effective for _, amount in ranked], total)
+    for (name, amount), part in zip(ranked, cents, strict=True):
         yield OtherService(service=name, rows=amount.rows, effective_usd=usd(part))
 
 

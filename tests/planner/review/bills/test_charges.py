@@ -217,6 +217,10 @@ def test_a_price_of_the_bill_replaces_the_menu_s(tmp_path: Path, plan: Plan) -> 
     assert {p.purchase for p in prices} <= {"on-demand", "reserved-1y"}
     assert case.offers[L40S].prices.on_demand.usd_per_h == 1.75  # type: ignore[union-attr]
     assert case.offers[L40S].prices.spot == before.spot
+    # A list price never counts beside a contracted one, however late.
+    listed = hours(DAY + timedelta(days=2), "g6e.xlarge", TEN, Decimal("2.5"), ContractedUnitPrice="")
+    case, _ = at_prices_of_bill(plan.case, read(tmp_path, plan, [old, listed]))
+    assert case.offers[L40S].prices.on_demand.usd_per_h == 1.6  # type: ignore[union-attr]
     same = hours(DAY, "g6e.xlarge", TEN, Decimal(str(before.on_demand.usd_per_h)))
     assert at_prices_of_bill(plan.case, read(tmp_path, plan, [same])) == (plan.case, ())
 
