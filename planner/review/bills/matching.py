@@ -16,6 +16,8 @@ NO_GPUS = "an instance without GPUs"
 NO_SUCH_API = "no API of the plan"
 MATCHED_BY = (*NAMING, "SkuId", "SkuPriceId", "ResourceId", "RegionId", "PublisherName", "ServiceName")
 MODEL_NAMES = ("x_ModelId", "ModelId", "x_Model", "Model", "ModelName")
+API_PROVIDERS = {"gcp": "google"}
+"""whose models go by another name than its instances"""
 _DAY = re.compile(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
@@ -47,7 +49,8 @@ class Matching:
             if name and name in self.skus:
                 named = self.skus[name]
                 return Target("instances" if named in self.offers else "apis", named)
-        if unit_size(row.get("PricingUnit", ""), tuple(TOKENS.items())) is not None:
+        units = tuple(TOKENS.items())
+        if any(unit_size(row.get(unit, ""), units) is not None for unit in ("PricingUnit", "ConsumedUnit")):
             return self._api(row, provider, details)
         if instance:
             return self._instance(provider, instance, row.get("RegionId", ""), details)
@@ -64,7 +67,7 @@ class Matching:
         return Target("other services", f"instances without GPUs ({provider})", NO_GPUS)
 
     def _api(self, row: Row, provider: str, details: dict[str, Any]) -> Target:
-        sellers = [provider, provider_called(row.get("PublisherName", ""))]
+        sellers = [provider, API_PROVIDERS.get(provider, provider), provider_called(row.get("PublisherName", ""))]
         models = list(_models(row, details))
         for model in models:
             for seller in sellers:

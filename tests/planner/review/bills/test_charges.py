@@ -163,6 +163,30 @@ def test_each_charge_has_its_place(tmp_path: Path, plan: Plan, cells: Charge, ki
     assert kinds(bill) == expected | {kind: (was[0] + 7, was[1] + 5)}
 
 
+@pytest.mark.parametrize(
+    ("cells", "tokens"),
+    [
+        ({"PricingUnit": "1M Tokens", "PricingQuantity": 2, "ConsumedUnit": "", "ConsumedQuantity": ""}, 2e6),
+        ({"PricingUnit": "1K tokens", "PricingQuantity": "2.5", "ConsumedUnit": ""}, 2500),
+        ({"PricingUnit": "Units", "ConsumedUnit": "Tokens", "ConsumedQuantity": 77}, 77),
+        ({"PricingUnit": "1,000,000 Tokens", "PricingQuantity": 3, "ConsumedUnit": "Requests"}, 3e6),
+    ],
+)
+def test_tokens_are_counted_in_whatever_unit(tmp_path: Path, plan: Plan, cells: Charge, tokens: float) -> None:
+    gemini = {"google/gemini-2.5-flash": plan.case.apis["openai/gpt-4o-mini"]}
+    case = plan.case.model_copy(update={"apis": plan.case.apis | gemini})
+    rows = [
+        charge(
+            DAY, EffectiveCost=3, ProviderName="Google Cloud", ResourceId="gemini-2.5-flash", SkuMeter=meter, **cells
+        )
+        for meter in ("Input tokens", "Cached input tokens", "Output tokens")
+    ]
+    bill = reviewed(tmp_path, plan.model_copy(update={"case": case}), rows)
+    api = next(x for x in bill.apis if x.paid_usd)
+    assert (api.api, api.paid_usd) == ("google/gemini-2.5-flash", 9.0)
+    assert (api.input_tokens, api.cached_input_tokens, api.output_tokens) == (2 * tokens, tokens, tokens)
+
+
 def test_versions_of_focus_name_things_otherwise(tmp_path: Path, plan: Plan) -> None:
     rows = [hours(DAY, "g6e.xlarge", TEN, PRICE), hours(DAY, "g6e.xlarge", TEN, Decimal("0.9"), "Dynamic")]
     expected = paid(reviewed(tmp_path, plan, rows))
