@@ -19,13 +19,20 @@ from planner.reports.review import review_text
 from planner.reports.terminal import render
 from planner.review.review import review_fleet
 from planner.review.review_file import read_review
-from tests.support import review_data, rules_of_thumb
+from tests.support import bill_data, review_data, rules_of_thumb
 from tests.support.golden_plans import EXAMPLES, ROOT, as_text, digest, golden_file
 
 WHAT_IF_BLOCK = re.compile(r"(<!-- output of: fleetplan (what-if [^\n]*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 README_BLOCK = re.compile(r"(<!-- output of: fleetplan plan (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 REVIEW_BLOCK = re.compile(r"(<!-- output of: fleetplan review (\S+) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
-REVIEW_SHOWN = ("decisions asked for", "risks", "costs", "forecast against actual", "cost bridge")
+REVIEW_SHOWN = (
+    "decisions asked for",
+    "risks",
+    "costs",
+    "paid against planned",
+    "forecast against actual",
+    "cost bridge",
+)
 
 
 def review_output(example: str) -> str:
@@ -49,6 +56,7 @@ def what_if_output(arguments: str) -> str:
 
 def main() -> None:
     review_data.write_example(ROOT / "examples" / "quarterly-review")
+    bill_data.write_bill(ROOT / "examples" / "quarterly-review")
     for example in EXAMPLES:
         target = golden_file(example)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -55,6 +55,7 @@ class ReportFormat(StrEnum):
     json = "json"
     md = "md"
     csv = "csv"
+    focus = "focus"
 
 
 CaseFile = Annotated[Path, typer.Argument(metavar="DEMAND.yaml", help="The demand file.", show_default=False)]

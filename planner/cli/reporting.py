@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,12 +35,19 @@ EXPORT_EXAMPLES = """Examples:  fleetplan export plan.json --to kubernetes --out
 fleetplan export plan.json --to keda --time-zone Europe/Berlin --out keda"""
 
 
-@verbs.command(epilog="Examples:  fleetplan report plan.json    fleetplan report plan.json --format md > plan.md")
+REPORT_EXAMPLES = """Examples:  fleetplan report plan.json    fleetplan report plan.json --format md > plan.md
+
+fleetplan report plan.json --format focus --starts 2026-10-01 > budget.csv"""
+
+
+@verbs.command(epilog=REPORT_EXAMPLES)
 def report(
     file: PlanFile,
     format: Annotated[
         ReportFormat | None,
-        typer.Option(help="html writes a page, beside the plan; the others go to stdout."),
+        typer.Option(
+            help="html writes a page, beside the plan; the others go to stdout. focus: a budget as rows of a bill."
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", "--out", "-o", help="The page to write; default: beside the plan.")
@@ -48,13 +56,16 @@ def report(
         Path | None, typer.Option(help="Show this on the page: from 'fleetplan explain PLAN.json --format json'.")
     ] = None,
     table: TableOption = "fleet",
+    starts: Annotated[
+        str | None, typer.Option(metavar="DAY", help="With --format focus: first day of the quarter, as 2026-10-01.")
+    ] = None,
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     xlsx: XlsxOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
-    """Show a saved plan as a self-contained page, or as text, Markdown, CSV, a workbook or JSON. Plans nothing."""
+    """Show a saved plan as a page, text, Markdown, CSV, a workbook, JSON or a FOCUS budget. Plans nothing."""
     from planner.explanations.records import read_explanation
     from planner.io.files import check_targets
 
@@ -62,7 +73,9 @@ def report(
     explained = read_explanation(explanation, plan) if explanation else None
     page = html is not None or explained is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None and xlsx is None)
-    printed = PlanFormat(format.value) if format not in (None, ReportFormat.html) else None
+    budget = format is ReportFormat.focus
+    first_day = _first_day(starts, budget)
+    printed = None if budget or format in (None, ReportFormat.html) else PlanFormat(format.value)
     check_outputs(csv, printed, table, xlsx)
     html = html or file.with_suffix(".html") if page else None
     inputs = [file, *([explanation] if explanation else [])]
@@ -70,8 +83,27 @@ def report(
     if html is not None:
         write_page(html, plan, explained, quiet)
     write_outputs(plan, markdown, csv, xlsx, quiet)
+    if first_day is not None:
+        from planner.reports.tables.focus import focus_csv
+
+        put(focus_csv(plan, first_day))
     if printed is not None:
         put(rendered(plan, printed, table, verbose=verbose))
+
+
+def _first_day(starts: str | None, wanted: bool) -> date | None:
+    """The first day of a budget; None where none is asked for."""
+    if not wanted:
+        return None if starts is None else refuse("--starts", "is the first day of a budget", "Add --format focus")
+    if starts is None:
+        refuse("--format focus", "needs the day on which the quarter begins", "Add --starts 2026-10-01")
+    try:
+        day = date.fromisoformat(starts)
+    except ValueError:
+        refuse("--starts", f"expected a day, got {starts!r}", "Write it as 2026-10-01")
+    if day.day != 1:
+        refuse("--starts", f"{day} is not the first day of a month", f"Write {day.replace(day=1)}")
+    return day
 
 
 @verbs.command(epilog="Example:  fleetplan diff last-quarter.json plan.json --format md")

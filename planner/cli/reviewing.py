@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import DiffFormat, HtmlOption, MarkdownOption, RootOption, Solver, note, put, search_options
+from planner.cli.common import (
+    CsvOption,
+    DiffFormat,
+    HtmlOption,
+    MarkdownOption,
+    RootOption,
+    Solver,
+    note,
+    put,
+    search_options,
+)
 
 if TYPE_CHECKING:
     from planner.review.review import Reviewed
@@ -25,6 +35,7 @@ def review(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the review as JSON to this file.")] = None,
     html: HtmlOption = None,
     markdown: MarkdownOption = None,
+    csv: CsvOption = None,
     plan: Annotated[Path | None, typer.Option("--plan", help="Write the next plan to this file.")] = None,
     format: Annotated[DiffFormat, typer.Option(help="What to print on stdout.")] = DiffFormat.table,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
@@ -39,6 +50,8 @@ def review(
     """
     from planner.io.files import check_targets, make_folder
     from planner.io.named_files import NamedFiles
+    from planner.reports.tables.csv import write_tables
+    from planner.reports.tables.review import NAMES, review_tables
     from planner.review.review_file import read_review
 
     options = search_options(solver.value, gap, time_limit)
@@ -47,9 +60,13 @@ def review(
     for target in (out, html, markdown, plan):
         if target is not None:
             make_folder(target.parent)
-    check_targets({"--out": out, "--html": html, "--markdown": markdown, "--plan": plan}, [file, *files.paths])
+    targets = {"--out": out, "--html": html, "--markdown": markdown, "--plan": plan}
+    tables = [] if csv is None else [csv / f"{name}.csv" for name in NAMES]
+    check_targets(targets, [file, *files.paths], {"--csv": tables})
     reviewed = _reviewed(inputs, options, quiet)
     _write(reviewed, out, html, markdown, plan, quiet)
+    if csv is not None:
+        note(f"wrote {len(write_tables(review_tables(reviewed.review), csv))} tables into {csv}", quiet)
     put(_rendered(reviewed, format))
 
 

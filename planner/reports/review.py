@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import usd, usd_small
+from planner.reports.tables.bill import bill_sentences
 from planner.reports.tables.markdown import bullets, inline, markdown, titled_markdown
 from planner.reports.tables.review import review_tables, signed
 from planner.reports.tables.table import paragraphs
@@ -41,6 +42,8 @@ def headline(review: Review) -> Iterator[str]:
     yield f"  {review.verdict}"
     basis = "by the bill" if review.actual_basis == "bill" else review.actual_basis
     yield f"  planned {usd(p.cost_usd_per_month)} / month, actual {usd(a.cost_usd_per_month)} / month ({basis})"
+    if review.bill is not None:
+        yield from (f"  {sentence}" for sentence in bill_sentences(review.bill))
     each = (usd_small(p.usd_per_1m_tokens), usd_small(a.usd_per_1m_tokens))
     yield f"  planned {each[0]} / 1M tokens, actual {each[1]} / 1M tokens"
     yield f"  {hindsight_sentence(review)}"

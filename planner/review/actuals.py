@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
 
 import numpy as np
 
 from planner.case.case import Bucket, Workload
 from planner.case.demand.usage import Hours, by_hour
 from planner.case.horizon import KINDS, MONTHS_OF_A_QUARTER
-from planner.io.errors import input_error
 from planner.performance.length_spread import LengthSpread
 from planner.review.cleaning import Cleaned
-from planner.review.forecasting import WEEK, WEEKS_AHEAD
-from planner.review.review_file import PeriodSpec
+from planner.review.forecasting import WEEK
+from planner.review.period import FEWEST_HOURS, Span
 from planner.review.usage_log import HOUR, UsageLog
 from problems.constants import HOURS_PER_MONTH
 
-LONGEST_QUARTER_H = 100 * 24
 SAME_RATES_FRAC, SAME_LENGTH_FRAC, NO_GROWTH_FRAC = 0.001, 0.01, 0.005
 """smaller differences are rounding of the log, and change nothing"""
-FEWEST_HOURS = 24
-
-
-@dataclass(frozen=True)
-class Span:
-    """Hours of a log: from `first` to before `stop`."""
-
-    first: int
-    stop: int
-
-
-def span_of(log: UsageLog, period: PeriodSpec | None, file: str) -> Span:
-    """The hours under review."""
-    if period is None:
-        return Span(0 if log.hours <= LONGEST_QUARTER_H else log.hours - WEEKS_AHEAD * WEEK, log.hours)
-    first = max(0, _hour_of(period.first_day, log))
-    stop = min(log.hours, _hour_of(period.last_day, log) + 24)
-    if stop - first < FEWEST_HOURS:
-        last = log.first + (log.hours - 1) * HOUR
-        message = f"has {max(0, stop - first)} hours of the period; it goes from {log.first} to {last} h"
-        raise input_error(file, message, "Correct 'period'")
-    return Span(first, stop)
-
-
-def _hour_of(day: date, log: UsageLog) -> int:
-    return int((np.datetime64(day, "h") - log.first) / HOUR)
 
 
 def weekend_and_hour(log: UsageLog, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:

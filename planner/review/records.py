@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
+from planner.review.bills.records import BillReview
 
 REVIEW_FORMAT = "fleetplan-review/1"
 Kind = Literal["missing", "repeated", "contradicting", "launch", "ended", "gap", "outage", "outlier", "shift"]
@@ -196,6 +197,8 @@ class Review(Strict):
     actual: Figures
     actual_basis: str
     """bill, or how the cost was found without one"""
+    bill: BillReview | None = None
+    """where the bill is a FOCUS export"""
     findings: tuple[Finding, ...]
     log_notes: tuple[str, ...] = ()
     """how the log was read: columns not used, times without a zone"""

@@ -18,11 +18,13 @@ from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import plan_fleet
 from planner.plan.plan import Plan
 from planner.review import actuals as observed
-from planner.review import advice
+from planner.review import advice, bill_advice
+from planner.review.bills.reconciliation import reconcile
 from planner.review.bridge import bridge
 from planner.review.cleaning import Cleaned, cleaned
 from planner.review.commitments import advise, bought_last
 from planner.review.forecasting import Forecast, forecasts
+from planner.review.period import Span
 from planner.review.records import (
     Figures,
     Hindsight,
@@ -56,11 +58,15 @@ def review_fleet(
     replanner = Replanner(last.case, options, on_progress)
     replanner.know(last.case, last)
     clean = cleaned(inputs.log)
-    span = observed.span_of(inputs.log, spec.period, spec.usage)
+    span, bill = inputs.span, None
+    paid = spec.bill_usd_per_month
+    if inputs.bill is not None and spec.bill is not None:
+        bill = reconcile(inputs.bill, last, spec.bill.team_tag, span.stop - span.first, inputs.prices)
+        paid = bill.paid_usd_per_month + bill.not_on_the_bill_usd_per_month
     found = {w.name: observed.came(clean, w.name, span, w.growth_per_month_frac) for w in last.case.workloads}
     actual = {w.name: observed.as_it_came(w, c) for w in last.case.workloads if (c := found[w.name]) is not None}
     workloads = tuple(_workloads(last, clean, span, found, actual))
-    planned, cost = _figures(last), _actual(last, actual, workloads, spec.bill_usd_per_month)
+    planned, cost = _figures(last), _actual(last, actual, workloads, paid)
     hindsight, note = _hindsight(last, actual, cost, replanner)
     next_case, said = _next_case(inputs, clean, span, found)
     plan = replanner.plan(next_case, "the next plan", plan_fleet)
@@ -89,7 +95,8 @@ def review_fleet(
         period=period,
         planned=planned,
         actual=cost,
-        actual_basis=BY_PLAN if spec.bill_usd_per_month is None else "bill",
+        actual_basis=BY_PLAN if paid is None else "bill",
+        bill=bill,
         findings=clean.findings,
         log_notes=tuple(inputs.log.ledger.notes),
         workloads=workloads,
@@ -100,9 +107,15 @@ def review_fleet(
         next=next_plan,
         commitments=held.lines,
         bridge=bridge(last, plan),
-        risks=tuple(advice.risks_of(plan, next_plan, said, workloads, capacity, clean.findings, inputs.log.hours)),
-        decisions=tuple(
-            advice.decisions_of(last, plan, held.lines, workloads, clean.ended, in_next, logged, hindsight, bool(taken))
+        risks=(
+            *bill_advice.risks_of(bill),
+            *advice.risks_of(plan, next_plan, said, workloads, capacity, clean.findings, inputs.log.hours),
+        ),
+        decisions=(
+            *advice.decisions_of(
+                last, plan, held.lines, workloads, clean.ended, in_next, logged, hindsight, bool(taken)
+            ),
+            *bill_advice.decisions_of(bill),
         ),
         trend=(),
         fleetplan_version=version("fleetplan"),
@@ -129,7 +142,7 @@ def _fleet(plan: Plan) -> tuple[str, ...]:
 def _workloads(
     last: Plan,
     clean: Cleaned,
-    span: observed.Span,
+    span: Span,
     found: dict[str, observed.Actuals | None],
     actual: dict[str, Workload],
 ) -> Iterator[WorkloadReview]:
@@ -180,7 +193,7 @@ def _by_hour(w: Workload, case: Case) -> tuple[float, ...]:
     return tuple(rates.tolist())
 
 
-def _left_out(clean: Cleaned, name: str, span: observed.Span) -> int:
+def _left_out(clean: Cleaned, name: str, span: Span) -> int:
     if name not in clean.log.workloads:
         return 0
     return int(np.isnan(clean.of(name)[span.first : span.stop]).sum())
@@ -238,7 +251,7 @@ def _changed(case: Case, workloads: dict[str, Workload]) -> Case:
 
 
 def _next_case(
-    inputs: ReviewInputs, clean: Cleaned, span: observed.Span, found: dict[str, observed.Actuals | None]
+    inputs: ReviewInputs, clean: Cleaned, span: Span, found: dict[str, observed.Actuals | None]
 ) -> tuple[Case, tuple[WorkloadForecast, ...]]:
     """The next case at P50, and what each workload's rates rest on."""
     case, log = inputs.next_case, inputs.log
@@ -285,7 +298,7 @@ def _at_p90(case: Case, said: tuple[WorkloadForecast, ...], replanner: Replanner
         return None, f"at the P90 of every workload no fleet keeps the limits: {error.reasons[0]}"
 
 
-def _period(inputs: ReviewInputs, span: observed.Span) -> Period:
+def _period(inputs: ReviewInputs, span: Span) -> Period:
     log = inputs.log
     hour = [str(log.first + k * HOUR) for k in (span.first, span.stop - 1, 0)]
     return Period(
@@ -298,6 +311,6 @@ def _period(inputs: ReviewInputs, span: observed.Span) -> Period:
     )
 
 
-def _day_after(inputs: ReviewInputs, span: observed.Span) -> date:
+def _day_after(inputs: ReviewInputs, span: Span) -> date:
     last = (inputs.log.first + (span.stop - 1) * HOUR).astype("datetime64[D]").astype(date)
     return last + timedelta(days=1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from planner.case.case import Case
 from planner.case.demand.load import load_case
@@ -23,22 +23,15 @@ from planner.io.strict_yaml import Document, read_yaml
 from planner.io.units import PositiveWhole, UsdBare
 from planner.io.validation import FieldProblem, Strict, validate
 from planner.plan.plan import Plan, read_plan
+from planner.plan.price_changes import usd_per_h
+from planner.review.bills.bill import Bill, read_bill
+from planner.review.bills.bill_spec import BillSpec, bill_spec
+from planner.review.bills.prices import at_prices_of_bill
+from planner.review.bills.records import BillPrice
+from planner.review.period import PeriodSpec, Span, span_of
 from planner.review.usage_log import UsageLog, read_log
 
 T = TypeVar("T")
-
-
-class PeriodSpec(Strict):
-    """The days under review, both included."""
-
-    first_day: date
-    last_day: date
-
-    @model_validator(mode="after")
-    def _in_order(self) -> PeriodSpec:
-        if self.last_day < self.first_day:
-            raise FieldProblem(("last_day",), "is before 'first_day'", "Write the later day here")
-        return self
 
 
 class CommittedSpec(Strict):
@@ -69,6 +62,8 @@ class NextSpec(Strict):
     """A catalog file, such as `fleetplan catalog import` writes: its prices replace those of instances on the menu."""
     prices: dict[str, PriceSpec] = {}
     """New prices of instances, as under `prices:` of a demand file."""
+    prices_of_bill: bool = True
+    """Whether contracted prices of a FOCUS bill are those of the next plan; `catalog` and `prices` override them."""
     starts: date | None = None
     """The first day of the next quarter; by default the day after the period under review."""
 
@@ -94,6 +89,8 @@ class ReviewFile(Strict):
     """By default all of the log, or its last 13 weeks where it is longer; what is older serves the forecast alone."""
     bill_usd_per_month: UsdBare | None = None
     """What was paid, on average over the months of the period."""
+    bill: Annotated[BillSpec, BeforeValidator(bill_spec)] | None = None
+    """The bill itself: a FOCUS export, or {focus: FILE, team_tag: ..., where: ..., skus: ...}."""
     next: NextSpec = NextSpec()
     committed: tuple[CommittedSpec, ...] | None = None
     """What is held and until when; [] for nothing. By default what the last plan reserved, bought when its quarter
@@ -106,6 +103,12 @@ class ReviewFile(Strict):
         check_columns(self.columns)
         return self
 
+    @model_validator(mode="after")
+    def _one_bill(self) -> ReviewFile:
+        if self.bill is not None and self.bill_usd_per_month is not None:
+            raise FieldProblem(("bill_usd_per_month",), "is given beside 'bill'", "Keep one of the two")
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class ReviewInputs:
@@ -114,9 +117,14 @@ class ReviewInputs:
     spec: ReviewFile
     last: Plan
     log: UsageLog
+    span: Span
+    """the hours under review"""
     next_case: Case
     """before any rates of the log"""
     history: Path | None
+    bill: Bill | None = None
+    prices: tuple[BillPrice, ...] = ()
+    """of the bill, at which the next plan is made"""
 
 
 def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInputs:
@@ -133,16 +141,60 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     usage = files.beside(document, ("usage",), spec.usage)
     whose, zone = only(last), last.case.time_zone
     log = _named(document, ("usage",), usage, lambda file: read_log(file, whose, zone, spec.columns))
+    span = span_of(log, spec.period, spec.usage)
     case = last.case
     if spec.next.demand is not None:
         demand = files.beside(document, ("next", "demand"), spec.next.demand)
         case = _named(document, ("next", "demand"), demand, lambda file: load_case(file, files))
+    bill = _bill(document, spec, files, {**last.case.offers, **case.offers}, {**last.case.apis, **case.apis},
+                 span.times(log))  # fmt: skip
+    prices: tuple[BillPrice, ...] = ()
+    if bill is not None and spec.next.prices_of_bill:
+        case, prices = at_prices_of_bill(case, bill)
     if spec.next.catalog is not None:
         catalog = files.beside(document, ("next", "catalog"), spec.next.catalog)
         case = _at_prices_of(_named(document, ("next", "catalog"), catalog, read_yaml), case)
     case = _at_new_prices(case, spec, document)
     _check_committed(spec, last.case, case, document)
-    return ReviewInputs(spec, last, log, case, _history(document, spec.history, files.root))
+    return ReviewInputs(
+        spec=spec,
+        last=last,
+        log=log,
+        span=span,
+        next_case=case,
+        history=_history(document, spec.history, files.root),
+        bill=bill,
+        prices=_still(prices, case),
+    )
+
+
+def _bill(
+    document: Document,
+    spec: ReviewFile,
+    files: NamedFiles,
+    offers: Collection[str],
+    apis: Collection[str],
+    period: tuple[datetime, datetime],
+) -> Bill | None:
+    if spec.bill is None:
+        return None
+    for sku, name in spec.bill.skus.items():
+        if name not in offers and name not in apis:
+            message = f"no instance on the menu and no API is called '{name}'"
+            remedy = did_you_mean(name, [*offers, *apis])
+            raise InputError([document.diagnostic(("bill", "skus", sku), message, remedy)])
+    exports = [files.beside(document, ("bill",), name) for name in spec.bill.focus]
+    for k, file in enumerate(exports):
+        if file in exports[:k]:
+            message = f"'{spec.bill.focus[k]}' is named twice"
+            raise InputError([document.diagnostic(("bill",), message, "Name each file once")])
+    bill = spec.bill
+    return _named(document, ("bill",), exports[0], lambda _: read_bill(exports, bill, offers, apis, period))
+
+
+def _still(prices: tuple[BillPrice, ...], case: Case) -> tuple[BillPrice, ...]:
+    """Prices of the bill that no other file replaced."""
+    return tuple(p for p in prices if usd_per_h(case.offers[p.offer].prices, p.purchase) == p.usd_per_h)
 
 
 def _history(document: Document, name: str | None, root: Path | None) -> Path | None:

@@ -1,4 +1,4 @@
-"""Price files, read a piece at a time: CSV by rows, JSON by members."""
+"""Price files, read a piece at a time: CSV and Parquet by rows, JSON by members."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,28 +18,52 @@ CHUNK = 1 << 20
 MOST_CHARACTERS = 64 << 20
 """of one member of a JSON file; a whole file may be larger than memory"""
 LOOK_AHEAD = 3
+PARQUET = b"PAR1"
 JsonPath = tuple[str | int, ...]
 
 
-def rows_of(file: Path, needed: tuple[str, ...], gathering: Gathering) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows of a CSV file with the line each ends on; a row with too few or too many cells is a mistake."""
+def rows_of(
+    file: Path, needed: tuple[str, ...], gathering: Gathering, wanted: Collection[str] | None = None
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a CSV file with the line each ends on; a row with too few or too many cells is a mistake.
+
+    Of columns that are not needed, those that are wanted and there; None: all of them.
+    """
     with _text_of(file, newline="") as text:
         reader = csv.reader(text, strict=True)
         try:
             head = [name.strip() for name in next(reader, [])]
-            missing = [shown(name) for name in needed if name not in head]
-            if missing:
-                remedy = "Check --from and PATH; the first row must name the columns"
-                raise input_error(file, f"has no column {listed(missing, 'and')}", remedy, 1)
+            check_columns(file, head, needed)
+            kept = [k for k, name in enumerate(head) if wanted is None or name in wanted or name in needed]
+            names = [head[k] for k in kept]
             for cells in reader:
                 if cells and len(cells) != len(head):
                     message = f"has {len(cells)} cells, but the first row names {len(head)} columns"
                     gathering.complain(file, reader.line_num, "row", message, "Fetch the file again, or mend the row")
                 elif cells:
-                    yield reader.line_num, dict(zip(head, cells, strict=True))
+                    yield reader.line_num, dict(zip(names, [cells[k] for k in kept], strict=True))
         except csv.Error as error:
             remedy = "Fetch the file again, or mend the row"
             raise input_error(file, f"is not CSV here: {error}", remedy, reader.line_num) from None
+
+
+def check_columns(file: Path, head: list[str], needed: tuple[str, ...]) -> None:
+    """Complain about columns that a table lacks, or has twice."""
+    missing = [shown(name) for name in needed if name not in head]
+    if missing:
+        remedy = "Check that it is the right file; its first row must name the columns"
+        raise input_error(file, f"has no column {listed(missing, 'and')}", remedy, 1)
+    if twice := sorted({shown(name) for name in head if name and head.count(name) > 1}):
+        raise input_error(file, f"has the column {listed(twice, 'and')} twice", "Keep one of each", 1)
+
+
+def is_parquet(file: Path) -> bool:
+    """Whether a file begins as Parquet files do. A pipe can be read once only, and is left to its reader."""
+    with contextlib.suppress(OSError):
+        if file.is_file():
+            with file.open("rb") as raw:
+                return raw.read(4) == PARQUET
+    return False
 
 
 def members_of(file: Path, descend: Callable[[JsonPath], bool]) -> Iterator[tuple[JsonPath, int, Any]]:
@@ -57,7 +81,7 @@ def _text_of(file: Path, newline: str | None = None) -> Iterator[TextIO]:
 
     try:
         stream = io.BufferedReader(PieceStream(unpacked(file, cut_short, "Check the path")))
-        if stream.peek(4)[:4] == b"PAR1":
+        if stream.peek(4)[:4] == PARQUET:
             raise input_error(file, "is a Parquet file", "Export it as CSV, plain or packed")
         yield io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline)
     except UnicodeDecodeError:

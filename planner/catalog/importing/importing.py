@@ -24,8 +24,12 @@ READERS: dict[str, Reader] = {
     "azure-retail": azure_retail.read,
     "focus": focus.read,
 }
-ENDINGS = {"aws-price-list": (".json", ".json.gz"), "azure-retail": (".json", ".json.gz")}
-CSV_ENDINGS = (".csv", ".csv.gz")
+CSV_ENDINGS, JSON_ENDINGS = (".csv", ".csv.gz"), (".json", ".json.gz")
+ENDINGS = {
+    "aws-price-list": JSON_ENDINGS,
+    "azure-retail": JSON_ENDINGS,
+    "focus": (*CSV_ENDINGS, ".parquet"),
+}
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def offers_of(
                 gathering.leave_out(UNKNOWN_PRICE, f"{quote.key} {quote.way}")
     offers = {}
     for key in sorted(by_offer):
-        prices = _prices(by_offer[key], shipped.get(key), key, gathering)
+        prices = prices_of(by_offer[key], shipped.get(key), key, gathering)
         if not prices:
             continue
         first = next(iter(by_offer[key].values()))[0]
@@ -59,7 +59,8 @@ def offers_of(
     return offers
 
 
-def _prices(quotes: Quotes, shipped: Offer | None, key: str, gathering: Gathering) -> dict[str, Any]:
+def prices_of(quotes: Quotes, shipped: Offer | None, key: str, gathering: Gathering) -> dict[str, Any]:
+    """A price for each way to buy an offer; one that the catalog derived from an on-demand price follows that."""
     chosen: dict[str, Any] = {}
     on_demand = _hourly(quotes["on_demand"]) if "on_demand" in quotes else None
     usual = on_demand or (shipped.prices.on_demand if shipped else None)

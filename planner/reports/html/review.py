@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from planner.io.formatting import usd, usd_small
+from planner.reports.charts import bill as bill_pictures
 from planner.reports.charts import review as pictures
 from planner.reports.html.page import card, figures, hero, page
 from planner.reports.markup import Html, el, join, name, panel
 from planner.reports.review import commitments_sentence, hindsight_sentence
 from planner.reports.tables import review as tables
+from planner.reports.tables.bill import bill_sentences, bill_tables
 from planner.reports.tables.html import table_panel
 from planner.reports.tables.review import signed
 from planner.reports.tables.table import Table
@@ -33,6 +35,7 @@ def review_page(review: Review) -> str:
     sections = (
         ("decisions", "Decisions and risks", asked),
         ("quarter", "The quarter", quarter),
+        ("bill", "The bill", _bill(review)),
         ("next", "The next plan", following),
         ("log", "The log", [_log(review)]),
     )
@@ -95,6 +98,14 @@ def _items(id_: str, title: str, of: Iterable[ReviewItem]) -> Html:
 
 def _panel(table: Table, *remarks: str) -> Html:
     return table_panel(f"{table.name}-table", table, *remarks)
+
+
+def _bill(review: Review) -> list[Html]:
+    if review.bill is None:
+        return []
+    sentences = [el("p", _sentence(words)) for words in bill_sentences(review.bill)]
+    drawn = figures(bill_pictures.paid(review.bill), bill_pictures.teams(review.bill))
+    return [*sentences, drawn, *(_panel(table) for table in bill_tables(review.bill))]
 
 
 def _hindsight(review: Review) -> Iterator[str]:

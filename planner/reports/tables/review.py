@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent
+from planner.reports.tables.bill import BILL_TABLES, bill_tables
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table
 from planner.review.records import Review
@@ -15,13 +16,19 @@ BRIDGE_PARTS = {
     "price": "what was bought before, at the new prices",
     "efficiency": "the rest: another fleet, other choices, economies of scale",
 }
+NAMES = (
+    "costs", "workloads", "capacity", "bridge", "forecasts", "commitments", "findings", "trend", *BILL_TABLES,
+)  # fmt: skip
+"""of all tables that a review may have"""
 NAMES_TOGETHER = 3
 """of workloads, where they stand in one row"""
 
 
 def review_tables(review: Review) -> Iterator[Table]:
     made = (costs, workloads, capacity, bridge, forecasts, commitments, findings, trend)
-    yield from (table for make in made if (table := make(review)).rows)
+    tables = [table for make in made if (table := make(review)).rows]
+    of_bill = () if review.bill is None else bill_tables(review.bill)
+    yield from (*tables[:1], *of_bill, *tables[1:])
 
 
 def costs(review: Review) -> Table:

@@ -57,7 +57,7 @@ class Column:
         if isinstance(value, str):
             return value
         text = self._figure(value)
-        return text if any(c in "123456789" for c in text) else text.removeprefix("-")
+        return text if any(c in "123456789" for c in text) else text.lstrip("+-")
 
     def _figure(self, value: float) -> str:
         if self.kind in ("percent", "share"):

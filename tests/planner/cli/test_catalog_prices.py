@@ -112,7 +112,7 @@ def test_the_next_plan_of_a_review_takes_imported_prices(fleetplan: Command, tmp
     assert fleetplan(*IMPORT, "--out", "prices.yaml").code == 0
     review = yaml.safe_load((QUARTER / "REVIEW.yaml").read_text())
     review["next"] = {"catalog": str(tmp_path / "prices.yaml")}
-    for key in ("last_plan", "usage", "history"):
+    for key in ("last_plan", "usage", "bill", "history"):
         review[key] = str(QUARTER / review[key])
     Path("REVIEW.yaml").write_text(yaml.safe_dump(review), encoding="utf-8")
     inputs = read_review("REVIEW.yaml")

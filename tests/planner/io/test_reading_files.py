@@ -26,6 +26,8 @@ from planner.performance.calibration.read_results import read_results
 from planner.performance.estimate import predict_points
 from planner.performance.measurements import read_rows
 from planner.plan.plan import read_plan
+from planner.review.bills.bill import read_bill
+from planner.review.bills.bill_spec import BillSpec
 from planner.review.records import read_saved_review
 from planner.review.review_file import read_review
 from planner.review.usage_log import read_log
@@ -70,6 +72,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "results": lambda path: read_results([path]),
     "measurements": read_rows,
     "points": predict_points,
+    "bill": lambda path: read_bill([path], BillSpec(focus=("bill",)), (), (), (datetime.min, datetime.max)),
 }
 
 
@@ -292,7 +295,13 @@ def test_a_demand_file_that_is_a_link_out_of_the_root(fleetplan: Command) -> Non
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("last_plan", "../last-plan.json"), ("usage", "../usage.csv"), ("history", ".."), ("demand", "../demand.yaml")],
+    [
+        ("last_plan", "../last-plan.json"),
+        ("usage", "../usage.csv"),
+        ("bill", "../usage.csv"),
+        ("history", ".."),
+        ("demand", "../demand.yaml"),
+    ],
 )
 def test_a_review_names_nothing_outside_of_the_root(key: str, value: str, fleetplan: Command) -> None:
     for name in ("last-plan.json", "usage.csv", "demand.yaml"):

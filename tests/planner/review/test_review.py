@@ -22,6 +22,8 @@ from planner.io.errors import InputError
 from planner.plan.plan import Plan
 from planner.reports.html.review import review_page
 from planner.reports.review import review_markdown, review_text
+from planner.reports.tables.csv import table_csv
+from planner.reports.tables.review import NAMES, review_tables
 from planner.review.actuals import Actuals, as_it_came
 from planner.review.bridge import bridge
 from planner.review.commitments import advise
@@ -29,6 +31,7 @@ from planner.review.records import Review
 from planner.review.review import Reviewed, review_fleet
 from planner.review.review_file import CommittedSpec, read_review
 from solvers.search.fleet_solution import Options
+from tests.support.bill_data import as_focus, example_bill
 from tests.support.command_line import SCRIPT, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import only_our_tags
@@ -415,6 +418,7 @@ def test_the_example_is_what_refresh_writes(last: Plan) -> None:
         planner.load_case(EXAMPLE / "demand.yaml")
     ).to_json()
     assert (EXAMPLE / "reviews" / "2026-Q2.json").read_text() == earlier_review(EXAMPLE)
+    assert (EXAMPLE / "bill.csv").read_text() == as_focus(example_bill(last))
 
 
 def test_the_same_inputs_give_the_same_bytes(tmp_path: Path, example: Reviewed, fleetplan: Command) -> None:
@@ -486,6 +490,18 @@ def test_the_formats_on_stdout(example: Reviewed, fleetplan: Command, monkeypatc
     monkeypatch.setattr("planner.review.review.review_fleet", lambda *_: example)
     assert fleetplan("review", EXAMPLE / "REVIEW.yaml", "--format", "json").out == example.review.to_json()
     assert fleetplan("review", EXAMPLE / "REVIEW.yaml", "--format", "md").out == review_markdown(example.review)
+
+
+def test_its_tables_as_csv(
+    tmp_path: Path, example: Reviewed, fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planner.review.review.review_fleet", lambda *_: example)
+    ran = fleetplan("review", EXAMPLE / "REVIEW.yaml", "--csv", tmp_path / "tables")
+    written = {file.stem: file.read_text() for file in (tmp_path / "tables").iterdir()}
+    assert ran.code == 0 and f"wrote {len(written)} tables into" in ran.err
+    assert written.keys() <= set(NAMES)
+    assert written == {table.name: table_csv(table) for table in review_tables(example.review)}
+    assert written["charges"].splitlines()[0] == "kind,what,rows,billed_usd,effective_usd,counted"
 
 
 def test_past_reviews_make_a_trend_that_stays_the_same(tmp_path: Path, last: Plan, example: Reviewed) -> None:

@@ -74,7 +74,8 @@ def test_damaged_archives_and_binary_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "aws.csv").write_bytes(b"\xff\xfe\x00\x01" * 100)
     assert "is not UTF-8 text" in complaint(tmp_path / "aws.csv", "gpuhunt")
     (tmp_path / "bill.parquet").write_bytes(b"PAR1" + b"\x00" * 100)
-    assert "is a Parquet file. Export it as CSV" in complaint(tmp_path / "bill.parquet", "focus")
+    assert "is a Parquet file. Export it as CSV" in complaint(tmp_path / "bill.parquet", "gpuhunt")
+    assert "cannot be read as Parquet" in complaint(tmp_path / "bill.parquet", "focus")
 
 
 @pytest.mark.parametrize("source", ["aws-price-list", "azure-retail"])

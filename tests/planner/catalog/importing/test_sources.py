@@ -345,3 +345,14 @@ def test_instance_types_agree_with_the_shipped_offers_and_have_a_source() -> Non
         assert entry.date and entry.source != OWN_FIGURE, name
         gpus = {gpu for _, gpu in entry.types.values()} | set(entry.names.values())
         assert gpus <= {*shipped_catalog().gpus, "a10", "h100-nvl"}, name
+
+
+def test_focus_in_parquet_gives_the_prices_of_its_csv(tmp_path: Path) -> None:
+    pacsv, pq = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
+    rows = [files.focus_row("p5.48xlarge", ContractedUnitPrice=price) for price in ("52", "51.5")]
+    bill = files.focus(tmp_path / "bill.csv", *rows, files.focus_row("p5.48xlarge", ContractedUnitPrice=""))
+    (tmp_path / "parquet").mkdir()
+    pq.write_table(pacsv.read_csv(bill), tmp_path / "parquet" / "bill.parquet")
+    offers = [import_prices(path, "focus").offers for path in (bill, tmp_path / "parquet")]
+    prices = [offer.prices.on_demand for found in offers for offer in found.values()]
+    assert [price and price.usd_per_h for price in prices] == [52.0, 52.0]  # the list price beside them does not count

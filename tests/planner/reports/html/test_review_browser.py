@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from planner.reports.html.review import review_page
+from planner.review.bills.records import BillReview
 from planner.review.records import Review, TrendPoint
 from planner.review.review import review_fleet
 from planner.review.review_file import read_review
@@ -43,6 +44,27 @@ def renamed(review: Review) -> Review:
             ),
             "capacity": tuple(c.model_copy(update={"workloads": HOSTILE}) for c in review.capacity),
             "trend": past,
+            "bill": hostile_bill(review.bill),
+        }
+    )
+
+
+def hostile_bill(bill: BillReview | None) -> BillReview:
+    """Hostile names wherever somebody else's bill can put one."""
+    assert bill is not None
+    bad = iter(HOSTILE * 4)
+    return bill.model_copy(
+        update={
+            "files": (next(bad),),
+            "team_tag": next(bad),
+            "teams": tuple(t.model_copy(update={"team": next(bad)}) for t in bill.teams),
+            "commitments": tuple(
+                c.model_copy(update={"name": next(bad), "type": next(bad), "used_for": HOSTILE})
+                for c in bill.commitments
+            ),
+            "no_offer": tuple(x.model_copy(update={"what": next(bad)}) for x in bill.no_offer),
+            "other_services": tuple(x.model_copy(update={"service": next(bad)}) for x in bill.other_services),
+            "other_currencies": tuple(x.model_copy(update={"currency": next(bad)}) for x in bill.other_currencies),
         }
     )
 
@@ -67,7 +89,7 @@ def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, fi
     assert page.js("document.documentElement.scrollWidth") == width
     assert page.js(OUTSIDE) == []
     figures = page.js(DRAWN)
-    assert {f[0] for f in figures} == {"by-hour", "bridge", "next-demand", "trend"}
+    assert {f[0] for f in figures} == {"by-hour", "bridge", "next-demand", "trend", "paid", "showback"}
     for id_, *sizes in figures:
         assert min(sizes) > SMALL_PX, (id_, sizes)
 
@@ -88,4 +110,4 @@ def test_links_lead_to_sections(page: Page, files: dict[str, Path]) -> None:
     page.open(files["example"], 1280)
     lost = "[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).length"
     assert page.js(lost) == 0
-    assert page.js("document.querySelectorAll('nav a').length") == 4
+    assert page.js("document.querySelectorAll('nav a').length") == 5

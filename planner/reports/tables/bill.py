@@ -1,0 +1,220 @@
+"""The tables of a bill that was held against a plan; money over the hours of the bill, to the cent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from planner.reports.tables.table import BLANK, DATA, Row, Table
+from planner.reports.tables.table import Column as C
+from planner.review.bills.ledger import UNUSED
+from planner.review.bills.records import BillReview, ChargeKind
+
+KINDS: dict[ChargeKind, str] = {
+    "instances": "instances on the plan's menu",
+    "apis": "APIs of the plan",
+    "no offer": "instances and APIs that match no offer",
+    "other services": "other services",
+    "commitments bought": "commitments bought, which count as they are used",
+    "taxes": "taxes",
+    "credits": "credits",
+    "corrections": "corrections and refunds of earlier bills",
+    "adjustments": "adjustments",
+    "other accounts": "rows that 'where' leaves out",
+    "repeated": "rows that another file has too",
+    "outside the period": "outside the period under review",
+}
+BILL_TABLES = (
+    "charges", "paid_instances", "paid_apis", "commitment_use", "spot_prices", "showback", "no_offer", "other_services",
+    "other_currencies", "bill_prices",
+)  # fmt: skip
+NO_TAG, NOT_USED = "(no tag)", "(commitments and capacity that nobody used)"
+TOTAL = "total"
+ROWS_SHOWN = 12
+"""to people, of lists that may be long; files have all of them"""
+
+
+def bill_tables(bill: BillReview) -> Iterator[Table]:
+    """Those that have rows."""
+    makers: tuple[Callable[[BillReview], Table], ...] = (
+        charges, paid_instances, paid_apis, commitment_use, spot_prices, showback, no_offer, other_services,
+        other_currencies, bill_prices,
+    )  # fmt: skip
+    yield from (table for make in makers if (table := make(bill)).rows)
+
+
+def charges(bill: BillReview) -> Table:
+    rows: tuple[Row, ...] = tuple(
+        (k.kind, KINDS[k.kind], k.rows, k.billed_usd, k.effective_usd, k.counted) for k in bill.kinds
+    )
+    total: Row = ("", "the whole bill in USD", sum(k.rows for k in bill.kinds), bill.total_billed_usd,
+                  bill.total_effective_usd, False)  # fmt: skip
+    columns = (
+        C("kind", "kind", formats=DATA), C("what", "what"), C("rows", "rows", "count"),
+        C("billed_usd", "billed $", "price"), C("effective_usd", "effective $", "price"),
+        C("counted", "held against the plan"),
+    )  # fmt: skip
+    title = f"the bill ({', '.join(bill.files)})"
+    return Table("charges", title, columns, rows, people_rows=(*rows, total))
+
+
+def paid_instances(bill: BillReview) -> Table:
+    rows: tuple[Row, ...] = tuple(
+        (
+            x.offer, x.purchase, x.planned_usd, x.paid_usd, _cents(x.paid_usd - x.planned_usd), x.unused_usd,
+            x.planned_hours, x.paid_hours, x.planned_usd_per_h, x.paid_usd_per_h,
+        )
+        for x in bill.instances
+    )  # fmt: skip
+    sums = [
+        _cents(sum(x)) for x in zip(*((i.planned_usd, i.paid_usd, i.unused_usd) for i in bill.instances), strict=True)
+    ]
+    total: tuple[Row, ...] = ()
+    if len(rows) > 1:
+        total = ((TOTAL, BLANK, sums[0], sums[1], _cents(sums[1] - sums[0]), sums[2], None, None, None, None),)
+    columns = (
+        C("offer", "instance"), C("purchase", "bought as"), C("planned_usd", "planned $", "price"),
+        C("paid_usd", "paid $", "price"), C("difference_usd", "difference $", "+,.2f"),
+        C("unused_usd", "of it not used $", "price"), C("planned_hours", "planned h", "count"),
+        C("paid_hours", "used h", "count"), C("planned_usd_per_h", "planned $/h", "small price"),
+        C("paid_usd_per_h", "paid $/h", "small price"),
+    )  # fmt: skip
+    title = f"paid against planned, {_days(bill)}"
+    return Table("paid_instances", title, columns, rows, people_rows=(*rows, *total))
+
+
+def paid_apis(bill: BillReview) -> Table:
+    rows = tuple(
+        (
+            x.api, x.planned_usd, x.paid_usd, _cents(x.paid_usd - x.planned_usd), x.planned_input_tokens,
+            x.input_tokens, x.cached_input_tokens, x.planned_output_tokens, x.output_tokens,
+        )
+        for x in bill.apis
+    )  # fmt: skip
+    columns = (
+        C("api", "API"), C("planned_usd", "planned $", "price"), C("paid_usd", "paid $", "price"),
+        C("difference_usd", "difference $", "+,.2f"), C("planned_input_tokens", "planned input tokens", "tokens"),
+        C("input_tokens", "billed", "tokens"), C("cached_input_tokens", "of it cached", "tokens"),
+        C("planned_output_tokens", "planned output tokens", "tokens"), C("output_tokens", "billed", "tokens"),
+    )  # fmt: skip
+    return Table("paid_apis", "API tokens and spend", columns, rows)
+
+
+def commitment_use(bill: BillReview) -> Table:
+    rows = tuple(
+        (
+            c.name, c.type, c.used_usd, c.unused_usd, c.utilization_frac, c.used_hours, c.coverage_frac,
+            ", ".join(c.used_for),
+        )
+        for c in bill.commitments
+    )  # fmt: skip
+    columns = (
+        C("commitment", "commitment"), C("type", "type"), C("used_usd", "used $", "price"),
+        C("unused_usd", "not used $", "price"), C("utilization_frac", "utilization", "percent"),
+        C("used_hours", "hours", "count"), C("coverage_frac", "covers", "percent"), C("used_for", "used for"),
+    )  # fmt: skip
+    note = "covers: of all hours of the plan's instances that it was used for"
+    return Table("commitment_use", "commitments on the bill", columns, rows, (note,))
+
+
+def spot_prices(bill: BillReview) -> Table:
+    rows = tuple(
+        (
+            s.offer, s.hours, s.planned_usd_per_h, s.planned_p95_usd_per_h, s.paid_usd_per_h, s.lowest_day_usd_per_h,
+            s.highest_day_usd_per_h,
+        )
+        for s in bill.spot
+    )  # fmt: skip
+    columns = (
+        C("offer", "instance"), C("hours", "hours", "count"), C("planned_usd_per_h", "planned $/h", "small price"),
+        C("planned_p95_usd_per_h", "its P95", "small price"), C("paid_usd_per_h", "paid $/h", "small price"),
+        C("lowest_day_usd_per_h", "lowest day", "small price"),
+        C("highest_day_usd_per_h", "highest day", "small price"),
+    )  # fmt: skip
+    return Table("spot_prices", "spot prices paid", columns, rows)
+
+
+def showback(bill: BillReview) -> Table:
+    named = {None: NO_TAG, UNUSED: NOT_USED}
+    rows: tuple[Row, ...] = tuple(
+        (named.get(t.team, t.team), t.instances_usd, t.apis_usd, t.usd, t.share_frac) for t in bill.teams
+    )
+    sums = [_cents(sum(x)) for x in zip(*((t.instances_usd, t.apis_usd, t.usd) for t in bill.teams), strict=True)]
+    columns = (
+        C("team", bill.team_tag), C("instances_usd", "instances $", "price"), C("apis_usd", "APIs $", "price"),
+        C("usd", "sum $", "price"), C("share_frac", "share", "percent"),
+    )  # fmt: skip
+    total: Row = (TOTAL, *sums, 1.0)
+    shown = (*rows, total) if rows else ()
+    return Table("showback", f"showback by the tag '{bill.team_tag}'", columns, rows, people_rows=shown)
+
+
+def no_offer(bill: BillReview) -> Table:
+    rows: tuple[Row, ...] = tuple((x.what, x.why, x.rows, x.hours or None, x.effective_usd) for x in bill.no_offer)
+    rest = bill.no_offer[ROWS_SHOWN:]
+    more: Row = (
+        f"and {len(rest)} more",
+        BLANK,
+        sum(x.rows for x in rest),
+        None,
+        _cents(sum(x.effective_usd for x in rest)),
+    )
+    columns = (
+        C("what", "what"), C("why", "why"), C("rows", "rows", "count"), C("hours", "hours", "count"),
+        C("effective_usd", "effective $", "price"),
+    )  # fmt: skip
+    shown = (*rows[:ROWS_SHOWN], more) if rest else rows
+    return Table("no_offer", "matches no offer, not counted", columns, rows, people_rows=shown)
+
+
+def other_services(bill: BillReview) -> Table:
+    rows: tuple[Row, ...] = tuple((x.service, x.rows, x.effective_usd) for x in bill.other_services)
+    rest = bill.other_services[ROWS_SHOWN:]
+    more: Row = (f"and {len(rest)} more", sum(x.rows for x in rest), _cents(sum(x.effective_usd for x in rest)))
+    columns = (C("service", "service"), C("rows", "rows", "count"), C("effective_usd", "effective $", "price"))
+    shown = (*rows[:ROWS_SHOWN], more) if rest else rows
+    return Table("other_services", "other services", columns, rows, people_rows=shown)
+
+
+def other_currencies(bill: BillReview) -> Table:
+    rows = tuple((x.currency, x.rows, x.billed, x.effective) for x in bill.other_currencies)
+    columns = (
+        C("currency", "currency"), C("rows", "rows", "count"), C("billed", "billed", "price"),
+        C("effective", "effective", "price"),
+    )  # fmt: skip
+    return Table("other_currencies", "other currencies, in no sum", columns, rows)
+
+
+def bill_prices(bill: BillReview) -> Table:
+    rows = tuple((p.offer, p.purchase, p.before_usd_per_h, p.usd_per_h, p.date, p.source) for p in bill.prices)
+    columns = (
+        C("offer", "instance"), C("purchase", "bought as"), C("before_usd_per_h", "before $/h", "small price"),
+        C("usd_per_h", "of the bill $/h", "small price"), C("date", "date"), C("source", "source"),
+    )  # fmt: skip
+    return Table("bill_prices", "prices of the bill, for the next plan", columns, rows)
+
+
+def bill_sentences(bill: BillReview) -> Iterator[str]:
+    """What was paid, and what of the bill is no part of that."""
+    over = _cents(bill.paid_usd - bill.planned_usd)
+    more = "as planned" if not over else f"${abs(over):,.2f} {'more' if over > 0 else 'less'} than planned"
+    yield f"bill: ${bill.paid_usd:,.2f} for instances and APIs, {_days(bill)}: {more}"
+    besides = [(k.kind, k.effective_usd) for k in bill.kinds if not k.counted and k.effective_usd]
+    if besides:
+        named = {"no offer": "what matches no offer"}
+        amounts = ", ".join(f"{named.get(kind, kind)} {_money(usd)}" for kind, usd in besides)
+        yield f"on the bill besides, not counted: {amounts}"
+    if bill.not_on_the_bill_usd_per_month:
+        yield f"engineers and caches count as planned: {_money(bill.not_on_the_bill_usd_per_month)} / month, on no bill"
+
+
+def _money(usd: float) -> str:
+    return f"{'-' if usd < 0 else ''}${abs(usd):,.2f}"
+
+
+def _days(bill: BillReview) -> str:
+    return f"{bill.first_hour}h to {bill.last_hour}h UTC ({bill.hours / 24:g} days)"
+
+
+def _cents(usd: float) -> float:
+    """A sum of whole cents, which floats miss by a hair."""
+    return round(usd, 2)

@@ -1,0 +1,238 @@
+"""A plan as rows of a FOCUS bill (version 1.2): a budget for a quarter, which tools that read bills can read.
+
+Each way to buy an instance and each API of a workload has a row a month. A commitment is bought in one row (BilledCost)
+and used in another (EffectiveCost), so that neither column counts it twice: EffectiveCost adds up to the plan's cost,
+BilledCost to what is paid in the quarter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+
+from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.catalog.entries import TERM_MONTHS
+from planner.plan.plan import FleetLine, Plan
+from planner.plan.price_changes import usd_per_h
+from planner.plan.view import PlanView, Served
+from planner.reports.tables.csv import rows_csv
+from problems.constants import HOURS_PER_MONTH
+
+COLUMNS = (
+    "BilledCost", "BillingAccountId", "BillingAccountName", "BillingAccountType", "BillingCurrency", "BillingPeriodEnd",
+    "BillingPeriodStart", "ChargeCategory", "ChargeClass", "ChargeDescription", "ChargeFrequency", "ChargePeriodEnd",
+    "ChargePeriodStart", "CommitmentDiscountCategory", "CommitmentDiscountId", "CommitmentDiscountName",
+    "CommitmentDiscountQuantity", "CommitmentDiscountStatus", "CommitmentDiscountType", "CommitmentDiscountUnit",
+    "ConsumedQuantity", "ConsumedUnit", "ContractedCost", "ContractedUnitPrice", "EffectiveCost", "InvoiceIssuerName",
+    "ListCost", "ListUnitPrice", "PricingCategory", "PricingQuantity", "PricingUnit", "ProviderName", "PublisherName",
+    "RegionId", "RegionName", "ResourceId", "ResourceName", "ResourceType", "ServiceCategory", "ServiceName",
+    "ServiceSubcategory", "SkuId", "SkuMeter", "SkuPriceDetails", "SkuPriceId", "SubAccountId", "SubAccountName",
+    "Tags",
+)  # fmt: skip
+PROVIDERS = {"aws": "AWS", "azure": "Microsoft", "gcp": "Google Cloud", "oci": "Oracle"}
+"""as their bills call them"""
+CATEGORIES = {"on-demand": "Standard", "spot": "Dynamic"}
+METERS = {"on-demand": "BoxUsage", "spot": "SpotUsage"}
+DIGITS = 6
+Cells = dict[str, str]
+
+
+def focus_csv(plan: Plan, starts: date) -> str:
+    """Three months from this day on; a plan that does not grow has the same month three times."""
+    rows = [[row.get(name, "") for name in COLUMNS] for row in focus_rows_of(plan, starts)]
+    return rows_csv([COLUMNS, *rows])
+
+
+def focus_rows_of(plan: Plan, starts: date) -> Iterator[Cells]:
+    view = PlanView(plan)
+    for k in range(MONTHS_OF_A_QUARTER):
+        month = min(k, view.months - 1)
+        for cells in _charges(view, month, first=k == 0):
+            yield {**_of_the_month(plan, starts, k), **cells}
+
+
+def _of_the_month(plan: Plan, starts: date, k: int) -> Cells:
+    start, end = (f"{_later(starts, months)}T00:00:00Z" for months in (k, k + 1))
+    return {
+        "BillingAccountId": "fleetplan",
+        "BillingAccountName": plan.name,
+        "BillingAccountType": "Plan",
+        "BillingCurrency": "USD",
+        "BillingPeriodStart": start,
+        "BillingPeriodEnd": end,
+        "ChargePeriodStart": start,
+        "ChargePeriodEnd": end,
+        "Tags": json.dumps({"plan": plan.name}, ensure_ascii=False),
+    }
+
+
+def _later(day: date, months: int) -> date:
+    years, month = divmod(day.month - 1 + months, 12)
+    return day.replace(year=day.year + years, month=month + 1)
+
+
+def _charges(view: PlanView, month: int, first: bool) -> Iterator[Cells]:
+    plan = view.plan
+    for line in plan.fleet:
+        yield _used(view, line, month)
+        if line.purchase in TERM_MONTHS:
+            yield from _bought(plan, line, first)
+    for s in view.served:
+        if s.told.api is not None and s.told.api_flows:
+            yield from _tokens(view, s, month)
+    besides = (
+        ("Caches", "caches of prompts and answers", plan.costs.caching_usd_per_month),
+        ("Engineers", "engineers who run the fleet", plan.costs.engineers_usd_per_month),
+    )
+    for name, words, amount in besides:
+        if amount:
+            service = {"ServiceCategory": "Other", "ServiceName": name, "ServiceSubcategory": "Other (Other)"}
+            yield _usage(words, 1.0, "Months", amount, amount) | _sold_by("in-house") | service
+
+
+def _used(view: PlanView, line: FleetLine, month: int) -> Cells:
+    """Hours of instances; those in which they start are spread over the months evenly."""
+    plan = view.plan
+    slots = [(s, n) for s, n in zip(plan.slots, line.instances_by_slot, strict=True) if s.month == month]
+    hours = sum(s.hours_per_month * n for s, n in slots) + line.starting_usd_per_month / line.usd_per_h
+    offer = plan.case.offers[line.offer]
+    asked = usd_per_h(offer.prices, "on-demand") or line.usd_per_h
+    reserved = line.purchase in TERM_MONTHS
+    contracted = asked if reserved else line.usd_per_h
+    meter = METERS.get(line.purchase, "BoxUsage")
+    details = {"InstanceType": offer.instance, "GpuCount": offer.gpus, "OperatingSystem": "Linux"}
+    cells = {
+        **_usage(f"{line.offer} {line.purchase}", hours, "Hours", hours * line.usd_per_h, hours * contracted),
+        **_sold_by(PROVIDERS.get(offer.provider, offer.provider)),
+        "ContractedUnitPrice": _number(contracted),
+        "ListUnitPrice": _number(asked),
+        "ListCost": _number(hours * asked),
+        "PricingCategory": CATEGORIES.get(line.purchase, "Committed"),
+        "RegionId": offer.region,
+        "RegionName": offer.region,
+        "ResourceType": "Instance",
+        "ServiceCategory": "Compute",
+        "ServiceName": "Compute instances",
+        "ServiceSubcategory": "Virtual Machines",
+        "SkuId": f"{offer.provider}/{offer.instance}",
+        "SkuMeter": f"{meter}:{offer.instance}",
+        "SkuPriceDetails": json.dumps(details),
+        "SkuPriceId": f"{line.offer}:{line.purchase}",
+    }
+    if not reserved:
+        return cells
+    return cells | _commitment(line) | {
+        "BilledCost": "0",
+        "CommitmentDiscountQuantity": _number(hours),
+        "CommitmentDiscountStatus": "Used",
+        "CommitmentDiscountUnit": "Hours",
+    }  # fmt: skip
+
+
+def _commitment(line: FleetLine) -> Cells:
+    return {
+        "CommitmentDiscountCategory": "Usage",
+        "CommitmentDiscountId": f"planned:{line.offer}:{line.purchase}",
+        "CommitmentDiscountName": f"{line.purchase} {line.offer}",
+        "CommitmentDiscountType": line.purchase,
+    }
+
+
+def _bought(plan: Plan, line: FleetLine, first: bool) -> Iterator[Cells]:
+    """What is paid up front, in the first month, and what is paid by the month."""
+    offer = plan.case.offers[line.offer]
+    upfront = sum(c.upfront_usd for c in plan.commitments if (c.offer, c.term) == (line.offer, line.purchase))
+    monthly = line.cost_usd_per_month - upfront / TERM_MONTHS[line.purchase]
+    payments = [("One-Time", upfront if first else 0.0), ("Recurring", monthly)]
+    for frequency, amount in payments:
+        if amount > 10**-DIGITS:
+            yield {
+                **_sold_by(PROVIDERS.get(offer.provider, offer.provider)),
+                **_commitment(line),
+                "BilledCost": _number(amount),
+                "EffectiveCost": "0",
+                "ContractedCost": _number(amount),
+                "ListCost": _number(amount),
+                "ChargeCategory": "Purchase",
+                "ChargeDescription": f"{max(line.instances_by_slot)} x {line.offer} {line.purchase}",
+                "ChargeFrequency": frequency,
+                "PricingCategory": "Committed",
+                "PricingQuantity": _number(HOURS_PER_MONTH * max(line.instances_by_slot)),
+                "PricingUnit": "Hours",
+                "RegionId": offer.region,
+                "RegionName": offer.region,
+                "ServiceCategory": "Compute",
+                "ServiceName": "Compute instances",
+                "ServiceSubcategory": "Virtual Machines",
+            }
+
+
+def _tokens(view: PlanView, s: Served, month: int) -> Iterator[Cells]:
+    """Input and output of a workload that an API answers."""
+    assert s.told.api is not None
+    api = view.case.apis[s.told.api]
+    slots = [t for t in view.slots if view.plan.slots[t].month == month]
+    flow = view.flow(s.w, s.told.api_flows)
+    sums = {"InputTokens": [0.0, 0.0], "OutputTokens": [0.0, 0.0]}
+    for b, bucket in enumerate(s.w.buckets):
+        requests = sum(3600 * view.plan.slots[t].hours_per_month * flow[t][b] for t in slots)
+        cached = s.w.api_cached_tokens(bucket.input_tokens)
+        whole = api.request_usd(bucket.input_tokens, cached, bucket.output_tokens, s.w.api_wait_h)
+        read = api.request_usd(bucket.input_tokens, cached, 0.0, s.w.api_wait_h)
+        for kind, tokens, price in (
+            ("InputTokens", bucket.input_tokens, read), ("OutputTokens", bucket.output_tokens, whole - read),
+        ):  # fmt: skip
+            sums[kind][0] += requests * tokens
+            sums[kind][1] += requests * price
+    for kind, (count, amount) in sums.items():
+        if not count:
+            continue
+        cells = _usage(f"{s.w.name}: {s.told.api} {kind}", count / 1e6, "1M Tokens", amount, amount)
+        yield cells | _sold_by(api.provider) | {
+            "ConsumedQuantity": _number(count),
+            "ConsumedUnit": "Tokens",
+            "ResourceId": api.model,
+            "ResourceName": api.model,
+            "ResourceType": "Model",
+            "ServiceCategory": "AI and Machine Learning",
+            "ServiceName": f"{api.provider} API",
+            "ServiceSubcategory": "Generative AI",
+            "SkuId": api.model,
+            "SkuMeter": kind,
+            "SkuPriceDetails": json.dumps({"x_ModelId": api.model, "x_TokenType": kind}),
+            "SkuPriceId": f"{api.model}.{kind}",
+            "Tags": json.dumps({"plan": view.plan.name, "workload": s.w.name}, ensure_ascii=False),
+        }  # fmt: skip
+
+
+def _usage(words: str, quantity: float, unit: str, usd: float, contracted_usd: float) -> Cells:
+    """A charge for what is used, paid for as it is used."""
+    price = contracted_usd / quantity if quantity else 0.0
+    return {
+        "BilledCost": _number(usd),
+        "EffectiveCost": _number(usd),
+        "ContractedCost": _number(contracted_usd),
+        "ContractedUnitPrice": _number(price),
+        "ListCost": _number(contracted_usd),
+        "ListUnitPrice": _number(price),
+        "ChargeCategory": "Usage",
+        "ChargeDescription": words,
+        "ChargeFrequency": "Usage-Based",
+        "ConsumedQuantity": _number(quantity),
+        "ConsumedUnit": unit,
+        "PricingCategory": "Standard",
+        "PricingQuantity": _number(quantity),
+        "PricingUnit": unit,
+    }
+
+
+def _sold_by(provider: str) -> Cells:
+    return {"ProviderName": provider, "PublisherName": provider, "InvoiceIssuerName": provider}
+
+
+def _number(value: float) -> str:
+    """Plain digits, as many as count."""
+    text = f"{round(Decimal(value), DIGITS):f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"

@@ -1,0 +1,248 @@
+"""FOCUS exports read into a ledger, a row at a time, whatever their size."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from planner.catalog.importing.focus import NEEDED as PRICED_BY
+from planner.catalog.importing.focus import PRICING, details_of, focus_rows, quote_of
+from planner.catalog.importing.quotes import Gathering, Quote
+from planner.io.errors import InputError, input_error, listed, shown
+from planner.review.bills.bill_spec import BillSpec
+from planner.review.bills.cells import HOURS, TOKENS, Cells, tags_of
+from planner.review.bills.cents import ZERO
+from planner.review.bills.ledger import ELSEWHERE, SMALLEST, Commitment, Ledger
+from planner.review.bills.matching import MATCHED_BY, Matching, Target, bought_as, token_kind
+from planner.review.bills.records import ChargeKind
+
+NEEDED = (
+    *("BilledCost", "EffectiveCost", "BillingCurrency", "ChargeCategory", "ChargePeriodStart", "ChargePeriodEnd"),
+    "ServiceName",
+)
+WANTED = (
+    *PRICED_BY, *PRICING, *MATCHED_BY, "ConsumedQuantity", "ConsumedUnit", "Tags", "ChargeDescription",
+    "CommitmentDiscountId", "CommitmentDiscountName", "CommitmentDiscountType", "CommitmentDiscountStatus",
+)  # fmt: skip
+CATEGORIES: dict[str, ChargeKind | None] = {
+    "Usage": None, "Purchase": None, "Tax": "taxes", "Credit": "credits", "Adjustment": "adjustments",
+}  # fmt: skip
+"""of charges, and the kind of those that are for nothing in particular"""
+USD = "USD"
+DAY = timedelta(days=1)
+MOST_TAGS, TAGS_NAMED = 200, 8
+
+
+@dataclass
+class Bill:
+    """A bill, summed up, over the hours that it has of a period."""
+
+    files: tuple[Path, ...]
+    ledger: Ledger
+    rows: int
+    first: datetime
+    stop: datetime
+    quotes: tuple[Quote, ...]
+    """prices of instances on the menu, each once a day"""
+    missing_days: tuple[date, ...]
+    """in between, without any usage"""
+
+    @property
+    def hours(self) -> float:
+        return (self.stop - self.first).total_seconds() / 3600
+
+
+def read_bill(
+    files: Sequence[Path],
+    spec: BillSpec,
+    offers: Collection[str],
+    apis: Collection[str],
+    period: tuple[datetime, datetime],
+) -> Bill:
+    """Read exports; raises InputError with every mistake in them."""
+    gathering = Gathering()
+    reader = _Reader(Matching(offers, apis, spec.skus), spec, period, gathering, len(files) > 1)
+    for file in files:
+        reader.read(file)
+    if gathering.mistakes:
+        raise InputError(gathering.mistakes)
+    return reader.bill(tuple(files))
+
+
+@dataclass
+class _Reader:
+    matching: Matching
+    spec: BillSpec
+    period: tuple[datetime, datetime]
+    gathering: Gathering
+    several: bool
+    ledger: Ledger = field(default_factory=Ledger)
+    rows: int = 0
+    seen: set[int] = field(default_factory=set)
+    quotes: dict[tuple[str, str, float, str], Quote] = field(default_factory=dict)
+    days: set[date] = field(default_factory=set)
+    longer: bool = False
+    """whether usage comes in rows of more than a day"""
+    tags: set[str] = field(default_factory=set)
+    covered: list[datetime] = field(default_factory=list)
+    whole: list[datetime] = field(default_factory=list)
+
+    def read(self, file: Path) -> None:
+        cells = Cells(file, self.gathering)
+        needed = (*NEEDED, *(name for name in self.spec.where if name not in NEEDED))
+        seen: set[int] = set()
+        for number, row in focus_rows(file, needed, None if self.several else WANTED, self.gathering):
+            repeated = False
+            if self.several:
+                key = hash(tuple(row.values()))
+                repeated = key in self.seen
+                seen.add(key)
+            self.take(row, number, cells, repeated)
+        self.seen |= seen
+
+    def take(self, row: dict[str, str], number: int, cells: Cells, repeated: bool) -> None:
+        self.rows += 1
+        billed, effective = (cells.money(row, name, number) for name in ("BilledCost", "EffectiveCost"))
+        start, end = (cells.time(row, name, number) for name in ("ChargePeriodStart", "ChargePeriodEnd"))
+        category = row["ChargeCategory"]
+        if category not in CATEGORIES:
+            known = listed(list(CATEGORIES))
+            cells.complain(number, "ChargeCategory", f"expected {known}, got {shown(category)}")
+            return
+        if start is None or end is None:
+            return
+        if end < start:
+            cells.complain(number, "ChargePeriodEnd", f"is before ChargePeriodStart: {shown(row['ChargePeriodEnd'])}")
+            return
+        if row["BillingCurrency"] != USD:
+            named = row["BillingCurrency"] or "(no currency)"
+            self.ledger.currencies[f"{named} (repeated)" if repeated else named].add(billed, effective)
+            return
+        share = self._share(start, end)
+        if repeated or not share:
+            self.ledger.kinds["repeated" if repeated else "outside the period"].add(billed, effective)
+            return
+        if share < 1:
+            inside = [(amount * share).quantize(SMALLEST) for amount in (billed, effective)]
+            self.ledger.kinds["outside the period"].add(billed - inside[0], effective - inside[1], 0)
+            billed, effective = inside
+        kind = "corrections" if row.get("ChargeClass") else CATEGORIES[category]
+        if not self._is_ours(row):
+            self._charge_elsewhere(row, billed, effective, category == "Usage" and kind is None)
+            return
+        if category == "Usage" and kind is None:
+            self._cover(start, end)
+        if kind is not None:
+            self.ledger.kinds[kind].add(billed, effective)
+        else:
+            self._charge(row, number, cells, billed, effective, share)
+
+    def _is_ours(self, row: dict[str, str]) -> bool:
+        where = self.spec.where.items()
+        return all(row[name] in ((value,) if isinstance(value, str) else value) for name, value in where)
+
+    def _share(self, start: datetime, end: datetime) -> Decimal:
+        """Of a charge, by time, inside the period."""
+        self.whole = [min(start, self.whole[0]), max(end, self.whole[1])] if self.whole else [start, end]
+        first, stop = self.period
+        if start >= first and end <= stop and (start < stop or end > start):
+            return Decimal(1)
+        seconds = (min(end, stop) - max(start, first)).total_seconds()
+        return Decimal(seconds) / Decimal((end - start).total_seconds()) if seconds > 0 else ZERO
+
+    def _cover(self, start: datetime, end: datetime) -> None:
+        first, stop = max(start, self.period[0]), min(end, self.period[1])
+        self.covered = [min(first, self.covered[0]), max(stop, self.covered[1])] if self.covered else [first, stop]
+        self.days.add(first.date())
+        self.longer |= end - start > DAY
+
+    def _charge(
+        self, row: dict[str, str], number: int, cells: Cells, billed: Decimal, effective: Decimal, share: Decimal
+    ) -> None:
+        """Usage, or a purchase."""
+        details = details_of(row, number, cells.file, self.gathering)
+        target, way = self.matching.target(row, details), bought_as(row)
+        commitment = self._commitment(row)
+        if row["ChargeCategory"] == "Purchase" and commitment is not None:
+            commitment.bought.add(billed, effective)
+            commitment.bought_for = target if target.is_named else None
+            return
+        hours = (cells.measured(row, HOURS, number) or ZERO) * share
+        team = cells.tag(row, self.spec.team_tag, number)
+        if target.kind in ("instances", "apis") and len(self.tags) < MOST_TAGS:
+            self.tags |= (tags_of(row.get("Tags", "")) or {}).keys()
+        unused = row.get("CommitmentDiscountStatus") == "Unused"
+        if commitment is not None and unused:
+            commitment.unused += effective
+            if not target.is_named:
+                commitment.open.add(billed, effective)
+                return
+        elif commitment is not None:
+            commitment.used[target] += effective
+            commitment.hours[target] += hours
+        idle = unused or row.get("CapacityReservationStatus") == "Unused"
+        self.ledger.post(target, way, billed, effective, hours, team, idle)
+        if target.kind == "apis":
+            tokens = (cells.measured(row, TOKENS, number) or ZERO) * share
+            self.ledger.apis[target.name].tokens[token_kind(row, details)] += tokens
+        elif target.kind == "instances":
+            self._priced(row, number, cells, target, effective, hours)
+
+    def _charge_elsewhere(self, row: dict[str, str], billed: Decimal, effective: Decimal, used: bool) -> None:
+        """Put what nobody used of a commitment in another account to all accounts that used it."""
+        commitment = self._commitment(row) if used else None
+        if commitment is not None and row.get("CommitmentDiscountStatus") == "Unused":
+            commitment.unused += effective
+            commitment.elsewhere = True
+            commitment.open.add(billed, effective)
+            return
+        if commitment is not None:
+            commitment.used[ELSEWHERE] += effective
+        self.ledger.post(ELSEWHERE, "reserved", billed, effective)
+
+    def _commitment(self, row: dict[str, str]) -> Commitment | None:
+        key = row.get("CommitmentDiscountId")
+        if not key:
+            return None
+        if key not in self.ledger.commitments:
+            name, type_ = (row.get(f"CommitmentDiscount{what}", "") for what in ("Name", "Type"))
+            self.ledger.commitments[key] = Commitment(name, type_)
+        return self.ledger.commitments[key]
+
+    def _priced(
+        self, row: dict[str, str], number: int, cells: Cells, target: Target, effective: Decimal, hours: Decimal
+    ) -> None:
+        if bought_as(row) == "spot" and hours > 0:
+            day = self.ledger.spot_days[target.name, row["ChargePeriodStart"][:10]]
+            day[0] += effective
+            day[1] += hours
+        quote = quote_of({**dict.fromkeys(PRICED_BY, ""), **row}, number, cells.file, self.gathering)
+        if quote is not None and quote.key == target.name:
+            self.quotes.setdefault((quote.key, quote.way, quote.usd_per_h, quote.date), quote)
+
+    def bill(self, files: tuple[Path, ...]) -> Bill:
+        if not self.rows:
+            raise input_error(files[0], "has no rows", "Export the bill again")
+        others = sorted(self.ledger.currencies)
+        if not self.ledger.kinds:
+            remedy = "Export it in USD, or give bill_usd_per_month"
+            raise input_error(files[0], f"has no charge in USD, but in {listed(others, 'and')}", remedy)
+        if not self.covered:
+            first, last = self.period[0].date(), (self.period[1] - timedelta(hours=1)).date()
+            goes = f"; it goes from {self.whole[0].date()} to {self.whole[1].date()}" if self.whole else ""
+            remedy = "Check 'period' and 'where'"
+            raise input_error(files[0], f"has no usage from {first} to {last}{goes}", remedy)
+        self.ledger.settle()
+        if self.tags and self.spec.team_tag not in self.tags and len(self.tags) < MOST_TAGS:
+            known = listed([shown(tag) for tag in sorted(self.tags)][:TAGS_NAMED], "and")
+            self.ledger.notes.append(f"no charge carries the tag {shown(self.spec.team_tag)}; there are {known}")
+        first, stop = self.covered
+        return Bill(files, self.ledger, self.rows, first, stop, tuple(self.quotes.values()), self._missing())
+
+    def _missing(self) -> tuple[date, ...]:
+        first, stop = self.covered
+        span = ((first + k * DAY).date() for k in range((stop - first) // DAY))
+        return () if self.longer else tuple(day for day in span if day not in self.days)

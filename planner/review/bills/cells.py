@@ -1,0 +1,123 @@
+"""Cells of a FOCUS row as decimals, times, quantities and tags; a bad one is a mistake of its row."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from pathlib import Path
+
+from planner.catalog.importing.focus import json_object
+from planner.catalog.importing.quotes import Gathering
+from planner.io.errors import shown
+from planner.review.bills.cents import ZERO
+
+MOST_USD, MOST_QUANTITY = Decimal(10) ** 12, Decimal(10) ** 18
+"""a charge beyond them is a mistake"""
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
+_UNIT = re.compile(r"(?i)\s*(?:per\s+)?(\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+)?\s*([kmb])?\s*-?\s*([a-z]+)\s*")
+MAGNITUDES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
+HOURS = {"hours": Decimal(1), "hour": Decimal(1), "hrs": Decimal(1), "hr": Decimal(1), "h": Decimal(1),
+         "seconds": Decimal(1) / 3600, "second": Decimal(1) / 3600}  # fmt: skip
+TOKENS = {"tokens": Decimal(1), "token": Decimal(1)}
+Row = Mapping[str, str]
+
+
+class Cells:
+    """Reads the cells of one file, and notes every mistake."""
+
+    def __init__(self, file: Path, gathering: Gathering) -> None:
+        self.file, self.gathering = file, gathering
+
+    def money(self, row: Row, name: str, number: int) -> Decimal:
+        """A cost, which is never blank."""
+        amount = decimal_of(row[name])
+        if amount is None or abs(amount) > MOST_USD:
+            self.complain(number, name, f"expected an amount of money, got {shown(row[name])}")
+            return ZERO
+        return amount
+
+    def quantity(self, row: Row, name: str, number: int) -> Decimal | None:
+        """A quantity; None where it is blank."""
+        text = row.get(name, "")
+        if not text.strip():
+            return None
+        amount = decimal_of(text)
+        if amount is None or abs(amount) > MOST_QUANTITY:
+            self.complain(number, name, f"expected a number, got {shown(text)}")
+            return None
+        return amount
+
+    def time(self, row: Row, name: str, number: int) -> datetime | None:
+        time = time_of(row[name])
+        if time is None:
+            self.complain(number, name, f"expected a time such as 2026-09-01T00:00:00Z, got {shown(row[name])}")
+        return time
+
+    def tag(self, row: Row, name: str, number: int) -> str | None:
+        """The value of a tag; None where there is none."""
+        tags = tags_of(row.get("Tags", ""))
+        if tags is None:
+            self.complain(number, "Tags", f"expected a JSON object, got {shown(row['Tags'])}")
+            return None
+        return tags.get(name) or None
+
+    def measured(self, row: Row, units: Mapping[str, Decimal], number: int) -> Decimal | None:
+        """The quantity in one of these units, by what was consumed, else by what was priced; None: in another unit."""
+        for quantity, unit in (("ConsumedQuantity", "ConsumedUnit"), ("PricingQuantity", "PricingUnit")):
+            times = unit_size(row.get(unit, ""), tuple(units.items()))
+            if times is not None and (amount := self.quantity(row, quantity, number)) is not None:
+                return amount * times
+        return None
+
+    def complain(self, number: int, name: str, message: str) -> None:
+        self.gathering.complain(self.file, number, name, message, "Export the bill again, or mend the row")
+
+
+def decimal_of(text: str) -> Decimal | None:
+    text = text.strip()
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def time_of(text: str) -> datetime | None:
+    """A time in UTC; one without a zone is in UTC."""
+    try:
+        time = datetime.fromisoformat(text.strip().removesuffix(" UTC"))
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+@lru_cache(maxsize=1024)
+def unit_size(unit: str, units: tuple[tuple[str, Decimal], ...]) -> Decimal | None:
+    """How many of a unit are one of a bill's, such as 1,000,000 for "1M Tokens"; None where it is another unit."""
+    match = _UNIT.fullmatch(unit)
+    if match is None:
+        return None
+    count, magnitude, name = match.groups()
+    size = dict(units).get(name.lower())
+    if size is None:
+        return None
+    return Decimal((count or "1").replace(",", "")) * MAGNITUDES[(magnitude or "").lower()] * size
+
+
+@lru_cache(maxsize=4096)
+def tags_of(text: str) -> dict[str, str] | None:
+    """Tags by name, from an object or a list of pairs; None where it is neither."""
+    tags = json_object(text)
+    if tags is not None:
+        return {str(name): "" if value is None else str(value) for name, value in tags.items()}
+    try:
+        pairs = json.loads(text)
+        return {str(pair["key"]): str(pair["value"]) for pair in pairs}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
