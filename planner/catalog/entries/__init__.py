@@ -18,7 +18,7 @@ from planner.catalog.entries.catalog import (
 from planner.catalog.entries.engines import DEFAULT_ENGINE, Backing, Basis, Efficiency, Engine, MoeKernels, Rates
 from planner.catalog.entries.gpus import Gpu, Interconnect
 from planner.catalog.entries.models import Linear, Mla, Model, Moe, Sliding, Sparse
-from planner.catalog.entries.offers import TERM_MONTHS, HourlyPrice, Offer, OfferPrices, SpotPrice, UpfrontPrice
+from planner.catalog.entries.offers import TERM_MONTHS, HourlyPrice, Offer, OfferPrices, Price, SpotPrice, UpfrontPrice
 from planner.catalog.entries.quantizations import Precision, QualityLoss, Quantization
 from planner.catalog.entries.sourced import OWN_FIGURE, Named, Sourced
 
@@ -48,6 +48,7 @@ __all__ = [
     "Offer",
     "OfferPrices",
     "Precision",
+    "Price",
     "QualityLoss",
     "Quantization",
     "Rates",

@@ -12,12 +12,19 @@ TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, 
 """how long a commitment runs"""
 
 
-class HourlyPrice(Sourced):
+class Price(Sourced):
+    """What something costs, on a day."""
+
+    stale: bool | None = None
+    """Whether it was over a year old when the catalog was last reviewed; None: it was not."""
+
+
+class HourlyPrice(Price):
     usd_per_h: float = Field(gt=0)
     """For the whole instance."""
 
 
-class SpotPrice(Sourced):
+class SpotPrice(Price):
     p50_usd_per_h: float = Field(gt=0)
     p95_usd_per_h: float = Field(gt=0)
 
@@ -28,7 +35,7 @@ class SpotPrice(Sourced):
         return self
 
 
-class UpfrontPrice(Sourced):
+class UpfrontPrice(Price):
     """A commitment that is paid when it is signed, in part or as a whole; for the whole instance."""
 
     upfront_usd: float = Field(gt=0)
@@ -39,9 +46,8 @@ class UpfrontPrice(Sourced):
     def spread_over(self, months: int) -> HourlyPrice:
         """What an hour comes to, with the payment spread evenly over the term."""
         usd_per_h = self.usd_per_h + self.upfront_usd / (months * HOURS_PER_MONTH)
-        return HourlyPrice(
-            usd_per_h=usd_per_h, source=self.source, date=self.date, assumption=self.assumption, notes=self.notes
-        )
+        explained = self.model_dump(include=set(Price.model_fields))
+        return HourlyPrice(usd_per_h=usd_per_h, **explained)
 
 
 class OfferPrices(Strict):
@@ -51,6 +57,11 @@ class OfferPrices(Strict):
     reserved_3y: HourlyPrice | None = None
     reserved_1y_upfront: UpfrontPrice | None = None
     reserved_3y_upfront: UpfrontPrice | None = None
+
+    def by_way(self) -> dict[str, HourlyPrice | SpotPrice]:
+        """Every price by way to buy; a payment up front is spread over its term."""
+        always = {"on-demand": self.on_demand, "spot": self.spot}
+        return {way: price for way, price in always.items() if price is not None} | self.reserved()
 
     def reserved(self) -> dict[str, HourlyPrice]:
         """What an hour of each commitment costs; a payment up front is spread over its term."""
