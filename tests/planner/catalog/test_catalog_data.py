@@ -278,6 +278,13 @@ def test_new_gpus_and_europe(gpu: str) -> None:
     assert any(region.startswith(("eu", "uk")) for region in regions), regions
 
 
+def test_the_page_about_prices_counts_what_is_shipped() -> None:
+    page = (ROOT / "docs" / "prices.md").read_text(encoding="utf-8")
+    places = {(offer["provider"], offer["region"]) for offer in OFFERS.values()}
+    assert f"{len(OFFERS)} offers of eight providers in {len(places)} regions" in page
+    assert all(f"`{provider}`" in page for provider, _ in places)
+
+
 def test_aws_sells_h100s_in_europe() -> None:
     assert "aws/p5.48xlarge@eu-north-1" in OFFERS and "aws/p5.4xlarge@eu-west-2" in OFFERS
 
