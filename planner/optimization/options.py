@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from planner.candidates.candidate import Candidate
 from planner.candidates.enumerate import Candidates
 from planner.optimization.serving import ServedPool
 from planner.plan.plan import OptionRecord, WorkloadPlan
@@ -36,6 +37,7 @@ def all_options(
     bare = replace(
         fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, max_gpu_types=None, offers=offers
     )
+    placed = {(pool, c.key): c for pool, accepted in candidates.accepted.items() for c in accepted}
     records, cheapest = [], []
     for told in workloads:
         served = next(p for p in pools if told.name in p.group.workloads)
@@ -44,7 +46,8 @@ def all_options(
         for recipe in fleet.recipes:
             if recipe.workloads == (told.name,) and len(recipe.uses) <= 1 and (recipe.uses or recipe.api):
                 cost = _cost_by_itself(bare, recipe)
-                found = _record(candidates, recipe, told, cost)
+                on = placed[recipe.pool, recipe.deployments[0]] if recipe.deployments else None
+                found = _record(recipe, on, candidates.pools[recipe.pool].caching[0], told, cost)
                 known = entries.get((recipe.pool, found.option))
                 if known is None or _cheapest_first(found) < _cheapest_first(known):
                     entries[recipe.pool, found.option] = found
@@ -69,13 +72,13 @@ def _name(deployments: tuple[str, ...], api: str | None) -> str:
     return " + ".join(deployments) or (f"api {api}" if api else NOBODY)
 
 
-def _record(candidates: Candidates, recipe: Recipe, told: WorkloadPlan, cost: _ByItself | None) -> OptionRecord:
-    group = candidates.pools[recipe.pool]
-    candidate = next((c for c in candidates.accepted[recipe.pool] if c.key in recipe.deployments), None)
+def _record(
+    recipe: Recipe, candidate: Candidate | None, caching: str, told: WorkloadPlan, cost: _ByItself | None
+) -> OptionRecord:
     return OptionRecord(
         workload=told.name,
         option=_name(recipe.deployments, recipe.api),
-        caching=group.caching[0],
+        caching=caching,
         shared_with=(),
         model=candidate.model_key if candidate else None,
         quantization=candidate.quantization_key if candidate else None,

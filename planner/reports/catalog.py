@@ -21,7 +21,8 @@ SUMMARIES = {
     "gpus": (C("vram_gb", "vram GB", "plain"), C("gb_per_s", "GB/s", "plain"), C("fp16", "fp16 TFLOPS", "plain"),
              C("link", "link GB/s", "plain")),
     "offers": (C("gpus", "gpus", "plain"), C("on_demand", "on-demand $/h", ".2f"), C("spot", "spot p50", ".2f"),
-               C("reserved_1y", "1y", ".2f"), C("reserved_3y", "3y", ".2f")),
+               C("reserved_1y", "1y", ".2f"), C("reserved_3y", "3y", ".2f"),
+               C("reserved_3y_upfront", "3y upfront", ".2f")),
     "models": (C("parameters_b", "params B", "plain"), C("active_b", "active B", "plain"), C("layers", "layers", "d"),
                C("context", "context", "d")),
     "quantizations": (C("bits", "bits", "plain"), C("needs", "needs", "plain"), C("loss_8b", "loss 8B", ".1%"),
@@ -59,7 +60,12 @@ class _Staleness:
         except ValueError:
             _refuse(f"expected a date, got {shown(as_of)}", "Write one such as 2027-01-31", "--as-of")
 
-    def stale(self, dates: list[str]) -> bool:
+    def stale(self, entry: Any) -> bool:
+        """Whether one of its prices is too old, or was already when the catalog was last reviewed."""
+        prices = getattr(entry, "prices", None)
+        return self.old(_price_dates(entry)) or (prices is not None and any(p.stale for p in prices.by_way().values()))
+
+    def old(self, dates: list[str]) -> bool:
         return any((self.today - date.fromisoformat(d)).days > self.days for d in dates)
 
 
@@ -87,7 +93,7 @@ def _price_dates(entry: Any) -> list[str]:
     prices = getattr(entry, "prices", None)
     if prices is None:
         return [entry.date] if hasattr(entry, "tiers") and entry.date else []
-    return [p.date for p in (prices.on_demand, prices.spot, prices.reserved_1y, prices.reserved_3y) if p and p.date]
+    return [p.date for p in prices.by_way().values() if p.date]
 
 
 def _overview(catalog: Catalog, judge: _Staleness) -> Report:
@@ -102,10 +108,10 @@ def _overview(catalog: Catalog, judge: _Staleness) -> Report:
     for kind in KINDS:
         entries = _entries(catalog, kind)
         dates = [d for e in entries.values() for d in _price_dates(e)] if kind == "offers" else []
-        stale = sum(judge.stale(_price_dates(e)) for e in entries.values()) if kind == "offers" else 0
+        stale = sum(judge.stale(e) for e in entries.values()) if kind == "offers" else 0
         if kind == "apis":
             dates = [api_prices.AS_OF.date().isoformat()]
-            stale = len(entries) if judge.stale(dates) else 0
+            stale = len(entries) if judge.old(dates) else 0
         rows.append((kind, len(entries), stale if dates else None, min(dates, default=None)))
         data[kind] = {"entries": len(entries), "stale": stale, "oldest_price": min(dates, default=None)}
     lines = table_text(Table("catalog", "Catalog", columns, tuple(rows)), indent="")
@@ -121,7 +127,7 @@ def _listing(kind: str, entries: dict[str, Any], judge: _Staleness) -> Report:
         if entry is None:
             continue
         dates = _price_dates(entry)
-        flag = "STALE" if judge.stale(dates) else ""
+        flag = "STALE" if judge.stale(entry) else ""
         assumed = "assumed" if kind == "offers" and any(p.assumption for p in entry.prices.reserved().values()) else ""
         note = " ".join(x for x in (flag, f"({assumed} reserved)" if assumed else "") if x)
         rows.append((key, *_summary(kind, entry), max(dates, default=entry.date), note))
@@ -135,7 +141,8 @@ def _summary(kind: str, e: Any) -> Row:
         return e.vram_gb, e.bandwidth_gb_per_s, e.dense_tflops.get("fp16", 0), e.interconnect.gb_per_s
     if kind == "offers":
         p = e.prices
-        hourly = (x and x.usd_per_h for x in (p.reserved_1y, p.reserved_3y))
+        committed = (p.reserved().get(term) for term in ("reserved-1y", "reserved-3y", "reserved-3y-upfront"))
+        hourly = (x and x.usd_per_h for x in committed)
         return (f"{e.gpus} x {e.gpu}", p.on_demand and p.on_demand.usd_per_h, p.spot and p.spot.p50_usd_per_h, *hourly)
     if kind == "models":
         return e.parameters_b, e.active_parameters_b, e.layers, e.max_context_tokens
@@ -150,8 +157,9 @@ def _one(kind: str, key: str, entry: Any, judge: _Staleness) -> Report:
     if entry is None:
         _refuse(f"'{key}' has no price per token", "")
     data = entry.model_dump(mode="json", exclude_none=True)
-    stale = judge.stale(_price_dates(entry))
-    flag = f"  # STALE: older than {judge.days:g} days" if stale else ""
+    stale = judge.stale(entry)
+    why = f"older than {judge.days:g} days" if judge.old(_price_dates(entry)) else "over a year old when it was entered"
+    flag = f"  # STALE: {why}" if stale else ""
     text = yaml.safe_dump({key: data}, sort_keys=False, allow_unicode=True, width=100)
     return Report(f"# {kind}{flag}\n{text}", {key: data | {"stale": stale}})
 

@@ -152,6 +152,12 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
         yield f"assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"
+    listed = {(key, way): p for key, offer in plan.case.offers.items() for way, p in offer.prices.by_way().items()}
+    old = sorted(
+        {f"{f.offer} (of {f.price_date})" for f in plan.fleet if (p := listed.get((f.offer, f.purchase))) and p.stale}
+    )
+    if old:
+        yield f"stale prices, ask for today's before you sign: {', '.join(old)}"
     yield from cheaper_providers(plan)
 
 

@@ -67,8 +67,10 @@ def _kept_by_one(pool: Pool, path: Recipe, d: Deployment) -> np.ndarray:
     share = np.ones_like(pool.rate_rps)
     whole = load >= (pool.rate_rps @ d.seconds_per_request) * (1 - ROOM)
     if usd is not None:
-        for t in np.flatnonzero(~whole).tolist():
-            share[t] = kept_share(pool.rate_rps[t : t + 1], d.seconds_per_request, usd[t], load[t : t + 1])[0]
+        sheds = path.shed_frac > 0
+        for rows in (np.flatnonzero(~whole & sheds), np.flatnonzero(~whole & ~sheds)):
+            if rows.size:
+                share[rows] = kept_share(pool.rate_rps[rows], d.seconds_per_request, usd[rows[0]], load[rows])
     return share
 
 

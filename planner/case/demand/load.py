@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from planner.io.validation import validate
 from planner.performance.calibration.profile_files import read_profiles
 
 DEFAULT_PROVIDERS = ("aws",)
-DEFAULT_REGIONS = ("us-east-1",)
+HOME_REGIONS = {"aws": "us-east-1", "azure": "eastus", "gcp": "us-central1", "oci": "us-ashburn-1"}
+"""where clouds of many regions are rented unless regions are named, since a cheap region may be far from the users"""
 DEFAULT_PURCHASE = ("on-demand", "spot")
 
 
@@ -75,7 +77,7 @@ class _Loader:
         start = start_of(spec.policy, purchase, self.found)
         tenancy = tenancy_of(spec.policy, workloads, self.found)
         cache_costs = cache_costs_of(spec.policy, workloads, self.found)
-        self._menu_assumptions(spec, purchase)
+        self._menu_assumptions(spec, purchase, offers)
         if spec.time_zone != zone:
             message = f"there is no time zone {shown(spec.time_zone)}"
             self.found.complain(("time_zone",), message, "Write one as Europe/Berlin or UTC")
@@ -109,10 +111,15 @@ class _Loader:
 
     # -- what the user did not say ------------------------------------------------------------------------
 
-    def _menu_assumptions(self, spec: DemandFile, purchase: tuple[str, ...]) -> None:
+    def _menu_assumptions(self, spec: DemandFile, purchase: tuple[str, ...], offers: dict[str, Offer]) -> None:
         menu = spec.menu
-        if menu.providers is None and menu.regions is None:
-            self.found.assume("menu.regions", "aws us-east-1", "no provider or region was named")
+        if menu.regions is None:
+            places = sorted({(o.provider, o.region) for o in offers.values()})
+            several = [p for p, n in Counter(p for p, _ in places).items() if n > 1]
+            open_to = [f"{p} {region}" for p, region in places if p in HOME_REGIONS or p in several]
+            why = "no region was named" if menu.providers else "no provider or region was named"
+            if open_to:
+                self.found.assume("menu.regions", ", ".join(open_to), why)
         if menu.purchase is None:
             self.found.assume(
                 "menu.purchase", ", ".join(purchase), "commitments outlive the quarter, so list them to use them"
@@ -128,7 +135,7 @@ class _Loader:
     def _offers(self, spec: DemandFile, catalog: Catalog, gpus: tuple[str, ...]) -> dict[str, Offer]:
         providers, regions = spec.menu.providers, spec.menu.regions
         if providers is None and regions is None:
-            providers, regions = DEFAULT_PROVIDERS, DEFAULT_REGIONS
+            providers = DEFAULT_PROVIDERS
         for name, given in (("provider", providers), ("region", regions)):
             known = sorted({getattr(o, name) for o in catalog.offers.values()})
             for k, value in enumerate(given or ()):
@@ -142,7 +149,7 @@ class _Loader:
             for key, offer in offers.items()
             if offer.gpu in gpus
             and (providers is None or offer.provider in providers)
-            and (regions is None or offer.region in regions)
+            and offer.region in (regions or (HOME_REGIONS.get(offer.provider, offer.region),))
         }
         matched_prices = {name: offers_called(name, chosen) for name in spec.prices}
         for name, keys in matched_prices.items():
@@ -160,7 +167,7 @@ class _Loader:
         return chosen
 
     def _upfront_prices(self, purchase: tuple[str, ...], offers: dict[str, Offer]) -> None:
-        """Complain where the menu lists a payment up front that nobody has a price for; the catalog ships none."""
+        """Complain where the menu lists a payment up front that no instance on it has a price for."""
         for k, term in enumerate(purchase):
             if term.endswith("-upfront") and offers and not any(term in o.prices.upfront() for o in offers.values()):
                 remedy = f"Give one under 'prices', as {term.replace('-', '_')}: {{upfront: $200k, per_hour: $10/h}}"

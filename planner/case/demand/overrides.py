@@ -25,7 +25,7 @@ from planner.io.strict_yaml import Document, read_yaml
 from planner.io.units import Price, Relative
 from planner.io.validation import validate
 
-EXPLANATIONS = ("source", "date", "assumption", "notes")
+EXPLANATIONS = ("source", "date", "assumption", "notes", "stale")
 
 
 def own_catalog(own: Any, document: Document, files: NamedFiles) -> Catalog:

@@ -43,6 +43,8 @@ class MenuSpec(Strict):
     """Ways to buy. A commitment (reserved-1y, reserved-3y, and -upfront of both) outlives the quarter, so list it."""
     providers: tuple[str, ...] | None = Field(default=None, min_length=1)
     regions: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """Where to rent. By default aws in us-east-1, gcp in us-central1, azure in eastus, oci in us-ashburn-1, and other
+    providers wherever they are."""
     apis: tuple[str, ...] | None = None
     """API models that may serve requests, as provider/model. By default the baseline; [] for none."""
     engine: str = "vllm"

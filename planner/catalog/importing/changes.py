@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from planner.catalog.entries import Offer
+from planner.catalog.entries import Offer, SpotPrice
 
 SAME_FRAC = 2e-4
 """prices nearer than this are the same: files round them"""
@@ -73,10 +73,5 @@ def same_price(one: float, other: float) -> bool:
 
 def _prices(offer: Offer) -> dict[str, float]:
     """USD per hour by way to buy."""
-    prices = offer.prices
-    hourly = {}
-    if prices.on_demand is not None:
-        hourly["on-demand"] = prices.on_demand.usd_per_h
-    if prices.spot is not None:
-        hourly["spot"] = prices.spot.p50_usd_per_h
-    return hourly | {way: price.usd_per_h for way, price in prices.reserved().items()}
+    prices = offer.prices.by_way().items()
+    return {way: p.p50_usd_per_h if isinstance(p, SpotPrice) else p.usd_per_h for way, p in prices}

@@ -15,7 +15,7 @@ from planner.export.manifests import documents
 from planner.export.record import Export, Step
 from planner.io.errors import input_error, listed
 
-CLOUDS = ("aws", "azure", "gcp", "lambda", "nebius", "runpod", "verda")
+CLOUDS = ("aws", "azure", "gcp", "lambda", "nebius", "oci", "runpod", "verda")
 """clouds of the catalog that SkyPilot 0.14 rents from"""
 LEAST_START_S, START_SLACK = 1200, 3
 UP_S, DOWN_S = 60, 1200

@@ -29,10 +29,10 @@ def prices(plan: Plan) -> Table:
                 above = f", input above {t.above_input_tokens:,} tokens" if t.above_input_tokens else ""
                 price = f"{key} {way}{above}", _per_1m(t)
                 tokens = (t.input_usd_per_1m, t.cached_input_usd_per_1m, t.output_usd_per_1m)
-                basis = [prices.source, prices.date, prices.assumption]
+                basis = [prices.source, prices.date, prices.assumption, False]
                 above_tokens = t.above_input_tokens or None
                 rows.append((key, way, key in apis, *price, None, None, *tokens, above_tokens, *basis))
-    newest = max((day for *_, when, _ in rows if (day := _day(when))), default=None)
+    newest = max((day for *_, when, _, _ in rows if (day := _day(when))), default=None)
     columns = (
         C("of", "of", formats=FILES), C("purchase", "buy", formats=FILES), C("used", "✓", formats=FILES),
         C("what", "what", formats=HTML), C("price", "price", "number", HTML),
@@ -41,13 +41,14 @@ def prices(plan: Plan) -> Table:
         C("cached_input_usd_per_1m", "$/1M cached", "small price", FILES),
         C("output_usd_per_1m", "$/1M out", "small price", FILES),
         C("above_input_tokens", "above tokens", "count", FILES), C("source", "from"), C("date", "of"),
-        C("assumption", "assumed", formats=FILES), C("remark", "remark", "warning", HTML, missing=""),
+        C("assumption", "assumed", formats=FILES), C("stale", "stale", formats=FILES),
+        C("remark", "remark", "warning", HTML, missing=""),
     )  # fmt: skip
-    return Table("prices", "Prices", columns, tuple((*row, _remark(row[-2], newest, row[-1])) for row in rows))
+    return Table("prices", "Prices", columns, tuple((*row, _remark(row[-3], row[-2], row[-1], newest)) for row in rows))
 
 
-Priced = tuple[float, float | None, str, str | None, str | None]
-"""what an hour costs, also at the 95th percentile, from where, of when, and what was assumed"""
+Priced = tuple[float, float | None, str, str | None, str | None, bool]
+"""what an hour costs, also at the 95th percentile, from where, of when, what was assumed, and whether it is stale"""
 
 
 def _hourly_prices(plan: Plan) -> Iterator[tuple[tuple[str, str], Priced]]:
@@ -56,16 +57,14 @@ def _hourly_prices(plan: Plan) -> Iterator[tuple[tuple[str, str], Priced]]:
         for purchase, price in _offer_prices(offer.prices):
             f = paid.get((key, purchase))
             if f is not None:
-                price = (f.usd_per_h, price[1], f.price_source, f.price_date, f.price_assumption)
+                price = (f.usd_per_h, price[1], f.price_source, f.price_date, f.price_assumption, price[-1])
             yield (key, purchase), price
 
 
 def _offer_prices(prices: OfferPrices) -> Iterator[tuple[str, Priced]]:
-    for purchase, p in (("on-demand", prices.on_demand), ("spot", prices.spot), *prices.reserved().items()):
-        if isinstance(p, SpotPrice):
-            yield purchase, (p.p50_usd_per_h, p.p95_usd_per_h, p.source, p.date, p.assumption)
-        elif p is not None:
-            yield purchase, (p.usd_per_h, None, p.source, p.date, p.assumption)
+    for purchase, p in prices.by_way().items():
+        figures = (p.p50_usd_per_h, p.p95_usd_per_h) if isinstance(p, SpotPrice) else (p.usd_per_h, None)
+        yield purchase, (*figures, p.source, p.date, p.assumption, bool(p.stale))
 
 
 def _per_1m(t: ApiTier) -> str:
@@ -80,9 +79,10 @@ def _day(text: Cell) -> date | None:
         return None
 
 
-def _remark(when: Cell, newest: date | None, assumed: Cell) -> str:
+def _remark(when: Cell, assumed: Cell, stale: Cell, newest: date | None) -> str:
     """What is old or assumed; no clock is asked, so that a report never changes."""
     day = _day(when)
     days = (newest - day).days if newest and day else 0
-    stale = [f"stale: {days} days older than the newest price here"] if days > STALE_DAYS else []
-    return "; ".join(stale + ([f"assumed: {assumed}"] if assumed else []))
+    older = f": {days} days older than the newest price here" if days > STALE_DAYS else ""
+    old = [f"stale{older}"] if stale or older else []
+    return "; ".join(old + ([f"assumed: {assumed}"] if assumed else []))

@@ -413,7 +413,45 @@ def test_a_payment_up_front_is_spread_over_its_term() -> None:
     paid = prices.upfront()["reserved-1y-upfront"]
     assert (paid.upfront_usd, paid.usd_per_h) == (8760, 0.25)
     assert "your own price" in prices.reserved()["reserved-1y-upfront"].source
-    assert not any(offer.prices.upfront() for offer in shipped_catalog().offers.values())
+
+
+def test_published_payments_up_front_can_be_planned_with() -> None:
+    """Half a dollar an hour would be a guess: three years of a g6e.xlarge are published at $6,129.67 a year."""
+    prices = case_of(FIVE_LINES + "menu: {purchase: [reserved-3y-upfront]}\n").offers[L40S].prices
+    price = prices.reserved()["reserved-3y-upfront"]
+    assert price.usd_per_h == pytest.approx(6129.67 / 8760, abs=1e-6)
+    assert (price.date, price.assumption) == ("2026-06-09", None)
+
+
+@pytest.mark.parametrize(
+    ("menu", "regions", "said"),
+    [
+        ("{}", {"us-east-1"}, "aws us-east-1"),
+        ("{providers: [aws]}", {"us-east-1"}, "aws us-east-1"),
+        ("{providers: [gcp, azure, runpod]}", {"us-central1", "eastus", "US"}, "azure eastus, gcp us-central1"),
+        ("{providers: [verda]}", {"FIN-01", "FIN-02", "FIN-03"}, "verda FIN-01, verda FIN-02, verda FIN-03"),
+        ("{providers: [aws], regions: [eu-north-1, eu-west-2]}", {"eu-north-1", "eu-west-2"}, None),
+    ],
+)
+def test_no_plan_goes_far_away_unless_the_menu_says_so(menu: str, regions: set[str], said: str | None) -> None:
+    case = case_of(FIVE_LINES + f"menu: {menu}\n")
+    assert {offer.region for offer in case.offers.values()} == regions
+    assert next((a.value for a in case.assumptions if a.key == "menu.regions"), None) == said
+
+
+def test_an_own_price_is_not_stale() -> None:
+    menu = "menu: {providers: [azure], purchase: [on-demand]}\n"
+    key = "azure/Standard_ND96isr_H100_v5@eastus"
+
+    def stale(own: str) -> bool:
+        price = case_of(FIVE_LINES + menu + own).offers[key].prices.on_demand
+        assert price is not None
+        return bool(price.stale)
+
+    assert stale("")
+    assert not stale(f"prices: {{{key}: {{on_demand: $90/h}}}}\n")
+    own = "{on_demand: {usd_per_h: 90, source: my quote, date: '2026-11-01'}}"
+    assert not stale(f"catalog: {{offers: {{{key}: {{prices: {own}}}}}}}\n")
 
 
 def test_cheaper_prices_never_make_a_dearer_plan() -> None:

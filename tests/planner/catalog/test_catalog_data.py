@@ -19,7 +19,8 @@ FILES = ("gpus", "offers", "models", "quantizations", "batch_windows", "cache_co
 
 def load(file: str) -> dict[str, Any]:
     content = yaml.safe_load((DATA / f"{file}.yaml").read_text(encoding="utf-8"))
-    assert set(content) == {file}, f"{file}.yaml must hold the one section {file!r}, has {sorted(content)}"
+    sections = set(content) - ({"bases"} if file == "offers" else set())
+    assert sections == {file}, f"{file}.yaml must hold the one section {file!r}, has {sorted(content)}"
     entries: dict[str, Any] = content[file]
     return entries
 
@@ -126,12 +127,12 @@ def test_required_entries_are_present(file: str) -> None:
 
 def test_required_providers_are_present() -> None:
     providers = {offer["provider"] for offer in OFFERS.values()}
-    assert {"aws", "gcp"} <= providers, f"offers.yaml has only {sorted(providers)}"
-    assert len(providers - {"aws", "gcp", "azure"}) >= 2, f"fewer than two GPU clouds in {sorted(providers)}"
+    assert {"aws", "azure", "gcp", "oci"} <= providers, f"offers.yaml has only {sorted(providers)}"
+    assert len(providers - {"aws", "azure", "gcp", "oci"}) >= 2, f"fewer than two GPU clouds in {sorted(providers)}"
 
 
-WITHOUT_PRICE = {"b300", "gb200", "rtx-pro-6000-server"}
-"""measured, so that estimates and a user's own offers can name them; no price of theirs is shipped yet"""
+WITHOUT_PRICE = {"gb200"}
+"""measured, so that estimates and a user's own offers can name it; no price of it is shipped yet"""
 
 
 @pytest.mark.parametrize("gpu", sorted(set(GPUS) - WITHOUT_PRICE))
@@ -142,7 +143,7 @@ def test_every_gpu_can_be_rented(gpu: str) -> None:
 @pytest.mark.parametrize("file", FILES)
 def test_keys_are_unique_and_sorted(file: str) -> None:
     """PyYAML keeps the last of two equal keys without a word, so they are counted in the text."""
-    text = (DATA / f"{file}.yaml").read_text(encoding="utf-8")
+    text = (DATA / f"{file}.yaml").read_text(encoding="utf-8").partition(f"\n{file}:\n")[2]
     keys = [line.strip()[:-1] for line in text.splitlines() if line.startswith("  ") and line[2] != " "]
     assert keys == list(CATALOG[file]), f"{file}.yaml repeats a key"
     assert keys == sorted(keys), f"{file}.yaml is not sorted"
@@ -203,12 +204,13 @@ def test_offer_key_and_gpu(key: str) -> None:
 @pytest.mark.parametrize("key", OFFERS)
 def test_offer_prices_are_ordered(key: str) -> None:
     prices = OFFERS[key]["prices"]
-    assert set(prices) <= {"on_demand", "spot", "reserved_1y", "reserved_3y"}, f"{key}: {sorted(prices)}"
+    ways = {"on_demand", "spot", "reserved_1y", "reserved_3y", "reserved_3y_upfront"}
+    assert set(prices) <= ways, f"{key}: {sorted(prices)}"
     for purchase, price in prices.items():
         assert has_source(price), f"{key}: {purchase} has no source and date of its own"
     on_demand = prices["on_demand"]["usd_per_h"]
     per_gpu = on_demand / OFFERS[key]["gpus"]
-    assert 0.1 <= per_gpu <= 25, f"{key}: {per_gpu:.2f} USD per GPU and hour"
+    assert 0.1 <= per_gpu <= 30, f"{key}: {per_gpu:.2f} USD per GPU and hour"
     if "spot" in prices:
         p50, p95 = prices["spot"]["p50_usd_per_h"], prices["spot"]["p95_usd_per_h"]
         assert p50 <= p95 <= on_demand and 0.05 * on_demand < p50 < on_demand, (
@@ -218,12 +220,73 @@ def test_offer_prices_are_ordered(key: str) -> None:
     if "reserved_1y" in prices:
         one, three = prices["reserved_1y"]["usd_per_h"], prices["reserved_3y"]["usd_per_h"]
         assert 0.3 * on_demand < three < one < on_demand, f"{key}: reserved {one} / {three}, on-demand {on_demand}"
+        if "reserved_3y_upfront" in prices:
+            upfront = prices["reserved_3y_upfront"]["upfront_usd"] / (3 * 8760)
+            assert 0.25 * on_demand < upfront < three, f"{key}: {upfront} up front, {three} without"
 
 
-@pytest.mark.parametrize("key", [key for key, offer in OFFERS.items() if offer["provider"] == "aws"])
-def test_aws_commitments_are_labelled_assumptions(key: str) -> None:
+AWS = [key for key, offer in OFFERS.items() if offer["provider"] == "aws"]
+
+
+@pytest.mark.parametrize("key", AWS)
+def test_aws_commitments_without_a_published_price_are_labelled_assumptions(key: str) -> None:
     for term in ("reserved_1y", "reserved_3y"):
         assert OFFERS[key]["prices"][term].get("assumption"), f"{key}: {term} is no published price"
+
+
+def test_the_assumption_about_aws_commitments_is_stated_once() -> None:
+    texts = {OFFERS[key]["prices"][term]["assumption"] for key in AWS for term in ("reserved_1y", "reserved_3y")}
+    assert len(texts) == 1
+    text = " ".join((DATA / "offers.yaml").read_text(encoding="utf-8").split())
+    assert text.count(texts.pop()) == 1
+    assert "publishes no" not in text, "AWS publishes what it asks for commitments"
+
+
+@pytest.mark.parametrize("key", [key for key in AWS if OFFERS[key]["region"] == "us-east-1"])
+def test_three_years_of_aws_all_up_front_are_published(key: str) -> None:
+    price = OFFERS[key]["prices"]["reserved_3y_upfront"]
+    assert "assumption" not in price and price["date"] == "2026-06-09", key
+
+
+@pytest.mark.parametrize(
+    ("instance", "annual_usd"),
+    [("p5.48xlarge", 181288.67), ("p6-b300.48xlarge", 469084.16), ("g7e.2xlarge", 11077.28), ("g6e.xlarge", 6129.67)],
+)
+def test_a_payment_up_front_is_for_three_years(instance: str, annual_usd: float) -> None:
+    """As published, by the year."""
+    price = OFFERS[f"aws/{instance}@us-east-1"]["prices"]["reserved_3y_upfront"]
+    assert price["upfront_usd"] == pytest.approx(3 * annual_usd, abs=0.01)
+
+
+REVIEWED = dt.date(2026, 11, 17)
+"""when the prices were last looked through"""
+
+
+@pytest.mark.parametrize("key", OFFERS)
+def test_prices_over_a_year_old_are_marked_stale(key: str) -> None:
+    for way, price in OFFERS[key]["prices"].items():
+        days = (REVIEWED - dt.date.fromisoformat(price["date"])).days
+        assert price.get("stale", False) == (days > 365), f"{key}: {way} is {days} days old"
+
+
+@pytest.mark.parametrize("gpu", ["h100", "h200", "b300", "rtx-pro-6000-server"])
+def test_new_gpus_and_europe(gpu: str) -> None:
+    """Fresh prices in the United States and in Europe."""
+    fresh = [o for o in OFFERS.values() if o["gpu"] == gpu and not o["prices"]["on_demand"].get("stale")]
+    regions = {o["region"] for o in fresh}
+    assert regions & {"us-east-1", "us-central1"}
+    assert any(region.startswith(("eu", "uk")) for region in regions), regions
+
+
+def test_the_page_about_prices_counts_what_is_shipped() -> None:
+    page = (ROOT / "docs" / "prices.md").read_text(encoding="utf-8")
+    places = {(offer["provider"], offer["region"]) for offer in OFFERS.values()}
+    assert f"{len(OFFERS)} offers of eight providers in {len(places)} regions" in page
+    assert all(f"`{provider}`" in page for provider, _ in places)
+
+
+def test_aws_sells_h100s_in_europe() -> None:
+    assert "aws/p5.48xlarge@eu-north-1" in OFFERS and "aws/p5.4xlarge@eu-west-2" in OFFERS
 
 
 @pytest.mark.parametrize("gpu", sorted({offer["gpu"] for offer in OFFERS.values()}))
@@ -381,7 +444,8 @@ def test_native_formats_need_what_the_gpu_has() -> None:
     with_fp8 = {key for key, gpu in GPUS.items() if "fp8" in gpu["dense_tflops"]}
     assert with_fp8.isdisjoint({"t4", "a10g", "a100-40gb", "a100-80gb", "a100-80gb-pcie"})
     assert {"l4", "l40s", "h100", "h200", "b200", "mi300x"} <= with_fp8
-    assert {key for key, gpu in GPUS.items() if "fp4" in gpu["dense_tflops"]} == {"b200"} | WITHOUT_PRICE
+    with_fp4 = {key for key, gpu in GPUS.items() if "fp4" in gpu["dense_tflops"]}
+    assert with_fp4 == {"b200", "b300", "gb200", "rtx-pro-6000-server"}
 
 
 # Batch APIs and caches

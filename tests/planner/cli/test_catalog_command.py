@@ -94,6 +94,24 @@ def test_staleness_follows_the_day_and_the_limit(fleetplan: Command) -> None:
     assert "# STALE: older than 180 days" in fleetplan("catalog", "offers", key, *FUTURE).out.replace("  #", "#", 1)
 
 
+def test_prices_that_were_old_when_entered_are_stale_on_any_day(fleetplan: Command) -> None:
+    key = "azure/Standard_ND96isr_H100_v5@eastus"
+    options = ("--as-of", "2025-09-12", "--stale-after", "20000d")
+    assert "STALE" in fleetplan("catalog", "offers", key[:-7], *options).out
+    assert "# STALE: over a year old when it was entered" in " ".join(
+        fleetplan("catalog", "offers", key, *options).out.split()
+    )
+    data = json.loads(fleetplan("catalog", "--format", "json", *options).out)["offers"]
+    assert 0 < data["stale"] < data["entries"]
+
+
+def test_payments_up_front_are_listed_by_the_hour(fleetplan: Command) -> None:
+    head, *rows = fleetplan("catalog", "offers", "aws/p5.48xlarge").out.splitlines()
+    at = head.index("3y upfront") + len("3y upfront")
+    east = next(row for row in rows if row.startswith("aws/p5.48xlarge@us-east-1"))
+    assert east[:at].endswith(" 20.70")
+
+
 def test_assumed_prices_are_marked(fleetplan: Command) -> None:
     row = next(r for r in fleetplan("catalog", "offers").out.splitlines() if r.startswith("aws/p5.48xlarge@us-east-1"))
     assert "(assumed reserved)" in row

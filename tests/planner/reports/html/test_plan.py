@@ -20,6 +20,8 @@ from planner.plan.why_not import why_not
 from planner.reports.html.notebook import fragment
 from planner.reports.html.plan import html_report
 from planner.reports.markup import CELL_LIMIT, Html, el, esc, words
+from planner.reports.tables.prices import prices
+from planner.reports.terminal import render
 from tests.support.command_line import SMALL, Command
 from tests.support.lever_plans import DEMANDS, lever_plan
 from tests.support.report_plans import HOSTILE, big_plan, hostile_plan, studied
@@ -122,6 +124,23 @@ def test_an_old_price_is_flagged_against_the_newest_one(plan: Plan) -> None:
     page = html_report(plan.model_copy(update={"fleet": (old, *plan.fleet[1:])}))
     assert newest > "2024-08"
     assert re.search(r"stale: \d+ days older than the newest price here", "".join(Reader(page).text))
+
+
+def test_what_the_catalog_marks_stale_is_named(plan: Plan) -> None:
+    """Even where all prices are equally old, and where the fleet is listed."""
+    line = next(f for f in plan.fleet if f.purchase == "on-demand")
+    offer = plan.case.offers[line.offer]
+    assert offer.prices.on_demand is not None
+    price = offer.prices.on_demand.model_copy(update={"stale": True})
+    aged = offer.model_copy(update={"prices": offer.prices.model_copy(update={"on_demand": price})})
+    case = plan.case.model_copy(update={"offers": plan.case.offers | {line.offer: aged}})
+    old = plan.model_copy(update={"case": case})
+    said = f"stale prices, ask for today's before you sign: {line.offer} (of {line.price_date})"
+    assert said in render(old) and said not in render(plan)
+    assert said in "".join(Reader(html_report(old)).text)
+    table = prices(old)
+    at = [c.key for c in table.columns].index("stale")
+    assert [row[:2] for row in table.rows if row[at]] == [(line.offer, "on-demand")]
 
 
 def test_what_was_not_studied_says_how_to(plan: Plan) -> None:

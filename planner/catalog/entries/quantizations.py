@@ -1,0 +1,52 @@
+"""Quantizations: how weights are stored, what computes them, and what quality that costs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from planner.catalog.entries.models import Model
+from planner.catalog.entries.sourced import Named, Sourced
+
+Precision = Literal["fp16", "fp8", "int8", "fp4", "w8a16", "w4a16"]
+
+
+class QualityLoss(Sourced):
+    min_parameters_b: float = Field(ge=0)
+    loss_frac: float = Field(ge=0, le=1)
+    measured_on: str = "unknown"
+    benchmark: str | None = None
+
+
+class Quantization(Named):
+    """A way to store weights and to compute."""
+
+    weight_bits: float = Field(gt=0)
+    compute: Literal["fp16", "fp8", "int8", "fp4"]
+    needs: Literal["fp16", "fp8", "int8", "fp4", "none"]
+    kv_bits: float = Field(gt=0)
+    by_default: bool = True
+    """Whether a menu that names no quantizations has it."""
+    experts_only: bool = False
+    """In a mixture of experts, the other weights stay in 16 bit."""
+    vllm_on_load: str | None = None
+    """What `vllm serve --quantization` takes to make it of a 16-bit checkpoint while loading; None: that needs a
+    checkpoint quantized so, from which vLLM reads the method by itself."""
+    benchmark: str = "none"
+    quality_loss: tuple[QualityLoss, ...] = Field(min_length=1)
+
+    @property
+    def precision(self) -> Precision:
+        """Which kernels run: those of the arithmetic, or weight-only ones that unpack to 16 bit."""
+        if self.compute == "fp16" and self.weight_bits < 12:
+            return "w8a16" if self.weight_bits > 6 else "w4a16"
+        return self.compute
+
+    def loss_for(self, model: Model, name: str) -> QualityLoss:
+        """The loss that applies to a model of this size; its native format loses nothing."""
+        if model.native_quantization == name:
+            published = "the model is published in this format"
+            return QualityLoss(min_parameters_b=0, loss_frac=0, source=published)
+        levels = [q for q in self.quality_loss if q.min_parameters_b <= model.parameters_b]
+        return max(levels or self.quality_loss, key=lambda q: q.min_parameters_b if levels else -q.loss_frac)
