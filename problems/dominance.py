@@ -92,7 +92,7 @@ def no_more_expensive(fleet: FleetProblem, first: str, second: str) -> bool:
         return False
     if fleet.max_gpu_types is not None and a.gpu != b.gpu:
         return False
-    if first in fleet.most_of_a_box:
+    if first in fleet.most_of_a_box or not fleet.vendors.no_more(first, second):
         return False
 
     def per_gpu(price: float | None, box: int) -> float:

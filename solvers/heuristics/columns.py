@@ -25,7 +25,8 @@ def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_column
     by_key: dict[RecipeKey, list[int]] = {}
     for r, recipe in enumerate(fleet.recipes):
         by_key.setdefault(recipe.key, []).append(r)
-    for path in plan.paths:
+    paths = [fleet.without_idle_api(path) for path in plan.paths]
+    for path in paths:
         if not any(_hold(fleet, v, r, path, x) for r in by_key.get(path.key, [])):
             return None
     for g, bought in plan.purchases.items():
@@ -42,8 +43,10 @@ def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_column
         x[v.team] = 1
     for gpu in {gpu for path in plan.paths for gpu in fleet.gpus_of(path)} if v.gpu_type else ():
         x[v.gpu_type[gpu]] = 1
-    decided = [(v.columns[v.reserved[key]], key) for key in fleet.held if key in v.reserved]
-    return x if all(c.lower <= x[v.reserved[key]] <= c.upper for c, key in decided) else None
+    for vendor in {vendor for path in paths for vendor in fleet.vendors_of(path)}:
+        x[v.vendor[vendor]] = 1
+    decided = [v.reserved[key] for key in fleet.held if key in v.reserved] + list(v.vendor.values())
+    return x if all(v.columns[c].lower <= x[c] <= v.columns[c].upper for c in decided) else None
 
 
 def _hold(fleet: FleetProblem, v: Variables, r: int, path: Recipe, x: np.ndarray) -> bool:

@@ -79,6 +79,7 @@ def incumbent_of(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict
 def cost_by_month(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
     by_slot = np.zeros(len(fleet.slot_hours))
     fixed = fleet.team_usd_per_month if any(p.self_hosted for p in paths) else 0.0
+    fixed += fleet.vendors.usd(fleet.vendors_used(paths))
     for path in paths:
         np.add.at(by_slot, path.slot, path.usd_per_h)
     for g, bought in purchases.items():
@@ -117,6 +118,8 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
         return False
     used = {gpu for path in plan.paths for gpu in fleet.gpus_of(path)}
     if fleet.max_gpu_types is not None and len(used) > fleet.max_gpu_types:
+        return False
+    if not fleet.vendors.keeps_counts(fleet.vendors_used(plan.paths)):
         return False
     budget = fleet.budget_usd_per_month
     return budget is None or cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)
@@ -158,15 +161,18 @@ def _waiting_alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
 def each_by_itself(fleet: FleetProblem) -> Incumbent | None:
     """Each workload with the recipe that is cheapest for it alone; where a limit forbids that, as many as fit.
 
-    The engineers are paid once, so what is cheapest without them is tried as well as what is worth them by itself.
+    Engineers and vendors are paid once, so what is cheapest without their cost is tried as well as what is worth it by
+    itself.
     """
-    combinations = [_each_by_itself(each) for each in _engineers_paid_or_not(fleet)]
+    combinations = [_each_by_itself(each) for each in _paid_once_or_not(fleet)]
     plans = [_together(fleet, paths) for paths in combinations if paths is not None]
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 
-def _engineers_paid_or_not(fleet: FleetProblem) -> list[FleetProblem]:
-    return [fleet, replace(fleet, team_usd_per_month=0.0)] if fleet.team_usd_per_month else [fleet]
+def _paid_once_or_not(fleet: FleetProblem) -> list[FleetProblem]:
+    if not fleet.team_usd_per_month and not fleet.vendors.usd_per_month:
+        return [fleet]
+    return [fleet, replace(fleet, team_usd_per_month=0.0, vendors=replace(fleet.vendors, usd_per_month={}))]
 
 
 def _each_by_itself(fleet: FleetProblem) -> list[Recipe] | None:

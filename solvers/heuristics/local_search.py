@@ -8,9 +8,10 @@ is exact and cheap, and rounds of responses fill boxes that rounding left half e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice, product
 
 import numpy as np
 
@@ -20,11 +21,14 @@ from problems.purchase import Purchase, cheapest_purchase, hourly_purchase, hour
 from problems.recipes.deferral import cheapest_counts, least_usd
 from problems.recipes.recipe import Recipe
 from problems.recipes.side_by_side import SideBySide
+from problems.recipes.vendors import Vendor
 from solvers.heuristics.incumbent import WAITING_WAYS, Incumbent, complete, each_by_itself, in_order, incumbent_of
 
 MOST_SWEEPS = 20
 TRIED_WAYS = 8
 """ways to serve a workload that are tried before a plan is given up"""
+MOST_CHOICES_OF_VENDORS = 100
+"""choices of one vendor of each kind that a first plan is made of"""
 WORTH_FRAC = 1e-7
 """a change must save this share of the cost"""
 
@@ -55,8 +59,26 @@ def improved(
 
 
 def simplest_plan(fleet: FleetProblem) -> Incumbent | None:
-    """Each workload in the way that is cheapest for it alone; where limits forbid that, one after the other."""
-    return each_by_itself(fleet) or built_up(fleet)
+    """Each workload in the way that is cheapest for it alone; where limits forbid that, one after the other.
+
+    Where there are rules about vendors, the same with one vendor of each kind.
+    """
+    plans = [each_by_itself(fleet) or built_up(fleet)]
+    plans += [each_by_itself(some) or built_up(some) for some in _with_one_vendor(fleet)]
+    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
+
+
+def _with_one_vendor(fleet: FleetProblem) -> Iterator[FleetProblem]:
+    """The fleet with the recipes that buy of one vendor of each kind and no other, or of none of that kind."""
+    vendors_of = [set(fleet.vendors_of(recipe)) for recipe in fleet.recipes]
+    by_kind: dict[str, list[Vendor | None]] = {}
+    for vendor in sorted(set().union(*vendors_of)):
+        by_kind.setdefault(vendor[0], [None]).append(vendor)
+    for some in islice(product(*by_kind.values()), MOST_CHOICES_OF_VENDORS) if by_kind else ():
+        chosen = set(some)
+        recipes = tuple(r for r, of in zip(fleet.recipes, vendors_of, strict=True) if of <= chosen)
+        if set(fleet.workloads) == {w for recipe in recipes for w in recipe.workloads}:
+            yield replace(fleet, recipes=recipes)
 
 
 def built_up(fleet: FleetProblem) -> Incumbent | None:
@@ -106,14 +128,29 @@ def with_fewer_offers(fleet: FleetProblem, plan: Incumbent, deadline: float | No
     for g in sorted(plan.purchases, key=lambda g: -fleet.offers[g].box):
         if fleet.offers[g].box == 1 or g not in plan.purchases or (deadline and time.monotonic() >= deadline):
             continue
-        rest = replace(fleet, recipes=tuple(r for r in fleet.recipes if g not in r.offers))
-        state = _Plan(rest, plan)
-        leaving = [path for path in plan.paths if g in path.offers]
-        if all(state.leave(path) for path in leaving):
-            tried = improved(rest, state.as_it_is(), deadline)
-            tried = improved(fleet, tried, deadline)
-            if tried.objective < plan.objective:
-                plan = tried
+        plan = _without(fleet, plan, lambda recipe, g=g: g in recipe.offers, deadline)  # type: ignore[misc]
+    return plan
+
+
+def with_fewer_vendors(fleet: FleetProblem, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+    """The plan after giving up vendors that there are rules about, one at a time, wherever that saves anything."""
+    for vendor in sorted(fleet.vendors_used(plan.paths)):
+        if deadline is None or time.monotonic() < deadline:
+            plan = _without(fleet, plan, lambda recipe, x=vendor: x in fleet.vendors_of(recipe), deadline)  # type: ignore[misc]
+    return plan
+
+
+def _without(
+    fleet: FleetProblem, plan: Incumbent, given_up: Callable[[Recipe], bool], deadline: float | None
+) -> Incumbent:
+    """The plan without some recipes, and then with whatever improves it; or as it is, if that is cheaper."""
+    rest = replace(fleet, recipes=tuple(r for r in fleet.recipes if not given_up(r)))
+    state = _Plan(rest, plan)
+    leaving = [path for path in plan.paths if given_up(path)]
+    if all(state.leave(path) for path in leaving):
+        tried = improved(rest, state.as_it_is(), deadline)
+        tried = improved(fleet, tried, deadline)
+        return tried if tried.objective < plan.objective else plan
     return plan
 
 
@@ -223,10 +260,15 @@ class _Plan:
         responses: list[tuple[float, Callable[[], Recipe]]] = []
         waiting: list[tuple[float, Recipe, np.ndarray]] = []
         team = 0.0 if any(p.self_hosted for p in self.paths.values()) else fleet.team_usd_per_month
+        have = fleet.vendors_used(self.paths.values())
+
+        def more_vendors_usd(recipe: Recipe) -> float:
+            return fleet.vendors.usd(set(fleet.vendors_of(recipe)) - have)
+
         for several in fleet.side_by_side(workloads):
             cost = self._cost_beside(several)
             for k, usd in enumerate(several.least(cost).tolist()):
-                total = usd + (team if several.recipes[k].self_hosted else 0.0)
+                total = usd + (team if several.recipes[k].self_hosted else 0.0) + more_vendors_usd(several.recipes[k])
                 if np.isfinite(total):
                     responses.append((total, partial(several.cheapest, k, cost)))
         for recipe in fleet.recipes_for.get(workloads, ()):
@@ -234,11 +276,13 @@ class _Plan:
                 cost = self._cost_beside(SideBySide((recipe,)))
                 if not np.isfinite(cost[recipe.first_of_each_slot(cost)]).all():
                     continue  # limits leave it no way
-                waiting.append((least_usd(recipe, cost, fleet.weight) + team * recipe.self_hosted, recipe, cost))
+                fixed = team * recipe.self_hosted + more_vendors_usd(recipe)
+                waiting.append((least_usd(recipe, cost, fleet.weight) + fixed, recipe, cost))
         least = min((usd for usd, _ in responses), default=below)
         for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[: self.waiting_ways]:
             if at_least < least:
                 total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
+                total += more_vendors_usd(recipe)
                 least = min(least, total)
                 responses += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
         return sorted(responses, key=lambda item: item[0])
@@ -273,9 +317,11 @@ class _Plan:
         kept = {w: p for w, p in self.paths.items() if not any(p is old for old in replaced)}
         paths = kept | {path.workloads: path for path in chosen}
         saved += self.fleet.team_usd_per_month * (_hosted(self.paths) - _hosted(paths))
+        saved += self.fleet.vendors.usd(self.fleet.vendors_used(self.paths.values()))
+        saved -= self.fleet.vendors.usd(self.fleet.vendors_used(paths.values()))
         if saved <= WORTH_FRAC * sum(self.cost.values()) + 1e-9:
             return False
-        limited = self.fleet.limited or self.fleet.max_gpu_types is not None
+        limited = self.fleet.limited or self.fleet.max_gpu_types is not None or bool(self.fleet.vendors.at_most)
         if limited and complete(self.fleet, in_order(self.fleet, paths.values())) is None:
             return False
         for g in touched:
