@@ -136,6 +136,10 @@ class Limits(Strict):
     """which replica of a deployment a request goes to"""
     unproven_forbidden: bool | None = None
     """whether what the engine was never seen to run may not be used; None: it may"""
+    max_vendors: dict[str, int] | None = None
+    """providers, regions and APIs that may be in use, by kind (provider, region, api); None: any number"""
+    vendor_usd_per_month: dict[str, float] | None = None
+    """fixed cost of a vendor in use, by kind and name, such as "region aws us-east-1"; None: nothing"""
 
 
 class CacheCosts(Strict):

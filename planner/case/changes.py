@@ -25,6 +25,11 @@ def with_quota(kind: str, key: str, most: int | None) -> Change:
     return change
 
 
+def with_vendors(kind: str, most: int) -> Change:
+    """Another number of providers, regions or APIs that may be in use."""
+    return lambda case: with_limits(max_vendors={**(case.limits.max_vendors or {}), kind: most})(case)
+
+
 def with_workload(name: str, **fields: Any) -> Change:
     return with_workloads(lambda w: w.model_copy(update=fields) if w.name == name else w)
 

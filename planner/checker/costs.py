@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from planner.checker.prices import TERM_MONTHS, caches_usd_per_month, embedding_usd_per_request, request_usd
 from planner.checker.purchases import instance_hours, line_usd, price_of_line
+from planner.checker.vendors import vendors_usd
 from planner.plan.view import MONTH_HOURS, REL, PlanView, Served, differs, is_not
 
 
 def money_adds_up(facts: PlanView) -> Iterator[str]:
     plan, parts = facts.plan, _parts(facts)
     for part, usd in parts.items():
-        yield from differs(f"costs.{part}", getattr(plan.costs, part), usd)
+        yield from differs(f"costs.{part}", getattr(plan.costs, part) or 0.0, usd)
     cost, tokens = sum(parts.values()), sum(facts.tokens_per_month(s) for s in facts.served)
     penalty = sum(_penalty_usd(facts, s) for s in facts.served)
     yield from differs("the cost_usd_per_month of the plan", plan.cost_usd_per_month, cost)
@@ -39,7 +40,7 @@ def month_usd(facts: PlanView, month: int) -> float:
         parts = zip(hourly, _api_usd_per_h(facts, s), _caching_usd_per_h(facts, s), strict=True)
         hourly = [sum(x) for x in parts]
     usd = sum(s.hours_per_month * x for s, x in zip(slots, hourly, strict=True) if s.month == month)
-    return usd + _engineers_usd(facts)
+    return usd + _engineers_usd(facts) + vendors_usd(facts)
 
 
 def _per_1m(usd: float, tokens: float) -> float:
@@ -57,6 +58,7 @@ def _parts(facts: PlanView) -> dict[str, float]:
         "api_usd_per_month": sum(facts.a_month(_api_usd_per_h(facts, s)) for s in facts.served),
         "caching_usd_per_month": sum(facts.a_month(_caching_usd_per_h(facts, s)) for s in facts.served),
         "engineers_usd_per_month": _engineers_usd(facts),
+        "vendors_usd_per_month": vendors_usd(facts),
     }
 
 

@@ -8,6 +8,7 @@ from planner.candidates.enumerate import Candidates, Rejection
 from planner.case.case import Case
 from planner.case.costs import baseline_usd_per_month
 from planner.case.horizon import Slot
+from planner.case.vendors import vendor_usd, vendors_bought_of
 from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.binding import binding_limits
 from planner.optimization.options import all_options, chosen_options
@@ -138,7 +139,16 @@ def _costs(
         api_usd_per_month=float(sum(w.api_cost_usd_per_month for w in workloads)),
         caching_usd_per_month=float(sum(w.caching_cost_usd_per_month for w in workloads)),
         engineers_usd_per_month=case.engineers_usd_per_month if hosted else 0.0,
+        vendors_usd_per_month=_vendors_usd(case, lines, workloads),
     )
+
+
+def _vendors_usd(case: Case, lines: tuple[FleetLine, ...], workloads: tuple[WorkloadPlan, ...]) -> float | None:
+    """Fixed costs of all vendors in use; None where the policy has none."""
+    if case.limits.vendor_usd_per_month is None:
+        return None
+    in_use = vendors_bought_of(case, (line.offer for line in lines), (w.api for w in workloads if w.api))
+    return float(sum(vendor_usd(case, vendor) for vendor in in_use))
 
 
 def _baseline_usd(case: Case, fleet: FleetProblem, pools: tuple[ServedPool, ...], slots: tuple[Slot, ...]) -> float:

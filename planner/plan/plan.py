@@ -13,6 +13,7 @@ from pydantic import Field
 
 from planner.candidates.rejection import RejectionKind
 from planner.case.case import Assumption, Case
+from planner.case.vendors import Vendor, vendors_bought_of
 from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
@@ -42,9 +43,11 @@ class Costs(Strict):
     api_usd_per_month: float
     caching_usd_per_month: float
     engineers_usd_per_month: float
+    vendors_usd_per_month: float | None = None
+    """fixed costs of the providers, regions and APIs in use; None where the policy has none"""
 
     def total(self) -> float:
-        return float(sum(dict(self).values()))
+        return float(sum(usd for usd in dict(self).values() if usd is not None))
 
 
 class Baseline(Strict):
@@ -369,6 +372,11 @@ class Plan(Strict):
 
     def pool_of(self, workload: str) -> PoolPlan:
         return next(p for p in self.pools if workload in p.workloads)
+
+    def vendors_in_use(self) -> list[Vendor]:
+        """Providers and regions that instances are bought of, and providers of the APIs that answer requests."""
+        apis = (w.api for w in self.workloads if w.api)
+        return vendors_bought_of(self.case, (line.offer for line in self.fleet), apis)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""

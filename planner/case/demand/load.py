@@ -68,7 +68,9 @@ class _Loader:
         around = Surroundings(catalog, spec.menu, offers, baseline, apis.get(baseline))
         reader = WorkloadReader(around, self.files, self.found)
         workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
-        limits = limits_of(spec, catalog, offers, self.found)
+        menu_apis = tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,)
+        to_buy_of = {name: apis[name] for name in menu_apis if name in apis}
+        limits = limits_of(spec, catalog, offers, to_buy_of, self.found)
         engine = self._engine(spec, catalog)
         engineers = engineers_usd_per_month(spec.policy, self.found)
         start = start_of(spec.policy, purchase, self.found)
@@ -93,7 +95,7 @@ class _Loader:
             engine_name=engine,
             engine=_admitting(catalog.engines[engine], spec.menu.max_requests_in_flight),
             apis=apis,
-            menu_apis=tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,),
+            menu_apis=menu_apis,
             baseline=baseline,
             compare_with=tuple(dict.fromkeys(spec.compare_with)) or None,
             profiles=self._profiles(spec, catalog),

@@ -147,6 +147,37 @@ class CacheCostSpec(Strict):
     """For the prompt of every request of a workload with a semantic cache."""
 
 
+class VendorCostSpec(Strict):
+    """What it costs a month to have a vendor, whatever is bought there."""
+
+    provider: UsdBare = Field(default=0.0, examples=[500])
+    """For each provider of instances in use: account, contract, security review, somebody who knows it."""
+    region: UsdBare = Field(default=0.0, examples=[200])
+    """For each region of a provider in use: network, registry, monitoring."""
+    api: UsdBare = Field(default=0.0, examples=[100])
+    """For each provider of an API in use."""
+
+
+class VendorCountSpec(Strict):
+    """How many vendors may be in use."""
+
+    provider: PositiveWhole | None = Field(default=None, examples=[1])
+    """Most providers of instances."""
+    region: PositiveWhole | None = Field(default=None, examples=[2])
+    """Most regions, those of each provider counted for themselves."""
+    api: PositiveWhole | None = Field(default=None, examples=[1])
+    """Most providers of an API."""
+
+
+class VendorSpec(Strict):
+    """What having one more provider, region or API takes."""
+
+    fixed_usd_per_month: VendorCostSpec = VendorCostSpec()
+    at_most: VendorCountSpec = VendorCountSpec()
+    have: tuple[str, ...] = Field(default=(), examples=[["aws", "openai"]], max_length=100)
+    """Providers, regions and providers of APIs that are there anyway: they have no fixed cost."""
+
+
 class PolicySpec(Strict):
     """Limits and costs of running it."""
 
@@ -169,6 +200,7 @@ class PolicySpec(Strict):
     """From the order of an instance to a machine that can load a model; it is paid for."""
     tenancy: TenancySpec = TenancySpec()
     cache_costs: CacheCostSpec = CacheCostSpec()
+    vendors: VendorSpec = VendorSpec()
 
     @model_validator(mode="after")
     def _within_reason(self) -> PolicySpec:

@@ -1,0 +1,36 @@
+"""Providers, regions and APIs in use: no more of a kind than the policy allows, and what having each costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.plan.view import PlanView
+
+PLURAL = {"provider": "providers", "region": "regions", "api": "APIs"}
+
+
+def in_use(facts: PlanView) -> dict[str, set[str]]:
+    """By kind, the names of all of whom an instance is bought or a request is answered."""
+    used: dict[str, set[str]] = {"provider": set(), "region": set(), "api": set()}
+    for line in facts.plan.fleet:
+        if any(line.instances_by_slot):
+            offer = facts.case.offers[line.offer]
+            used["provider"].add(offer.provider)
+            used["region"].add(f"{offer.provider} {offer.region}")
+    for s in facts.served:
+        if s.told.api is not None and any(any(flow.requests_per_s) for flow in s.told.api_flows):
+            used["api"].add(facts.case.apis[s.told.api].provider)
+    return used
+
+
+def vendors_usd(facts: PlanView) -> float:
+    """Fixed costs of a month: each vendor once, whatever is bought there."""
+    listed = facts.case.limits.vendor_usd_per_month or {}
+    return sum(listed.get(f"{kind} {name}", 0.0) for kind, names in in_use(facts).items() for name in sorted(names))
+
+
+def few_vendors_are_used(facts: PlanView) -> Iterator[str]:
+    for kind, most in (facts.case.limits.max_vendors or {}).items():
+        names = sorted(in_use(facts)[kind])
+        if len(names) > most:
+            yield f"{len(names)} {PLURAL[kind]} are in use ({', '.join(names)}), {most} allowed"
