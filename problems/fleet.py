@@ -25,6 +25,7 @@ from problems.fleet_variables import Variables, define_variables
 from problems.model import Model, Row, build_model
 from problems.valid_inequalities import boxes_are_rounded_up, own_boxes_are_whole, used_offers_are_charged
 from problems.vendors.rows import few_vendors_are_used, vendors_in_use_are_paid
+from problems.vendors.shares import vendors_in_use_serve_their_share
 
 
 def every_workload_is_served(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -250,6 +251,7 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     one_team_if_anything_is_self_hosted,
     vendors_in_use_are_paid,
     few_vendors_are_used,
+    vendors_in_use_serve_their_share,
 )
 
 

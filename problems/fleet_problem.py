@@ -73,6 +73,8 @@ class FleetProblem:
     """rules about providers, regions and APIs in use"""
     vendors_decided: dict[Vendor, bool] = field(default_factory=dict)
     """vendor -> whether it is used, where that is decided"""
+    with_shares: bool = False
+    """a program whose rows say what vendors in use serve at least; prices come of none"""
     held: Held = field(default_factory=dict)
     """(offer, term) -> fewest and most commitments, where that is decided; None: as many as anybody could use"""
     uses: dict[tuple[str, str], bool] = field(default_factory=dict)

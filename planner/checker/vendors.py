@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.plan.view import PlanView
+from planner.plan.view import REL, PlanView
 
 PLURAL = {"provider": "providers", "region": "regions", "api": "APIs"}
 
@@ -34,3 +34,31 @@ def few_vendors_are_used(facts: PlanView) -> Iterator[str]:
         names = sorted(in_use(facts)[kind])
         if len(names) > most:
             yield f"{len(names)} {PLURAL[kind]} are in use ({', '.join(names)}), {most} allowed"
+
+
+def vendors_serve_their_share(facts: PlanView) -> Iterator[str]:
+    """Of all requests that arrive, those that a cache answers and those that are shed too."""
+    least = facts.case.limits.least_vendor_share_frac or {}
+    every = sum(facts.requests_per_month(s.w) for s in facts.served)
+    served = _requests(facts) if least else {}
+    for kind, share in least.items():
+        for name in sorted(in_use(facts)[kind]):
+            own = served.get((kind, name), 0.0) / every if every else 0.0
+            if own < share * (1 - REL):
+                yield f"the {kind} {name} serves {own:.4%} of all requests, at least {share:.4%} is asked for"
+
+
+def _requests(facts: PlanView) -> dict[tuple[str, str], float]:
+    """Requests a month that each vendor serves."""
+    served: dict[tuple[str, str], float] = {}
+    for pool in facts.plan.pools:
+        for k, d in enumerate(pool.deployments):
+            offer = facts.case.offers[d.deployment.offer]
+            carried = 3600 * facts.a_month([sum(rates) for rates in facts.carried(pool, k)])
+            for vendor in (("provider", offer.provider), ("region", f"{offer.provider} {offer.region}")):
+                served[vendor] = served.get(vendor, 0.0) + carried
+    for s in facts.served:
+        if s.told.api is not None:
+            vendor = ("api", facts.case.apis[s.told.api].provider)
+            served[vendor] = served.get(vendor, 0.0) + facts.sent_per_month(s, s.told.api_flows)
+    return served

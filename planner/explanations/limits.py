@@ -10,6 +10,7 @@ from planner.case.case import Case, LatencyTarget, Workload
 from planner.case.changes import (
     Change,
     one_after_the_other,
+    with_least_share,
     with_limits,
     with_purchase,
     with_quota,
@@ -116,6 +117,11 @@ def _vendors(case: Case) -> Iterator[Limit]:
         values = range(now + 1, every.count(kind) + 1)
         if values:
             yield _one_kind_of_vendor(case, kind, now, values)
+    for kind, share in sorted((case.limits.least_vendor_share_frac or {}).items()):
+        key = f"policy.vendors.least_share.{kind}"
+        said = f"let a vendor serve less than {percent(share, 1)} of all requests ({key})"
+        step = Step(said, with_least_share(kind, None))
+        yield _permission(key, step, one_more=step)
 
 
 def _one_kind_of_vendor(case: Case, kind: str, now: int, values: range) -> Limit:

@@ -29,7 +29,7 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
         max_gpu_types=case.limits.max_gpu_types,
         budget_usd_per_month=case.limits.budget_usd_per_month,
         team_usd_per_month=case.engineers_usd_per_month,
-        vendors=vendor_rules(case),
+        vendors=vendor_rules(case, slots),
     )
 
 

@@ -149,7 +149,7 @@ def _recipes_by(case: Case) -> tuple[object, ...]:
     """The limits that decide which recipes there are: where an API has a price of its own, GPUs do without it too."""
     limits = case.limits
     sizes = (limits.min_replicas, limits.max_gpus_per_replica, limits.max_deployments)
-    return (*sizes, limits.max_vendors, limits.vendor_usd_per_month)
+    return (*sizes, limits.max_vendors, limits.vendor_usd_per_month, limits.least_vendor_share_frac)
 
 
 def _within(fleet: FleetProblem, limits: Limits) -> FleetProblem:

@@ -14,7 +14,7 @@ from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case, Workload
 from planner.case.menu import allowed_offers
 from planner.case.vendors import VENDOR_NAMES, vendor_usd, vendors_bought_of
-from planner.io.formatting import usd, usd_small
+from planner.io.formatting import percent, usd, usd_small
 from planner.io.validation import Strict
 from planner.plan.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
 
@@ -114,6 +114,9 @@ def _vendors_in_the_way(plan: Plan, option: OptionRecord) -> str | None:
         if kind in (plan.case.limits.max_vendors or {}):
             most = (plan.case.limits.max_vendors or {})[kind]
             return f"{name} would be one more {VENDOR_NAMES[kind]}, and policy.vendors.at_most.{kind} is {most}"
+        if kind in (plan.case.limits.least_vendor_share_frac or {}):
+            least = percent((plan.case.limits.least_vendor_share_frac or {})[kind], 1)
+            return f"{name} must serve {least} of all requests (policy.vendors.least_share.{kind})"
     cost = sum(vendor_usd(plan.case, vendor) for vendor in more)
     names = " and ".join(name for _, name in more)
     return f"having {names} costs {usd(cost)} / month" if cost else None

@@ -25,6 +25,13 @@ class Vendors:
     """vendors of a kind that may be in use"""
     least_share: dict[str, float] = field(default_factory=dict)
     """share of all requests that a vendor of a kind serves at least, if it is in use"""
+    requests_per_month: float = 0.0
+    """all requests of all workloads, those that a cache answers and those that are shed too"""
+
+    @property
+    def limits(self) -> bool:
+        """whether a plan that costs less may be forbidden"""
+        return bool(self.at_most or self.least_share)
 
     def of(self, offers: Iterable[str], api: str | None) -> tuple[Vendor, ...]:
         """The vendors of some offers and an API, each once."""

@@ -12,6 +12,7 @@ from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Deferral, Recipe, RecipeKey
 from solvers.heuristics.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered
+from solvers.pricing.vendor_shares import shares_are_kept
 
 AS_GOOD_AS_DONE = 1e-6
 """share of the work that may be left over"""
@@ -98,6 +99,7 @@ def from_solution(fleet: FleetProblem, v: Variables, x: np.ndarray) -> Incumbent
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
     as_bought = _with_purchases(fleet, v, x, paths)
     plans = [complete(fleet, paths), as_bought if is_covered(fleet, as_bought) else None]
+    plans = [plan for plan in plans if plan is not None and shares_are_kept(fleet, plan.paths)]
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 

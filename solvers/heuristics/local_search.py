@@ -8,10 +8,9 @@ is exact and cheap, and rounds of responses fill boxes that rounding left half e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import islice, product
 
 import numpy as np
 
@@ -21,14 +20,19 @@ from problems.purchase import Purchase, cheapest_purchase, hourly_purchase, hour
 from problems.recipes.deferral import cheapest_counts, least_usd
 from problems.recipes.recipe import Recipe
 from problems.recipes.side_by_side import SideBySide
-from problems.recipes.vendors import Vendor
-from solvers.heuristics.incumbent import WAITING_WAYS, Incumbent, complete, each_by_itself, in_order, incumbent_of
+from solvers.heuristics.incumbent import (
+    WAITING_WAYS,
+    Incumbent,
+    complete,
+    each_by_itself,
+    in_order,
+    incumbent_of,
+    of_few_vendors,
+)
 
 MOST_SWEEPS = 20
 TRIED_WAYS = 8
 """ways to serve a workload that are tried before a plan is given up"""
-MOST_CHOICES_OF_VENDORS = 100
-"""choices of one vendor of each kind that a first plan is made of"""
 WORTH_FRAC = 1e-7
 """a change must save this share of the cost"""
 
@@ -61,24 +65,10 @@ def improved(
 def simplest_plan(fleet: FleetProblem) -> Incumbent | None:
     """Each workload in the way that is cheapest for it alone; where limits forbid that, one after the other.
 
-    Where there are rules about vendors, the same with one vendor of each kind.
+    Where there are rules about vendors, those of one place and one API are tried too.
     """
-    plans = [each_by_itself(fleet) or built_up(fleet)]
-    plans += [each_by_itself(some) or built_up(some) for some in _with_one_vendor(fleet)]
+    plans = [each_by_itself(fleet) or built_up(fleet), of_few_vendors(fleet)]
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
-
-
-def _with_one_vendor(fleet: FleetProblem) -> Iterator[FleetProblem]:
-    """The fleet with the recipes that buy of one vendor of each kind and no other, or of none of that kind."""
-    vendors_of = [set(fleet.vendors_of(recipe)) for recipe in fleet.recipes]
-    by_kind: dict[str, list[Vendor | None]] = {}
-    for vendor in sorted(set().union(*vendors_of)):
-        by_kind.setdefault(vendor[0], [None]).append(vendor)
-    for some in islice(product(*by_kind.values()), MOST_CHOICES_OF_VENDORS) if by_kind else ():
-        chosen = set(some)
-        recipes = tuple(r for r, of in zip(fleet.recipes, vendors_of, strict=True) if of <= chosen)
-        if set(fleet.workloads) == {w for recipe in recipes for w in recipe.workloads}:
-            yield replace(fleet, recipes=recipes)
 
 
 def built_up(fleet: FleetProblem) -> Incumbent | None:
@@ -321,7 +311,7 @@ class _Plan:
         saved -= self.fleet.vendors.usd(self.fleet.vendors_used(paths.values()))
         if saved <= WORTH_FRAC * sum(self.cost.values()) + 1e-9:
             return False
-        limited = self.fleet.limited or self.fleet.max_gpu_types is not None or bool(self.fleet.vendors.at_most)
+        limited = self.fleet.limited or self.fleet.max_gpu_types is not None or self.fleet.vendors.limits
         if limited and complete(self.fleet, in_order(self.fleet, paths.values())) is None:
             return False
         for g in touched:

@@ -66,6 +66,7 @@ def limits_of(
         unproven_forbidden=True if policy.unproven == "forbidden" else None,
         max_vendors={kind: most for kind, most in policy.vendors.at_most if most is not None} or None,
         vendor_usd_per_month=_vendor_costs(policy, offers, apis, found),
+        least_vendor_share_frac={kind: share for kind, share in policy.vendors.least_share if share} or None,
     )
 
 

@@ -169,11 +169,22 @@ class VendorCountSpec(Strict):
     """Most providers of an API."""
 
 
+class VendorShareSpec(Strict):
+    """The least share of all requests that makes a vendor worth having."""
+
+    provider: Fraction | None = Field(default=None, examples=["5%"])
+    """What the instances of each provider in use serve at least."""
+    region: Fraction | None = Field(default=None, examples=["5%"])
+    api: Fraction | None = Field(default=None, examples=["5%"])
+    """What each provider of an API in use serves at least."""
+
+
 class VendorSpec(Strict):
     """What having one more provider, region or API takes."""
 
     fixed_usd_per_month: VendorCostSpec = VendorCostSpec()
     at_most: VendorCountSpec = VendorCountSpec()
+    least_share: VendorShareSpec = VendorShareSpec()
     have: tuple[str, ...] = Field(default=(), examples=[["aws", "openai"]], max_length=100)
     """Providers, regions and providers of APIs that are there anyway: they have no fixed cost."""
 
