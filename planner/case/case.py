@@ -91,6 +91,8 @@ class Workload(Strict):
     max_quality_loss_frac: float
     critical_share_frac: float
     api_allowed: bool
+    baseline: str | None = None
+    """the API model that it is compared with; None: that of the case"""
 
     def cached_tokens(self, input_tokens: float) -> float:
         """Prompt tokens of a request whose KV is found, on average."""

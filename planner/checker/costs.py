@@ -136,9 +136,14 @@ def _baseline_is_true(facts: PlanView, cost: float, tokens: float) -> Iterator[s
     """All that is answered would be bought, what a cache of answers finds too; prompts are cached by the provider."""
     case, told = facts.case, facts.plan.baseline
     api, usd = case.apis[case.baseline], 0.0
+    bills = []
     for s in facts.served:
-        prices = request_usd(case, s.w, case.baseline)
-        usd += sum(n * price for n, price in zip(facts.answered_per_month(s), prices, strict=True))
+        api_of_its_own = s.w.baseline or case.baseline
+        prices = request_usd(case, s.w, api_of_its_own)
+        own = sum(n * price for n, price in zip(facts.answered_per_month(s), prices, strict=True))
+        bills.append((s.w.name, api_of_its_own, own, s.w.api_allowed))
+        usd += own
+    yield from _baselines_are_told(facts, bills)
     saved_frac = (usd - cost) / usd if usd else 0.0
     yield from is_not("the provider of the baseline", told.provider, api.provider)
     yield from is_not("the model of the baseline", told.model, api.model)
@@ -148,3 +153,16 @@ def _baseline_is_true(facts: PlanView, cost: float, tokens: float) -> Iterator[s
     yield from differs("the usd_per_1m_tokens of the baseline", told.usd_per_1m_tokens, _per_1m(usd, tokens))
     yield from differs("savings_usd_per_month", told.savings_usd_per_month, usd - cost, of=max(usd, cost))
     yield from differs("savings_frac", told.savings_frac, saved_frac)
+
+
+def _baselines_are_told(facts: PlanView, bills: list[tuple[str, str, float, bool]]) -> Iterator[str]:
+    """One by one where a workload has a baseline of its own, or may not use an API; else not at all."""
+    told = facts.plan.baseline.by_workload
+    needed = any(s.w.baseline is not None or not s.w.api_allowed for s in facts.served)
+    if (told is not None) != needed or (told and [b.workload for b in told] != [name for name, *_ in bills]):
+        yield "the baselines of the workloads are not those of the case"
+        return
+    for b, (name, api, usd, allowed) in zip(told or (), bills, strict=bool(told)):
+        yield from is_not(f"the baseline of {name}", b.api, api)
+        yield from is_not(f"whether {name} may use an API", b.may_use_an_api, allowed)
+        yield from differs(f"what the baseline of {name} costs", b.cost_usd_per_month, usd)

@@ -21,6 +21,9 @@ EQUAL = 1e-9
 
 
 def studies_hold(facts: PlanView) -> Iterator[str]:
+    for b in facts.plan.sold_cheaper or ():
+        for problem in (*_bill_holds(facts, b), *_is_cheaper(facts, b)):
+            yield f"{b.provider} {b.model}, which sells a model cheaper: {problem}"
     found: Studies | None = facts.plan.studies
     if found is None:
         return
@@ -116,7 +119,7 @@ def _break_even_holds(facts: PlanView, told: BreakEven) -> Iterator[str]:
     usd = sum(
         facts.requests_per_month(w) * b.share_frac * price
         for w in case.workloads
-        for b, price in zip(w.buckets, request_usd(case, w, case.baseline), strict=True)
+        for b, price in zip(w.buckets, request_usd(case, w, w.baseline or case.baseline), strict=True)
     )
     for p in told.points:
         for problem in _point_holds(facts, p, tokens, usd):
@@ -196,13 +199,26 @@ def _providers_hold(facts: PlanView, told: tuple[ProviderBill, ...]) -> Iterator
     if roles[0] != "baseline" or roles.count("baseline") != 1 or roles.count("compared") != len(compared):
         yield "they are not the baseline, then those that the case compares with"
         return
-    yield from differs("the bill of the baseline", told[0].cost_usd_per_month, facts.plan.baseline.cost_usd_per_month)
+    if all(w.baseline in (None, case.baseline) for w in case.workloads):
+        of_plan = facts.plan.baseline.cost_usd_per_month
+        yield from differs("the bill of the baseline", told[0].cost_usd_per_month, of_plan)
     listed = {"baseline": [case.apis[case.baseline]], "compared": [case.apis[name] for name in compared]}
     for b in told:
         for problem in _bill_holds(facts, b):
             yield f"{b.provider} {b.model}: {problem}"
         if b.role in listed and b.prices not in listed[b.role]:
             yield f"{b.provider} {b.model}: its prices are not those of the case"
+
+
+def _is_cheaper(facts: PlanView, b: ProviderBill) -> Iterator[str]:
+    """A provider off the menu, for workloads that are hosted and may use an API, for less than they cost here."""
+    of = [s for s in facts.served if s.w.name in b.workloads]
+    if b.role != "same model" or f"{b.provider}/{b.model}" in facts.case.menu_apis:
+        yield "it is on the menu, or sells no model that is hosted"
+    if not all(s.w.api_allowed and s.told.models for s in of):
+        yield "a workload of it is not hosted, or may not use an API"
+    if b.cost_usd_per_month >= sum(s.told.cost_usd_per_month for s in of):
+        yield "it is not cheaper"
 
 
 def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:

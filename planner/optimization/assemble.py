@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from planner.candidates.enumerate import Candidates, Rejection
-from planner.case.case import Case
-from planner.case.costs import baseline_usd_per_month
+from planner.case.case import Case, Workload
+from planner.case.costs import baseline_of, baseline_usd_per_month
 from planner.case.horizon import Slot
 from planner.case.vendors import vendor_usd, vendors_bought_of
 from planner.catalog.entries import TERM_MONTHS
@@ -18,6 +18,7 @@ from planner.optimization.throughput_range import cost_range
 from planner.optimization.workloads import workload_plans
 from planner.plan.plan import (
     Baseline,
+    BaselineBill,
     CostRange,
     Costs,
     FleetLine,
@@ -28,6 +29,7 @@ from planner.plan.plan import (
     SlotRecord,
     WorkloadPlan,
 )
+from planner.plan.sellers import sold_cheaper
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import MOST_STEPS
@@ -57,7 +59,7 @@ def assemble_plan(
     cost, penalty = costs.total(), sum(w.penalty_usd_per_month for w in workloads)
     objective = cost + penalty
     bound = min(solution.bound_usd_per_month, objective)
-    return Plan(
+    plan = Plan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
         cost_usd_per_month=cost,
@@ -84,6 +86,7 @@ def assemble_plan(
         case=case,
         fleetplan_version=version("fleetplan"),
     )
+    return plan.model_copy(update={"sold_cheaper": sold_cheaper(plan) or None})
 
 
 def with_all_options(
@@ -151,17 +154,20 @@ def _vendors_usd(case: Case, lines: tuple[FleetLine, ...], workloads: tuple[Work
     return float(sum(vendor_usd(case, vendor) for vendor in in_use))
 
 
-def _baseline_usd(case: Case, fleet: FleetProblem, pools: tuple[ServedPool, ...], slots: tuple[Slot, ...]) -> float:
-    """Price of the requests that this plan answers, at the baseline."""
-    return sum(
-        baseline_usd_per_month(case, w, pool.answered_per_month(fleet, slots, w))
+def _baseline_usd(
+    case: Case, fleet: FleetProblem, pools: tuple[ServedPool, ...], slots: tuple[Slot, ...]
+) -> dict[str, float]:
+    """Price of the requests of each workload that this plan answers, at its baseline."""
+    return {
+        w.name: baseline_usd_per_month(case, w, pool.answered_per_month(fleet, slots, w))
         for pool in pools
         for w in pool.group.members
-    )
+    }
 
 
-def _baseline(case: Case, cost: float, tokens: float, usd: float) -> Baseline:
-    api = case.apis[case.baseline]
+def _baseline(case: Case, cost: float, tokens: float, usd_of: dict[str, float]) -> Baseline:
+    api, usd = case.apis[case.baseline], sum(usd_of.values())
+    told = any(w.baseline is not None or not w.api_allowed for w in case.workloads)
     return Baseline(
         provider=api.provider,
         model=api.model,
@@ -171,7 +177,12 @@ def _baseline(case: Case, cost: float, tokens: float, usd: float) -> Baseline:
         savings_frac=(usd - cost) / usd if usd else 0.0,
         source=api.source,
         date=api.date,
+        by_workload=tuple(_baseline_bill(case, w, usd_of[w.name]) for w in case.workloads) if told else None,
     )
+
+
+def _baseline_bill(case: Case, w: Workload, usd: float) -> BaselineBill:
+    return BaselineBill(workload=w.name, api=baseline_of(case, w), cost_usd_per_month=usd, may_use_an_api=w.api_allowed)
 
 
 def _proof(case: Case, fleet: FleetProblem, solution: FleetSolution, options: Options) -> Proof:

@@ -121,6 +121,7 @@ def _asked(w: Workload) -> dict[str, Value]:
         "critical share": w.critical_share_frac,
         "deadline, h": w.deadline_h,
         "api allowed": "yes" if w.api_allowed else "no",
+        "baseline": w.baseline,
         "may share": "yes" if w.sharing else "no",
         "may cache": ", ".join(w.caching),
         "regions": ", ".join(w.regions) if w.regions else None,

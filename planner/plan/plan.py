@@ -17,7 +17,7 @@ from planner.case.vendors import Vendor, vendors_bought_of
 from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
-from planner.plan.study_records import Studies, Why
+from planner.plan.study_records import ProviderBill, Studies, Why
 
 PLAN_FORMAT = "fleetplan-plan/3"
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
@@ -61,6 +61,19 @@ class Baseline(Strict):
     savings_frac: float
     source: str
     date: str | None = None
+    by_workload: tuple[BaselineBill, ...] | None = None
+    """where a workload has a baseline of its own, or may not use an API"""
+
+
+class BaselineBill(Strict):
+    """What the baseline of one workload would cost."""
+
+    workload: str
+    api: str
+    """as provider/model"""
+    cost_usd_per_month: float
+    may_use_an_api: bool
+    """False: the comparison is with something that it may not do"""
 
 
 class FleetLine(Strict):
@@ -355,6 +368,8 @@ class Plan(Strict):
     assumptions: tuple[Assumption, ...]
     verified: Served | None = None
     """None: it was not served"""
+    sold_cheaper: tuple[ProviderBill, ...] | None = None
+    """providers off the menu that sell a hosted model for less than the plan hosts it; None where there is none"""
     studies: Studies | None = None
     """what plans made again tell about this one, where that was asked for"""
     case_hash: str

@@ -207,6 +207,7 @@ class _Loader:
         wanted: list[tuple[tuple[str | int, ...], str]] = [(("baseline",), spec.baseline)]
         wanted += [(("menu", "apis", k), name) for k, name in enumerate(spec.menu.apis or ())]
         wanted += [(("compare_with", k), name) for k, name in enumerate(spec.compare_with)]
+        wanted += [(("workloads", k, "baseline"), w.baseline) for k, w in enumerate(spec.workloads) if w.baseline]
         for path, name in wanted:
             entry = catalog.apis.get(name) or api_prices.api_model(name)
             if entry is None:

@@ -12,7 +12,7 @@ from planner.reports.charts.break_even import always_cheaper
 from planner.reports.charts.colours import BASES
 from planner.reports.html.page import card, hero
 from planner.reports.markup import STUDY, Html, bar, el, join, name
-from planner.reports.phrases import left_out, limits_reached, throughput_error
+from planner.reports.phrases import baseline_name, first_notes, left_out, limits_reached, throughput_error
 
 KINDS_SAID = 4
 NOTHING_USD = 0.005
@@ -27,6 +27,7 @@ def notices(plan: Plan) -> Iterator[Html]:
         yield _notice(f"The search was interrupted: this plan is verified, but the optimum may be {lower} lower.")
     if missing := left_out(plan):
         yield _notice(f"{missing[0].upper()}{missing[1:]}.")
+    yield from (_notice(f"{note[0].upper()}{note[1:]}.") for note in first_notes(plan))
     shed = [w for w in plan.workloads if w.shed_requests_per_month]
     if shed:
         parts = [
@@ -47,7 +48,7 @@ def _notice(*words: str) -> Html:
 def answer(plan: Plan) -> Html:
     b = plan.baseline
     saves = b.savings_usd_per_month
-    api = f"{b.provider} {b.model}"
+    api = baseline_name(plan)
     if abs(saves) < NOTHING_USD:
         verdict = join(["Nothing is cheaper than ", el("b", api), "."])
     elif saves > 0:
@@ -91,7 +92,7 @@ def _cards(plan: Plan) -> Iterator[Html]:
     yield card("Per 1M tokens", usd_small(plan.usd_per_1m_tokens), split)
     b = plan.baseline
     yield card(
-        f"API baseline, {b.provider} {b.model}",
+        f"API baseline, {baseline_name(plan)}",
         f"{usd(b.cost_usd_per_month)}",
         f"a month, {usd_small(b.usd_per_1m_tokens)} / 1M tokens",
     )
