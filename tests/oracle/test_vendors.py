@@ -11,14 +11,17 @@ import pytest
 
 from problems.recipes.vendors import NO_VENDORS
 from solvers.backends.solve import SolverName
+from solvers.heuristics.incumbent import limits_are_kept
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.brute_force import Truth, brute_force
 from tests.oracle.plans import check_plan
+from tests.oracle.vendor_shares import least_usd, share_case
 from tests.oracle.vendors import vendor_case
 
 SEEDS = range(60)
+SHARES = range(24)
 
 
 @cache
@@ -47,7 +50,7 @@ def test_the_rules_decide() -> None:
         free, ruled = brute_force(replace(vendor_case(seed), vendors=NO_VENDORS)).objective, truth_of(seed).objective
         outcomes["infeasible"] += ruled == math.inf > free
         outcomes["costs more"] += math.inf > ruled > free * (1 + 1e-6)
-    assert outcomes == {"costs more": 0, "infeasible": 0}
+    assert outcomes == {"costs more": 29, "infeasible": 7}
 
 
 @pytest.mark.parametrize("seed", SEEDS[::4])
@@ -72,3 +75,20 @@ def test_a_search_cut_short_says_so(seed: int) -> None:
             assert truth.objective == math.inf
         if solution.best is not None:
             check_plan(case, solution.best)
+
+
+@pytest.mark.parametrize(("seed", "solver"), [(seed, "cbc" if seed % 3 else "highs") for seed in SHARES])
+def test_least_shares_give_the_optimum_of_brute_force(seed: int, solver: SolverName) -> None:
+    case, truth = share_case(seed), least_usd(share_case(seed))
+    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.objective == pytest.approx(truth, rel=1e-6)
+    assert solution.bound_usd_per_month <= truth * (1 + 1e-9)
+    assert solution.best is not None
+    assert limits_are_kept(case.fleet, solution.best)
+
+
+def test_least_shares_decide() -> None:
+    """So many optima of the cases above cost more than without."""
+    free = [least_usd(replace(case, vendors=replace(case.vendors, least_share={}))) for case in map(share_case, SHARES)]
+    assert sum(least_usd(share_case(seed)) > usd * (1 + 1e-6) for seed, usd in zip(SHARES, free, strict=True)) == 14
