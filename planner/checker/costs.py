@@ -159,10 +159,11 @@ def _baselines_are_told(facts: PlanView, bills: list[tuple[str, str, float, bool
     """One by one where a workload has a baseline of its own, or may not use an API; else not at all."""
     told = facts.plan.baseline.by_workload
     needed = any(s.w.baseline is not None or not s.w.api_allowed for s in facts.served)
-    if (told is not None) != needed or (told and [b.workload for b in told] != [name for name, *_ in bills]):
+    names = [name for name, *_ in bills] if needed else []
+    if (told is not None) != needed or [b.workload for b in told or ()] != names:
         yield "the baselines of the workloads are not those of the case"
         return
-    for b, (name, api, usd, allowed) in zip(told or (), bills, strict=bool(told)):
+    for b, (name, api, usd, allowed) in zip(told or (), bills, strict=False):
         yield from is_not(f"the baseline of {name}", b.api, api)
         yield from is_not(f"whether {name} may use an API", b.may_use_an_api, allowed)
         yield from differs(f"what the baseline of {name} costs", b.cost_usd_per_month, usd)

@@ -21,9 +21,6 @@ EQUAL = 1e-9
 
 
 def studies_hold(facts: PlanView) -> Iterator[str]:
-    for b in facts.plan.sold_cheaper or ():
-        for problem in (*_bill_holds(facts, b), *_is_cheaper(facts, b)):
-            yield f"{b.provider} {b.model}, which sells a model cheaper: {problem}"
     found: Studies | None = facts.plan.studies
     if found is None:
         return
@@ -208,17 +205,6 @@ def _providers_hold(facts: PlanView, told: tuple[ProviderBill, ...]) -> Iterator
             yield f"{b.provider} {b.model}: {problem}"
         if b.role in listed and b.prices not in listed[b.role]:
             yield f"{b.provider} {b.model}: its prices are not those of the case"
-
-
-def _is_cheaper(facts: PlanView, b: ProviderBill) -> Iterator[str]:
-    """A provider off the menu, for workloads that are hosted and may use an API, for less than they cost here."""
-    of = [s for s in facts.served if s.w.name in b.workloads]
-    if b.role != "same model" or f"{b.provider}/{b.model}" in facts.case.menu_apis:
-        yield "it is on the menu, or sells no model that is hosted"
-    if not all(s.w.api_allowed and s.told.models for s in of):
-        yield "a workload of it is not hosted, or may not use an API"
-    if b.cost_usd_per_month >= sum(s.told.cost_usd_per_month for s in of):
-        yield "it is not cheaper"
 
 
 def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:

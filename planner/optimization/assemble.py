@@ -29,7 +29,6 @@ from planner.plan.plan import (
     SlotRecord,
     WorkloadPlan,
 )
-from planner.plan.sellers import sold_cheaper
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from problems.recipes.singles import MOST_STEPS
@@ -59,7 +58,7 @@ def assemble_plan(
     cost, penalty = costs.total(), sum(w.penalty_usd_per_month for w in workloads)
     objective = cost + penalty
     bound = min(solution.bound_usd_per_month, objective)
-    plan = Plan(
+    return Plan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
         cost_usd_per_month=cost,
@@ -86,7 +85,6 @@ def assemble_plan(
         case=case,
         fleetplan_version=version("fleetplan"),
     )
-    return plan.model_copy(update={"sold_cheaper": sold_cheaper(plan) or None})
 
 
 def with_all_options(

@@ -17,7 +17,7 @@ from planner.case.vendors import Vendor, vendors_bought_of
 from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
-from planner.plan.study_records import ProviderBill, Studies, Why
+from planner.plan.study_records import Studies, Why
 
 PLAN_FORMAT = "fleetplan-plan/3"
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
@@ -368,8 +368,6 @@ class Plan(Strict):
     assumptions: tuple[Assumption, ...]
     verified: Served | None = None
     """None: it was not served"""
-    sold_cheaper: tuple[ProviderBill, ...] | None = None
-    """providers off the menu that sell a hosted model for less than the plan hosts it; None where there is none"""
     studies: Studies | None = None
     """what plans made again tell about this one, where that was asked for"""
     case_hash: str
@@ -401,7 +399,11 @@ class Plan(Strict):
 
     def as_json(self) -> dict[str, Any]:
         """Every key is always there; what does not apply is null."""
-        return self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
+        data = self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
+        for part, key in (("costs", "vendors_usd_per_month"), ("baseline", "by_workload")):
+            if data[part][key] is None:
+                del data[part][key]
+        return data
 
     def to_json(self) -> str:
         """Write the plan as JSON; equal plans give equal bytes."""

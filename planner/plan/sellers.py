@@ -46,6 +46,7 @@ def hosted_by(plan: Plan) -> dict[str, set[str]]:
     return {w.name: set(w.models) for w in plan.workloads}
 
 
+@cache
 def sellers() -> list[str]:
     """Every API model but those that Hugging Face passes on from a provider that sells it by itself."""
     known = known_api_models()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from planner.case.support import is_unproven
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.plan import Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
+from planner.plan.sellers import sold_cheaper
 from planner.plan.study_records import ProviderBill
 from problems.constants import HOURS_PER_MONTH
 
@@ -179,7 +180,7 @@ def limits_reached(plan: Plan) -> Iterator[str]:
 def cheaper_providers(plan: Plan) -> Iterator[str]:
     """Who sells the model that the plan hosts for the least, if that is less: a plan may use it if the menu says so."""
     cheaper: dict[tuple[str, ...], list[ProviderBill]] = {}
-    for bill in plan.sold_cheaper or ():
+    for bill in sold_cheaper(plan):
         cheaper.setdefault(bill.workloads, []).append(bill)
     here = {w.name: w.cost_usd_per_month for w in plan.workloads}
     for workloads, bills in cheaper.items():
@@ -187,7 +188,7 @@ def cheaper_providers(plan: Plan) -> Iterator[str]:
         paid = sum(here[name] for name in workloads)
         there = f"would cost {usd(least.cost_usd_per_month)} / month there, {usd(paid)} here"
         others = f" ({len(bills) - 1} more sell it for less than that)" if len(bills) > 1 else ""
-        offer = f"{_api(least)} sells this model: all of {alike(workloads)} {there}{others}"
+        offer = f"cheaper at an API: {_api(least)} sells this model, and all of {alike(workloads)} {there}{others}"
         yield f"{offer}; name it under menu.apis to let a plan use it"
 
 
@@ -212,7 +213,7 @@ def baseline_notes(plan: Plan) -> Iterator[str]:
     part = f"{usd(sum(bill.cost_usd_per_month for bill in barred))} / month of the baseline"
     others = [bill for bill in bills if bill.may_use_an_api]
     here = {w.name: w.cost_usd_per_month for w in plan.workloads}
-    without = "no workload may use one, so there is nothing to save"
+    without = "so there is nothing to save by hosting"
     if others:
         there = sum(bill.cost_usd_per_month for bill in others)
         own = sum(here[bill.workload] for bill in others)
@@ -220,7 +221,7 @@ def baseline_notes(plan: Plan) -> Iterator[str]:
         verdict = f"saves {percent(saved / there)}" if saved >= 0 else f"costs {percent(-saved / there)} more"
         compared = f"{usd(own)} here, {usd(there)} at their baseline"
         without = f"without that the plan {verdict}: {compared}" if there else "the others cost nothing at an API"
-    yield f"{names} may not use an API, and {part} is for that; {without}"
+    yield f"no API may serve {names}, {part}; {without}"
 
 
 def first_notes(plan: Plan) -> Iterator[str]:

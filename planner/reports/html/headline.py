@@ -27,7 +27,6 @@ def notices(plan: Plan) -> Iterator[Html]:
         yield _notice(f"The search was interrupted: this plan is verified, but the optimum may be {lower} lower.")
     if missing := left_out(plan):
         yield _notice(f"{missing[0].upper()}{missing[1:]}.")
-    yield from (_notice(f"{note[0].upper()}{note[1:]}.") for note in first_notes(plan))
     shed = [w for w in plan.workloads if w.shed_requests_per_month]
     if shed:
         parts = [
@@ -57,7 +56,8 @@ def answer(plan: Plan) -> Html:
     else:
         more = f"Costs {usd(-saves)} / month ({percent(-b.savings_frac)}) more"
         verdict = join([el("b", more, class_="bad"), f" than {api}."])
-    lines = (el("p", verdict), el("p", *_to_run(plan)), _trust(plan))
+    notes = (el("p", f"{note[0].upper()}{note[1:]}.") for note in first_notes(plan))
+    lines = (el("p", verdict), *notes, el("p", *_to_run(plan)), _trust(plan))
     return hero(usd(plan.cost_usd_per_month), " / month", lines, _cards(plan))
 
 
