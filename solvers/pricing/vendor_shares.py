@@ -14,9 +14,12 @@ _known: WeakKeyDictionary[Recipe, tuple[dict[str, float], float]] = WeakKeyDicti
 
 
 def shares_are_kept(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> bool:
+    """Whether they do; of a part of the workloads nothing can be said yet."""
     least = fleet.vendors.least_share
-    if not least:
+    if not least or {w for path in paths for w in path.workloads} != set(fleet.workloads):
         return True
+    if any(path.servings != len(fleet.slot_hours) for path in paths):
+        return False  # not decided on a serving for each slot
     used = [vendor for vendor in fleet.vendors_used(paths) if vendor[0] in least]
     requests = dict.fromkeys(used, 0.0)
     for path in paths if used else ():
