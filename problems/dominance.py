@@ -22,7 +22,12 @@ from problems.recipes.recipe import Recipe
 
 
 def without_dominated_recipes(fleet: FleetProblem) -> FleetProblem:
-    """The fleet problem without dominated recipes; the optimum is the same. The first of two equal recipes stays."""
+    """The fleet problem without dominated recipes; the optimum is the same. The first of two equal recipes stays.
+
+    Where a vendor must serve a share of the requests, one that serves more may be of use for that alone.
+    """
+    if fleet.vendors.least_share:
+        return fleet
     plain = {r: recipe.uses[0].offer for r, recipe in enumerate(fleet.recipes) if _is_plain(recipe)}
     alive = set(range(len(fleet.recipes)))
     rivals: dict[tuple[str, str | None, str], list[int]] = {}
@@ -92,7 +97,7 @@ def no_more_expensive(fleet: FleetProblem, first: str, second: str) -> bool:
         return False
     if fleet.max_gpu_types is not None and a.gpu != b.gpu:
         return False
-    if first in fleet.most_of_a_box:
+    if first in fleet.most_of_a_box or not fleet.vendors.no_more(first, second):
         return False
 
     def per_gpu(price: float | None, box: int) -> float:

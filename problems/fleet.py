@@ -3,6 +3,7 @@
     min   sum_g,term reserved[g,term] x 730 h x price
         + sum_g,t hours[t] (on_demand[g,t] x price + spot[g,t] x price), and as much for the time they take to start
         + sum_r,t,s hours[t] x (other_cost + penalty)[r,t,s] x serve[r,t,s]  +  team x its cost
+        + sum_x vendor[x] x its cost
 
 under the families listed in FAMILIES, one function each. Money is USD per month, averaged over the months of
 the horizon; penalties of what is shed weigh in the objective alone.
@@ -23,6 +24,8 @@ from problems.fleet_problem import FleetProblem
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Model, Row, build_model
 from problems.valid_inequalities import boxes_are_rounded_up, own_boxes_are_whole, used_offers_are_charged
+from problems.vendors.rows import few_vendors_are_used, vendors_in_use_are_paid
+from problems.vendors.shares import vendors_in_use_serve_their_share
 
 
 def every_workload_is_served(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -210,6 +213,7 @@ def the_budget_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
         terms += _other_cost_of_month(fleet, v, month)
         if v.team is not None:
             terms.append((v.team, fleet.team_usd_per_month))
+        terms += [(c, v.columns[c].cost) for c in v.vendor.values()]
         terms = [(c, usd) for c, usd in terms if usd]
         if terms:
             yield Row(("budget", month), terms, "<=", fleet.budget_usd_per_month)
@@ -245,6 +249,9 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     few_gpu_types_are_used,
     the_budget_is_kept,
     one_team_if_anything_is_self_hosted,
+    vendors_in_use_are_paid,
+    few_vendors_are_used,
+    vendors_in_use_serve_their_share,
 )
 
 

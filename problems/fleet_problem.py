@@ -15,11 +15,14 @@ from problems.recipes.pools import Pool
 from problems.recipes.recipe import Recipe
 from problems.recipes.side_by_side import SideBySide
 from problems.recipes.singles import recipes_of
+from problems.recipes.vendors import NO_VENDORS, Vendor, Vendors
 from problems.recipes.waiting_line import WaitingLine
 from problems.rounding_up import Rounded, RoundedSlots
 
 SERVINGS_SIDE_BY_SIDE = 3_000_000
 """servings of all recipes up to which those of the same workloads are kept side by side"""
+NO_BILL = 1e-9
+"""share of an hour's cost that is no bill of an API, but rounding"""
 Held = dict[tuple[str, str], tuple[int, int | None]]
 """by offer and term: the fewest commitments, and the most if that is decided"""
 
@@ -66,6 +69,12 @@ class FleetProblem:
     budget_usd_per_month: float | None = None
     team_usd_per_month: float = 0.0
     """fixed cost of the engineers who run anything self-hosted"""
+    vendors: Vendors = NO_VENDORS
+    """rules about providers, regions and APIs in use"""
+    vendors_decided: dict[Vendor, bool] = field(default_factory=dict)
+    """vendor -> whether it is used, where that is decided"""
+    with_shares: bool = False
+    """a program whose rows say what vendors in use serve at least; prices come of none"""
     held: Held = field(default_factory=dict)
     """(offer, term) -> fewest and most commitments, where that is decided; None: as many as anybody could use"""
     uses: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -193,11 +202,13 @@ class FleetProblem:
 
     def allows(self, recipe: Recipe) -> bool:
         """Whether a recipe agrees with what is decided."""
-        return recipe.pool in self.pools and self.allows_use(recipe.workloads, recipe.offers)
+        return recipe.pool in self.pools and self.allows_use(recipe.workloads, recipe.offers, recipe.api)
 
-    def allows_use(self, workloads: tuple[str, ...], offers: Iterable[str]) -> bool:
-        """Whether recipes of these workloads on these offers agree with what is decided."""
+    def allows_use(self, workloads: tuple[str, ...], offers: Iterable[str], api: str | None) -> bool:
+        """Whether recipes of these workloads on these offers, with this API, agree with what is decided."""
         on = set(offers)
+        if self.vendors_decided and any(self.vendors_decided.get(x) is False for x in self.vendors.of(on, api)):
+            return False
         return all((g in on) == way for (w, g), way in self.uses.items() if w in workloads)
 
     def line_of(self, r: int) -> WaitingLine:
@@ -214,6 +225,34 @@ class FleetProblem:
         """the kinds of GPU that a recipe uses, each once"""
         return tuple(dict.fromkeys(self.offers[g].gpu for g in recipe.offers))
 
+    def vendors_of(self, recipe: Recipe) -> tuple[Vendor, ...]:
+        """the vendors that a recipe may buy of, each once, where there are rules about them"""
+        return self.vendors.of(recipe.offers, recipe.api)
+
+    def vendors_used(self, paths: Iterable[Recipe]) -> set[Vendor]:
+        """the vendors that paths do buy of: a deployment may have no replica in any slot, an API no request"""
+        if self.vendors is NO_VENDORS:
+            return set()
+        return {x for path in paths for x in self.vendors.of(*self._bought_by(path))}
+
+    def _bought_by(self, path: Recipe) -> tuple[set[str], str | None]:
+        on = {use.offer for use in path.uses if use.replicas.any()}
+        return on, path.api if self.asks_its_api(path) else None
+
+    def without_idle_api(self, path: Recipe) -> Recipe:
+        """A path as a deployment by itself, where there are rules about APIs and its own has nothing to do."""
+        idle = path.api in self.vendors.of_api and not self.asks_its_api(path)
+        return replace(path, api=None) if idle else path
+
+    def asks_its_api(self, path: Recipe) -> bool:
+        """Whether an API answers any request of a path: one that asks nothing for some of them may."""
+        pool = self.pools[path.pool]
+        api = next((api for api in pool.apis if api.key == path.api), None)
+        if api is None:
+            return False
+        bill = path.usd_per_h - pool.fixed_by_slot[path.slot]
+        return bool((bill > NO_BILL * (1 + path.usd_per_h)).any() or (api.usd_per_request <= 0).any())
+
 
 def fleet_of(
     workloads: tuple[str, ...],
@@ -224,6 +263,8 @@ def fleet_of(
     **limits: Any,
 ) -> FleetProblem:
     """The fleet problem of some pools, with every recipe of at most one deployment; mixes come while it is solved."""
+    if limits.get("vendors", NO_VENDORS).of_api:
+        pools = [replace(pool, may_do_without_api=True) for pool in pools]
     by_key = {pool.key: pool for pool in pools}
     recipes = tuple(recipe for pool in by_key.values() for recipe in recipes_of(pool, slot_hours))
     return FleetProblem(workloads, slot_hours, slot_month, offers, by_key, recipes, **limits)

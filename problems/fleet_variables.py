@@ -10,6 +10,7 @@ from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.model import Column
 from problems.recipes.recipe import Deferral
+from problems.recipes.vendors import Vendor
 
 
 @dataclass(eq=False)
@@ -30,6 +31,8 @@ class Variables:
     sent: dict[tuple[int, int], int] = field(default_factory=dict)
     """(recipe, stretch of its waiting line) -> work that leaves the line there for an API"""
     gpu_type: dict[str, int] = field(default_factory=dict)
+    vendor: dict[Vendor, int] = field(default_factory=dict)
+    """vendor -> whether it is in use, where there are rules about vendors"""
     charged: dict[str, int] = field(default_factory=dict)
     """offer -> whether it is used, where half a box is charged for that"""
     team: int | None = None
@@ -69,6 +72,9 @@ def define_variables(fleet: FleetProblem) -> Variables:
             v.gpu_type[gpu] = v.add(Column(("gpu-type", gpu), 0.0, upper=1, integer=True))
     if fleet.team_usd_per_month and fleet.recipes_on:
         v.team = v.add(Column(("team",), fleet.team_usd_per_month, upper=1))
+    for vendor in sorted({vendor for recipe in fleet.recipes for vendor in fleet.vendors_of(recipe)}):
+        usd, fewest = fleet.vendors.usd([vendor]), float(fleet.vendors_decided.get(vendor, False))
+        v.vendor[vendor] = v.add(Column(("vendor", *vendor), usd, fewest, upper=1, integer=True))
     return v
 
 

@@ -34,6 +34,8 @@ def without_dominated_offers(fleet: FleetProblem) -> FleetProblem:
         def moves_to(a: str, b: str = b) -> bool:
             if not _no_more_expensive(fleet.offers[a], fleet.offers[b], spot_matters[b]):
                 return False
+            if not fleet.vendors.no_more(a, b):
+                return False
             pairs = [(pool, d, twins.get((pool.key, a, *_likeness(d)))) for pool, d in on[b]]
             box = fleet.offers[a].box
             return all(t is not None and _replaces(pool, t, d, box) and _merges(pool, t) for pool, d, t in pairs)

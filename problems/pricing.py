@@ -12,7 +12,7 @@ are cheapest by the replica-hour and those of the least load.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from problems.beyond_commitments import BeyondSlots
 from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.deferral import cheapest_counts
 from problems.recipes.recipe import Deferral, Recipe
+from problems.recipes.vendors import Vendor
 from problems.rounding_up import BOTH, RoundedSlots
 
 
@@ -48,6 +49,8 @@ class Prices:
     """boxes that are rounded up, by offer"""
     fit_usd: dict[tuple[str, str, int], np.ndarray] = field(default_factory=dict)
     """on top of a GPU in use, or a firm one, in a replica of some size or larger: by kind, offer and size [slot]"""
+    vendor_usd: dict[tuple[str, Vendor], float] = field(default_factory=dict)
+    """a workload's share of one more vendor"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
     _tables: dict[tuple[str, str, tuple[str, ...]], np.ndarray] = field(default_factory=dict)
@@ -106,6 +109,7 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     budget = np.zeros(fleet.months)
     team = dict.fromkeys(fleet.workloads, 0.0)
     types: dict[tuple[str, str], float] = {}
+    vendors: dict[tuple[str, Vendor], float] = {}
     boxes: dict[tuple[str, str, str], np.ndarray] = {}
     rounded: dict[tuple[str, str, int], np.ndarray] = {}
     fits: dict[tuple[str, str, int], np.ndarray] = {}
@@ -120,6 +124,8 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
             team[key[1]] = max(-dual, 0.0)
         elif key[0] == "gpu-type":
             types[key[1], key[2]] = max(-dual, 0.0)
+        elif key[0] == "vendor":
+            vendors[key[1], (key[2], key[3])] = max(-dual, 0.0)
         elif key[0] == "own-boxes" and dual > 0:
             boxes.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
         elif key[0] == "fits" and dual > 0:
@@ -132,7 +138,7 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
         by_offer.setdefault((kind, g), []).append((fleet.rounded_slots[kind, g, number], usd))
     together = {g: RoundedSlots.priced(cuts) for (kind, g), cuts in by_offer.items() if kind == BOTH}
     beyond = {key: cuts for key, cuts in by_offer.items() if key[0] != BOTH}
-    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, fits, in_dollars)
+    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, fits, vendors, in_dollars)
 
 
 def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.ndarray:
@@ -150,13 +156,24 @@ def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.nd
 
 
 def fixed_value(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> float:
-    """What a recipe costs beside its servings: its share of the team, and of the kinds of GPU."""
+    """What a recipe costs beside its servings: its share of the team, of the kinds of GPU, and of its vendors."""
+    value = vendors_value(fleet, recipe.workloads, recipe.offers, recipe.api, prices)
     if not recipe.self_hosted:
-        return 0.0
-    value = sum(prices.team_usd[w] for w in recipe.workloads)
+        return value
+    value += sum(prices.team_usd[w] for w in recipe.workloads)
     if prices.type_usd:
         value += sum(prices.type_usd.get((w, gpu), 0.0) for w in recipe.workloads for gpu in fleet.gpus_of(recipe))
     return value
+
+
+def vendors_value(
+    fleet: FleetProblem, workloads: tuple[str, ...], offers: Iterable[str], api: str | None, prices: Prices
+) -> float:
+    """What the vendors of some offers and an API cost workloads."""
+    if not prices.vendor_usd:
+        return 0.0
+    of = fleet.vendors.of(offers, api)
+    return sum(prices.vendor_usd.get((w, vendor), 0.0) for w in workloads for vendor in of)
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,6 +91,8 @@ class Workload(Strict):
     max_quality_loss_frac: float
     critical_share_frac: float
     api_allowed: bool
+    baseline: str | None = None
+    """the API model that it is compared with; None: that of the case"""
 
     def cached_tokens(self, input_tokens: float) -> float:
         """Prompt tokens of a request whose KV is found, on average."""
@@ -136,6 +138,12 @@ class Limits(Strict):
     """which replica of a deployment a request goes to"""
     unproven_forbidden: bool | None = None
     """whether what the engine was never seen to run may not be used; None: it may"""
+    max_vendors: dict[str, int] | None = None
+    """providers, regions and APIs that may be in use, by kind (provider, region, api); None: any number"""
+    vendor_usd_per_month: dict[str, float] | None = None
+    """fixed cost of a vendor in use, by kind and name, such as "region aws us-east-1"; None: nothing"""
+    least_vendor_share_frac: dict[str, float] | None = None
+    """share of all requests that a vendor in use serves at least, by kind; None: any"""
 
 
 class CacheCosts(Strict):

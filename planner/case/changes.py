@@ -25,6 +25,21 @@ def with_quota(kind: str, key: str, most: int | None) -> Change:
     return change
 
 
+def with_vendors(kind: str, most: int) -> Change:
+    """Another number of providers, regions or APIs that may be in use."""
+    return lambda case: with_limits(max_vendors={**(case.limits.max_vendors or {}), kind: most})(case)
+
+
+def with_least_share(kind: str, share: float | None) -> Change:
+    """Another least share of a kind of vendor; None takes it away."""
+
+    def change(case: Case) -> Case:
+        others = {k: frac for k, frac in (case.limits.least_vendor_share_frac or {}).items() if k != kind}
+        return with_limits(least_vendor_share_frac={**others, **({} if share is None else {kind: share})} or None)(case)
+
+    return change
+
+
 def with_workload(name: str, **fields: Any) -> Change:
     return with_workloads(lambda w: w.model_copy(update=fields) if w.name == name else w)
 

@@ -37,7 +37,12 @@ def answered_per_month(workload: Workload, slots: tuple[Slot, ...], shed_per_mon
 
 def baseline_usd_per_month(case: Case, workload: Workload, answered: np.ndarray) -> float:
     """What these requests cost at the baseline, input, input that the provider caches and output priced apart."""
-    return float(answered @ request_usd(case, workload, case.baseline))
+    return float(answered @ request_usd(case, workload, baseline_of(case, workload)))
+
+
+def baseline_of(case: Case, workload: Workload) -> str:
+    """The API model that a workload is compared with."""
+    return workload.baseline or case.baseline
 
 
 def tokens_of(workload: Workload, answered: np.ndarray) -> float:

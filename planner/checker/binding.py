@@ -8,6 +8,7 @@ from dataclasses import replace
 from planner.checker.costs import month_usd
 from planner.checker.purchases import gpus_bought
 from planner.checker.serving import staffed
+from planner.checker.vendors import in_use
 from planner.plan.view import MONTH_HOURS, REL, PlanView, differs, is_not, key_of, near
 
 NEAR_BUDGET_FRAC = 1e-3
@@ -17,7 +18,7 @@ Reached = dict[tuple[str, str | None], tuple[float, float]]
 
 def binding_limits_are_told(facts: PlanView) -> Iterator[str]:
     told = {(b.limit, b.name): (b.value, b.hours_per_month) for b in facts.plan.binding}
-    true = _budget(facts) | _quotas(facts) | _kinds_of_gpu(facts) | _minimum(facts)
+    true = _budget(facts) | _quotas(facts) | _kinds_of_gpu(facts) | _vendors(facts) | _minimum(facts)
     if len(told) < len(facts.plan.binding):
         yield "a limit is said twice to be reached"
     for limit, name in sorted(set(true) - set(told), key=str):
@@ -67,6 +68,11 @@ def _kinds_of_gpu(facts: PlanView) -> Reached:
     most = facts.case.limits.max_gpu_types
     kinds = {facts.case.offers[line.offer].gpu for line in facts.plan.fleet}
     return {("max_gpu_types", None): (most, MONTH_HOURS)} if most is not None and len(kinds) >= most else {}
+
+
+def _vendors(facts: PlanView) -> Reached:
+    limits = (facts.case.limits.max_vendors or {}).items()
+    return {("max_vendors", kind): (most, MONTH_HOURS) for kind, most in limits if len(in_use(facts)[kind]) >= most}
 
 
 def _minimum(facts: PlanView) -> Reached:

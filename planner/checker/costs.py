@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from planner.checker.prices import TERM_MONTHS, caches_usd_per_month, embedding_usd_per_request, request_usd
 from planner.checker.purchases import instance_hours, line_usd, price_of_line
+from planner.checker.vendors import vendors_usd
 from planner.plan.view import MONTH_HOURS, REL, PlanView, Served, differs, is_not
 
 
 def money_adds_up(facts: PlanView) -> Iterator[str]:
     plan, parts = facts.plan, _parts(facts)
     for part, usd in parts.items():
-        yield from differs(f"costs.{part}", getattr(plan.costs, part), usd)
+        yield from differs(f"costs.{part}", getattr(plan.costs, part) or 0.0, usd)
     cost, tokens = sum(parts.values()), sum(facts.tokens_per_month(s) for s in facts.served)
     penalty = sum(_penalty_usd(facts, s) for s in facts.served)
     yield from differs("the cost_usd_per_month of the plan", plan.cost_usd_per_month, cost)
@@ -39,7 +40,7 @@ def month_usd(facts: PlanView, month: int) -> float:
         parts = zip(hourly, _api_usd_per_h(facts, s), _caching_usd_per_h(facts, s), strict=True)
         hourly = [sum(x) for x in parts]
     usd = sum(s.hours_per_month * x for s, x in zip(slots, hourly, strict=True) if s.month == month)
-    return usd + _engineers_usd(facts)
+    return usd + _engineers_usd(facts) + vendors_usd(facts)
 
 
 def _per_1m(usd: float, tokens: float) -> float:
@@ -57,6 +58,7 @@ def _parts(facts: PlanView) -> dict[str, float]:
         "api_usd_per_month": sum(facts.a_month(_api_usd_per_h(facts, s)) for s in facts.served),
         "caching_usd_per_month": sum(facts.a_month(_caching_usd_per_h(facts, s)) for s in facts.served),
         "engineers_usd_per_month": _engineers_usd(facts),
+        "vendors_usd_per_month": vendors_usd(facts),
     }
 
 
@@ -134,9 +136,14 @@ def _baseline_is_true(facts: PlanView, cost: float, tokens: float) -> Iterator[s
     """All that is answered would be bought, what a cache of answers finds too; prompts are cached by the provider."""
     case, told = facts.case, facts.plan.baseline
     api, usd = case.apis[case.baseline], 0.0
+    bills = []
     for s in facts.served:
-        prices = request_usd(case, s.w, case.baseline)
-        usd += sum(n * price for n, price in zip(facts.answered_per_month(s), prices, strict=True))
+        api_of_its_own = s.w.baseline or case.baseline
+        prices = request_usd(case, s.w, api_of_its_own)
+        own = sum(n * price for n, price in zip(facts.answered_per_month(s), prices, strict=True))
+        bills.append((s.w.name, api_of_its_own, own, s.w.api_allowed))
+        usd += own
+    yield from _baselines_are_told(facts, bills)
     saved_frac = (usd - cost) / usd if usd else 0.0
     yield from is_not("the provider of the baseline", told.provider, api.provider)
     yield from is_not("the model of the baseline", told.model, api.model)
@@ -146,3 +153,17 @@ def _baseline_is_true(facts: PlanView, cost: float, tokens: float) -> Iterator[s
     yield from differs("the usd_per_1m_tokens of the baseline", told.usd_per_1m_tokens, _per_1m(usd, tokens))
     yield from differs("savings_usd_per_month", told.savings_usd_per_month, usd - cost, of=max(usd, cost))
     yield from differs("savings_frac", told.savings_frac, saved_frac)
+
+
+def _baselines_are_told(facts: PlanView, bills: list[tuple[str, str, float, bool]]) -> Iterator[str]:
+    """One by one where a workload has a baseline of its own, or may not use an API; else not at all."""
+    told = facts.plan.baseline.by_workload
+    needed = any(s.w.baseline is not None or not s.w.api_allowed for s in facts.served)
+    names = [name for name, *_ in bills] if needed else []
+    if (told is not None) != needed or [b.workload for b in told or ()] != names:
+        yield "the baselines of the workloads are not those of the case"
+        return
+    for b, (name, api, usd, allowed) in zip(told or (), bills, strict=False):
+        yield from is_not(f"the baseline of {name}", b.api, api)
+        yield from is_not(f"whether {name} may use an API", b.may_use_an_api, allowed)
+        yield from differs(f"what the baseline of {name} costs", b.cost_usd_per_month, usd)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from planner.checker.packing import boxes_needed
 from planner.checker.prices import TERM_MONTHS, Price, price_of
+from planner.checker.vendors import few_vendors_are_used, vendors_serve_their_share
 from planner.plan.plan import DeploymentPlan, FleetLine
 from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, PlanView, differs, is_not
 
@@ -121,6 +122,8 @@ def _limits_hold(facts: PlanView) -> Iterator[str]:
     kinds = sorted({offers[line.offer].gpu for line in facts.plan.fleet})
     if limits.max_gpu_types is not None and len(kinds) > limits.max_gpu_types:
         yield f"{len(kinds)} kinds of GPU are used ({', '.join(kinds)}), {limits.max_gpu_types} allowed"
+    yield from few_vendors_are_used(facts)
+    yield from vendors_serve_their_share(facts)
 
 
 def _commitments_are_listed(facts: PlanView) -> Iterator[str]:

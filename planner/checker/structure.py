@@ -36,6 +36,9 @@ def names_and_lengths_fit(plan: Plan) -> Iterator[str]:
     if sorted(name for pool in plan.pools for name in pool.workloads) != sorted(w.name for w in case.workloads):
         yield "the pools do not serve the workloads of the case, each once"
         return
+    for w in case.workloads:
+        if w.baseline is not None and w.baseline not in case.apis:
+            yield f"the case has no API {w.baseline}, the baseline of {w.name}"
     if case.baseline not in case.apis:
         yield f"the case has no API {case.baseline}, its baseline"
     for line in plan.fleet:

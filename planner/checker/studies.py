@@ -116,7 +116,7 @@ def _break_even_holds(facts: PlanView, told: BreakEven) -> Iterator[str]:
     usd = sum(
         facts.requests_per_month(w) * b.share_frac * price
         for w in case.workloads
-        for b, price in zip(w.buckets, request_usd(case, w, case.baseline), strict=True)
+        for b, price in zip(w.buckets, request_usd(case, w, w.baseline or case.baseline), strict=True)
     )
     for p in told.points:
         for problem in _point_holds(facts, p, tokens, usd):
@@ -196,7 +196,9 @@ def _providers_hold(facts: PlanView, told: tuple[ProviderBill, ...]) -> Iterator
     if roles[0] != "baseline" or roles.count("baseline") != 1 or roles.count("compared") != len(compared):
         yield "they are not the baseline, then those that the case compares with"
         return
-    yield from differs("the bill of the baseline", told[0].cost_usd_per_month, facts.plan.baseline.cost_usd_per_month)
+    if all(w.baseline in (None, case.baseline) for w in case.workloads):
+        of_plan = facts.plan.baseline.cost_usd_per_month
+        yield from differs("the bill of the baseline", told[0].cost_usd_per_month, of_plan)
     listed = {"baseline": [case.apis[case.baseline]], "compared": [case.apis[name] for name in compared]}
     for b in told:
         for problem in _bill_holds(facts, b):

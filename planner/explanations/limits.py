@@ -7,9 +7,19 @@ from collections.abc import Collection, Iterator
 
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case, LatencyTarget, Workload
-from planner.case.changes import Change, one_after_the_other, with_limits, with_purchase, with_quota, with_workload
+from planner.case.changes import (
+    Change,
+    one_after_the_other,
+    with_least_share,
+    with_limits,
+    with_purchase,
+    with_quota,
+    with_vendors,
+    with_workload,
+)
 from planner.case.demand.schema import MOST_DEPLOYMENTS
 from planner.case.menu import sellable
+from planner.case.vendors import VENDOR_NAMES, vendors_bought_of
 from planner.catalog.entries import Offer
 from planner.explanations.relaxations import Alternatives, Budget, Limit, Shedding, Step, SteppedLimit
 from planner.io.formatting import percent
@@ -85,6 +95,7 @@ def _kinds(case: Case) -> Iterator[Limit]:
     if limits.max_gpu_types is not None and limits.max_gpu_types < kinds:
         said = "allow {n} types of GPU instead of {now} (policy.max_gpu_types)"
         yield _count("max_gpu_types", said, limits.max_gpu_types, range(limits.max_gpu_types + 1, kinds + 1))
+    yield from _vendors(case)
     if limits.min_replicas > 1:
         said = "lower the fewest replicas of a workload from {now} to {n} (policy.min_replicas)"
         yield _count("min_replicas", said, limits.min_replicas, range(limits.min_replicas - 1, 0, -1))
@@ -96,6 +107,31 @@ def _kinds(case: Case) -> Iterator[Limit]:
     if limits.max_deployments < MOST_DEPLOYMENTS and at_once:
         said = "allow {n} deployments for a workload instead of {now} (menu.max_deployments)"
         yield _count("max_deployments", said, limits.max_deployments, [limits.max_deployments + 1], where="menu")
+
+
+def _vendors(case: Case) -> Iterator[Limit]:
+    """How many providers, regions and APIs may be in use, up to all that are on the menu."""
+    offers = [key for key, offer in case.offers.items() if sellable(case, offer)]
+    every = [kind for kind, _ in vendors_bought_of(case, offers, case.menu_apis)]
+    for kind, now in sorted((case.limits.max_vendors or {}).items()):
+        values = range(now + 1, every.count(kind) + 1)
+        if values:
+            yield _one_kind_of_vendor(case, kind, now, values)
+    for kind, share in sorted((case.limits.least_vendor_share_frac or {}).items()):
+        key = f"policy.vendors.least_share.{kind}"
+        said = f"let a vendor serve less than {percent(share, 1)} of all requests ({key})"
+        step = Step(said, with_least_share(kind, None))
+        yield _permission(key, step, one_more=step)
+
+
+def _one_kind_of_vendor(case: Case, kind: str, now: int, values: range) -> Limit:
+    key = f"policy.vendors.at_most.{kind}"
+
+    def rung(k: int) -> Step:
+        said = f"allow {values[k]} {VENDOR_NAMES[kind]}s in use instead of {now} ({key})"
+        return Step(said, with_vendors(kind, values[k]))
+
+    return SteppedLimit(key=key, rung=rung, probes=(len(values) - 1,), one_more=rung(0))
 
 
 def _count(field: str, said: str, now: int, values: range | list[int], where: str = "policy") -> Limit:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from planner.candidates.enumerate import Candidates, Rejection
-from planner.case.case import Case
-from planner.case.costs import baseline_usd_per_month
+from planner.case.case import Case, Workload
+from planner.case.costs import baseline_of, baseline_usd_per_month
 from planner.case.horizon import Slot
+from planner.case.vendors import vendor_usd, vendors_bought_of
 from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.binding import binding_limits
 from planner.optimization.options import all_options, chosen_options
@@ -17,6 +18,7 @@ from planner.optimization.throughput_range import cost_range
 from planner.optimization.workloads import workload_plans
 from planner.plan.plan import (
     Baseline,
+    BaselineBill,
     CostRange,
     Costs,
     FleetLine,
@@ -138,20 +140,32 @@ def _costs(
         api_usd_per_month=float(sum(w.api_cost_usd_per_month for w in workloads)),
         caching_usd_per_month=float(sum(w.caching_cost_usd_per_month for w in workloads)),
         engineers_usd_per_month=case.engineers_usd_per_month if hosted else 0.0,
+        vendors_usd_per_month=_vendors_usd(case, lines, workloads),
     )
 
 
-def _baseline_usd(case: Case, fleet: FleetProblem, pools: tuple[ServedPool, ...], slots: tuple[Slot, ...]) -> float:
-    """Price of the requests that this plan answers, at the baseline."""
-    return sum(
-        baseline_usd_per_month(case, w, pool.answered_per_month(fleet, slots, w))
+def _vendors_usd(case: Case, lines: tuple[FleetLine, ...], workloads: tuple[WorkloadPlan, ...]) -> float | None:
+    """Fixed costs of all vendors in use; None where the policy has none."""
+    if case.limits.vendor_usd_per_month is None:
+        return None
+    in_use = vendors_bought_of(case, (line.offer for line in lines), (w.api for w in workloads if w.api))
+    return float(sum(vendor_usd(case, vendor) for vendor in in_use))
+
+
+def _baseline_usd(
+    case: Case, fleet: FleetProblem, pools: tuple[ServedPool, ...], slots: tuple[Slot, ...]
+) -> dict[str, float]:
+    """Price of the requests of each workload that this plan answers, at its baseline."""
+    return {
+        w.name: baseline_usd_per_month(case, w, pool.answered_per_month(fleet, slots, w))
         for pool in pools
         for w in pool.group.members
-    )
+    }
 
 
-def _baseline(case: Case, cost: float, tokens: float, usd: float) -> Baseline:
-    api = case.apis[case.baseline]
+def _baseline(case: Case, cost: float, tokens: float, usd_of: dict[str, float]) -> Baseline:
+    api, usd = case.apis[case.baseline], sum(usd_of.values())
+    told = any(w.baseline is not None or not w.api_allowed for w in case.workloads)
     return Baseline(
         provider=api.provider,
         model=api.model,
@@ -161,7 +175,12 @@ def _baseline(case: Case, cost: float, tokens: float, usd: float) -> Baseline:
         savings_frac=(usd - cost) / usd if usd else 0.0,
         source=api.source,
         date=api.date,
+        by_workload=tuple(_baseline_bill(case, w, usd_of[w.name]) for w in case.workloads) if told else None,
     )
+
+
+def _baseline_bill(case: Case, w: Workload, usd: float) -> BaselineBill:
+    return BaselineBill(workload=w.name, api=baseline_of(case, w), cost_usd_per_month=usd, may_use_an_api=w.api_allowed)
 
 
 def _proof(case: Case, fleet: FleetProblem, solution: FleetSolution, options: Options) -> Proof:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.case.case import Case
+from planner.case.vendors import vendors_bought_of
 from planner.optimization.serving import ServedPool
 from planner.plan.plan import Binding, FleetLine
 from problems.constants import HOURS_PER_MONTH
@@ -25,6 +26,7 @@ def binding_limits(
         *_gpu_quotas(case, fleet, lines),
         *_instance_quotas(case, fleet, lines),
         *_gpu_types(case, lines),
+        *_vendors(case, lines, pools),
         *_min_replicas(fleet, pools),
     ]
 
@@ -63,6 +65,14 @@ def _gpu_types(case: Case, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
     most = case.limits.max_gpu_types
     if most is not None and len({line.gpu for line in lines}) >= most:
         yield Binding(limit="max_gpu_types", value=most, hours_per_month=HOURS_PER_MONTH)
+
+
+def _vendors(case: Case, lines: tuple[FleetLine, ...], pools: tuple[ServedPool, ...]) -> Iterator[Binding]:
+    asked = {pool.path.api for pool in pools if pool.path.api is not None and pool.api.any()}
+    kinds = [kind for kind, _ in vendors_bought_of(case, (line.offer for line in lines), asked)]
+    for kind, most in sorted((case.limits.max_vendors or {}).items()):
+        if kinds.count(kind) >= most:
+            yield Binding(limit="max_vendors", name=kind, value=most, hours_per_month=HOURS_PER_MONTH)
 
 
 def _min_replicas(fleet: FleetProblem, pools: tuple[ServedPool, ...]) -> Iterator[Binding]:

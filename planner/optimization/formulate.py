@@ -10,6 +10,7 @@ from planner.case.case import Case
 from planner.case.costs import allowed_apis, cache_usd_per_h, request_usd
 from planner.case.horizon import Slot, rates_rps, slots_before, window_of
 from planner.case.menu import sellable
+from planner.optimization.vendors import vendor_rules
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing, staffing_z
@@ -28,6 +29,7 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
         max_gpu_types=case.limits.max_gpu_types,
         budget_usd_per_month=case.limits.budget_usd_per_month,
         team_usd_per_month=case.engineers_usd_per_month,
+        vendors=vendor_rules(case, slots),
     )
 
 

@@ -13,6 +13,7 @@ from planner.plan.plan import OptionRecord, WorkloadPlan
 from problems.fleet_problem import FleetProblem
 from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Recipe
+from problems.recipes.vendors import NO_VENDORS
 from solvers.heuristics.incumbent import alone
 from solvers.pricing.routing import flows_of
 
@@ -35,8 +36,9 @@ def all_options(
     """Every way to serve each workload by itself with one deployment or an API."""
     offers = {key: replace(offer, max_instances=None) for key, offer in fleet.offers.items()}
     bare = replace(
-        fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, max_gpu_types=None, offers=offers
-    )
+        fleet, team_usd_per_month=0.0, budget_usd_per_month=None, max_gpus={}, max_gpu_types=None, offers=offers,
+        vendors=NO_VENDORS,
+    )  # fmt: skip
     placed = {(pool, c.key): c for pool, accepted in candidates.accepted.items() for c in accepted}
     records, cheapest = [], []
     for told in workloads:

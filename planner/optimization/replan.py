@@ -145,9 +145,11 @@ def _differ_in_quotas_only(a: Case, b: Case) -> bool:
     return all(getattr(a, name) is getattr(b, name) for name in others) and _recipes_by(a) == _recipes_by(b)
 
 
-def _recipes_by(case: Case) -> tuple[int, ...]:
-    """The limits that decide which recipes there are."""
-    return (case.limits.min_replicas, case.limits.max_gpus_per_replica, case.limits.max_deployments)
+def _recipes_by(case: Case) -> tuple[object, ...]:
+    """The limits that decide which recipes there are: where an API has a price of its own, GPUs do without it too."""
+    limits = case.limits
+    sizes = (limits.min_replicas, limits.max_gpus_per_replica, limits.max_deployments)
+    return (*sizes, limits.max_vendors, limits.vendor_usd_per_month, limits.least_vendor_share_frac)
 
 
 def _within(fleet: FleetProblem, limits: Limits) -> FleetProblem:

@@ -9,6 +9,7 @@ import numpy as np
 from planner.case.case import Case, Workload
 from planner.case.costs import cache_usd_per_h, request_usd
 from planner.case.horizon import slots_of
+from planner.case.vendors import vendor_usd
 from planner.plan.diff_records import Attribution
 from planner.plan.plan import FleetLine, Plan, WorkloadPlan
 from planner.plan.price_changes import usd_per_h
@@ -40,6 +41,7 @@ def _dearer(plan: Plan, prices: Case, notes: list[str]) -> Iterator[float]:
             yield _caches(plan.case, told, asked[told.name], prices)
     if plan.costs.engineers_usd_per_month:
         yield prices.engineers_usd_per_month - plan.costs.engineers_usd_per_month
+    yield from (vendor_usd(prices, vendor) - vendor_usd(plan.case, vendor) for vendor in plan.vendors_in_use())
 
 
 def _instances(line: FleetLine, prices: Case, notes: list[str]) -> float:

@@ -16,8 +16,10 @@ NEAR = 1e-9
 def cost_changes(before: Plan, after: Plan) -> Iterator[CostChange]:
     then, now = dict(before.costs), dict(after.costs)
     for key in then:
+        if then[key] is None and now[key] is None:
+            continue
         part = key.removesuffix("_usd_per_month").replace("_", " ")
-        yield _cost(part, then[key], now[key])
+        yield _cost(part, then[key] or 0.0, now[key] or 0.0)
     yield _cost("total", before.cost_usd_per_month, after.cost_usd_per_month)
 
 
@@ -119,6 +121,7 @@ def _asked(w: Workload) -> dict[str, Value]:
         "critical share": w.critical_share_frac,
         "deadline, h": w.deadline_h,
         "api allowed": "yes" if w.api_allowed else "no",
+        "baseline": w.baseline,
         "may share": "yes" if w.sharing else "no",
         "may cache": ", ".join(w.caching),
         "regions": ", ".join(w.regions) if w.regions else None,

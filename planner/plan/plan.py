@@ -13,6 +13,7 @@ from pydantic import Field
 
 from planner.candidates.rejection import RejectionKind
 from planner.case.case import Assumption, Case
+from planner.case.vendors import Vendor, vendors_bought_of
 from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
@@ -42,9 +43,11 @@ class Costs(Strict):
     api_usd_per_month: float
     caching_usd_per_month: float
     engineers_usd_per_month: float
+    vendors_usd_per_month: float | None = None
+    """fixed costs of the providers, regions and APIs in use; None where the policy has none"""
 
     def total(self) -> float:
-        return float(sum(dict(self).values()))
+        return float(sum(usd for usd in dict(self).values() if usd is not None))
 
 
 class Baseline(Strict):
@@ -58,6 +61,19 @@ class Baseline(Strict):
     savings_frac: float
     source: str
     date: str | None = None
+    by_workload: tuple[BaselineBill, ...] | None = None
+    """where a workload has a baseline of its own, or may not use an API"""
+
+
+class BaselineBill(Strict):
+    """What the baseline of one workload would cost."""
+
+    workload: str
+    api: str
+    """as provider/model"""
+    cost_usd_per_month: float
+    may_use_an_api: bool
+    """False: the comparison is with something that it may not do"""
 
 
 class FleetLine(Strict):
@@ -370,6 +386,11 @@ class Plan(Strict):
     def pool_of(self, workload: str) -> PoolPlan:
         return next(p for p in self.pools if workload in p.workloads)
 
+    def vendors_in_use(self) -> list[Vendor]:
+        """Providers and regions that instances are bought of, and providers of the APIs that answer requests."""
+        apis = (w.api for w in self.workloads if w.api)
+        return vendors_bought_of(self.case, (line.offer for line in self.fleet), apis)
+
     def _repr_html_(self) -> str:
         """What notebooks show."""
         from planner.reports.html.notebook import fragment
@@ -378,7 +399,11 @@ class Plan(Strict):
 
     def as_json(self) -> dict[str, Any]:
         """Every key is always there; what does not apply is null."""
-        return self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
+        data = self.model_dump(mode="json", exclude={"case"}) | {"case": self.case.as_json()}
+        for part, key in (("costs", "vendors_usd_per_month"), ("baseline", "by_workload")):
+            if data[part][key] is None:
+                del data[part][key]
+        return data
 
     def to_json(self) -> str:
         """Write the plan as JSON; equal plans give equal bytes."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.candidates.replica import TABLE
+from planner.case.costs import baseline_of
 from planner.plan.plan import Plan, PoolPlan
 from planner.plan.view import PlanView, Served, replica_of, traffic_of
 
@@ -75,7 +76,7 @@ def _of_time(facts: PlanView, pool: PoolPlan) -> dict[str, float | None]:
 
 def _of_api(facts: PlanView, s: Served) -> float:
     """Share of the API bill of a workload that is for input."""
-    api = facts.case.apis[s.told.api or facts.case.baseline]
+    api = facts.case.apis[s.told.api or baseline_of(facts.case, s.w)]
     flow = facts.flow(s.w, s.told.api_flows)
     total = read = 0.0
     for b, bucket in enumerate(s.w.buckets):

@@ -13,7 +13,8 @@ from planner.candidates.rejection import Variant
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case, Workload
 from planner.case.menu import allowed_offers
-from planner.io.formatting import usd, usd_small
+from planner.case.vendors import VENDOR_NAMES, vendor_usd, vendors_bought_of
+from planner.io.formatting import percent, usd, usd_small
 from planner.io.validation import Strict
 from planner.plan.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
 
@@ -97,9 +98,28 @@ def _in_the_way(plan: Plan, option: OptionRecord) -> str:
         return f"policy.max_instances.{option.offer} is {limits.max_instances[option.offer]}"
     if limits.max_gpu_types is not None:
         return f"policy.max_gpu_types is {limits.max_gpu_types}"
+    others = _vendors_in_the_way(plan, option)
+    if others is not None:
+        return others
     if limits.budget_usd_per_month is not None:
         return f"the budget is {usd(limits.budget_usd_per_month)} a month"
     return "not in a plan for everything together"
+
+
+def _vendors_in_the_way(plan: Plan, option: OptionRecord) -> str | None:
+    """A vendor of an option that the plan does without, if it would be one too many or has a fixed cost."""
+    offers, apis = ([key] if key else [] for key in (option.offer, option.api))
+    more = [v for v in vendors_bought_of(plan.case, offers, apis) if v not in plan.vendors_in_use()]
+    for kind, name in more:
+        if kind in (plan.case.limits.max_vendors or {}):
+            most = (plan.case.limits.max_vendors or {})[kind]
+            return f"{name} would be one more {VENDOR_NAMES[kind]}, and policy.vendors.at_most.{kind} is {most}"
+        if kind in (plan.case.limits.least_vendor_share_frac or {}):
+            least = percent((plan.case.limits.least_vendor_share_frac or {})[kind], 1)
+            return f"{name} must serve {least} of all requests (policy.vendors.least_share.{kind})"
+    cost = sum(vendor_usd(plan.case, vendor) for vendor in more)
+    names = " and ".join(name for _, name in more)
+    return f"having {names} costs {usd(cost)} / month" if cost else None
 
 
 def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str]) -> WhyNot:

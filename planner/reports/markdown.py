@@ -51,9 +51,13 @@ def _headline(plan: Plan) -> Iterator[str]:
     yield f"**{markdown(usd(plan.cost_usd_per_month))} / month**, {markdown(each)}; {markdown(phrases.proof(plan))}."
     yield ""
     api = (
-        f"{b.provider} {b.model} would cost {usd(b.cost_usd_per_month)} / month ({usd_small(b.usd_per_1m_tokens)} / 1M)"
+        f"{phrases.baseline_name(plan)} would cost {usd(b.cost_usd_per_month)} / month "
+        f"({usd_small(b.usd_per_1m_tokens)} / 1M)"
     )
     yield f"Against an API: {markdown(api)}; the plan {markdown(phrases.saving(plan))}."
+    for note in phrases.first_notes(plan):
+        yield ""
+        yield f"{markdown(note[0].upper() + note[1:])}."
     if shed := phrases.shed_sentence(plan):
         yield ""
         yield f"> **{markdown(shed)}**"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from planner.case.support import is_unproven
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.plan import Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
+from planner.plan.sellers import sold_cheaper
 from planner.plan.study_records import ProviderBill
 from problems.constants import HOURS_PER_MONTH
 
@@ -158,7 +159,6 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     )
     if old:
         yield f"stale prices, ask for today's before you sign: {', '.join(old)}"
-    yield from cheaper_providers(plan)
 
 
 def rejection(r: RejectionRecord) -> tuple[str, str]:
@@ -185,22 +185,55 @@ def limits_reached(plan: Plan) -> Iterator[str]:
 
 def cheaper_providers(plan: Plan) -> Iterator[str]:
     """Who sells the model that the plan hosts for the least, if that is less: a plan may use it if the menu says so."""
-    hosted = {w.name: w for w in plan.workloads if w.models}
-    allowed = {w.name for w in plan.case.workloads if w.api_allowed}
     cheaper: dict[tuple[str, ...], list[ProviderBill]] = {}
-    for bill in plan.studies.providers if plan.studies else ():
-        if bill.role != "same model" or not bill.workloads or not set(bill.workloads) <= hosted.keys() & allowed:
-            continue
-        here = sum(hosted[name].cost_usd_per_month for name in bill.workloads)
-        if bill.cost_usd_per_month < here - NOTHING_USD and _api(bill) not in plan.case.menu_apis:
-            cheaper.setdefault(bill.workloads, []).append(bill)
+    for bill in sold_cheaper(plan):
+        cheaper.setdefault(bill.workloads, []).append(bill)
+    here = {w.name: w.cost_usd_per_month for w in plan.workloads}
     for workloads, bills in cheaper.items():
         least = min(bills, key=lambda bill: bill.cost_usd_per_month)
-        here = sum(hosted[name].cost_usd_per_month for name in workloads)
-        there = f"would cost {usd(least.cost_usd_per_month)} / month there, {usd(here)} here"
+        paid = sum(here[name] for name in workloads)
+        there = f"would cost {usd(least.cost_usd_per_month)} / month there, {usd(paid)} here"
         others = f" ({len(bills) - 1} more sell it for less than that)" if len(bills) > 1 else ""
-        offer = f"{_api(least)} sells this model: all of {alike(workloads)} {there}{others}"
+        offer = f"cheaper at an API: {_api(least)} sells this model, and all of {alike(workloads)} {there}{others}"
         yield f"{offer}; name it under menu.apis to let a plan use it"
+
+
+def baseline_name(plan: Plan) -> str:
+    """The API model of the baseline, or that there are several."""
+    several = {bill.api for bill in plan.baseline.by_workload or ()}
+    if len(several) > 1:
+        return f"{len(several)} API baselines"
+    return f"{plan.baseline.provider} {plan.baseline.model}" if not several else several.pop().replace("/", " ", 1)
+
+
+def baseline_notes(plan: Plan) -> Iterator[str]:
+    """What the comparison with an API rests on, where workloads have baselines of their own or may not use an API."""
+    bills = plan.baseline.by_workload or ()
+    if len({bill.api for bill in bills}) > 1:
+        each = [f"{bill.workload} {bill.api} {usd(bill.cost_usd_per_month)}" for bill in bills]
+        yield f"baselines, $/month: {alike(each)}"
+    barred = [bill for bill in bills if not bill.may_use_an_api]
+    if not barred:
+        return
+    names = alike([bill.workload for bill in barred])
+    part = f"{usd(sum(bill.cost_usd_per_month for bill in barred))} / month of the baseline"
+    others = [bill for bill in bills if bill.may_use_an_api]
+    here = {w.name: w.cost_usd_per_month for w in plan.workloads}
+    without = "so there is nothing to save by hosting"
+    if others:
+        there = sum(bill.cost_usd_per_month for bill in others)
+        own = sum(here[bill.workload] for bill in others)
+        saved = there - own
+        verdict = f"saves {percent(saved / there)}" if saved >= 0 else f"costs {percent(-saved / there)} more"
+        compared = f"{usd(own)} here, {usd(there)} at their baseline"
+        without = f"without that the plan {verdict}: {compared}" if there else "the others cost nothing at an API"
+    yield f"no API may serve {names}, {part}; {without}"
+
+
+def first_notes(plan: Plan) -> Iterator[str]:
+    """What belongs beside the headline: what the comparison rests on, and who sells the same model for less."""
+    yield from baseline_notes(plan)
+    yield from cheaper_providers(plan)
 
 
 def _api(bill: ProviderBill) -> str:

@@ -24,7 +24,7 @@ def render(plan: Plan, seconds: float | None = None, verbose: bool = False, colo
     """The whole report; `seconds` is how long the planning took, where that is known."""
     return paragraphs(
         [
-            chain(_headline(plan, seconds), _left_out(plan), _shed(plan, color)),
+            chain(_headline(plan, seconds), _notes(plan), _left_out(plan), _shed(plan, color)),
             _fleet(plan),
             table_text(pools(plan)),
             _hours(plan),
@@ -40,12 +40,17 @@ def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
     took = f" in {seconds:.1f} s" if seconds is not None else ""
     yield f"{escaped(plan.name)}   {', '.join(phrases.facts(plan))}   {phrases.proof(plan)}{took}"
     b = plan.baseline
-    months = (f"{usd(plan.cost_usd_per_month)} / month", f"{b.provider} {b.model} {usd(b.cost_usd_per_month)} / month")
+    at_api = f"{phrases.baseline_name(plan)} {usd(b.cost_usd_per_month)} / month"
+    months = (f"{usd(plan.cost_usd_per_month)} / month", at_api)
     each = (f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens", f"{usd_small(b.usd_per_1m_tokens)} / 1M tokens")
     volume = f"{tokens(plan.tokens_per_month)} tokens / month"
     columns = (Column("plan", "plan"), Column("api", "API"), Column("saving", "saving"))
     rows = ((*months, phrases.saving(plan)), (*each, volume))
     yield from table_text(Table("answer", "Answer", columns, rows), head=False)
+
+
+def _notes(plan: Plan) -> Iterator[str]:
+    yield from (f"  {escaped(sentence)}" for sentence in phrases.first_notes(plan))
 
 
 def _left_out(plan: Plan) -> Iterator[str]:

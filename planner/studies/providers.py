@@ -3,126 +3,20 @@ and those that sell an open model which a workload may run."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from functools import cache
-
-import numpy as np
-
-from planner.case.case import Case, Workload
-from planner.case.costs import answered_per_month, tokens_of
-from planner.case.horizon import slots_of
-from planner.catalog.api_prices import api_model, known_api_models
-from planner.catalog.entries import ApiModel, Model
 from planner.plan.plan import Plan
+from planner.plan.sellers import able, bill_of, by_cost, known, requests_of, sellers
 from planner.plan.study_records import ProviderBill
-
-_ORNAMENTS = re.compile(r"^(meta)?-?|-?(instruct|chat|it|hf|versatile|instant)$")
-"""what providers put around the name of the same weights"""
-PASSED_ON = "huggingface_"
 
 
 def providers(plan: Plan) -> tuple[ProviderBill, ...]:
     """The baseline, then what the user names, then who sells the same models, each group by rising bill."""
     case = plan.case
-    asked = _requests(plan)
+    asked = requests_of(plan)
     everyone = tuple(w.name for w in case.workloads)
-    bills = [_bill(case.apis[case.baseline], "baseline", everyone, asked)]
+    bills = [bill_of(case.apis[case.baseline], "baseline", everyone, asked)]
     compared = [name for name in case.compare_with or () if name != case.baseline]
-    bills += sorted((_bill(case.apis[name], "compared", everyone, asked) for name in compared), key=_by_cost)
+    bills += sorted((bill_of(case.apis[name], "compared", everyone, asked) for name in compared), key=by_cost)
     taken = {case.baseline, *compared}
-    sold = ((name, _able(case, name)) for name in _sellers() if name not in taken)
-    same = (_bill(_known(name), "same model", able, asked) for name, able in sold if able)
-    return (*bills, *sorted(same, key=_by_cost))
-
-
-def _sellers() -> list[str]:
-    """Every API model but those that Hugging Face passes on from a provider that sells it by itself."""
-    known = known_api_models()
-    direct = {(name.partition("/")[0], _bare(name)) for name in known}
-    return [
-        name
-        for name in known
-        if not name.startswith(PASSED_ON) or (name.removeprefix(PASSED_ON).partition("/")[0], _bare(name)) not in direct
-    ]
-
-
-Asked = dict[str, tuple[Workload, np.ndarray]]
-"""each workload, and its requests a month that are answered [bucket]"""
-
-
-def _requests(plan: Plan) -> Asked:
-    slots = slots_of(plan.case)
-    hours = 3600 / (slots[-1].month + 1)
-    asked = {}
-    for w, told in zip(plan.case.workloads, plan.workloads, strict=True):
-        shed = sum((slots[f.slot].hours_per_month * hours * np.array(f.requests_per_s) for f in told.shed_flows),
-                   np.zeros(len(w.buckets)))  # fmt: skip
-        asked[w.name] = (w, answered_per_month(w, slots, shed))
-    return asked
-
-
-def _bill(prices: ApiModel, role: str, workloads: tuple[str, ...], asked: Asked) -> ProviderBill:
-    rows = [asked[name] for name in workloads]
-    usd = sum(float(n @ _request_usd(prices, w)) for w, n in rows)
-    plain = sum(float(n @ [prices.usd(b.input_tokens, 0.0, b.output_tokens) for b in w.buckets]) for w, n in rows)
-    tokens = sum(tokens_of(w, n) for w, n in rows)
-    return ProviderBill.model_validate(
-        {
-            "provider": prices.provider,
-            "model": prices.model,
-            "role": role,
-            "workloads": workloads,
-            "cost_usd_per_month": usd,
-            "without_discounts_usd_per_month": plain,
-            "usd_per_1m_tokens": 1e6 * usd / tokens if tokens else 0.0,
-            "prices": prices,
-            "source": prices.source,
-            "date": prices.date,
-        }
-    )
-
-
-def _request_usd(prices: ApiModel, w: Workload) -> list[float]:
-    """Price a request of each length, with the provider's cache, and its batch price where the answer may wait."""
-    return [
-        prices.request_usd(b.input_tokens, w.api_cached_tokens(b.input_tokens), b.output_tokens, w.api_wait_h)
-        for b in w.buckets
-    ]
-
-
-def _by_cost(bill: ProviderBill) -> tuple[float, str, str]:
-    return (bill.usd_per_1m_tokens, bill.provider, bill.model)
-
-
-def _able(case: Case, api: str) -> tuple[str, ...]:
-    """Workloads that may run the model which this API sells, if it is one of theirs."""
-    name = _bare(api.partition("/")[2])
-    return tuple(w.name for w in case.workloads if any(name in names for names in _names_of(case, w)))
-
-
-def _names_of(case: Case, w: Workload) -> Iterator[set[str]]:
-    """Names of the models that are good enough for it."""
-    for choice in w.models:
-        if choice.quality_loss_frac <= w.max_quality_loss_frac + 1e-12:
-            yield _names(choice.model, case.models[choice.model])
-
-
-def _names(key: str, model: Model) -> set[str]:
-    return {_bare(name) for name in (key, *model.aliases)}
-
-
-@cache
-def _bare(name: str) -> str:
-    """The last part of a name, without case, punctuation and what providers put around it."""
-    last = name.lower().rsplit("/", 1)[-1].replace("_", "-")
-    before = ""
-    while before != last:
-        before, last = last, _ORNAMENTS.sub("", last)
-    return re.sub(r"[^a-z0-9.]", "", last)
-
-
-def _known(name: str) -> ApiModel:
-    found = api_model(name)
-    assert found is not None, name
-    return found
+    sold = ((name, able(case, name)) for name in sellers() if name not in taken)
+    same = (bill_of(known(name), "same model", workloads, asked) for name, workloads in sold if workloads)
+    return (*bills, *sorted(same, key=by_cost))

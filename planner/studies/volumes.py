@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from planner.case.case import Case, kinds_of
 from planner.case.changes import has_quotas, may_use_an_api, multiplied, never_shedding, without_apis, without_quotas
-from planner.case.costs import answered_per_month, baseline_usd_per_month, tokens_of
+from planner.case.costs import answered_per_month, baseline_of, baseline_usd_per_month, tokens_of
 from planner.case.horizon import slots_of
 from planner.optimization.replan import Replanner
 from planner.plan.plan import Plan
@@ -54,8 +54,11 @@ class Volumes:
         if not has_quotas(plan.case) and all(w.shed_usd_per_request is None for w in plan.case.workloads):
             own: Way = "mixed" if may_use_an_api(plan.case) else "self-hosted"
             self.found[own][1.0] = Found(plan.cost_usd_per_month, plan.bound_usd_per_month)
-        self.saving_grows = whole.baseline in whole.menu_apis and all(
-            w.api_allowed and not any("semantic" in kinds_of(option) for option in w.caching) for w in whole.workloads
+        self.saving_grows = all(
+            baseline_of(whole, w) in whole.menu_apis
+            and w.api_allowed
+            and not any("semantic" in kinds_of(option) for option in w.caching)
+            for w in whole.workloads
         )
         """what comes on top can be bought from the baseline, so a plan that saves something still does so; looking up
         every request in a cache of answers would cost more, though"""

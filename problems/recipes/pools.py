@@ -72,6 +72,14 @@ class Pool:
     """deployments that may serve it together, K"""
     window: np.ndarray | None = None
     """work that may wait: whether what arrives in a slot may be done in another [arrival slot, slot]"""
+    may_do_without_api: bool = False
+    """whether a deployment by itself differs from one with an API that has nothing to do: where an API costs something
+    or counts for something by being there"""
+
+    @property
+    def apis_beside_gpus(self) -> tuple[Api | None, ...]:
+        """what may take the requests that GPUs do not carry; None: no API"""
+        return (*self.apis, None) if self.may_do_without_api and self.apis else self.apis or (None,)
 
     @property
     def slots(self) -> int:

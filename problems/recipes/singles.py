@@ -28,7 +28,7 @@ def recipes_of(pool: Pool, slot_hours: np.ndarray) -> list[Recipe]:
 
     A deployment with an API may carry everything in every slot, so it includes the deployment alone.
     """
-    apis: tuple[Api | None, ...] = pool.apis or (None,)
+    apis = pool.apis_beside_gpus
     without_gpus = [_no_gpus(pool, api) for api in apis if api or pool.shed_usd_per_request is not None]
     hosted = [d for d in pool.deployments if d.serves_all and d.alone]
     if pool.window is not None:

@@ -12,6 +12,7 @@ from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Deferral, Recipe, RecipeKey
 from solvers.heuristics.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered
+from solvers.pricing.vendor_shares import shares_are_kept
 
 AS_GOOD_AS_DONE = 1e-6
 """share of the work that may be left over"""
@@ -25,7 +26,8 @@ def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_column
     by_key: dict[RecipeKey, list[int]] = {}
     for r, recipe in enumerate(fleet.recipes):
         by_key.setdefault(recipe.key, []).append(r)
-    for path in plan.paths:
+    paths = [fleet.without_idle_api(path) for path in plan.paths]
+    for path in paths:
         if not any(_hold(fleet, v, r, path, x) for r in by_key.get(path.key, [])):
             return None
     for g, bought in plan.purchases.items():
@@ -42,8 +44,10 @@ def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_column
         x[v.team] = 1
     for gpu in {gpu for path in plan.paths for gpu in fleet.gpus_of(path)} if v.gpu_type else ():
         x[v.gpu_type[gpu]] = 1
-    decided = [(v.columns[v.reserved[key]], key) for key in fleet.held if key in v.reserved]
-    return x if all(c.lower <= x[v.reserved[key]] <= c.upper for c, key in decided) else None
+    for vendor in {vendor for path in paths for vendor in fleet.vendors_of(path)}:
+        x[v.vendor[vendor]] = 1
+    decided = [v.reserved[key] for key in fleet.held if key in v.reserved] + list(v.vendor.values())
+    return x if all(v.columns[c].lower <= x[c] <= v.columns[c].upper for c in decided) else None
 
 
 def _hold(fleet: FleetProblem, v: Variables, r: int, path: Recipe, x: np.ndarray) -> bool:
@@ -95,6 +99,7 @@ def from_solution(fleet: FleetProblem, v: Variables, x: np.ndarray) -> Incumbent
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
     as_bought = _with_purchases(fleet, v, x, paths)
     plans = [complete(fleet, paths), as_bought if is_covered(fleet, as_bought) else None]
+    plans = [plan for plan in plans if plan is not None and shares_are_kept(fleet, plan.paths)]
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from problems.pricing import price_recipe
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes.deferral import cheapest_counts
 from problems.recipes.recipe import Recipe
+from problems.recipes.vendors import NO_VENDORS, Vendor
 from solvers.pricing.dual_bound import list_prices
+from solvers.pricing.vendor_shares import shares_are_kept
 
 WAITING_WAYS = 3
 """how many recipes for work that may wait are worked out"""
@@ -79,6 +82,7 @@ def incumbent_of(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict
 def cost_by_month(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
     by_slot = np.zeros(len(fleet.slot_hours))
     fixed = fleet.team_usd_per_month if any(p.self_hosted for p in paths) else 0.0
+    fixed += fleet.vendors.usd(fleet.vendors_used(paths))
     for path in paths:
         np.add.at(by_slot, path.slot, path.usd_per_h)
     for g, bought in purchases.items():
@@ -117,6 +121,8 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
         return False
     used = {gpu for path in plan.paths for gpu in fleet.gpus_of(path)}
     if fleet.max_gpu_types is not None and len(used) > fleet.max_gpu_types:
+        return False
+    if not fleet.vendors.keeps_counts(fleet.vendors_used(plan.paths)) or not shares_are_kept(fleet, plan.paths):
         return False
     budget = fleet.budget_usd_per_month
     return budget is None or cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)
@@ -158,15 +164,39 @@ def _waiting_alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
 def each_by_itself(fleet: FleetProblem) -> Incumbent | None:
     """Each workload with the recipe that is cheapest for it alone; where a limit forbids that, as many as fit.
 
-    The engineers are paid once, so what is cheapest without them is tried as well as what is worth them by itself.
+    Engineers and vendors are paid once, so what is cheapest without their cost is tried as well as what is worth it by
+    itself.
     """
-    combinations = [_each_by_itself(each) for each in _engineers_paid_or_not(fleet)]
+    combinations = [_each_by_itself(each) for each in _paid_once_or_not(fleet)]
     plans = [_together(fleet, paths) for paths in combinations if paths is not None]
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 
-def _engineers_paid_or_not(fleet: FleetProblem) -> list[FleetProblem]:
-    return [fleet, replace(fleet, team_usd_per_month=0.0)] if fleet.team_usd_per_month else [fleet]
+def of_few_vendors(fleet: FleetProblem) -> Incumbent | None:
+    """The best plan of each workload by itself that buys of one place and one API, or none, the same for all."""
+    if fleet.vendors is NO_VENDORS:
+        return None
+    free = replace(fleet, team_usd_per_month=0.0, vendors=NO_VENDORS)
+    ways: dict[str, list[tuple[Incumbent, set[Vendor]]]] = {}
+    for w in fleet.workloads:
+        own = _worth_working_out(fleet, [fleet.recipes[r] for r in fleet.recipes_of[w]])
+        plans = [(plan, set(fleet.vendors_of(recipe))) for recipe in own if (plan := alone(free, recipe))]
+        ways[w] = sorted(plans, key=lambda way: way[0].objective)
+    places, apis = ({(), *of.values()} for of in (fleet.vendors.of_offer, fleet.vendors.of_api))
+    best: Incumbent | None = None
+    for place, api in product(sorted(places), sorted(apis)):
+        chosen = {*place, *api}
+        paths = [next((plan.paths[0] for plan, of in ways[w] if of <= chosen), None) for w in fleet.workloads]
+        plan = complete(fleet, tuple(path for path in paths if path is not None)) if None not in paths else None
+        if plan is not None and (best is None or plan.objective < best.objective):
+            best = plan
+    return best
+
+
+def _paid_once_or_not(fleet: FleetProblem) -> list[FleetProblem]:
+    if not fleet.team_usd_per_month and not fleet.vendors.usd_per_month:
+        return [fleet]
+    return [fleet, replace(fleet, team_usd_per_month=0.0, vendors=replace(fleet.vendors, usd_per_month={}))]
 
 
 def _each_by_itself(fleet: FleetProblem) -> list[Recipe] | None:

@@ -20,7 +20,15 @@ from problems.purchase import Purchase, cheapest_purchase, hourly_purchase, hour
 from problems.recipes.deferral import cheapest_counts, least_usd
 from problems.recipes.recipe import Recipe
 from problems.recipes.side_by_side import SideBySide
-from solvers.heuristics.incumbent import WAITING_WAYS, Incumbent, complete, each_by_itself, in_order, incumbent_of
+from solvers.heuristics.incumbent import (
+    WAITING_WAYS,
+    Incumbent,
+    complete,
+    each_by_itself,
+    in_order,
+    incumbent_of,
+    of_few_vendors,
+)
 
 MOST_SWEEPS = 20
 TRIED_WAYS = 8
@@ -55,8 +63,12 @@ def improved(
 
 
 def simplest_plan(fleet: FleetProblem) -> Incumbent | None:
-    """Each workload in the way that is cheapest for it alone; where limits forbid that, one after the other."""
-    return each_by_itself(fleet) or built_up(fleet)
+    """Each workload in the way that is cheapest for it alone; where limits forbid that, one after the other.
+
+    Where there are rules about vendors, those of one place and one API are tried too.
+    """
+    plans = [each_by_itself(fleet) or built_up(fleet), of_few_vendors(fleet)]
+    return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 
 def built_up(fleet: FleetProblem) -> Incumbent | None:
@@ -106,14 +118,29 @@ def with_fewer_offers(fleet: FleetProblem, plan: Incumbent, deadline: float | No
     for g in sorted(plan.purchases, key=lambda g: -fleet.offers[g].box):
         if fleet.offers[g].box == 1 or g not in plan.purchases or (deadline and time.monotonic() >= deadline):
             continue
-        rest = replace(fleet, recipes=tuple(r for r in fleet.recipes if g not in r.offers))
-        state = _Plan(rest, plan)
-        leaving = [path for path in plan.paths if g in path.offers]
-        if all(state.leave(path) for path in leaving):
-            tried = improved(rest, state.as_it_is(), deadline)
-            tried = improved(fleet, tried, deadline)
-            if tried.objective < plan.objective:
-                plan = tried
+        plan = _without(fleet, plan, lambda recipe, g=g: g in recipe.offers, deadline)  # type: ignore[misc]
+    return plan
+
+
+def with_fewer_vendors(fleet: FleetProblem, plan: Incumbent, deadline: float | None = None) -> Incumbent:
+    """The plan after giving up vendors that there are rules about, one at a time, wherever that saves anything."""
+    for vendor in sorted(fleet.vendors_used(plan.paths)):
+        if deadline is None or time.monotonic() < deadline:
+            plan = _without(fleet, plan, lambda recipe, x=vendor: x in fleet.vendors_of(recipe), deadline)  # type: ignore[misc]
+    return plan
+
+
+def _without(
+    fleet: FleetProblem, plan: Incumbent, given_up: Callable[[Recipe], bool], deadline: float | None
+) -> Incumbent:
+    """The plan without some recipes, and then with whatever improves it; or as it is, if that is cheaper."""
+    rest = replace(fleet, recipes=tuple(r for r in fleet.recipes if not given_up(r)))
+    state = _Plan(rest, plan)
+    leaving = [path for path in plan.paths if given_up(path)]
+    if all(state.leave(path) for path in leaving):
+        tried = improved(rest, state.as_it_is(), deadline)
+        tried = improved(fleet, tried, deadline)
+        return tried if tried.objective < plan.objective else plan
     return plan
 
 
@@ -223,10 +250,15 @@ class _Plan:
         responses: list[tuple[float, Callable[[], Recipe]]] = []
         waiting: list[tuple[float, Recipe, np.ndarray]] = []
         team = 0.0 if any(p.self_hosted for p in self.paths.values()) else fleet.team_usd_per_month
+        have = fleet.vendors_used(self.paths.values())
+
+        def more_vendors_usd(recipe: Recipe) -> float:
+            return fleet.vendors.usd(set(fleet.vendors_of(recipe)) - have)
+
         for several in fleet.side_by_side(workloads):
             cost = self._cost_beside(several)
             for k, usd in enumerate(several.least(cost).tolist()):
-                total = usd + (team if several.recipes[k].self_hosted else 0.0)
+                total = usd + (team if several.recipes[k].self_hosted else 0.0) + more_vendors_usd(several.recipes[k])
                 if np.isfinite(total):
                     responses.append((total, partial(several.cheapest, k, cost)))
         for recipe in fleet.recipes_for.get(workloads, ()):
@@ -234,11 +266,13 @@ class _Plan:
                 cost = self._cost_beside(SideBySide((recipe,)))
                 if not np.isfinite(cost[recipe.first_of_each_slot(cost)]).all():
                     continue  # limits leave it no way
-                waiting.append((least_usd(recipe, cost, fleet.weight) + team * recipe.self_hosted, recipe, cost))
+                fixed = team * recipe.self_hosted + more_vendors_usd(recipe)
+                waiting.append((least_usd(recipe, cost, fleet.weight) + fixed, recipe, cost))
         least = min((usd for usd, _ in responses), default=below)
         for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[: self.waiting_ways]:
             if at_least < least:
                 total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
+                total += more_vendors_usd(recipe)
                 least = min(least, total)
                 responses += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
         return sorted(responses, key=lambda item: item[0])
@@ -273,9 +307,11 @@ class _Plan:
         kept = {w: p for w, p in self.paths.items() if not any(p is old for old in replaced)}
         paths = kept | {path.workloads: path for path in chosen}
         saved += self.fleet.team_usd_per_month * (_hosted(self.paths) - _hosted(paths))
+        saved += self.fleet.vendors.usd(self.fleet.vendors_used(self.paths.values()))
+        saved -= self.fleet.vendors.usd(self.fleet.vendors_used(paths.values()))
         if saved <= WORTH_FRAC * sum(self.cost.values()) + 1e-9:
             return False
-        limited = self.fleet.limited or self.fleet.max_gpu_types is not None
+        limited = self.fleet.limited or self.fleet.max_gpu_types is not None or self.fleet.vendors.limits
         if limited and complete(self.fleet, in_order(self.fleet, paths.values())) is None:
             return False
         for g in touched:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
-from problems.pricing import Prices
+from problems.pricing import Prices, vendors_value
 from problems.recipes.pairs import (
     Member,
     MemberPrices,
@@ -111,15 +111,25 @@ class Mixes:
         team = sum(prices.team_usd[w] for w in pool.workloads)
         mixes: list[tuple[float, Recipe]] = []
         least = np.inf
-        for api in pool.apis or (None,):
-            mix = best_mix(self.fleet, pool, api, prices, memory=self._solved, below=wanted + window - team)
-            least = min(least, mix.bound + team)
-            if mix.path is not None and mix.cost + team < wanted + window:
+        for api in pool.apis_beside_gpus:
+            fixed = team + self._least_of_vendors(pool, api, prices)
+            mix = best_mix(self.fleet, pool, api, prices, memory=self._solved, below=wanted + window - fixed)
+            least = min(least, mix.bound + fixed)
+            if mix.path is None:
+                continue
+            own = vendors_value(self.fleet, pool.workloads, mix.path.offers, mix.path.api, prices)
+            if mix.cost + team + own < wanted + window:
                 key = mix.path.footprint
                 if key not in self.written:
                     self.written.add(key)
-                    mixes.append((mix.cost + team - wanted, mix.path))
+                    mixes.append((mix.cost + team + own - wanted, mix.path))
         return mixes, least
+
+    def _least_of_vendors(self, pool: Pool, api: Api | None, prices: Prices) -> float:
+        """What the vendors of any mix of a pool cost at least: some deployment is part of it."""
+        key = api.key if api else None
+        each = [vendors_value(self.fleet, pool.workloads, (d.offer,), key, prices) for d in pool.deployments]
+        return min(each, default=0.0)
 
     def _members_of(self, pool: Pool) -> list[list[Member]]:
         """Deployments that may be mixed, by model variant, each with some other."""
@@ -153,9 +163,8 @@ class Mixes:
         shed = []
         if pool.shed_usd_per_request is not None:
             shed = [Outlet(pool.shed_usd_per_request, 3600 * weight * prices.in_dollars)]
-        apis: tuple[Api | None, ...] = pool.apis or (None,)
         mixes: list[_Mix] = []
-        for api in apis:
+        for api in pool.apis_beside_gpus:
             outlets = [Outlet(api.usd_per_request, 3600 * weight * prices.usd_factor), *shed] if api else shed
             each_outlet = [o.weight[:, None] * o.usd_per_request[None, :] for o in outlets]
             outlet_usd = np.minimum.reduce(each_outlet) if outlets else None
@@ -164,19 +173,35 @@ class Mixes:
                 if which.any():
                     of = pair_bounds(pool, members, MemberPrices(usd, outlet_usd), below - fixed, which) + fixed
                     bounds = np.minimum(bounds, of)
+            vendors = self._usd_of_vendors(pool, offers, api, prices)
+            bounds = bounds + vendors
             for i, j in zip(*np.unravel_index(np.argsort(bounds, axis=None, kind="stable"), bounds.shape), strict=True):
                 bound = float(bounds[i, j])
                 if bound == np.inf:
                     break
                 first, second = members[i].deployment.key, members[j].deployment.key
                 key = (pool.key, first, second, api.key if api else None)
-                if key not in self.written and self.fleet.allows_use(pool.workloads, (offers[i], offers[j])):
+                if key not in self.written and self.fleet.allows_use(pool.workloads, (offers[i], offers[j]), key[3]):
                     two = (members[i], members[j])
                     each = None if share[i, j] else (whole[i], whole[j])
-                    mixes.append(_Mix(self.fleet, key, bound, pool, two, each, prices, api, outlets, fixed))
+                    own_usd = fixed + float(vendors[i, j])
+                    mixes.append(_Mix(self.fleet, key, bound, pool, two, each, prices, api, outlets, own_usd))
                     if bound >= below:
                         break  # one of them says how little those beyond cost
         return mixes
+
+    def _usd_of_vendors(self, pool: Pool, offers: np.ndarray, api: Api | None, prices: Prices) -> np.ndarray:
+        """What the vendors of any two of some offers cost, each once, with this API [offer, offer]."""
+        if not prices.vendor_usd:
+            return np.zeros((len(offers), len(offers)))
+        of = [self.fleet.vendors.of((str(g),), None) for g in offers]
+        vendors = sorted({vendor for several in of for vendor in several})
+        usd = np.array([sum(prices.vendor_usd.get((w, x), 0.0) for w in pool.workloads) for x in vendors])
+        sells = np.array([[float(x in several) for x in vendors] for several in of]).reshape(len(of), len(vendors))
+        alone, both = sells @ usd, (sells * usd) @ sells.T
+        api_usd = vendors_value(self.fleet, pool.workloads, (), api.key if api else None, prices)
+        each: np.ndarray = np.maximum(alone[:, None] + alone[None, :] - both + api_usd, 0.0)
+        return each
 
     def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:
         """What so many replicas of a member cost [slot, count]; at least, where another member shares its boxes."""

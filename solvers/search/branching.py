@@ -1,9 +1,9 @@
 """Branch and bound, best bound first; each branch runs column generation of its own (branch and price).
 
-The LP mixes recipes and commitments so that boxes fill, which no cut about one slot forbids. So an offer has at most n
-commitments, or more; then a pool serves its workloads, or others do; then a workload uses an offer, large boxes first,
-or does not. Every integer plan is on one side, so the smallest bound of all branches is a bound on every plan. The
-branch with the smallest one is divided next.
+The LP mixes recipes and commitments so that boxes fill, which no cut about one slot forbids. So a vendor that there are
+rules about is used, or is not; then an offer has at most n commitments, or more; then a pool serves its workloads, or
+others do; then a workload uses an offer, large boxes first, or does not. Every integer plan is on one side, so the
+smallest bound of all branches is a bound on every plan. The branch with the smallest one is divided next.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from problems.fleet_problem import FleetProblem
 from problems.recipes.pools import Pool
+from problems.recipes.vendors import NO_VENDORS, Vendor
 from solvers.pricing.column_generation import ColumnGeneration
 
 AHEAD_FRAC = 0.3
@@ -91,6 +92,10 @@ class Branches:
 def both_sides(branch: ColumnGeneration, best: float = np.inf) -> list[ColumnGeneration]:
     """The two halves of what a branch leaves undecided, of plans cheaper than the best; none if nothing is."""
     fleet = branch.fleet
+    vendor = _vendor(branch)
+    if vendor is not None:
+        ways_of_vendor = ({**fleet.vendors_decided, vendor: way} for way in (True, False))
+        return [branch.branched(replace(fleet, vendors_decided=decided), best) for decided in ways_of_vendor]
     commitment = _commitment(branch)
     if commitment is not None:
         key, boxes = commitment
@@ -157,14 +162,38 @@ def _is_open(branch: ColumnGeneration, key: tuple[str, str]) -> bool:
 
 def undecided(branch: ColumnGeneration) -> bool:
     """Whether the LP leaves anything undecided that divides a branch."""
-    return any(what(branch) is not None for what in (_commitment, _pool, _use))
+    return any(what(branch) is not None for what in (_vendor, _commitment, _pool, _use))
+
+
+def _vendor(branch: ColumnGeneration) -> Vendor | None:
+    """The vendor that the LP leaves most undecided, by what is paid for the workloads that would buy of it."""
+    fleet = branch.fleet
+    if fleet.vendors is NO_VENDORS or _mixes_are_of_any_number(fleet):
+        return None
+    worth: dict[Vendor, float] = {}
+    shares: dict[Vendor, dict[str, float]] = {}
+    for p in branch.picked:
+        for vendor in fleet.vendors_of(p.path):
+            for w in p.path.workloads if vendor not in fleet.vendors_decided else ():
+                of = shares.setdefault(vendor, {})
+                of[w] = of.get(w, 0.0) + p.weight
+    for vendor, of in shares.items():
+        undecided = {w: min(share, 1 - share) for w, share in of.items()}
+        if max(undecided.values()) > UNDECIDED:
+            worth[vendor] = sum(part * branch.paid[w] for w, part in undecided.items())
+    return max(worth, key=lambda vendor: (worth[vendor], vendor), default=None)
+
+
+def _mixes_are_of_any_number(fleet: FleetProblem) -> bool:
+    """Whether mixes are found for a pool as a whole, whatever they use."""
+    return len(fleet.slot_hours) == 1 or any(pool.max_deployments > 2 for pool in fleet.pools.values())
 
 
 def _use(branch: ColumnGeneration) -> tuple[str, str] | None:
     """The workload and offer that the LP leaves most undecided, by what is paid for the workload; large boxes first."""
     fleet = branch.fleet
-    if len(fleet.slot_hours) == 1 or any(pool.max_deployments > 2 for pool in fleet.pools.values()):
-        return None  # mixes of any number are found for a pool as a whole, whatever they use
+    if _mixes_are_of_any_number(fleet):
+        return None
     shares: dict[tuple[str, str], float] = {}
     for p in branch.picked:
         for w in p.path.workloads:

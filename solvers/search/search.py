@@ -35,7 +35,7 @@ from solvers.heuristics.budget_heuristic import within_budget
 from solvers.heuristics.columns import as_start, from_solution
 from solvers.heuristics.destroy_repair import near_the_plan, repaired
 from solvers.heuristics.incumbent import Incumbent, heaviest_paths, incumbent_of, limits_are_kept
-from solvers.heuristics.local_search import improved, simplest_plan, with_fewer_offers
+from solvers.heuristics.local_search import improved, simplest_plan, with_fewer_offers, with_fewer_vendors
 from solvers.heuristics.polishing import polished
 from solvers.heuristics.rounding import MOST_NODES, near_paths, rounded_plan
 from solvers.pricing.column_generation import BEFORE_SHARPENING_FRAC, CONVERGED_FRAC, ColumnGeneration, Generated
@@ -295,7 +295,8 @@ class Search:
             self.solution.offer(within_budget(fleet, self.deadline))
         if self.solution.best is not None:
             soon = self.started + FIRST_FRAC * (self.deadline - self.started)
-            self.solution.offer(improved(fleet, self.solution.best, soon))
+            better = improved(fleet, self.solution.best, soon)
+            self.solution.offer(with_fewer_vendors(fleet, better, soon))
 
     def _round_and_improve(self, generation: ColumnGeneration, generated: Generated, until: float) -> None:
         """Plans out of the LP, improved; the program over paths only where the simpler ones leave too much."""
@@ -310,7 +311,7 @@ class Search:
             rounded = rounded_plan(fleet, near_paths(generation), self.options.solver, limit_s, nodes)
             if rounded is not None:
                 rounded = improved(fleet, rounded, until)
-                solution.offer(with_fewer_offers(fleet, rounded, until))
+                solution.offer(with_fewer_vendors(fleet, with_fewer_offers(fleet, rounded, until), until))
 
     def _repair_and_polish(self, generated: Generated, until: float, polish: bool) -> None:
         """Look for better plans near the best one; choosing counts needs cuts about whole boxes first."""
@@ -369,7 +370,7 @@ class Search:
         )
         if left_out > (self.hopeless if may_miss is None else may_miss):
             return _Program(generated.bound, left_out)
-        narrowed = replace(generated.fleet, recipes=kept)
+        narrowed = replace(generated.fleet, recipes=kept, with_shares=bool(generated.fleet.vendors.least_share))
         if not all(narrowed.recipes_of.values()):  # nothing written down serves some workload for less
             proved = max(generated.bound, min(smallest_left_out, solution.objective))
             return _Program(proved, left_out, infeasible=not left_out)
@@ -474,5 +475,5 @@ def _with_work_settled(fleet: FleetProblem, plan: Incumbent) -> Incumbent:
             mean = float(pool.rate_rps.sum(axis=0) @ price) / float(pool.rate_rps.sum())
             sent = flows_of(pool, path, fleet.slot_hours).api.sum(axis=1)
             path = replace(path, usd_per_h=pool.fixed_by_slot + 3600 * sent * mean)
-        paths.append(path)
+        paths.append(fleet.without_idle_api(path))
     return incumbent_of(fleet, tuple(paths), plan.purchases)

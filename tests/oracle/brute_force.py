@@ -78,7 +78,10 @@ class _Search:
             types = {self.offers[g].gpu for s in served for g in s.offers}
             if self.case.max_gpu_types is not None and len(types) > self.case.max_gpu_types:
                 continue
-            least = self.case.team_usd_per_month if types else 0.0
+            vendors_usd = self._vendors_usd(served)
+            least = (self.case.team_usd_per_month if types else 0.0) + vendors_usd
+            if vendors_usd == math.inf:
+                continue
             for k in together:
                 lonely = not any(self.served[k].offers & self.served[j].offers for j in together if j != k)
                 least += self.alone[k] if lonely else self.shared[k]
@@ -88,6 +91,18 @@ class _Search:
                 break
             self._try_choices([self.served[k] for k in together])
         return self.best
+
+    def _vendors_usd(self, served: list[Served]) -> float:
+        """What it costs to have all vendors of these choices; infinite where there may not be so many."""
+        rules, used = self.case.vendors, set()
+        for s in served:
+            for g in s.offers:
+                used.update(rules.of_offer.get(self.offers[g].key, ()))
+            used.update(rules.of_api.get(s.choice.api or "", ()))
+        for kind, most in rules.at_most.items():
+            if len([name for k, name in used if k == kind]) > most:
+                return math.inf
+        return sum(usd for vendor, usd in rules.usd_per_month.items() if vendor in used)
 
     def _groupings(self, workloads: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
         """Choices of pools that cover each of these workloads once."""
@@ -144,7 +159,7 @@ class _Search:
             offer = self.offers[g]
             peak = max(int(boxes_for(menu.gpus[:, g], offer.box).max()) for menu in menus)
             holdings.append(list(commitments(offer, peak).items()))
-        team = self.case.team_usd_per_month if used else 0.0
+        team = (self.case.team_usd_per_month if used else 0.0) + self._vendors_usd(served)
         for held in itertools.product(*holdings):
             fixed = team + HOURS * sum(usd for _, usd in held)
             owned = {g: n for g, (n, _) in zip(used, held, strict=True)}

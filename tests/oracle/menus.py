@@ -95,7 +95,7 @@ def served_ways(case: Case, pool: Pool, allowed: WayFilter = lambda choice, slot
     """Every choice of a pool that can serve every slot; of its ways only those that are not worse than another."""
     number = {g: k for k, g in enumerate(case.offers)}
     found = []
-    for members, api in _choices(pool):
+    for members, api in _choices(pool, bool(case.vendors.of_api)):
         choice = Choice(pool.key, tuple(d.key for d in members), api.key if api else None)
         menus, work = [], None
         if pool.window is not None and members:
@@ -122,8 +122,11 @@ def served_ways(case: Case, pool: Pool, allowed: WayFilter = lambda choice, slot
     return found
 
 
-def _choices(pool: Pool) -> Iterator[tuple[tuple[Deployment, ...], Api | None]]:
+def _choices(pool: Pool, or_no_api: bool = False) -> Iterator[tuple[tuple[Deployment, ...], Api | None]]:
+    """Where having an API costs something, doing without it is a choice of its own."""
     apis: tuple[Api | None, ...] = pool.apis or (None,)
+    if or_no_api and pool.apis:
+        apis = (*apis, None)
     for api in apis:
         if api is not None or pool.shed_usd_per_request is not None:
             yield (), api

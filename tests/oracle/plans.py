@@ -35,6 +35,7 @@ def check_plan(case: Case, plan: Incumbent) -> None:
             gpus[use.offer][:, size] += use.gpus
             firm[use.offer][:, size] += use.firm_gpus
     fixed = case.team_usd_per_month if any(path.uses for path in plan.paths) else 0.0
+    fixed += _check_vendors(case, pools, plan)
     by_type: dict[str, np.ndarray] = {}
     for g, bought in plan.purchases.items():
         offer = case.offers[g]
@@ -59,6 +60,18 @@ def check_plan(case: Case, plan: Incumbent) -> None:
         float(penalty @ case.slot_hours) / months, rel=ROUNDING, abs=1e-6
     )
     assert case.budget_usd_per_month is None or cost.max() <= case.budget_usd_per_month * (1 + ROUNDING)
+
+
+def _check_vendors(case: Case, pools: dict[str, Pool], plan: Incumbent) -> float:
+    """What the vendors cost that instances are bought or requests are answered of; no more of a kind than allowed."""
+    offers = {use.offer for path in plan.paths for use in path.uses if use.replicas.any()}
+    used = {vendor for g in offers for vendor in case.vendors.of_offer.get(g, ())}
+    for path in plan.paths if case.vendors.of_api else ():
+        if path.api is not None and flows_of(pools[path.pool], path, case.slot_hours).api.any():
+            used |= set(case.vendors.of_api[path.api])
+    for kind, most in case.vendors.at_most.items():
+        assert sum(k == kind for k, _ in used) <= most
+    return sum(case.vendors.usd_per_month.get(vendor, 0.0) for vendor in used)
 
 
 def _check_path(case: Case, pool: Pool, path: Recipe) -> tuple[np.ndarray, np.ndarray]:

@@ -19,14 +19,23 @@ import numpy as np
 import pytest
 
 from problems.beyond_commitments import Beyond
-from problems.fleet import FAMILIES, gpus_in_use_are_bought, master, replicas_fit_into_boxes
+from problems.fleet import (
+    FAMILIES,
+    gpus_in_use_are_bought,
+    master,
+    replicas_fit_into_boxes,
+    the_budget_is_kept,
+)
 from problems.fleet_problem import FleetProblem, Offer
 from problems.fleet_variables import Variables, define_variables
 from problems.model import Row
 from problems.recipes.pools import Api, Deployment, Pool
+from problems.recipes.vendors import Vendors
 from problems.rounding_up import BOTH, Rounded
 from problems.staffing import Staffing
 from problems.valid_inequalities import used_offers_are_charged
+from problems.vendors.rows import few_vendors_are_used, vendors_in_use_are_paid
+from problems.vendors.shares import vendors_in_use_serve_their_share
 from tests.support.fleets import Case
 from tests.support.places import TESTS
 
@@ -89,11 +98,27 @@ def small_case() -> Case:
     )
 
 
+SELLERS = Vendors(
+    of_offer={
+        "quad": (("provider", "a"), ("region", "a east")),
+        "solo": (("provider", "a"), ("region", "a west")),
+        "duo": (("provider", "b"), ("region", "b east")),
+    },
+    of_api={"api": (("api", "c"),)},
+    usd_per_month={("provider", "a"): 300.0, ("provider", "b"): 500.0, ("api", "c"): 100.0},
+    at_most={"provider": 1, "region": 2},
+    least_share={"provider": 0.2, "api": 0.05},
+    requests_per_month=3600 * 3000.0,
+)
+
+
 def small_fleet(family: Family | None = None) -> FleetProblem:
     """With rows about whole boxes; or with boxes in parts, or with gaps, for the one family that is about those."""
     fleet = small_case().fleet
     if family is replicas_fit_into_boxes:
         return replace(fleet, offers=fleet.offers | {"quad": replace(fleet.offers["quad"], box=3)})
+    if family in (vendors_in_use_are_paid, few_vendors_are_used, vendors_in_use_serve_their_share):
+        return replace(replace(small_case(), vendors=SELLERS).fleet, with_shares=True)
     if family is used_offers_are_charged:
         return replace(fleet, boxes_in_parts=True)
     beyond = {"batch": np.array([0.0] * 5 + [0.5]), "chat": np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 1.0])}
@@ -197,6 +222,31 @@ def test_limits_that_are_not_set_make_no_rows() -> None:
     model, _ = master(case.fleet)
     kinds = {key[0] for key in model.row_keys}
     assert kinds == {"served", "one-serving", "in-use", "firm"}
+
+
+def test_vendors_are_columns_that_cost_and_count_in_every_month() -> None:
+    fleet = small_fleet(few_vendors_are_used)
+    columns = {c["column"]: c for c in columns_as_data(fleet) if c["column"].startswith("vendor")}
+    assert {name: c["cost"] for name, c in columns.items()} == {
+        "vendor api c": 100.0, "vendor provider a": 300.0, "vendor provider b": 500.0,
+        "vendor region a east": 0.0, "vendor region a west": 0.0, "vendor region b east": 0.0,
+    }  # fmt: skip
+    assert all((c["lower"], c["upper"], c["whole"]) == (0, 1, True) for c in columns.values())
+    for row in rows_as_data(the_budget_is_kept, fleet):
+        assert [usd for name, usd in row["terms"].items() if name.startswith("vendor")] == [100.0, 300.0, 500.0]
+    decided = replace(fleet, vendors_decided={("provider", "b"): True})
+    assert {c["column"] for c in columns_as_data(decided) if c["lower"]} == {"vendor provider b"}
+
+
+def test_where_an_api_costs_something_to_have_gpus_do_without_it_too() -> None:
+    keys = {recipe.key for recipe in small_fleet(few_vendors_are_used).recipes}
+    assert {("chat", ("chat on quad",), "api"), ("chat", ("chat on quad",), None)} <= keys
+    assert ("chat", ("chat on quad",), None) not in {recipe.key for recipe in small_fleet().recipes}
+
+
+def test_least_shares_are_in_no_program_that_prices_come_from() -> None:
+    model, _ = master(replace(small_case(), vendors=SELLERS).fleet)
+    assert "least-share" not in {key[0] for key in model.row_keys}
 
 
 def test_an_offer_without_spot_has_no_firm_rows() -> None:

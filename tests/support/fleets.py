@@ -9,6 +9,7 @@ import numpy as np
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Api, Deployment, Pool
+from problems.recipes.vendors import NO_VENDORS, Vendors
 from problems.staffing import Staffing
 
 
@@ -25,6 +26,7 @@ class Case:
     max_gpu_types: int | None = None
     budget_usd_per_month: float | None = None
     team_usd_per_month: float = 0.0
+    vendors: Vendors = NO_VENDORS
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -43,6 +45,7 @@ class Case:
             max_gpu_types=self.max_gpu_types,
             budget_usd_per_month=self.budget_usd_per_month,
             team_usd_per_month=self.team_usd_per_month,
+            vendors=self.vendors,
         )
 
     def with_offer(self, key: str, offer: Offer) -> Case:

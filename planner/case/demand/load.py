@@ -71,7 +71,9 @@ class _Loader:
         zone = spec.time_zone if spec.time_zone is None or is_time_zone(spec.time_zone) else None
         reader = WorkloadReader(around, self.files, self.found, frozenset(w.name for w in spec.workloads), zone)
         workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
-        limits = limits_of(spec, catalog, offers, self.found)
+        menu_apis = tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,)
+        to_buy_of = {name: apis[name] for name in menu_apis if name in apis}
+        limits = limits_of(spec, catalog, offers, to_buy_of, self.found)
         engine = self._engine(spec, catalog)
         engineers = engineers_usd_per_month(spec.policy, self.found)
         start = start_of(spec.policy, purchase, self.found)
@@ -96,7 +98,7 @@ class _Loader:
             engine_name=engine,
             engine=_admitting(catalog.engines[engine], spec.menu.max_requests_in_flight),
             apis=apis,
-            menu_apis=tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,),
+            menu_apis=menu_apis,
             baseline=baseline,
             compare_with=tuple(dict.fromkeys(spec.compare_with)) or None,
             profiles=self._profiles(spec, catalog),
@@ -213,6 +215,7 @@ class _Loader:
         wanted: list[tuple[tuple[str | int, ...], str]] = [(("baseline",), spec.baseline)]
         wanted += [(("menu", "apis", k), name) for k, name in enumerate(spec.menu.apis or ())]
         wanted += [(("compare_with", k), name) for k, name in enumerate(spec.compare_with)]
+        wanted += [(("workloads", k, "baseline"), w.baseline) for k, w in enumerate(spec.workloads) if w.baseline]
         for path, name in wanted:
             entry = catalog.apis.get(name) or api_prices.api_model(name)
             if entry is None:

@@ -54,6 +54,7 @@ def levers_of(
         "providers": w.providers,
         "shed_usd_per_request": _penalty(w.shed, k, w.name, buckets, around, found) if w.shed else None,
         "api_allowed": _api_allowed(w, found),
+        "baseline": w.baseline,
     }
 
 

@@ -8,7 +8,8 @@ from planner.case.case import LEAST_REQUESTS, CacheCosts, ColdStart, Limits, Ten
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile, PolicySpec
-from planner.catalog.entries import Catalog, Offer, Sourced, find, names_of, shipped_entries
+from planner.case.vendors import vendors_of_api, vendors_of_offer
+from planner.catalog.entries import ApiModel, Catalog, Offer, Sourced, find, names_of, shipped_entries
 from planner.io.errors import did_you_mean
 
 DEFAULT_MIN_REPLICAS = 2
@@ -29,7 +30,10 @@ def shipped_cache_costs() -> dict[str, CacheCost]:
     return {name: CacheCost(**entry) for name, entry in shipped_entries("cache_costs").items()}
 
 
-def limits_of(spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], found: Diagnostics) -> Limits:
+def limits_of(
+    spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], apis: dict[str, ApiModel], found: Diagnostics
+) -> Limits:
+    """What the policy allows; `apis` are those that may serve requests."""
     policy = spec.policy
     max_gpus: dict[str, int] = {}
     for name, most in policy.max_gpus.items():
@@ -60,7 +64,26 @@ def limits_of(spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], foun
         max_deployments=spec.menu.max_deployments,
         routing=policy.routing or LEAST_REQUESTS,
         unproven_forbidden=True if policy.unproven == "forbidden" else None,
+        max_vendors={kind: most for kind, most in policy.vendors.at_most if most is not None} or None,
+        vendor_usd_per_month=_vendor_costs(policy, offers, apis, found),
+        least_vendor_share_frac={kind: share for kind, share in policy.vendors.least_share if share} or None,
     )
+
+
+def _vendor_costs(
+    policy: PolicySpec, offers: dict[str, Offer], apis: dict[str, ApiModel], found: Diagnostics
+) -> dict[str, float] | None:
+    """The fixed cost of every vendor on the menu that is not there anyway; None where there is none."""
+    places = {vendor for offer in offers.values() for vendor in vendors_of_offer(offer)}
+    every = sorted(places | {vendor for api in apis.values() for vendor in vendors_of_api(api)})
+    named = {name: {name, name.rpartition(" ")[2]} for _, name in every}
+    known = sorted({alias for names in named.values() for alias in names})
+    for k, name in enumerate(policy.vendors.have):
+        if name not in known:
+            message = f"nobody on the menu is called '{name}'"
+            found.complain(("policy", "vendors", "have", k), message, did_you_mean(name, known))
+    have, costs = set(policy.vendors.have), dict(policy.vendors.fixed_usd_per_month)
+    return {f"{kind} {name}": costs[kind] for kind, name in every if costs[kind] and not named[name] & have} or None
 
 
 def engineers_usd_per_month(policy: PolicySpec, found: Diagnostics) -> float:

@@ -149,6 +149,48 @@ class CacheCostSpec(Strict):
     """For the prompt of every request of a workload with a semantic cache."""
 
 
+class VendorCostSpec(Strict):
+    """What it costs a month to have a vendor, whatever is bought there."""
+
+    provider: UsdBare = Field(default=0.0, examples=[500])
+    """For each provider of instances in use: account, contract, security review, somebody who knows it."""
+    region: UsdBare = Field(default=0.0, examples=[200])
+    """For each region of a provider in use: network, registry, monitoring."""
+    api: UsdBare = Field(default=0.0, examples=[100])
+    """For each provider of an API in use."""
+
+
+class VendorCountSpec(Strict):
+    """How many vendors may be in use."""
+
+    provider: PositiveWhole | None = Field(default=None, examples=[1])
+    """Most providers of instances."""
+    region: PositiveWhole | None = Field(default=None, examples=[2])
+    """Most regions, those of each provider counted for themselves."""
+    api: PositiveWhole | None = Field(default=None, examples=[1])
+    """Most providers of an API."""
+
+
+class VendorShareSpec(Strict):
+    """The least share of all requests that makes a vendor worth having."""
+
+    provider: Fraction | None = Field(default=None, examples=["5%"])
+    """What the instances of each provider in use serve at least."""
+    region: Fraction | None = Field(default=None, examples=["5%"])
+    api: Fraction | None = Field(default=None, examples=["5%"])
+    """What each provider of an API in use serves at least."""
+
+
+class VendorSpec(Strict):
+    """What having one more provider, region or API takes."""
+
+    fixed_usd_per_month: VendorCostSpec = VendorCostSpec()
+    at_most: VendorCountSpec = VendorCountSpec()
+    least_share: VendorShareSpec = VendorShareSpec()
+    have: tuple[str, ...] = Field(default=(), examples=[["aws", "openai"]], max_length=100)
+    """Providers, regions and providers of APIs that are there anyway: they have no fixed cost."""
+
+
 class PolicySpec(Strict):
     """Limits and costs of running it."""
 
@@ -171,6 +213,7 @@ class PolicySpec(Strict):
     """From the order of an instance to a machine that can load a model; it is paid for."""
     tenancy: TenancySpec = TenancySpec()
     cache_costs: CacheCostSpec = CacheCostSpec()
+    vendors: VendorSpec = VendorSpec()
 
     @model_validator(mode="after")
     def _within_reason(self) -> PolicySpec:

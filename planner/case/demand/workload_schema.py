@@ -339,6 +339,8 @@ class WorkloadSpec(Strict):
     """Lets its requests be shed where serving them is too expensive. By default all are served."""
     api: Literal["allowed", "forbidden"] = "allowed"
     """Whether its requests may go to an API provider. Where it has `regions` or `providers`, not unless you say so."""
+    baseline: str | None = Field(default=None, examples=["openai/gpt-4o"])
+    """The API model to compare this workload with, as provider/model. By default the baseline of the file."""
 
     @model_validator(mode="after")
     def _long_enough(self) -> WorkloadSpec:

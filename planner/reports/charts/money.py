@@ -27,6 +27,7 @@ def costs(plan: Plan) -> Html:
         "API": c.api_usd_per_month,
         "caches": c.caching_usd_per_month,
         "engineers": c.engineers_usd_per_month,
+        "vendors": c.vendors_usd_per_month or 0.0,
     }
     total, most = plan.cost_usd_per_month, max(amounts.values())
     named = sorted(((n, x) for n, x in amounts.items() if x), key=lambda nx: -nx[1])
@@ -40,7 +41,7 @@ def costs(plan: Plan) -> Html:
 
 _COST_NAMES = {
     "reserved": "reserved GPUs", "on-demand": "GPUs on demand", "spot": "spot GPUs", "API": "tokens bought from an API",
-    "caches": "caches", "engineers": "engineers",
+    "caches": "caches", "engineers": "engineers", "vendors": "fixed costs of providers, regions and APIs",
 }  # fmt: skip
 
 

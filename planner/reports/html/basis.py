@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
 from planner.reports.markup import Html, details, panel
-from planner.reports.phrases import ASSUMED, proof, served
+from planner.reports.phrases import ASSUMED, baseline_name, proof, served
 from planner.reports.tables.html import table_html, table_panel
 from planner.reports.tables.plan import assumptions
 from planner.reports.tables.prices import prices
@@ -67,6 +67,6 @@ def build_or_buy(plan: Plan) -> Html:
         ("commitments", commitments or "none", "none"),
         ("if demand falls", falls, "the bill falls with it"),
     )
-    api = Column("api", f"{plan.baseline.provider} {plan.baseline.model}")
+    api = Column("api", baseline_name(plan))
     columns = (Column("what", ""), Column("plan", "this plan"), api)
     return table_panel("build-or-buy", Table("build_or_buy", "Build or buy: what else differs", columns, rows))

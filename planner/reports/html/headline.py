@@ -12,7 +12,7 @@ from planner.reports.charts.break_even import always_cheaper
 from planner.reports.charts.colours import BASES
 from planner.reports.html.page import card, hero
 from planner.reports.markup import STUDY, Html, bar, el, join, name
-from planner.reports.phrases import left_out, limits_reached, throughput_error
+from planner.reports.phrases import baseline_name, first_notes, left_out, limits_reached, throughput_error
 
 KINDS_SAID = 4
 NOTHING_USD = 0.005
@@ -47,7 +47,7 @@ def _notice(*words: str) -> Html:
 def answer(plan: Plan) -> Html:
     b = plan.baseline
     saves = b.savings_usd_per_month
-    api = f"{b.provider} {b.model}"
+    api = baseline_name(plan)
     if abs(saves) < NOTHING_USD:
         verdict = join(["Nothing is cheaper than ", el("b", api), "."])
     elif saves > 0:
@@ -56,7 +56,8 @@ def answer(plan: Plan) -> Html:
     else:
         more = f"Costs {usd(-saves)} / month ({percent(-b.savings_frac)}) more"
         verdict = join([el("b", more, class_="bad"), f" than {api}."])
-    lines = (el("p", verdict), el("p", *_to_run(plan)), _trust(plan))
+    notes = (el("p", f"{note[0].upper()}{note[1:]}.") for note in first_notes(plan))
+    lines = (el("p", verdict), *notes, el("p", *_to_run(plan)), _trust(plan))
     return hero(usd(plan.cost_usd_per_month), " / month", lines, _cards(plan))
 
 
@@ -91,7 +92,7 @@ def _cards(plan: Plan) -> Iterator[Html]:
     yield card("Per 1M tokens", usd_small(plan.usd_per_1m_tokens), split)
     b = plan.baseline
     yield card(
-        f"API baseline, {b.provider} {b.model}",
+        f"API baseline, {baseline_name(plan)}",
         f"{usd(b.cost_usd_per_month)}",
         f"a month, {usd_small(b.usd_per_1m_tokens)} / 1M tokens",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.case.support import support_of
+from planner.case.vendors import VENDOR_NAMES, vendor_usd
 from planner.io.formatting import percent, span
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
 from planner.plan.serve_commands import serve_commands
@@ -83,6 +84,10 @@ def _also_paid(plan: Plan) -> Iterator[tuple[str, str | None, float]]:
             yield "caches", f"{w.caching} of {w.name}", w.caching_cost_usd_per_month
     if plan.costs.engineers_usd_per_month:
         yield "engineers", None, plan.costs.engineers_usd_per_month
+    for kind, name in plan.vendors_in_use():
+        cost = vendor_usd(plan.case, (kind, name))
+        if cost:
+            yield name, f"fixed cost of the {VENDOR_NAMES[kind]}", cost
 
 
 def fleet_by_hour(plan: Plan) -> Table:
@@ -180,7 +185,8 @@ def spot_replicas(plan: Plan, planned: DeploymentPlan) -> list[int]:
 
 
 def costs(plan: Plan) -> Table:
-    parts = [(key.removesuffix("_usd_per_month").replace("_", " "), usd) for key, usd in plan.costs]
+    told = ((key, usd) for key, usd in plan.costs if usd is not None)
+    parts = [(key.removesuffix("_usd_per_month").replace("_", " "), usd) for key, usd in told]
     rows = tuple((name, usd, _share(usd, plan)) for name, usd in parts)
     rows += (("total", plan.cost_usd_per_month, _share(plan.cost_usd_per_month, plan)),)
     columns = (C("part", "part"), MONEY, C("share_of_cost_frac", "% of cost", "percent"))

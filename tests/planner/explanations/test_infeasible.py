@@ -50,6 +50,14 @@ ELSEWHERE = with_policy(
     ),
 )
 
+APART = """
+workloads:
+  - {name: east, models: [llama-3.1-8b], forecast: {requests_per_day: 100k}, regions: [us-east-1], api: forbidden}
+  - {name: west, models: [llama-3.1-8b], forecast: {requests_per_day: 100k}, regions: [us-west-2], api: forbidden}
+menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand], regions: [us-east-1, us-west-2]}
+baseline: openai/gpt-4o-mini
+"""
+
 
 def outcome(case: Case) -> Outcome:
     """Through the solver alone: a plan that is not there need not be explained."""
@@ -121,6 +129,8 @@ def smaller_budget(case: Case) -> Case:
             with_limit("max_gpus_per_replica", lambda case: case.limits.max_gpus_per_replica // 2),
         ),
         (TWO_TYPES, "policy.max_gpu_types", None),
+        (with_policy("vendors: {at_most: {region: 1}}", APART), "policy.vendors.at_most.region", None),
+        (with_policy("vendors: {least_share: {region: 60%}}", APART), "policy.vendors.least_share.region", None),
         (FORBIDDEN.replace("fp8, fp16", "int4-awq"), "chat.quality.max_loss", None),
         (FORBIDDEN.replace("8b]", "405b]"), "chat.api", None),
         (FORBIDDEN.replace("8b]", "405b]").replace("purchase:", "apis: [], purchase:"), "chat.api", None),

@@ -1,0 +1,28 @@
+"""The policy's rules about vendors, as the optimizer knows them."""
+
+from __future__ import annotations
+
+from planner.case.case import Case
+from planner.case.horizon import Slot, requests_per_month
+from planner.case.vendors import VENDOR_KINDS, Vendor, vendor_usd, vendors_of_api, vendors_of_offer
+from problems.recipes.vendors import NO_VENDORS, Vendors
+
+
+def vendor_rules(case: Case, slots: tuple[Slot, ...]) -> Vendors:
+    """Only kinds of vendors that something is said of are followed: others need no column."""
+    limits = case.limits
+    at_most, shares = limits.max_vendors or {}, limits.least_vendor_share_frac or {}
+    charged = {key.partition(" ")[0] for key in limits.vendor_usd_per_month or {}}
+    kinds = {kind for kind in VENDOR_KINDS if kind in {*at_most, *shares, *charged}}
+    if not kinds:
+        return NO_VENDORS
+
+    def told(vendors: tuple[Vendor, ...]) -> tuple[Vendor, ...]:
+        return tuple(vendor for vendor in vendors if vendor[0] in kinds)
+
+    of_offer = {key: told(vendors_of_offer(offer)) for key, offer in case.offers.items()}
+    of_api = {key: told(vendors_of_api(case.apis[key])) for key in case.menu_apis} if "api" in kinds else {}
+    every = {vendor for vendors in (*of_offer.values(), *of_api.values()) for vendor in vendors}
+    usd = {vendor: vendor_usd(case, vendor) for vendor in sorted(every) if vendor_usd(case, vendor)}
+    requests = sum(requests_per_month(w, slots) for w in case.workloads)
+    return Vendors(of_offer, of_api, usd, dict(at_most), dict(shares), requests)

@@ -1,0 +1,141 @@
+"""Who sells open models by the token, and what the requests of a plan would cost there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from planner.case.case import Case, Workload
+from planner.case.costs import answered_per_month, tokens_of
+from planner.case.horizon import slots_of
+from planner.catalog.api_prices import api_model, known_api_models
+from planner.catalog.entries import ApiModel, Model
+from planner.plan.plan import Plan
+from planner.plan.study_records import ProviderBill
+
+_ORNAMENTS = re.compile(r"^(meta)?-?|-?(instruct|chat|it|hf|versatile|instant)$")
+"""what providers put around the name of the same weights"""
+PASSED_ON = "huggingface_"
+NOTHING_USD = 0.005
+"""less than this a month is nothing"""
+
+
+def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
+    """Bills of providers that sell a model which the plan hosts for less than it hosts it, the cheapest first.
+
+    Of workloads that may use an API; providers on the menu are left out, since the plan could have used those.
+    """
+    case, asked = plan.case, requests_of(plan)
+    here = {w.name: w.cost_usd_per_month for w in plan.workloads if w.models}
+    allowed = {w.name for w in case.workloads if w.api_allowed} & here.keys()
+    found = []
+    for name in sellers() if allowed else ():
+        workloads = tuple(w for w in able(case, name, hosted_by(plan)) if w in allowed)
+        if workloads and name not in case.menu_apis:
+            bill = bill_of(known(name), "same model", workloads, asked)
+            if bill.cost_usd_per_month < sum(here[w] for w in workloads) - NOTHING_USD:
+                found.append(bill)
+    return tuple(sorted(found, key=by_cost))
+
+
+def hosted_by(plan: Plan) -> dict[str, set[str]]:
+    """The models that serve each workload in a plan."""
+    return {w.name: set(w.models) for w in plan.workloads}
+
+
+@cache
+def sellers() -> list[str]:
+    """Every API model but those that Hugging Face passes on from a provider that sells it by itself."""
+    known = known_api_models()
+    direct = {(name.partition("/")[0], _bare(name)) for name in known}
+    return [
+        name
+        for name in known
+        if not name.startswith(PASSED_ON) or (name.removeprefix(PASSED_ON).partition("/")[0], _bare(name)) not in direct
+    ]
+
+
+Asked = dict[str, tuple[Workload, np.ndarray]]
+"""each workload, and its requests a month that are answered [bucket]"""
+
+
+def requests_of(plan: Plan) -> Asked:
+    slots = slots_of(plan.case)
+    hours = 3600 / (slots[-1].month + 1)
+    asked = {}
+    for w, told in zip(plan.case.workloads, plan.workloads, strict=True):
+        shed = sum((slots[f.slot].hours_per_month * hours * np.array(f.requests_per_s) for f in told.shed_flows),
+                   np.zeros(len(w.buckets)))  # fmt: skip
+        asked[w.name] = (w, answered_per_month(w, slots, shed))
+    return asked
+
+
+def bill_of(prices: ApiModel, role: str, workloads: tuple[str, ...], asked: Asked) -> ProviderBill:
+    rows = [asked[name] for name in workloads]
+    usd = sum(float(n @ _request_usd(prices, w)) for w, n in rows)
+    plain = sum(float(n @ [prices.usd(b.input_tokens, 0.0, b.output_tokens) for b in w.buckets]) for w, n in rows)
+    tokens = sum(tokens_of(w, n) for w, n in rows)
+    return ProviderBill.model_validate(
+        {
+            "provider": prices.provider,
+            "model": prices.model,
+            "role": role,
+            "workloads": workloads,
+            "cost_usd_per_month": usd,
+            "without_discounts_usd_per_month": plain,
+            "usd_per_1m_tokens": 1e6 * usd / tokens if tokens else 0.0,
+            "prices": prices,
+            "source": prices.source,
+            "date": prices.date,
+        }
+    )
+
+
+def _request_usd(prices: ApiModel, w: Workload) -> list[float]:
+    """Price a request of each length, with the provider's cache, and its batch price where the answer may wait."""
+    return [
+        prices.request_usd(b.input_tokens, w.api_cached_tokens(b.input_tokens), b.output_tokens, w.api_wait_h)
+        for b in w.buckets
+    ]
+
+
+def by_cost(bill: ProviderBill) -> tuple[float, str, str]:
+    return (bill.usd_per_1m_tokens, bill.provider, bill.model)
+
+
+def able(case: Case, api: str, models: dict[str, set[str]] | None = None) -> tuple[str, ...]:
+    """Workloads that may run the model which this API sells, if it is one of theirs, or of those that are given."""
+    name = _bare(api.partition("/")[2])
+    return tuple(w.name for w in case.workloads if any(name in names for names in _names_of(case, w, models)))
+
+
+def _names_of(case: Case, w: Workload, models: dict[str, set[str]] | None) -> Iterator[set[str]]:
+    """Names of the models that are good enough for it."""
+    for choice in w.models:
+        if models is not None and choice.model not in models[w.name]:
+            continue
+        if choice.quality_loss_frac <= w.max_quality_loss_frac + 1e-12:
+            yield _names(choice.model, case.models[choice.model])
+
+
+def _names(key: str, model: Model) -> set[str]:
+    return {_bare(name) for name in (key, *model.aliases)}
+
+
+@cache
+def _bare(name: str) -> str:
+    """The last part of a name, without case, punctuation and what providers put around it."""
+    last = name.lower().rsplit("/", 1)[-1].replace("_", "-")
+    before = ""
+    while before != last:
+        before, last = last, _ORNAMENTS.sub("", last)
+    return re.sub(r"[^a-z0-9.]", "", last)
+
+
+def known(name: str) -> ApiModel:
+    found = api_model(name)
+    assert found is not None, name
+    return found

@@ -1,0 +1,94 @@
+"""Rules about vendors against the whole truth of tiny cases: CBC, HiGHS, bounds, and plans that keep them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from problems.recipes.vendors import NO_VENDORS
+from solvers.backends.solve import SolverName
+from solvers.heuristics.incumbent import limits_are_kept
+from solvers.pricing.column_generation import ColumnGeneration
+from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.fleet_solver import solve_fleet
+from tests.oracle.brute_force import Truth, brute_force
+from tests.oracle.plans import check_plan
+from tests.oracle.vendor_shares import least_usd, share_case
+from tests.oracle.vendors import vendor_case
+
+SEEDS = range(60)
+SHARES = range(24)
+
+
+@cache
+def truth_of(seed: int) -> Truth:
+    return brute_force(vendor_case(seed))
+
+
+@pytest.mark.parametrize(("seed", "solver"), [(seed, "cbc" if seed % 3 else "highs") for seed in SEEDS])
+def test_the_optimum_is_that_of_brute_force(seed: int, solver: SolverName) -> None:
+    case, truth = vendor_case(seed), truth_of(seed)
+    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
+    if truth.objective == math.inf:
+        assert solution.outcome is Outcome.INFEASIBLE
+        return
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.objective == pytest.approx(truth.objective, rel=1e-6)
+    assert solution.bound_usd_per_month <= truth.objective * (1 + 1e-9)
+    assert solution.best is not None
+    check_plan(case, solution.best)
+
+
+def test_the_rules_decide() -> None:
+    """Otherwise agreement would say little: so many optima change, and so many cases become infeasible."""
+    outcomes: Counter[str] = Counter()
+    for seed in SEEDS:
+        free, ruled = brute_force(replace(vendor_case(seed), vendors=NO_VENDORS)).objective, truth_of(seed).objective
+        outcomes["infeasible"] += ruled == math.inf > free
+        outcomes["costs more"] += math.inf > ruled > free * (1 + 1e-6)
+    assert outcomes == {"costs more": 29, "infeasible": 7}
+
+
+@pytest.mark.parametrize("seed", SEEDS[::4])
+def test_no_bound_of_column_generation_exceeds_the_optimum(seed: int) -> None:
+    truth, bounds = truth_of(seed), []
+    generation = ColumnGeneration(vendor_case(seed).fleet, lambda n, bound: bounds.append(bound))
+    for tolerance_frac in (0.5, 0.01, 1e-6):
+        if generation.run(tolerance_frac).feasible is False:
+            assert truth.objective == math.inf
+            return
+    assert all(bound <= truth.objective * (1 + 1e-9) for bound in bounds)
+
+
+@pytest.mark.parametrize("seed", SEEDS[1::4])
+def test_a_search_cut_short_says_so(seed: int) -> None:
+    case, truth = vendor_case(seed), truth_of(seed)
+    for options in (Options(gap_frac=0.0, node_limit=0), Options(gap_frac=0.1), Options(time_limit_s=0.01)):
+        solution = solve_fleet(case.fleet, options)
+        assert solution.bound_usd_per_month <= truth.objective * (1 + 1e-9)
+        assert solution.objective >= truth.objective * (1 - 1e-6)
+        if solution.outcome is Outcome.INFEASIBLE:
+            assert truth.objective == math.inf
+        if solution.best is not None:
+            check_plan(case, solution.best)
+
+
+@pytest.mark.parametrize(("seed", "solver"), [(seed, "cbc" if seed % 3 else "highs") for seed in SHARES])
+def test_least_shares_give_the_optimum_of_brute_force(seed: int, solver: SolverName) -> None:
+    case, truth = share_case(seed), least_usd(share_case(seed))
+    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.objective == pytest.approx(truth, rel=1e-6)
+    assert solution.bound_usd_per_month <= truth * (1 + 1e-9)
+    assert solution.best is not None
+    assert limits_are_kept(case.fleet, solution.best)
+
+
+def test_least_shares_decide() -> None:
+    """So many optima of the cases above cost more than without."""
+    free = [least_usd(replace(case, vendors=replace(case.vendors, least_share={}))) for case in map(share_case, SHARES)]
+    assert sum(least_usd(share_case(seed)) > usd * (1 + 1e-6) for seed, usd in zip(SHARES, free, strict=True)) == 14

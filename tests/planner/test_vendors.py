@@ -1,0 +1,152 @@
+"""Fixed costs, limits and least shares of vendors, and baselines: what a user writes, and what a plan does with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+import planner
+from planner.checker import check_plan
+from planner.plan.plan import Plan
+from planner.plan.sellers import sold_cheaper
+from planner.reports.html.plan import html_report
+from planner.reports.markdown import plan_markdown
+from planner.reports.terminal import render
+from solvers.search.fleet_solution import Options
+
+Json = dict[str, Any]
+CHAT = """
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 300k}
+    quality: {max_loss: 2%}
+menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand]}
+baseline: openai/gpt-4o-mini
+"""
+TWO_PLACES = """
+workloads:
+  - {name: here, models: [llama-3.1-8b], forecast: {requests_per_day: 100k}, quality: {max_loss: 2%}, regions: [us-east-1], api: forbidden}
+  - {name: there, models: [llama-3.1-8b], forecast: {requests_per_day: 100k}, quality: {max_loss: 2%}, api: forbidden}
+menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand], regions: [us-east-1, us-west-2]}
+prices: {aws/g6e.xlarge@us-west-2: {on_demand: $1.80/h}}
+baseline: openai/gpt-4o-mini
+"""  # noqa: E501
+
+
+@cache
+def plan_of(text: str, vendors: str = "") -> Plan:
+    policy = f"policy: {{vendors: {{{vendors}}}}}\n" if vendors else ""
+    return planner.plan_fleet(planner.case_from_text(text + policy), Options(gap_frac=0.0))
+
+
+def places(plan: Plan) -> set[str]:
+    return {name for kind, name in plan.vendors_in_use() if kind == "region"}
+
+
+def test_an_api_that_costs_more_to_have_than_it_saves_is_given_up() -> None:
+    plain, small = plan_of(CHAT), plan_of(CHAT, "fixed_usd_per_month: {api: 1}")
+    large = plan_of(CHAT, "fixed_usd_per_month: {api: $1.5k}")
+    assert plain.workloads[0].api == small.workloads[0].api == "openai/gpt-4o-mini"
+    assert small.cost_usd_per_month == pytest.approx(plain.cost_usd_per_month + 1)
+    assert (plain.costs.vendors_usd_per_month, small.costs.vendors_usd_per_month) == (None, 1.0)
+    assert large.workloads[0].api is None
+    assert large.costs.vendors_usd_per_month == 0.0
+    assert plain.cost_usd_per_month < large.cost_usd_per_month <= plain.cost_usd_per_month + 1_500
+    assert {plan.status for plan in (plain, small, large)} == {"optimal"}
+    assert "fixed cost of the API" in render(small)
+
+
+def test_what_is_there_anyway_costs_nothing() -> None:
+    plan = plan_of(CHAT, "fixed_usd_per_month: {api: $1.5k, provider: 200, region: 30}, have: [openai, aws]")
+    assert plan.case.limits.vendor_usd_per_month == {"region aws us-east-1": 30.0}
+    assert plan.cost_usd_per_month == pytest.approx(plan_of(CHAT).cost_usd_per_month + 30)
+
+
+def test_a_share_of_the_requests_too_small_to_be_worth_an_api() -> None:
+    share = plan_of(CHAT).workloads[0].api_share_frac
+    assert 0.0 < share < 0.3
+    least = f"least_share: {{api: {100 * share + 5:.1f}%}}"
+    sent = plan_of(CHAT, least).workloads[0].api_share_frac
+    assert sent == 0 or sent >= share + 0.049
+    less = plan_of(CHAT, f"least_share: {{api: {100 * share / 2:.4f}%}}")
+    assert less.cost_usd_per_month == pytest.approx(plan_of(CHAT).cost_usd_per_month)
+
+
+def test_a_second_region_must_be_worth_it() -> None:
+    plain, dear = plan_of(TWO_PLACES), plan_of(TWO_PLACES, "fixed_usd_per_month: {region: 500}")
+    assert places(plain) == {"aws us-east-1", "aws us-west-2"}
+    assert places(dear) == places(plan_of(TWO_PLACES, "at_most: {region: 1}")) == {"aws us-east-1"}
+    assert dear.costs.vendors_usd_per_month == 500
+    one = plan_of(TWO_PLACES, "at_most: {region: 1}")
+    assert ("max_vendors", "region", 1) in [(b.limit, b.name, b.value) for b in one.binding]
+    assert "max_vendors 1 (region" in render(one)
+
+
+def forgotten_cost(plan: Json) -> None:
+    plan["costs"]["vendors_usd_per_month"] = 0.0
+
+
+def free_after_all(plan: Json) -> None:
+    plan["case"]["limits"]["vendor_usd_per_month"] = {"region aws us-west-2": 500.0, "region aws us-east-1": 1.0}
+
+
+def moved_elsewhere(plan: Json) -> None:
+    plan["case"]["limits"]["max_vendors"] = {"provider": 1}
+    for key, offer in plan["case"]["offers"].items():
+        offer["provider"] = "gcp" if "us-west-2" in key else "aws"
+
+
+def too_small_a_share(plan: Json) -> None:
+    plan["case"]["limits"]["least_vendor_share_frac"] = {"region": 0.55}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (forgotten_cost, "costs.vendors_usd_per_month"),
+        (free_after_all, "costs.vendors_usd_per_month"),
+        (moved_elsewhere, "2 providers are in use (aws, gcp), 1 allowed"),
+        (too_small_a_share, "the region aws us-east-1 serves 50.0000% of all requests, at least 55.0000% is asked for"),
+    ],
+)
+def test_a_plan_that_breaks_a_rule_about_vendors_is_refused(change: Callable[[Json], None], words: str) -> None:
+    plan = json.loads(plan_of(TWO_PLACES, "fixed_usd_per_month: {region: 1}").to_json())
+    assert check_plan(plan) == []
+    change(plan)
+    assert any(words in problem for problem in check_plan(plan)), check_plan(plan)
+
+
+def test_each_workload_has_its_own_baseline_and_those_that_may_not_use_an_api_are_named() -> None:
+    text = TWO_PLACES.replace("api: forbidden}\nmenu", "baseline: openai/gpt-4o}\nmenu")
+    plan = plan_of(text)
+    bills = plan.baseline.by_workload
+    assert bills is not None
+    assert [(b.workload, b.api, b.may_use_an_api) for b in bills] == [
+        ("here", "openai/gpt-4o-mini", False), ("there", "openai/gpt-4o", True),
+    ]  # fmt: skip
+    assert plan.baseline.cost_usd_per_month == pytest.approx(sum(b.cost_usd_per_month for b in bills))
+    assert bills[1].cost_usd_per_month > 10 * bills[0].cost_usd_per_month
+    for shown in (render(plan), plan_markdown(plan), html_report(plan)):
+        assert "2 API baselines" in shown
+        assert "o API may serve here" in shown
+    assert plan_of(CHAT).baseline.by_workload is None
+
+
+def test_a_model_that_is_sold_for_less_is_on_the_first_screen() -> None:
+    plan = plan_of(CHAT)
+    assert plan.studies is None
+    bills = sold_cheaper(plan)
+    assert bills
+    assert all(b.cost_usd_per_month < plan.workloads[0].cost_usd_per_month for b in bills)
+    for shown in (
+        render(plan).split("\n\n")[0],
+        plan_markdown(plan).split("## ")[0],
+        html_report(plan).split("<h2")[0],
+    ):
+        assert "sells this model" in shown
+    assert sold_cheaper(plan_of(TWO_PLACES)) == (), "no API is allowed there"
