@@ -32,6 +32,33 @@ class Blocks(NamedTuple):
 NO_BLOCKS = Blocks(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
 
 
+def joined(parts: list[tuple[Blocks | None, np.ndarray]], order: np.ndarray, tokens: int) -> Blocks:
+    """Blocks of some requests of several streams, given by their places, in an order of their own."""
+    ids, lengths, different = [], [], 0
+    for blocks, places in parts:
+        if blocks is None or not len(places):
+            lengths.append(np.zeros(len(places), dtype=np.int64))
+            continue
+        count = np.diff(blocks.begin)[places]
+        ids.append(different + blocks.ids[_runs(blocks.begin[places], count)])
+        lengths.append(count)
+        different += int(blocks.ids.max(initial=-1)) + 1
+    if not ids:
+        return NO_BLOCKS
+    count = np.concatenate(lengths)
+    begin = np.concatenate([[0], np.cumsum(count)])
+    named = np.concatenate(ids)[_runs(begin[:-1][order], count[order])]
+    _, dense = np.unique(named, return_inverse=True)
+    return Blocks(dense.astype(np.int32), np.concatenate([[0], np.cumsum(count[order])]), tokens)
+
+
+def _runs(begin: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Places of runs, one run after the other."""
+    ends = np.cumsum(count)
+    places: np.ndarray = np.repeat(begin - ends + count, count) + np.arange(ends[-1] if len(ends) else 0)
+    return places
+
+
 class Cache(NamedTuple):
     """One row for each replica. Nodes are places for blocks; idle ones form a list from the oldest to the newest."""
 
@@ -64,9 +91,9 @@ def empty_cache(blocks: Blocks, tokens: np.ndarray, replicas: int, room_bytes: f
     """A cache for requests that leave so many tokens behind each."""
     different, requests = int(blocks.ids.max(initial=-1)) + 1, len(tokens)
     most = different + float((tokens // blocks.tokens).sum())
-    nodes = int(min(room_bytes / block_bytes, most)) + 8 if different else 1
+    nodes = int(min(room_bytes / block_bytes, most)) + 8
     return Cache(
-        blocks.ids, blocks.begin if different else np.zeros(requests + 1, dtype=np.int64), blocks.tokens, block_bytes,
+        blocks.ids, blocks.begin, blocks.tokens, block_bytes,
         np.full((replicas, different), NOWHERE, dtype=np.int32),
         np.full((replicas, nodes), ANSWER, dtype=np.int32),
         np.zeros((replicas, nodes), dtype=np.int32),
@@ -78,7 +105,7 @@ def empty_cache(blocks: Blocks, tokens: np.ndarray, replicas: int, room_bytes: f
         np.tile(np.arange(nodes, dtype=np.int32), (replicas, 1)),
         np.full(replicas, nodes, dtype=np.int64),
         np.zeros(len(blocks.ids), dtype=np.bool_),
-        np.zeros(requests if different else 0, dtype=np.int64),
+        np.zeros(requests, dtype=np.int64),
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from planner.verification.step_times import StepTimes
 
 LEAST_REQUESTS, ROUND_ROBIN, RANDOM, PREFIX_AWARE = 0, 1, 2, 3
 CLOSE, CLOSE_FRAC = 2, 0.25
-"""requests, and share of the fewest in flight, that a replica may have more and still be sent those whose prefix it has"""
+"""requests, and share of the fewest in flight, that a replica may have more and still get those whose prefix it has"""
 SERVED, REFUSED, SHED, UNFINISHED = 0, 1, 2, 3
 """how a request ends"""
 DRAINED, FAILED, RECLAIMED, SHEDDING = 0, 1, 2, 3
@@ -155,7 +155,7 @@ def serve(
     seed: int,
     blocks: Blocks = NO_BLOCKS,
 ) -> Outcome:
-    """Serve requests in the order of their arrival by the replicas there are; where blocks are given, they cache them."""
+    """Serve requests in the order of their arrival by the replicas there are, which cache blocks of their prompts."""
     if budget < sequences:
         raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
     requests = requests._replace(found=np.minimum(requests.found, requests.prompt - 1))  # the last one is computed
@@ -166,7 +166,9 @@ def serve(
         blocks.tokens * times.cached_bytes_per_token,
     )  # fmt: skip
     left = requests.prompt + requests.output
-    cache = empty_cache(blocks, left, max(1, int(capacity.replicas.max())), speed.room, speed.block)
+    cache = None  # compiled apart, and three times as fast as an empty one
+    if len(blocks.ids):
+        cache = empty_cache(blocks, left, max(1, int(capacity.replicas.max())), speed.room, speed.block)
     return _serve(requests, capacity, speed, sequences, budget, router, seed, cache)
 
 
@@ -255,14 +257,14 @@ def _enqueue(reps: _Replicas, each: _Each, r: int, i: int, first: bool) -> None:
 
 
 @njit(cache=True, inline="always")
-def _leave(reps: _Replicas, speed: _Speed, each: _Each, cache: Cache, r: int, i: int, tokens: float) -> None:
+def _leave(reps: _Replicas, speed: _Speed, each: _Each, cache: Cache | None, r: int, i: int, tokens: float) -> None:
     """Give back the memory of a running request; it leaves so many tokens behind, which may stay cached."""
     gained = 0
     if each.since[i] >= 0:
         gained = reps.step[r] - each.since[i]
         reps.decoding[r] -= 1
     reps.used[r] -= each.kv[i] + gained * speed.kv_token
-    if len(cache.ids):
+    if cache is not None:
         reps.used[r] += cache.owned[i] * cache.tokens * speed.kv_token
         reps.used[r] -= release(cache, r, i, tokens) * speed.block
     reps.inside[r] -= 1
@@ -271,7 +273,7 @@ def _leave(reps: _Replicas, speed: _Speed, each: _Each, cache: Cache, r: int, i:
 
 @njit(cache=True)
 def _preempt(
-    reps: _Replicas, requests: Requests, speed: _Speed, each: _Each, cache: Cache, r: int, outcome: Outcome
+    reps: _Replicas, requests: Requests, speed: _Speed, each: _Each, cache: Cache | None, r: int, outcome: Outcome
 ) -> bool:
     """Send the request that was admitted last back to the queue; False where there is none."""
     while reps.admissions[r] > 0:
@@ -320,7 +322,7 @@ def _begin_step(
     requests: Requests,
     speed: _Speed,
     each: _Each,
-    cache: Cache,
+    cache: Cache | None,
     r: int,
     now: float,
     sequences: int,
@@ -359,17 +361,17 @@ def _begin_step(
         k += 1
     while reps.waiting[r] > 0 and left > 0 and reps.inside[r] < sequences and not preempted:
         i = reps.head[r]
-        found, pinned = requests.found[i], 0
-        if len(cache.ids):
+        found, pinned, shared = requests.found[i], 0, 0.0
+        if cache is not None:
             pinned = matched(cache, r, i, requests.prompt[i])
             found = max(found, pinned * cache.tokens)
+            shared = newly_pinned(cache, r, i, pinned) * speed.block
         need = requests.prompt[i] - found + each.generated[i]
         chunk = min(need, left)
         windowed = speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.window)
-        shared = newly_pinned(cache, r, i, pinned) * speed.block if pinned else 0.0
         if used + chunk * speed.kv_token + windowed + shared > speed.room and reps.inside[r] > 0:
             break
-        if pinned:
+        if cache is not None:
             shared = pin(cache, r, i, pinned) * speed.block
             reps.used[r] += shared
             used += shared
@@ -394,7 +396,7 @@ def _begin_step(
         chunks += chunk
         begun = 1
         pairs += chunk * (_seen(speed, found + chunk / 2) + speed.short)
-    if len(cache.ids):
+    if cache is not None:
         evict(cache, r, int((speed.room - used) / speed.block))
     if reps.decoding[r] == 0 and chunks == 0:
         reps.end[r], reps.idle[r] = np.inf, True
@@ -410,7 +412,7 @@ def _begin_step(
 
 @njit(cache=True, inline="always")
 def _end_step(
-    reps: _Replicas, requests: Requests, speed: _Speed, each: _Each, cache: Cache, r: int, outcome: Outcome
+    reps: _Replicas, requests: Requests, speed: _Speed, each: _Each, cache: Cache | None, r: int, outcome: Outcome
 ) -> None:
     """Every decoding request has a token more, and prompts that are done have their first."""
     now = reps.end[r]
@@ -435,7 +437,7 @@ def _end_step(
             reps.prefilling[r, kept] = i
             kept += 1
             continue
-        if len(cache.ids):
+        if cache is not None:
             reps.used[r] += register(cache, r, i, requests.prompt[i]) * (speed.block - cache.tokens * speed.kv_token)
         each.generated[i] += 1
         if outcome.first_s[i] < 0:
@@ -461,7 +463,7 @@ def _serve(
     budget: int,
     router: int,
     seed: int,
-    cache: Cache,
+    cache: Cache | None,
 ) -> Outcome:
     n, most = len(requests.arrival_s), max(1, capacity.replicas.max())
     first, last = np.full(n, -1.0), np.full(n, -1.0)
@@ -531,7 +533,7 @@ def _serve(
                     reps.waiting[r] -= 1
                     held_back[holding] = k
                     holding += 1
-            if len(cache.ids):
+            if cache is not None:
                 for r in range(active, after):  # a new replica knows nothing
                     evict(cache, r, 0)
             active = after
@@ -567,7 +569,7 @@ def _serve(
 
 @njit(cache=True, inline="always")
 def _routed(
-    reps: _Replicas, cache: Cache, i: int, prompt: float, active: int, router: int, turn: int, random: int
+    reps: _Replicas, cache: Cache | None, i: int, prompt: float, active: int, router: int, turn: int, random: int
 ) -> int:
     """The replica that a request goes to."""
     if router == ROUND_ROBIN:
@@ -580,15 +582,13 @@ def _routed(
         load = reps.inside[r] + reps.waiting[r]
         if load < least:
             best, least = r, load
-    if router == PREFIX_AWARE and len(cache.ids):
+    if router == PREFIX_AWARE and cache is not None:
         return _with_its_prefix(reps, cache, i, prompt, active, turn, least)
     return best
 
 
 @njit(cache=True)
-def _with_its_prefix(
-    reps: _Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, least: int
-) -> int:
+def _with_its_prefix(reps: _Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, least: int) -> int:
     """Of the replicas that have hardly more requests than the fewest, the one with most of the prompt's prefix."""
     most_load = least + max(CLOSE, int(CLOSE_FRAC * least))
     best, best_blocks, best_load = 0, -1, 0

@@ -29,7 +29,9 @@ def measured(
     last = np.where(state == SERVED, first + (output - 1) * tpot, -1.0)
     for k in np.array_split(np.arange(n), parts):
         part = Stream(*(column[k] for column in vars(stream).values()))
-        tally.add(part, everyone[k], ~everyone[k], state[k], first[k], last[k], np.zeros(len(k), dtype=np.int32))
+        tally.add(
+            part, everyone[k], ~everyone[k], state[k], first[k], last[k], np.zeros(len(k), dtype=np.int32), part.found
+        )
     return tally.result()
 
 
