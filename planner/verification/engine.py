@@ -256,7 +256,7 @@ def _enqueue(reps: _Replicas, each: _Each, r: int, i: int, first: bool) -> None:
     reps.waiting[r] += 1
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _leave(reps: _Replicas, speed: _Speed, each: _Each, cache: Cache | None, r: int, i: int, tokens: float) -> None:
     """Give back the memory of a running request; it leaves so many tokens behind, which may stay cached."""
     gained = 0
@@ -316,7 +316,7 @@ def _forget_ended(reps: _Replicas, each: _Each, r: int) -> None:
     reps.admissions[r] = n
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _begin_step(
     reps: _Replicas,
     requests: Requests,
@@ -410,7 +410,7 @@ def _begin_step(
     outcome.tokens[1] += reps.decoding[r]
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _end_step(
     reps: _Replicas, requests: Requests, speed: _Speed, each: _Each, cache: Cache | None, r: int, outcome: Outcome
 ) -> None:
@@ -567,7 +567,7 @@ def _serve(
     return outcome
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _routed(
     reps: _Replicas, cache: Cache | None, i: int, prompt: float, active: int, router: int, turn: int, random: int
 ) -> int:
