@@ -305,7 +305,7 @@ def _busiest_hour(case: Case, replica: Replica) -> tuple[int, float]:
         max_utilization=max(replica.max_utilization, LEAST_LOAD),
         routing=replica.routing,
     )
-    most = int(rule.replicas(np.array(rate * replica._all_prompts[2])))
+    most = max(1, case.limits.min_replicas, int(rule.replicas(np.array(rate * replica._all_prompts[2]))))
     waits = any(w.deadline_h is not None for w in members)
     return most, 1.0 if waits else float(rule.carried_load(np.array(most))) / most
 

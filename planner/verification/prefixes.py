@@ -20,15 +20,21 @@ from planner.verification.block_cache import Blocks
 
 BLOCKS_A_PROMPT, SMALLEST, LARGEST = 16, 16, 512
 """blocks of a mean prompt, about, and the tokens that a block may have"""
+MOST_PLACES = 2e8
+"""blocks times replicas that may have them, for which there is memory: larger blocks find a little less"""
 CANDIDATES = 48
 """earlier requests, one after the other, that a request may go on from"""
 ROUNDS, FINE, CLOSE_FRAC = 4, 400, 0.002
 
 
-def block_tokens(workloads: list[Workload]) -> int:
-    """Tokens of a block that suit the prompts of workloads: the shortest decide."""
-    mean = min(sum(b.share_frac * b.input_tokens for b in w.buckets) for w in workloads)
-    return int(2 ** np.clip(np.round(np.log2(mean / BLOCKS_A_PROMPT)), np.log2(SMALLEST), np.log2(LARGEST)))
+def block_tokens(workloads: list[Workload], requests: float = 0.0, replicas: int = 1) -> int:
+    """Tokens of a block that suit the prompts of workloads: the shortest decide, and memory for so many requests."""
+    means = [sum(b.share_frac * b.input_tokens for b in w.buckets) for w in workloads]
+    fitting = np.round(np.log2(min(means) / BLOCKS_A_PROMPT))
+    tokens = int(2 ** np.clip(fitting, np.log2(SMALLEST), np.log2(LARGEST)))
+    while requests * replicas * max(means) / tokens > MOST_PLACES:
+        tokens *= 2
+    return tokens
 
 
 def drawn_blocks(w: Workload, times: np.ndarray, prompt: np.ndarray, tokens: int, rng: np.random.Generator) -> Blocks:

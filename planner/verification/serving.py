@@ -114,7 +114,11 @@ class _Pool:
         self.members = view.members(pool)
         rng = np.random.default_rng([options.seed, number])
         reusing = [s.seen for s in self.members if s.seen.prefix_reuse is not None]
-        self.block_tokens = block_tokens(reusing) if reusing else 1
+        self.block_tokens = 1
+        if reusing:
+            peak_rps = options.load * sum(max(*w.weekday_rps, *w.weekend_rps) for w in reusing)
+            replicas = max((max(d.replicas_by_slot) for d in pool.deployments), default=1)
+            self.block_tokens = block_tokens(reusing, 3600 * len(self.parts(None)[0]) * peak_rps, max(1, replicas))
         self.machines = [_Served(view, pool, d, week, options, rng) for d in pool.deployments]
 
     def parts(self, log: RequestSource | None) -> list[range]:
