@@ -43,7 +43,7 @@ def levers_of(
     _check_residency(w, ("workloads", k), around, found)
     menu, caching = around.menu, w.caching
     if caching.prefix_hit_rate and caching.prefix_reuse is None:
-        why = "the hit rate is taken to hold on every replica, whatever its memory and the router; a curve ties it to both"
+        why = "the hit rate is taken to hold whatever the memory of replicas and the router; a curve ties it to both"
         found.assume(f"workloads.{w.name}.caching.prefix_reuse", "none", why)
     deadline_h = None if w.deadline is None else w.deadline / 3600
     return {
