@@ -10,8 +10,10 @@ from statistics import NormalDist
 
 import numpy as np
 
+from planner.candidates.prefix_cache import PrefixCache, PrefixCacheSearch
 from planner.candidates.traffic import Traffic
-from planner.case.case import LEAST_REQUESTS, Case, RouterName, Workload
+from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName, Workload
+from planner.case.horizon import rates_rps, slots_of
 from planner.catalog.profile import Profile, find_profile
 from planner.performance.calibration.correction import Correction
 from planner.performance.calibration.errors import correction_of
@@ -19,7 +21,7 @@ from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, prefill_s
 from planner.performance.queueing import most_prompt_load, prompt_wait_s, routing_of
 from planner.performance.throughput import KV_MEMORY, Lengths, Limits, Throughput, throughput
-from problems.staffing import Routing
+from problems.staffing import Routing, Staffing, staffing_z
 
 TABLE = "measured table"
 """what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""
@@ -33,6 +35,8 @@ NO_SPREAD = 1e-9
 """squared coefficient of variation of prefills up to which all take the same time"""
 LEAST_LATE_FRAC = 1e-6
 """share of requests that may wait too long, at least"""
+LOOKS_AT_LOAD: tuple[RouterName, ...] = (LEAST_REQUESTS, PREFIX_AWARE)
+"""routers that send requests to replicas with few of them"""
 BUCKETS_AT_ONCE = 192
 """estimated in one go: more would leave the processor's cache, fewer would waste calls"""
 
@@ -52,6 +56,8 @@ class Replica:
     """prefill of the prompt at the percentile of TTFT, of the slowest member"""
     router: RouterName
     """which of several replicas a request goes to"""
+    prefix_cache: PrefixCache | None = None
+    """where reuse of prompts is known by the memory of a cache"""
 
     @cached_property
     def serves(self) -> np.ndarray:
@@ -99,8 +105,22 @@ class Replica:
     @cached_property
     def staffing_batch_of_any(self) -> float:
         """The fewest that count, whichever of the lengths that it can serve come to it."""
-        counted = self.throughput.in_flight / (1 + self._memory_binds * self.traffic.prompt_cv2_within)
+        counted = self.throughput.in_flight / (1 + self._memory_binds * self.prompt_cv2_within)
         return float(counted[self.serves].min())
+
+    @cached_property
+    def prompt_cv2_within(self) -> np.ndarray:
+        """Squared coefficient of variation of the prefills in each bucket [bucket]
+
+        Those of prompts; where a share of their tokens is found beyond shared prefixes, as if it were whole prompts.
+        """
+        within = self.traffic.prompt_cv2_within
+        if self.prefix_cache is None:
+            return within
+        shared = np.array([w.shared_found_frac for w in self.traffic.members])
+        reused = (np.array(self.prefix_cache.found_fracs) - shared) / (1 - shared)
+        spread: np.ndarray = (1 + within) / (1 - reused[self.traffic.member_of]) - 1
+        return spread
 
     @cached_property
     def _memory_binds(self) -> np.ndarray:
@@ -116,7 +136,7 @@ class Replica:
             self.serves, self.traffic.shares * (found.prefill_s + lengths.output_tokens * found.tpot_s), 0
         )
         mean = float(weight @ tokens) / float(weight.sum())
-        square = float(weight @ (tokens**2 * (1 + self.traffic.prompt_cv2_within))) / float(weight.sum())
+        square = float(weight @ (tokens**2 * (1 + self.prompt_cv2_within))) / float(weight.sum())
         return max(0.0, square / mean**2 - 1)
 
     def ttft_s(self, load: float, replicas: int = 1) -> float:
@@ -136,7 +156,7 @@ class Replica:
         load = self.routing_of_any.lone_load(load, replicas)
         scv, percentile = self.traffic.arrival_scv, self.traffic.ttft.percentile
         prefill, seconds = self.throughput.prefill_s[self.serves], self.seconds_per_request[self.serves]
-        within = self.traffic.prompt_cv2_within[self.serves]
+        within = self.prompt_cv2_within[self.serves]
         each = zip(prefill.tolist(), seconds.tolist(), within.tolist(), strict=True)
         waits = (prompt_wait_s(load / u, prefill, cv2, scv, percentile) for prefill, u, cv2 in each)
         return self._lone_ttft_s + max(waits)
@@ -161,14 +181,14 @@ class Replica:
     @cached_property
     def routing_of_any(self) -> Routing:
         """Worst case over the lengths it can serve, each taken alone."""
-        within = self.traffic.prompt_cv2_within[self.serves]
+        within = self.prompt_cv2_within[self.serves]
         return self._routing(self.throughput.prefill_s[self.serves], within, self.seconds_per_request[self.serves])
 
     def _routing(self, prefill: np.ndarray, cv2: np.ndarray, seconds: np.ndarray) -> Routing:
         ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
         wait_s = ttft.seconds - self._lone_ttft_s
         routing = routing_of(wait_s, prefill, cv2, prefill / seconds, scv, ttft.percentile)
-        return routing if self.router == LEAST_REQUESTS else replace(routing, exponent=0.0)
+        return routing if self.router in LOOKS_AT_LOAD else replace(routing, exponent=0.0)
 
     @property
     def most_load_of_any(self) -> float:
@@ -181,7 +201,7 @@ class Replica:
         mean_prefill, cv2, mean_seconds = self._all_prompts
         prefill = np.concatenate([[mean_prefill], self.throughput.prefill_s[self.serves]])
         seconds = np.concatenate([[mean_seconds], self.seconds_per_request[self.serves]])
-        cv2s = np.concatenate([[cv2], self.traffic.prompt_cv2_within[self.serves]])
+        cv2s = np.concatenate([[cv2], self.prompt_cv2_within[self.serves]])
         ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
         wait_s = ttft.seconds - self._lone_ttft_s
         # A length taken alone is a part of the requests, of which more may be late.
@@ -209,7 +229,7 @@ class Replica:
         shares, prefill = self.traffic.shares[self.serves], self.throughput.prefill_s[self.serves]
         shares = shares / shares.sum()
         mean = float(shares @ prefill)
-        cv2 = max(0.0, float(shares @ (prefill**2 * (1 + self.traffic.prompt_cv2_within[self.serves]))) / mean**2 - 1)
+        cv2 = max(0.0, float(shares @ (prefill**2 * (1 + self.prompt_cv2_within[self.serves]))) / mean**2 - 1)
         return mean, cv2, float(shares @ self.seconds_per_request[self.serves])
 
     @cached_property
@@ -254,7 +274,40 @@ def replicas_for(
                 if correction is None:
                     estimate = _from_table(profile, traffic, plain, estimate)
             estimate = _within_context(machine, traffic, estimate)
-            yield Replica(estimate, basis, error_frac, traffic, machine, prompt_s, case.limits.routing)
+            replica = Replica(estimate, basis, error_frac, traffic, machine, prompt_s, case.limits.routing)
+            reuses = any(w.prefix_reuse is not None for w in traffic.members) and TABLE not in estimate.bound_by
+            yield _with_prefix_cache(case, replica, correction) if reuses and replica.serves.any() else replica
+
+
+def _with_prefix_cache(case: Case, plain: Replica, correction: Correction | None) -> Replica:
+    """A replica that finds of its prompts what its memory and the router allow."""
+    machine, traffic = plain.machine, plain.traffic
+
+    def estimate(lengths: Lengths) -> Throughput:
+        return _within_context(machine, traffic, throughput(machine, lengths, traffic.limits, correction))
+
+    replicas, load = _busiest_hour(case, plain)
+    spread = 1 if plain.router == PREFIX_AWARE else replicas
+    found, cache = PrefixCacheSearch(machine, traffic, spread, load, correction, estimate).result()
+    return replace(plain, throughput=found, prefix_cache=cache)
+
+
+def _busiest_hour(case: Case, replica: Replica) -> tuple[int, float]:
+    """Replicas that the busiest hour would need, all of it on these and nothing found, and how busy they may be."""
+    slots, members = slots_of(case), replica.traffic.members
+    rate = float(np.sum([rates_rps(w, slots) for w in members], axis=0).max())
+    rule = Staffing(
+        z=staffing_z(replica.traffic.ttft.percentile),
+        arrival_scv=replica.traffic.arrival_scv,
+        rate_cv=max(w.rate_cv for w in members),
+        batch=replica.staffing_batch,
+        min_replicas=case.limits.min_replicas,
+        max_utilization=max(replica.max_utilization, LEAST_LOAD),
+        routing=replica.routing,
+    )
+    most = max(1, case.limits.min_replicas, int(rule.replicas(np.array(rate * replica._all_prompts[2]))))
+    waits = any(w.deadline_h is not None for w in members)
+    return most, 1.0 if waits else float(rule.carried_load(np.array(most))) / most
 
 
 def _runs(traffics: Sequence[Traffic]) -> Iterator[list[Traffic]]:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
@@ -46,6 +47,26 @@ class LatencyTarget(Strict):
     percentile: float = Field(gt=0, lt=1)
 
 
+class ReusePoint(Strict):
+    cache_tokens: float = Field(gt=0)
+    hit_frac: float = Field(ge=0, lt=1)
+    """share of prompt tokens that a cache of this size finds"""
+
+
+class PrefixReuse(Strict):
+    """What one cache that sees all requests finds of their prompts, by its size; blocks used last stay."""
+
+    points: tuple[ReusePoint, ...] = Field(min_length=1)
+    """by size"""
+    tokens_per_s: float = Field(gt=0)
+    """prompt tokens a second of the requests that it was measured on"""
+
+    def found_frac(self, cache_tokens: float) -> float:
+        """Between points on a straight line, from nothing on; beyond the last as much as there."""
+        sizes, shares = zip(*((p.cache_tokens, p.hit_frac) for p in self.points), strict=True)
+        return float(np.interp(cache_tokens, (0.0, *sizes), (0.0, *shares)))
+
+
 class Workload(Strict):
     name: str
     models: tuple[ModelChoice, ...]
@@ -62,6 +83,8 @@ class Workload(Strict):
     prefix_hit_frac: float
     prefixes: float = Field(default=1.0, ge=1)
     """different prefixes that each replica keeps"""
+    prefix_reuse: PrefixReuse | None = None
+    """what of prompts is found by the memory of a replica, shared prefixes included; None: only these"""
     template_tokens: float = Field(default=0.0, ge=0)
     """fixed parts inside the prompts (tools, documents), after the prefix"""
     template_hit_frac: float = Field(default=0.0, ge=0, le=1)
@@ -104,6 +127,12 @@ class Workload(Strict):
         """Prompt tokens that an API provider has cached, on average: it keeps prefixes and nothing else."""
         return self.prefix_hit_frac * min(self.shared_prefix_tokens, input_tokens)
 
+    @property
+    def shared_found_frac(self) -> float:
+        """Share of the prompt tokens that are found as part of the prefix that requests share."""
+        tokens = sum(b.share_frac * b.input_tokens for b in self.buckets)
+        return sum(b.share_frac * self.api_cached_tokens(b.input_tokens) for b in self.buckets) / tokens
+
     def with_caching(self, option: str) -> Workload:
         """The workload as the GPUs or an API see it when this much is cached and no more."""
         kinds = kinds_of(option)
@@ -114,14 +143,15 @@ class Workload(Strict):
             "caching": (option,),
         }
         if "prefix" not in kinds:
-            change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0}
+            change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0, "prefix_reuse": None}
         if "template" not in kinds:
             change |= {"template_tokens": 0.0, "template_hit_frac": 0.0}
         return self.model_copy(update=change)
 
 
-RouterName = Literal["least-requests", "round-robin", "random"]
+RouterName = Literal["least-requests", "prefix-aware", "round-robin", "random"]
 LEAST_REQUESTS: RouterName = "least-requests"
+PREFIX_AWARE: RouterName = "prefix-aware"
 
 
 class Limits(Strict):

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from planner.candidates.prefix_cache import REACHED
 from planner.candidates.replica import Replica
-from planner.case.case import Case, Workload
+from planner.case.case import PREFIX_AWARE, Case, Workload
 from planner.case.support import support_of
 from planner.checker.packing import SIZES
 from planner.performance.memory import weight_bytes
-from planner.plan.plan import DeploymentRecord
+from planner.plan.plan import DeploymentRecord, PrefixCacheRecord
 from planner.plan.view import REL, Served, differs, is_not, key_of
 
 
@@ -107,6 +108,50 @@ def replica_is_as_told(
     yield from is_not("what binds a replica", d.bound_by, estimate.bound_by[max(served, key=lambda b: load[b])])
     yield from is_not("the basis of its throughput", d.basis, replica.basis)
     yield from differs("error_frac", d.error_frac, replica.error_frac)
+
+
+def prefix_cache_is_as_told(case: Case, members: list[Served], d: DeploymentRecord, replica: Replica) -> Iterator[str]:
+    """What is found follows from how long blocks stay, and they stay as long as the memory for them lasts."""
+    told, true = d.prefix_cache, replica.prefix_cache
+    if told is None or true is None:
+        if told is not None or true is not None:
+            yield "it is not said what it finds of prompts" if told is None else "it has no curve of reuse to find by"
+        return
+    yield from differs("the memory for prefixes", told.cache_tokens, true.tokens)
+    yield from differs("the load at which prefixes are found", told.load_frac, true.load)
+    yield from differs("the time for which prefixes stay", told.residence_s, true.residence_s)
+    yield from differs("the replicas that prefixes are spread over", told.spread_over, true.spread)
+    if case.limits.routing != PREFIX_AWARE and told.spread_over < case.limits.min_replicas:
+        yield "prefixes are found on replicas that a router blind to them does not choose"
+    if len(told.found_fracs) != len(members):
+        yield f"what is found is given for {len(told.found_fracs)} workloads, not {len(members)}"
+        return
+    for s, share in zip(members, told.found_fracs, strict=True):
+        yield from differs(f"the share of prompts of {s.w.name} that is found", share, _found_frac(s.seen, told))
+    buckets = [b for s in members for b in s.w.buckets]
+    rows = zip(replica.traffic.shares.tolist(), buckets, d.seconds_per_request, strict=True)
+    served = [(share, b.input_tokens + b.output_tokens, u) for share, b, u in rows if u is not None]
+    tokens, busy_s = sum(share * n for share, n, _ in served), sum(share * u for share, _, u in served)
+    if served and told.residence_s * told.load_frac * tokens / busy_s > told.cache_tokens * (1 + REL):
+        yield f"{told.cache_tokens:.0f} tokens of cache are full before prefixes have stayed {told.residence_s:.1f} s"
+
+
+def _found_frac(w: Workload, told: PrefixCacheRecord) -> float:
+    """Share of prompt tokens that are found, by the curve of the case."""
+    prompts = sum(b.share_frac * b.input_tokens for b in w.buckets)
+    prefixes = sum(b.share_frac * min(b.input_tokens, w.shared_prefix_tokens) for b in w.buckets)
+    shared = w.prefix_hit_frac * prefixes / prompts
+    if w.prefix_reuse is None:
+        return shared
+    tokens, below, found = told.residence_s * w.prefix_reuse.tokens_per_s, (0.0, 0.0), 0.0
+    for point in w.prefix_reuse.points:
+        size, share = point.cache_tokens, point.hit_frac
+        if tokens <= size:
+            found = below[1] + (share - below[1]) * (tokens - below[0]) / (size - below[0])
+            break
+        below, found = (size, share), share
+    reached = REACHED if told.spread_over == 1 else 1 / told.spread_over
+    return shared + max(0.0, found - shared) * reached
 
 
 def _routing_is_as_told(d: DeploymentRecord, replica: Replica, in_a_mix: bool, may_wait: bool) -> Iterator[str]:

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.case.case import Case
-from planner.checker.deployment import deployment_is_allowed, replica_is_as_told, starts_in_time, ttft_holds
+from planner.checker.deployment import (
+    deployment_is_allowed,
+    prefix_cache_is_as_told,
+    replica_is_as_told,
+    starts_in_time,
+    ttft_holds,
+)
 from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
 from planner.checker.prices import caching_is_allowed
 from planner.checker.staffing import Rule, deviations, nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed
@@ -115,6 +121,7 @@ def _deployment_serves(facts: PlanView, pool: PoolPlan, members: list[Served], k
     record, how = told.deployment, staffed(facts, pool, k)
     replica = replica_of(facts.case, traffic_of(facts, members), record)
     yield from replica_is_as_told(members, record, replica, how.in_a_mix, how.may_wait)
+    yield from prefix_cache_is_as_told(facts.case, members, record, replica)
     offer = facts.case.offers[record.offer]
     zones = offer.spot_zones if offer.gpus == record.gpus_per_replica and not how.in_a_mix else 1
     yield from is_not("the number of spot_zones that count", record.spot_zones, zones)

@@ -35,6 +35,7 @@ MOST_LOADS = 10
 
 class Router(StrEnum):
     least_requests = "least-requests"
+    prefix_aware = "prefix-aware"
     round_robin = "round-robin"
     random = "random"
 

@@ -15,7 +15,8 @@ import numpy as np
 
 BLOCK_TOKENS = 512
 MOST_REFERENCES = 5_000_000
-SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 50_000, 100_000)
+SIZES = (*(m * 10**e for e in range(2, 6) for m in (1, 2, 3, 5, 7)), 1_000_000)
+"""of caches, in blocks"""
 SHARED_FRAC = 0.5
 """share of the requests that begin with a block, from which on it is a prefix that all share"""
 

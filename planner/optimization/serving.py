@@ -9,10 +9,11 @@ import numpy as np
 
 from planner.candidates.enumerate import Candidate, Candidates
 from planner.candidates.pools import PoolSpec
+from planner.candidates.prefix_cache import PrefixCache
 from planner.case.case import Workload
 from planner.case.costs import answered_per_month
 from planner.case.horizon import Slot
-from planner.plan.plan import DeploymentPlan, DeploymentRecord, PoolPlan, RoutingRecord
+from planner.plan.plan import DeploymentPlan, DeploymentRecord, PoolPlan, PrefixCacheRecord, RoutingRecord
 from problems.fleet_problem import FleetProblem
 from problems.recipes.pools import Deployment, Pool, firm_replicas
 from problems.recipes.recipe import Recipe, Use
@@ -174,6 +175,19 @@ def _record(group: PoolSpec, h: Hosted) -> DeploymentRecord:
         basis=replica.basis,
         error_frac=replica.error_frac,
         spot_zones=1 if h.in_a_mix else c.spot_zones,
+        prefix_cache=_prefix_cache_record(replica.prefix_cache),
+    )
+
+
+def _prefix_cache_record(cache: PrefixCache | None) -> PrefixCacheRecord | None:
+    if cache is None:
+        return None
+    return PrefixCacheRecord(
+        cache_tokens=cache.tokens,
+        load_frac=cache.load,
+        residence_s=cache.residence_s,
+        spread_over=cache.spread,
+        found_fracs=cache.found_fracs,
     )
 
 

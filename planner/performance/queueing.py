@@ -112,6 +112,38 @@ def under_load(
     )
 
 
+def in_flight_at(
+    machine: Machine,
+    input_tokens: float,
+    new_tokens: float,
+    output_tokens: float,
+    requests_per_s: float,
+    arrival_cv2: float,
+    scaling: Scaling | None = None,
+) -> float:
+    """Requests in flight at a rate, mean and a standard deviation; inf where the replica cannot keep up.
+
+    Of their prompts so many tokens are new.
+    """
+    output = max(output_tokens, 1.0)
+    most = int(largest_in_flight(machine, input_tokens, output))
+    if most < 1:
+        return math.inf
+    n = np.arange(1.0, most + 1)
+    step = decode_step_s(machine, n, input_tokens + output / 2)
+    added = np.where(
+        n > 1, prefill_added_s(machine, new_tokens, input_tokens, n), prefill_s(machine, new_tokens, input_tokens)
+    )
+    if scaling is not None:
+        step, added = step * scaling.decode_ratio(n), added * scaling.prefill_ratio
+    mu = np.maximum.accumulate(n / (n * added + output * step))
+    if requests_per_s >= mu[-1]:
+        return math.inf
+    shares = _numbers_in_flight(requests_per_s, mu)[0]
+    mean = float(shares @ n)
+    return mean + math.sqrt((arrival_cv2 + 1) / 2 * max(0.0, float(shares @ n**2) - mean**2))
+
+
 def percentile_of_sum(times: np.ndarray, wait: float, waiting_share: float, percentile: float) -> float:
     """A percentile of the sum of one of these times, equally likely, and a wait, exponential for those who wait."""
     if waiting_share <= 0 or wait <= 0:

@@ -44,6 +44,8 @@ class Lengths:
     """prompt tokens whose KV is found, on average"""
     resident_tokens: np.ndarray | float = 0.0
     """tokens whose KV a replica keeps so that they are found: prefixes and templates of all its workloads [bucket]"""
+    reused_tokens: np.ndarray | float = 0.0
+    """prompt tokens beyond these that are found in whatever memory is left: they save prefill and no memory [bucket]"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     batch = _batches(min(MOST_IN_FLIGHT, machine.engine.max_in_flight))[None, :]
     out = np.maximum(lengths.output_tokens, 1.0)[:, None]
     context = (lengths.input_tokens + lengths.output_tokens / 2)[:, None]
-    new_tokens = np.maximum(lengths.input_tokens - lengths.cached_tokens, 1.0)
+    new_tokens = np.maximum(lengths.input_tokens - lengths.cached_tokens - lengths.reused_tokens, 1.0)
     alone = prefill_s(machine, new_tokens, lengths.input_tokens)
     prefill = prefill_added_s(machine, new_tokens[:, None], lengths.input_tokens[:, None], batch)
     prefill = np.where(batch > 1, prefill, alone[:, None])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from planner.case.case import Case, LatencyTarget, Workload
+from planner.case.case import Case, LatencyTarget, PrefixReuse, Workload
 from planner.plan.diff_records import CostChange, FleetChange, ValueChange
 from planner.plan.plan import FleetLine, Plan, WorkloadPlan
 
@@ -99,6 +99,12 @@ def _told(plan: Plan, w: WorkloadPlan) -> dict[str, Value]:
     }
 
 
+def _curve(reuse: PrefixReuse) -> str:
+    """A curve of reuse by its ends: what the largest cache finds, and at what rate it was measured."""
+    last = reuse.points[-1]
+    return f"up to {last.hit_frac:.1%} in {last.cache_tokens:,.0f} tokens, at {reuse.tokens_per_s:,.0f} tokens/s"
+
+
 def _asked(w: Workload) -> dict[str, Value]:
     """What a workload asks for."""
     tokens = [sum(b.share_frac * getattr(b, f"{end}_tokens") for b in w.buckets) for end in ("input", "output")]
@@ -112,6 +118,7 @@ def _asked(w: Workload) -> dict[str, Value]:
         "burstiness": w.arrival_scv,
         "shared prefix tokens": w.shared_prefix_tokens,
         "prefix hit share": w.prefix_hit_frac,
+        "prefix reuse": None if w.prefix_reuse is None else _curve(w.prefix_reuse),
         "semantic hit share": w.semantic_hit_frac,
         "adapter, GB": w.adapter_gb,
         "slo ttft": _objective(w.ttft),

@@ -108,6 +108,21 @@ class RoutingRecord(Strict):
     """probability with which the next request may arrive within a prefill"""
 
 
+class PrefixCacheRecord(Strict):
+    """What a replica finds of its prompts in the KV memory that running requests leave."""
+
+    cache_tokens: float
+    """that fit there"""
+    load_frac: float
+    """share of its time that a replica is busy, at most"""
+    residence_s: float
+    """how long a block stays"""
+    spread_over: int
+    """replicas of which a request may be sent to any, wherever its prefix is; 1 where the router knows"""
+    found_fracs: tuple[float, ...]
+    """share of the prompt tokens that are found [workload of the pool]"""
+
+
 class DeploymentRecord(Strict):
     """What one replica is."""
 
@@ -144,6 +159,8 @@ class DeploymentRecord(Strict):
     """how far off it is on average, as far as that is known"""
     spot_zones: int
     """over which its spot replicas are spread, as far as that counts: where it serves alone, an instance a replica"""
+    prefix_cache: PrefixCacheRecord | None = None
+    """where the demand file has a curve of reuse"""
 
 
 class DeploymentPlan(Strict):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from planner.candidates.replica import machine_for
-from planner.case.case import Case, Workload, kinds_of
+from planner.case.case import PREFIX_AWARE, Case, Workload, kinds_of
 from planner.case.support import support_of
 from planner.catalog.engine_support import quantized_checkpoint
 from planner.performance.latency import decode_step_s, prefill_added_s
@@ -137,6 +137,13 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
         yield f"the plan counts on {case.engine_name}; this is how vLLM would run it, at its own speed"
     if per_instance > 1:
         yield (f"an instance of {d.offer} holds {per_instance} such replicas: give each its own {visible} and --port")
+    if d.prefix_cache is not None:
+        found = " and ".join(f"{share:.1%}" for share in d.prefix_cache.found_fracs)
+        router = "a prefix-aware router" if case.limits.routing == PREFIX_AWARE else f"{case.limits.routing} routing"
+        yield (
+            f"the plan counts on {found} of prompt tokens from its prefix cache, behind {router}, in the KV memory "
+            f"that running requests leave: about {d.prefix_cache.cache_tokens:,.0f} tokens"
+        )
     if any("template" in kinds_of(w.caching) for w in _told(plan, pool)):
         yield "vLLM finds prefixes only; templates inside prompts need a KV store that finds them anywhere"
     if any("semantic" in kinds_of(w.caching) for w in _told(plan, pool)):

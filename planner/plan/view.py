@@ -63,7 +63,7 @@ def behind_its_caches(w: Workload, option: str) -> Workload:
         change["weekday_rps"] = tuple(rate * missed for rate in w.weekday_rps)
         change["weekend_rps"] = tuple(rate * missed for rate in w.weekend_rps)
     if "prefix" not in kinds:
-        change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0}
+        change |= {"shared_prefix_tokens": 0.0, "prefix_hit_frac": 0.0, "prefix_reuse": None}
     if "template" not in kinds:
         change |= {"template_tokens": 0.0, "template_hit_frac": 0.0}
     return w.model_copy(update=change)

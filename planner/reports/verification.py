@@ -91,10 +91,12 @@ def requests(run: Verification) -> Table:
     titles = ("requests", "on GPUs", "API", "shed", "refused", "unfinished")
     columns = [C("workload", "workload"), *(C(k, t, "count") for k, t in zip(counts, titles, strict=True))]
     columns += [C("preempted_frac", "preempted", "percent"), C("found_frac", "cached tokens", "percent")]
+    columns += [C("planned_found_frac", "as planned", "percent")]
     rows = (
-        (w.name, *(getattr(w, k) for k in counts), percent(w.preempted_frac, 1), percent(w.found_frac, 1))
+        (w.name, *(getattr(w, k) for k in counts),
+         *(percent(share, 1) for share in (w.preempted_frac, w.found_frac, w.planned_found_frac)))
         for w in run.workloads
-    )
+    )  # fmt: skip
     title = f"requests ({run.source}; a week of month {run.month + 1})"
     return Table("requests", title, tuple(columns), tuple(rows))
 

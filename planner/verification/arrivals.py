@@ -17,6 +17,8 @@ import numpy as np
 from planner.case.case import Workload
 from planner.performance.length_spread import CUTS, ONE_LENGTH, LengthSpread, lengths_at
 from planner.plan.plan import Plan
+from planner.verification.block_cache import Blocks
+from planner.verification.prefixes import drawn_blocks
 
 HOURS, MINUTES = 168, 168 * 60
 """of a week, which begins on Monday"""
@@ -36,6 +38,8 @@ class Stream:
     """tokens of the prompt whose KV is cached"""
     bucket: np.ndarray
     critical: np.ndarray
+    blocks: Blocks | None = None
+    """of the prompts, where what is found depends on the caches; `found` is then what no cache decides: nothing"""
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -61,14 +65,20 @@ def swings(workloads: tuple[Workload, ...], correlation: float, rng: np.random.G
 
 
 def drawn_stream(
-    w: Workload, rates_rps: np.ndarray, factors: np.ndarray, hours: range, rng: np.random.Generator
+    w: Workload,
+    rates_rps: np.ndarray,
+    factors: np.ndarray,
+    hours: range,
+    rng: np.random.Generator,
+    block_tokens: int = 1,
 ) -> Stream:
     """Requests of some hours in a row, at a mean rate by the hour that swings by the minute."""
     some = slice(hours.start, hours.stop)
     by_minute = np.repeat(rates_rps[some], 60) * factors[60 * hours.start : 60 * hours.stop]
     times = 3600.0 * hours.start + _arrivals(np.concatenate([[0.0], np.cumsum(60 * by_minute)]), w.arrival_scv, rng)
     prompt, output, bucket = _lengths(w, len(times), rng)
-    return stream_of(w, times, prompt, output, bucket, rng)
+    blocks = drawn_blocks(w, times, prompt, block_tokens, rng) if w.prefix_reuse is not None else None
+    return stream_of(w, times, prompt, output, bucket, rng, blocks)
 
 
 def stream_of(
@@ -78,14 +88,18 @@ def stream_of(
     output: np.ndarray,
     bucket: np.ndarray,
     rng: np.random.Generator,
+    blocks: Blocks | None = None,
 ) -> Stream:
-    """Requests with what they find in caches, as often as the file says, and whether they are critical."""
+    """Requests with what they find in caches, as often as the file says, and whether they are critical.
+
+    Where blocks are given, caches decide what of prefixes they find.
+    """
     prefix = np.minimum(w.shared_prefix_tokens, prompt - 1)
     template = np.minimum(w.template_tokens, prompt - 1 - prefix)
-    found = prefix * (rng.random(len(times)) < w.prefix_hit_frac)
+    found = prefix * (rng.random(len(times)) < w.prefix_hit_frac) * (blocks is None)
     found = found + template * (rng.random(len(times)) < w.template_hit_frac)
     critical = rng.random(len(times)) < w.critical_share_frac
-    return Stream(times, prompt, output.astype(np.int64), np.floor(found), bucket, critical)
+    return Stream(times, prompt, output.astype(np.int64), np.floor(found), bucket, critical, blocks)
 
 
 def _arrivals(expected: np.ndarray, scv: float, rng: np.random.Generator) -> np.ndarray:

@@ -22,8 +22,8 @@ DRAWN_EVERY = 10
 class Tally:
     """Outcome of the requests of one workload so far."""
 
-    def __init__(self, w: Workload) -> None:
-        self.w = w
+    def __init__(self, w: Workload, planned_found_frac: float = 0.0) -> None:
+        self.w, self.planned_found_frac = w, planned_found_frac
         self.targets = _targets(w)
         self.owed = np.zeros((HOURS, 60))
         self.within = {what: np.zeros((HOURS, 60)) for what in self.targets}
@@ -41,6 +41,7 @@ class Tally:
         first_s: np.ndarray,
         last_s: np.ndarray,
         preempted: np.ndarray,
+        found: np.ndarray,
     ) -> None:
         """Count requests; promises are held against those that the GPUs should have answered."""
         shed = (state == SHED) & ~on_api
@@ -66,7 +67,7 @@ class Tally:
             self.latency[what] += cells.reshape(HOURS, BINS)
         self.owed += np.bincount(minute[owed], minlength=60 * HOURS).reshape(HOURS, 60)
         self.kept += int(kept.sum())
-        self.tokens += (stream.found[owed].sum(), stream.prompt[owed].sum())
+        self.tokens += (found[done].sum(), stream.prompt[done].sum())
         for name, those in (
             ("requests", np.ones(len(stream), dtype=bool)), ("served", done), ("api", on_api), ("shed", shed),
             ("refused", owed & (state == REFUSED)), ("unfinished", owed & (state == UNFINISHED)),
@@ -82,6 +83,7 @@ class Tally:
             **counts,
             preempted_frac=self.counts["preempted"] / owed if owed else 0.0,
             found_frac=float(self.tokens[0] / self.tokens[1]) if self.tokens[1] else 0.0,
+            planned_found_frac=self.planned_found_frac,
             ttft=_percentiles(self.latency["TTFT"]),
             tpot=_percentiles(self.latency["TPOT"]),
             e2e=_percentiles(self.latency["E2E"]),

@@ -66,6 +66,8 @@ class WorkloadServed(Strict):
     preempted_frac: float
     found_frac: float
     """share of the prompt tokens on GPUs whose KV was cached"""
+    planned_found_frac: float = 0.0
+    """what the plan expected of it"""
     ttft: Percentiles | None = None
     tpot: Percentiles | None = None
     e2e: Percentiles | None = None

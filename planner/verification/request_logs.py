@@ -18,9 +18,12 @@ from planner.io.errors import input_error
 from planner.io.time_zones import UTC
 from planner.logs.reading.requests import NO_ID, Requests, open_logs
 from planner.logs.reading.tables import Reading
+from planner.logs.reuse import BLOCK_TOKENS
 from planner.performance.length_spread import CUTS, LengthSpread, quantile
 from planner.plan.plan import Plan
 from planner.verification.arrivals import HOURS, Stream, stream_of
+from planner.verification.block_cache import Blocks
+from planner.verification.prefixes import drawn_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +44,8 @@ class RequestLog:
     """rows without a time or a length, failed, or there twice"""
     of_others: int = 0
     """requests for other models"""
+    blocks: np.ndarray | None = None
+    """lists of the hashes of each prompt's blocks, where the log has them"""
 
 
 def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> RequestLog:
@@ -61,21 +66,25 @@ def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> Re
     time_us, prompt, output, ids = columns
     if not len(time_us):
         raise input_error(path, "has no requests", "Name a log with one row for each request")
+    hashed = all(p.blocks is not None for p in parts)
+    blocks = np.empty(len(time_us), dtype=object)
+    blocks[:] = [hashes for p in parts for hashes in p.blocks or ()] if hashed else [[]] * len(time_us)
     known = shipped_catalog().models
     model = pd.concat([p.model.astype(str) for p in parts])
     own = np.isin(model.to_numpy(), [name for name in model.unique() if find_model(name, known) in own_models])
     of_others = int((~own).sum()) if own.any() else 0
     if of_others:
-        time_us, prompt, output, ids = (x[own] for x in (time_us, prompt, output, ids))
+        time_us, prompt, output, ids, blocks = (x[own] for x in (time_us, prompt, output, ids, blocks))
     # The last of requests with one id counts.
     again = pd.Series(ids).duplicated(keep="last").to_numpy() & (ids != NO_ID)
-    time_us, prompt, output = (x[~again] for x in (time_us, prompt, output))
+    time_us, prompt, output, blocks = (x[~again] for x in (time_us, prompt, output, blocks))
     order = np.argsort(time_us, kind="stable")
     time_us = time_us[order]
     starts = pd.Timestamp(int(time_us[0]), unit="us", tz="UTC") if any(p.dated for p in parts) else None
     dropped = sum(log.ledger.left_out.values()) + int(again.sum())
     time_s = (time_us - time_us[0]) / 1e6
-    return RequestLog(time_s, prompt[order].astype(float), output[order].astype(float), starts, dropped, of_others)
+    lengths = prompt[order].astype(float), output[order].astype(float)
+    return RequestLog(time_s, *lengths, starts, dropped, of_others, blocks[order] if hashed else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +97,13 @@ class RequestSource:
     name: str
     """for people"""
 
-    def stream(self, w: Workload, load: float, rng: np.random.Generator) -> Stream:
-        return stream_from_log(self.log, w, self.start_hour, load, rng)
+    @property
+    def block_tokens(self) -> int | None:
+        """of the blocks whose hashes it has"""
+        return None if self.log.blocks is None else BLOCK_TOKENS
+
+    def stream(self, w: Workload, load: float, rng: np.random.Generator, block_tokens: int = 1) -> Stream:
+        return stream_from_log(self.log, w, self.start_hour, load, rng, block_tokens)
 
 
 def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> RequestSource:
@@ -125,16 +139,40 @@ def busiest_week(log: RequestLog, start_hour: int) -> tuple[RequestLog, int]:
     inside = week == int(np.argmax(np.bincount(week)))
     times = since_monday_s[inside] - WEEK_S * week[inside][0]
     first_hour = int(times[0] // 3600)
-    part = replace(log, time_s=times - 3600.0 * first_hour, prompt=log.prompt[inside], output=log.output[inside])
+    part = replace(
+        log,
+        time_s=times - 3600.0 * first_hour,
+        prompt=log.prompt[inside],
+        output=log.output[inside],
+        blocks=None if log.blocks is None else log.blocks[inside],
+    )
     return part, first_hour
 
 
-def stream_from_log(log: RequestLog, w: Workload, start_hour: int, load: float, rng: np.random.Generator) -> Stream:
-    """The log's requests as they came, from an hour of the week on; at another load, time runs faster or slower."""
+def stream_from_log(
+    log: RequestLog, w: Workload, start_hour: int, load: float, rng: np.random.Generator, block_tokens: int = 1
+) -> Stream:
+    """The log's requests as they came, from an hour of the week on; at another load, time runs faster or slower.
+
+    Where prefixes are cached, their blocks are those of the log, or drawn where it has none.
+    """
     times = 3600.0 * start_hour + log.time_s / load
     inside = times < WEEK_S
-    prompt, output = log.prompt[inside], log.output[inside]
-    return stream_of(w, times[inside], prompt, output, bucket_of(w, prompt, output), rng)
+    prompt, output, blocks = log.prompt[inside], log.output[inside], None
+    if log.blocks is not None and (w.prefix_reuse is not None or w.prefix_hit_frac > 0):
+        blocks = _logged_blocks(log.blocks[inside], prompt)
+    elif w.prefix_reuse is not None:
+        blocks = drawn_blocks(w, times[inside], prompt, block_tokens, rng)
+    return stream_of(w, times[inside], prompt, output, bucket_of(w, prompt, output), rng, blocks)
+
+
+def _logged_blocks(hashes: np.ndarray, prompt: np.ndarray) -> Blocks:
+    """Whole blocks, numbered anew."""
+    whole = [blocks[: int(n) // BLOCK_TOKENS] for blocks, n in zip(hashes, prompt.tolist(), strict=True)]
+    begin = np.concatenate([[0], np.cumsum([len(blocks) for blocks in whole])]).astype(np.int64)
+    known: dict[int, int] = {}
+    ids = [known.setdefault(block, len(known)) for blocks in whole for block in blocks]
+    return Blocks(np.array(ids, dtype=np.int32), begin, BLOCK_TOKENS)
 
 
 def bucket_of(w: Workload, prompt: np.ndarray, output: np.ndarray) -> np.ndarray:

@@ -15,12 +15,19 @@ from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, Served, traffic_of
 from planner.verification import engine
 from planner.verification.arrivals import HOURS, Stream, drawn_stream, slots_of_week, swings
+from planner.verification.block_cache import joined
 from planner.verification.measuring import Tally
+from planner.verification.prefixes import block_tokens
 from planner.verification.records import DeploymentServed, Verification
 from planner.verification.request_logs import RequestSource
 from planner.verification.step_times import step_times
 
-ROUTERS = {"least-requests": engine.LEAST_REQUESTS, "round-robin": engine.ROUND_ROBIN, "random": engine.RANDOM}
+ROUTERS: dict[RouterName, int] = {
+    "least-requests": engine.LEAST_REQUESTS,
+    "prefix-aware": engine.PREFIX_AWARE,
+    "round-robin": engine.ROUND_ROBIN,
+    "random": engine.RANDOM,
+}
 ON_API, ON_GPUS, PLANNED_SHED = -1, 0, -2
 """where a request goes: an API, deployment number 0 and up, or nowhere"""
 
@@ -70,7 +77,7 @@ def verify_plan(
     factors = swings(
         tuple(s.w for s in view.served), view.case.tenancy.correlation, np.random.default_rng(options.seed)
     )
-    tallies = {s.w.name: Tally(s.w) for s in view.served}
+    tallies = {s.w.name: Tally(s.w, planned_found_frac(view, s)) for s in view.served}
     deployments: list[DeploymentServed] = []
     notes = []
     for n, pool in enumerate(plan.pools):
@@ -106,6 +113,12 @@ class _Pool:
         self.view, self.pool, self.week, self.options, self.number = view, pool, week, options, number
         self.members = view.members(pool)
         rng = np.random.default_rng([options.seed, number])
+        reusing = [s.seen for s in self.members if s.seen.prefix_reuse is not None]
+        self.block_tokens = 1
+        if reusing:
+            peak_rps = options.load * sum(max(*w.weekday_rps, *w.weekend_rps) for w in reusing)
+            replicas = max((max(d.replicas_by_slot) for d in pool.deployments), default=1)
+            self.block_tokens = block_tokens(reusing, 3600 * len(self.parts(None)[0]) * peak_rps, max(1, replicas))
         self.machines = [_Served(view, pool, d, week, options, rng) for d in pool.deployments]
 
     def parts(self, log: RequestSource | None) -> list[range]:
@@ -119,12 +132,14 @@ class _Pool:
     def serve(self, hours: range, factors: np.ndarray, log: RequestSource | None, tallies: dict[str, Tally]) -> None:
         view, rng = self.view, np.random.default_rng([self.options.seed, self.number, hours.start])
         arrived = []
+        logged = log.block_tokens if log is not None and log.workload in self.pool.workloads else None
+        tokens = logged or self.block_tokens
         for s in self.members:
             if log is not None and log.workload == s.w.name:
-                stream = log.stream(s.seen, self.options.load, rng)
+                stream = log.stream(s.seen, self.options.load, rng, tokens)
             else:
                 rates = self.options.load * np.array(view.rates_rps(s.seen))[self.week]
-                stream = drawn_stream(s.seen, rates, factors[view.served.index(s)], hours, rng)
+                stream = drawn_stream(s.seen, rates, factors[view.served.index(s)], hours, rng, tokens)
             slot = self.week[np.minimum(stream.arrival_s / 3600, HOURS - 1).astype(int)]
             place = _places(view, s, stream, slot, rng)
             arrived.append(Arrived(s, stream, place, _released(view, s, stream, slot, rng)))
@@ -134,8 +149,9 @@ class _Pool:
         for a, answer in zip(arrived, answers, strict=True):
             state = np.where(a.place == PLANNED_SHED, engine.SHED, answer.state)
             tallies[a.served.w.name].add(
-                a.stream, a.place >= ON_GPUS, a.place == ON_API, state, answer.first_s, answer.last_s, answer.preempted
-            )
+                a.stream, a.place >= ON_GPUS, a.place == ON_API, state, answer.first_s, answer.last_s, answer.preempted,
+                answer.found,
+            )  # fmt: skip
 
     def deployments(self) -> list[DeploymentServed]:
         return [machine.result() for machine in self.machines]
@@ -148,6 +164,7 @@ class _Answers:
         self.first_s, self.last_s = np.full(count, -1.0), np.full(count, -1.0)
         self.state = np.full(count, engine.UNFINISHED, dtype=np.int8)
         self.preempted = np.zeros(count, dtype=np.int32)
+        self.found = np.zeros(count)
 
 
 def _router(plan: Plan, options: ServeOptions) -> RouterName:
@@ -217,7 +234,6 @@ class _Served:
         plain = machine_for(case, d.model, d.quantization, d.gpu, d.gpus_per_replica)
         _, self.correction = measured_for(case, plain, d.model, d.quantization, d.gpu, d.gpus_per_replica)
         self.machine = replace(plain, lora=traffic.lora)
-        self.resident_tokens = float(np.max(traffic.lengths.resident_tokens))
         self.requests, self.busy_s = 0, 0.0
 
     def serve(self, k: int, hours: range, arrived: list[Arrived], answers: list[_Answers]) -> None:
@@ -240,14 +256,21 @@ class _Served:
         requests = engine.Requests(*(x[fits] for x in (release, prompt, of("found"), output, of("critical"))))
         sequences, budget = self.settings.sequences, self.settings.batched_tokens
         longest = float((requests.prompt + requests.output).max(initial=1.0))
-        times = step_times(self.machine, sequences, budget, longest, self.resident_tokens, self.correction)
-        outcome = engine.serve(requests, self._from(hours), times, sequences, budget, self.router, self.options.seed)
+        resident = sum(_resident_tokens(a) for a in arrived)
+        times = step_times(self.machine, sequences, budget, longest, resident, self.correction)
+        tokens = next((a.stream.blocks.tokens for a in arrived if a.stream.blocks is not None), 1)
+        parts = [(a.stream.blocks, i) for a, i in zip(arrived, own, strict=True)]
+        blocks = joined(parts, order[fits], tokens)
+        outcome = engine.serve(
+            requests, self._from(hours), times, sequences, budget, self.router, self.options.seed, blocks
+        )
         self.busy_s += float(outcome.busy_s.sum())
         for m, answer in enumerate(answers):
             mine = member[fits] == m
             at = index[fits][mine]
             answer.first_s[at], answer.last_s[at] = outcome.first_s[mine], outcome.last_s[mine]
             answer.state[at], answer.preempted[at] = outcome.state[mine], outcome.preempted[mine]
+            answer.found[at] = np.maximum(outcome.found[mine], 0.0)
             answer.state[index[~fits][member[~fits] == m]] = engine.REFUSED
 
     def _from(self, hours: range) -> engine.Capacity:
@@ -274,6 +297,29 @@ class _Served:
             utilization_frac=self.busy_s / there_s if there_s else 0.0,
             load_frac=float(self.options.load * load.sum() * 3600 / there_s) if there_s else 0.0,
         )
+
+
+def _resident_tokens(a: Arrived) -> float:
+    """What a replica keeps all the time so that it is found; blocks that caches decide on are no part of it."""
+    seen = a.served.seen
+    prefixes = seen.prefixes * seen.shared_prefix_tokens if a.stream.blocks is None else 0.0
+    return prefixes + seen.template_tokens
+
+
+def planned_found_frac(view: PlanView, s: Served) -> float:
+    """Share of a workload's prompt tokens on GPUs that the plan expects to find."""
+    pool = view.plan.pool_of(s.w.name)
+    members = view.members(pool)
+    start = sum(len(other.w.buckets) for other in members[: members.index(s)])
+    found = tokens = 0.0
+    for k, told in enumerate(pool.deployments):
+        carried = [view.a_month([rates[start + b] for rates in view.carried(pool, k)]) for b in range(len(s.w.buckets))]
+        cache = told.deployment.prefix_cache
+        more = cache.found_fracs[members.index(s)] - s.seen.shared_found_frac if cache is not None else 0.0
+        for rate, b in zip(carried, s.w.buckets, strict=True):
+            tokens += rate * b.input_tokens
+            found += rate * (s.seen.cached_tokens(b.input_tokens) + more * b.input_tokens)
+    return found / tokens if tokens else 0.0
 
 
 def running(told: DeploymentPlan, replica_frac: float) -> np.ndarray:

@@ -58,6 +58,8 @@ class StepTimes:
     """of layers that keep a window only"""
     window_tokens: float
     kv_room_bytes: float
+    cached_bytes_per_token: float = 0.0
+    """of a block that stays for other requests: at full length in every layer"""
 
 
 def step_times(
@@ -108,6 +110,7 @@ def step_times(
         kv_window_bytes_per_token=growth.per_window_token,
         window_tokens=window,
         kv_room_bytes=room - resident_tokens * each,
+        cached_bytes_per_token=each,
     )
 
 

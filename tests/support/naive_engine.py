@@ -2,19 +2,21 @@
 
 Every request is looked at in every step, memory is counted anew before every decision, and the next event is the
 smallest of a list. The scheduler is vLLM V1's own loop: running requests in the order of their admission, each of which
-needs the tokens that are known and not yet computed, then waiting ones, first come first served.
+needs the tokens that are known and not yet computed, then waiting ones, first come first served. The prefix cache is a
+list of blocks from the oldest to the newest, beside a count of the running requests that use a block.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from planner.verification.step_times import StepTimes
 
-LEAST_REQUESTS, ROUND_ROBIN = 0, 1
+LEAST_REQUESTS, ROUND_ROBIN, PREFIX_AWARE = 0, 1, 3
 SERVED, REFUSED, SHED, UNFINISHED = 0, 1, 2, 3
 DRAINED, FAILED, RECLAIMED, SHEDDING = 0, 1, 2, 3
 
@@ -36,6 +38,12 @@ class Request:
     last_s: float = -1.0
     state: int = UNFINISHED
     preempted: int = 0
+    blocks: list[int] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
+    """blocks of its prompt that it uses and others may use, in their order"""
+    owned: int = 0
+    """those of them that it computed"""
+    first_found: int | None = None
 
     @property
     def missing(self) -> int:
@@ -49,6 +57,10 @@ class Replica:
     """in the order of their admission"""
     waiting: list[Request] = field(default_factory=list)
     end_s: float = math.inf
+    idle: list[int | None] = field(default_factory=list)
+    """cached blocks that nobody uses, the oldest first; None is one of an answer"""
+    users: Counter[int] = field(default_factory=Counter)
+    """running requests that use a block"""
 
     @property
     def requests(self) -> int:
@@ -65,6 +77,7 @@ class Naive:
     router: int
     requests: list[Request]
     replicas: list[Replica]
+    block_tokens: int = 1
     active: int = 0
     routed: int = 0
     shedding: bool = False
@@ -78,12 +91,53 @@ class Naive:
     def held_bytes(self, request: Request, more: int = 0) -> float:
         t = self.times
         window = t.kv_window_bytes_per_token * min(request.prompt + request.output, t.window_tokens)
-        return window + (request.computed + more) * t.kv_bytes_per_token
+        return window + (request.computed - request.owned * self.block_tokens + more) * t.kv_bytes_per_token
 
-    def fits(self, replica: Replica, request: Request, new: int) -> bool:
+    def fits(self, replica: Replica, request: Request, new: int, found: tuple[int, ...] = ()) -> bool:
         """Whether a request may compute so many tokens beside what the others hold and are about to compute."""
-        others = sum(self.held_bytes(r, r.new) for r in replica.running if r is not request)
-        return others + self.held_bytes(request, new) <= self.times.kv_room_bytes
+        others = [r for r in replica.running if r is not request]
+        used = sum(self.held_bytes(r, r.new) for r in others) + self.held_bytes(request, new)
+        return not others or used + self.block_bytes(len({*replica.users, *found})) <= self.times.kv_room_bytes
+
+    # -- the prefix cache ---------------------------------------------------------------------------------
+
+    def block_bytes(self, count: int) -> float:
+        return count * self.block_tokens * self.times.cached_bytes_per_token
+
+    def matched(self, replica: Replica, request: Request) -> tuple[int, ...]:
+        """Leading blocks of a prompt that are there; its last token is always computed."""
+        n = 0
+        most = min(len(request.blocks), (request.prompt - 1) // self.block_tokens)
+        while n < most and (request.blocks[n] in replica.users or request.blocks[n] in replica.idle):
+            n += 1
+        return tuple(request.blocks[:n])
+
+    def use(self, replica: Replica, request: Request, blocks: tuple[int, ...]) -> None:
+        for block in blocks:
+            if block in replica.idle:
+                replica.idle.remove(block)
+            replica.users[block] += 1
+            request.held.append(block)
+
+    def register(self, replica: Replica, request: Request) -> None:
+        whole = request.blocks[: request.prompt // self.block_tokens]
+        new = tuple(b for b in whole if b not in replica.users and b not in replica.idle)
+        request.owned += len(new)
+        self.use(replica, request, new)
+
+    def release(self, replica: Replica, request: Request, tokens: int) -> None:
+        replica.idle += [None] * (tokens // self.block_tokens - len(request.held)) if request.blocks else []
+        for block in sorted(request.held, key=request.blocks.index, reverse=True):
+            replica.users[block] -= 1
+            if not replica.users[block]:
+                del replica.users[block]
+                replica.idle.append(block)
+        request.held, request.owned = [], 0
+
+    def evict(self, replica: Replica) -> None:
+        used = sum(self.held_bytes(r, r.new) for r in replica.running) + self.block_bytes(len(replica.users))
+        while replica.idle and used + self.block_bytes(len(replica.idle)) > self.times.kv_room_bytes:
+            replica.idle.pop(0)
 
     # -- a step -------------------------------------------------------------------------------------------
 
@@ -103,18 +157,24 @@ class Naive:
             k += 1
         while replica.waiting and left > 0 and len(replica.running) < self.sequences and not preempted:
             request = replica.waiting[0]
+            found = self.matched(replica, request)
+            request.found = len(found) * self.block_tokens if request.blocks else request.found
             new = min(request.missing, left)
-            if not self.fits(replica, request, new):
+            if not self.fits(replica, request, new, found):
                 break
+            self.use(replica, request, found)
+            request.first_found = request.found if request.first_found is None else request.first_found
             replica.running.append(replica.waiting.pop(0))
             request.new = new
             left -= new
+        self.evict(replica)
         took = self.step_s(replica.running)
         replica.end_s = now + took if replica.running else math.inf
         self.busy_s += took
 
     def give_back(self, request: Request, replica: Replica) -> None:
         """Preempt: it goes to the head of the queue and starts again, with the tokens that are known."""
+        self.release(replica, request, 0)
         request.computed, request.new, request.decoding = 0, 0, False
         request.preempted += 1
         replica.waiting.insert(0, request)
@@ -125,11 +185,14 @@ class Naive:
             r.computed += r.new
             if r.missing > 0:
                 continue
+            if not r.decoding:
+                self.register(replica, r)
             r.generated += 1
             r.decoding = True
             r.first_s = now if r.first_s < 0 else r.first_s
             if r.generated >= r.output:
                 r.last_s, r.state = now, SERVED
+                self.release(replica, r, r.prompt + r.output)
                 replica.running.remove(r)
 
     def step_s(self, running: list[Request]) -> float:
@@ -185,6 +248,10 @@ class Naive:
         if self.router == LEAST_REQUESTS:
             fewest = min(self.replicas[p].requests for p in places)
             place = next(p for p in places if self.replicas[p].requests == fewest)
+        elif self.router == PREFIX_AWARE:
+            fewest = min(self.replicas[p].requests for p in places)
+            close = [p for p in places if self.replicas[p].requests <= fewest + max(2, int(0.25 * fewest))]
+            place = max(close, key=lambda p: (len(self.matched(self.replicas[p], request)), -self.replicas[p].requests))
         else:
             place = places[0]
         self.replicas[place].waiting.append(request)
@@ -207,6 +274,8 @@ class Naive:
                 replica.end_s = math.inf
             self.held_back += replica.waiting
             replica.waiting = []
+        for replica in self.replicas[self.active : replicas]:
+            replica.idle = []
         self.active, self.shedding = replicas, change in (RECLAIMED, SHEDDING)
         again, self.held_back = self.held_back, []
         for request in again:
@@ -221,11 +290,11 @@ class Naive:
 
 def naive_serve(
     requests: list[Request], capacity: list[tuple[float, int, int]], times: StepTimes, sequences: int, budget: int,
-    router: int,
+    router: int, block_tokens: int = 1,
 ) -> Naive:  # fmt: skip
     """Serve requests in the order of their arrival; capacity: (from when on, replicas, how those that go do so)."""
     most = max(1, *(replicas for _, replicas, _ in capacity))
-    naive = Naive(times, sequences, budget, router, requests, [Replica() for _ in range(most)])
+    naive = Naive(times, sequences, budget, router, requests, [Replica() for _ in range(most)], block_tokens)
     arrivals, changes = list(requests), list(capacity)
     while True:
         events = [(replica.end_s, 0, k) for k, replica in enumerate(naive.replicas)]

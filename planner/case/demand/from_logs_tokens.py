@@ -13,6 +13,8 @@ from planner.logs.measure import Workload
 from planner.logs.reuse import BLOCK_TOKENS, ReuseCurve
 from planner.performance.length_spread import slices
 
+MOST_FOUND = 0.9999
+"""share of prompt tokens below which the planner takes a hit rate"""
 DECIDE = "DECIDE"
 """marks what no log can tell"""
 
@@ -67,7 +69,7 @@ def _shares(buckets: tuple[LengthBucket, ...], total: int) -> list[str]:
 
 def caching_lines(w: Workload, curve: ReuseCurve | None) -> list[str]:
     if curve is not None:
-        return _reuse(curve)
+        return _reuse(curve, w.traffic.total / max(1.0, w.traffic.span_s))
     use = w.traffic.cache
     if use is None or use.cached_tokens <= 0 or use.prompt_tokens <= 0:
         return []
@@ -100,22 +102,34 @@ def _prefix(prompts: list[tuple[float, float]], share: float, tokens: float) -> 
     return prefix, min(1.0, wanted / within(prefix))
 
 
-def _reuse(curve: ReuseCurve) -> list[str]:
-    """The curve as a comment, and as figures only what every replica finds: the prefix that all requests share."""
-    sizes = [f"{100 * share:.1f}% in {size:,}" for size, share in curve.by_blocks]
-    notes = [
-        f"prefix blocks of {BLOCK_TOKENS} tokens ready, by the blocks that one shared cache holds (exact LRU): "
-        + ", ".join(sizes[:4]),
-        "  " + ", ".join([*sizes[4:], f"{100 * curve.endless:.1f}% without a limit"]),
-        f"  of {curve.references:,} blocks, {curve.distinct:,} different; replicas behind a router that is blind to "
-        "prefixes find less",
-    ]
-    lines = [comment(note, "    ") for note in notes]
+def _reuse(curve: ReuseCurve, requests_per_s: float) -> list[str]:
+    """The curve by tokens, with what all requests share, which every replica finds."""
+    if curve.endless <= 0:
+        return []
+    found = [(size, share) for size, share in curve.by_blocks if 0 < share < curve.endless]
+    found.append((max([curve.distinct, *(size + 1 for size, _ in found)]), curve.endless))
+    lines = ["    caching:"]
     if curve.shared_blocks:
-        tokens = curve.shared_blocks * BLOCK_TOKENS
-        rate = _percent(curve.shared_frac)
-        figures = f"shared_prefix_tokens: {tokens}, prefix_hit_rate: {rate}"
-        lines.append(f"    caching: {{{figures}}}   # what most requests begin with")
+        lines += [
+            f"      shared_prefix_tokens: {curve.shared_blocks * BLOCK_TOKENS}   # what most requests begin with",
+            f"      prefix_hit_rate: {_percent(curve.shared_frac)}",
+        ]
+    notes = (
+        f"share of prompt tokens ready, by the tokens that one cache for all requests holds (exact LRU, blocks of "
+        f"{BLOCK_TOKENS})",
+        f"{100 * curve.endless:.1f}% without a limit; {curve.references:,} blocks, {curve.distinct:,} different",
+        f"{DECIDE}: 'policy: {{routing: prefix-aware}}' finds most of it; others send requests past their prefix",
+    )
+    lines += [
+        *(comment(note, " " * 6) for note in notes),
+        "      prefix_reuse:",
+        f"        requests_per_s: {requests_per_s:.6g}   # of the log",
+        "        curve:",
+    ]
+    lines += [
+        f"          - {{tokens: {size * BLOCK_TOKENS}, hit_rate: {_percent(min(share, MOST_FOUND))}}}"
+        for size, share in found
+    ]
     return lines
 
 

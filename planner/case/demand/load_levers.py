@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from planner.case.case import CACHE_KINDS, Bucket
+from planner.case.case import CACHE_KINDS, Bucket, PrefixReuse, ReusePoint
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.schema import MenuSpec
 from planner.case.demand.workload_schema import Caching, Shed, WorkloadSpec
@@ -32,16 +32,25 @@ class Surroundings:
 
 
 def levers_of(
-    w: WorkloadSpec, k: int, buckets: tuple[Bucket, ...], around: Surroundings, found: Diagnostics
+    w: WorkloadSpec,
+    k: int,
+    buckets: tuple[Bucket, ...],
+    mean_rps: float,
+    around: Surroundings,
+    found: Diagnostics,
 ) -> dict[str, Any]:
-    """The fields of a case's workload that say what may be done with it."""
+    """The fields of a case's workload that say what may be done with it; `mean_rps` is its mean rate over a week."""
     _check_residency(w, ("workloads", k), around, found)
     menu, caching = around.menu, w.caching
+    if caching.prefix_hit_rate and caching.prefix_reuse is None:
+        why = "the hit rate is taken to hold whatever the memory of replicas and the router; a curve ties it to both"
+        found.assume(f"workloads.{w.name}.caching.prefix_reuse", "none", why)
     deadline_h = None if w.deadline is None else w.deadline / 3600
     return {
         "shared_prefix_tokens": float(caching.shared_prefix_tokens),
         "prefix_hit_frac": caching.prefix_hit_rate,
         "prefixes": float(caching.prefixes),
+        "prefix_reuse": _reuse(caching, w.name, buckets, mean_rps, found) if caching.prefix_reuse else None,
         "template_tokens": float(caching.template_tokens),
         "template_hit_frac": caching.template_hit_rate,
         "semantic_hit_frac": caching.semantic_hit_rate,
@@ -61,12 +70,27 @@ def levers_of(
 def caching_options(caching: Caching, allowed: tuple[str, ...] | None) -> tuple[str, ...]:
     """No cache, and every combination of the kinds that the workload describes and the menu allows."""
     rates = {
-        "prefix": caching.prefix_hit_rate,
+        "prefix": caching.prefix_hit_rate or (caching.prefix_reuse is not None),
         "template": caching.template_hit_rate,
         "semantic": caching.semantic_hit_rate,
     }
     kinds = [kind for kind in CACHE_KINDS if rates[kind] and (allowed is None or kind in allowed)]
     return ("none", *("+".join(c) for n in range(1, len(kinds) + 1) for c in combinations(kinds, n)))
+
+
+def _reuse(
+    caching: Caching, name: str, buckets: tuple[Bucket, ...], mean_rps: float, found: Diagnostics
+) -> PrefixReuse:
+    """The curve with the tokens a second that it was measured at."""
+    spec, key = caching.prefix_reuse, f"workloads.{name}.caching.prefix_reuse"
+    assert spec is not None
+    if spec.requests_per_s is None:
+        why = "the curve is taken to be measured at the workload's own mean rate; prompts come back after the same time"
+        found.assume(f"{key}.requests_per_s", f"{mean_rps:.4g}", f"{why}, however many others there are")
+    rate = spec.requests_per_s or mean_rps
+    tokens = sum(b.share_frac * b.input_tokens for b in buckets)
+    points = tuple(ReusePoint(cache_tokens=float(p.tokens), hit_frac=p.hit_rate) for p in spec.curve)
+    return PrefixReuse(points=points, tokens_per_s=max(rate * tokens, 1e-9))
 
 
 def _wait_h(w: WorkloadSpec, deadline_h: float | None, found: Diagnostics) -> float | None:

@@ -53,6 +53,8 @@ def limits_of(
         found.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails")
     if policy.routing is None:
         why = "each request goes to the replica with the fewest in flight, as vLLM's router, llm-d and Envoy can do"
+        if any(w.caching.prefix_reuse is not None for w in spec.workloads):
+            why += "; it finds prefixes by chance only: write prefix-aware if your gateway knows where they are"
         found.assume("policy.routing", LEAST_REQUESTS, why)
     return Limits(
         budget_usd_per_month=policy.budget_usd_per_month,

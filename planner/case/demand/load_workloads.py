@@ -21,6 +21,7 @@ from planner.logs.lengths import Marginals
 from planner.logs.usage import Usage, read_usage_file
 from planner.performance.length_spread import LengthSpread, quantile, slices
 
+HOURS_PER_WEEK = 168
 DEFAULT_SHAPE = "business-hours"
 DEFAULT_VARIATION = 0.20
 DEFAULT_BURSTINESS = 2.0
@@ -79,6 +80,7 @@ class WorkloadReader:
         lengths = self._lengths(w, key, hours.lengths)
         buckets = lengths["buckets"]
         ttft = self._objective(w, "ttft", key)
+        mean_rps = (5 * sum(weekday) + 2 * sum(weekend)) / HOURS_PER_WEEK
         return Workload(
             name=w.name,
             models=tuple(models),
@@ -94,7 +96,7 @@ class WorkloadReader:
             e2e=LatencyTarget(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
             critical_share_frac=w.spot.critical_share if w.spot else 1.0,
-            **levers_of(w, k, buckets, self.around, self.found),
+            **levers_of(w, k, buckets, mean_rps, self.around, self.found),
         )
 
     def _hours(self, w: WorkloadSpec, path: Path, key: str) -> Hours:

@@ -5,6 +5,7 @@ Docstrings of fields are what editors show (JSON schema) and what the error mess
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Literal
 
 from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
@@ -33,7 +34,7 @@ MOST_REQUESTS_PER_DAY, MOST_TOKENS = 1e10, 1e8
 MOST_TAIL = 10.0
 """times p95 that a mean may be: beyond that, a few requests are nearly all of the tokens"""
 MOST_GROWTH, MOST_VARIATION, MOST_BURSTINESS = 9.0, 10.0, 1000.0
-MOST_PREFIXES, MOST_ADAPTER_GB = 10**6, 1000.0
+MOST_PREFIXES, MOST_ADAPTER_GB, MOST_CACHE_TOKENS = 10**6, 1000.0, 10**12
 """beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
 SHORTEST_DEADLINE_S = 3600.0
 
@@ -234,6 +235,40 @@ class Quality(Strict):
     """Largest loss accepted for a smaller model and a quantization together."""
 
 
+class ReusePointSpec(Strict):
+    """A size of a cache and what it finds."""
+
+    tokens: PositiveWhole
+    """Tokens of prompts that the cache holds."""
+    hit_rate: Fraction
+    """Share of prompt tokens that it finds."""
+
+
+class PrefixReuseSpec(Strict):
+    """How much of prompts a cache finds, by its size, as `fleetplan demand` measures it from block hashes."""
+
+    curve: tuple[ReusePointSpec, ...] = Field(min_length=1)
+    """Sizes in rising order: one cache that sees all requests and drops what was not used for longest."""
+    requests_per_s: PositiveCount | None = None
+    """Mean rate of the requests that it was measured on. By default that of the workload."""
+
+    @model_validator(mode="after")
+    def _rises(self) -> PrefixReuseSpec:
+        for k, (a, b) in enumerate(pairwise(self.curve), start=1):
+            if b.tokens <= a.tokens:
+                raise FieldProblem(("curve", k, "tokens"), "is no larger than the size before", "Sort them by size")
+            if b.hit_rate < a.hit_rate:
+                message = "is below that of a smaller cache"
+                raise FieldProblem(("curve", k, "hit_rate"), message, "A larger cache finds at least as much")
+        if self.curve[-1].hit_rate >= 1:
+            raise FieldProblem(("curve", len(self.curve) - 1, "hit_rate"), "leaves nothing new in any prompt",
+                               "Write a share below 100%")  # fmt: skip
+        if self.curve[-1].tokens > MOST_CACHE_TOKENS:
+            message = "is above a trillion tokens"
+            raise FieldProblem(("curve", len(self.curve) - 1, "tokens"), message, "Check the number and its suffix")
+        return self
+
+
 class Caching(Strict):
     """What requests have in common. The optimizer decides which of it is worth caching."""
 
@@ -243,6 +278,8 @@ class Caching(Strict):
     """Share of requests that find this prefix in the cache."""
     prefixes: PositiveWhole = 1
     """Different prefixes that each replica keeps."""
+    prefix_reuse: PrefixReuseSpec | None = None
+    """What replicas find by the memory that they have for it; `prefix_hit_rate` is then what all requests share."""
     template_tokens: WholeNumber = 0
     """Tokens of fixed parts inside the prompt, after the prefix (tools, documents)."""
     template_hit_rate: Fraction = 0.0

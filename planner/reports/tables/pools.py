@@ -46,7 +46,7 @@ def _pool_rows(plan: Plan, pool: PoolPlan, members: list[WorkloadPlan]) -> Itera
     usd_per_month, tokens = sum(w.cost_usd_per_month for w in members), sum(w.tokens_per_month for w in members)
     money = (usd_per_month, 1e6 * usd_per_month / tokens if tokens else None)
     first = members[0]
-    caching = _caching(first) if len(members) == 1 else BLANK
+    caching = _caching(first, pool) if len(members) == 1 else BLANK
     if not pool.deployments:
         nothing = (None, None, first.api_share_frac, caching, None, None, None)
         yield (pool_name(pool), first.api or "shed", *nothing, *money, "list price")
@@ -59,8 +59,11 @@ def _pool_rows(plan: Plan, pool: PoolPlan, members: list[WorkloadPlan]) -> Itera
                basis(plan, d.deployment))  # fmt: skip
 
 
-def _caching(w: WorkloadPlan) -> str | None:
+def _caching(w: WorkloadPlan, pool: PoolPlan | None = None) -> str | None:
     hits = f", {percent(w.cache_share_frac)} found" if w.cache_share_frac else ""
+    caches = [d.deployment.prefix_cache for d in pool.deployments] if pool is not None else []
+    if caches and caches[0] is not None:
+        hits += f", {percent(caches[0].found_fracs[0])} of prompts found"
     return None if w.caching == "none" else w.caching + hits
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -36,3 +37,45 @@ def test_a_plan_from_a_log_holds_when_it_serves_the_log(
     ran = fleetplan("verify", "plan.json", "--log", "log.csv", "--quiet")
     assert ran.code == 0, ran.out
     assert "verified by 24,000 requests" in ran.out
+
+
+def conversations(rng: np.random.Generator, count: int) -> list[dict[str, object]]:
+    """Requests of conversations in Mooncake's format: each turn repeats all that came before, some seconds later."""
+    rows: list[tuple[float, list[int], int]] = []
+    block, start = 1, 0.0
+    while len(rows) < count:
+        start += float(rng.exponential(1.2))
+        known, at = [0], start
+        for _ in range(int(rng.geometric(0.4))):
+            new = int(rng.integers(2, 9))
+            known = known + list(range(block, block + new))
+            block += new
+            rows.append((at, known, int(rng.integers(100, 300))))
+            at += float(rng.gamma(2, 12))
+    rows = sorted(rows, key=lambda row: row[0])[:count]
+    return [
+        {"timestamp": round(1000 * at), "input_length": 512 * len(blocks), "output_length": n, "hash_ids": blocks}
+        for at, blocks, n in rows
+    ]
+
+
+def test_a_plan_from_block_hashes_finds_what_it_counts_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fleetplan = Command(monkeypatch, capsys)
+    log = conversations(np.random.default_rng(4), 6000)
+    Path("log.jsonl").write_text("\n".join(json.dumps(row) for row in log))
+    assert fleetplan("demand", "log.jsonl", "--out", "demand.yaml", "--name", "chat").code == 0
+    text = Path("demand.yaml").read_text()
+    assert "prefix_reuse:" in text
+    # What a user decides: no API, the GPU, and a gateway that knows prefixes.
+    text = text.replace("    slo:", "    api: forbidden\n    slo:").replace("tpot_p95: 50ms", "tpot_p95: 80ms")
+    text = text.replace("menu: {", "menu: {gpus: [l40s], purchase: [on-demand], max_deployments: 1, ")
+    Path("demand.yaml").write_text(text + "policy: {routing: prefix-aware}\n")
+    assert fleetplan("plan", "demand.yaml", "--out", "plan.json", "--quiet").code == 0
+    ran = fleetplan("verify", "plan.json", "--log", "log.jsonl", "--out", "served.json", "--quiet")
+    assert ran.code == 0, ran.out
+    (served,) = json.loads(Path("served.json").read_text())["runs"][0]["workloads"]
+    assert served["planned_found_frac"] > 0.15
+    assert served["planned_found_frac"] - 0.02 < served["found_frac"] < served["planned_found_frac"] + 0.2

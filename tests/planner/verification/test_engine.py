@@ -12,6 +12,7 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 
 from planner.performance.latency import decode_step_s, prefill_s
 from planner.verification import engine
+from planner.verification.block_cache import Blocks
 from planner.verification.step_times import StepTimes, step_times
 from tests.support import machines
 from tests.support.naive_engine import Request, naive_serve
@@ -68,6 +69,51 @@ def test_every_token_comes_when_the_naive_simulator_says(group: int) -> None:
         seen["preempted"] += nothing_lost and any(r.preempted for r in naive)
     assert all(seen[f"state {state}"] for state in (engine.SERVED, engine.REFUSED, engine.SHED)), seen
     assert seen["preempted"], seen
+
+
+def drawn_prompts(prompt: np.ndarray, tokens: int, rng: np.random.Generator) -> list[list[int]]:
+    """Blocks of prompts, each of which begins as an earlier one does, or not at all."""
+    known: list[list[int]] = []
+    again, count = float(rng.choice([0.3, 0.8, 1.0])), 0
+    for length in prompt.tolist():
+        before = known[rng.integers(len(known))] if known and rng.random() < again else []
+        same = before[: int(rng.integers(0, len(before) + 1))]
+        new = max(0, int(length) // tokens - len(same))
+        known.append((same + list(range(count, count + new)))[: int(length) // tokens])
+        count += new
+    return known
+
+
+@pytest.mark.parametrize("group", range(GROUPS // 2))
+def test_blocks_are_cached_as_the_naive_simulator_says(group: int) -> None:
+    seen: Counter[str] = Counter()
+    for case in range(CASES):
+        rng = np.random.default_rng([group, case, 7])
+        asked, entries, times, (sequences, budget, _) = drawn_case(rng)
+        router = int(rng.choice([engine.LEAST_REQUESTS, engine.PREFIX_AWARE, engine.PREFIX_AWARE]))
+        asked = asked._replace(found=np.zeros_like(asked.found))
+        tokens = int(rng.choice([4, 16, 100]))
+        known = drawn_prompts(asked.prompt, tokens, rng)
+        begin = np.cumsum([0, *(len(blocks) for blocks in known)])
+        blocks = Blocks(np.array([b for each in known for b in each], dtype=np.int32), begin, tokens)
+        outcome = engine.serve(asked, capacity(*entries), times, sequences, budget, router, 1, blocks)
+        each = [[int(x) for x in column] for column in (asked.prompt, asked.found, asked.output)]
+        naive = [Request(*z) for z in zip(asked.arrival_s.tolist(), *each, asked.critical.tolist(), strict=True)]
+        for request, mine in zip(naive, known, strict=True):
+            request.blocks = mine
+        world = naive_serve(naive, entries, times, sequences, budget, router, tokens)
+        where = f"group {group}, case {case}"
+        assert outcome.state.tolist() == [r.state for r in naive], where
+        assert outcome.found.tolist() == [-1 if r.first_found is None else r.first_found for r in naive], where
+        assert outcome.preempted.tolist() == [r.preempted for r in naive], where
+        assert outcome.first_s == pytest.approx([r.first_s for r in naive], rel=1e-9), where
+        assert outcome.last_s == pytest.approx([r.last_s for r in naive], rel=1e-9), where
+        assert outcome.tokens.tolist() == [world.prefilled, world.decoded], where
+        seen["found"] += bool((outcome.found > 0).any())
+        seen["preempted"] += any(r.preempted for r in naive)
+        kept = {b for replica in world.replicas for b in (*replica.idle, *replica.users)}
+        seen["evicted"] += any(b not in kept for each in known for b in each)
+    assert all(seen[what] > CASES // 10 for what in ("found", "preempted", "evicted")), seen
 
 
 @pytest.mark.parametrize("name", machines.MACHINES, ids=lambda name: name[0])

@@ -28,8 +28,10 @@ def measured(
     first = np.where(state == SERVED, arrival + ttft, -1.0)
     last = np.where(state == SERVED, first + (output - 1) * tpot, -1.0)
     for k in np.array_split(np.arange(n), parts):
-        part = Stream(*(column[k] for column in vars(stream).values()))
-        tally.add(part, everyone[k], ~everyone[k], state[k], first[k], last[k], np.zeros(len(k), dtype=np.int32))
+        part = Stream(*(column[k] for column in vars(stream).values() if column is not None))
+        tally.add(
+            part, everyone[k], ~everyone[k], state[k], first[k], last[k], np.zeros(len(k), dtype=np.int32), part.found
+        )
     return tally.result()
 
 

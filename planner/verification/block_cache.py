@@ -1,0 +1,242 @@
+"""The prefix cache of replicas: blocks of prompts in the KV memory that running requests leave. Compiled by numba.
+
+A block is a run of tokens whose hash covers all that stands before it. One that a running request uses is pinned; an
+idle one stays until memory is needed, and the idle block whose last use is longest ago goes first. Of one request the
+last blocks count as used before the first ones, so that the head of a prefix outlives its tail. Answers leave blocks
+behind that nobody asks for, and that take room like others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+ANSWER = -1
+"""in place of the hash of a block that nobody asks for"""
+NOWHERE = -1
+
+
+class Blocks(NamedTuple):
+    """Whole blocks of the prompts of all requests, one request after the other."""
+
+    ids: np.ndarray
+    """numbered from 0 on: equal where the tokens and all tokens before them are"""
+    begin: np.ndarray
+    """place of the first block of each request, and of the end [request + 1]"""
+    tokens: int
+    """of a block"""
+
+
+NO_BLOCKS = Blocks(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
+
+
+def joined(parts: list[tuple[Blocks | None, np.ndarray]], order: np.ndarray, tokens: int) -> Blocks:
+    """Blocks of some requests of several streams, given by their places, in an order of their own."""
+    ids, lengths, different = [], [], 0
+    for blocks, places in parts:
+        if blocks is None or not len(places):
+            lengths.append(np.zeros(len(places), dtype=np.int64))
+            continue
+        count = np.diff(blocks.begin)[places]
+        ids.append(different + blocks.ids[_runs(blocks.begin[places], count)])
+        lengths.append(count)
+        different += int(blocks.ids.max(initial=-1)) + 1
+    if not ids:
+        return NO_BLOCKS
+    count = np.concatenate(lengths)
+    begin = np.concatenate([[0], np.cumsum(count)])
+    named = np.concatenate(ids)[_runs(begin[:-1][order], count[order])]
+    _, dense = np.unique(named, return_inverse=True)
+    return Blocks(dense.astype(np.int32), np.concatenate([[0], np.cumsum(count[order])]), tokens)
+
+
+def _runs(begin: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Places of runs, one run after the other."""
+    ends = np.cumsum(count)
+    places: np.ndarray = np.repeat(begin - ends + count, count) + np.arange(ends[-1] if len(ends) else 0)
+    return places
+
+
+class Cache(NamedTuple):
+    """One row for each replica. Nodes are places for blocks; idle ones form a list from the oldest to the newest."""
+
+    ids: np.ndarray
+    begin: np.ndarray
+    tokens: int
+    block_bytes: float
+    node_of: np.ndarray
+    """[replica, block]"""
+    block: np.ndarray
+    """[replica, node]"""
+    users: np.ndarray
+    """running requests that use it [replica, node]"""
+    newer: np.ndarray
+    older: np.ndarray
+    oldest: np.ndarray
+    newest: np.ndarray
+    idle: np.ndarray
+    """number of idle blocks [replica]"""
+    free: np.ndarray
+    """nodes that hold nothing, the first so many of a row"""
+    frees: np.ndarray
+    holds: np.ndarray
+    """whether the running request pins this block of its prompt [place in ids]"""
+    owned: np.ndarray
+    """blocks that a running request computed itself and that others may use [request]"""
+
+
+def empty_cache(blocks: Blocks, tokens: np.ndarray, replicas: int, room_bytes: float, block_bytes: float) -> Cache:
+    """A cache for requests that leave so many tokens behind each."""
+    different, requests = int(blocks.ids.max(initial=-1)) + 1, len(tokens)
+    most = different + float((tokens // blocks.tokens).sum())
+    nodes = int(min(room_bytes / block_bytes, most)) + 8
+    return Cache(
+        blocks.ids, blocks.begin, blocks.tokens, block_bytes,
+        np.full((replicas, different), NOWHERE, dtype=np.int32),
+        np.full((replicas, nodes), ANSWER, dtype=np.int32),
+        np.zeros((replicas, nodes), dtype=np.int32),
+        np.full((replicas, nodes), NOWHERE, dtype=np.int32),
+        np.full((replicas, nodes), NOWHERE, dtype=np.int32),
+        np.full(replicas, NOWHERE, dtype=np.int32),
+        np.full(replicas, NOWHERE, dtype=np.int32),
+        np.zeros(replicas, dtype=np.int64),
+        np.tile(np.arange(nodes, dtype=np.int32), (replicas, 1)),
+        np.full(replicas, nodes, dtype=np.int64),
+        np.zeros(len(blocks.ids), dtype=np.bool_),
+        np.zeros(requests, dtype=np.int64),
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def matched(cache: Cache, r: int, i: int, prompt: float) -> int:
+    """Leading blocks of a prompt that are there; its last token is always computed."""
+    begin = cache.begin[i]
+    most = min(cache.begin[i + 1] - begin, int((prompt - 1) // cache.tokens))
+    n = 0
+    while n < most and cache.node_of[r, cache.ids[begin + n]] != NOWHERE:
+        n += 1
+    return n
+
+
+@njit(cache=True)
+def newly_pinned(cache: Cache, r: int, i: int, n: int) -> int:
+    """How many of the first n blocks of a prompt are idle so far."""
+    idle = 0
+    for k in range(cache.begin[i], cache.begin[i] + n):
+        idle += cache.users[r, cache.node_of[r, cache.ids[k]]] == 0
+    return idle
+
+
+@njit(cache=True)
+def _unlink(cache: Cache, r: int, node: int) -> None:
+    older, newer = cache.older[r, node], cache.newer[r, node]
+    if older == NOWHERE:
+        cache.oldest[r] = newer
+    else:
+        cache.newer[r, older] = newer
+    if newer == NOWHERE:
+        cache.newest[r] = older
+    else:
+        cache.older[r, newer] = older
+    cache.idle[r] -= 1
+
+
+@njit(cache=True)
+def _link_newest(cache: Cache, r: int, node: int) -> None:
+    before = cache.newest[r]
+    cache.older[r, node], cache.newer[r, node] = before, NOWHERE
+    if before == NOWHERE:
+        cache.oldest[r] = node
+    else:
+        cache.newer[r, before] = node
+    cache.newest[r] = node
+    cache.idle[r] += 1
+
+
+@njit(cache=True)
+def pin(cache: Cache, r: int, i: int, n: int) -> int:
+    """Let a request use the first n blocks of its prompt, which are there; returns how many of them were idle."""
+    idle = 0
+    for k in range(cache.begin[i], cache.begin[i] + n):
+        node = cache.node_of[r, cache.ids[k]]
+        if cache.users[r, node] == 0:
+            _unlink(cache, r, node)
+            idle += 1
+        cache.users[r, node] += 1
+        cache.holds[k] = True
+    return idle
+
+
+@njit(cache=True)
+def evict(cache: Cache, r: int, keep: int) -> None:
+    """Drop idle blocks, the oldest first, until no more than so many are left."""
+    while cache.idle[r] > max(0, keep):
+        node = cache.oldest[r]
+        _unlink(cache, r, node)
+        if cache.block[r, node] != ANSWER:
+            cache.node_of[r, cache.block[r, node]] = NOWHERE
+        cache.free[r, cache.frees[r]] = node
+        cache.frees[r] += 1
+
+
+@njit(cache=True)
+def _new_node(cache: Cache, r: int, block: int) -> int:
+    """A node for a block; NOWHERE where all are in use."""
+    if cache.frees[r] == 0:
+        evict(cache, r, cache.idle[r] - 1)
+    if cache.frees[r] == 0:
+        return NOWHERE
+    cache.frees[r] -= 1
+    node = cache.free[r, cache.frees[r]]
+    cache.block[r, node] = block
+    return int(node)
+
+
+@njit(cache=True)
+def register(cache: Cache, r: int, i: int, prompt: float) -> int:
+    """Let others use the blocks that a request has computed; returns their number. A second copy stays its own."""
+    begin = cache.begin[i]
+    count = 0
+    for k in range(begin, min(cache.begin[i + 1], begin + int(prompt // cache.tokens))):
+        block = cache.ids[k]
+        if cache.holds[k] or cache.node_of[r, block] != NOWHERE:
+            continue
+        node = _new_node(cache, r, block)
+        if node == NOWHERE:
+            break
+        cache.node_of[r, block] = node
+        cache.users[r, node] = 1
+        cache.holds[k] = True
+        count += 1
+    cache.owned[i] += count
+    return count
+
+
+@njit(cache=True)
+def release(cache: Cache, r: int, i: int, tokens: float) -> int:
+    """Give up the blocks of a request that leaves; returns how many nobody uses any more.
+
+    `tokens` are those of its prompt and its answer that it leaves behind; 0 where it was preempted.
+    """
+    begin, end = cache.begin[i], cache.begin[i + 1]
+    held = 0
+    for k in range(begin, end):
+        held += cache.holds[k]
+    for _ in range(int(tokens // cache.tokens) - held):
+        node = _new_node(cache, r, ANSWER)
+        if node == NOWHERE:
+            break
+        _link_newest(cache, r, node)
+    idle = 0
+    for k in range(end - 1, begin - 1, -1):
+        if cache.holds[k]:
+            node = cache.node_of[r, cache.ids[k]]
+            cache.holds[k] = False
+            cache.users[r, node] -= 1
+            if cache.users[r, node] == 0:
+                _link_newest(cache, r, node)
+                idle += 1
+    cache.owned[i] = 0
+    return idle
