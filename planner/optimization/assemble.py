@@ -76,7 +76,7 @@ def assemble_plan(
         if_throughput_is_off=CostRange(mid_usd_per_month=objective),
         options=tuple(chosen_options(served, workloads)),
         rejected=tuple(_rejection_record(r) for r in _not_in_use(candidates, served)),
-        slots=tuple(SlotRecord(label=s.label, **vars(s)) for s in slots),
+        slots=tuple(SlotRecord(**vars(s)) for s in slots),
         proof=_proof(case, fleet, solution, options),
         assumptions=case.assumptions,
         case_hash=case.hash(),
