@@ -123,8 +123,8 @@ class HorizonPlan(Strict):
     """None where there is one scenario, or it was not worked out"""
     curve: CommitmentCurve | None
     long_terms_would_save_usd: float | None
-    """with the same deployments, if terms of more than a year could be bought that outlast the horizon; None: none is on
-    the menu, or they could be bought"""
+    """with the same deployments, if terms of more than a year could be bought that outlast the horizon; None: the menu
+    has none, or they could be bought"""
     notes: tuple[str, ...]
     case_hash: str
     case: Case
