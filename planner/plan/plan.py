@@ -18,7 +18,9 @@ from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
 
-PLAN_FORMAT = "fleetplan-plan/3"
+PLAN_FORMAT = "fleetplan-plan/4"
+HELD, HELD_SOURCE = "held", "signed before: paid in any case"
+"""the way to buy of what is there before anything is bought, and where its price comes from"""
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off"]
 
@@ -324,6 +326,9 @@ class Plan(Strict):
     name: str
     status: Status
     cost_usd_per_month: float = Field(ge=0)
+    """besides what is held"""
+    held_usd_per_month: float = Field(ge=0)
+    """of what was signed before, paid in any case; not part of the cost"""
     penalty_usd_per_month: float = Field(ge=0)
     """of shed requests: it counts in the objective, and is not part of the cost"""
     bound_usd_per_month: float
@@ -392,7 +397,9 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
         found = data.get("format") if isinstance(data, dict) else None
         if found != PLAN_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
-            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}")
+            writer = data.get("fleetplan_version") if isinstance(data, dict) else None
+            by = f", written by fleetplan {shown(writer)}" if writer else ""
+            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}{by}")
     except (ValueError, RecursionError) as error:
         remedy = "Give a file written by 'fleetplan plan --out'"
         raise input_error(file, f"not a plan: {error}", remedy) from None
