@@ -13,7 +13,7 @@ from planner.case.demand.future.scenarios import ReadWorkload, ScenarioReader
 from planner.case.demand.schema import DemandFile
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.quarters import quarter_case
-from planner.catalog.entries import Offer
+from planner.catalog.entries import Catalog, Offer
 
 A_MONTH = "a representative weekday and weekend day of each month; a month is 730 h"
 
@@ -21,6 +21,7 @@ A_MONTH = "a representative weekday and weekend day of each month; a month is 73
 def future_fields(
     spec: DemandFile,
     workloads: tuple[Workload, ...],
+    catalog: Catalog,
     offers: dict[str, Offer],
     limits: Limits,
     read: ReadWorkload,
@@ -39,7 +40,7 @@ def future_fields(
     for k, w in enumerate(spec.workloads):
         check_dates(w, ("workloads", k), spec.starts, MONTHS_OF_A_QUARTER * quarters, found)
         assume_dates(w, spec.starts, found)
-    held = holdings_of(spec, offers, limits, found)
+    held = holdings_of(spec, catalog, offers, limits, found)
     scenarios = ScenarioReader(spec, workloads, read, found).scenarios()
     if found.diagnostics:
         return {}

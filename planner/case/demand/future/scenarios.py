@@ -19,7 +19,6 @@ from planner.case.demand.schema import DemandFile
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.io.errors import Diagnostic, InputError, Path, dotted
-from planner.io.strict_yaml import Document
 from planner.io.validation import validate
 
 AS_FORECAST = "as forecast"
@@ -68,16 +67,14 @@ class ScenarioReader:
         for key, value in given.changes.items():
             at = (*here, key)
             try:
-                path = resolved(key, data, document.file)
+                path = resolved(key, data, document.file) if key.startswith("workloads.") else (key,)
             except InputError as error:
                 wrong = (document.diagnostic(at, d.message, d.remedy, at_key=True) for d in error.diagnostics)
                 self.found.diagnostics += wrong
                 continue
             if not _is_volume(path):
-                remedy = "Change requests_per_day, hourly, growth_per_month, from, until or steps of a workload"
-                self.found.diagnostics.append(
-                    document.diagnostic(at, "a scenario changes the volume of demand only", remedy, at_key=True)
-                )
+                remedy = "Change requests_per_day, growth_per_month, from, until or steps of a workload"
+                self.found.diagnostics.append(document.diagnostic(at, "is no volume of demand", remedy, at_key=True))
             elif clashes(path, places):
                 self.found.diagnostics.append(
                     document.diagnostic(at, f"{dotted(path)} is changed twice", "Keep one of the two", at_key=True)
@@ -110,26 +107,23 @@ class ScenarioReader:
         if not np.allclose(changed, scale * base, rtol=1e-9, atol=1e-12 * scale * base.max()):
             noted.complain(
                 ("workloads", k, "forecast"),
-                "changes at which hours requests come; a scenario changes the volume of demand only",
+                "changes at which hours requests come, not only how many",
                 "Give the same numbers, all times one factor",
             )
         self.found.diagnostics += [self._attributed(d, places, here) for d in noted.diagnostics]
         return scale
 
     def _attributed(self, diagnostic: Diagnostic, places: dict[Path, Path], here: Path) -> Diagnostic:
-        """A mistake where the change is written that makes it, else where the scenario is."""
+        """A mistake where the change is written that makes it: of this value, else of this workload."""
+        document, where, message = self.found.document, diagnostic.where, diagnostic.message
         if not here:
             return diagnostic
-        at = here
         for path, written in places.items():
             changed = dotted(path)
-            if diagnostic.where.startswith(changed) or changed.startswith(diagnostic.where or "?"):
-                at = written
-        return _document_diagnostic(self.found.document, at, diagnostic)
-
-
-def _document_diagnostic(document: Document, at: Path, diagnostic: Diagnostic) -> Diagnostic:
-    return document.diagnostic(at, diagnostic.message, diagnostic.remedy)
+            if where.startswith(changed) or changed.startswith(where or "?"):
+                return document.diagnostic(written, message, diagnostic.remedy)
+        at = next((written for path, written in places.items() if where.startswith(dotted(path[:2]))), here)
+        return document.diagnostic(at, f"{where} {message}", diagnostic.remedy)
 
 
 def _is_volume(path: Path) -> bool:
