@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import date, timedelta
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from planner.case.dates import add_months, last_day_of_term, month_index, quarte
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.case.quarters import block_case, blocks_of, month_groups, quarter_case
 from planner.io.errors import InputError
+from tests.support.places import ROOT
 
 HEAD = """\
 starts: 2027-01-01
@@ -136,6 +138,17 @@ def test_dates_within_one_quarter_become_its_months() -> None:
     assert [w.month_factors for w in case.workloads] == [(1, 1), (0, 1)]
     assert requests_per_month(case.workloads[1], slots) == pytest.approx(10_000 * 730 / 24 * 2 / 3)
     assert rates_rps(case.workloads[1], slots)[:48].max() == 0
+
+
+def test_the_file_in_the_documentation_loads() -> None:
+    page = (ROOT / "docs" / "commitments.md").read_text(encoding="utf-8")
+    shown = re.search(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert shown is not None
+    case = planner.case_from_text(shown[1])
+    assert len(case.held or ()) == 3
+    assert [s.name for s in future_of(case).scenarios] == ["slow", "middle", "late"]
+    assert factors(case, "assistant", 1)[8] == pytest.approx(1.2 * 1.0344**8)
+    assert factors(case, "search", 2) == pytest.approx((0,) * 6 + (1, 1.1, 1.21, 1.331, 1.4641, 0))
 
 
 # -- blocks ---------------------------------------------------------------------------------------------------------

@@ -135,7 +135,11 @@ def test_payments_are_those_of_a_naive_count_of_days(first: int, length: int, mo
 
 
 def test_three_years_are_not_for_sale_for_one_quarter() -> None:
-    assert terms_for_sale(case_of()) == {"reserved-1y": 1.0}
+    case = case_of()
+    assert terms_for_sale(case) == {"reserved-1y": 1.0}
+    assert ("unused_after_horizon", "reserved-3y not bought") in [(a.key, a.value) for a in case.assumptions]
+    for rest in ("unused_after_horizon: {worth: 50%}\n", "policy: {max_liability: $0}\n", "horizon: 12 quarters\n"):
+        assert "unused_after_horizon" not in [a.key for a in case_of(rest).assumptions]
 
 
 def test_what_is_left_of_three_years_counts_as_far_as_it_is_not_worth_its_price() -> None:

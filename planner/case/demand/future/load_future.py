@@ -13,7 +13,8 @@ from planner.case.demand.future.scenarios import ReadWorkload, ScenarioReader
 from planner.case.demand.schema import DemandFile
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.quarters import quarter_case
-from planner.catalog.entries import Catalog, Offer
+from planner.case.terms import is_long
+from planner.catalog.entries import TERM_MONTHS, Catalog, Offer
 
 A_MONTH = "a representative weekday and weekend day of each month; a month is 730 h"
 
@@ -31,6 +32,8 @@ def future_fields(
     worth = spec.unused_after_horizon.worth if spec.unused_after_horizon else None
     after = {"unused_worth_frac": worth, "max_liability_usd": spec.policy.max_liability}
     quarters = spec.horizon or 1
+    if all(value is None for value in after.values()):
+        _assume_no_long_terms(spec, MONTHS_OF_A_QUARTER * quarters, found)
     if spec.starts is None:
         found.assume("horizon", "one quarter", A_MONTH)
         return after
@@ -56,6 +59,14 @@ def as_planned(case: Case, spec: DemandFile) -> Case:
     quarter = quarter_case(case, 0, case.future.scenarios)
     dated = any(w.dates for w in spec.workloads)
     return quarter if dated else quarter.model_copy(update={"workloads": case.workloads, "months": None})
+
+
+def _assume_no_long_terms(spec: DemandFile, months: int, found: Diagnostics) -> None:
+    """Say which commitments on the menu are not bought, since nobody says what they are worth after the horizon."""
+    terms = [term for term in spec.menu.purchase or () if is_long(term) and TERM_MONTHS[term] > months]
+    if terms:
+        why = "what is left of a long term after the horizon may never be used; give its worth, or policy.max_liability"
+        found.assume("unused_after_horizon", f"{' and '.join(terms)} not bought", why)
 
 
 def _check_that_something_comes(spec: DemandFile, scenarios: tuple[Scenario, ...], found: Diagnostics) -> None:
