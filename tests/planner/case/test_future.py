@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import planner
 from planner.case.case import Case, Future, case_from_json
 from planner.case.dates import add_months, last_day_of_term, month_index, quarter_days
+from planner.case.demand.starter import starter_text
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.case.quarters import block_case, blocks_of, month_groups, quarter_case
 from planner.io.errors import InputError
@@ -138,6 +139,15 @@ def test_dates_within_one_quarter_become_its_months() -> None:
     assert [w.month_factors for w in case.workloads] == [(1, 1), (0, 1)]
     assert requests_per_month(case.workloads[1], slots) == pytest.approx(10_000 * 730 / 24 * 2 / 3)
     assert rates_rps(case.workloads[1], slots)[:48].max() == 0
+
+
+def test_the_commented_keys_of_the_starter_work() -> None:
+    text = re.sub(r"^(\s*)# (from:|steps:|max_liability:)", r"\1\2", starter_text(), flags=re.MULTILINE)
+    head, found, last = text.partition("# starts: ")
+    case = planner.case_from_text(head + re.sub(r"^# ", "", found + last, flags=re.MULTILINE))
+    grown = [0.0, *(1.01**m * (1.5 if m >= 4 else 1.0) for m in range(11))]
+    assert factors(case, "support-chat", 1) == pytest.approx(grown)
+    assert (case.held or ())[0].instances == 2
 
 
 def test_the_file_in_the_documentation_loads() -> None:
