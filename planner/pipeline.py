@@ -11,15 +11,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case
 from planner.case.horizon import Slot, slots_of
 from planner.checker import check_plan
+from planner.checker.horizon import check_horizon
 from planner.explanations.infeasible import explain_infeasibility
 from planner.io.errors import OutOfTime
 from planner.optimization.assemble import assemble_plan, with_all_options, with_cost_range
 from planner.optimization.formulate import formulate
+from planner.plan.horizon_plan import HorizonPlan
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
 from problems.fleet_problem import FleetProblem
@@ -235,6 +238,21 @@ def _completed(
             stopped = why(stop)
         left_out.append(LeftOut(what=what, why=stopped))
     return plan.model_copy(update={"left_out": tuple(left_out)}) if left_out else plan
+
+
+def plan_horizon(
+    case: Case,
+    options: Options | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> HorizonPlan:
+    """What to sign now and later, and a plan for each quarter and scenario, verified."""
+    planned: HorizonPlan = import_module("planner.optimization.horizon").plan_horizon(
+        case, options or Options(), on_progress
+    )
+    broken = check_horizon(planned.as_json())
+    if broken:
+        raise BrokenPlan("the plan failed its own check: " + "; ".join(broken))
+    return planned
 
 
 def why(stop: KeyboardInterrupt) -> Why:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from planner.checker.prices import TERM_MONTHS, caches_usd_per_month, embedding_usd_per_request, request_usd
 from planner.checker.purchases import instance_hours, line_usd, price_of_line
-from planner.plan.view import MONTH_HOURS, REL, PlanView, Served, differs, is_not
+from planner.plan.view import MONTH_HOURS, REL, PlanView, Served, differs, hours_of_slot, is_not
 
 
 def money_adds_up(facts: PlanView) -> Iterator[str]:
@@ -38,8 +38,18 @@ def month_usd(facts: PlanView, month: int) -> float:
     for s in facts.served:
         parts = zip(hourly, _api_usd_per_h(facts, s), _caching_usd_per_h(facts, s), strict=True)
         hourly = [sum(x) for x in parts]
-    usd = sum(s.hours_per_month * x for s, x in zip(slots, hourly, strict=True) if s.month == month)
+    usd = sum(hours_of_slot(s) * x for s, x in zip(slots, hourly, strict=True) if s.month == month)
     return usd + _engineers_usd(facts)
+
+
+def penalty_usd_of_month(facts: PlanView, month: int) -> float:
+    """Penalty of what is shed in one month."""
+    usd = 0.0
+    for s in facts.served:
+        for slot, rates in zip(facts.plan.slots, facts.flow(s.w, s.told.shed_flows), strict=True):
+            if slot.month == month:
+                usd += 3600 * hours_of_slot(slot) * sum(rates) * (s.w.shed_usd_per_request or 0.0)
+    return usd
 
 
 def _per_1m(usd: float, tokens: float) -> float:

@@ -20,7 +20,7 @@ from planner.case.case import Case
 from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
-from planner.plan.plan import Plan, Status
+from planner.plan.plan import Plan, Status, written_by
 
 HORIZON_FORMAT = "fleetplan-horizon/1"
 MONTHS_OF_A_QUARTER = 3
@@ -154,7 +154,7 @@ def horizon_from_json(text: str, file: str = "<plan>") -> HorizonPlan:
         found = data.get("format") if isinstance(data, dict) else None
         if found != HORIZON_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
-            raise ValueError(f"expected a plan of format '{HORIZON_FORMAT}', got {other}")
+            raise ValueError(f"expected a plan of format '{HORIZON_FORMAT}', got {other}{written_by(data)}")
     except (ValueError, RecursionError) as error:
         remedy = "Give a file written by 'fleetplan plan --out' for a demand file with a horizon or scenarios"
         raise input_error(file, f"not a plan of a horizon: {error}", remedy) from None

@@ -385,6 +385,18 @@ class Plan(Strict):
         return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+TAKE_A_QUARTER = (
+    "Take a quarter of it, which every verb reads: fleetplan report HORIZON.json --quarter 1 --out q1.json, or a later "
+    "one with --scenario NAME"
+)
+
+
+def written_by(data: Any) -> str:
+    """Which version wrote a file, where it says so."""
+    version = data.get("fleetplan_version") if isinstance(data, dict) else None
+    return f", written by fleetplan {shown(version)}" if isinstance(version, str) else ""
+
+
 def plan_from_json(text: str, file: str = "<plan>") -> Plan:
     """Read a saved plan; raises InputError where it is none."""
     try:
@@ -392,7 +404,10 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
         found = data.get("format") if isinstance(data, dict) else None
         if found != PLAN_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
-            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}")
+            if str(found).startswith("fleetplan-horizon/"):
+                message, remedy = "is the plan of a horizon, and this reads plans of one quarter", TAKE_A_QUARTER
+                raise input_error(file, message, remedy)
+            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}{written_by(data)}")
     except (ValueError, RecursionError) as error:
         remedy = "Give a file written by 'fleetplan plan --out'"
         raise input_error(file, f"not a plan: {error}", remedy) from None
