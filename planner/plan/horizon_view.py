@@ -61,6 +61,9 @@ class Use:
             self.eligible_h + other.eligible_h, self.committed_h + other.committed_h, self.covered_h + other.covered_h
         )
 
+    def times(self, factor: float) -> Use:
+        return Use(factor * self.eligible_h, factor * self.committed_h, factor * self.covered_h)
+
     @property
     def coverage_frac(self) -> float | None:
         return self.covered_h / self.eligible_h if self.eligible_h else None

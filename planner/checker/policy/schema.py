@@ -73,6 +73,14 @@ class Policy(Strict):
     """Least that the plan must save of the API baseline's bill."""
     max_commitment_usd: UsdBare | None = Field(default=None, examples=["100k"])
     """Most that may be paid at signing or still be owed after the quarter."""
+    max_liability_usd: UsdBare | None = Field(default=None, examples=["200k"])
+    """Of a horizon: most that may still be owed after it, in any scenario."""
+    max_regret: AnyFraction | None = Field(default=None, examples=["10%"])
+    """Of a horizon: how much more any scenario may cost than if it had been known."""
+    min_coverage: Fraction | None = Field(default=None, examples=["60%"])
+    """Of a horizon: least share of the eligible GPU-hours (all but spot) that commitments cover, in any scenario."""
+    min_utilization: Fraction | None = Field(default=None, examples=["80%"])
+    """Of a horizon: least share of the committed GPU-hours that are used, in any scenario."""
     max_spot_share: Fraction | None = Field(default=None, examples=["40%"])
     """Most of the GPU-hours bought that may be spot."""
     max_api_share: Fraction | None = Field(default=None, examples=["10%"])

@@ -16,7 +16,7 @@ from planner.plan.horizon_view import days_of, months_name, quarters_of, usd_per
 from planner.reports.charts.svg import COLOURS, Axis, Frame, Line, curves, nice_ticks, picture, text, titled
 from planner.reports.markup import Html, bar, bar_table, figure, legend
 
-HALF, WIDTH, ROW, TOP, FOOT, NAME_LIMIT = 460, 720, 40, 10, 36, 64
+HALF, WIDTH, ROW, TOP, FOOT, NAME_LIMIT = 460, 960, 40, 10, 36, 64
 MOST_TICKS = 9
 DAYS_OF_A_MONTH = 365 / 12
 ORIGINS = {"held": 5, "signed now": 1, "signed later": 6}
@@ -130,12 +130,12 @@ def regret(horizon: HorizonPlan) -> Html:
         pieces = [("b1", 0.0, s.if_known_usd / top), ("b4", s.if_known_usd / top, lost / top)]
         share = percent(s.regret_usd / s.if_known_usd, 1) if s.if_known_usd else "–"
         rows.append(
-            (s.name, bar(pieces, f"{s.name}: regret {usd(s.regret_usd)}"), percent(s.probability_frac),
-             f"{s.if_known_usd:,.0f}", f"{s.regret_usd:,.0f}", share)
+            (s.name, bar(pieces, f"{s.name}: regret {usd(s.regret_usd)}"), f"{s.if_known_usd:,.0f}",
+             f"{s.regret_usd:,.0f}", share)
         )  # fmt: skip
     worst = max(known, key=lambda s: s.regret_usd or 0.0)
     title = f"Not knowing costs at most {usd(max(0.0, worst.regret_usd or 0.0))}: if {worst.name} comes"
-    head = ("scenario", "", "probability", "had it been known $", "regret $", "regret")
+    head = ("scenario", "", "if known $", "regret $", "regret")
     caption = "Against the plan that had known the scenario; penalties included."
     return figure("regret", title, bar_table(head, rows), caption=caption)
 

@@ -73,8 +73,7 @@ def use(horizon: HorizonPlan) -> Table:
         for offer in offers:
             used = use_of(horizon, offer, s, quarters_of(horizon))
             rows.append((s.name, offer, *_use(used)))
-            gpus = horizon.case.offers[offer].gpus
-            total += Use(gpus * used.eligible_h, gpus * used.committed_h, gpus * used.covered_h)
+            total += used.times(horizon.case.offers[offer].gpus)
         if len(offers) > 1:
             rows.append((s.name, ALL, *_use(total)))
     columns = (

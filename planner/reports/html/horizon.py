@@ -25,11 +25,11 @@ def horizon_page(horizon: HorizonPlan) -> str:
     signing = [
         table_panel("sign-now", tables.sign_now(horizon)),
         table_panel("use", tables.use(horizon)),
-        figures(pictures.commit(horizon)),
+        figures(pictures.commit(horizon), pictures.regret(horizon)),
         table_panel("curve-table", tables.curve(horizon)),
     ]
     money = [
-        figures(pictures.fan(horizon), pictures.regret(horizon)),
+        figures(pictures.fan(horizon)),
         table_panel("scenarios", tables.scenarios(horizon)),
         table_panel("by-quarter", tables.by_quarter(horizon)),
     ]
