@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.checker.prices import TERM_MONTHS, caches_usd_per_month, embedding_usd_per_request, request_usd
+from planner.checker.prices import (
+    TERM_MONTHS,
+    caches_usd_per_month,
+    embedding_usd_per_request,
+    held_usd,
+    request_usd,
+)
 from planner.checker.purchases import instance_hours, line_usd, price_of_line
 from planner.plan.view import MONTH_HOURS, REL, PlanView, Served, differs, hours_of_slot, is_not
 
@@ -16,6 +22,7 @@ def money_adds_up(facts: PlanView) -> Iterator[str]:
     cost, tokens = sum(parts.values()), sum(facts.tokens_per_month(s) for s in facts.served)
     penalty = sum(_penalty_usd(facts, s) for s in facts.served)
     yield from differs("the cost_usd_per_month of the plan", plan.cost_usd_per_month, cost)
+    yield from differs("the held_usd_per_month of the plan", plan.held_usd_per_month, held_usd(facts.case))
     yield from differs("the penalty_usd_per_month of the plan", plan.penalty_usd_per_month, penalty)
     yield from differs("the tokens_per_month of the plan", plan.tokens_per_month, tokens)
     yield from differs("the usd_per_1m_tokens of the plan", plan.usd_per_1m_tokens, _per_1m(cost, tokens))
@@ -29,7 +36,7 @@ def money_adds_up(facts: PlanView) -> Iterator[str]:
 
 
 def month_usd(facts: PlanView, month: int) -> float:
-    """What one month costs, penalties aside."""
+    """What one month costs with what is held, penalties aside."""
     slots = facts.plan.slots
     hourly = [0.0] * len(slots)
     for line in facts.plan.fleet:
@@ -39,7 +46,7 @@ def month_usd(facts: PlanView, month: int) -> float:
         parts = zip(hourly, _api_usd_per_h(facts, s), _caching_usd_per_h(facts, s), strict=True)
         hourly = [sum(x) for x in parts]
     usd = sum(hours_of_slot(s) * x for s, x in zip(slots, hourly, strict=True) if s.month == month)
-    return usd + _engineers_usd(facts)
+    return usd + _engineers_usd(facts) + held_usd(facts.case)
 
 
 def penalty_usd_of_month(facts: PlanView, month: int) -> float:

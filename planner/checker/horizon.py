@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from planner.case.case import Future, Scenario
 from planner.checker import check_plan
 from planner.checker.costs import month_usd, penalty_usd_of_month
-from planner.checker.prices import TERM_MONTHS, price_of
+from planner.checker.prices import TERM_MONTHS, held_usd, price_of
 from planner.checker.quarter_cases import (
     holding_usd,
     month_start,
@@ -157,7 +157,7 @@ def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
         yield from differs(f"{s.name}: penalty_usd", told.penalty_usd, penalties)
         lost = sum(c.counted_usd - c.inside_usd for c in _signed(horizon, s.name))
         comes_to = sum(by_quarter) + penalties + lost
-        yield from _regret_is_true(told, comes_to + held)
+        yield from _regret_is_true(told, comes_to)
         expected += s.probability_frac * (sum(by_quarter) + held)
         counted += s.probability_frac * comes_to
     yield from differs("expected_cost_usd", horizon.expected_cost_usd, expected)
@@ -172,7 +172,7 @@ def _quarter_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario
     cost = penalty = 0.0
     for month, alike in enumerate(months_alike(horizon.case, quarter, planned_for)):
         if s.name in alike.scenarios:
-            cost += alike.count * month_usd(facts, month)
+            cost += alike.count * (month_usd(facts, month) - held_usd(facts.case))
             penalty += alike.count * penalty_usd_of_month(facts, month)
     first, last = quarter_span(future.starts, quarter)
     in_force = [c for c in _signed(horizon, s.name) if c.first_day <= first and c.last_day >= last]

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from planner.checker.prices import price_of
-from planner.plan.plan import PLAN_FORMAT, DeploymentPlan, FleetLine, Flow, Plan, WorkloadPlan
+from planner.plan.plan import HELD, PLAN_FORMAT, DeploymentPlan, FleetLine, Flow, Plan, WorkloadPlan
 from planner.plan.view import QUARTER_MONTHS, differs, hours_of_slot
 
 
@@ -62,7 +62,7 @@ def _slots_are_the_quarter(plan: Plan) -> Iterator[str]:
 
 
 def _line_is_known(plan: Plan, line: FleetLine) -> Iterator[str]:
-    if line.purchase not in plan.case.purchase:
+    if line.purchase not in (*plan.case.purchase, HELD):
         yield f"{line.purchase} is not on the menu"
     if line.offer not in plan.case.offers:
         yield f"the case has no offer {line.offer}"

@@ -8,6 +8,7 @@ from planner.candidates.enumerate import Candidates, Rejection
 from planner.case.case import Case
 from planner.case.costs import baseline_usd_per_month
 from planner.case.horizon import Slot
+from planner.case.quarters import held_usd_per_month
 from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.binding import binding_limits
 from planner.optimization.options import all_options, chosen_options
@@ -60,6 +61,7 @@ def assemble_plan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
         cost_usd_per_month=cost,
+        held_usd_per_month=held_usd_per_month(case),
         penalty_usd_per_month=penalty,
         bound_usd_per_month=bound,
         gap_frac=max(0.0, (objective - bound) / objective) if objective else 0.0,

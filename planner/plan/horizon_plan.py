@@ -70,7 +70,7 @@ class ScenarioResult(Strict):
     """of shed requests; not part of the cost"""
     if_known_usd: float | None
     """cost and penalty, and what commitments are not worth after the horizon, of the plan that had known that this
-    scenario comes; None: not worked out"""
+    scenario comes, without what was held before; None: not worked out"""
     if_known_bound_usd: float | None
     """no plan that had known comes to less"""
     regret_usd: float | None

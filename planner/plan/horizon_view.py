@@ -174,6 +174,17 @@ def owed_beyond_usd(horizon: HorizonPlan, c: SignedCommitment) -> float:
     return c.instances * max(0.0, later_usd_per_h) * MONTH_HOURS * left
 
 
+def known_usd(horizon: HorizonPlan, s: ScenarioResult) -> float | None:
+    """What the plan that had known a scenario comes to, with what was held before; None: not worked out."""
+    return None if s.if_known_usd is None else s.if_known_usd + horizon.held_usd
+
+
+def regret_frac(horizon: HorizonPlan, s: ScenarioResult) -> float | None:
+    """Regret as a share of what the plan that had known comes to."""
+    known = known_usd(horizon, s)
+    return s.regret_usd / known if s.regret_usd is not None and known else None
+
+
 def percentile_usd(scenarios: Sequence[ScenarioResult], share: float) -> float:
     """The least cost that is not exceeded with at least this probability."""
     total = 0.0

@@ -18,7 +18,9 @@ from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
 
-PLAN_FORMAT = "fleetplan-plan/3"
+PLAN_FORMAT = "fleetplan-plan/4"
+HELD, HELD_SOURCE = "held", "signed before: paid in any case"
+"""the way to buy of what is there before anything is bought, and where its price comes from"""
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off"]
 
@@ -324,6 +326,9 @@ class Plan(Strict):
     name: str
     status: Status
     cost_usd_per_month: float = Field(ge=0)
+    """besides what is held"""
+    held_usd_per_month: float = Field(ge=0)
+    """of what was signed before, paid in any case; not part of the cost"""
     penalty_usd_per_month: float = Field(ge=0)
     """of shed requests: it counts in the objective, and is not part of the cost"""
     bound_usd_per_month: float

@@ -11,7 +11,7 @@ from planner.checker.policy.schema import ChangeSpec, Policy
 from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
 from planner.plan.horizon_plan import HorizonPlan
-from planner.plan.horizon_view import Use, owed_beyond_usd, quarters_of, use_of
+from planner.plan.horizon_view import Use, owed_beyond_usd, quarters_of, regret_frac, use_of
 
 OF_THE_WHOLE = ("max_change", "max_commitment_usd", "max_gap")
 """rules that look at the horizon, not at its quarters"""
@@ -104,8 +104,8 @@ def max_liability_usd(j: JudgedHorizon) -> Iterator[Rule]:
 
 
 def max_regret(j: JudgedHorizon) -> Iterator[Rule]:
-    known = {s.name: s.regret_usd / s.if_known_usd for s in j.horizon.scenarios
-             if s.regret_usd is not None and s.if_known_usd}  # fmt: skip
+    shares = {s.name: regret_frac(j.horizon, s) for s in j.horizon.scenarios}
+    known = {name: share for name, share in shares.items() if share is not None}
     limit, what = j.policy.max_regret or 0.0, "regret, of the cost had the scenario been known"
     if not known:
         yield at_most("max_regret", what, "frac", None, limit, "not worked out")

@@ -12,7 +12,7 @@ from planner.case.dates import add_months
 from planner.io.errors import shortened
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon_plan import HorizonPlan
-from planner.plan.horizon_view import days_of, months_name, quarters_of, usd_per_month
+from planner.plan.horizon_view import days_of, known_usd, months_name, quarters_of, regret_frac, usd_per_month
 from planner.reports.charts.svg import COLOURS, Axis, Frame, Line, curves, nice_ticks, picture, text, titled
 from planner.reports.markup import Html, bar, bar_table, figure, legend
 
@@ -119,19 +119,17 @@ def ladder(horizon: HorizonPlan) -> Html:
 
 def regret(horizon: HorizonPlan) -> Html:
     """What each scenario costs, and how much of it the plan that had known would save."""
-    known = [s for s in horizon.scenarios if s.regret_usd is not None and s.if_known_usd is not None]
-    if not known:
+    known = [s for s in horizon.scenarios if s.regret_usd is not None]
+    if len(known) < 2:
         return Html("")
-    top = max(s.cost_usd for s in known) or 1.0
+    top = max((known_usd(horizon, s) or 0.0) + (s.regret_usd or 0.0) for s in known) or 1.0
     rows = []
     for s in known:
-        assert s.regret_usd is not None and s.if_known_usd is not None
-        lost = max(0.0, s.regret_usd)
-        pieces = [("b1", 0.0, s.if_known_usd / top), ("b4", s.if_known_usd / top, lost / top)]
-        share = percent(s.regret_usd / s.if_known_usd, 1) if s.if_known_usd else "–"
+        best, lost = known_usd(horizon, s) or 0.0, s.regret_usd or 0.0
+        pieces = [("b1", 0.0, best / top), ("b4", best / top, max(0.0, lost) / top)]
+        share = percent(regret_frac(horizon, s) or 0.0, 1)
         rows.append(
-            (s.name, bar(pieces, f"{s.name}: regret {usd(s.regret_usd)}"), f"{s.if_known_usd:,.0f}",
-             f"{s.regret_usd:,.0f}", share)
+            (s.name, bar(pieces, f"{s.name}: regret {usd(lost)}"), f"{best:,.0f}", f"{lost:,.0f}", share)
         )  # fmt: skip
     worst = max(known, key=lambda s: s.regret_usd or 0.0)
     title = f"Not knowing costs at most {usd(max(0.0, worst.regret_usd or 0.0))}: if {worst.name} comes"

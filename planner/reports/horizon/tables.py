@@ -11,6 +11,7 @@ from planner.plan.horizon_view import (
     break_even_frac,
     committed_in,
     expected_utilization,
+    known_usd,
     ladder,
     months_name,
     months_to_pay,
@@ -18,6 +19,7 @@ from planner.plan.horizon_view import (
     percentile_usd,
     quarters_covered,
     quarters_of,
+    regret_frac,
     usd_per_month,
     use_of,
 )
@@ -118,11 +120,11 @@ def _day(day: date | None) -> str | None:
 
 def scenarios(horizon: HorizonPlan) -> Table:
     rows = tuple(
-        (s.name, s.probability_frac, s.cost_usd, s.penalty_usd, s.if_known_usd, s.if_known_bound_usd, s.regret_usd,
-         s.regret_usd / s.if_known_usd if s.regret_usd is not None and s.if_known_usd else None)
+        (s.name, s.probability_frac, s.cost_usd, s.penalty_usd, known_usd(horizon, s), s.if_known_usd,
+         s.if_known_bound_usd, s.regret_usd, regret_frac(horizon, s))
         for s in horizon.scenarios
     )  # fmt: skip
-    blank = (None,) * 5
+    blank = (None,) * 6
     summary: tuple[Row, ...] = ()
     if len(rows) > 1:
         summary = (
@@ -134,7 +136,8 @@ def scenarios(horizon: HorizonPlan) -> Table:
     columns = (
         C("scenario", "scenario"), C("probability_frac", "probability", "percent", missing=" "),
         C("cost_usd", "cost in the horizon $", "money"), C("penalty_usd", "penalty $", "money", penalties),
-        C("if_known_usd", "had it been known $", "money", missing=" "),
+        C("known_usd", "had it been known $", "money", missing=" "),
+        C("if_known_usd", "without what was held $", "money", DATA),
         C("if_known_bound_usd", "at least $", "money", DATA), C("regret_usd", "regret $", "money", missing=" "),
         C("regret_frac", "regret", "percent", missing=" "),
     )  # fmt: skip

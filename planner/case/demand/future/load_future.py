@@ -31,8 +31,12 @@ def future_fields(
     after = {"unused_worth_frac": worth, "max_liability_usd": spec.policy.max_liability}
     quarters = spec.horizon or 1
     if spec.starts is None:
+        for key in (("unused_after_horizon",), ("policy", "max_liability")):
+            if any(value is not None for value in after.values()):
+                found.complain(key, "is about what is owed after a horizon", "Write when it begins: starts: 2027-01-01")
+                break
         found.assume("horizon", "one quarter", A_MONTH)
-        return after
+        return {}
     count = "one quarter" if quarters == 1 else f"{quarters} quarters"
     ends = last_day_after(spec.starts, MONTHS_OF_A_QUARTER * quarters)
     found.assume("horizon", f"{count}, {spec.starts} to {ends}", A_MONTH)
@@ -50,7 +54,8 @@ def future_fields(
 
 def as_planned(case: Case, spec: DemandFile) -> Case:
     """The case as it is planned: an ordinary one where its future is one quarter, as it is forecast."""
-    if case.future is None or case.future.quarters > 1 or spec.scenarios:
+    long_terms = spec.unused_after_horizon is not None or spec.policy.max_liability is not None
+    if case.future is None or case.future.quarters > 1 or spec.scenarios or long_terms:
         return case
     quarter = quarter_case(case, 0, case.future.scenarios)
     dated = any(w.dates for w in spec.workloads)
