@@ -308,7 +308,7 @@ class _Answers:
         if len(self.work.future.scenarios) > 1:
             alone = HorizonWork(self.work.case, [s], self.work)
             problem = alone.problem()
-            solution = HorizonSearch(problem, self.options, self._told(f"if {s.name} were known")).run()
+            solution = HorizonSearch(problem, self.options, self._told(f"if {s.name} were known"), quick=True).run()
             self.if_known[s.name] = problem, solution
             known, bound = min(known, solution.usd), min(known, solution.bound_usd)
         else:
@@ -346,8 +346,8 @@ class _Answers:
         best = solution.blocks[0].best
         assert best is not None
         first = replace(fixed.blocks[0], fleet=_served_as(fixed.blocks[0].fleet, best))
-        fixed = replace(fixed, blocks=(first, *fixed.blocks[1:]))
-        found = HorizonSearch(fixed, self.options, self._told("signing for the middle scenario")).run()
+        self.tell(Progress("signing for the middle scenario", None, None))
+        found = self.search.compared(replace(fixed, blocks=(first, *fixed.blocks[1:])))
         expected = found.usd if found.blocks else None
         return MiddlePlan(scenario=name, expected_usd=expected)
 
@@ -368,13 +368,7 @@ class _Answers:
         found = best
         if n != best.signed[k]:
             self.tell(Progress(f"committing to {n} of {problem.commitments[k].offer}", None, None))
-            search = HorizonSearch(problem, self.options)
-            search.known, search.warm, search.tried = (
-                [list(b) for b in self.search.known],
-                list(self.search.warm),
-                self.search.tried,
-            )
-            found = search.run()
+            found = self.search.compared(problem)
         if not found.blocks:
             return CurvePoint(instances=n, expected_usd=None, p90_usd=None, worst_usd=None, gap_frac=None)
         results = [
@@ -400,7 +394,9 @@ class _Answers:
             replace(block, fleet=_served_as(block.fleet, found.best)) if found.best else block
             for block, found in zip(open_ones.blocks, solution.blocks, strict=True)
         )
-        found = HorizonSearch(replace(open_ones, blocks=blocks), self.options, self._told("with long terms")).run()
+        found = HorizonSearch(
+            replace(open_ones, blocks=blocks), self.options, self._told("with long terms"), quick=True
+        ).run()
         return max(0.0, solution.usd - found.usd) if found.blocks else 0.0
 
 

@@ -32,11 +32,11 @@ CLOSE_FRAC = 1e-4
 """how near to the restricted master's LP the bound comes before nothing more is priced"""
 BLOCK_NODES, BLOCK_ROUNDS = 1_000, 25
 """of a program, and of prices, for one block at one set of prices"""
-MOST_PARTS, ROUNDS_OF_A_PART = 60, 6
-"""parts of the plans that are divided, and rounds of prices for each"""
+PARTS_AND_BLOCKS, ROUNDS_OF_A_PART = 90, 4
+"""parts of the plans that are divided, times blocks, and rounds of prices for each"""
+QUICK_ROUNDS = 3
+"""rounds of prices of a search that is to compare"""
 MASTER_NODES = 5_000
-TRY_FROM = 1
-"""round from which commitments are tried"""
 LEAST_BLOCK_S, BLOCK_FRAC = 1.0, 0.5
 """seconds that a block has at least, and the share of the time left that one round may take"""
 
@@ -54,7 +54,8 @@ class HorizonSolution:
     """commitments as counted, and cost and penalties of the blocks, over the horizon"""
     bound_usd: float = 0.0
     prices: Prices = field(default_factory=dict)
-    """those of the best bound"""
+    owed: float = 0.0
+    """those of the best bound, and its price of a dollar owed"""
     least: tuple[float, ...] = ()
     """what no plan of a block has less than at these prices"""
     rounds: int = 0
@@ -80,9 +81,14 @@ class HorizonSearch:
     """One horizon; what was priced serves for other commitments that are decided, too."""
 
     def __init__(
-        self, problem: HorizonProblem, options: Options, on_progress: Callable[[Progress], None] = lambda progress: None
+        self,
+        problem: HorizonProblem,
+        options: Options,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        quick: bool = False,
     ) -> None:
-        self.problem, self.options, self.on_progress = problem, options, on_progress
+        """`quick`: a few rounds of prices and nothing divided, for plans that are compared with others."""
+        self.problem, self.options, self.on_progress, self.quick = problem, options, on_progress, quick
         limit_s = options.time_limit_s
         self.deadline = np.inf if limit_s is None else time.monotonic() + limit_s
         self.known: list[list[_Known]] = [[] for _ in problem.blocks]
@@ -97,10 +103,11 @@ class HorizonSearch:
         """Price, sign and try until the gap is reached, nothing more comes of it, or time is up; then branch."""
         solution = self.solution
         root = _Part(self.problem, even_prices(self.problem))
-        if not self._close_in(root, MOST_ROUNDS):
+        if not self._close_in(root, QUICK_ROUNDS if self.quick else MOST_ROUNDS):
             solution.outcome, solution.without_a_plan = self._no_plan(), self.without_a_plan
             return solution
-        solution.prices, solution.least, solution.bound_usd = root.prices, root.least, root.bound_usd
+        solution.prices, solution.owed, solution.least = root.prices, root.owed, root.least
+        solution.bound_usd = root.bound_usd
         if not solution.blocks:
             self.try_signing([few for few, _ in self.problem.bounds])
         self._branch(root)
@@ -111,7 +118,7 @@ class HorizonSearch:
         """Decide commitments one by one where the LP and whole plans are too far apart, the lowest bound first."""
         solution, count = self.solution, itertools.count()
         waiting = [(root.bound_usd, next(count), root)]
-        for _ in range(MOST_PARTS):
+        for _ in range(0 if self.quick else PARTS_AND_BLOCKS // len(self.problem.blocks)):
             solution.bound_usd = max(solution.bound_usd, self._least_of(waiting))
             if not waiting or self._late() or solution.gap_frac <= self.options.gap_frac:
                 return
@@ -153,6 +160,8 @@ class HorizonSearch:
                 if least is None:
                     return False
                 part.learn(prices, owed, least)
+                if problem is self.problem:
+                    self.solution.bound_usd = part.bound_usd
             self.solution.rounds += 1
             master = self._master_lp(problem)
             if master is None:
@@ -160,8 +169,7 @@ class HorizonSearch:
                 return True
             usd, duals, owed_dual, part.signed = master
             settled = usd - part.bound_usd <= CLOSE_FRAC * abs(usd)
-            if n >= TRY_FROM or settled or not problem.commitments or n == rounds - 1:
-                self.try_signing(self._whole(problem))
+            self.try_signing(self._whole(problem))
             self._tell(f"horizon, round {n + 1}")
             if part.bound_usd >= self._target() or settled or self._late() or not problem.commitments:
                 break
@@ -296,11 +304,41 @@ class HorizonSearch:
         solution.signed, solution.blocks, solution.usd = tuple(signed), tuple(found), usd
         return True
 
+    def compared(self, problem: HorizonProblem) -> HorizonSolution:
+        """The best plan, among those that known plans of blocks lead to, of a part of the plans; nothing is priced.
+
+        The first block of the problem may be another one, if all that is signed with it is decided.
+        """
+        other = HorizonSearch(problem, self.options, self.on_progress, quick=True)
+        other.known, other.warm = [list(known) for known in self.known], list(self.warm)
+        same = problem.blocks[0] is self.problem.blocks[0]
+        other.tried = {key: found for key, found in self.tried.items() if same or key[0]}
+        if not same:
+            other.known[0], other.warm[0] = [], None
+            least = [few for few, _ in problem.bounds]
+            first = other._solved(
+                0, problem.blocks[0].with_committed(problem.committed_in(0, least), problem.paid_in(0, least))
+            )
+            if first.best is None:
+                other.solution.without_a_plan = problem.blocks[0].name
+                return other.solution
+            other._learn(0, first.best.objective, problem.committed_in(0, least), first.best)
+        for signed in (other._whole(problem), _within(self.solution.signed, problem)):
+            other.try_signing(signed)
+        other.solution.bound_usd = problem.bound_at(self.solution.prices, self.solution.least, self.solution.owed)
+        other._finish()
+        return other.solution
+
     def _key(self, b: int, signed: Sequence[int]) -> tuple[int, tuple[tuple[str, int], ...], float]:
         """What the plan of a block depends on."""
         limited = self.problem.blocks[b].fleet.budget_usd_per_month is not None
         paid = self.problem.paid_in(b, signed) if limited else 0.0
         return b, tuple(sorted(self.problem.committed_in(b, signed).items())), paid
+
+
+def _within(signed: Sequence[int], problem: HorizonProblem) -> list[int]:
+    """Commitments as near to these as is decided."""
+    return [min(max(n, few), most) for n, (few, most) in zip(signed, problem.bounds, strict=True)]
 
 
 @dataclass(eq=False)
