@@ -20,7 +20,7 @@ from planner.checker import check_plan
 from planner.checker.horizon import check_horizon
 from planner.explanations.infeasible import explain_infeasibility
 from planner.explanations.relaxations import Infeasible
-from planner.io.errors import OutOfTime
+from planner.io.errors import OutOfTime, input_error
 from planner.optimization.assemble import assemble_plan, with_all_options, with_cost_range
 from planner.optimization.formulate import formulate
 from planner.optimization.horizon import NoHorizonPlan
@@ -105,6 +105,9 @@ def attempt(
 
     A plan that is not asked to be complete lists the chosen options alone, and no range of its cost.
     """
+    if case.future is not None:
+        message = "has a horizon or scenarios, and only 'fleetplan plan' plans them yet"
+        raise input_error(case.name, message, "Take them out of the file, or plan it and take one quarter of the plan")
     doing = ""
 
     def tell(phase: str) -> None:

@@ -206,8 +206,29 @@ def _claims_are_honest(horizon: HorizonPlan) -> Iterator[str]:
         yield "signing for the middle scenario comes to less than the bound"
     if middle is not None and middle.scenario not in {s.name for s in horizon.scenarios}:
         yield f"the middle scenario {middle.scenario} is none"
-    for p in horizon.curve.points if horizon.curve is not None else ():
-        if p.expected_usd is None or p.p90_usd is None or p.worst_usd is None:
-            continue
-        if max(p.expected_usd, p.p90_usd) > p.worst_usd * (1 + REL):
-            yield f"the curve at {p.instances} instances has a worst case that is not the worst"
+    yield from _curve_goes_through_the_plan(horizon)
+
+
+def _curve_goes_through_the_plan(horizon: HorizonPlan) -> Iterator[str]:
+    curve = horizon.curve
+    if curve is None:
+        return
+    signed = sum(c.instances for c in horizon.signed_now if (c.offer, c.term) == (curve.offer, curve.term))
+    if not signed:
+        yield f"the curve is of {curve.offer} {curve.term}, which is not signed now"
+    if signed not in {p.instances for p in curve.points}:
+        yield f"the curve leaves out the {signed} instances that are signed"
+    costs = sorted((s.cost_usd, s.probability_frac) for s in horizon.scenarios)
+    sums = [sum(p for _, p in costs[: k + 1]) for k in range(len(costs))]
+    p90 = next((usd for (usd, _), total in zip(costs, sums, strict=True) if total >= 0.9 - 1e-9), costs[-1][0])
+    for p in curve.points:
+        where = f"the curve at {p.instances} instances:"
+        if p.instances == signed:
+            yield from differs(f"{where} expected_usd", p.expected_usd, horizon.expected_cost_usd)
+            yield from differs(f"{where} p90_usd", p.p90_usd, p90)
+            yield from differs(f"{where} worst_usd", p.worst_usd, costs[-1][0])
+        known = [usd for usd in (p.expected_usd, p.p90_usd) if usd is not None]
+        if len(known) == 1 or (p.worst_usd is None) != (not known):
+            yield f"{where} some figures are missing"
+        elif p.worst_usd is not None and max(known) > p.worst_usd * (1 + REL):
+            yield f"{where} its worst case is not the worst"

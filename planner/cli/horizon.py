@@ -119,7 +119,7 @@ def planned_horizon(case: Case, options: Options, quiet: bool) -> HorizonPlan:
 def refuse_for_a_horizon(file: Path, asked: dict[str, bool]) -> None:
     """Refuse options that only plans of one quarter have."""
     for flag in (flag for flag, given in asked.items() if given):
-        message = f"{flag} is for plans of one quarter, and {file} has a horizon or scenarios"
+        message = f"is for plans of one quarter, and {file} has a horizon or scenarios"
         remedy = f"Plan with --out h.json, then: fleetplan report h.json --quarter 1 --out q1.json, and {flag[2:]} that"
         refuse(flag, message, remedy)
 

@@ -154,9 +154,9 @@ def horizon_from_json(text: str, file: str = "<plan>") -> HorizonPlan:
         found = data.get("format") if isinstance(data, dict) else None
         if found != HORIZON_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
-            raise ValueError(f"expected a plan of format '{HORIZON_FORMAT}', got {other}{written_by(data)}")
+            raise ValueError(f"{other}{written_by(data)}; '{HORIZON_FORMAT}' is read")
     except (ValueError, RecursionError) as error:
-        remedy = "Give a file written by 'fleetplan plan --out' for a demand file with a horizon or scenarios"
+        remedy = "Plan its demand file again"
         raise input_error(file, f"not a plan of a horizon: {error}", remedy) from None
     return saved(HorizonPlan, text, file, "a plan of a horizon", "Plan it again")
 

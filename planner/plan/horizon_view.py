@@ -216,7 +216,7 @@ def ladder(horizon: HorizonPlan) -> list[Expiry]:
     """Every commitment and holding with a last day, the first to end first."""
     end = days_of(horizon, quarters_of(horizon)[-1])[1]
     return [
-        Expiry(f"{day:%Y-%m}", offer, purchase, n, usd, origin, scenario, day < end)
+        Expiry(f"{day:%Y-%m}", offer, purchase, n, usd, origin, scenario or None, day <= end)
         for day, offer, purchase, n, usd, origin, scenario in sorted(_ends(horizon))
     ]
 

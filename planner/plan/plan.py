@@ -390,10 +390,7 @@ class Plan(Strict):
         return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-TAKE_A_QUARTER = (
-    "Take a quarter of it, which every verb reads: fleetplan report HORIZON.json --quarter 1 --out q1.json, or a later "
-    "one with --scenario NAME"
-)
+TAKE_A_QUARTER = "Take one: fleetplan report H.json --quarter 1 --out q1.json (later ones: --scenario NAME)"
 
 
 def written_by(data: Any) -> str:
@@ -410,7 +407,7 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
         if found != PLAN_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
             if str(found).startswith("fleetplan-horizon/"):
-                message, remedy = "is the plan of a horizon, and this reads plans of one quarter", TAKE_A_QUARTER
+                message, remedy = "a plan of a horizon, this reads one quarter", TAKE_A_QUARTER
                 raise input_error(file, message, remedy)
             raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}{written_by(data)}")
     except (ValueError, RecursionError) as error:

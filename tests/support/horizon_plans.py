@@ -146,17 +146,18 @@ def assembled(case: Case, signed: tuple[SignedCommitment, ...], quarters: tuple[
         results.append(
             ScenarioResult(
                 name=name, probability_frac=p, by_quarter_usd=tuple(by_quarter), cost_usd=cost, penalty_usd=0.0,
-                if_known_usd=IF_KNOWN[name] * cost, if_known_bound_usd=0.9 * cost,
-                regret_usd=cost - IF_KNOWN[name] * cost,
+                if_known_usd=IF_KNOWN[name] * sum(by_quarter), if_known_bound_usd=0.9 * sum(by_quarter),
+                regret_usd=(1 - IF_KNOWN[name]) * sum(by_quarter),
             )
         )  # fmt: skip
     expected = sum(r.probability_frac * r.cost_usd for r in results)
     counted = expected - held_usd
     now = signed[0]
+    worst = max(r.cost_usd for r in results)
     points = tuple(
-        CurvePoint(instances=n, expected_usd=usd, p90_usd=usd and 1.2 * usd, worst_usd=usd and 1.3 * usd,
-                   gap_frac=None if usd is None else 0.01)
-        for n, usd in ((0, None), (1, 1.1 * expected), (2, expected), (4, 1.05 * expected))
+        CurvePoint(instances=n, expected_usd=x and x * expected, p90_usd=x and x * worst, worst_usd=x and x * worst,
+                   gap_frac=x and 0.01)
+        for n, x in ((0, None), (1, 1.1), (2, 1.0), (4, 1.05))
     )  # fmt: skip
     return HorizonPlan(
         name=case.name, status="within-gap", counted_usd=counted, bound_usd=BOUND_SHARE * counted,

@@ -122,14 +122,19 @@ def max_change(j: Judged) -> Iterator[Rule]:
 
 
 def max_usd_per_1m_tokens(j: Judged) -> Iterator[Rule]:
-    value, limit = j.plan.usd_per_1m_tokens, j.policy.max_usd_per_1m_tokens or 0.0
+    """What is held counts too: it is paid in any case."""
+    paid, tokens = j.plan.cost_usd_per_month + j.plan.held_usd_per_month, j.plan.tokens_per_month
+    value, limit = 1e6 * paid / tokens if tokens else 0.0, j.policy.max_usd_per_1m_tokens or 0.0
     yield at_most("max_usd_per_1m_tokens", "cost of a million tokens", "usd_per_1m_tokens", value, limit)
 
 
 def min_savings(j: Judged) -> Iterator[Rule]:
+    """What is held counts too: it is paid in any case."""
     b = j.plan.baseline
     detail = f"against {usd(b.cost_usd_per_month)} / month from {b.provider}/{b.model}"
-    yield at_least("min_savings", "saved of the API bill", "frac", b.savings_frac, j.policy.min_savings or 0.0, detail)
+    paid = j.plan.cost_usd_per_month + j.plan.held_usd_per_month
+    saved = (b.cost_usd_per_month - paid) / b.cost_usd_per_month if b.cost_usd_per_month else 0.0
+    yield at_least("min_savings", "saved of the API bill", "frac", saved, j.policy.min_savings or 0.0, detail)
 
 
 def max_commitment_usd(j: Judged) -> Iterator[Rule]:

@@ -33,7 +33,9 @@ def sign_now(horizon: HorizonPlan) -> str:
     monthly = usd(sum(usd_per_month(c) for c in signed))
     cash = sum(c.upfront_usd for c in signed)
     owed = sum(owed_beyond_usd(horizon, c) for c in signed)
-    return f"sign now: {what}; {monthly} / month, {usd(cash)} in cash at signing, {usd(owed)} owed after the horizon"
+    paid = f"{usd(cash)} in cash at signing" if cash else "no cash at signing"
+    rest = f"{usd(owed)} owed after the horizon" if owed > NOTHING_USD else "nothing owed after the horizon"
+    return f"sign now: {what}; {monthly} / month, {paid}, {rest}"
 
 
 def costs(horizon: HorizonPlan) -> Iterator[str]:

@@ -177,17 +177,26 @@ def curve(horizon: HorizonPlan) -> Table:
 
 
 def expiries(horizon: HorizonPlan) -> Table:
-    rows = tuple(
-        (e.month, e.offer, e.purchase, e.instances, e.usd_per_month, e.origin, e.scenario or None,
+    rows: tuple[Row, ...] = tuple(
+        (e.scenario, e.month, e.offer, e.purchase, e.instances, e.usd_per_month, e.origin,
          "in the horizon" if e.inside else "after it")
         for e in ladder(horizon)
     )  # fmt: skip
     columns = (
-        C("last_month", "last month"), C("offer", "what ends"), C("purchase", "how"),
-        C("instances", "instances", "count"), C("usd_per_month", "$/month", "money"), C("origin", "since"),
-        C("scenario", "in scenario", missing="every one"), C("when", "ends"),
+        C("scenario", "in scenario", missing="every one"), C("last_month", "last month"), C("offer", "what ends"),
+        C("purchase", "how"), C("instances", "instances", "count"), C("usd_per_month", "$/month", "money"),
+        C("origin", "since"), C("when", "ends"),
     )  # fmt: skip
-    return Table("ladder", "When commitments end", columns, rows)
+    return Table("ladder", "When commitments end", columns, rows, people_rows=_together(horizon, rows))
+
+
+def _together(horizon: HorizonPlan, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Rows that differ in the scenario alone, their first cell, as one."""
+    names: dict[Row, list[str]] = {}
+    for scenario, *rest in rows:
+        names.setdefault(tuple(rest), []).extend([scenario] if isinstance(scenario, str) else [])
+    order = [s.name for s in horizon.scenarios]
+    return tuple((", ".join(sorted(some, key=order.index)) or None, *rest) for rest, some in names.items())
 
 
 def later(horizon: HorizonPlan) -> Table:
@@ -199,7 +208,7 @@ def later(horizon: HorizonPlan) -> Table:
         C("upfront_usd", "cash at signing $", "money"), C("owed_beyond_usd", "owed after the horizon $", "money"),
         C("counted_usd", "counted $", "money", DATA), C("quarters_in_force", "quarters in it", "count", DATA),
     )  # fmt: skip
-    return Table("later", "Signed later, if the scenario comes", columns, rows)
+    return Table("later", "Signed later, if the scenario comes", columns, rows, people_rows=_together(horizon, rows))
 
 
 def _when(c: SignedCommitment) -> tuple[str, str, str, str]:
