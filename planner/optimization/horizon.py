@@ -1,241 +1,22 @@
-"""A horizon, planned: blocks out of its quarters and scenarios, commitments in time, and what is worth knowing of them.
-
-Each quarter of each scenario is an ordinary case (planner/case/quarters.py), whose fleet problem is a block of the
-horizon's (problems/horizon.py). What is signed stands in the plans of its quarters as held.
-"""
+"""A horizon, planned: the cheapest commitments and fleets, and what is worth knowing of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+import time
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
 
-from planner.candidates.enumerate import Candidates, enumerate_candidates
-from planner.case.case import Case, Future, Holding, Scenario
-from planner.case.dates import last_day_after, quarter_days
-from planner.case.horizon import MONTHS_OF_A_QUARTER, Slot, slots_of
-from planner.case.quarters import Block as QuarterBlock
-from planner.case.quarters import block_case, blocks_of, future_of, held_usd, month_groups
-from planner.case.terms import beyond_months, counted_months, inside_months, is_long, liability_usd
-from planner.catalog.entries import TERM_MONTHS
-from planner.optimization.assemble import assemble_plan
-from planner.optimization.formulate import formulate
-from planner.plan.horizon_plan import (
-    CommitmentCurve,
-    CurvePoint,
-    HorizonPlan,
-    MiddlePlan,
-    QuarterPlan,
-    ScenarioResult,
-    SignedCommitment,
-)
-from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import FleetProblem
-from problems.horizon import Block, CommitmentColumn, HorizonProblem
-from solvers.heuristics.incumbent import Incumbent, cost_by_month
-from solvers.search.fleet_solution import Options, Progress
-from solvers.search.horizon import HorizonSearch, HorizonSolution
+from planner.case.case import Case
+from planner.optimization.horizon_answers import Answers, OnProgress
+from planner.optimization.horizon_work import HorizonWork
+from planner.plan.horizon_plan import HorizonPlan
+from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.horizon import HorizonSearch
 
-OnProgress = Callable[[Progress], None]
 MAIN_FRAC = 0.5
 """share of a time limit for the plan itself; the rest is for what compares it"""
-FEWEST_MOST = 8
-"""commitments to an offer that may be signed at least, however few instances are known to be of use"""
-
-
-@dataclass(frozen=True, eq=False)
-class Quarter:
-    """A block with all that its plan is made from."""
-
-    of: QuarterBlock
-    case: Case
-    candidates: Candidates
-    slots: tuple[Slot, ...]
-    block: Block
-
-
-class HorizonWork:
-    """A horizon, or one scenario of it that is taken to be known: its blocks and commitments."""
-
-    def __init__(
-        self, case: Case, scenarios: Sequence[Scenario] | None = None, known: HorizonWork | None = None
-    ) -> None:
-        """`known` has later quarters that are the same."""
-        future = future_of(case)
-        some = tuple(scenarios or future.scenarios)
-        total = sum(s.probability_frac for s in some)
-        certain = tuple(s.model_copy(update={"probability_frac": s.probability_frac / total}) for s in some)
-        self.case = case.model_copy(update={"future": future.model_copy(update={"scenarios": certain})})
-        later = {(q.of.quarter, q.of.scenario): q for q in known.quarters} if known else {}
-        self.quarters: tuple[Quarter, ...] = tuple(
-            self._quarter(of, later.get((of.quarter, of.scenario)) if of.quarter else None)
-            for of in blocks_of(self.case)
-        )
-
-    @property
-    def future(self) -> Future:
-        return future_of(self.case)
-
-    def _quarter(self, of: QuarterBlock, known: Quarter | None) -> Quarter:
-        if known is not None:
-            return replace(known, of=of, block=replace(known.block, months=of.months))
-        case = block_case(self.case, of)
-        slots, candidates = slots_of(case), enumerate_candidates(case)
-        fleet = formulate(case, candidates, slots)
-        bare = {g: replace(offer, reserved_usd_per_h={}) for g, offer in fleet.offers.items()}
-        name = f"quarter {of.quarter + 1}" + (f", {of.scenario}" if of.scenario else "")
-        return Quarter(of, case, candidates, slots, Block(replace(fleet, offers=bare), of.months, name))
-
-    def problem(self, long_terms: bool = False) -> HorizonProblem:
-        """`long_terms`: those that outlast the horizon may be signed too, worth their price after it."""
-        columns = [column for g in sorted(self.case.offers) for column in self._columns_of(g, long_terms)]
-        return HorizonProblem(tuple(q.block for q in self.quarters), tuple(columns), self.future.max_liability_usd)
-
-    def _columns_of(self, g: str, long_terms: bool) -> Iterable[CommitmentColumn]:
-        """Every term of an offer from every quarter on, but those that another one is no worse than."""
-        prices = self.case.offers[g].prices.reserved()
-        for quarter in range(self.future.quarters):
-            scenarios: list[Scenario | None] = [None] if quarter == 0 else list(self.future.scenarios)
-            for s in scenarios:
-                found: list[CommitmentColumn] = []
-                for term in (term for term in self.case.purchase if term in prices):
-                    months = counted_months(self.case, term, quarter)
-                    if months is None and long_terms:
-                        months = float(inside_months(self.case, term, quarter))
-                    if months is None:
-                        continue
-                    column = self._column(g, term, quarter, s, prices[term].usd_per_h, months)
-                    if column.blocks and not any(_no_worse(other, column) for other in found):
-                        found = [other for other in found if not _no_worse(column, other)] + [column]
-                yield from found
-
-    def _column(
-        self, g: str, term: str, quarter: int, s: Scenario | None, usd_per_h: float, months: float
-    ) -> CommitmentColumn:
-        ends = quarter + TERM_MONTHS[term] // MONTHS_OF_A_QUARTER
-        blocks = tuple(
-            b
-            for b, q in enumerate(self.quarters)
-            if quarter <= q.of.quarter < ends and (s is None or q.of.scenario == s.name) and g in q.block.fleet.offers
-        )
-        each, likely = usd_per_h * HOURS_PER_MONTH, s.probability_frac if s else 1.0
-        return CommitmentColumn(
-            offer=g,
-            term=term,
-            quarter=quarter,
-            scenario=s.name if s else None,
-            blocks=blocks,
-            usd=likely * each * months,
-            usd_per_month=each,
-            owed_usd=liability_usd(self.case, term, usd_per_h, quarter),
-            most=max((_most_of(self.quarters[b].block.fleet, g) for b in blocks), default=0),
-        )
-
-    def cost_in(self, problem: HorizonProblem, solution: HorizonSolution, scenario: str) -> ScenarioCost:
-        """What a plan of this horizon costs in one of its scenarios."""
-        by_quarter, penalty = np.zeros(self.future.quarters), 0.0
-        for q, found in zip(self.quarters, solution.blocks, strict=True):
-            if q.of.scenario in (None, scenario) and found.best is not None:
-                usd, shed = self._quarter_usd(q, found.best, scenario)
-                by_quarter[q.of.quarter] += usd
-                penalty += shed
-        counted = 0.0
-        for c, n in zip(problem.commitments, solution.signed, strict=True):
-            if n and c.scenario in (None, scenario):
-                lasts = {self.quarters[b].of.quarter for b in c.blocks}
-                for quarter in _quarters_of(c, self.future.quarters):
-                    by_quarter[quarter] += MONTHS_OF_A_QUARTER * n * c.usd_per_month
-                likely = 1.0 if c.scenario is None else self._probability(scenario)
-                inside = len(_quarters_of(c, self.future.quarters)) * MONTHS_OF_A_QUARTER * c.usd_per_month
-                counted += n * (c.usd / likely - inside)
-                assert lasts <= set(_quarters_of(c, self.future.quarters))
-        return ScenarioCost(tuple(by_quarter.tolist()), penalty, counted)
-
-    def _probability(self, scenario: str) -> float:
-        return next(s.probability_frac for s in self.future.scenarios if s.name == scenario)
-
-    def _quarter_usd(self, q: Quarter, best: Incumbent, scenario: str) -> tuple[float, float]:
-        """Cost and penalty of a quarter in one scenario, besides commitments."""
-        fleet = q.block.fleet
-        months = cost_by_month(fleet, best.paths, best.purchases)
-        shed = np.zeros(fleet.months)
-        for path in best.paths:
-            by_slot = fleet.slot_hours[path.slot] * path.penalty_usd_per_h
-            shed += np.bincount(fleet.slot_month[path.slot], by_slot, fleet.months) / fleet.weight_of_month
-        scenarios = [s for s in self.future.scenarios if q.of.scenario in (None, s.name)]
-        groups = month_groups(self.case, q.of.quarter, scenarios)
-        times = np.array([len(group.months) if scenario in group.scenarios else 0 for group in groups])
-        return float(months @ times), float(shed @ times)
-
-    def signed(self, problem: HorizonProblem, solution: HorizonSolution) -> tuple[SignedCommitment, ...]:
-        return tuple(self._signed(c, n) for c, n in zip(problem.commitments, solution.signed, strict=True) if n)
-
-    def _signed(self, c: CommitmentColumn, n: int) -> SignedCommitment:
-        first = quarter_days(self.future.starts, c.quarter)[0]
-        upfront = self.case.offers[c.offer].prices.upfront().get(c.term)
-        likely = 1.0 if c.scenario is None else self._probability(c.scenario)
-        return SignedCommitment(
-            offer=c.offer,
-            term=c.term,
-            instances=n,
-            quarter=c.quarter,
-            scenario=c.scenario,
-            first_day=first,
-            last_day=last_day_after(first, TERM_MONTHS[c.term]),
-            usd_per_h=c.usd_per_month / HOURS_PER_MONTH,
-            upfront_usd=n * upfront.upfront_usd if upfront else 0.0,
-            inside_usd=n * c.usd_per_month * inside_months(self.case, c.term, c.quarter),
-            beyond_usd=n * c.usd_per_month * beyond_months(self.case, c.term, c.quarter),
-            counted_usd=n * c.usd / likely,
-        )
-
-    def plans(self, problem: HorizonProblem, solution: HorizonSolution, options: Options) -> tuple[QuarterPlan, ...]:
-        """The plan of each block, with what is signed as held."""
-        plans = []
-        for b, (q, found) in enumerate(zip(self.quarters, solution.blocks, strict=True)):
-            held = tuple(
-                self._held(c, n)
-                for c, n in zip(problem.commitments, solution.signed, strict=True)
-                if n and b in c.blocks
-            )
-            case = q.case.model_copy(update={"held": (*(q.case.held or ()), *held) or None})
-            fleet = q.block.with_committed(
-                problem.committed_in(b, solution.signed), problem.paid_in(b, solution.signed)
-            )
-            plan = assemble_plan(case, q.candidates, fleet, found, q.slots, options)
-            plans.append(QuarterPlan(quarter=q.of.quarter, scenario=q.of.scenario, plan=plan))
-        return tuple(plans)
-
-    def _held(self, c: CommitmentColumn, n: int) -> Holding:
-        first = quarter_days(self.future.starts, c.quarter)[0]
-        return Holding(
-            offer=c.offer,
-            purchase=c.term,
-            instances=n,
-            usd_per_h=c.usd_per_month / HOURS_PER_MONTH,
-            first_day=first,
-            last_day=last_day_after(first, TERM_MONTHS[c.term]),
-        )
-
-    @cached_property
-    def held_usd(self) -> float:
-        return sum(held_usd(self.case, quarter) for quarter in range(self.future.quarters))
-
-
-@dataclass(frozen=True)
-class ScenarioCost:
-    by_quarter_usd: tuple[float, ...]
-    """plans and commitments; what was held before is not in it"""
-    penalty_usd: float
-    beyond_usd: float
-    """what commitments are not worth after the horizon"""
-
-    @property
-    def counted_usd(self) -> float:
-        return sum(self.by_quarter_usd) + self.penalty_usd + self.beyond_usd
 
 
 class NoHorizonPlan(RuntimeError):
@@ -253,20 +34,20 @@ def plan_horizon(
 
     Raises NoHorizonPlan where a quarter has none.
     """
-    options = options or Options()
+    options, started = options or Options(), time.monotonic()
+    limit_s = options.time_limit_s
     work = HorizonWork(case)
     problem = work.problem()
-    limit_s = options.time_limit_s
-    main = replace(options, time_limit_s=None if limit_s is None else MAIN_FRAC * limit_s)
-    search = HorizonSearch(problem, main, on_progress)
+    left_s = None if limit_s is None else max(1.0, MAIN_FRAC * limit_s - (time.monotonic() - started))
+    search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
     solution = search.run()
     if not solution.blocks:
-        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome.value == "infeasible")
-    answers = _Answers(
-        work, problem, search, replace(options, time_limit_s=limit_s and (1 - MAIN_FRAC) * limit_s / 4), on_progress
-    )
+        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
+    deadline = np.inf if limit_s is None else started + limit_s
+    answers = Answers(work, problem, search, options, deadline, on_progress)
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
-    scenarios = tuple(answers.scenario(s, costs[s.name]) for s in work.future.scenarios)
+    stopped = solution.outcome is Outcome.INTERRUPTED
+    scenarios = tuple(answers.scenario(s, costs[s.name], ask=not stopped) for s in work.future.scenarios)
     return HorizonPlan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
@@ -278,172 +59,11 @@ def plan_horizon(
         commitments=work.signed(problem, solution),
         quarters=work.plans(problem, solution, options),
         scenarios=scenarios,
-        middle=answers.middle(scenarios),
-        curve=answers.curve(solution),
-        long_terms_would_save_usd=answers.long_terms(solution),
+        middle=None if stopped else answers.middle(scenarios),
+        curve=None if stopped else answers.curve(solution),
+        long_terms_would_save_usd=None if stopped else answers.long_terms(solution),
         notes=(),
         case_hash=case.hash(),
         case=case,
         fleetplan_version=version("fleetplan"),
     )
-
-
-class _Answers:
-    """What compares a plan: with one that had known, with one for the middle scenario, with other commitments."""
-
-    def __init__(
-        self,
-        work: HorizonWork,
-        problem: HorizonProblem,
-        search: HorizonSearch,
-        options: Options,
-        on_progress: OnProgress,
-    ) -> None:
-        self.work, self.problem, self.search, self.options, self.tell = work, problem, search, options, on_progress
-        self.if_known: dict[str, tuple[HorizonProblem, HorizonSolution]] = {}
-
-    def scenario(self, s: Scenario, cost: ScenarioCost) -> ScenarioResult:
-        """Its cost, and the regret. This plan is one that could have known, so nothing known costs more."""
-        known = bound = cost.counted_usd
-        if len(self.work.future.scenarios) > 1:
-            alone = HorizonWork(self.work.case, [s], self.work)
-            problem = alone.problem()
-            solution = HorizonSearch(problem, self.options, self._told(f"if {s.name} were known"), quick=True).run()
-            self.if_known[s.name] = problem, solution
-            known, bound = min(known, solution.usd), min(known, solution.bound_usd)
-        else:
-            bound = min(known, self.search.solution.bound_usd)
-        return ScenarioResult(
-            name=s.name,
-            probability_frac=s.probability_frac,
-            by_quarter_usd=cost.by_quarter_usd,
-            cost_usd=sum(cost.by_quarter_usd) + self.work.held_usd,
-            penalty_usd=cost.penalty_usd,
-            if_known_usd=known,
-            if_known_bound_usd=bound,
-            regret_usd=cost.counted_usd - known,
-        )
-
-    def _told(self, phase: str) -> OnProgress:
-        return lambda progress: self.tell(replace(progress, phase=f"{phase}, {progress.phase}"))
-
-    def middle(self, scenarios: Sequence[ScenarioResult]) -> MiddlePlan | None:
-        """Sign, and serve the first quarter, as the plan for the middle scenario alone does; the rest adapts."""
-        if len(scenarios) == 1:
-            return None
-        name = _weighted_quantile(scenarios, 0.5).name
-        problem, solution = self.if_known[name]
-        if not solution.blocks:
-            return None
-        signed = {
-            (c.offer, c.term): n for c, n in zip(problem.commitments, solution.signed, strict=True) if c.quarter == 0
-        }
-        fixed = self.problem
-        for k, c in enumerate(self.problem.commitments):
-            if c.quarter == 0:
-                n = signed.get((c.offer, c.term), 0)
-                fixed = fixed.with_bounds(k, n, n)
-        best = solution.blocks[0].best
-        assert best is not None
-        first = replace(fixed.blocks[0], fleet=_served_as(fixed.blocks[0].fleet, best))
-        self.tell(Progress("signing for the middle scenario", None, None))
-        found = self.search.compared(replace(fixed, blocks=(first, *fixed.blocks[1:])))
-        expected = found.usd if found.blocks else None
-        return MiddlePlan(scenario=name, expected_usd=expected)
-
-    def curve(self, solution: HorizonSolution) -> CommitmentCurve | None:
-        """Other numbers of the largest commitment that is signed now, those between none and twice as many."""
-        now = [k for k, c in enumerate(self.problem.commitments) if c.quarter == 0 and solution.signed[k]]
-        if not now:
-            return None
-        k = max(now, key=lambda k: self.problem.commitments[k].usd * solution.signed[k])
-        n = solution.signed[k]
-        counts = sorted({0, n // 2, n, -(-3 * n // 2), min(2 * n, self.problem.commitments[k].most)})
-        points = tuple(self._point(k, count, solution) for count in counts)
-        c = self.problem.commitments[k]
-        return CommitmentCurve(offer=c.offer, term=c.term, points=points)
-
-    def _point(self, k: int, n: int, best: HorizonSolution) -> CurvePoint:
-        problem = self.problem.with_bounds(k, n, n)
-        found = best
-        if n != best.signed[k]:
-            self.tell(Progress(f"committing to {n} of {problem.commitments[k].offer}", None, None))
-            found = self.search.compared(problem)
-        if not found.blocks:
-            return CurvePoint(instances=n, expected_usd=None, p90_usd=None, worst_usd=None, gap_frac=None)
-        results = [
-            (s.probability_frac, sum(self.work.cost_in(problem, found, s.name).by_quarter_usd) + self.work.held_usd)
-            for s in self.work.future.scenarios
-        ]
-        return CurvePoint(
-            instances=n,
-            expected_usd=sum(p * usd for p, usd in results),
-            p90_usd=weighted_quantile(results, 0.9),
-            worst_usd=max(usd for _, usd in results),
-            gap_frac=found.gap_frac,
-        )
-
-    def long_terms(self, solution: HorizonSolution) -> float | None:
-        """What terms that outlast the horizon save with the same deployments, if the rest is worth its price."""
-        case = self.work.case
-        shut = [t for t in case.purchase if t in TERM_MONTHS and is_long(t) and counted_months(case, t) is None]
-        if not shut:
-            return None
-        open_ones = self.work.problem(long_terms=True)
-        blocks = tuple(
-            replace(block, fleet=_served_as(block.fleet, found.best)) if found.best else block
-            for block, found in zip(open_ones.blocks, solution.blocks, strict=True)
-        )
-        found = HorizonSearch(
-            replace(open_ones, blocks=blocks), self.options, self._told("with long terms"), quick=True
-        ).run()
-        return max(0.0, solution.usd - found.usd) if found.blocks else 0.0
-
-
-def _served_as(fleet: FleetProblem, plan: Incumbent) -> FleetProblem:
-    """The fleet with the pools and deployments of a plan; counts, and what goes to an API, are free."""
-    used: dict[str, set[str]] = {}
-    for path in plan.paths:
-        used.setdefault(path.pool, set()).update(path.deployments)
-    pools = {
-        key: replace(fleet.pools[key], deployments=tuple(d for d in fleet.pools[key].deployments if d.key in several))
-        for key, several in used.items()
-    }
-    recipes = tuple(r for r in fleet.recipes if r.pool in used and set(r.deployments) <= used[r.pool])
-    return replace(fleet, pools=pools, recipes=recipes)
-
-
-def _no_worse(a: CommitmentColumn, b: CommitmentColumn) -> bool:
-    """Whether a does what b does for no more, now and later."""
-    return a.blocks == b.blocks and a.usd <= b.usd and a.usd_per_month <= b.usd_per_month and a.owed_usd <= b.owed_usd
-
-
-def _most_of(fleet: FleetProblem, g: str) -> int:
-    """Instances of an offer beyond those held that no plan of a block needs more of."""
-    offer = fleet.offers[g]
-    most = max(fleet.most_instances.get(g, 0), FEWEST_MOST)
-    return most if offer.max_instances is None else max(0, offer.max_instances - offer.on_hand)
-
-
-def _quarters_of(c: CommitmentColumn, quarters: int) -> range:
-    return range(c.quarter, min(quarters, c.quarter + TERM_MONTHS[c.term] // MONTHS_OF_A_QUARTER))
-
-
-def _weighted_quantile(scenarios: Sequence[ScenarioResult], share: float) -> ScenarioResult:
-    ranked = sorted(scenarios, key=lambda s: s.cost_usd)
-    total = 0.0
-    for s in ranked:
-        total += s.probability_frac
-        if total >= share - 1e-9:
-            return s
-    return ranked[-1]
-
-
-def weighted_quantile(results: Sequence[tuple[float, float]], share: float) -> float:
-    """The least figure that is not exceeded with this probability; results are (probability, figure)."""
-    total = 0.0
-    for probability, figure in sorted(results, key=lambda r: r[1]):
-        total += probability
-        if total >= share - 1e-9:
-            return figure
-    return max(figure for _, figure in results)

@@ -100,7 +100,20 @@ class HorizonSearch:
         """least bound of parts that are good enough"""
 
     def run(self) -> HorizonSolution:
-        """Price, sign and try until the gap is reached, nothing more comes of it, or time is up; then branch."""
+        """Price, sign and try until the gap is reached, nothing more comes of it, or time is up; then branch.
+
+        Ctrl-C keeps the best plan.
+        """
+        try:
+            return self._run()
+        except KeyboardInterrupt:
+            if not self.solution.blocks:
+                raise
+            self._finish()
+            self.solution.outcome = Outcome.INTERRUPTED
+            return self.solution
+
+    def _run(self) -> HorizonSolution:
         solution = self.solution
         root = _Part(self.problem, even_prices(self.problem))
         if not self._close_in(root, QUICK_ROUNDS if self.quick else MOST_ROUNDS):
@@ -253,6 +266,8 @@ class HorizonSearch:
         start = min((s for s in starts if s is not None), key=lambda s: s.objective, default=None)
         known = WarmStart(paths=before.paths, start=start)
         solution = solve_fleet(fleet, self._block_options(), lambda progress: None, known)
+        if solution.interrupted:
+            raise KeyboardInterrupt  # half a search is no result
         self.warm[b] = solution.known
         return solution
 
@@ -304,12 +319,12 @@ class HorizonSearch:
         solution.signed, solution.blocks, solution.usd = tuple(signed), tuple(found), usd
         return True
 
-    def compared(self, problem: HorizonProblem) -> HorizonSolution:
+    def compared(self, problem: HorizonProblem, options: Options) -> HorizonSolution:
         """The best plan, among those that known plans of blocks lead to, of a part of the plans; nothing is priced.
 
         The first block of the problem may be another one, if all that is signed with it is decided.
         """
-        other = HorizonSearch(problem, self.options, self.on_progress, quick=True)
+        other = HorizonSearch(problem, options, self.on_progress, quick=True)
         other.known, other.warm = [list(known) for known in self.known], list(self.warm)
         same = problem.blocks[0] is self.problem.blocks[0]
         other.tried = {key: found for key, found in self.tried.items() if same or key[0]}
