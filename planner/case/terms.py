@@ -28,7 +28,8 @@ def beyond_months(case: Case, term: str, quarter: int = 0) -> int:
 
 
 def is_long(term: str) -> bool:
-    return TERM_MONTHS[term] > LONG_MONTHS
+    """Whether it is a commitment of more than a year."""
+    return TERM_MONTHS.get(term, 0) > LONG_MONTHS
 
 
 def counted_months(case: Case, term: str, quarter: int = 0) -> float | None:

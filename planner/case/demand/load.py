@@ -81,7 +81,7 @@ class _Loader:
         def read(w: WorkloadSpec, k: int, found: Diagnostics) -> Workload:
             return WorkloadReader(around, self.files, found).workload(w, k)
 
-        future = future_fields(spec, workloads, offers, limits, read, self.found)
+        future = future_fields(spec, workloads, catalog, offers, limits, read, self.found)
         if spec.time_zone is not None and not is_time_zone(spec.time_zone):
             message = f"there is no time zone {shown(spec.time_zone)}"
             self.found.complain(("time_zone",), message, "Write one as Europe/Berlin or UTC")

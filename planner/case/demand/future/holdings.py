@@ -11,15 +11,17 @@ from planner.case.demand.future_schema import HoldingSpec
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile
 from planner.case.horizon import MONTHS_OF_A_QUARTER
-from planner.catalog.entries import Offer
+from planner.catalog.entries import Catalog, Offer
 from planner.io.errors import did_you_mean, shown
 
 
-def holdings_of(spec: DemandFile, offers: dict[str, Offer], limits: Limits, found: Diagnostics) -> tuple[Holding, ...]:
+def holdings_of(
+    spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], limits: Limits, found: Diagnostics
+) -> tuple[Holding, ...]:
     assert spec.starts is not None
     held = []
     for k, entry in enumerate(spec.have):
-        key = _offer(entry, k, offers, found)
+        key = _offer(entry, k, catalog, offers, found)
         if _touches_horizon(entry, k, spec, found) and key is not None:
             _assume_whole_quarters(entry, spec, found)
             held.append(
@@ -37,12 +39,17 @@ def holdings_of(spec: DemandFile, offers: dict[str, Offer], limits: Limits, foun
     return tuple(held)
 
 
-def _offer(entry: HoldingSpec, k: int, offers: dict[str, Offer], found: Diagnostics) -> str | None:
+def _offer(entry: HoldingSpec, k: int, catalog: Catalog, offers: dict[str, Offer], found: Diagnostics) -> str | None:
     keys = offers_called(entry.offer, offers)
     path = ("have", k, "offer")
-    if not keys:
-        similar = did_you_mean(entry.offer, offers) or "Widen gpus, providers or regions of the menu"
-        found.complain(path, f"no instance on the menu is called {shown(entry.offer)}", similar)
+    known = offers_called(entry.offer, catalog.offers)
+    if not keys and known:
+        offer = catalog.offers[known[0]]
+        remedy = f"Add GPU {offer.gpu}, provider {offer.provider} or region {offer.region} to the menu"
+        found.complain(path, f"{shown(entry.offer)} is not on the menu", remedy)
+    elif not keys:
+        message = f"no instance is called {shown(entry.offer)}"
+        found.complain(path, message, did_you_mean(entry.offer, offers) or "Write provider/instance@region")
     elif len(keys) > 1:
         message = f"{shown(entry.offer)} is on the menu in {len(keys)} regions"
         found.complain(path, message, f"Write the one that is held, such as {keys[0]}")

@@ -13,7 +13,8 @@ from planner.case.demand.future.scenarios import ReadWorkload, ScenarioReader
 from planner.case.demand.schema import DemandFile
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.quarters import quarter_case
-from planner.catalog.entries import Offer
+from planner.case.terms import is_long
+from planner.catalog.entries import TERM_MONTHS, Catalog, Offer
 
 A_MONTH = "a representative weekday and weekend day of each month; a month is 730 h"
 
@@ -21,6 +22,7 @@ A_MONTH = "a representative weekday and weekend day of each month; a month is 73
 def future_fields(
     spec: DemandFile,
     workloads: tuple[Workload, ...],
+    catalog: Catalog,
     offers: dict[str, Offer],
     limits: Limits,
     read: ReadWorkload,
@@ -30,6 +32,8 @@ def future_fields(
     worth = spec.unused_after_horizon.worth if spec.unused_after_horizon else None
     after = {"unused_worth_frac": worth, "max_liability_usd": spec.policy.max_liability}
     quarters = spec.horizon or 1
+    if all(value is None for value in after.values()):
+        _assume_no_long_terms(spec, MONTHS_OF_A_QUARTER * quarters, found)
     if spec.starts is None:
         for key in (("unused_after_horizon",), ("policy", "max_liability")):
             if any(value is not None for value in after.values()):
@@ -43,7 +47,7 @@ def future_fields(
     for k, w in enumerate(spec.workloads):
         check_dates(w, ("workloads", k), spec.starts, MONTHS_OF_A_QUARTER * quarters, found)
         assume_dates(w, spec.starts, found)
-    held = holdings_of(spec, offers, limits, found)
+    held = holdings_of(spec, catalog, offers, limits, found)
     scenarios = ScenarioReader(spec, workloads, read, found).scenarios()
     if found.diagnostics:
         return {}
@@ -60,6 +64,14 @@ def as_planned(case: Case, spec: DemandFile) -> Case:
     quarter = quarter_case(case, 0, case.future.scenarios)
     dated = any(w.dates for w in spec.workloads)
     return quarter if dated else quarter.model_copy(update={"workloads": case.workloads, "months": None})
+
+
+def _assume_no_long_terms(spec: DemandFile, months: int, found: Diagnostics) -> None:
+    """Say which commitments on the menu are not bought, since nobody says what they are worth after the horizon."""
+    terms = [term for term in spec.menu.purchase or () if is_long(term) and TERM_MONTHS[term] > months]
+    if terms:
+        why = "what is left of a long term after the horizon may never be used; give its worth, or policy.max_liability"
+        found.assume("unused_after_horizon", f"{' and '.join(terms)} not bought", why)
 
 
 def _check_that_something_comes(spec: DemandFile, scenarios: tuple[Scenario, ...], found: Diagnostics) -> None:

@@ -33,16 +33,16 @@ def month_factors(spec: WorkloadSpec, starts: date, months: int, scale: float = 
 
 
 def check_dates(spec: WorkloadSpec, path: Path, starts: date, months: int, found: Diagnostics) -> None:
-    """Complain about dates that leave nothing to plan, or that the forecast counts already."""
+    """Complain about dates that leave nothing to plan."""
     if spec.from_day and month_index(starts, spec.from_day) >= months:
         message = f"the launch is after the horizon, which ends {month_end(add_months(starts, months - 1))}"
         found.complain((*path, "from"), message, "Remove the workload, or lengthen 'horizon'")
     if spec.until and month_index(starts, spec.until) < 0:
         found.complain((*path, "until"), f"is before the plan starts, {starts}", "Remove the workload")
-    check_steps(spec, path, starts, found)
 
 
 def check_steps(spec: WorkloadSpec, path: Path, starts: date, found: Diagnostics) -> None:
+    """Complain about steps that the forecast counts already."""
     for k, step in enumerate(spec.steps):
         if month_index(starts, step.from_day) < 0:
             message = f"is before the plan starts, {starts}: the forecast has it already"
