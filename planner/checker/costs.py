@@ -49,6 +49,16 @@ def month_usd(facts: PlanView, month: int) -> float:
     return usd + _engineers_usd(facts) + held_usd(facts.case)
 
 
+def penalty_usd_of_month(facts: PlanView, month: int) -> float:
+    """Penalty of what is shed in one month."""
+    usd = 0.0
+    for s in facts.served:
+        for slot, rates in zip(facts.plan.slots, facts.flow(s.w, s.told.shed_flows), strict=True):
+            if slot.month == month:
+                usd += 3600 * hours_of_slot(slot) * sum(rates) * (s.w.shed_usd_per_request or 0.0)
+    return usd
+
+
 def _per_1m(usd: float, tokens: float) -> float:
     return 1e6 * usd / tokens if tokens else 0.0
 

@@ -20,7 +20,7 @@ from planner.case.case import Case
 from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
-from planner.plan.plan import Plan, Status
+from planner.plan.plan import Plan, Status, written_by
 
 HORIZON_FORMAT = "fleetplan-horizon/1"
 MONTHS_OF_A_QUARTER = 3
@@ -70,7 +70,7 @@ class ScenarioResult(Strict):
     """of shed requests; not part of the cost"""
     if_known_usd: float | None
     """cost and penalty, and what commitments are not worth after the horizon, of the plan that had known that this
-    scenario comes; None: not worked out"""
+    scenario comes, without what was held before; None: not worked out"""
     if_known_bound_usd: float | None
     """no plan that had known comes to less"""
     regret_usd: float | None
@@ -154,9 +154,9 @@ def horizon_from_json(text: str, file: str = "<plan>") -> HorizonPlan:
         found = data.get("format") if isinstance(data, dict) else None
         if found != HORIZON_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
-            raise ValueError(f"expected a plan of format '{HORIZON_FORMAT}', got {other}")
+            raise ValueError(f"{other}{written_by(data)}; '{HORIZON_FORMAT}' is read")
     except (ValueError, RecursionError) as error:
-        remedy = "Give a file written by 'fleetplan plan --out' for a demand file with a horizon or scenarios"
+        remedy = "Plan its demand file again"
         raise input_error(file, f"not a plan of a horizon: {error}", remedy) from None
     return saved(HorizonPlan, text, file, "a plan of a horizon", "Plan it again")
 

@@ -390,6 +390,15 @@ class Plan(Strict):
         return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+TAKE_A_QUARTER = "Take one: fleetplan report H.json --quarter 1 --out q1.json (later ones: --scenario NAME)"
+
+
+def written_by(data: Any) -> str:
+    """Which version wrote a file, where it says so."""
+    version = data.get("fleetplan_version") if isinstance(data, dict) else None
+    return f", written by fleetplan {shown(version)}" if isinstance(version, str) else ""
+
+
 def plan_from_json(text: str, file: str = "<plan>") -> Plan:
     """Read a saved plan; raises InputError where it is none."""
     try:
@@ -397,9 +406,10 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
         found = data.get("format") if isinstance(data, dict) else None
         if found != PLAN_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
-            writer = data.get("fleetplan_version") if isinstance(data, dict) else None
-            by = f", written by fleetplan {shown(writer)}" if writer else ""
-            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}{by}")
+            if str(found).startswith("fleetplan-horizon/"):
+                message, remedy = "a plan of a horizon, this reads one quarter", TAKE_A_QUARTER
+                raise input_error(file, message, remedy)
+            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}{written_by(data)}")
     except (ValueError, RecursionError) as error:
         remedy = "Give a file written by 'fleetplan plan --out'"
         raise input_error(file, f"not a plan: {error}", remedy) from None

@@ -54,6 +54,9 @@ def _headline(plan: Plan) -> Iterator[str]:
         f"{b.provider} {b.model} would cost {usd(b.cost_usd_per_month)} / month ({usd_small(b.usd_per_1m_tokens)} / 1M)"
     )
     yield f"Against an API: {markdown(api)}; the plan {markdown(phrases.saving(plan))}."
+    if held := phrases.held_sentence(plan):
+        yield ""
+        yield f"> {markdown(held)}"
     if shed := phrases.shed_sentence(plan):
         yield ""
         yield f"> **{markdown(shed)}**"

@@ -43,10 +43,15 @@ def plan_csv(plan: Plan, name: str = "fleet") -> str:
 
 
 def write_csv_tables(plan: Plan, folder: Path) -> list[Path]:
-    """Every table of the plan as FOLDER/name.csv; the folder is made where it is missing."""
+    """Every table of the plan as FOLDER/name.csv."""
+    return write_tables(tables_of(plan), folder)
+
+
+def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
+    """Tables as FOLDER/name.csv; the folder is made where it is missing."""
     make_folder(folder)
     written = []
-    for table in tables_of(plan):
+    for table in tables:
         path = folder / f"{table.name}.csv"
         write_whole(path, table_csv(table))
         written.append(path)
