@@ -15,11 +15,17 @@ from dataclasses import dataclass, replace
 from planner.candidates.enumerate import Candidates, enumerate_candidates
 from planner.case.case import Case
 from planner.case.horizon import Slot, slots_of
+from planner.case.quarters import block_case, blocks_of
 from planner.checker import check_plan
+from planner.checker.horizon import check_horizon
 from planner.explanations.infeasible import explain_infeasibility
-from planner.io.errors import OutOfTime
+from planner.explanations.relaxations import Infeasible
+from planner.io.errors import OutOfTime, input_error
 from planner.optimization.assemble import assemble_plan, with_all_options, with_cost_range
 from planner.optimization.formulate import formulate
+from planner.optimization.horizon import NoHorizonPlan
+from planner.optimization.horizon import plan_horizon as plan_blocks
+from planner.plan.horizon_plan import HorizonPlan
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
 from problems.fleet_problem import FleetProblem
@@ -99,6 +105,9 @@ def attempt(
 
     A plan that is not asked to be complete lists the chosen options alone, and no range of its cost.
     """
+    if case.future is not None:
+        message = "has a horizon or scenarios, and only 'fleetplan plan' plans them yet"
+        raise input_error(case.name, message, "Take them out of the file, or plan it and take one quarter of the plan")
     doing = ""
 
     def tell(phase: str) -> None:
@@ -235,6 +244,42 @@ def _completed(
             stopped = why(stop)
         left_out.append(LeftOut(what=what, why=stopped))
     return plan.model_copy(update={"left_out": tuple(left_out)}) if left_out else plan
+
+
+def plan_horizon(
+    case: Case,
+    options: Options | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> HorizonPlan:
+    """What to sign now and later, and a plan for each quarter and scenario, verified.
+
+    Raises Infeasible where a quarter has no plan; the reasons name it and its scenario.
+    """
+    options = options or Options()
+    try:
+        planned = plan_blocks(case, options, on_progress)
+    except NoHorizonPlan as none:
+        raise _without_a_plan(case, none, options, on_progress) from None
+    broken = check_horizon(planned.as_json())
+    if broken:
+        raise BrokenPlan("the plan failed its own check: " + "; ".join(broken))
+    return planned
+
+
+def _without_a_plan(
+    case: Case, none: NoHorizonPlan, options: Options, on_progress: Callable[[Progress], None]
+) -> Infeasible:
+    """Why a quarter of a horizon has no plan: what an ordinary case of it would say."""
+    reasons: tuple[str, ...] = ("it has a plan by itself, but not together with the other quarters and scenarios",)
+    proved, remedies = none.proved, ()
+    for block in blocks_of(case):
+        name = f"quarter {block.quarter + 1}" + (f", {block.scenario}" if block.scenario else "")
+        if name == none.block:
+            try:
+                plan_fleet(block_case(case, block), options, on_progress)
+            except Infeasible as found:
+                reasons, proved = found.reasons, found.proved
+    return Infeasible(case.name, tuple(f"{none.block}: {reason}" for reason in reasons), proved, remedies)
 
 
 def why(stop: KeyboardInterrupt) -> Why:

@@ -71,7 +71,7 @@ def offers_of_mixes(fleet: FleetProblem) -> set[str]:
             continue
         by_variant: dict[str, list[str]] = {}
         for d in pool.deployments:
-            if d.staffing_in_a_mix is not None and fleet.offers[d.offer].for_sale:
+            if d.staffing_in_a_mix is not None and fleet.offers[d.offer].to_be_had:
                 by_variant.setdefault(d.variant, []).append(d.offer)
         offers.update(offer for several in by_variant.values() if len(several) > 1 for offer in several)
     return offers
@@ -80,7 +80,7 @@ def offers_of_mixes(fleet: FleetProblem) -> set[str]:
 def _nothing_is_shared(fleet: FleetProblem, offer: str) -> bool:
     """Whether a recipe that leaves an offer saves all that its GPUs cost there, whatever others do."""
     own = fleet.offers[offer]
-    return own.box == 1 and not own.reserved_usd_per_h and not fleet.starts_late(offer)
+    return own.box == 1 and not own.reserved_usd_per_h and not own.on_hand and not fleet.starts_late(offer)
 
 
 def _is_plain(recipe: Recipe) -> bool:
@@ -93,7 +93,7 @@ def no_more_expensive(fleet: FleetProblem, first: str, second: str) -> bool:
     a, b = fleet.offers[first], fleet.offers[second]
     if a.key == b.key:
         return True
-    if a.max_instances is not None or a.gpu in fleet.max_gpus or b.box % a.box or a.start_h > b.start_h:
+    if a.max_instances is not None or a.gpu in fleet.max_gpus or b.box % a.box or a.start_h > b.start_h or b.on_hand:
         return False
     if fleet.max_gpu_types is not None and a.gpu != b.gpu:
         return False

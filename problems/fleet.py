@@ -166,9 +166,10 @@ def gpu_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """
     for gpu, limit in sorted(fleet.max_gpus.items()):
         offers = [g for g in sorted(fleet.recipes_on) if fleet.offers[g].gpu == gpu]
+        idle = sum(o.box * o.on_hand for g, o in fleet.offers.items() if o.gpu == gpu and g not in fleet.recipes_on)
         for t in range(len(fleet.slot_hours)) if offers else ():
             terms = [(c, float(fleet.offers[g].box)) for g in offers for c in v.bought(fleet, g, t)]
-            yield Row(("gpu-quota", gpu, t), terms, "<=", float(limit))
+            yield Row(("gpu-quota", gpu, t), terms, "<=", float(limit - idle))
 
 
 def few_gpu_types_are_used(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -193,11 +194,14 @@ def the_budget_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """What a month costs stays within the budget.
 
     sum of all costs of month m <= budget        for all months m, where there is a budget        [USD/month]
+
+    Both sides count as much as the month does.
     """
     if fleet.budget_usd_per_month is None:
         return
     for month in range(fleet.months):
-        terms = [(c, v.columns[c].cost) for c in v.reserved.values()]
+        counts = float(fleet.weight_of_month[month])
+        terms = [(c, v.columns[c].cost * counts) for c in v.reserved.values()]
         for paid_by_slot in (v.on_demand, v.spot):
             terms += [
                 (c, v.columns[c].cost * fleet.months)
@@ -212,11 +216,11 @@ def the_budget_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
                 terms.append((c, v.columns[c].cost * fleet.months))
         terms += _other_cost_of_month(fleet, v, month)
         if v.team is not None:
-            terms.append((v.team, fleet.team_usd_per_month))
-        terms += [(c, v.columns[c].cost) for c in v.vendor.values()]
+            terms.append((v.team, fleet.team_usd_per_month * counts))
+        terms += [(c, v.columns[c].cost * counts) for c in v.vendor.values()]
         terms = [(c, usd) for c, usd in terms if usd]
         if terms:
-            yield Row(("budget", month), terms, "<=", fleet.budget_usd_per_month)
+            yield Row(("budget", month), terms, "<=", fleet.budget_usd_per_month * counts)
 
 
 def one_team_if_anything_is_self_hosted(fleet: FleetProblem, v: Variables) -> Iterator[Row]:

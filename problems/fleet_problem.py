@@ -23,6 +23,8 @@ SERVINGS_SIDE_BY_SIDE = 3_000_000
 """servings of all recipes up to which those of the same workloads are kept side by side"""
 NO_BILL = 1e-9
 """share of an hour's cost that is no bill of an API, but rounding"""
+ON_HAND = "on-hand"
+"""the term of what is there anyway"""
 Held = dict[tuple[str, str], tuple[int, int | None]]
 """by offer and term: the fewest commitments, and the most if that is decided"""
 
@@ -41,11 +43,13 @@ class Offer:
     max_instances: int | None = None
     start_h: float = 0.0
     """hours before its use that an instance bought by the hour must be bought"""
+    on_hand: int = 0
+    """instances that are there anyway, all the time and at no further cost"""
 
     @property
-    def for_sale(self) -> bool:
+    def to_be_had(self) -> bool:
         prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
-        return any(price is not None for price in prices)
+        return self.on_hand > 0 or any(price is not None for price in prices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,7 @@ class FleetProblem:
 
     workloads: tuple[str, ...]
     slot_hours: np.ndarray
-    """hours of its month that a slot stands for [slot]"""
+    """hours of its month that a slot stands for, times the weight of the month [slot]"""
     slot_month: np.ndarray
     """month of each slot, from 0 [slot]"""
     offers: dict[str, Offer]
@@ -62,6 +66,8 @@ class FleetProblem:
     recipes: tuple[Recipe, ...]
     slot_before: np.ndarray | None = None
     """the hour before, on the same day [slot]; None: nothing is known of the order of the slots"""
+    month_weight: np.ndarray | None = None
+    """how much each month counts, 1 on average: `slot_hours` are multiplied by it; None: all alike [month]"""
     max_gpus: dict[str, int] = field(default_factory=dict)
     """most GPUs of a type at any time, over all offers"""
     max_gpu_types: int | None = None
@@ -96,6 +102,10 @@ class FleetProblem:
     @property
     def months(self) -> int:
         return int(self.slot_month.max()) + 1
+
+    @cached_property
+    def weight_of_month(self) -> np.ndarray:
+        return np.ones(self.months) if self.month_weight is None else self.month_weight
 
     @cached_property
     def weight(self) -> np.ndarray:
@@ -189,10 +199,12 @@ class FleetProblem:
         return {offer: 2 * -(-gpus // filled[offer]) + 1 for offer, gpus in largest.items()}
 
     def decided_commitments(self, g: str) -> tuple[int, int | None]:
-        """The fewest commitments to an offer that are decided, of all terms together, and the most if that is."""
+        """The fewest instances of an offer that are there all the time, as far as that is decided, and the most if that
+        is: what is on hand, and commitments of all terms."""
         ranges = [self.held.get((g, term), (0, None)) for term in self.offers[g].reserved_usd_per_h]
         most = [many for _, many in ranges if many is not None]
-        return sum(few for few, _ in ranges), sum(most) if len(most) == len(ranges) else None
+        on_hand = self.offers[g].on_hand
+        return on_hand + sum(few for few, _ in ranges), on_hand + sum(most) if len(most) == len(ranges) else None
 
     def with_whole_boxes(
         self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded | Beyond]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.fleet_problem import FleetProblem
+from problems.fleet_problem import ON_HAND, FleetProblem
 from problems.model import Column
 from problems.recipes.recipe import Deferral
 from problems.recipes.vendors import Vendor
@@ -45,7 +45,9 @@ class Variables:
         return self.serve.get((r, i), self.pick[r])
 
     def held(self, fleet: FleetProblem, g: str) -> list[int]:
-        return [self.reserved[g, term] for term in fleet.offers[g].reserved_usd_per_h]
+        """Instances that are there all the time: committed to, or on hand."""
+        on_hand = [self.reserved[g, ON_HAND]] if fleet.offers[g].on_hand else []
+        return on_hand + [self.reserved[g, term] for term in fleet.offers[g].reserved_usd_per_h]
 
     def firm(self, fleet: FleetProblem, g: str, t: int) -> list[int]:
         return self.held(fleet, g) + ([self.on_demand[g, t]] if (g, t) in self.on_demand else [])
@@ -93,6 +95,10 @@ def _define_purchases(fleet: FleetProblem, v: Variables, g: str) -> None:
     whole = (offer.box > 1 or fleet.limited) and not fleet.boxes_in_parts
     if fleet.boxes_in_parts and offer.box > 1:
         v.charged[g] = v.add(Column(("charged", g), 0.0, upper=1, integer=True))
+    if offer.on_hand:
+        v.reserved[g, ON_HAND] = v.add(
+            Column(("reserved", g, ON_HAND), 0.0, offer.on_hand, offer.on_hand, integer=True)
+        )
     for term, usd_per_h in offer.reserved_usd_per_h.items():
         fewest, at_most = fleet.held.get((g, term), (0, None))
         upper = max(fewest, most) if at_most is None else at_most

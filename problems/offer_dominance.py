@@ -59,7 +59,7 @@ def _likeness(d: Deployment) -> tuple[str, int]:
 
 def _no_more_expensive(a: Offer, b: Offer, spot_matters: bool) -> bool:
     """Whether what is bought of b could be bought of a for no more, under every limit that b keeps."""
-    if a.gpu != b.gpu or a.max_instances is not None or b.box % a.box or a.start_h > b.start_h:
+    if a.gpu != b.gpu or a.max_instances is not None or b.box % a.box or a.start_h > b.start_h or b.on_hand:
         return False
 
     def per_gpu(price: float | None, box: int) -> float:

@@ -1,4 +1,4 @@
-"""Buying instances for given usage: the cheapest whole boxes, in closed form.
+"""Buying instances for given usage: the cheapest whole boxes beyond those on hand, in closed form.
 
 Without limits the offers are independent. With r instances reserved, what an hour still needs is decided by
 itself: firm GPUs on demand, the rest where it is cheaper. So every r is tried, all slots at once. Instances that take
@@ -102,7 +102,7 @@ def _cheapest_term(offer: Offer) -> str | None:
 
 
 def _counts_to_try(offer: Offer, gpus: np.ndarray) -> np.ndarray:
-    most = -(-int(gpus.max(initial=0)) // offer.box)
+    most = max(0, -(-int(gpus.max(initial=0)) // offer.box) - offer.on_hand)
     return np.arange(most + 1 if offer.reserved_usd_per_h else 1)
 
 
@@ -119,9 +119,9 @@ def _held(offer: Offer, instances: int) -> dict[str, int]:
 def _hourly(
     offer: Offer, owned: np.ndarray, gpus: np.ndarray, firm_gpus: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """On-demand and spot instances on top of those owned, and their cost an hour [owned, usage]."""
+    """On-demand and spot instances on top of commitments and what is on hand, and their cost an hour [owned, usage]."""
     on_demand_price, spot_price, box = offer.on_demand_usd_per_h, offer.spot_usd_per_h, offer.box
-    have = owned[:, None]
+    have = owned[:, None] + offer.on_hand
     firm = np.ceil(np.maximum(firm_gpus - have * box, 0) / box)
     rest = np.ceil(np.maximum(gpus - (have + firm) * box, 0) / box)
     if spot_price is not None and (on_demand_price is None or spot_price < on_demand_price):

@@ -190,7 +190,8 @@ def _no_more_firm_in_a_mix(a: Candidate, b: Candidate) -> bool:
     assert one is not None
     assert other is not None
     workload, critical = b.pool.members[0], b.pool.critical_share
-    peak_rps = max(*workload.weekday_rps, *workload.weekend_rps) * max(1.0, 1 + workload.growth_per_month_frac) ** 2
+    growth = max(workload.month_factors or (1.0, (1 + workload.growth_per_month_frac) ** 2))
+    peak_rps = max(*workload.weekday_rps, *workload.weekend_rps) * growth
     servable = b.replica.serves
     load = peak_rps * float(b.replica.traffic.shares[servable] @ b.seconds_per_request[servable])
     counts = np.arange(other.min_replicas, int(other.replicas(np.array(load))) + 1)

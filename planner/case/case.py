@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from datetime import date
 from typing import Any, Literal
 
 import numpy as np
@@ -73,6 +74,8 @@ class Workload(Strict):
     weekday_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
     weekend_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
     growth_per_month_frac: float
+    month_factors: tuple[float, ...] | None = None
+    """times its rates in each month of the case, growth included; None: they grow from month to month"""
     rate_cv: float
     arrival_scv: float
     buckets: tuple[Bucket, ...]
@@ -230,6 +233,55 @@ def replica_kind(model: str, quantization: str, gpus: int, gpu: str) -> str:
     return f"{model}/{quantization}/{gpus}x/{gpu}"
 
 
+class Month(Strict):
+    """A month that a case plans for, where that is not simply the first, the second or the third of a quarter."""
+
+    label: str
+    """such as 2027-01, and its scenario where there are several"""
+    weight: float = Field(default=1.0, gt=0)
+    """how much it counts in means over the months, 1 on average: its probability times their number"""
+
+
+OWNED = "owned"
+"""a box that costs money only while it runs; all other holdings are paid for in any case"""
+
+
+class Holding(Strict):
+    """Instances that are there before anything is bought: signed for, reserved, or owned."""
+
+    offer: str
+    purchase: str
+    """reserved-1y and so on, capacity-reservation, or owned"""
+    instances: int = Field(gt=0)
+    usd_per_h: float = Field(ge=0)
+    """for one instance: as signed, a payment up front spread over the term; of an owned box, while it runs"""
+    first_day: date | None = None
+    last_day: date | None = None
+    """both included; None: before or beyond the horizon"""
+
+
+class Scenario(Strict):
+    """One way that demand may go."""
+
+    name: str
+    probability_frac: float = Field(gt=0, le=1)
+    month_factors: dict[str, tuple[float, ...]]
+    """workload -> times its rates in each month of the horizon; 0 before it is launched and after it is retired"""
+
+
+class Future(Strict):
+    """Several quarters, or several ways that demand may go: what `plan_horizon` plans for."""
+
+    starts: date
+    """the first day of a month"""
+    quarters: int = Field(ge=1, le=12)
+    scenarios: tuple[Scenario, ...] = Field(min_length=1)
+    unused_worth_frac: float | None = Field(default=None, ge=0, le=1)
+    """worth of what a term of more than a year has left after the horizon; None: such terms are not bought"""
+    max_liability_usd: float | None = Field(default=None, ge=0)
+    """most that may be owed after the horizon in terms of more than a year; None: no such limit"""
+
+
 class Case(Strict):
     format: str = CASE_FORMAT
     name: str
@@ -259,6 +311,19 @@ class Case(Strict):
     assumptions: tuple[Assumption, ...]
     time_zone: str | None = None
     """whose hours of the day the rates are; None: UTC, or nobody said"""
+    months: tuple[Month, ...] | None = None
+    """what is planned for; None: a quarter"""
+    starts: date | None = None
+    """the first day of what is planned for; None: nobody said"""
+    held: tuple[Holding, ...] | None = None
+    """what is there before anything is bought: for all of these months, or with a future within their days"""
+    held_besides_usd_per_month: float | None = Field(default=None, gt=0)
+    """what is paid for holdings that are there for a part of the quarter only, and so are of no use in it"""
+    unused_worth_frac: float | None = Field(default=None, ge=0, le=1)
+    """as in a Future, where there is none"""
+    max_liability_usd: float | None = Field(default=None, ge=0)
+    future: Future | None = None
+    """the quarters and scenarios of a whole horizon; None: this case is one quarter, as it is forecast"""
     load_factors: tuple[LoadFactor, ...] | None = None
     """where plans of this case were served and missed a promise"""
 

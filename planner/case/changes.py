@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planner.case.case import Case, Workload
-from planner.case.horizon import slots_of
+from planner.case.horizon import month_factor, slots_of
 
 Change = Callable[[Case], Case]
 
@@ -59,14 +59,14 @@ def without_purchase(unwanted: Callable[[str], bool]) -> Change:
 
 def last_month(case: Case) -> Case:
     """The last month of the horizon by itself."""
-    months = slots_of(case)[-1].month
+    last = slots_of(case)[-1].month
 
     def grown(w: Workload) -> Workload:
-        growth = (1 + w.growth_per_month_frac) ** months
+        growth = month_factor(w, last)
         rates = {day: tuple(growth * r for r in getattr(w, day)) for day in ("weekday_rps", "weekend_rps")}
-        return w.model_copy(update={**rates, "growth_per_month_frac": 0.0})
+        return w.model_copy(update={**rates, "growth_per_month_frac": 0.0, "month_factors": None})
 
-    return with_workloads(grown)(case)
+    return with_workloads(grown)(case.model_copy(update={"months": None}))
 
 
 def one_after_the_other(changes: list[Change]) -> Change:

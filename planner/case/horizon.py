@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planner.case.case import Case, Workload
+from planner.case.case import Case, Month, Workload
 from problems.constants import HOURS_PER_MONTH
 
 MONTHS_OF_A_QUARTER = 3
@@ -21,29 +21,33 @@ class Slot:
     day: str
     hour: int
     hours_per_month: float
-    """hours of its month that this slot stands for"""
-
-    @property
-    def label(self) -> str:
-        return f"month {self.month + 1} {self.day} {self.hour:02d}h"
+    """hours of its month that this slot stands for, times the weight of the month"""
+    label: str
 
 
 def slots_of(case: Case) -> tuple[Slot, ...]:
     """One pair of days where nothing grows, else one pair per month."""
     grows = any(w.growth_per_month_frac for w in case.workloads)
+    several = tuple(Month(label=f"month {m + 1}") for m in range(MONTHS_OF_A_QUARTER if grows else 1))
     return tuple(
-        Slot(month, day, hour, DAYS_PER_MONTH * share)
-        for month in range(MONTHS_OF_A_QUARTER if grows else 1)
+        Slot(m, day, hour, DAYS_PER_MONTH * share * month.weight, f"{month.label} {day} {hour:02d}h")
+        for m, month in enumerate(case.months or several)
         for day, share in KINDS
         for hour in range(24)
     )
 
 
+def month_factor(workload: Workload, month: int) -> float:
+    """Times its rates that a workload has in a month."""
+    if workload.month_factors is not None:
+        return workload.month_factors[month]
+    return float((1 + workload.growth_per_month_frac) ** month)
+
+
 def rates_rps(workload: Workload, slots: tuple[Slot, ...]) -> np.ndarray:
     """Mean request rate of a workload [slot]."""
     by_day = {"weekday": workload.weekday_rps, "weekend": workload.weekend_rps}
-    growth = 1 + workload.growth_per_month_frac
-    return np.array([by_day[s.day][s.hour] * growth**s.month for s in slots])
+    return np.array([by_day[s.day][s.hour] * month_factor(workload, s.month) for s in slots])
 
 
 def requests_per_month(workload: Workload, slots: tuple[Slot, ...]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from planner.case.case import Case, Workload
+from planner.case.case import OWNED, Case, Workload
 from planner.catalog.entries import Offer
 
 
@@ -18,13 +18,18 @@ def sellable(case: Case, offer: Offer) -> bool:
     )
 
 
+def held_instances(case: Case, key: str) -> int:
+    """Instances of an offer that are there anyway; owned boxes are an offer of their own."""
+    return sum(h.instances for h in case.held or () if h.offer == key and h.purchase != OWNED)
+
+
 def allowed_offers(case: Case, workloads: Iterable[Workload]) -> dict[str, Offer]:
     """What is for sale in a place where the data of all these workloads may go."""
     together = tuple(workloads)
     return {
         key: offer
         for key, offer in case.offers.items()
-        if sellable(case, offer) and all(_may_go_there(w, offer) for w in together)
+        if (sellable(case, offer) or held_instances(case, key)) and all(_may_go_there(w, offer) for w in together)
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.checker.costs import month_usd
-from planner.checker.purchases import gpus_bought
+from planner.checker.purchases import gpus_bought, idle_gpus
 from planner.checker.serving import staffed
 from planner.checker.vendors import in_use
 from planner.plan.view import MONTH_HOURS, REL, PlanView, differs, is_not, key_of, near
@@ -56,7 +56,8 @@ def _quotas(facts: PlanView) -> Reached:
         boxes = {offer: offers[offer].gpus for offer in used if offers[offer].gpu == gpu}
         boxes = boxes or {offer: o.gpus for offer, o in offers.items() if o.gpu == gpu}
         if boxes:
-            gpus = [sum(gpus_bought(facts, offer, t) for offer in boxes) for t in facts.slots]
+            idle = idle_gpus(facts).get(gpu, 0)
+            gpus = [idle + sum(gpus_bought(facts, offer, t) for offer in boxes) for t in facts.slots]
             found["max_gpus", gpu] = (most, _hours(facts, [n + min(boxes.values()) > most for n in gpus]))
     for offer, most in limits.max_instances.items():
         gpus = [gpus_bought(facts, offer, t) for t in facts.slots]

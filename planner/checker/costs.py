@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.checker.prices import TERM_MONTHS, caches_usd_per_month, embedding_usd_per_request, request_usd
+from planner.checker.prices import (
+    TERM_MONTHS,
+    caches_usd_per_month,
+    embedding_usd_per_request,
+    held_usd,
+    request_usd,
+)
 from planner.checker.purchases import instance_hours, line_usd, price_of_line
 from planner.checker.vendors import vendors_usd
-from planner.plan.view import MONTH_HOURS, REL, PlanView, Served, differs, is_not
+from planner.plan.view import MONTH_HOURS, REL, PlanView, Served, differs, hours_of_slot, is_not
 
 
 def money_adds_up(facts: PlanView) -> Iterator[str]:
@@ -17,6 +23,7 @@ def money_adds_up(facts: PlanView) -> Iterator[str]:
     cost, tokens = sum(parts.values()), sum(facts.tokens_per_month(s) for s in facts.served)
     penalty = sum(_penalty_usd(facts, s) for s in facts.served)
     yield from differs("the cost_usd_per_month of the plan", plan.cost_usd_per_month, cost)
+    yield from differs("the held_usd_per_month of the plan", plan.held_usd_per_month, held_usd(facts.case))
     yield from differs("the penalty_usd_per_month of the plan", plan.penalty_usd_per_month, penalty)
     yield from differs("the tokens_per_month of the plan", plan.tokens_per_month, tokens)
     yield from differs("the usd_per_1m_tokens of the plan", plan.usd_per_1m_tokens, _per_1m(cost, tokens))
@@ -30,7 +37,7 @@ def money_adds_up(facts: PlanView) -> Iterator[str]:
 
 
 def month_usd(facts: PlanView, month: int) -> float:
-    """What one month costs, penalties aside."""
+    """What one month costs with what is held, penalties aside."""
     slots = facts.plan.slots
     hourly = [0.0] * len(slots)
     for line in facts.plan.fleet:
@@ -39,8 +46,18 @@ def month_usd(facts: PlanView, month: int) -> float:
     for s in facts.served:
         parts = zip(hourly, _api_usd_per_h(facts, s), _caching_usd_per_h(facts, s), strict=True)
         hourly = [sum(x) for x in parts]
-    usd = sum(s.hours_per_month * x for s, x in zip(slots, hourly, strict=True) if s.month == month)
-    return usd + _engineers_usd(facts) + vendors_usd(facts)
+    usd = sum(hours_of_slot(s) * x for s, x in zip(slots, hourly, strict=True) if s.month == month)
+    return usd + _engineers_usd(facts) + vendors_usd(facts) + held_usd(facts.case)
+
+
+def penalty_usd_of_month(facts: PlanView, month: int) -> float:
+    """Penalty of what is shed in one month."""
+    usd = 0.0
+    for s in facts.served:
+        for slot, rates in zip(facts.plan.slots, facts.flow(s.w, s.told.shed_flows), strict=True):
+            if slot.month == month:
+                usd += 3600 * hours_of_slot(slot) * sum(rates) * (s.w.shed_usd_per_request or 0.0)
+    return usd
 
 
 def _per_1m(usd: float, tokens: float) -> float:

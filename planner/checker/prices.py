@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from planner.case.case import CacheCosts, Case, Workload, kinds_of
 from planner.catalog.entries import ApiPrices, HourlyPrice, SpotPrice, UpfrontPrice
+from planner.plan.plan import HELD, HELD_SOURCE
 from planner.plan.view import MONTH_HOURS
 
 
@@ -37,6 +38,17 @@ TERM_MONTHS = {"reserved-1y": 12, "reserved-3y": 36, "reserved-1y-upfront": 12, 
 """ways to buy that hold an instance for a term"""
 
 
+def held_boxes(case: Case, offer: str) -> int:
+    """Instances that are there before anything is bought; owned boxes are bought by the hour."""
+    return sum(h.instances for h in case.held or () if h.offer == offer and h.purchase != "owned")
+
+
+def held_usd(case: Case) -> float:
+    """What these cost a month in any case, and others that are there for a part of the quarter only."""
+    each = [h.instances * h.usd_per_h for h in case.held or () if h.purchase != "owned"]
+    return MONTH_HOURS * sum(each) + (case.held_besides_usd_per_month or 0.0)
+
+
 @dataclass(frozen=True)
 class Price:
     """Price of one instance bought in one way."""
@@ -54,7 +66,9 @@ class Price:
 
 
 def price_of(case: Case, offer: str, purchase: str) -> Price | None:
-    """None where it is not sold in this way."""
+    """None where it is not sold in this way; what is held costs nothing besides."""
+    if purchase == HELD:
+        return Price(0.0, 0.0, 0.0, 0.0, HELD_SOURCE, None, None) if held_boxes(case, offer) else None
     prices = case.offers[offer].prices
     ways = {
         "on-demand": prices.on_demand,

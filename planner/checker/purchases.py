@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from planner.checker.packing import boxes_needed
-from planner.checker.prices import TERM_MONTHS, Price, price_of
+from planner.checker.prices import TERM_MONTHS, Price, held_boxes, price_of
 from planner.checker.vendors import few_vendors_are_used, vendors_serve_their_share
-from planner.plan.plan import DeploymentPlan, FleetLine
+from planner.plan.plan import HELD, DeploymentPlan, FleetLine
 from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, PlanView, differs, is_not
 
 
@@ -51,7 +51,7 @@ def gpus_bought(facts: PlanView, offer: str, t: int, firm_only: bool = False) ->
 
 def _started(facts: PlanView, line: FleetLine, t: int) -> int:
     n = line.instances_by_slot
-    return 0 if line.purchase in TERM_MONTHS else max(0, n[t] - n[facts.hour_before(t)])
+    return 0 if line.purchase in (*TERM_MONTHS, HELD) else max(0, n[t] - n[facts.hour_before(t)])
 
 
 def _line_holds(facts: PlanView, line: FleetLine) -> Iterator[str]:
@@ -60,6 +60,8 @@ def _line_holds(facts: PlanView, line: FleetLine) -> Iterator[str]:
         yield "less than no instances"
     if line.purchase in TERM_MONTHS and len(set(line.instances_by_slot)) > 1:
         yield "reserved instances must be held all the time"
+    if line.purchase == HELD and set(line.instances_by_slot) != {held_boxes(facts.case, line.offer)}:
+        yield f"{held_boxes(facts.case, line.offer)} instances are held, all the time"
     yield from is_not("the GPU", line.gpu, offer.gpu)
     yield from is_not("gpus_per_instance", line.gpus_per_instance, offer.gpus)
     yield from differs("the price usd_per_h", line.usd_per_h, price.usd_per_h)
@@ -107,10 +109,18 @@ def _replicas_fit(facts: PlanView, offer: str, there: list[DeploymentPlan]) -> I
                 yield f"slot {t}: replicas take {needed} instances of {offer}{safe}, {bought} bought"
 
 
+def idle_gpus(facts: PlanView) -> dict[str, int]:
+    """GPUs of each kind in held instances of offers on which nothing runs: they count against quotas all the same."""
+    idle: Counter[str] = Counter()
+    for key in {h.offer for h in facts.case.held or ()} - {line.offer for line in facts.plan.fleet}:
+        idle[facts.case.offers[key].gpu] += held_boxes(facts.case, key) * facts.case.offers[key].gpus
+    return dict(idle)
+
+
 def _limits_hold(facts: PlanView) -> Iterator[str]:
     limits, offers = facts.case.limits, facts.case.offers
     for t in facts.slots:
-        by_gpu: Counter[str] = Counter()
+        by_gpu: Counter[str] = Counter(idle_gpus(facts))
         for offer in sorted({line.offer for line in facts.plan.fleet}):
             gpus = gpus_bought(facts, offer, t)
             by_gpu[offers[offer].gpu] += gpus

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from planner.cli.common import DiffFormat, PlanFile, in_color, parsed, put, put_json, saved_plan
+from planner.cli.horizon import is_horizon, saved_horizon
 
 verbs = typer.Typer()
 BROKEN = 5
@@ -30,12 +31,16 @@ def check(
     from datetime import date
 
     from planner.checker.policy import check_policy
+    from planner.checker.policy.horizon import check_horizon_policy
     from planner.checker.policy.schema import load_policy, parse_date
     from planner.reports.policy import check_markdown, check_text
 
     day = None if as_of is None else date.fromisoformat(parsed("--as-of", parse_date, as_of))
     rules = load_policy(policy)
-    checked = check_policy(saved_plan(file), rules, saved_plan(against) if against else None, day)
+    if is_horizon(file):
+        checked = check_horizon_policy(saved_horizon(file), rules, saved_horizon(against) if against else None, day)
+    else:
+        checked = check_policy(saved_plan(file), rules, saved_plan(against) if against else None, day)
     if not (checked.passed and quiet_when_ok):
         if format is DiffFormat.json:
             put_json(checked.as_json())

@@ -29,10 +29,11 @@ from planner.cli.common import (
     put_json,
     refuse,
     require_numba,
-    saved_plan,
     search_options,
     with_what_is_left,
 )
+from planner.cli.horizon import QuarterOption, ScenarioOption, plan_of_horizon, refuse_for_a_horizon, saved_quarter
+from planner.cli.horizon import csv_files as horizon_files
 from planner.cli.reporting import check_outputs, csv_files, rendered, write_outputs, write_page
 
 if TYPE_CHECKING:
@@ -87,10 +88,17 @@ def plan(
         refuse(
             "--explain", "is text only", "Plan with --out plan.json, then: fleetplan explain plan.json --format json"
         )
-    study = html is not None if study is None else study
+    asked_for_study, study = study, html is not None if study is None else study
     if keep_plans is not None and not study:
         refuse("--keep-plans", "is for --study", "Add --study")
     case, read = case_in_time(case_file, root, options)
+    if case.future is not None:
+        refuse_for_a_horizon(case_file, {"--study": bool(asked_for_study), "--explain": explain, "--verify": verify})
+        check_outputs(csv, None, table, xlsx)
+        targets = {"--out": out, "--html": html, "--markdown": markdown, "--xlsx": xlsx}
+        check_targets(targets, [case_file, *read], {"--csv": horizon_files(csv)})
+        plan_of_horizon(case, options, format, table, out, html, markdown, csv, xlsx, required, quiet)
+        return
     check_outputs(csv, format, table, xlsx)
     into = {"--csv": csv_files(csv), "--keep-plans": kept_plans(keep_plans)}
     check_targets({"--out": out, "--html": html, "--markdown": markdown, "--xlsx": xlsx}, [case_file, *read], into)
@@ -134,6 +142,8 @@ def explain(
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop each search when proved within this share of the cost.")] = "0.1%",
     time_limit: Annotated[str | None, typer.Option(help="The whole command takes no longer than this.")] = None,
+    quarter: QuarterOption = None,
+    scenario: ScenarioOption = None,
     root: RootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
@@ -142,7 +152,7 @@ def explain(
     from planner.reports.explanation import explanation_text
 
     options = search_options(solver.value, gap, time_limit)
-    saved = saved_plan(file) if file.suffix.lower() == ".json" else None
+    saved = saved_quarter(file, quarter, scenario) if file.suffix.lower() == ".json" else None
     case = saved.case if saved else case_in_time(file, root, options)[0]
     names = [w.name for w in case.workloads]
     if workload is not None and workload not in names:

@@ -24,6 +24,16 @@ from planner.cli.common import (
     refuse,
     saved_plan,
 )
+from planner.cli.horizon import (
+    QuarterOption,
+    ScenarioOption,
+    is_horizon,
+    months_of,
+    report_of_horizon,
+    saved_horizon,
+    saved_quarter,
+)
+from planner.cli.horizon import csv_files as horizon_files
 
 if TYPE_CHECKING:
     from planner.explanations.records import Explanation
@@ -50,7 +60,10 @@ def report(
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", "--out", "-o", help="The page to write; default: beside the plan.")
+        Path | None,
+        typer.Option(
+            "--html", "--out", "-o", help="The page to write; default: beside the plan. A name.json: the plan."
+        ),
     ] = None,
     explanation: Annotated[
         Path | None, typer.Option(help="Show this on the page: from 'fleetplan explain PLAN.json --format json'.")
@@ -62,24 +75,37 @@ def report(
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     xlsx: XlsxOption = None,
+    quarter: QuarterOption = None,
+    scenario: ScenarioOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every option and reason.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
-    """Show a saved plan as a page, text, Markdown, CSV, a workbook, JSON or a FOCUS budget. Plans nothing."""
+    """Show a saved plan as a page, text, Markdown, CSV, a workbook, JSON or a FOCUS budget. Plans nothing.
+
+    With --quarter, one quarter of the plan of a horizon; --out q1.json makes it a plan that every other verb reads.
+    """
     from planner.explanations.records import read_explanation
     from planner.io.files import check_targets
 
-    plan = saved_plan(file)
-    explained = read_explanation(explanation, plan) if explanation else None
+    whole = quarter is None and is_horizon(file)
+    if whole and (scenario is not None or explanation is not None):
+        flag = "--scenario" if scenario is not None else "--explanation"
+        refuse(flag, "is for one quarter of the plan of a horizon", "Add --quarter 1, or a later one")
+    plan = None if whole else saved_quarter(file, quarter, scenario)
+    explained = read_explanation(explanation, plan) if explanation and plan else None
     page = html is not None or explained is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None and xlsx is None)
     budget = format is ReportFormat.focus
     first_day = _first_day(starts, budget)
     printed = None if budget or format in (None, ReportFormat.html) else PlanFormat(format.value)
-    check_outputs(csv, printed, table, xlsx)
+    check_outputs(csv, None if whole else printed, table, xlsx)
     html = html or file.with_suffix(".html") if page else None
     inputs = [file, *([explanation] if explanation else [])]
-    check_targets({"--html": html, "--markdown": markdown, "--xlsx": xlsx}, inputs, {"--csv": csv_files(csv)})
+    into = horizon_files(csv) if whole else csv_files(csv)
+    check_targets({"--html": html, "--markdown": markdown, "--xlsx": xlsx}, inputs, {"--csv": into})
+    if plan is None:
+        report_of_horizon(file, printed, table, html, markdown, csv, xlsx, quiet)
+        return
     if html is not None:
         write_page(html, plan, explained, quiet)
     write_outputs(plan, markdown, csv, xlsx, quiet)
@@ -117,11 +143,27 @@ def diff(
     from planner.plan.diff import diff_plans
     from planner.reports.diff import diff_markdown, diff_text
 
+    if is_horizon(before) and is_horizon(after):
+        _diff_horizons(before, after, format, exit_code)
+        return
     changes = diff_plans(saved_plan(before), saved_plan(after))
     if format is DiffFormat.json:
         put_json(changes.as_json())
     else:
         put(diff_markdown(changes) if format is DiffFormat.md else diff_text(changes))
+    if exit_code and not changes.same:
+        raise typer.Exit(1)
+
+
+def _diff_horizons(before: Path, after: Path, format: DiffFormat, exit_code: bool) -> None:
+    from planner.plan.horizon_diff import diff_horizons
+    from planner.reports.horizon.diff import horizon_diff_markdown, horizon_diff_text
+
+    changes = diff_horizons(saved_horizon(before), saved_horizon(after))
+    if format is DiffFormat.json:
+        put_json(changes.as_json())
+    else:
+        put(horizon_diff_markdown(changes) if format is DiffFormat.md else horizon_diff_text(changes))
     if exit_code and not changes.same:
         raise typer.Exit(1)
 
@@ -192,7 +234,8 @@ def write_page(target: Path, plan: Plan, explanation: Explanation | None, quiet:
     from planner.io.files import write_whole
     from planner.reports.html.plan import html_report
 
-    write_whole(target, html_report(plan, explanation))
+    as_json = target.suffix.lower() == ".json"
+    write_whole(target, plan.to_json() if as_json else html_report(plan, explanation))
     note(f"wrote {target}", quiet)
 
 
@@ -208,6 +251,8 @@ def export(
     image: Annotated[str | None, typer.Option(help="Container image of the engine, such as that of your registry.")] = (
         None
     ),
+    quarter: QuarterOption = None,
+    scenario: ScenarioOption = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an earlier export in DIR; other files are never touched.")
     ] = False,
@@ -219,8 +264,25 @@ def export(
     from planner.export.hosted import Settings
     from planner.io.time_zones import UTC
 
-    plan = saved_plan(file)
-    files = export_plan(plan, to, Settings(month - 1, time_zone or plan.case.time_zone or UTC, image))
+    plan = saved_quarter(file, quarter, scenario, default=1)
+    at = _month(file, plan, quarter, scenario, month)
+    files = export_plan(plan, to, Settings(at, time_zone or plan.case.time_zone or UTC, image))
     for remark in write_folder(out, to, files, force):
         note(remark, quiet)
     note(f"wrote {len(files)} files into {out}: start with {out / 'README.md'}", quiet)
+
+
+def _month(file: Path, plan: Plan, quarter: int | None, scenario: str | None, month: int) -> int:
+    """The month of a plan, from 0, that a month of its quarter is; scenarios have their own in the first quarter."""
+    of_quarter = 3
+    if not is_horizon(file):
+        return month - 1
+    several = len(plan.case.months or ()) > 1
+    mine = months_of(file, quarter, scenario)
+    if mine is None and several and (quarter or 1) == 1:
+        labels = ", ".join(m.label for m in plan.case.months or ())
+        refuse("--scenario", f"is needed: the first quarter has months of each ({labels})", "Name a scenario")
+    if not 1 <= month <= of_quarter:
+        refuse("--month", f"the quarter has {of_quarter} months", f"Give one from 1 to {of_quarter}")
+    each = [m for m, times in (mine or {0: of_quarter}).items() for _ in range(times)]
+    return each[month - 1]

@@ -19,8 +19,8 @@ from planner.cli.common import (
     put_json,
     refuse,
     require_numba,
-    saved_plan,
 )
+from planner.cli.horizon import QuarterOption, ScenarioOption, is_horizon, months_of, saved_quarter
 
 if TYPE_CHECKING:
     from planner.plan.plan import Plan
@@ -61,7 +61,9 @@ def verify(
     ] = None,
     reclaim: Annotated[int, typer.Option(min=0, max=100, help="Spot reclaims of a zone in the week.")] = 0,
     fail: Annotated[int, typer.Option(min=0, max=100, help="Failures of a replica in the week.")] = 0,
-    month: Annotated[int | None, typer.Option(min=1, max=3, help="Of the quarter; default the busiest.")] = None,
+    month: Annotated[int | None, typer.Option(min=1, help="Of the plan; default the busiest.")] = None,
+    quarter: QuarterOption = None,
+    scenario: ScenarioOption = None,
     days: Annotated[int, typer.Option(min=1, max=7, help="Days to serve, from Monday on.")] = 7,
     seed: Annotated[int, typer.Option(min=0, help="Another seed draws other requests.")] = 1,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write all figures as JSON to this file.")] = None,
@@ -79,9 +81,11 @@ def verify(
 
     check_targets({"--out": out, "--html": html, "--markdown": markdown}, [file, *([log] if log else [])])
     require_numba()
-    plan = saved_plan(file)
+    plan = saved_quarter(file, quarter, scenario, default=1)
     loads = _loads(load)
     months = {s.month for s in plan.slots}
+    if month is None and is_horizon(file):
+        month = _busiest_month(file, plan, quarter, scenario, quiet)
     if month is not None and month - 1 not in months:
         refuse("--month", f"the plan has {len(months)} month{'s' * (len(months) > 1)}", "Leave it out")
     options = _options(router, reclaim, fail, month, days, seed)
@@ -103,6 +107,23 @@ def verify(
         put(verification_markdown(report) if format is DiffFormat.md else verification_text(report))
     if not report.kept:
         raise typer.Exit(MISSED)
+
+
+def _busiest_month(file: Path, plan: Plan, quarter: int | None, scenario: str | None, quiet: bool) -> int:
+    """The month of a quarter of a horizon to serve, from 1 on: the busiest of the scenario, or of all of them."""
+    from planner.plan.view import PlanView
+
+    view = PlanView(plan)
+    rates = [view.rates_rps(w) for w in plan.case.workloads]
+    mine = months_of(file, quarter, scenario) or dict.fromkeys(range(view.months))
+
+    def load(month: int) -> float:
+        return sum(r[t] for r in rates for t, s in enumerate(plan.slots) if s.month == month)
+
+    busiest = max(mine, key=load)
+    if plan.case.months is not None:
+        note(f"serving {plan.case.months[busiest].label}, the busiest month of quarter {quarter or 1}", quiet)
+    return busiest + 1
 
 
 def _loads(text: str) -> list[float]:

@@ -8,6 +8,7 @@ from planner.candidates.enumerate import Candidates, Rejection
 from planner.case.case import Case, Workload
 from planner.case.costs import baseline_of, baseline_usd_per_month
 from planner.case.horizon import Slot
+from planner.case.quarters import held_usd_per_month
 from planner.case.vendors import vendor_usd, vendors_bought_of
 from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.binding import binding_limits
@@ -62,6 +63,7 @@ def assemble_plan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
         cost_usd_per_month=cost,
+        held_usd_per_month=held_usd_per_month(case),
         penalty_usd_per_month=penalty,
         bound_usd_per_month=bound,
         gap_frac=max(0.0, (objective - bound) / objective) if objective else 0.0,
@@ -78,7 +80,7 @@ def assemble_plan(
         if_throughput_is_off=CostRange(mid_usd_per_month=objective),
         options=tuple(chosen_options(served, workloads)),
         rejected=tuple(_rejection_record(r) for r in _not_in_use(candidates, served)),
-        slots=tuple(SlotRecord(label=s.label, **vars(s)) for s in slots),
+        slots=tuple(SlotRecord(**vars(s)) for s in slots),
         proof=_proof(case, fleet, solution, options),
         assumptions=case.assumptions,
         case_hash=case.hash(),

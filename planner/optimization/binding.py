@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.case.case import Case
+from planner.case.quarters import held_usd_per_month
 from planner.case.vendors import vendors_bought_of
 from planner.optimization.serving import ServedPool
 from planner.plan.plan import Binding, FleetLine
@@ -22,7 +23,7 @@ def binding_limits(
     case: Case, fleet: FleetProblem, best: Incumbent, pools: tuple[ServedPool, ...], lines: tuple[FleetLine, ...]
 ) -> list[Binding]:
     return [
-        *_budget(fleet, best),
+        *_budget(case, fleet, best),
         *_gpu_quotas(case, fleet, lines),
         *_instance_quotas(case, fleet, lines),
         *_gpu_types(case, lines),
@@ -31,26 +32,28 @@ def binding_limits(
     ]
 
 
-def _budget(fleet: FleetProblem, best: Incumbent) -> Iterator[Binding]:
-    if fleet.budget_usd_per_month is not None:
-        months = cost_by_month(fleet, best.paths, best.purchases)
-        near = int((months >= fleet.budget_usd_per_month * (1 - NEAR_BUDGET_FRAC)).sum())
+def _budget(case: Case, fleet: FleetProblem, best: Incumbent) -> Iterator[Binding]:
+    budget = case.limits.budget_usd_per_month
+    if budget is not None:
+        months = cost_by_month(fleet, best.paths, best.purchases) + held_usd_per_month(case)
+        near = int((months >= budget * (1 - NEAR_BUDGET_FRAC)).sum())
         if near:
             yield Binding(
                 limit="budget_usd_per_month",
-                value=fleet.budget_usd_per_month,
+                value=budget,
                 hours_per_month=near / fleet.months * HOURS_PER_MONTH,
             )
 
 
 def _gpu_quotas(case: Case, fleet: FleetProblem, lines: tuple[FleetLine, ...]) -> Iterator[Binding]:
     """Where not one more of the instances in use would fit; of a GPU that is not in use, not a single instance."""
-    nothing = np.zeros(len(fleet.slot_hours), dtype=int)
+    nothing, in_use = np.zeros(len(fleet.slot_hours), dtype=int), {line.offer for line in lines}
     for gpu, most in sorted(case.limits.max_gpus.items()):
         of = [line for line in lines if line.gpu == gpu]
         boxes = [line.gpus_per_instance for line in of] or [o.gpus for o in case.offers.values() if o.gpu == gpu]
         if boxes:
             gpus = sum((np.array(line.instances_by_slot) * line.gpus_per_instance for line in of), nothing)
+            gpus = gpus + sum(o.on_hand * o.box for g, o in fleet.offers.items() if o.gpu == gpu and g not in in_use)
             yield from _reached(fleet, "max_gpus", gpu, most, gpus + min(boxes) > most)
 
 

@@ -9,7 +9,9 @@ from planner.candidates.pools import PoolSpec
 from planner.case.case import Case
 from planner.case.costs import allowed_apis, cache_usd_per_h, request_usd
 from planner.case.horizon import Slot, rates_rps, slots_before, window_of
-from planner.case.menu import sellable
+from planner.case.menu import held_instances, sellable
+from planner.case.quarters import held_usd_per_month
+from planner.case.terms import is_long
 from planner.optimization.vendors import vendor_rules
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Api, Deployment, Pool
@@ -21,16 +23,27 @@ def formulate(case: Case, candidates: Candidates, slots: tuple[Slot, ...]) -> Fl
     return fleet_of(
         workloads=tuple(w.name for w in case.workloads),
         pools=[pool_of(case, g, candidates.accepted[key], slots) for key, g in candidates.pools.items()],
-        offers={key: offer_of(case, key) for key, offer in case.offers.items() if sellable(case, offer)},
+        offers={
+            key: offer_of(case, key)
+            for key, offer in case.offers.items()
+            if sellable(case, offer) or held_instances(case, key)
+        },
         slot_hours=np.array([s.hours_per_month for s in slots]),
         slot_month=np.array([s.month for s in slots]),
         slot_before=slots_before(slots),
         max_gpus=case.limits.max_gpus,
         max_gpu_types=case.limits.max_gpu_types,
-        budget_usd_per_month=case.limits.budget_usd_per_month,
+        month_weight=np.array([m.weight for m in case.months]) if case.months else None,
+        budget_usd_per_month=budget_left(case),
         team_usd_per_month=case.engineers_usd_per_month,
         vendors=vendor_rules(case, slots),
     )
+
+
+def budget_left(case: Case) -> float | None:
+    """What holdings leave of the budget."""
+    budget = case.limits.budget_usd_per_month
+    return None if budget is None else budget - held_usd_per_month(case)
 
 
 def pool_of(case: Case, group: PoolSpec, candidates: tuple[Candidate, ...], slots: tuple[Slot, ...]) -> Pool:
@@ -121,11 +134,14 @@ def rate_cv_by_slot(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> np.nda
 
 
 def offer_of(case: Case, key: str) -> Offer:
-    """An offer at the prices of the options on the menu; spot at its median, commitments as they come to an hour."""
+    """An offer at the prices of the options on the menu; spot at its median, commitments as they come to an hour.
+
+    Terms of more than a year outlast the quarter, and are for a horizon to decide (planner/optimization/horizon.py).
+    """
     entry = case.offers[key]
     on_demand = entry.prices.on_demand if "on-demand" in case.purchase else None
     spot = entry.prices.spot if "spot" in case.purchase else None
-    reserved = {k: p.usd_per_h for k, p in entry.prices.reserved().items() if k in case.purchase}
+    reserved = {k: p.usd_per_h for k, p in entry.prices.reserved().items() if k in case.purchase and not is_long(k)}
     return Offer(
         key=key,
         gpu=entry.gpu,
@@ -135,4 +151,5 @@ def offer_of(case: Case, key: str) -> Offer:
         reserved_usd_per_h=reserved,
         max_instances=case.limits.max_instances.get(key),
         start_h=case.start.instance_s / 3600,
+        on_hand=held_instances(case, key),
     )

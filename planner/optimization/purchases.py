@@ -7,7 +7,7 @@ import numpy as np
 from planner.case.case import Case
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import TERM_MONTHS, HourlyPrice, SpotPrice
-from planner.plan.plan import Commitment, FleetLine
+from planner.plan.plan import HELD, HELD_SOURCE, Commitment, FleetLine
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from solvers.heuristics.incumbent import Incumbent
@@ -21,12 +21,31 @@ def fleet_lines(case: Case, fleet: FleetProblem, best: Incumbent) -> list[FleetL
             (term, np.full(len(fleet.slot_hours), n), prices.reserved()[term]) for term, n in bought.reserved.items()
         ]
         ways += [("on-demand", bought.on_demand, prices.on_demand), ("spot", bought.spot, prices.spot)]
+        if fleet.offers[key].on_hand:
+            lines.append(_held_line(case, fleet, key))
         lines += [
             _line(case, fleet, key, purchase, instances, price)
             for purchase, instances, price in ways
             if instances.any() and price is not None
         ]
     return lines
+
+
+def _held_line(case: Case, fleet: FleetProblem, key: str) -> FleetLine:
+    """What is there anyway costs no more in use than idle; it is paid for besides the plan."""
+    offer = case.offers[key]
+    return FleetLine(
+        offer=key,
+        gpu=offer.gpu,
+        gpus_per_instance=offer.gpus,
+        purchase=HELD,
+        instances_by_slot=(fleet.offers[key].on_hand,) * len(fleet.slot_hours),
+        usd_per_h=0.0,
+        starts_per_month=0.0,
+        starting_usd_per_month=0.0,
+        cost_usd_per_month=0.0,
+        price_source=HELD_SOURCE,
+    )
 
 
 def _line(

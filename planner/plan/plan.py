@@ -19,7 +19,9 @@ from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
 
-PLAN_FORMAT = "fleetplan-plan/3"
+PLAN_FORMAT = "fleetplan-plan/4"
+HELD, HELD_SOURCE = "held", "signed before: paid in any case"
+"""the way to buy of what is there before anything is bought, and where its price comes from"""
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
 Part = Literal["options", "if_throughput_is_off"]
 
@@ -357,6 +359,9 @@ class Plan(Strict):
     name: str
     status: Status
     cost_usd_per_month: float = Field(ge=0)
+    """besides what is held"""
+    held_usd_per_month: float = Field(ge=0)
+    """of what was signed before, paid in any case; not part of the cost"""
     penalty_usd_per_month: float = Field(ge=0)
     """of shed requests: it counts in the objective, and is not part of the cost"""
     bound_usd_per_month: float
@@ -427,6 +432,15 @@ class Plan(Strict):
         return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+TAKE_A_QUARTER = "Take one: fleetplan report H.json --quarter 1 --out q1.json (later ones: --scenario NAME)"
+
+
+def written_by(data: Any) -> str:
+    """Which version wrote a file, where it says so."""
+    version = data.get("fleetplan_version") if isinstance(data, dict) else None
+    return f", written by fleetplan {shown(version)}" if isinstance(version, str) else ""
+
+
 def plan_from_json(text: str, file: str = "<plan>") -> Plan:
     """Read a saved plan; raises InputError where it is none."""
     try:
@@ -434,7 +448,10 @@ def plan_from_json(text: str, file: str = "<plan>") -> Plan:
         found = data.get("format") if isinstance(data, dict) else None
         if found != PLAN_FORMAT:
             other = shown(found) if str(found).startswith("fleetplan-") else "another file"
-            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}")
+            if str(found).startswith("fleetplan-horizon/"):
+                message, remedy = "a plan of a horizon, this reads one quarter", TAKE_A_QUARTER
+                raise input_error(file, message, remedy)
+            raise ValueError(f"expected a plan of format '{PLAN_FORMAT}', got {other}{written_by(data)}")
     except (ValueError, RecursionError) as error:
         remedy = "Give a file written by 'fleetplan plan --out'"
         raise input_error(file, f"not a plan: {error}", remedy) from None

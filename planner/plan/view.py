@@ -135,7 +135,9 @@ class PlanView:
     def rates_rps(self, w: Workload) -> list[float]:
         """Requests a second [slot]."""
         by_day = {"weekday": w.weekday_rps, "weekend": w.weekend_rps}
-        return [by_day[s.day][s.hour] * (1 + w.growth_per_month_frac) ** s.month for s in self.plan.slots]
+        growing = [(1 + w.growth_per_month_frac) ** month for month in range(self.months)]
+        factors = growing if w.month_factors is None else w.month_factors
+        return [by_day[s.day][s.hour] * factors[s.month] for s in self.plan.slots]
 
     def by_length(self, w: Workload) -> ByLength:
         return [[rate * b.share_frac for b in w.buckets] for rate in self.rates_rps(w)]

@@ -55,6 +55,9 @@ def _headline(plan: Plan) -> Iterator[str]:
         f"({usd_small(b.usd_per_1m_tokens)} / 1M)"
     )
     yield f"Against an API: {markdown(api)}; the plan {markdown(phrases.saving(plan))}."
+    if held := phrases.held_sentence(plan):
+        yield ""
+        yield f"> {markdown(held)}"
     for note in phrases.first_notes(plan):
         yield ""
         yield f"{markdown(note[0].upper() + note[1:])}."

@@ -95,6 +95,13 @@ def _no_room(plan: Plan) -> str:
     return ", ".join(reasons)
 
 
+def held_sentence(plan: Plan) -> str:
+    """What is paid in any case for what was signed before; nothing where nothing is held."""
+    if not plan.held_usd_per_month:
+        return ""
+    return f"{usd(plan.held_usd_per_month)} / month more is paid in any case for what is held; no figure here counts it"
+
+
 def left_out(plan: Plan) -> str:
     """What the report lacks, and why; nothing where it is complete."""
     if not plan.left_out:

@@ -24,7 +24,7 @@ def render(plan: Plan, seconds: float | None = None, verbose: bool = False, colo
     """The whole report; `seconds` is how long the planning took, where that is known."""
     return paragraphs(
         [
-            chain(_headline(plan, seconds), _notes(plan), _left_out(plan), _shed(plan, color)),
+            chain(_headline(plan, seconds), _held(plan), _notes(plan), _left_out(plan), _shed(plan, color)),
             _fleet(plan),
             table_text(pools(plan)),
             _hours(plan),
@@ -51,6 +51,11 @@ def _headline(plan: Plan, seconds: float | None) -> Iterator[str]:
 
 def _notes(plan: Plan) -> Iterator[str]:
     yield from (f"  {escaped(sentence)}" for sentence in phrases.first_notes(plan))
+
+
+def _held(plan: Plan) -> Iterator[str]:
+    if sentence := phrases.held_sentence(plan):
+        yield f"  {sentence}"
 
 
 def _left_out(plan: Plan) -> Iterator[str]:

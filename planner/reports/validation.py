@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from planner.case.case import Case
+from planner.case.case import OWNED, Case, Scenario, Workload
+from planner.case.dates import month_name
 from planner.case.demand.from_logs import variation_of
-from planner.case.horizon import requests_per_month, slots_of
+from planner.case.horizon import MONTHS_OF_A_QUARTER, requests_per_month, slots_of
 from planner.io.errors import escaped, shortened
 from planner.logs.measure import Measured
 from planner.logs.measure import Workload as MeasuredWorkload
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Table
 from planner.reports.tables.text import Report, table_text
+from problems.constants import HOURS_PER_MONTH
 
 MEASURED = (
     C("workload", "workload"),
@@ -33,12 +36,11 @@ MEASURED = (
 
 def validation_report(case: Case) -> Report:
     """What a valid file says, so that a reader can see whether it was understood."""
-    slots = slots_of(case)
     count = len(case.workloads)
     size = f"{count} workload{'s' * (count != 1)}, {len(case.offers)} instance offers, baseline {case.baseline}"
-    lines = [f"{case.name}: valid. {size}"]
+    lines = [f"{case.name}: valid. {size}", *_horizon_lines(case)]
     lines += [
-        f"  {w.name}: {requests_per_month(w, slots):,.0f} requests a month, "
+        f"  {w.name}: {_volume(case, w) or f'{_requests_per_month(case, w):,.0f} requests a month'}, "
         f"models {', '.join(m.model for m in w.models)}, {len(w.buckets)} length buckets"
         for w in case.workloads
     ]
@@ -46,12 +48,64 @@ def validation_report(case: Case) -> Report:
     data = {
         "ok": True,
         "name": case.name,
-        "workloads": [{"name": w.name, "requests_per_month": requests_per_month(w, slots)} for w in case.workloads],
+        "workloads": [{"name": w.name, "requests_per_month": _requests_per_month(case, w)} for w in case.workloads],
         "offers": list(case.offers),
+        "starts": str(case.starts) if case.starts else None,
+        "quarters": case.future.quarters if case.future else 1,
+        "scenarios": [
+            {
+                "name": s.name,
+                "probability_frac": s.probability_frac,
+                "requests_by_month": {w.name: _by_month(w, s) for w in case.workloads},
+            }
+            for s in (case.future.scenarios if case.future else ())
+        ],
+        "held": [h.model_dump(mode="json") for h in case.held or ()],
         "assumptions": [a.model_dump() for a in case.assumptions],
         "case_hash": case.hash(),
     }
     return Report("".join(f"{escaped(line)}\n" for line in lines), data)
+
+
+def _horizon_lines(case: Case) -> Iterator[str]:
+    """The horizon, the scenarios and what is held, where the file has them."""
+    future = case.future
+    if future is not None:
+        yield f"  {future.quarters} quarters from {future.starts}" if future.quarters > 1 else f"  from {future.starts}"
+        if len(future.scenarios) > 1:
+            yield "  scenarios: " + ", ".join(f"{s.name} {100 * s.probability_frac:.4g}%" for s in future.scenarios)
+    for h in case.held or ():
+        until = f" until {h.last_day}" if h.last_day else ""
+        price = f"${h.usd_per_h:,.4g}/h{' while it runs' if h.purchase == OWNED else ''}"
+        yield f"  held: {h.instances} x {h.offer}, {h.purchase}, {price}{until}"
+
+
+def _volume(case: Case, w: Workload) -> str | None:
+    """Requests in the first and the last month of the horizon, in each scenario where they differ."""
+    future = case.future
+    if future is None:
+        return None
+    ends = []
+    for month in (0, MONTHS_OF_A_QUARTER * future.quarters - 1):
+        counts = {s.name: f"{_by_month(w, s)[month]:,.0f}" for s in future.scenarios}
+        same = len(set(counts.values())) == 1
+        each = next(iter(counts.values())) if same else ", ".join(f"{n} ({name})" for name, n in counts.items())
+        ends.append(f"{each} in {month_name(future.starts, month)}")
+    return f"requests a month: {'; '.join(ends)}"
+
+
+def _requests_per_month(case: Case, w: Workload) -> float:
+    """Mean over the months of the case; over those of the horizon and the scenarios where it has them."""
+    if case.future is None:
+        return requests_per_month(w, slots_of(case))
+    months = MONTHS_OF_A_QUARTER * case.future.quarters
+    return sum(s.probability_frac * sum(_by_month(w, s)) for s in case.future.scenarios) / months
+
+
+def _by_month(w: Workload, scenario: Scenario) -> list[float]:
+    """Requests in each month of the horizon; a month has 730 h."""
+    rps = (5 * sum(w.weekday_rps) + 2 * sum(w.weekend_rps)) / 7 / 24
+    return [factor * rps * 3600 * HOURS_PER_MONTH for factor in scenario.month_factors[w.name]]
 
 
 def demand_report(measured: Measured) -> Report:

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -18,6 +17,8 @@ from typing import Any
 
 from planner.case.case import Case
 from planner.case.changes import multiplied, with_workload
+from planner.case.demand.future.edits import clashes, put, relative, value_at
+from planner.case.demand.future.paths import resolved
 from planner.case.demand.load import DEFAULT_PURCHASE, case_of_document
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import MenuSpec
@@ -26,7 +27,6 @@ from planner.io.errors import InputError, Path, did_you_mean, dotted, input_erro
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import parse_yaml, read_yaml
 from planner.io.units import parse_positive_count
-from planner.studies.override_paths import resolved
 
 MOST_VALUES, MOST_RUNS = 1000, 10_000
 LISTS = ("gpus", "quantizations", "purchase", "providers", "regions", "apis", "caching")
@@ -36,8 +36,6 @@ SWITCHES: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 PURCHASES = ("on-demand", "spot", "reserved-1y", "reserved-3y", "reserved-1y-upfront", "reserved-3y-upfront")
 CACHES = ("prefix", "template", "semantic")
-_RELATIVE = re.compile(r"([+-])([0-9.]+) ?%")
-_SCALABLE = re.compile(r"(\$ ?|[uU][sS][dD] ?)?([0-9][0-9_,]*(?:\.[0-9]+)?)( ?[^%]*)")
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,9 @@ class Source:
         self.document = read_yaml(file)
         self.stem = FilePath(file).stem
         self.case = case_of_document(self.document, self.stem, self.files)
+        if self.case.future is not None:
+            message = "what-if plans one quarter, without scenarios"
+            raise input_error(file, message, "Take 'horizon' and 'scenarios' out of a copy of it")
 
     def changed(self, run: Scenario) -> Case:
         """The case of a run; what is wrong with a change is said with the option that made it."""
@@ -102,9 +103,9 @@ class Source:
         for change in sorted((c for c in run.changes if c.kind != "scale"), key=lambda c: (c.kind, c.key, c.text)):
             for path, value in self._edits(change, data):
                 both_leave_out = change.kind == "without" and all(c.kind == "without" for p, c in places if p == path)
-                if not both_leave_out and _clashes(path, places):
+                if not both_leave_out and clashes(path, [p for p, _ in places]):
                     raise input_error(change.option, f"{dotted(path)} is changed twice", "Keep one of the two")
-                _put(data, path, value)
+                put(data, path, value)
                 places.append((path, change))
         try:
             case = case_of_document(replace(self.document, data=data), self.stem, self.files)
@@ -127,7 +128,7 @@ class Source:
         value = parsed_value(change.text, change.option)
         if path[:1] == ("prices",) and len(path) >= 2:
             return self._priced(path, value, data, change.option)
-        return [(path, relative(_at(data, path), value))]
+        return [(path, relative(value_at(data, path), value))]
 
     def _priced(self, path: Path, value: Any, data: Any, option: str) -> list[tuple[Path, Any]]:
         """A price by the instance's name, or of all instances on the menu with a GPU."""
@@ -137,14 +138,14 @@ class Source:
             remedy = did_you_mean(str(path[1]), known) or f"The menu has {', '.join(known)}"
             raise input_error(option, f"no instance or GPU on the menu is called {shown(path[1])}", remedy)
         if gpu is None or str(path[1]) in (data.get("prices") or {}):
-            return [(path, relative(_at(data, path), value))]
+            return [(path, relative(value_at(data, path), value))]
         names = [key for key, offer in self.case.offers.items() if offer.gpu == gpu]
         own = data.get("prices") or {}
         edits: list[tuple[Path, Any]] = []
         for key in names:
             name = key if key in own else key.split("@")[0] if key.split("@")[0] in own else key
             place: Path = ("prices", name, *path[2:])
-            edits.append((place, relative(_at(data, place), value)))
+            edits.append((place, relative(value_at(data, place), value)))
         return list({place: (place, v) for place, v in edits}.values())
 
     def _without(self, change: Override, data: Any) -> tuple[Path, Any]:
@@ -212,51 +213,6 @@ def parsed_value(text: str, option: str) -> Any:
         return parse_yaml(text, option).data
     except InputError as error:
         raise InputError([replace(c, file=option, line=None, column=None) for c in error.diagnostics]) from None
-
-
-def relative(before: Any, value: Any) -> Any:
-    """+20% and -20% scale an amount that the file has; on anything else they are a value like any other."""
-    match = _RELATIVE.fullmatch(value) if isinstance(value, str) else None
-    if match is None or before is None or isinstance(before, bool | list | dict):
-        return value
-    factor = 1 + float(match[1] + match[2]) / 100
-    if isinstance(before, int | float):
-        return _plain(before * factor)
-    amount = _SCALABLE.fullmatch(before) if len(before) <= 64 else None
-    if amount is None:
-        return value
-    number = float(re.sub("[,_]", "", amount[2])) * factor
-    return f"{amount[1] or ''}{_plain(number)}{amount[3]}"
-
-
-def _plain(number: float) -> int | float:
-    short = float(f"{number:.12g}")
-    return int(short) if short == int(short) and abs(short) < 1e15 else short
-
-
-def _at(data: Any, path: Path) -> Any:
-    for part in path:
-        inside = part < len(data) if isinstance(data, list) and isinstance(part, int) else False
-        if not inside and not (isinstance(data, dict) and part in data):
-            return None
-        data = data[part]
-    return data
-
-
-def _put(data: Any, path: Path, value: Any) -> None:
-    for part in path[:-1]:
-        if isinstance(data, dict):
-            if data.get(part) is None:
-                data[part] = {}
-            data = data[part]
-        else:
-            data = data[part]
-    data[path[-1]] = value
-
-
-def _clashes(path: Path, places: list[tuple[Path, Override]]) -> bool:
-    """One value inside another would make the order of changes matter."""
-    return any(p[: len(path)] == path or path[: len(p)] == p for p, _ in places)
 
 
 def _attributed(diagnostic: Any, places: list[tuple[Path, Override]]) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import FleetProblem
+from problems.fleet_problem import ON_HAND, FleetProblem
 from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
@@ -30,6 +30,9 @@ def as_start(fleet: FleetProblem, v: Variables, plan: Incumbent | None, n_column
     for path in paths:
         if not any(_hold(fleet, v, r, path, x) for r in by_key.get(path.key, [])):
             return None
+    for g in sorted(fleet.recipes_on):
+        if fleet.offers[g].on_hand:
+            x[v.reserved[g, ON_HAND]] = fleet.offers[g].on_hand
     for g, bought in plan.purchases.items():
         if any((g, term) not in v.reserved for term in bought.reserved):
             return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from problems.fleet import master
-from problems.fleet_problem import FleetProblem, Held
+from problems.fleet_problem import ON_HAND, FleetProblem, Held
 from problems.fleet_variables import Variables
 from problems.recipes.recipe import Recipe, RecipeKey
 from solvers.backends.solve import SolverName, WarmLp
@@ -155,7 +155,7 @@ def _commitments(
     noise: float,
 ) -> tuple[Held, np.ndarray | None]:
     """To a whole number nearby, the surest first, whichever the LP makes cheaper; the LP then, if any."""
-    large = {key: c for key, c in v.reserved.items() if fleet.offers[key[0]].box > 1}
+    large = {key: c for key, c in v.reserved.items() if fleet.offers[key[0]].box > 1 and key[1] != ON_HAND}
     held: Held = {}
     while x is not None and len(held) < len(large):
         boxes = {key: float(x[c]) for key, c in large.items() if key not in held}

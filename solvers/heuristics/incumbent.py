@@ -74,12 +74,13 @@ def usage(fleet: FleetProblem, paths: tuple[Recipe, ...], g: str) -> tuple[np.nd
 
 def incumbent_of(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:
     """An incumbent with its cost: USD per month, averaged over the months."""
-    cost = float(np.mean(cost_by_month(fleet, paths, purchases)))
+    cost = float(np.mean(fleet.weight_of_month * cost_by_month(fleet, paths, purchases)))
     penalty = sum(float(fleet.weight[p.slot] @ p.penalty_usd_per_h) for p in paths)
     return Incumbent(paths, purchases, cost, penalty)
 
 
 def cost_by_month(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> np.ndarray:
+    """What each month costs, however much it counts [month]."""
     by_slot = np.zeros(len(fleet.slot_hours))
     fixed = fleet.team_usd_per_month if any(p.self_hosted for p in paths) else 0.0
     fixed += fleet.vendors.usd(fleet.vendors_used(paths))
@@ -91,19 +92,20 @@ def cost_by_month(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dic
         by_slot += bought.spot * (offer.spot_usd_per_h or 0.0)
         by_slot += starting_usd_per_h(fleet, offer, bought.on_demand, bought.spot)
         fixed += sum(n * offer.reserved_usd_per_h[k] * HOURS_PER_MONTH for k, n in bought.reserved.items())
-    return np.bincount(fleet.slot_month, by_slot * fleet.slot_hours, fleet.months) + fixed
+    by_month = np.bincount(fleet.slot_month, by_slot * fleet.slot_hours, fleet.months)
+    return np.asarray(by_month / fleet.weight_of_month + fixed)
 
 
 def is_covered(fleet: FleetProblem, plan: Incumbent) -> bool:
     """Whether every GPU in use is bought, and every firm one in a way that no reclaim takes away."""
     for g in {g for path in plan.paths for g in path.offers}:
         gpus, firm = usage(fleet, plan.paths, g)
-        bought, box = plan.purchases.get(g), fleet.offers[g].box
+        bought, box, on_hand = plan.purchases.get(g), fleet.offers[g].box, fleet.offers[g].on_hand
         if bought is None:
-            if gpus.any():
+            if (gpus > box * on_hand).any():
                 return False
             continue
-        safe = box * (sum(bought.reserved.values()) + bought.on_demand)
+        safe = box * (on_hand + sum(bought.reserved.values()) + bought.on_demand)
         if (safe < firm).any() or (safe + box * bought.spot < gpus).any():
             return False
     return True
@@ -111,9 +113,12 @@ def is_covered(fleet: FleetProblem, plan: Incumbent) -> bool:
 
 def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     total: dict[str, np.ndarray] = {}
+    for g, offer in fleet.offers.items():
+        if offer.on_hand and g not in plan.purchases:
+            total[offer.gpu] = total.get(offer.gpu, np.zeros(len(fleet.slot_hours))) + offer.box * offer.on_hand
     for g, bought in plan.purchases.items():
         offer = fleet.offers[g]
-        instances = sum(bought.reserved.values()) + bought.on_demand + bought.spot
+        instances = offer.on_hand + sum(bought.reserved.values()) + bought.on_demand + bought.spot
         if offer.max_instances is not None and instances.max() > offer.max_instances:
             return False
         total[offer.gpu] = total.get(offer.gpu, np.zeros(len(fleet.slot_hours))) + offer.box * instances

@@ -286,7 +286,7 @@ class _Plan:
             now = hourly_usd(offer, held, self.gpus[g], self.firm[g])
             on_demand, spot, then = hourly_purchase(offer, held, self.gpus[g][t] + gpus, self.firm[g][t] + firm)
             if offer.max_instances is not None:
-                then = np.where(held + on_demand + spot > offer.max_instances, np.inf, then)
+                then = np.where(offer.on_hand + held + on_demand + spot > offer.max_instances, np.inf, then)
             usd[at] += then - now[t]
         weighed: np.ndarray = usd * self.fleet.weight[several.slot]
         return weighed

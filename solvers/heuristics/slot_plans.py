@@ -83,7 +83,7 @@ class Slot:
                 bought[:, 2 * k + way] = n
                 cost = cost + n * usd[column] if column is not None else np.where(n > 0, np.inf, cost)
             if offer.max_instances is not None:
-                cost = np.where(held + sum(instances) > offer.max_instances, np.inf, cost)
+                cost = np.where(offer.on_hand + held + sum(instances) > offer.max_instances, np.inf, cost)
         tied, seen = np.c_[bought, loads], set()
         for n in np.argsort(cost, kind="stable").tolist():
             if cost[n] >= below:

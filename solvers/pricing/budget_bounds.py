@@ -32,11 +32,11 @@ class BudgetBound:
         return self.usd_per_month + self.usd_per_usd * (budget_usd_per_month - self.budget_usd_per_month)
 
 
-def budget_bound_of(model: Model, duals: Duals, bound_usd_per_month: float) -> BudgetBound:
+def budget_bound_of(model: Model, duals: Duals, bound_usd_per_month: float, month_weight: np.ndarray) -> BudgetBound:
     """The line of a bound that the dual prices of a master's rows prove."""
-    rows = [r for r, key in enumerate(model.row_keys) if key[0] == "budget"]
-    worth = sum(min(duals.get(model.row_keys[r], 0.0), 0.0) for r in rows)
-    budget = float(model.row_upper[rows[0]]) if rows else 0.0
+    rows = {int(str(key[1])): r for r, key in enumerate(model.row_keys) if key[0] == "budget"}
+    worth = sum(min(duals.get(("budget", month), 0.0), 0.0) * float(month_weight[month]) for month in rows)
+    budget = max((float(model.row_upper[r] / month_weight[month]) for month, r in rows.items()), default=0.0)
     return BudgetBound(budget, bound_usd_per_month, worth)
 
 

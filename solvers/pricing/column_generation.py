@@ -22,7 +22,7 @@ import numpy as np
 from problems.beyond_commitments import ALWAYS
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet import master
-from problems.fleet_problem import FleetProblem
+from problems.fleet_problem import ON_HAND, FleetProblem
 from problems.fleet_variables import Variables
 from problems.model import Key, Model
 from problems.pricing import Priced, Prices, price_recipe, prices_from_duals
@@ -332,7 +332,7 @@ class ColumnGeneration:
             stands = abs(lp.objective - self.lp_usd) <= STANDS_FRAC * abs(lp.objective)
             self.stood = self.stood + 1 if stands and self.sharpening else 0
             self.lp_usd, self.duals = lp.objective, _by_key(model, lp.row_duals)
-            self.reserved = {key: float(lp.x[column]) for key, column in v.reserved.items()}
+            self.reserved = {key: float(lp.x[column]) for key, column in v.reserved.items() if key[1] != ON_HAND}
             self.paths.after_lp(picked, stands)
             new = self.paths.join(self._round(model, v, self.duals))
             self.fleet = self.box_rows.without_idle(self.fleet, self._pays)
@@ -463,7 +463,7 @@ class ColumnGeneration:
         self.paid = most_to_pay(self.fleet, self.priced, left)
         self.bound_at_prices = dual_bound_of(model, self.anchor, self.paid)
         self.bound = max(self.bound, self.bound_at_prices)
-        self.tangents.append(budget_bound_of(model, self.anchor, self.bound_at_prices))
+        self.tangents.append(budget_bound_of(model, self.anchor, self.bound_at_prices, self.fleet.weight_of_month))
         return finer, overlooked + new
 
     def tangent_at(self, duals: Duals, with_mixes: bool = True) -> BudgetBound:
@@ -476,7 +476,8 @@ class ColumnGeneration:
         paid = most_to_pay(self.fleet, priced)
         if with_mixes and self.mixes.pools:
             paid = most_to_pay(self.fleet, priced, self.mixes.find(self._prices(duals), paid, 0.0, most=0).least_left)
-        return budget_bound_of(self.model, duals, dual_bound_of(self.model, duals, paid))
+        bound = dual_bound_of(self.model, duals, paid)
+        return budget_bound_of(self.model, duals, bound, self.fleet.weight_of_month)
 
     def _find_mixes(self, window: float, most: int) -> tuple[Values, list[Recipe]]:
         """Write mixes down, price them where the others were priced, and say how little those left aside cost."""

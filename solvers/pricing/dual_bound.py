@@ -28,13 +28,16 @@ INSIDE_RECIPES = ("one-serving", "work-done", "in-time")
 def list_prices(fleet: FleetProblem) -> Prices:
     """Prices before any LP: a GPU at its cheapest list price, a firm one at that of firm capacity.
 
-    They are feasible duals of the purchases, so they give a first valid bound.
+    They are feasible duals of the purchases, so they give a first valid bound. Where instances are on hand GPUs cost
+    nothing: at any other price these would have to be paid for.
     """
     gpu, firm = {}, {}
     for g, offer in fleet.offers.items():
         held = [p for p in (offer.on_demand_usd_per_h, *offer.reserved_usd_per_h.values()) if p is not None]
         spot = [offer.spot_usd_per_h] if offer.spot_usd_per_h is not None else []
-        if held or spot:
+        if offer.on_hand:
+            gpu[g], firm[g] = np.zeros(len(fleet.weight)), np.zeros(len(fleet.weight))
+        elif held or spot:
             cheapest = min([*held, *spot])
             gpu[g] = fleet.weight * cheapest / offer.box
             firm[g] = fleet.weight * (min(held, default=cheapest) - cheapest) / offer.box
@@ -53,7 +56,7 @@ def lifted(fleet: FleetProblem, model: Model, v: Variables, duals: Duals) -> Dua
         offer = fleet.offers[g]
         slots = range(len(fleet.slot_hours))
         held = {k: fleet.held.get((g, k), (0, None)) for k in offer.reserved_usd_per_h}
-        if any(fewest for fewest, _ in held.values()):
+        if offer.on_hand or any(fewest for fewest, _ in held.values()):
             continue  # what is held anyway is paid for at any price
         terms = [reduced[v.reserved[g, k]] / offer.box for k, (_, most) in held.items() if most != 0]
         if offer.on_demand_usd_per_h is not None:

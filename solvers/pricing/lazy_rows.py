@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.fleet_problem import FleetProblem
+from problems.fleet_problem import ON_HAND, FleetProblem
 from problems.model import Booleans, Model
 from solvers.backends.result import LpSolution, Status
 from solvers.backends.solve import solve_lp_centrally
@@ -71,5 +71,6 @@ def _solved_without(model: Model, left_out: Booleans) -> tuple[LpSolution, list[
 def _without_idle_bounds(model: Model, fleet: FleetProblem) -> Model:
     """The model without the bounds on purchases that no LP reaches, which slow an interior point method down."""
     decided = {("reserved", *key) for key, (_, most) in fleet.held.items() if most is not None}
+    decided |= {("reserved", g, ON_HAND) for g in fleet.offers}
     idle = [key[0] in PURCHASES and key not in decided for key in model.column_keys]
     return replace(model, upper=np.where(idle, np.inf, model.upper))

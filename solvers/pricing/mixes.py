@@ -60,7 +60,7 @@ def best_mix(
     """
     by_variant: dict[str, list[Deployment]] = {}
     for d in pool.deployments:
-        if d.staffing_in_a_mix is not None and fleet.offers[d.offer].for_sale:
+        if d.staffing_in_a_mix is not None and fleet.offers[d.offer].to_be_had:
             by_variant.setdefault(d.variant, []).append(d)
     memory = {} if memory is None else memory
     mixes = [

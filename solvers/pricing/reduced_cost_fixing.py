@@ -32,7 +32,7 @@ def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
     """Recipes without servings that alone would break a quota, or need firm GPUs that nobody sells."""
     slots = len(fleet.slot_hours)
     for recipe in fleet.recipes:
-        if not all(fleet.offers[g].for_sale for g in recipe.offers):
+        if not all(fleet.offers[g].to_be_had for g in recipe.offers):
             continue
         allowed = np.ones(recipe.servings, dtype=bool)
         for g in recipe.offers:
@@ -44,7 +44,9 @@ def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
                 allowed &= recipe.gpus_on(g) <= most
             if offer.on_demand_usd_per_h is None and not offer.reserved_usd_per_h:
                 at_best = recipe.at_best if recipe.deferral is not None else recipe
-                allowed &= at_best.firm_gpus_on(g) == 0
+                allowed &= at_best.firm_gpus_on(g) <= offer.on_hand * offer.box
+                if offer.spot_usd_per_h is None:
+                    allowed &= at_best.gpus_on(g) <= offer.on_hand * offer.box
         if not np.bincount(recipe.slot[allowed], minlength=slots).all():
             continue
         left, deferral = recipe, recipe.deferral

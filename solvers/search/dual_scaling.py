@@ -32,7 +32,7 @@ class DualScaling:
     def __init__(self, generation: ColumnGeneration) -> None:
         assert generation.model is not None
         self.generation, self.duals = generation, generation.anchor
-        self.worth = -budget_bound_of(generation.model, self.duals, 0.0).usd_per_usd
+        self.worth = -budget_bound_of(generation.model, self.duals, 0.0, generation.fleet.weight_of_month).usd_per_usd
         self.lines: dict[float, BudgetBound] = {}
         """by what a dollar of budget is worth; the best that can be proved there"""
         self.proved: dict[float, BudgetBound] = {}

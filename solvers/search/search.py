@@ -31,6 +31,7 @@ from problems.fleet_problem import FleetProblem
 from problems.offer_dominance import without_dominated_offers
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
+from solvers.cuts.beyond_commitments import always_beyond
 from solvers.heuristics.budget_heuristic import within_budget
 from solvers.heuristics.columns import as_start, from_solution
 from solvers.heuristics.destroy_repair import near_the_plan, repaired
@@ -149,6 +150,8 @@ class Search:
         self._tell("pricing")
         at_hand = solution.best.paths if solution.best else ()
         fleet = self.known.given_to(self.fleet)
+        if any(offer.on_hand for offer in fleet.offers.values()):
+            fleet = fleet.with_whole_boxes((), always_beyond(fleet))
         generation = ColumnGeneration(
             fleet, lambda n, bound: self._priced(generation, n, bound), known=(*at_hand, *self.known.paths)
         )

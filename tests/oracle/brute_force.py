@@ -162,7 +162,7 @@ class _Search:
         team = (self.case.team_usd_per_month if used else 0.0) + self._vendors_usd(served)
         for held in itertools.product(*holdings):
             fixed = team + HOURS * sum(usd for _, usd in held)
-            owned = {g: n for g, (n, _) in zip(used, held, strict=True)}
+            owned = {g: n + self.offers[g].on_hand for g, (n, _) in zip(used, held, strict=True)}
             if fixed < self.best.objective and self.quota_kept({g: np.array(n) for g, n in owned.items()}):
                 found = _Horizon(self, served, menus, owned, fixed).least()
                 if found is not None and found[0] < self.best.objective:
@@ -178,12 +178,15 @@ class _Search:
                 kept = kept & (n <= limit)
         for gpu, limit in self.case.max_gpus.items():
             of_type = [n * self.offers[g].box for g, n in instances.items() if self.offers[g].gpu == gpu]
-            kept = kept & (sum(of_type) <= limit)
+            idle = [o.on_hand * o.box for g, o in enumerate(self.offers) if o.gpu == gpu and g not in instances]
+            kept = kept & (sum(of_type) + sum(idle) <= limit)
         return kept
 
 
 def _lowest(offer: Offer) -> tuple[float, float]:
     """Lowest price of a GPU that is not spot, and of any GPU [USD/h]."""
+    if offer.on_hand:
+        return 0.0, 0.0
     firm = [p for p in (offer.on_demand_usd_per_h, *offer.reserved_usd_per_h.values()) if p is not None]
     spot = [offer.spot_usd_per_h] if offer.spot_usd_per_h is not None else []
     return min(firm, default=math.inf) / offer.box, min([*firm, *spot], default=math.inf) / offer.box

@@ -65,6 +65,21 @@ def case_of(seed: int) -> Case:
 
 
 @cache
+def case_with_holdings(seed: int) -> Case:
+    """A case with levers, some instances of which are there anyway; now and then months that do not count alike."""
+    case, rng = lever_case(seed).case, np.random.default_rng([seed, 2])
+
+    def some(offer: Offer) -> int:
+        most = 3 if offer.max_instances is None else offer.max_instances
+        return int(min(most, rng.choice([0, 1, 1, 2, 3])))
+
+    offers = {g: replace(offer, on_hand=some(offer)) for g, offer in case.offers.items()}
+    held = {gpu: sum(o.box * o.on_hand for o in offers.values() if o.gpu == gpu) for gpu in case.max_gpus}
+    max_gpus = {gpu: max(limit, held[gpu]) for gpu, limit in case.max_gpus.items()}
+    return replace(case, offers=offers, max_gpus=max_gpus)
+
+
+@cache
 def truth_of(seed: int) -> Truth:
     return brute_force(lever_case(seed).case)
 

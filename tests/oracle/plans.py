@@ -39,7 +39,7 @@ def check_plan(case: Case, plan: Incumbent) -> None:
     by_type: dict[str, np.ndarray] = {}
     for g, bought in plan.purchases.items():
         offer = case.offers[g]
-        safe = sum(bought.reserved.values()) + bought.on_demand
+        safe = offer.on_hand + sum(bought.reserved.values()) + bought.on_demand
         every = safe + bought.spot
         assert (every >= boxes_for(gpus[g], offer.box)).all()
         assert (safe >= boxes_for(firm[g], offer.box)).all()
@@ -51,9 +51,13 @@ def check_plan(case: Case, plan: Incumbent) -> None:
             started = np.zeros(slots) if case.slot_before is None else np.maximum(0, n - n[case.slot_before])
             usd_per_h = usd_per_h + (n + offer.start_h * started) * (price or 0.0)
         fixed += 730 * sum(n * offer.reserved_usd_per_h[term] for term, n in bought.reserved.items())
-    assert all(not gpus[g].any() for g in case.offers if g not in plan.purchases)
+    for g, offer in case.offers.items():
+        if g not in plan.purchases:
+            assert (boxes_for(gpus[g], offer.box) <= offer.on_hand).all()
+            by_type[offer.gpu] = by_type.get(offer.gpu, np.zeros(slots, dtype=int)) + offer.box * offer.on_hand
     assert all((by_type[gpu] <= limit).all() for gpu, limit in case.max_gpus.items() if gpu in by_type)
-    assert case.max_gpu_types is None or sum(n.any() for n in by_type.values()) <= case.max_gpu_types
+    types = {case.offers[use.offer].gpu for path in plan.paths for use in path.uses}
+    assert case.max_gpu_types is None or len(types) <= case.max_gpu_types
     cost = fixed + np.bincount(case.slot_month, usd_per_h * case.slot_hours)
     assert plan.cost_usd_per_month == pytest.approx(cost.mean(), rel=ROUNDING)
     assert plan.penalty_usd_per_month == pytest.approx(

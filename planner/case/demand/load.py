@@ -6,13 +6,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from planner.case.case import Case
+from planner.case.case import Case, Workload
 from planner.case.demand.diagnostics import Diagnostics
+from planner.case.demand.future.load_future import as_planned, future_fields
 from planner.case.demand.load_levers import Surroundings
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.case.demand.load_workloads import WorkloadReader
 from planner.case.demand.overrides import offers_called, own_catalog, repriced
 from planner.case.demand.schema import DemandFile
+from planner.case.demand.workload_schema import WorkloadSpec
 from planner.catalog import api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
 from planner.catalog.profile import Profile
@@ -69,7 +71,8 @@ class _Loader:
         baseline = spec.baseline
         around = Surroundings(catalog, spec.menu, offers, baseline, apis.get(baseline))
         zone = spec.time_zone if spec.time_zone is None or is_time_zone(spec.time_zone) else None
-        reader = WorkloadReader(around, self.files, self.found, frozenset(w.name for w in spec.workloads), zone)
+        names = frozenset(w.name for w in spec.workloads)
+        reader = WorkloadReader(around, self.files, self.found, names, zone)
         workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
         menu_apis = tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,)
         to_buy_of = {name: apis[name] for name in menu_apis if name in apis}
@@ -80,13 +83,18 @@ class _Loader:
         tenancy = tenancy_of(spec.policy, workloads, self.found)
         cache_costs = cache_costs_of(spec.policy, workloads, self.found)
         self._menu_assumptions(spec, purchase, offers)
+
+        def read(w: WorkloadSpec, k: int, found: Diagnostics) -> Workload:
+            return WorkloadReader(around, self.files, found, names, zone).workload(w, k)
+
+        future = future_fields(spec, workloads, catalog, offers, limits, read, self.found)
         if spec.time_zone != zone:
             message = f"there is no time zone {shown(spec.time_zone)}"
             self.found.complain(("time_zone",), message, "Write one as Europe/Berlin or UTC")
         if self.found.diagnostics:
             raise InputError(self.found.diagnostics)
         gpus_used = sorted({offer.gpu for offer in offers.values()})
-        return Case(
+        case = Case(
             name=spec.name or self.default_name,
             workloads=workloads,
             purchase=purchase,
@@ -109,7 +117,9 @@ class _Loader:
             engineers_usd_per_month=engineers,
             assumptions=tuple(self.found.assumptions),
             time_zone=spec.time_zone,
+            **future,
         )
+        return as_planned(case, spec)
 
     # -- what the user did not say ------------------------------------------------------------------------
 
@@ -128,9 +138,6 @@ class _Loader:
             )
         if menu.gpus is None:
             self.found.assume("menu.gpus", "every GPU of the catalog", "no GPUs were named")
-        self.found.assume(
-            "horizon", "one quarter", "a representative weekday and weekend day of each month; a month is 730 h"
-        )
 
     # -- catalog and prices -------------------------------------------------------------------------------
 

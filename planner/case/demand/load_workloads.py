@@ -80,7 +80,7 @@ class WorkloadReader:
         lengths = self._lengths(w, key, hours.lengths)
         buckets = lengths["buckets"]
         ttft = self._objective(w, "ttft", key)
-        mean_rps = (5 * sum(weekday) + 2 * sum(weekend)) / HOURS_PER_WEEK
+        mean_rps = (5 * sum(hours.weekday_rps) + 2 * sum(hours.weekend_rps)) / HOURS_PER_WEEK
         return Workload(
             name=w.name,
             models=tuple(models),

@@ -6,11 +6,21 @@ Case, with every default said, is planner/case/demand/load.py.
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from planner.case.case import RouterName
+from planner.case.demand.future_schema import (
+    MOST_SCENARIOS,
+    HoldingSpec,
+    Quarters,
+    ScenarioSpec,
+    UnusedSpec,
+    check_scenarios,
+    check_start,
+)
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.io.units import (
     Count,
@@ -24,10 +34,12 @@ from planner.io.units import (
     UsdPerHour,
     WholeNumber,
 )
-from planner.io.validation import FieldProblem, Strict
+from planner.io.validation import FieldProblem, FieldProblems, Strict
 
 MOST_MIN_REPLICAS, MOST_USD_PER_YEAR, MOST_STARTUP_S, MOST_DEPLOYMENTS = 1000, 1e12, 86_400.0, 8
 """beyond these a figure is a slip of the pen, and a fleet for it would not fit into memory"""
+
+WITHOUT_START, STARTS = "needs 'starts', the first day of the plan", "Add starts: 2027-01-01 at the top of the file"
 
 PurchaseName = Literal["on-demand", "spot", "reserved-1y", "reserved-3y", "reserved-1y-upfront", "reserved-3y-upfront"]
 CacheKind = Literal["prefix", "template", "semantic"]
@@ -201,6 +213,8 @@ class PolicySpec(Strict):
     """Most instances of an offer at any time."""
     max_gpu_types: PositiveWhole | None = Field(default=None, examples=[2])
     """Most kinds of GPU that the team is ready to operate."""
+    max_liability: Usd | None = Field(default=None, examples=["$200k"])
+    """Most that may be owed after the horizon in commitments of more than a year; without it, none is bought."""
     min_replicas: PositiveWhole | None = None
     """Fewest replicas of a workload while it runs on GPUs."""
     routing: RouterName | None = Field(default=None, examples=["least-requests"])
@@ -249,3 +263,26 @@ class DemandFile(Strict):
     policy: PolicySpec = PolicySpec()
     time_zone: str | None = Field(default=None, examples=["Europe/Berlin"])
     """Whose hours of the day the rates are, for serving logs with dates and for schedules; UTC where it is absent."""
+    starts: date | None = Field(default=None, examples=["2027-01-01"])
+    """The first day of the plan, which is the first of a month."""
+    horizon: Quarters | None = None
+    """How far the plan goes, such as 4 quarters; one quarter where it is absent."""
+    have: tuple[HoldingSpec, ...] = Field(default=(), max_length=500)
+    """What is there before anything is bought: commitments, capacity reservations, owned instances."""
+    scenarios: tuple[ScenarioSpec, ...] = Field(default=(), max_length=MOST_SCENARIOS)
+    """Ways that demand may go; what is signed now is the same in all of them."""
+    unused_after_horizon: UnusedSpec | None = Field(default=None, examples=[{"worth": "50%"}])
+    """What commitments of more than a year are worth after the horizon; without it, none that outlasts it is bought."""
+
+    @model_validator(mode="after")
+    def _has_a_start(self) -> DemandFile:
+        if self.starts is not None:
+            check_start(self.starts)
+        else:
+            dated = [("workloads", k, key) for k, w in enumerate(self.workloads) for key in w.dates]
+            keys = [(key,) for key in ("horizon", "have", "scenarios") if getattr(self, key)]
+            problems = [FieldProblem(path, WITHOUT_START, STARTS, at_key=True) for path in (*dated, *keys)]
+            if problems:
+                raise FieldProblems(problems)
+        check_scenarios(self.scenarios)
+        return self

@@ -5,6 +5,7 @@ Docstrings of fields are what editors show (JSON schema) and what the error mess
 
 from __future__ import annotations
 
+from datetime import date
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from planner.case.demand.future_schema import StepSpec
 from planner.io.errors import shown
 from planner.io.units import (
     AnyFraction,
@@ -68,7 +70,7 @@ class Forecast(Strict):
     """How many requests come, and when."""
 
     requests_per_day: PositiveCount | None = None
-    """Requests per day in the first month, as a mean over the week. Give this or `hourly`."""
+    """Requests per day in its first month, as a mean over the week. Give this or `hourly`."""
     shape: str | None = None
     """Daily shape of the rate: flat, business-hours or consumer."""
     hourly: tuple[Count, ...] | None = None
@@ -78,7 +80,7 @@ class Forecast(Strict):
     columns: dict[str, str] = {}
     """Columns of that log that have names of their own: time, requests, prompt, output, workload and others."""
     growth_per_month: SignedFraction = 0.0
-    """Growth of the rate from one month of the quarter to the next."""
+    """Growth of the rate from one month to the next, over the whole horizon."""
     variation: AnyFraction | None = None
     """Standard deviation of the rate around its hourly mean, day to day and within the hour."""
     burstiness: PositiveCount | None = None
@@ -378,6 +380,34 @@ class WorkloadSpec(Strict):
     """Whether its requests may go to an API provider. Where it has `regions` or `providers`, not unless you say so."""
     baseline: str | None = Field(default=None, examples=["openai/gpt-4o"])
     """The API model to compare this workload with, as provider/model. By default the baseline of the file."""
+    from_day: date | None = Field(default=None, alias="from", examples=["2027-04-01"])
+    """The month of its launch; the forecast is for its first month, and growth counts from there."""
+    until: date | None = Field(default=None, examples=["2027-09-30"])
+    """The month of its retirement, the last one that it is served in."""
+    steps: tuple[StepSpec, ...] = Field(default=(), max_length=100)
+    """Lasting changes of its rate: [{from: 2027-04-01, times: 1.5}]."""
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """Keys with dates that it has."""
+        given = {"from": self.from_day, "until": self.until, "steps": self.steps}
+        return tuple(key for key, value in given.items() if value)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> WorkloadSpec:
+        if self.from_day and self.until and self.until < self.from_day:
+            raise FieldProblem(("until",), f"is before 'from', {self.from_day}", "Write the later day here")
+        months = [(s.from_day.year, s.from_day.month) for s in self.steps]
+        for k, month in enumerate(months):
+            day = self.steps[k].from_day
+            if month in months[:k]:
+                raise FieldProblem(("steps", k, "from"), "is in the same month as another step", "Keep one of them")
+            if self.from_day and month < (self.from_day.year, self.from_day.month):
+                message = f"is before the launch, {self.from_day}"
+                raise FieldProblem(("steps", k, "from"), message, "Remove it: the forecast is for the first month")
+            if self.until and day > self.until:
+                raise FieldProblem(("steps", k, "from"), f"is after 'until', {self.until}", "Remove the step")
+        return self
 
     @model_validator(mode="after")
     def _long_enough(self) -> WorkloadSpec:

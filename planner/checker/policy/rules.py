@@ -78,14 +78,15 @@ def judged_rules(j: Judged) -> Iterator[Rule]:
     for rule in RULES:
         if getattr(j.policy, rule.__name__) is not None:
             yield from rule(j)
+    yield from horizon_rules(j)
 
 
-def _most(rule: str, said: str, unit: Unit, value: float | None, limit: float, detail: str = "") -> Rule:
+def at_most(rule: str, said: str, unit: Unit, value: float | None, limit: float, detail: str = "") -> Rule:
     passed = value is None or value <= limit + max(REL * abs(limit), ABS)
     return Rule(rule=rule, said=said, unit=unit, value=value, limit=limit, passed=passed, detail=detail)
 
 
-def _least(rule: str, said: str, unit: Unit, value: float | None, limit: float, detail: str = "") -> Rule:
+def at_least(rule: str, said: str, unit: Unit, value: float | None, limit: float, detail: str = "") -> Rule:
     passed = value is None or value >= limit - max(REL * abs(limit), ABS)
     return Rule(rule=rule, said=said, unit=unit, value=value, limit=limit, passed=passed, detail=detail, at_least=True)
 
@@ -95,7 +96,7 @@ def budget_usd_per_month(j: Judged) -> Iterator[Rule]:
     dearest = max(by_month)
     detail = f"month {by_month.index(dearest) + 1} of {len(by_month)}" if len(by_month) > 1 else ""
     limit = j.policy.budget_usd_per_month or 0.0
-    yield _most("budget_usd_per_month", "cost of the most expensive month", "usd_per_month", dearest, limit, detail)
+    yield at_most("budget_usd_per_month", "cost of the most expensive month", "usd_per_month", dearest, limit, detail)
 
 
 def max_change(j: Judged) -> Iterator[Rule]:
@@ -112,23 +113,28 @@ def max_change(j: Judged) -> Iterator[Rule]:
     if 0 < abs(after - before) <= unsure:
         detail += f"; the proofs leave {usd(unsure)} open"
     if not isinstance(limit, ChangeSpec):
-        yield _most("max_change", "change of the cost, up or down", "frac", abs(change), limit, detail)
+        yield at_most("max_change", "change of the cost, up or down", "frac", abs(change), limit, detail)
         return
     if limit.rise is not None:
-        yield _most("max_change.rise", "rise of the cost", "frac", max(change, 0.0), limit.rise, detail)
+        yield at_most("max_change.rise", "rise of the cost", "frac", max(change, 0.0), limit.rise, detail)
     if limit.fall is not None:
-        yield _most("max_change.fall", "fall of the cost", "frac", max(-change, 0.0), limit.fall, detail)
+        yield at_most("max_change.fall", "fall of the cost", "frac", max(-change, 0.0), limit.fall, detail)
 
 
 def max_usd_per_1m_tokens(j: Judged) -> Iterator[Rule]:
-    value, limit = j.plan.usd_per_1m_tokens, j.policy.max_usd_per_1m_tokens or 0.0
-    yield _most("max_usd_per_1m_tokens", "cost of a million tokens", "usd_per_1m_tokens", value, limit)
+    """What is held counts too: it is paid in any case."""
+    paid, tokens = j.plan.cost_usd_per_month + j.plan.held_usd_per_month, j.plan.tokens_per_month
+    value, limit = 1e6 * paid / tokens if tokens else 0.0, j.policy.max_usd_per_1m_tokens or 0.0
+    yield at_most("max_usd_per_1m_tokens", "cost of a million tokens", "usd_per_1m_tokens", value, limit)
 
 
 def min_savings(j: Judged) -> Iterator[Rule]:
+    """What is held counts too: it is paid in any case."""
     b = j.plan.baseline
     detail = f"against {usd(b.cost_usd_per_month)} / month from {b.provider}/{b.model}"
-    yield _least("min_savings", "saved of the API bill", "frac", b.savings_frac, j.policy.min_savings or 0.0, detail)
+    paid = j.plan.cost_usd_per_month + j.plan.held_usd_per_month
+    saved = (b.cost_usd_per_month - paid) / b.cost_usd_per_month if b.cost_usd_per_month else 0.0
+    yield at_least("min_savings", "saved of the API bill", "frac", saved, j.policy.min_savings or 0.0, detail)
 
 
 def max_commitment_usd(j: Judged) -> Iterator[Rule]:
@@ -136,24 +142,24 @@ def max_commitment_usd(j: Judged) -> Iterator[Rule]:
     later = sum(c.beyond_horizon_usd for c in j.plan.commitments)
     detail = f"{usd(signed)} at signing, {usd(later)} owed after the quarter" if j.plan.commitments else ""
     limit = j.policy.max_commitment_usd or 0.0
-    yield _most("max_commitment_usd", "committed beyond the quarter", "usd", signed + later, limit, detail)
+    yield at_most("max_commitment_usd", "committed beyond the quarter", "usd", signed + later, limit, detail)
 
 
 def max_spot_share(j: Judged) -> Iterator[Rule]:
     hours = [j.facts.a_month(f.instances_by_slot) * f.gpus_per_instance for f in j.plan.fleet]
     spot = sum(h for f, h in zip(j.plan.fleet, hours, strict=True) if f.purchase == "spot")
     share, limit = _share(spot, sum(hours)), j.policy.max_spot_share or 0.0
-    yield _most("max_spot_share", "GPU-hours bought as spot", "frac", share, limit)
+    yield at_most("max_spot_share", "GPU-hours bought as spot", "frac", share, limit)
 
 
 def max_api_share(j: Judged) -> Iterator[Rule]:
     share, detail = _of_requests(j.plan, "api_share_frac")
-    yield _most("max_api_share", "requests sent to an API", "frac", share, j.policy.max_api_share or 0.0, detail)
+    yield at_most("max_api_share", "requests sent to an API", "frac", share, j.policy.max_api_share or 0.0, detail)
 
 
 def max_shed_share(j: Judged) -> Iterator[Rule]:
     share, detail = _of_requests(j.plan, "shed_share_frac")
-    yield _most("max_shed_share", "requests shed", "frac", share, j.policy.max_shed_share or 0.0, detail)
+    yield at_most("max_shed_share", "requests shed", "frac", share, j.policy.max_shed_share or 0.0, detail)
 
 
 def allowed_regions(j: Judged) -> Iterator[Rule]:
@@ -177,13 +183,13 @@ def min_slo_headroom(j: Judged) -> Iterator[Rule]:
         value, detail = _tightest(j.plan, kind, figure)
         # What nobody has an objective for is a row only where it was asked for by name.
         if least is not None and (value is not None or isinstance(limit, HeadroomSpec) or kind == "ttft"):
-            yield _least(f"min_slo_headroom.{kind}", f"{name} objective left unused", "frac", value, least, detail)
+            yield at_least(f"min_slo_headroom.{kind}", f"{name} objective left unused", "frac", value, least, detail)
 
 
 def max_gap(j: Judged) -> Iterator[Rule]:
     penalty = " and penalty" if j.plan.penalty_usd_per_month else ""
     detail = f"{j.plan.status}: no fleet has a cost{penalty} under {usd(j.plan.bound_usd_per_month)} / month"
-    yield _most("max_gap", "cost that is not proved", "frac", j.plan.gap_frac, j.policy.max_gap or 0.0, detail)
+    yield at_most("max_gap", "cost that is not proved", "frac", j.plan.gap_frac, j.policy.max_gap or 0.0, detail)
 
 
 def max_unmeasured_share(j: Judged) -> Iterator[Rule]:
@@ -195,7 +201,7 @@ def max_unmeasured_share(j: Judged) -> Iterator[Rule]:
     share = _share(sum(h for basis, h in hours.items() if basis not in MEASURED), total)
     detail = ", ".join(f"{percent(h / total)} {basis}" for basis, h in sorted(hours.items()) if h)
     limit = j.policy.max_unmeasured_share or 0.0
-    yield _most("max_unmeasured_share", "busy GPU-hours without your own benchmark", "frac", share, limit, detail)
+    yield at_most("max_unmeasured_share", "busy GPU-hours without your own benchmark", "frac", share, limit, detail)
 
 
 def max_unproven_share(j: Judged) -> Iterator[Rule]:
@@ -209,7 +215,17 @@ def max_unproven_share(j: Judged) -> Iterator[Rule]:
     share = _share(hours[True], sum(hours.values()))
     what = "busy GPU-hours that the engine was never seen to run"
     limit = j.policy.max_unproven_share or 0.0
-    yield _most("max_unproven_share", what, "frac", share, limit, _named(sorted(unproven)) if unproven else "")
+    yield at_most("max_unproven_share", what, "frac", share, limit, _named(sorted(unproven)) if unproven else "")
+
+
+def horizon_rules(j: Judged) -> Iterator[Rule]:
+    """Rules about commitments over time: a plan of one quarter has nothing that they could be taken of."""
+    detail = "only the plan of a horizon is held against this"
+    for key in HORIZON_RULES:
+        limit = getattr(j.policy, key)
+        if limit is not None:
+            judge = at_least if key.startswith("min") else at_most
+            yield judge(key, "over a horizon", "usd" if key.endswith("usd") else "frac", None, limit, detail)
 
 
 def max_price_age(j: Judged) -> Iterator[Rule]:
@@ -222,7 +238,7 @@ def max_price_age(j: Judged) -> Iterator[Rule]:
     notes = [f"of {dates[of_that_age[0]]}: {_named(of_that_age)}"] if of_that_age else []
     notes += [f"without a date: {_named(undated)}"] if undated else []
     value = None if oldest is None else float(oldest)
-    yield _most("max_price_age", "age of the oldest price", "days", value, limit, "; ".join(notes))
+    yield at_most("max_price_age", "age of the oldest price", "days", value, limit, "; ".join(notes))
 
 
 RULES: tuple[Callable[[Judged], Iterator[Rule]], ...] = (
@@ -231,6 +247,8 @@ RULES: tuple[Callable[[Judged], Iterator[Rule]], ...] = (
     *(max_unmeasured_share, max_price_age),
 )
 """each is named like its key in the policy"""
+
+HORIZON_RULES = ("max_liability_usd", "max_regret", "min_coverage", "min_utilization")
 
 LATENCIES: tuple[tuple[str, str, Callable[[DeploymentPlan], float | None]], ...] = (
     ("ttft", "TTFT", lambda d: d.deployment.ttft_ms),

@@ -91,6 +91,14 @@ class Policy(Strict):
     """Most of the busy GPU-hours on deployments whose throughput is not from a benchmark of your own."""
     max_price_age: Age | None = Field(default=None, examples=["90d"])
     """Greatest age of the prices that the plan pays, and of the baseline's."""
+    max_liability_usd: UsdBare | None = Field(default=None, examples=["200k"])
+    """Of a horizon: most that may still be owed after it, in any scenario."""
+    max_regret: AnyFraction | None = Field(default=None, examples=["10%"])
+    """Of a horizon: how much more any scenario may cost than if it had been known."""
+    min_coverage: Fraction | None = Field(default=None, examples=["60%"])
+    """Of a horizon: least share of the eligible GPU-hours (all but spot) that commitments cover, in any scenario."""
+    min_utilization: Fraction | None = Field(default=None, examples=["80%"])
+    """Of a horizon: least share of the committed GPU-hours that are used, in any scenario."""
 
     @model_validator(mode="after")
     def _has_a_rule(self) -> Policy:

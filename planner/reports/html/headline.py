@@ -12,7 +12,14 @@ from planner.reports.charts.break_even import always_cheaper
 from planner.reports.charts.colours import BASES
 from planner.reports.html.page import card, hero
 from planner.reports.markup import STUDY, Html, bar, el, join, name
-from planner.reports.phrases import baseline_name, first_notes, left_out, limits_reached, throughput_error
+from planner.reports.phrases import (
+    baseline_name,
+    first_notes,
+    held_sentence,
+    left_out,
+    limits_reached,
+    throughput_error,
+)
 
 KINDS_SAID = 4
 NOTHING_USD = 0.005
@@ -25,6 +32,8 @@ def notices(plan: Plan) -> Iterator[Html]:
     if plan.status == "interrupted":
         lower = percent(plan.gap_frac, 2)
         yield _notice(f"The search was interrupted: this plan is verified, but the optimum may be {lower} lower.")
+    if held := held_sentence(plan):
+        yield _notice(f"{held[0].upper()}{held[1:]}.")
     if missing := left_out(plan):
         yield _notice(f"{missing[0].upper()}{missing[1:]}.")
     shed = [w for w in plan.workloads if w.shed_requests_per_month]

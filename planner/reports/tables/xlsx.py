@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any
 
@@ -34,12 +35,17 @@ def require_openpyxl() -> None:
 
 def plan_xlsx(plan: Plan) -> bytes:
     """A sheet for each table, as its CSV file has it, after one about the plan."""
+    tables = tables_of(plan)
+    return tables_xlsx((_about(plan, tables), *tables))
+
+
+def tables_xlsx(tables: Iterable[Table]) -> bytes:
+    """A sheet for each table."""
     require_openpyxl()
     from openpyxl import Workbook
 
     book = Workbook(write_only=True)
-    tables = tables_of(plan)
-    for table in (_about(plan, tables), *tables):
+    for table in tables:
         _write(book, table)
     stream = io.BytesIO()
     book.save(stream)

@@ -29,7 +29,7 @@ WRONG_SHAPE = [
     "negative_requests", "p95_missing", "price_per_month", "price_percent_without_sign", "price_without_unit",
     "sexagesimal", "text_for_number", "ttft_in_percent", "ttft_unknown_unit", "ttft_without_unit", "unknown_key",
     "unknown_purchase", "unknown_slo_key", "unknown_top_key", "workloads_a_mapping", "workloads_empty", "yes_no",
-    "zero_requests",
+    "zero_requests", "horizon_too_long", "scenarios_too_many",
 ]  # fmt: skip
 
 
@@ -93,11 +93,12 @@ def test_it_accepts_five_lines_and_every_example(validator: Draft202012Validator
         "providers: [aws]",
         "shed: {priority: low}",
         "shed: {penalty_per_1k_requests: $5}",
+        "from: 2027-02-01\n    until: 2027-03-31\n    steps: [{from: 2027-03-01, times: 1.5}]",
     ],
 )
 def test_what_the_reader_takes_the_schema_takes(written: str, validator: Draft202012Validator) -> None:
     text = SMALL.replace("    quality: {max_loss: 2%}\n", "")
-    text = text.replace("    spot: {critical_share: 60%}\n", f"    {written}\n")
+    text = text.replace("    spot: {critical_share: 60%}\n", f"    {written}\n") + "starts: 2027-01-01\n"
     planner.case_from_text(text)
     assert [error.message for error in validator.iter_errors(data_of(text))] == []
 
@@ -111,6 +112,9 @@ def test_what_the_reader_takes_the_schema_takes(written: str, validator: Draft20
         "prices: {aws/g6e.xlarge: {reserved_1y_upfront: {upfront: $200k, per_hour: $10/h}}}",
         "policy: {startup: 5min, max_gpu_types: 2, tenancy: {max_share: 60%, correlation: 0.3}}",
         "policy: {cache_costs: {tier_usd_per_month: 0, vector_store_usd_per_month: $1k}}",
+        "starts: 2027-01-01\nhorizon: 12\nunused_after_horizon: {worth: 50%}\npolicy: {max_liability: $200k}",
+        "starts: 2027-01-01\nhorizon: 1 quarter\nscenarios: [{name: all, probability: 100%, changes: {}}]",
+        "starts: 2027-01-01\nhave: [{offer: aws/g6e.xlarge, purchase: owned, instances: 2, price: $1/h}]",
     ],
 )
 def test_the_same_of_menu_prices_and_policy(written: str, validator: Draft202012Validator) -> None:

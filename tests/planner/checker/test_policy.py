@@ -244,6 +244,7 @@ def test_every_rule_is_there_and_documented() -> None:
         "budget_usd_per_month: 1\nmax_change: 1%\nmax_usd_per_1m_tokens: 1\nmin_savings: 1%\nmax_commitment_usd: 1\n"
         "max_spot_share: 1%\nmax_api_share: 1%\nmax_shed_share: 1%\nallowed_regions: [x]\nmin_slo_headroom: 1%\n"
         "max_gap: 1%\nmax_unmeasured_share: 1%\nmax_unproven_share: 1%\nmax_price_age: 1d\n"
+        "max_liability_usd: 1\nmax_regret: 1%\nmin_coverage: 1%\nmin_utilization: 1%\n"
     )
     found = check_policy(small_plan(), everything, small_plan(), AS_OF)
     assert list(dict.fromkeys(rule.rule.split(".")[0] for rule in found.rules)) == list(RULES)
@@ -334,7 +335,10 @@ def test_what_is_printed_is_inert() -> None:
         small_plan().to_json().replace('"chat"', json.dumps(HOSTILE)).replace('"us-east-1"', json.dumps(HOSTILE))
     )
     plan = changed(plan, name=HOSTILE)
-    text = "min_slo_headroom: 99%\nallowed_regions: [nowhere]\nmax_api_share: 0%\nmax_gap: 1%\nmax_price_age: 1d\n"
+    text = (
+        "min_slo_headroom: 99%\nallowed_regions: [nowhere]\nmax_api_share: 0%\nmax_gap: 1%\nmax_price_age: 1d\n"
+        "max_liability_usd: 1\nmax_regret: 1%\nmin_coverage: 1%\nmin_utilization: 1%\n"
+    )
     found = checked(plan, text + "max_change: 0%", changed(plan, name=HOSTILE))
     page = check_markdown(found)
     assert only_our_tags(page)

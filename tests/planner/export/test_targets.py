@@ -16,11 +16,12 @@ from planner.export.routing import routes
 from planner.io.errors import InputError
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
+from tests.support import golden_plans
 from tests.support.lever_plans import ROUGHLY, lever_plan
 from tests.support.manifest_checks import assert_valid, objects
 from tests.support.places import ROOT
 
-EXAMPLES = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples" / "levers").glob("*.yaml")])
+EXAMPLES = sorted([*golden_plans.EXAMPLES, *(ROOT / "examples" / "levers").glob("*.yaml")])
 TARGETS = ["compose", "karpenter", "keda", "kubernetes", "skypilot"]
 NOT_THERE = {"karpenter": "Karpenter has no provider for", "skypilot": "SkyPilot does not rent from"}
 

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 import planner
 from planner.case.changes import with_limits
+from planner.case.demand.future.edits import relative
 from planner.io.errors import InputError
 from planner.reports.html.what_if import what_if_page
 from planner.reports.what_if import what_if_csv, what_if_json, what_if_markdown, what_if_text
 from planner.studies.executing.executors import InProcess, executor_from
 from planner.studies.executing.jobs import Job, Result, Work
 from planner.studies.frontier import Frontier
-from planner.studies.overrides import Override, Scenario, Source, grid, options_of, pieces, relative, steps
+from planner.studies.overrides import Override, Scenario, Source, grid, options_of, pieces, steps
 from planner.studies.sweep import Sweep, sweep, swings
 from planner.studies.what_if_file import read_what_if
 from solvers.heuristics.budget_heuristic import within_budget

@@ -70,7 +70,7 @@ def _entry(here: list[Any], parts: list[str], said: list[str], option: str) -> t
 
 
 def _key(here: dict[str, Any], parts: list[str], said: list[str], spec: Any, option: str) -> tuple[str, list[str], Any]:
-    fields = spec.model_fields if _is_model(spec) else None
+    fields = {f.alias or name: f for name, f in spec.model_fields.items()} if _is_model(spec) else None
     for length in range(len(parts), 0, -1):
         joined = ".".join(parts[:length])
         if joined in here or (fields is not None and joined in fields):

@@ -1,0 +1,112 @@
+"""What is held, as a case has it: known instances, terms that touch the horizon, and within the quotas."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from planner.case.case import OWNED, Holding, Limits
+from planner.case.dates import last_day_after, quarter_days
+from planner.case.demand.diagnostics import Diagnostics
+from planner.case.demand.future_schema import HoldingSpec
+from planner.case.demand.overrides import offers_called
+from planner.case.demand.schema import DemandFile
+from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.catalog.entries import Catalog, Offer
+from planner.io.errors import did_you_mean, shown
+
+
+def holdings_of(
+    spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], limits: Limits, found: Diagnostics
+) -> tuple[Holding, ...]:
+    assert spec.starts is not None
+    held = []
+    for k, entry in enumerate(spec.have):
+        key = _offer(entry, k, catalog, offers, found)
+        if _touches_horizon(entry, k, spec, found) and key is not None:
+            _assume_whole_quarters(entry, spec, found)
+            held.append(
+                Holding(
+                    offer=key,
+                    purchase=entry.purchase,
+                    instances=entry.instances,
+                    usd_per_h=entry.price,
+                    first_day=entry.from_day,
+                    last_day=entry.until,
+                )
+            )
+    if not found.diagnostics:
+        _check_quotas(spec, held, offers, limits, found)
+    return tuple(held)
+
+
+def _offer(entry: HoldingSpec, k: int, catalog: Catalog, offers: dict[str, Offer], found: Diagnostics) -> str | None:
+    keys = offers_called(entry.offer, offers)
+    path = ("have", k, "offer")
+    known = offers_called(entry.offer, catalog.offers)
+    if not keys and known:
+        offer = catalog.offers[known[0]]
+        remedy = f"Add GPU {offer.gpu}, provider {offer.provider} or region {offer.region} to the menu"
+        found.complain(path, f"{shown(entry.offer)} is not on the menu", remedy)
+    elif not keys:
+        message = f"no instance is called {shown(entry.offer)}"
+        found.complain(path, message, did_you_mean(entry.offer, offers) or "Write provider/instance@region")
+    elif len(keys) > 1:
+        message = f"{shown(entry.offer)} is on the menu in {len(keys)} regions"
+        found.complain(path, message, f"Write the one that is held, such as {keys[0]}")
+    return keys[0] if len(keys) == 1 else None
+
+
+def _touches_horizon(entry: HoldingSpec, k: int, spec: DemandFile, found: Diagnostics) -> bool:
+    assert spec.starts is not None
+    ends = last_day_after(spec.starts, MONTHS_OF_A_QUARTER * (spec.horizon or 1))
+    if entry.until and entry.until < spec.starts:
+        found.complain(("have", k, "until"), f"it has lapsed when the plan starts, {spec.starts}", "Remove it")
+        return False
+    if entry.from_day and entry.from_day > ends:
+        found.complain(("have", k, "from"), f"it begins after the horizon, which ends {ends}", "Remove it")
+        return False
+    return True
+
+
+def _assume_whole_quarters(entry: HoldingSpec, spec: DemandFile, found: Diagnostics) -> None:
+    """Say that a holding serves whole quarters only, where it begins or ends within one."""
+    assert spec.starts is not None
+    first, last = entry.from_day, entry.until
+    for quarter in range(spec.horizon or 1):
+        begins, ends = quarter_days(spec.starts, quarter)
+        apart = (first is not None and begins < first <= ends) or (last is not None and begins <= last < ends)
+        if apart:
+            paid = "it is paid for its days" if entry.purchase != OWNED else "it costs nothing while it is not used"
+            day = f"last day {last}" if last and last < ends else f"first day {first}"
+            why = f"its {day} lies within the quarter: instances serve whole quarters only; {paid}"
+            found.assume(f"have.{entry.offer}", f"not used from {begins} to {ends}", why)
+
+
+def _check_quotas(
+    spec: DemandFile, held: list[Holding], offers: dict[str, Offer], limits: Limits, found: Diagnostics
+) -> None:
+    """Complain where more is held than a quota allows; owned instances need not run."""
+    assert spec.starts is not None
+    for quarter in range(spec.horizon or 1):
+        begins, ends = quarter_days(spec.starts, quarter)
+        instances: Counter[str] = Counter()
+        gpus: Counter[str] = Counter()
+        for h in held:
+            inside = (h.first_day is None or h.first_day <= ends) and (h.last_day is None or h.last_day >= begins)
+            if h.purchase != OWNED and inside:
+                instances[h.offer] += h.instances
+                gpus[offers[h.offer].gpu] += h.instances * offers[h.offer].gpus
+        over = [
+            (kind, name, count, quotas[name], what)
+            for kind, counts, quotas, what in (
+                ("max_instances", instances, limits.max_instances, "instances"),
+                ("max_gpus", gpus, limits.max_gpus, "GPUs"),
+            )
+            for name, count in counts.items()
+            if count > quotas.get(name, count)
+        ]
+        for kind, name, count, most, what in over:
+            message = f"{count} {what} of {name} are held, above policy.{kind} of {most}"
+            found.complain(("have",), message, f"Raise policy.{kind}, or correct what is held")
+        if over:
+            return

@@ -1,0 +1,95 @@
+"""From the dates, holdings and scenarios of a demand file to the future of its case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.case.case import Case, Future, Limits, Scenario, Workload
+from planner.case.dates import last_day_after, quarter_days
+from planner.case.demand.diagnostics import Diagnostics
+from planner.case.demand.future.holdings import holdings_of
+from planner.case.demand.future.month_factors import assume_dates, check_dates
+from planner.case.demand.future.scenarios import ReadWorkload, ScenarioReader
+from planner.case.demand.schema import DemandFile
+from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.quarters import quarter_case
+from planner.case.terms import is_long
+from planner.catalog.entries import TERM_MONTHS, Catalog, Offer
+
+A_MONTH = "a representative weekday and weekend day of each month; a month is 730 h"
+
+
+def future_fields(
+    spec: DemandFile,
+    workloads: tuple[Workload, ...],
+    catalog: Catalog,
+    offers: dict[str, Offer],
+    limits: Limits,
+    read: ReadWorkload,
+    found: Diagnostics,
+) -> dict[str, Any]:
+    """Fields of a Case that are about time."""
+    worth = spec.unused_after_horizon.worth if spec.unused_after_horizon else None
+    after = {"unused_worth_frac": worth, "max_liability_usd": spec.policy.max_liability}
+    quarters = spec.horizon or 1
+    if all(value is None for value in after.values()):
+        _assume_no_long_terms(spec, MONTHS_OF_A_QUARTER * quarters, found)
+    if spec.starts is None:
+        for key in (("unused_after_horizon",), ("policy", "max_liability")):
+            if any(value is not None for value in after.values()):
+                found.complain(key, "is about what is owed after a horizon", "Write when it begins: starts: 2027-01-01")
+                break
+        found.assume("horizon", "one quarter", A_MONTH)
+        return {}
+    count = "one quarter" if quarters == 1 else f"{quarters} quarters"
+    ends = last_day_after(spec.starts, MONTHS_OF_A_QUARTER * quarters)
+    found.assume("horizon", f"{count}, {spec.starts} to {ends}", A_MONTH)
+    for k, w in enumerate(spec.workloads):
+        check_dates(w, ("workloads", k), spec.starts, MONTHS_OF_A_QUARTER * quarters, found)
+        assume_dates(w, spec.starts, found)
+    held = holdings_of(spec, catalog, offers, limits, found)
+    scenarios = ScenarioReader(spec, workloads, read, found).scenarios()
+    if found.diagnostics:
+        return {}
+    _check_that_something_comes(spec, scenarios, found)
+    future = Future(starts=spec.starts, quarters=quarters, scenarios=scenarios, **after)
+    return {"starts": spec.starts, "held": held or None, "future": future}
+
+
+def as_planned(case: Case, spec: DemandFile) -> Case:
+    """The case as it is planned: an ordinary one where its future is one quarter, as it is forecast."""
+    long_terms = spec.unused_after_horizon is not None or spec.policy.max_liability is not None
+    if case.future is None or case.future.quarters > 1 or spec.scenarios or long_terms:
+        return case
+    quarter = quarter_case(case, 0, case.future.scenarios)
+    dated = any(w.dates for w in spec.workloads)
+    return quarter if dated else quarter.model_copy(update={"workloads": case.workloads, "months": None})
+
+
+def _assume_no_long_terms(spec: DemandFile, months: int, found: Diagnostics) -> None:
+    """Say which commitments on the menu are not bought, since nobody says what they are worth after the horizon."""
+    terms = [term for term in spec.menu.purchase or () if is_long(term) and TERM_MONTHS[term] > months]
+    if terms:
+        why = "what is left of a long term after the horizon may never be used; give its worth, or policy.max_liability"
+        found.assume("unused_after_horizon", f"{' and '.join(terms)} not bought", why)
+
+
+def _check_that_something_comes(spec: DemandFile, scenarios: tuple[Scenario, ...], found: Diagnostics) -> None:
+    """Complain about quarters without any demand, and workloads that no scenario has any for."""
+    assert spec.starts is not None
+    for k, w in enumerate(spec.workloads):
+        if not any(any(s.month_factors[w.name]) for s in scenarios):
+            message = "no scenario has any demand for this workload within the horizon"
+            found.complain(("workloads", k), message, "Remove it, or change its dates")
+    for quarter in range(spec.horizon or 1):
+        months = slice(MONTHS_OF_A_QUARTER * quarter, MONTHS_OF_A_QUARTER * (quarter + 1))
+        comes = [any(any(factors[months]) for factors in s.month_factors.values()) for s in scenarios]
+        if any(comes) if quarter == 0 else all(comes):
+            continue
+        first, last = quarter_days(spec.starts, quarter)
+        message = f"no workload has any demand from {first} to {last}"
+        if quarter and spec.scenarios:
+            found.complain(("scenarios", comes.index(False)), message, "Let one go on, or shorten 'horizon'")
+        else:
+            found.complain(("starts",) if not quarter else ("horizon",), message, "Change 'starts', 'horizon' or dates")
+        return

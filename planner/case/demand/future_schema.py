@@ -1,0 +1,139 @@
+"""Time as people write it in a demand file: horizon, holdings, scenarios, and dates of a workload.
+
+Docstrings of fields are what editors show (JSON schema) and what the error messages quote.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from planner.case.case import OWNED
+from planner.io.errors import Expected, Problem, shown
+from planner.io.units import Fraction, PositiveCount, PositiveWhole, UsdPerHour
+from planner.io.validation import FieldProblem, Strict
+
+MOST_QUARTERS, MOST_SCENARIOS, MOST_STEP = 12, 12, 1000.0
+FIRST_YEAR, LAST_YEAR = 2000, 2099
+_QUARTERS = re.compile(r"([0-9]{1,3})(?: ?quarters?)?")
+
+
+def parse_quarters(value: object) -> int:
+    """Quarters from "4 quarters" or 4."""
+    remedy = f'Write 1 to {MOST_QUARTERS} quarters, such as "4 quarters"'
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    match = _QUARTERS.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise Expected("a number of quarters", value, remedy)
+    if not 1 <= int(match[1]) <= MOST_QUARTERS:
+        raise Problem(f"must be 1 to {MOST_QUARTERS} quarters, got {shown(value)}", remedy)
+    return int(match[1])
+
+
+Quarters = Annotated[
+    int,
+    PlainValidator(parse_quarters),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": MOST_QUARTERS},
+                {"type": "string", "pattern": "^(?:[1-9]|1[0-2])(?: ?quarters?)?$"},
+            ],
+            "description": f"1 to {MOST_QUARTERS} quarters.",
+            "examples": ["4 quarters"],
+        }
+    ),
+]
+HeldAs = Literal[
+    "reserved-1y", "reserved-3y", "reserved-1y-upfront", "reserved-3y-upfront", "capacity-reservation", "owned"
+]
+
+
+class HoldingSpec(Strict):
+    """Instances that are there already: signed for, reserved, or owned."""
+
+    offer: str = Field(min_length=1, examples=["aws/p5.48xlarge"])
+    """An instance on the menu, as provider/instance or provider/instance@region."""
+    purchase: HeldAs
+    """The commitment as it was signed, capacity-reservation, or owned (leased boxes too)."""
+    instances: PositiveWhole = Field(examples=[2])
+    price: UsdPerHour = Field(examples=["$30/h"])
+    """For one instance: as signed, a payment up front spread over the term; of an owned one, what running it costs."""
+    from_day: date | None = Field(default=None, alias="from", examples=["2026-04-01"])
+    """The first day it is there; by default it is there already."""
+    until: date | None = Field(default=None, examples=["2027-06-30"])
+    """Its last day. An owned instance may go without."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> HoldingSpec:
+        if self.until is None and self.purchase != OWNED:
+            raise FieldProblem((), "needs 'until', the last day of its term", "Add until: 2027-06-30")
+        if self.from_day and self.until and self.until < self.from_day:
+            raise FieldProblem(("until",), f"is before 'from', {self.from_day}", "Write its last day here")
+        if self.purchase == OWNED and not self.price:
+            message = "must be above $0/h: what running an owned instance costs"
+            raise FieldProblem(("price",), message, "Write power, space and upkeep, such as $0.50/h")
+        return self
+
+
+class StepSpec(Strict):
+    """A lasting change of a workload's rate."""
+
+    from_day: date = Field(alias="from", examples=["2027-04-01"])
+    """The month it begins with; a day within a month counts from the month's start."""
+    times: PositiveCount = Field(examples=[1.5])
+    """What the rate is multiplied by from then on."""
+
+    @model_validator(mode="after")
+    def _within_reason(self) -> StepSpec:
+        if self.times > MOST_STEP:
+            raise FieldProblem(("times",), f"is above {MOST_STEP:g}", "Check the number")
+        return self
+
+
+class ScenarioSpec(Strict):
+    """One way that demand may go."""
+
+    name: str = Field(min_length=1, max_length=40, pattern=r"^\S(.*\S)?$", examples=["high"])
+    probability: Fraction = Field(examples=["30%"])
+    """How likely it is; all scenarios together add up to 100%."""
+    changes: dict[str, Any] = Field(default={}, examples=[{"workloads.chat.forecast.growth_per_month": "5%"}])
+    """What differs from the file, by path as in `what-if --set`: requests_per_day, hourly, growth_per_month, from,
+    until and steps of workloads."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> ScenarioSpec:
+        if not self.probability:
+            raise FieldProblem(("probability",), "must be above 0%", "Remove the scenario")
+        return self
+
+
+class UnusedSpec(Strict):
+    """What commitments of more than a year are worth after the horizon."""
+
+    worth: Fraction = Field(examples=["50%"])
+    """Share of the price of what is left of the term; terms up to a year are worth all of it."""
+
+
+def check_scenarios(scenarios: tuple[ScenarioSpec, ...]) -> None:
+    """Raise FieldProblem where names repeat or probabilities do not add up."""
+    names = [s.name for s in scenarios]
+    for k, name in enumerate(names):
+        if name in names[:k]:
+            message = f"{shown(name)} is the name of scenario {names.index(name) + 1} too"
+            raise FieldProblem(("scenarios", k, "name"), message, "Give each scenario its own name")
+    total = sum(s.probability for s in scenarios)
+    if scenarios and abs(total - 1) > 1e-9:
+        message = f"has probabilities that add up to {100 * total:.6g}%"
+        raise FieldProblem(("scenarios",), message, "Make them add up to 100%")
+
+
+def check_start(starts: date) -> None:
+    if not FIRST_YEAR <= starts.year <= LAST_YEAR:
+        raise FieldProblem(("starts",), f"is not between {FIRST_YEAR} and {LAST_YEAR}", "Check the year")
+    if starts.day != 1:
+        remedy = f"Write {starts.replace(day=1)}"
+        raise FieldProblem(("starts",), "is not the first day of a month", remedy)

@@ -1,0 +1,167 @@
+"""A horizon cut into ordinary cases of one quarter, and what is held in each of them.
+
+The first quarter is one case for all scenarios together: its months are those of every scenario, weighted by their
+probability. Each later quarter is a case of its own in each scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.case.case import OWNED, Case, Future, Holding, Month, Scenario, Workload
+from planner.case.dates import month_name, quarter_days
+from planner.case.horizon import MONTHS_OF_A_QUARTER
+from problems.constants import HOURS_PER_MONTH
+
+HOURS_PER_QUARTER = MONTHS_OF_A_QUARTER * HOURS_PER_MONTH
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one ordinary case plans for."""
+
+    quarter: int
+    """from 0"""
+    scenario: str | None
+    """None: the first quarter, all scenarios together"""
+    months: float
+    """how much it counts in the expected cost of the horizon: its months times its probability"""
+
+
+@dataclass(frozen=True)
+class MonthGroup:
+    """Months of a quarter in which every workload has the same rates, in the scenarios that share them."""
+
+    months: tuple[int, ...]
+    """of the horizon, from 0"""
+    scenarios: tuple[str, ...]
+    share_frac: float
+    """of the quarter, over all scenarios that it is cut for: probabilities times months"""
+    factors: dict[str, float]
+    """workload -> times its rates"""
+
+
+def future_of(case: Case) -> Future:
+    assert case.future is not None, "an ordinary case has no horizon to cut"
+    return case.future
+
+
+def blocks_of(case: Case) -> tuple[Block, ...]:
+    """The first quarter, then every scenario's later ones."""
+    future = future_of(case)
+    later = (
+        Block(quarter, s.name, MONTHS_OF_A_QUARTER * s.probability_frac)
+        for s in future.scenarios
+        for quarter in range(1, future.quarters)
+    )
+    return (Block(0, None, float(MONTHS_OF_A_QUARTER)), *later)
+
+
+def block_case(case: Case, block: Block) -> Case:
+    scenarios = future_of(case).scenarios
+    return quarter_case(case, block.quarter, [s for s in scenarios if block.scenario in (None, s.name)])
+
+
+def month_groups(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> tuple[MonthGroup, ...]:
+    """Months of a quarter, scenarios that are alike in one together, then months that are alike in the same ones.
+
+    What a quarter costs in a scenario is the mean over its months: of each group that the scenario is in, the cost of a
+    month times the number of its months, divided by 3.
+    """
+    names = [w.name for w in case.workloads]
+    total = sum(s.probability_frac for s in scenarios) * MONTHS_OF_A_QUARTER
+    alike: dict[tuple[tuple[str, ...], tuple[float, ...]], list[int]] = {}
+    for month in range(MONTHS_OF_A_QUARTER * quarter, MONTHS_OF_A_QUARTER * (quarter + 1)):
+        sharing: dict[tuple[float, ...], list[str]] = {}
+        for s in scenarios:
+            sharing.setdefault(tuple(s.month_factors[name][month] for name in names), []).append(s.name)
+        for factors, members in sharing.items():
+            alike.setdefault((tuple(members), factors), []).append(month)
+    probability = {s.name: s.probability_frac for s in scenarios}
+    return tuple(
+        MonthGroup(
+            months=tuple(months),
+            scenarios=members,
+            share_frac=len(months) * sum(probability[name] for name in members) / total,
+            factors=dict(zip(names, factors, strict=True)),
+        )
+        for (members, factors), months in alike.items()
+    )
+
+
+def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Case:
+    """One quarter of a horizon as an ordinary case, for one scenario or several together.
+
+    A workload without demand in the whole quarter is left out. Ways to buy are those of the horizon.
+    """
+    future = future_of(case)
+    groups = month_groups(case, quarter, scenarios)
+    several = len(scenarios) > 1
+
+    def label(group: MonthGroup) -> str:
+        names = [month_name(future.starts, m) for m in group.months]
+        adjacent = group.months[-1] - group.months[0] == len(names) - 1
+        when = f"{names[0]} to {names[-1]}" if adjacent and len(names) > 1 else " and ".join(names)
+        which = several and len(group.scenarios) < len(scenarios)
+        return f"{when}, {' or '.join(group.scenarios)}" if which else when
+
+    def in_quarter(w: Workload) -> Workload:
+        factors = tuple(g.factors[w.name] for g in groups)
+        return w.model_copy(update={"month_factors": factors, "growth_per_month_frac": 0.0})
+
+    return case.model_copy(
+        update={
+            "workloads": tuple(in_quarter(w) for w in case.workloads if any(g.factors[w.name] for g in groups)),
+            "months": tuple(Month(label=label(g), weight=g.share_frac * len(groups)) for g in groups),
+            "starts": quarter_days(future.starts, quarter)[0],
+            "held": held_in(case, quarter) or None,
+            "held_besides_usd_per_month": held_besides_usd(case, quarter) / MONTHS_OF_A_QUARTER or None,
+            "unused_worth_frac": future.unused_worth_frac,
+            "max_liability_usd": future.max_liability_usd,
+            "future": None,
+        }
+    )
+
+
+# -- what is held ---------------------------------------------------------------------------------------------------
+
+
+def held_in(case: Case, quarter: int) -> tuple[Holding, ...]:
+    """Holdings that can be used in a quarter: those that are there from its first day to its last."""
+    first, last = quarter_days(future_of(case).starts, quarter)
+    return tuple(
+        h
+        for h in case.held or ()
+        if (h.first_day is None or h.first_day <= first) and (h.last_day is None or h.last_day >= last)
+    )
+
+
+def held_usd(case: Case, quarter: int) -> float:
+    """What holdings cost in a quarter in any case; those that are there for a part of it, for their days."""
+    return sum(holding_usd(case, h, quarter) for h in case.held or ())
+
+
+def held_besides_usd(case: Case, quarter: int) -> float:
+    """Share of `held_usd` for holdings that are there for a part of the quarter, and of no use in it."""
+    usable = held_in(case, quarter)
+    return sum(holding_usd(case, h, quarter) for h in case.held or () if h not in usable)
+
+
+def holding_usd(case: Case, holding: Holding, quarter: int) -> float:
+    """Cost of a holding in a quarter: its price for the days of it that lie inside; a quarter has 3 months of 730 h.
+
+    Owned boxes cost nothing until they run.
+    """
+    if holding.purchase == OWNED:
+        return 0.0
+    first, last = quarter_days(future_of(case).starts, quarter)
+    begins, ends = max(first, holding.first_day or first), min(last, holding.last_day or last)
+    inside = max(0, (ends - begins).days + 1) / ((last - first).days + 1)
+    return holding.instances * holding.usd_per_h * HOURS_PER_QUARTER * inside
+
+
+def held_usd_per_month(case: Case) -> float:
+    """What holdings cost in any case in a month of an ordinary case, those that are of no use in it included."""
+    paid = (h.instances * h.usd_per_h for h in case.held or () if h.purchase != OWNED)
+    return HOURS_PER_MONTH * sum(paid) + (case.held_besides_usd_per_month or 0.0)

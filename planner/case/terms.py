@@ -1,0 +1,55 @@
+"""Which commitments a case may buy, and for how many months of their price they count.
+
+    counted months = inside + (1 - worth) x beyond
+
+What lies beyond the horizon of a term up to a year is worth its price. A longer term that outlasts the horizon is for
+sale only where the file says what the rest is worth, or how much may be owed.
+"""
+
+from __future__ import annotations
+
+from planner.case.case import Case
+from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.catalog.entries import TERM_MONTHS
+from problems.constants import HOURS_PER_MONTH
+
+LONG_MONTHS = 12
+"""terms above this are weighed by what they are worth after the horizon"""
+
+
+def inside_months(case: Case, term: str, quarter: int = 0) -> int:
+    """Months in the horizon of a term that begins with a quarter."""
+    quarters = case.future.quarters if case.future else 1
+    return min(TERM_MONTHS[term], MONTHS_OF_A_QUARTER * (quarters - quarter))
+
+
+def beyond_months(case: Case, term: str, quarter: int = 0) -> int:
+    return TERM_MONTHS[term] - inside_months(case, term, quarter)
+
+
+def is_long(term: str) -> bool:
+    """Whether it is a commitment of more than a year."""
+    return TERM_MONTHS.get(term, 0) > LONG_MONTHS
+
+
+def counted_months(case: Case, term: str, quarter: int = 0) -> float | None:
+    """Months of its price that a term counts for; None: it is not for sale with this quarter."""
+    about = case.future or case
+    worth, limit = about.unused_worth_frac, about.max_liability_usd
+    inside, beyond = inside_months(case, term, quarter), beyond_months(case, term, quarter)
+    if not is_long(term) or not beyond:
+        return float(inside)
+    if worth is None and limit is None:
+        return None
+    return inside + (1 - (1.0 if worth is None else worth)) * beyond
+
+
+def terms_for_sale(case: Case, quarter: int = 0) -> dict[str, float]:
+    """Times its hourly price that each commitment on the menu counts for, over its hours inside the horizon."""
+    counted = {term: counted_months(case, term, quarter) for term in case.purchase if term in TERM_MONTHS}
+    return {term: months / inside_months(case, term, quarter) for term, months in counted.items() if months is not None}
+
+
+def liability_usd(case: Case, term: str, usd_per_h: float, quarter: int = 0) -> float:
+    """Owed after the horizon for one instance, as `policy: max_liability` counts it: terms of more than a year."""
+    return usd_per_h * HOURS_PER_MONTH * beyond_months(case, term, quarter) if is_long(term) else 0.0

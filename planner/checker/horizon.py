@@ -1,0 +1,234 @@
+"""The independent check of the plan of a horizon: every quarter, scenario and commitment, from its JSON alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from planner.case.case import Future, Scenario
+from planner.checker import check_plan
+from planner.checker.costs import month_usd, penalty_usd_of_month
+from planner.checker.prices import TERM_MONTHS, held_usd, price_of
+from planner.checker.quarter_cases import (
+    holding_usd,
+    month_start,
+    months_alike,
+    quarter_case_is_true,
+    quarter_span,
+)
+from planner.plan.horizon_plan import HORIZON_FORMAT, HorizonPlan, ScenarioResult, SignedCommitment
+from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, REL, PlanView, differs, is_not
+
+SHORT_MONTHS = 12
+"""terms up to this are worth their price after the horizon"""
+PROVED_FRAC = 1e-6
+
+
+def check_horizon(data: Any) -> list[str]:
+    """Everything that is wrong with the plan of a horizon, in words; whatever is given, never an exception."""
+    found: list[str] = []
+    try:
+        with np.errstate(all="ignore"):
+            found.extend(_on_one_line(problem) for problem in _problems(data))
+    except Exception as error:  # what cannot be worked out again is refused, whatever the reason
+        found.append(_on_one_line(f"the plan cannot be worked out again: {type(error).__name__}: {error}"))
+    return found
+
+
+def _on_one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _problems(data: Any) -> Iterator[str]:
+    format_ = data.get("format") if isinstance(data, dict) else data
+    if format_ != HORIZON_FORMAT:
+        yield f"expected a plan of format '{HORIZON_FORMAT}', got {format_!r:.60}"
+        return
+    try:
+        horizon = HorizonPlan.model_validate_json(json.dumps(data, allow_nan=False))
+    except ValidationError as error:
+        mistakes = error.errors(include_url=False)
+        yield from (f"{'.'.join(str(p) for p in e['loc'])}: {e['msg']}, got {e['input']!r:.60}" for e in mistakes)
+        return
+    if horizon.case_hash != horizon.case.hash():
+        yield "the case inside is not the one that was planned (its hash differs)"
+    if horizon.case.future is None:
+        yield "the case inside has no horizon"
+        return
+    unusable = [*_quarters_and_scenarios_fit(horizon, horizon.case.future)]
+    yield from unusable or _figures(horizon, horizon.case.future)
+
+
+def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterator[str]:
+    """One plan for the first quarter, whatever happens, and one for each later quarter of each scenario."""
+    expected = [(0, None)] + [(q, s.name) for s in future.scenarios for q in range(1, future.quarters)]
+    if Counter((q.quarter, q.scenario) for q in horizon.quarters) != Counter(expected):
+        yield "there is not one plan for the first quarter and one for each later quarter and scenario"
+    claimed = [(s.name, s.probability_frac) for s in horizon.scenarios]
+    true = [(s.name, s.probability_frac) for s in future.scenarios]
+    yield from is_not("the list of scenarios and their probabilities", claimed, true)
+    if any(len(s.by_quarter_usd) != future.quarters for s in horizon.scenarios):
+        yield "a scenario does not have a cost for each quarter"
+    names = {s.name for s in future.scenarios}
+    for c in horizon.commitments:
+        if c.quarter >= future.quarters or (c.scenario is not None and c.scenario not in names):
+            yield f"{c.offer}, {c.term}: signed in a quarter or scenario that is none"
+        elif (c.quarter == 0) != (c.scenario is None):
+            yield f"{c.offer}, {c.term}: what is signed now is signed in every scenario, and nothing else is"
+        if c.offer not in horizon.case.offers or c.term not in TERM_MONTHS or c.term not in horizon.case.purchase:
+            yield f"{c.offer}, {c.term}: is not on the menu"
+
+
+def _figures(horizon: HorizonPlan, future: Future) -> Iterator[str]:
+    yield from _commitments_are_true(horizon, future)
+    for q in horizon.quarters:
+        where = f"quarter {q.quarter + 1}" + (f", {q.scenario}" if q.scenario is not None else "")
+        mine = [s for s in future.scenarios if q.scenario in (None, s.name)]
+        signed = [c for c in horizon.commitments if c.scenario in (None, q.scenario)]
+        problems = check_plan(q.plan.as_json())
+        if q.plan.commitments:
+            problems.append("it signs commitments of its own")
+        problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed)
+        yield from (f"{where}: {problem}" for problem in problems)
+    yield from _money_adds_up(horizon, future)
+
+
+def _commitments_are_true(horizon: HorizonPlan, future: Future) -> Iterator[str]:
+    lines = Counter((c.offer, c.term, c.quarter, c.scenario) for c in horizon.commitments)
+    for (offer, term, quarter, _), times in lines.items():
+        if times > 1:
+            yield f"{offer}, {term}: signed in {times} lines with quarter {quarter + 1}"
+    for c in horizon.commitments:
+        yield from (f"{c.offer}, {c.term}: {problem}" for problem in _commitment_is_true(horizon, future, c))
+    limit = future.max_liability_usd
+    for s in future.scenarios:
+        owed = sum(c.beyond_usd for c in _signed(horizon, s.name) if TERM_MONTHS[c.term] > SHORT_MONTHS)
+        if limit is not None and owed > limit * (1 + REL):
+            yield f"{s.name}: ${owed:,.2f} of long terms lies beyond the horizon, ${limit:,.2f} is allowed"
+
+
+def _commitment_is_true(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> Iterator[str]:
+    price = price_of(horizon.case, c.offer, c.term)
+    if price is None:
+        yield "is not sold"
+        return
+    months = TERM_MONTHS[c.term]
+    first = quarter_span(future.starts, c.quarter)[0]
+    inside = min(months, QUARTER_MONTHS * (future.quarters - c.quarter))
+    a_month = c.instances * price.usd_per_h * MONTH_HOURS
+    yield from is_not("its first day", c.first_day, first)
+    yield from is_not("its last day", c.last_day, month_start(first, months) - timedelta(days=1))
+    yield from differs("its price usd_per_h", c.usd_per_h, price.usd_per_h)
+    yield from differs("upfront_usd", c.upfront_usd, c.instances * price.upfront_usd)
+    yield from differs("inside_usd", c.inside_usd, a_month * inside)
+    yield from differs("beyond_usd", c.beyond_usd, a_month * (months - inside))
+    lost = 0.0
+    if months > SHORT_MONTHS and months > inside:
+        if future.unused_worth_frac is None and future.max_liability_usd is None:
+            yield "a term of more than a year outlasts the horizon, and the file does not allow that"
+        lost = 0.0 if future.unused_worth_frac is None else 1 - future.unused_worth_frac
+    yield from differs("counted_usd", c.counted_usd, a_month * (inside + lost * (months - inside)))
+
+
+def _signed(horizon: HorizonPlan, scenario: str) -> list[SignedCommitment]:
+    """What is signed now, and what is signed later in a scenario."""
+    return [c for c in horizon.commitments if c.scenario in (None, scenario)]
+
+
+def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
+    held = sum(holding_usd(future, h, q) for h in horizon.case.held or () for q in range(future.quarters))
+    yield from differs("held_usd", horizon.held_usd, held)
+    expected = counted = 0.0
+    for s, told in zip(future.scenarios, horizon.scenarios, strict=True):
+        by_quarter, penalties = [], 0.0
+        for q in range(future.quarters):
+            usd, penalty = _quarter_usd(horizon, future, q, s)
+            by_quarter.append(usd)
+            penalties += penalty
+        for q, usd in enumerate(by_quarter):
+            yield from differs(f"{s.name}: what quarter {q + 1} costs", told.by_quarter_usd[q], usd)
+        yield from differs(f"{s.name}: cost_usd", told.cost_usd, sum(by_quarter) + held)
+        yield from differs(f"{s.name}: penalty_usd", told.penalty_usd, penalties)
+        lost = sum(c.counted_usd - c.inside_usd for c in _signed(horizon, s.name))
+        comes_to = sum(by_quarter) + penalties + lost
+        yield from _regret_is_true(told, comes_to)
+        expected += s.probability_frac * (sum(by_quarter) + held)
+        counted += s.probability_frac * comes_to
+    yield from differs("expected_cost_usd", horizon.expected_cost_usd, expected)
+    yield from differs("counted_usd", horizon.counted_usd, counted)
+    yield from _claims_are_honest(horizon)
+
+
+def _quarter_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario) -> tuple[float, float]:
+    """What a quarter costs in a scenario, its plan and new commitments, and the penalty of what is shed."""
+    facts = PlanView(horizon.plan_of(quarter, s.name))
+    planned_for = [x for x in future.scenarios if quarter == 0 or x.name == s.name]
+    cost = penalty = 0.0
+    for month, alike in enumerate(months_alike(horizon.case, quarter, planned_for)):
+        if s.name in alike.scenarios:
+            cost += alike.count * (month_usd(facts, month) - held_usd(facts.case))
+            penalty += alike.count * penalty_usd_of_month(facts, month)
+    first, last = quarter_span(future.starts, quarter)
+    in_force = [c for c in _signed(horizon, s.name) if c.first_day <= first and c.last_day >= last]
+    return cost + sum(c.instances * c.usd_per_h * MONTH_HOURS * QUARTER_MONTHS for c in in_force), penalty
+
+
+def _regret_is_true(told: ScenarioResult, comes_to: float) -> Iterator[str]:
+    if told.if_known_usd is None:
+        if told.regret_usd is not None:
+            yield f"{told.name}: there is no plan that had known, but a regret"
+        return
+    yield from differs(f"{told.name}: regret_usd", told.regret_usd, comes_to - told.if_known_usd, of=comes_to)
+    bound = told.if_known_bound_usd
+    if bound is None:
+        yield f"{told.name}: a plan that had known has no bound"
+    elif bound > min(told.if_known_usd, comes_to) * (1 + REL):
+        yield f"{told.name}: a plan comes to less than the bound of plans that had known"
+
+
+def _claims_are_honest(horizon: HorizonPlan) -> Iterator[str]:
+    """No plan is below its bound, and what is called optimal is proved."""
+    counted, bound = horizon.counted_usd, horizon.bound_usd
+    if bound > counted * (1 + REL):
+        yield f"the plan comes to ${counted:,.2f}, less than its bound of ${bound:,.2f}"
+    gap = max(0.0, (counted - bound) / counted) if counted > 0 else 0.0
+    yield from differs("gap_frac", horizon.gap_frac, gap)
+    if horizon.status == "optimal" and gap > PROVED_FRAC:
+        yield f"the plan is called optimal, but is proved within {gap:.4%} only"
+    middle = horizon.middle
+    if middle is not None and middle.expected_usd is not None and middle.expected_usd < bound * (1 - REL):
+        yield "signing for the middle scenario comes to less than the bound"
+    if middle is not None and middle.scenario not in {s.name for s in horizon.scenarios}:
+        yield f"the middle scenario {middle.scenario} is none"
+    yield from _curve_goes_through_the_plan(horizon)
+
+
+def _curve_goes_through_the_plan(horizon: HorizonPlan) -> Iterator[str]:
+    curve = horizon.curve
+    if curve is None:
+        return
+    signed = sum(c.instances for c in horizon.signed_now if (c.offer, c.term) == (curve.offer, curve.term))
+    if not signed:
+        yield f"the curve is of {curve.offer} {curve.term}, which is not signed now"
+    if signed not in {p.instances for p in curve.points}:
+        yield f"the curve leaves out the {signed} instances that are signed"
+    costs = sorted((s.cost_usd, s.probability_frac) for s in horizon.scenarios)
+    sums = [sum(p for _, p in costs[: k + 1]) for k in range(len(costs))]
+    p90 = next((usd for (usd, _), total in zip(costs, sums, strict=True) if total >= 0.9 - 1e-9), costs[-1][0])
+    for p in curve.points:
+        where = f"the curve at {p.instances} instances:"
+        if p.instances == signed:
+            yield from differs(f"{where} expected_usd", p.expected_usd, horizon.expected_cost_usd)
+            yield from differs(f"{where} p90_usd", p.p90_usd, p90)
+            yield from differs(f"{where} worst_usd", p.worst_usd, costs[-1][0])
+        known = [usd for usd in (p.expected_usd, p.p90_usd) if usd is not None]
+        if len(known) == 1 or (p.worst_usd is None) != (not known):
+            yield f"{where} some figures are missing"
+        elif p.worst_usd is not None and max(known) > p.worst_usd * (1 + REL):
+            yield f"{where} its worst case is not the worst"

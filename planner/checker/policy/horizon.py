@@ -1,0 +1,155 @@
+"""A policy and the plan of a horizon: rules of its own, and all others held against every quarter and scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most, judged_rules
+from planner.checker.policy.schema import ChangeSpec, Policy
+from planner.io.errors import input_error
+from planner.io.formatting import percent, usd
+from planner.plan.horizon_plan import HorizonPlan
+from planner.plan.horizon_view import Use, owed_beyond_usd, quarters_of, regret_frac, use_of
+
+OF_THE_WHOLE = ("max_change", "max_commitment_usd", "max_gap")
+"""rules that look at the horizon, not at its quarters"""
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedHorizon:
+    horizon: HorizonPlan
+    policy: Policy
+    against: HorizonPlan | None
+
+
+def check_horizon_policy(
+    horizon: HorizonPlan, policy: Policy, against: HorizonPlan | None = None, as_of: date | None = None
+) -> Check:
+    """Every rule of the policy with its value and limit, as `check_policy` does for a plan of one quarter."""
+    if policy.max_change is not None and against is None:
+        message = "must be given: the policy's max_change compares with the plan before it"
+        raise input_error("--against", message, "Give --against OLD.json, or delete the rule")
+    day = as_of or (date.fromisoformat(policy.as_of) if policy.as_of else date.today())
+    j = JudgedHorizon(horizon, policy, against)
+    own = [rule for judge in OWN if getattr(policy, judge.__name__) is not None for rule in judge(j)]
+    rules = (*own, *_of_quarters(horizon, policy, day))
+    return Check(
+        plan=horizon.name,
+        against=None if against is None else against.name,
+        as_of=day.isoformat() if policy.max_price_age is not None else None,
+        as_of_is_today=policy.max_price_age is not None and as_of is None and policy.as_of is None,
+        passed=all(rule.passed for rule in rules),
+        rules=rules,
+    )
+
+
+def _of_quarters(horizon: HorizonPlan, policy: Policy, day: date) -> Iterator[Rule]:
+    """Each rule once: where it is kept with the least room, or broken by most."""
+    dropped = dict.fromkeys((*OF_THE_WHOLE, *(rule.__name__ for rule in OWN)))
+    others = policy.model_copy(update=dropped)
+    found: dict[str, list[Rule]] = {}
+    for q in horizon.quarters:
+        where = f"quarter {q.quarter + 1}" + (f", {q.scenario}" if q.scenario is not None else "")
+        for rule in judged_rules(Judged(q.plan, others, None, day)):
+            detail = f"{where}: {rule.detail}" if rule.detail else where
+            found.setdefault(rule.rule, []).append(rule.model_copy(update={"detail": detail}))
+    yield from (max(rules, key=_excess) for rules in found.values())
+
+
+def _excess(rule: Rule) -> tuple[bool, float]:
+    """How far a rule is from being kept; what is broken comes first."""
+    if not isinstance(rule.value, float | int) or not isinstance(rule.limit, float | int):
+        return not rule.passed, 0.0
+    return not rule.passed, rule.limit - rule.value if rule.at_least else rule.value - rule.limit
+
+
+def max_change(j: JudgedHorizon) -> Iterator[Rule]:
+    assert j.against is not None and j.policy.max_change is not None
+    limit, before, after = j.policy.max_change, j.against.expected_cost_usd, j.horizon.expected_cost_usd
+    detail = f"{usd(before)} to {usd(after)}, expected over the horizon"
+    change = (after - before) / before if before else 0.0
+    if not isinstance(limit, ChangeSpec):
+        yield at_most("max_change", "change of the expected cost, up or down", "frac", abs(change), limit, detail)
+        return
+    if limit.rise is not None:
+        yield at_most("max_change.rise", "rise of the expected cost", "frac", max(change, 0.0), limit.rise, detail)
+    if limit.fall is not None:
+        yield at_most("max_change.fall", "fall of the expected cost", "frac", max(-change, 0.0), limit.fall, detail)
+
+
+def max_commitment_usd(j: JudgedHorizon) -> Iterator[Rule]:
+    cash = sum(c.upfront_usd for c in j.horizon.signed_now)
+    owed = sum(owed_beyond_usd(j.horizon, c) for c in j.horizon.signed_now)
+    detail = f"{usd(cash)} at signing, {usd(owed)} owed after the horizon" if j.horizon.signed_now else ""
+    what = "signed now, paid at once or owed after the horizon"
+    yield at_most("max_commitment_usd", what, "usd", cash + owed, j.policy.max_commitment_usd or 0.0, detail)
+
+
+def max_gap(j: JudgedHorizon) -> Iterator[Rule]:
+    detail = f"{j.horizon.status}: no plan has less than {usd(j.horizon.bound_usd)}"
+    yield at_most("max_gap", "cost that is not proved", "frac", j.horizon.gap_frac, j.policy.max_gap or 0.0, detail)
+
+
+def max_liability_usd(j: JudgedHorizon) -> Iterator[Rule]:
+    """What is still to be paid after the horizon, in the scenario with the most of it."""
+    owed = {
+        s.name: sum(owed_beyond_usd(j.horizon, c) for c in j.horizon.commitments if c.scenario in (None, s.name))
+        for s in j.horizon.scenarios
+    }
+    worst = max(owed, key=lambda name: owed[name])
+    limit = j.policy.max_liability_usd or 0.0
+    yield at_most("max_liability_usd", "owed after the horizon", "usd", owed[worst], limit, worst)
+
+
+def max_regret(j: JudgedHorizon) -> Iterator[Rule]:
+    shares = {s.name: regret_frac(j.horizon, s) for s in j.horizon.scenarios}
+    known = {name: share for name, share in shares.items() if share is not None}
+    limit, what = j.policy.max_regret or 0.0, "regret, of the cost had the scenario been known"
+    if not known:
+        yield at_most("max_regret", what, "frac", None, limit, "not worked out")
+        return
+    worst = max(known, key=lambda name: known[name])
+    yield at_most("max_regret", what, "frac", known[worst], limit, worst)
+
+
+def min_coverage(j: JudgedHorizon) -> Iterator[Rule]:
+    shares = {name: use.coverage_frac for name, use in _use(j.horizon).items()}
+    what = "eligible GPU-hours that commitments cover"
+    yield from _lowest("min_coverage", what, shares, j.policy.min_coverage or 0.0)
+
+
+def min_utilization(j: JudgedHorizon) -> Iterator[Rule]:
+    shares = {name: use.utilization_frac for name, use in _use(j.horizon).items()}
+    what = "committed GPU-hours that are used"
+    yield from _lowest("min_utilization", what, shares, j.policy.min_utilization or 0.0)
+
+
+def _lowest(rule: str, what: str, shares: dict[str, float | None], limit: float) -> Iterator[Rule]:
+    known = {name: share for name, share in shares.items() if share is not None}
+    if not known:
+        yield at_least(rule, what, "frac", None, limit, "nothing is committed, or nothing runs")
+        return
+    detail = ", ".join(f"{name} {percent(share)}" for name, share in known.items())
+    yield at_least(rule, what, "frac", min(known.values()), limit, detail)
+
+
+def _use(horizon: HorizonPlan) -> dict[str, Use]:
+    """All offers that replicas run on or that are committed to, in GPU-hours, by scenario."""
+    plans = [q.plan for q in horizon.quarters]
+    offers = {d.deployment.offer for plan in plans for pool in plan.pools for d in pool.deployments}
+    offers |= {h.offer for plan in plans for h in plan.case.held or ()}
+    found = {}
+    for s in horizon.scenarios:
+        total = Use()
+        for offer in sorted(offers):
+            total += use_of(horizon, offer, s, quarters_of(horizon)).times(horizon.case.offers[offer].gpus)
+        found[s.name] = total
+    return found
+
+
+OWN: tuple[Callable[[JudgedHorizon], Iterator[Rule]], ...] = (
+    *(max_change, max_commitment_usd, max_gap, max_liability_usd, max_regret, min_coverage, min_utilization),
+)
+"""each is named like its key in the policy"""

@@ -1,0 +1,125 @@
+"""The case of each quarter of a horizon, worked out again: its months and their weights, its demand, what is held."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from planner.case.case import OWNED, Case, Future, Holding, Scenario
+from planner.plan.horizon_plan import SignedCommitment
+from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, differs, is_not
+
+OWN = {
+    *("name", "workloads", "purchase", "months", "starts", "held", "held_besides_usd_per_month"),
+    *("unused_worth_frac", "max_liability_usd", "future", "assumptions"),
+}
+"""what a quarter has of its own; all else is as in the horizon"""
+
+
+def month_start(starts: date, months: int) -> date:
+    """The first day of a month of the horizon, from 0."""
+    count = 12 * starts.year + starts.month - 1 + months
+    return date(count // 12, count % 12 + 1, 1)
+
+
+def quarter_span(starts: date, quarter: int) -> tuple[date, date]:
+    """First and last day."""
+    first = month_start(starts, QUARTER_MONTHS * quarter)
+    return first, month_start(starts, QUARTER_MONTHS * (quarter + 1)) - timedelta(days=1)
+
+
+@dataclass
+class MonthsAlike:
+    """Months of the calendar in which the same scenarios have the same demand: one month of the quarter's case."""
+
+    factors: tuple[float, ...]
+    """of each workload"""
+    scenarios: tuple[str, ...]
+    count: int = 0
+
+
+def months_alike(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> list[MonthsAlike]:
+    """In the order in which they come."""
+    found: list[MonthsAlike] = []
+    for month in range(QUARTER_MONTHS * quarter, QUARTER_MONTHS * (quarter + 1)):
+        demand = {s.name: tuple(s.month_factors[w.name][month] for w in case.workloads) for s in scenarios}
+        for factors in dict.fromkeys(demand.values()):
+            together = tuple(name for name, mine in demand.items() if mine == factors)
+            same = [m for m in found if (m.factors, m.scenarios) == (factors, together)]
+            if not same:
+                same = [MonthsAlike(factors, together)]
+                found += same
+            same[0].count += 1
+    return found
+
+
+def quarter_case_is_true(
+    case: Case, planned: Case, quarter: int, scenarios: Sequence[Scenario], signed: Sequence[SignedCommitment]
+) -> Iterator[str]:
+    """Whether a quarter was planned for what the horizon says of it."""
+    assert case.future is not None
+    for key in type(case).model_fields:
+        if key not in OWN and getattr(planned, key) != getattr(case, key):
+            yield f"the {key} of its case differ from those of the horizon"
+    if set(planned.purchase) - set(case.purchase):
+        yield "its case has ways to buy that the horizon has not"
+    if planned.future is not None:
+        yield "its case is a horizon of its own"
+    yield from is_not("the first day of its case", planned.starts, quarter_span(case.future.starts, quarter)[0])
+    yield from _demand_is_true(case, planned, quarter, scenarios)
+    yield from _held_is_true(case, planned, quarter, signed)
+
+
+def _demand_is_true(case: Case, planned: Case, quarter: int, scenarios: Sequence[Scenario]) -> Iterator[str]:
+    alike = months_alike(case, quarter, scenarios)
+    chance = {s.name: s.probability_frac for s in scenarios}
+    whole = QUARTER_MONTHS * sum(chance.values())
+    weights = [len(alike) * m.count * sum(chance[name] for name in m.scenarios) / whole for m in alike]
+    claimed = [m.weight for m in planned.months or ()]
+    if len(claimed) != len(weights):
+        yield f"its case has {len(claimed)} months, the demand of {len(weights)} differs"
+        return
+    for k, (said, true) in enumerate(zip(claimed, weights, strict=True)):
+        yield from differs(f"the weight of month {k + 1}", said, true)
+    expected = []
+    for w, factors in zip(case.workloads, zip(*(m.factors for m in alike), strict=True), strict=True):
+        if any(factors):
+            expected.append(w.model_copy(update={"month_factors": factors, "growth_per_month_frac": 0.0}))
+    if tuple(expected) != planned.workloads:
+        yield "the workloads of its case, or their demand, are not those of its scenario"
+
+
+def _held_is_true(case: Case, planned: Case, quarter: int, signed: Sequence[SignedCommitment]) -> Iterator[str]:
+    """What was held before and is there for the whole quarter, and all commitments that are in force."""
+    assert case.future is not None
+    first, last = quarter_span(case.future.starts, quarter)
+    expected: Counter[tuple[str, str, float]] = Counter()
+    besides = 0.0
+    for h in case.held or ():
+        if (h.first_day or first) <= first and (h.last_day or last) >= last:
+            expected[h.offer, h.purchase, round(h.usd_per_h, 9)] += h.instances
+        else:
+            besides += holding_usd(case.future, h, quarter)
+    for c in signed:
+        if c.first_day <= first and c.last_day >= last:
+            expected[c.offer, c.term, round(c.usd_per_h, 9)] += c.instances
+    claimed: Counter[tuple[str, str, float]] = Counter()
+    for h in planned.held or ():
+        claimed[h.offer, h.purchase, round(h.usd_per_h, 9)] += h.instances
+    for offer, way, usd in sorted(expected.keys() | claimed.keys()):
+        true, said = expected[offer, way, usd], claimed[offer, way, usd]
+        yield from is_not(f"the number of {offer} held as {way} at ${usd:,.4g} an hour", said, true)
+    paid = planned.held_besides_usd_per_month or 0.0
+    yield from differs("what is paid for holdings that are there for a part of it", paid, besides / QUARTER_MONTHS)
+
+
+def holding_usd(future: Future, h: Holding, quarter: int) -> float:
+    """What a holding costs in a quarter: of its 3 x 730 hours, the share of the days that it is there."""
+    if h.purchase == OWNED:
+        return 0.0
+    first, last = quarter_span(future.starts, quarter)
+    days = (min(last, h.last_day or last) - max(first, h.first_day or first)).days + 1
+    share = max(0, days) / ((last - first).days + 1)
+    return h.instances * h.usd_per_h * MONTH_HOURS * QUARTER_MONTHS * share

@@ -1,0 +1,239 @@
+"""Plans of a horizon on the command line: their own reports, and one quarter of them for every other verb."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from planner.cli.common import (
+    PlanFormat,
+    Stopwatch,
+    note,
+    put,
+    refuse,
+    saved_plan,
+    with_what_is_left,
+)
+
+if TYPE_CHECKING:
+    from planner.case.case import Case
+    from planner.plan.horizon_plan import HorizonPlan
+    from planner.plan.plan import Plan
+    from solvers.search.fleet_solution import Options
+
+QuarterOption = Annotated[
+    int | None, typer.Option("--quarter", min=1, max=12, help="Of the plan of a horizon: this quarter, from 1 on.")
+]
+ScenarioOption = Annotated[
+    str | None, typer.Option("--scenario", help="Of the plan of a horizon: what is planned for this scenario.")
+]
+
+
+def is_horizon(file: Path) -> bool:
+    """Whether a file is the saved plan of a horizon; whoever reads it says what else is wrong with it."""
+    from planner.io.input_files import read_json_text
+
+    if file.suffix.lower() != ".json":
+        return False
+    try:
+        data = json.loads(read_json_text(file))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and str(data.get("format")).startswith("fleetplan-horizon/")
+
+
+def saved_horizon(file: Path) -> HorizonPlan:
+    """A plan of a horizon that still passes its check."""
+    from planner.checker.horizon import check_horizon
+    from planner.plan.horizon_plan import read_horizon
+
+    saved = read_horizon(file)
+    broken = check_horizon(saved.as_json())
+    if broken:
+        refuse(str(file), f"not a plan of a horizon that holds: {broken[0]}", "Plan it again")
+    return saved
+
+
+def saved_quarter(file: Path, quarter: int | None, scenario: str | None, default: int | None = None) -> Plan:
+    """A saved plan, or of a saved horizon the plan of one quarter; the first one is the same in every scenario."""
+    if not is_horizon(file):
+        for flag, given in (("--quarter", quarter), ("--scenario", scenario)):
+            if given is not None:
+                refuse(flag, f"is for the plan of a horizon, and {file} is a plan of one quarter", "Leave it out")
+        return saved_plan(file)
+    chosen = default if quarter is None else quarter
+    if chosen is None:
+        _ask_for_a_quarter(file)
+    return quarter_of(saved_horizon(file), chosen, scenario)
+
+
+def _ask_for_a_quarter(file: Path) -> NoReturn:
+    remedy = "Add --quarter 1, or a later one with --scenario NAME; 'fleetplan report' shows the whole"
+    refuse(str(file), "is the plan of a horizon, and this verb reads one quarter of it", remedy)
+
+
+def quarter_of(horizon: HorizonPlan, quarter: int, scenario: str | None) -> Plan:
+    """The plan of one quarter, from 1 on."""
+    from planner.io.errors import did_you_mean, shown
+    from planner.plan.horizon_view import quarters_of
+
+    names = [s.name for s in horizon.scenarios]
+    count = len(quarters_of(horizon))
+    if quarter > count:
+        refuse("--quarter", f"the horizon has {count} quarter{'s' * (count > 1)}", f"Give one from 1 to {count}")
+    if scenario is not None and scenario not in names:
+        remedy = did_you_mean(scenario, names) or f"there are {', '.join(names)}"
+        refuse("--scenario", f"there is no scenario {shown(scenario)}", remedy)
+    if scenario is None and quarter > 1 and len(names) > 1:
+        refuse("--scenario", f"is needed: quarter {quarter} has a plan for each", f"Give one of {', '.join(names)}")
+    return horizon.plan_of(quarter - 1, scenario or names[0])
+
+
+def months_of(file: Path, quarter: int | None, scenario: str | None) -> dict[int, int] | None:
+    """Months of a quarter's plan that belong to a scenario, and for how many of the calendar each stands.
+
+    None where the file is no horizon, or all months are meant.
+    """
+    from planner.plan.horizon_plan import read_horizon
+    from planner.plan.horizon_view import months_in
+
+    if scenario is None or not is_horizon(file):
+        return None
+    return months_in(read_horizon(file), (quarter or 1) - 1, scenario)
+
+
+def planned_horizon(case: Case, options: Options, quiet: bool) -> HorizonPlan:
+    """The plan of a horizon, within what is left of the time limit."""
+    from planner.pipeline import plan_horizon
+    from planner.reports.progress import progress_on_stderr
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with progress_on_stderr(quiet) as on_progress:
+        return plan_horizon(case, with_what_is_left(options), on_progress)
+
+
+def refuse_for_a_horizon(file: Path, asked: dict[str, bool]) -> None:
+    """Refuse options that only plans of one quarter have."""
+    for flag in (flag for flag, given in asked.items() if given):
+        message = f"is for plans of one quarter, and {file} has a horizon or scenarios"
+        remedy = f"Plan with --out h.json, then: fleetplan report h.json --quarter 1 --out q1.json, and {flag[2:]} that"
+        refuse(flag, message, remedy)
+
+
+def put_horizon(horizon: HorizonPlan, format: PlanFormat, table: str, seconds: float | None = None) -> None:
+    """Print the plan of a horizon in a format."""
+    from planner.reports.horizon.text import horizon_csv, horizon_markdown, horizon_text
+
+    if format is PlanFormat.json:
+        put(horizon.to_json())
+    elif format is PlanFormat.md:
+        put(horizon_markdown(horizon))
+    elif format is PlanFormat.csv:
+        put(horizon_csv(horizon, table))
+    else:
+        put(horizon_text(horizon, seconds))
+
+
+def checked_table(table: str) -> str:
+    """The table to print: what to sign now, unless another one is asked for."""
+    from planner.io.errors import did_you_mean, shown
+    from planner.reports.horizon.tables import NAMES
+
+    name = "sign_now" if table == "fleet" else table
+    if name not in NAMES:
+        remedy = did_you_mean(name, NAMES) or f"there are {', '.join(NAMES)}"
+        refuse("--table", f"the plan of a horizon has no table {shown(name)}", remedy)
+    return name
+
+
+def csv_files(folder: Path | None) -> list[Path]:
+    """The files that --csv may write."""
+    from planner.reports.horizon.tables import NAMES
+
+    return [] if folder is None else [folder / f"{name}.csv" for name in NAMES]
+
+
+def write_horizon(
+    horizon: HorizonPlan,
+    quiet: bool,
+    out: Path | None = None,
+    html: Path | None = None,
+    markdown: Path | None = None,
+    csv: Path | None = None,
+    xlsx: Path | None = None,
+) -> None:
+    """Write the files that were asked for."""
+    from planner.io.files import write_whole
+    from planner.reports.horizon.tables import tables_of
+    from planner.reports.horizon.text import horizon_markdown
+
+    written: list[tuple[Path, str | bytes]] = []
+    if out is not None:
+        written.append((out, horizon.to_json()))
+    if html is not None:
+        from planner.reports.html.horizon import horizon_page
+
+        written.append((html, horizon_page(horizon)))
+    if markdown is not None:
+        written.append((markdown, horizon_markdown(horizon)))
+    if xlsx is not None:
+        from planner.reports.tables.xlsx import tables_xlsx
+
+        written.append((xlsx, tables_xlsx(tables_of(horizon))))
+    for target, content in written:
+        write_whole(target, content)
+        note(f"wrote {target}", quiet)
+    if csv is not None:
+        from planner.reports.tables.csv import write_tables
+
+        note(f"wrote {len(write_tables(tables_of(horizon), csv))} tables into {csv}", quiet)
+
+
+def report_of_horizon(
+    file: Path,
+    format: PlanFormat | None,
+    table: str,
+    html: Path | None,
+    markdown: Path | None,
+    csv: Path | None,
+    xlsx: Path | None,
+    quiet: bool,
+) -> None:
+    """`fleetplan report` of a whole horizon; a page whose name ends in .json is the plan itself."""
+    horizon = saved_horizon(file)
+    table = checked_table(table)
+    as_json = html is not None and html.suffix.lower() == ".json"
+    write_horizon(horizon, quiet, html if as_json else None, None if as_json else html, markdown, csv, xlsx)
+    if format is not None:
+        put_horizon(horizon, format, table)
+
+
+def plan_of_horizon(
+    case: Case,
+    options: Options,
+    format: PlanFormat,
+    table: str,
+    out: Path | None,
+    html: Path | None,
+    markdown: Path | None,
+    csv: Path | None,
+    xlsx: Path | None,
+    required_gap: float | None,
+    quiet: bool,
+) -> None:
+    """`fleetplan plan` of a demand file with a horizon or scenarios."""
+    table = checked_table(table)
+    horizon = planned_horizon(case, options, quiet)
+    took = Stopwatch.seconds()
+    write_horizon(horizon, quiet, out, html, markdown, csv, xlsx)
+    put_horizon(horizon, format, table, took)
+    if horizon.status == "interrupted":
+        note("interrupted: this is the best verified plan so far; it is not proved", quiet)
+        raise typer.Exit(130)
+    if required_gap is not None and horizon.status != "optimal" and horizon.gap_frac > required_gap:
+        note(f"proved within {horizon.gap_frac:.3%} only; {required_gap:.3%} was required", quiet)
+        raise typer.Exit(4)

@@ -1,0 +1,72 @@
+"""A horizon, planned: the cheapest commitments and fleets, and what is worth knowing of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from importlib.metadata import version
+
+import numpy as np
+
+from planner.case.case import Case
+from planner.optimization.horizon_answers import Answers, OnProgress
+from planner.optimization.horizon_work import HorizonWork
+from planner.plan.horizon_plan import HorizonPlan
+from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.horizon import HorizonSearch
+
+MAIN_FRAC = 0.5
+"""share of a time limit for the plan itself; the rest is for what compares it"""
+
+
+class NoHorizonPlan(RuntimeError):
+    """No plan was found for a block of a horizon, or there is none."""
+
+    def __init__(self, block: str, proved: bool) -> None:
+        super().__init__(block)
+        self.block, self.proved = block, proved
+
+
+def plan_horizon(
+    case: Case, options: Options | None = None, on_progress: OnProgress = lambda progress: None
+) -> HorizonPlan:
+    """The cheapest commitments and fleets for a horizon; every quarter's plan is still to be checked.
+
+    Raises NoHorizonPlan where a quarter has none.
+    """
+    options, started = options or Options(), time.monotonic()
+    limit_s = options.time_limit_s
+    work = HorizonWork(case)
+    problem = work.problem()
+    left_s = None if limit_s is None else max(1.0, MAIN_FRAC * limit_s - (time.monotonic() - started))
+    search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
+    solution = search.run()
+    if not solution.blocks:
+        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
+    deadline = np.inf if limit_s is None else started + limit_s
+    answers = Answers(work, problem, search, options, deadline, on_progress)
+    costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
+    answers.stopped = solution.outcome is Outcome.INTERRUPTED
+    scenarios = tuple(answers.scenario(s, costs[s.name]) for s in work.future.scenarios)
+    middle = answers.unless_stopped(lambda: answers.middle(scenarios))
+    curve = answers.unless_stopped(lambda: answers.curve(solution))
+    long_terms = answers.unless_stopped(lambda: answers.long_terms(solution))
+    return HorizonPlan(
+        name=case.name,
+        status=solution.outcome.value,  # type: ignore[arg-type]
+        counted_usd=solution.usd,
+        bound_usd=solution.bound_usd,
+        gap_frac=solution.gap_frac,
+        expected_cost_usd=sum(s.probability_frac * s.cost_usd for s in scenarios),
+        held_usd=work.held_usd,
+        commitments=work.signed(problem, solution),
+        quarters=work.plans(problem, solution, options),
+        scenarios=scenarios,
+        middle=middle,
+        curve=curve,
+        long_terms_would_save_usd=long_terms,
+        notes=("interrupted: what is missing was not worked out",) if answers.stopped else (),
+        case_hash=case.hash(),
+        case=case,
+        fleetplan_version=version("fleetplan"),
+    )

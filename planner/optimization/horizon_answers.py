@@ -1,0 +1,197 @@
+"""What compares the plan of a horizon: with one that had known, with one for the middle scenario, with others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from planner.case.case import Scenario
+from planner.case.terms import counted_months, is_long
+from planner.catalog.entries import TERM_MONTHS
+from planner.optimization.horizon_work import HorizonWork, ScenarioCost
+from planner.plan.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
+from problems.fleet_problem import FleetProblem
+from problems.horizon import HorizonProblem
+from solvers.heuristics.incumbent import Incumbent
+from solvers.search.fleet_solution import Options, Progress
+from solvers.search.horizon import HorizonSearch, HorizonSolution
+
+OnProgress = Callable[[Progress], None]
+T = TypeVar("T")
+CURVE = (0.0, 0.5, 1.5, 2.0)
+"""times the largest commitment that other numbers of it are tried"""
+
+
+class Answers:
+    """What compares a plan: with one that had known, with one for the middle scenario, with other commitments."""
+
+    def __init__(
+        self,
+        work: HorizonWork,
+        problem: HorizonProblem,
+        search: HorizonSearch,
+        options: Options,
+        deadline: float,
+        on_progress: OnProgress,
+    ) -> None:
+        self.work, self.problem, self.search, self.options, self.tell = work, problem, search, options, on_progress
+        self.deadline = deadline
+        self.left = len(work.future.scenarios) + len(CURVE) + 2
+        """answers that are still to come: each may take its share of the time left"""
+        self.if_known: dict[str, tuple[HorizonProblem, HorizonSolution]] = {}
+        self.stopped = False
+        """by somebody: the plan stays, and nothing more is worked out"""
+
+    def unless_stopped(self, ask: Callable[[], T]) -> T | None:
+        """An answer; None from the first interruption on."""
+        try:
+            return None if self.stopped else ask()
+        except KeyboardInterrupt:
+            self.stopped = True
+            return None
+
+    def _options(self) -> Options:
+        self.left = max(1, self.left - 1)
+        if self.deadline == np.inf:
+            return replace(self.options, time_limit_s=None)
+        return replace(self.options, time_limit_s=max(1.0, (self.deadline - time.monotonic()) / (self.left + 1)))
+
+    def scenario(self, s: Scenario, cost: ScenarioCost) -> ScenarioResult:
+        """Its cost, and the regret. This plan could have known, so nothing known costs more."""
+        known, bound = self.unless_stopped(lambda: self._if_known(s, cost.counted_usd)) or (None, None)
+        return ScenarioResult(
+            name=s.name,
+            probability_frac=s.probability_frac,
+            by_quarter_usd=cost.by_quarter_usd,
+            cost_usd=sum(cost.by_quarter_usd) + self.work.held_usd,
+            penalty_usd=cost.penalty_usd,
+            if_known_usd=known,
+            if_known_bound_usd=bound,
+            regret_usd=None if known is None else max(0.0, cost.counted_usd - known),
+        )
+
+    def _if_known(self, s: Scenario, counted_usd: float) -> tuple[float, float]:
+        """What a plan comes to that had known of this scenario, and the bound on it."""
+        if len(self.work.future.scenarios) > 1:
+            alone = HorizonWork(self.work.case, [s], self.work)
+            problem = alone.problem()
+            solution = HorizonSearch(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
+            self.if_known[s.name] = problem, solution
+        else:
+            solution = self.search.solution
+        return min(counted_usd, solution.usd), min(counted_usd, solution.bound_usd)
+
+    def _told(self, phase: str) -> OnProgress:
+        return lambda progress: self.tell(replace(progress, phase=f"{phase}, {progress.phase}"))
+
+    def middle(self, scenarios: Sequence[ScenarioResult]) -> MiddlePlan | None:
+        """Sign, and serve the first quarter, as the plan for the middle scenario alone does; the rest adapts."""
+        if len(scenarios) == 1:
+            return None
+        name = _weighted_quantile(scenarios, 0.5).name
+        if name not in self.if_known:
+            return None
+        problem, solution = self.if_known[name]
+        if not solution.blocks:
+            return None
+        signed = {
+            (c.offer, c.term): n for c, n in zip(problem.commitments, solution.signed, strict=True) if c.quarter == 0
+        }
+        fixed = self.problem
+        for k, c in enumerate(self.problem.commitments):
+            if c.quarter == 0:
+                n = signed.get((c.offer, c.term), 0)
+                fixed = fixed.with_bounds(k, n, n)
+        best = solution.blocks[0].best
+        assert best is not None
+        first = replace(fixed.blocks[0], fleet=_served_as(fixed.blocks[0].fleet, best))
+        self.tell(Progress("signing for the middle scenario", None, None))
+        found = self.search.compared(replace(fixed, blocks=(first, *fixed.blocks[1:])), self._options())
+        expected = found.usd if found.blocks else None
+        return MiddlePlan(scenario=name, expected_usd=expected)
+
+    def curve(self, solution: HorizonSolution) -> CommitmentCurve | None:
+        """Other numbers of the largest commitment that is signed now, those between none and twice as many."""
+        now = [k for k, c in enumerate(self.problem.commitments) if c.quarter == 0 and solution.signed[k]]
+        if not now:
+            return None
+        k = max(now, key=lambda k: self.problem.commitments[k].usd * solution.signed[k])
+        n = solution.signed[k]
+        most = self.problem.commitments[k].most
+        counts = sorted({min(most, round(n * times)) for times in (1.0, *CURVE)})
+        points = tuple(self._point(k, count, solution) for count in counts)
+        c = self.problem.commitments[k]
+        return CommitmentCurve(offer=c.offer, term=c.term, points=points)
+
+    def _point(self, k: int, n: int, best: HorizonSolution) -> CurvePoint:
+        problem = self.problem.with_bounds(k, n, n)
+        found = best
+        if n != best.signed[k]:
+            self.tell(Progress(f"committing to {n} of {problem.commitments[k].offer}", None, None))
+            found = self.search.compared(problem, self._options())
+        if not found.blocks:
+            return CurvePoint(instances=n, expected_usd=None, p90_usd=None, worst_usd=None, gap_frac=None)
+        results = [
+            (s.probability_frac, sum(self.work.cost_in(problem, found, s.name).by_quarter_usd) + self.work.held_usd)
+            for s in self.work.future.scenarios
+        ]
+        return CurvePoint(
+            instances=n,
+            expected_usd=sum(p * usd for p, usd in results),
+            p90_usd=weighted_quantile(results, 0.9),
+            worst_usd=max(usd for _, usd in results),
+            gap_frac=found.gap_frac,
+        )
+
+    def long_terms(self, solution: HorizonSolution) -> float | None:
+        """What terms that outlast the horizon save with the same deployments, if the rest is worth its price."""
+        case = self.work.case
+        shut = [t for t in case.purchase if t in TERM_MONTHS and is_long(t) and counted_months(case, t) is None]
+        if not shut:
+            return None
+        open_ones = self.work.problem(long_terms=True)
+        blocks = tuple(
+            replace(block, fleet=_served_as(block.fleet, found.best)) if found.best else block
+            for block, found in zip(open_ones.blocks, solution.blocks, strict=True)
+        )
+        found = HorizonSearch(
+            replace(open_ones, blocks=blocks), self._options(), self._told("with long terms"), quick=True
+        ).run()
+        return max(0.0, solution.usd - found.usd) if found.blocks else 0.0
+
+
+def _served_as(fleet: FleetProblem, plan: Incumbent) -> FleetProblem:
+    """The fleet with the pools and deployments of a plan; counts, and what goes to an API, are free."""
+    used: dict[str, set[str]] = {}
+    for path in plan.paths:
+        used.setdefault(path.pool, set()).update(path.deployments)
+    pools = {
+        key: replace(fleet.pools[key], deployments=tuple(d for d in fleet.pools[key].deployments if d.key in several))
+        for key, several in used.items()
+    }
+    recipes = tuple(r for r in fleet.recipes if r.pool in used and set(r.deployments) <= used[r.pool])
+    return replace(fleet, pools=pools, recipes=recipes)
+
+
+def _weighted_quantile(scenarios: Sequence[ScenarioResult], share: float) -> ScenarioResult:
+    ranked = sorted(scenarios, key=lambda s: s.cost_usd)
+    total = 0.0
+    for s in ranked:
+        total += s.probability_frac
+        if total >= share - 1e-9:
+            return s
+    return ranked[-1]
+
+
+def weighted_quantile(results: Sequence[tuple[float, float]], share: float) -> float:
+    """The least figure that is not exceeded with this probability; results are (probability, figure)."""
+    total = 0.0
+    for probability, figure in sorted(results, key=lambda r: r[1]):
+        total += probability
+        if total >= share - 1e-9:
+            return figure
+    return max(figure for _, figure in results)

@@ -1,0 +1,242 @@
+"""A horizon as the optimizer sees it: blocks out of its quarters and scenarios, and commitments in time.
+
+Each quarter of each scenario is an ordinary case (planner/case/quarters.py), whose fleet problem is a block of the
+horizon's (problems/horizon.py). What is signed stands in the plans of its quarters as held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from planner.candidates.enumerate import Candidates, enumerate_candidates
+from planner.case.case import Case, Future, Holding, Scenario
+from planner.case.dates import last_day_after, quarter_days
+from planner.case.horizon import MONTHS_OF_A_QUARTER, Slot, slots_of
+from planner.case.quarters import Block as QuarterBlock
+from planner.case.quarters import block_case, blocks_of, future_of, held_usd, month_groups
+from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd
+from planner.catalog.entries import TERM_MONTHS
+from planner.optimization.assemble import assemble_plan
+from planner.optimization.formulate import formulate
+from planner.plan.horizon_plan import QuarterPlan, SignedCommitment
+from problems.constants import HOURS_PER_MONTH
+from problems.fleet_problem import FleetProblem
+from problems.horizon import Block, CommitmentColumn, HorizonProblem
+from solvers.heuristics.incumbent import Incumbent, cost_by_month
+from solvers.search.fleet_solution import Options
+from solvers.search.horizon import HorizonSolution
+
+FEWEST_MOST = 8
+"""commitments to an offer that may be signed at least, however few instances are known to be of use"""
+
+
+@dataclass(frozen=True, eq=False)
+class Quarter:
+    """A block with all that its plan is made from."""
+
+    of: QuarterBlock
+    case: Case
+    candidates: Candidates
+    slots: tuple[Slot, ...]
+    block: Block
+
+
+class HorizonWork:
+    """A horizon, or one scenario of it that is taken to be known: its blocks and commitments."""
+
+    def __init__(
+        self, case: Case, scenarios: Sequence[Scenario] | None = None, known: HorizonWork | None = None
+    ) -> None:
+        """`known` has later quarters that are the same."""
+        future = future_of(case)
+        some = tuple(scenarios or future.scenarios)
+        total = sum(s.probability_frac for s in some)
+        certain = tuple(s.model_copy(update={"probability_frac": s.probability_frac / total}) for s in some)
+        self.case = case.model_copy(update={"future": future.model_copy(update={"scenarios": certain})})
+        later = {(q.of.quarter, q.of.scenario): q for q in known.quarters} if known else {}
+        self.quarters: tuple[Quarter, ...] = tuple(
+            self._quarter(of, later.get((of.quarter, of.scenario)) if of.quarter else None)
+            for of in blocks_of(self.case)
+        )
+
+    @property
+    def future(self) -> Future:
+        return future_of(self.case)
+
+    def _quarter(self, of: QuarterBlock, known: Quarter | None) -> Quarter:
+        if known is not None:
+            return replace(known, of=of, block=replace(known.block, months=of.months))
+        case = block_case(self.case, of)
+        slots, candidates = slots_of(case), enumerate_candidates(case)
+        fleet = formulate(case, candidates, slots)
+        bare = {g: replace(offer, reserved_usd_per_h={}) for g, offer in fleet.offers.items()}
+        name = f"quarter {of.quarter + 1}" + (f", {of.scenario}" if of.scenario else "")
+        return Quarter(of, case, candidates, slots, Block(replace(fleet, offers=bare), of.months, name))
+
+    def problem(self, long_terms: bool = False) -> HorizonProblem:
+        """`long_terms`: those that outlast the horizon may be signed too, worth their price after it."""
+        columns = [column for g in sorted(self.case.offers) for column in self._columns_of(g, long_terms)]
+        return HorizonProblem(tuple(q.block for q in self.quarters), tuple(columns), self.future.max_liability_usd)
+
+    def _columns_of(self, g: str, long_terms: bool) -> Iterable[CommitmentColumn]:
+        """Every term of an offer from every quarter on, but those that another one is no worse than."""
+        prices = self.case.offers[g].prices.reserved()
+        for quarter in range(self.future.quarters):
+            scenarios: list[Scenario | None] = [None] if quarter == 0 else list(self.future.scenarios)
+            for s in scenarios:
+                found: list[CommitmentColumn] = []
+                for term in (term for term in self.case.purchase if term in prices):
+                    months = counted_months(self.case, term, quarter)
+                    if months is None and long_terms:
+                        months = float(inside_months(self.case, term, quarter))
+                    if months is None:
+                        continue
+                    column = self._column(g, term, quarter, s, prices[term].usd_per_h, months)
+                    if column.blocks and not any(_no_worse(other, column) for other in found):
+                        found = [other for other in found if not _no_worse(column, other)] + [column]
+                yield from found
+
+    def _column(
+        self, g: str, term: str, quarter: int, s: Scenario | None, usd_per_h: float, months: float
+    ) -> CommitmentColumn:
+        ends = quarter + TERM_MONTHS[term] // MONTHS_OF_A_QUARTER
+        blocks = tuple(
+            b
+            for b, q in enumerate(self.quarters)
+            if quarter <= q.of.quarter < ends and (s is None or q.of.scenario == s.name) and g in q.block.fleet.offers
+        )
+        each, likely = usd_per_h * HOURS_PER_MONTH, s.probability_frac if s else 1.0
+        return CommitmentColumn(
+            offer=g,
+            term=term,
+            quarter=quarter,
+            scenario=s.name if s else None,
+            blocks=blocks,
+            usd=likely * each * months,
+            usd_per_month=each,
+            owed_usd=liability_usd(self.case, term, usd_per_h, quarter),
+            most=max((_most_of(self.quarters[b].block.fleet, g) for b in blocks), default=0),
+        )
+
+    def cost_in(self, problem: HorizonProblem, solution: HorizonSolution, scenario: str) -> ScenarioCost:
+        """What a plan of this horizon costs in one of its scenarios."""
+        by_quarter, penalty = np.zeros(self.future.quarters), 0.0
+        for q, found in zip(self.quarters, solution.blocks, strict=True):
+            if q.of.scenario in (None, scenario) and found.best is not None:
+                usd, shed = self._quarter_usd(q, found.best, scenario)
+                by_quarter[q.of.quarter] += usd
+                penalty += shed
+        counted = 0.0
+        for c, n in zip(problem.commitments, solution.signed, strict=True):
+            if n and c.scenario in (None, scenario):
+                lasts = {self.quarters[b].of.quarter for b in c.blocks}
+                for quarter in _quarters_of(c, self.future.quarters):
+                    by_quarter[quarter] += MONTHS_OF_A_QUARTER * n * c.usd_per_month
+                likely = 1.0 if c.scenario is None else self._probability(scenario)
+                inside = len(_quarters_of(c, self.future.quarters)) * MONTHS_OF_A_QUARTER * c.usd_per_month
+                counted += n * (c.usd / likely - inside)
+                assert lasts <= set(_quarters_of(c, self.future.quarters))
+        return ScenarioCost(tuple(by_quarter.tolist()), penalty, counted)
+
+    def _probability(self, scenario: str) -> float:
+        return next(s.probability_frac for s in self.future.scenarios if s.name == scenario)
+
+    def _quarter_usd(self, q: Quarter, best: Incumbent, scenario: str) -> tuple[float, float]:
+        """Cost and penalty of a quarter in one scenario, besides commitments."""
+        fleet = q.block.fleet
+        months = cost_by_month(fleet, best.paths, best.purchases)
+        shed = np.zeros(fleet.months)
+        for path in best.paths:
+            by_slot = fleet.slot_hours[path.slot] * path.penalty_usd_per_h
+            shed += np.bincount(fleet.slot_month[path.slot], by_slot, fleet.months) / fleet.weight_of_month
+        scenarios = [s for s in self.future.scenarios if q.of.scenario in (None, s.name)]
+        groups = month_groups(self.case, q.of.quarter, scenarios)
+        times = np.array([len(group.months) if scenario in group.scenarios else 0 for group in groups])
+        return float(months @ times), float(shed @ times)
+
+    def signed(self, problem: HorizonProblem, solution: HorizonSolution) -> tuple[SignedCommitment, ...]:
+        return tuple(self._signed(c, n) for c, n in zip(problem.commitments, solution.signed, strict=True) if n)
+
+    def _signed(self, c: CommitmentColumn, n: int) -> SignedCommitment:
+        first = quarter_days(self.future.starts, c.quarter)[0]
+        upfront = self.case.offers[c.offer].prices.upfront().get(c.term)
+        likely = 1.0 if c.scenario is None else self._probability(c.scenario)
+        return SignedCommitment(
+            offer=c.offer,
+            term=c.term,
+            instances=n,
+            quarter=c.quarter,
+            scenario=c.scenario,
+            first_day=first,
+            last_day=last_day_after(first, TERM_MONTHS[c.term]),
+            usd_per_h=c.usd_per_month / HOURS_PER_MONTH,
+            upfront_usd=n * upfront.upfront_usd if upfront else 0.0,
+            inside_usd=n * c.usd_per_month * inside_months(self.case, c.term, c.quarter),
+            beyond_usd=n * c.usd_per_month * beyond_months(self.case, c.term, c.quarter),
+            counted_usd=n * c.usd / likely,
+        )
+
+    def plans(self, problem: HorizonProblem, solution: HorizonSolution, options: Options) -> tuple[QuarterPlan, ...]:
+        """The plan of each block, with what is signed as held."""
+        plans = []
+        for b, (q, found) in enumerate(zip(self.quarters, solution.blocks, strict=True)):
+            held = tuple(
+                self._held(c, n)
+                for c, n in zip(problem.commitments, solution.signed, strict=True)
+                if n and b in c.blocks
+            )
+            case = q.case.model_copy(update={"held": (*(q.case.held or ()), *held) or None})
+            fleet = q.block.with_committed(
+                problem.committed_in(b, solution.signed), problem.paid_in(b, solution.signed)
+            )
+            plan = assemble_plan(case, q.candidates, fleet, found, q.slots, options)
+            plans.append(QuarterPlan(quarter=q.of.quarter, scenario=q.of.scenario, plan=plan))
+        return tuple(plans)
+
+    def _held(self, c: CommitmentColumn, n: int) -> Holding:
+        first = quarter_days(self.future.starts, c.quarter)[0]
+        return Holding(
+            offer=c.offer,
+            purchase=c.term,
+            instances=n,
+            usd_per_h=c.usd_per_month / HOURS_PER_MONTH,
+            first_day=first,
+            last_day=last_day_after(first, TERM_MONTHS[c.term]),
+        )
+
+    @cached_property
+    def held_usd(self) -> float:
+        return sum(held_usd(self.case, quarter) for quarter in range(self.future.quarters))
+
+
+@dataclass(frozen=True)
+class ScenarioCost:
+    by_quarter_usd: tuple[float, ...]
+    """plans and commitments; what was held before is not in it"""
+    penalty_usd: float
+    beyond_usd: float
+    """what commitments are not worth after the horizon"""
+
+    @property
+    def counted_usd(self) -> float:
+        return sum(self.by_quarter_usd) + self.penalty_usd + self.beyond_usd
+
+
+def _no_worse(a: CommitmentColumn, b: CommitmentColumn) -> bool:
+    """Whether a does what b does for no more, now and later."""
+    return a.blocks == b.blocks and a.usd <= b.usd and a.usd_per_month <= b.usd_per_month and a.owed_usd <= b.owed_usd
+
+
+def _most_of(fleet: FleetProblem, g: str) -> int:
+    """Instances of an offer beyond those held that no plan of a block needs more of."""
+    offer = fleet.offers[g]
+    most = max(fleet.most_instances.get(g, 0), FEWEST_MOST)
+    return most if offer.max_instances is None else max(0, offer.max_instances - offer.on_hand)
+
+
+def _quarters_of(c: CommitmentColumn, quarters: int) -> range:
+    return range(c.quarter, min(quarters, c.quarter + TERM_MONTHS[c.term] // MONTHS_OF_A_QUARTER))

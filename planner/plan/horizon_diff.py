@@ -1,0 +1,101 @@
+"""What changed between two plans of a horizon: what is signed, and what each scenario costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.io.validation import Strict
+from planner.plan.horizon_plan import HorizonPlan
+
+HORIZON_DIFF_FORMAT = "fleetplan-horizon-diff/1"
+
+
+class SigningChange(Strict):
+    offer: str
+    term: str
+    first_day: str
+    scenario: str | None
+    """None: signed now, in every scenario"""
+    instances_before: int
+    instances_after: int
+
+
+class ScenarioChange(Strict):
+    """None where one of the plans has no such scenario."""
+
+    scenario: str
+    cost_before_usd: float | None
+    cost_after_usd: float | None
+    regret_before_usd: float | None
+    regret_after_usd: float | None
+
+
+class HorizonDiff(Strict):
+    format: str = HORIZON_DIFF_FORMAT
+    before: str
+    after: str
+    same: bool
+    expected_before_usd: float
+    expected_after_usd: float
+    bound_before_usd: float
+    bound_after_usd: float
+    counted_before_usd: float
+    counted_after_usd: float
+    quarters_before: int
+    quarters_after: int
+    same_case: bool
+    signed: tuple[SigningChange, ...]
+    scenarios: tuple[ScenarioChange, ...]
+    """all of them, equal ones too"""
+
+    def as_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+
+def diff_horizons(before: HorizonPlan, after: HorizonPlan) -> HorizonDiff:
+    signed = tuple(_signed(before, after))
+    same_case = before.case_hash == after.case_hash
+    costs = [{s.name: s for s in h.scenarios} for h in (before, after)]
+    scenarios = tuple(
+        ScenarioChange(
+            scenario=name,
+            cost_before_usd=costs[0][name].cost_usd if name in costs[0] else None,
+            cost_after_usd=costs[1][name].cost_usd if name in costs[1] else None,
+            regret_before_usd=costs[0][name].regret_usd if name in costs[0] else None,
+            regret_after_usd=costs[1][name].regret_usd if name in costs[1] else None,
+        )
+        for name in dict.fromkeys([*costs[0], *costs[1]])
+    )
+    moved = any(s.cost_before_usd != s.cost_after_usd for s in scenarios)
+    quarters = [h.case.future.quarters if h.case.future else 0 for h in (before, after)]
+    return HorizonDiff(
+        before=before.name,
+        after=after.name,
+        same=same_case and not signed and not moved,
+        expected_before_usd=before.expected_cost_usd,
+        expected_after_usd=after.expected_cost_usd,
+        bound_before_usd=before.bound_usd,
+        bound_after_usd=after.bound_usd,
+        counted_before_usd=before.counted_usd,
+        counted_after_usd=after.counted_usd,
+        quarters_before=quarters[0],
+        quarters_after=quarters[1],
+        same_case=same_case,
+        signed=signed,
+        scenarios=scenarios,
+    )
+
+
+def _signed(before: HorizonPlan, after: HorizonPlan) -> list[SigningChange]:
+    """Commitments whose number differs, those of now first."""
+    counts = [{(c.scenario or "", f"{c.first_day}", c.offer, c.term): c.instances for c in h.commitments}
+              for h in (before, after)]  # fmt: skip
+    return [
+        SigningChange(
+            offer=offer, term=term, first_day=day, scenario=scenario or None,
+            instances_before=counts[0].get(key, 0), instances_after=counts[1].get(key, 0),
+        )
+        for key in sorted(counts[0].keys() | counts[1].keys())
+        if counts[0].get(key, 0) != counts[1].get(key, 0)
+        for scenario, day, offer, term in [key]
+    ]  # fmt: skip

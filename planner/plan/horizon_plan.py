@@ -1,0 +1,165 @@
+"""The plan of a horizon: what to sign now and later, and a plan for each quarter and scenario. Versioned JSON.
+
+The first quarter is one plan for all scenarios together: they share commitments, models, deployments and caching, and
+its months are those of every scenario, weighted. Each later quarter has a plan of its own in each scenario. These are
+plans as any other: commitments stand in them as held, so their costs are what is paid besides.
+
+    cost of a scenario = plans of its quarters + commitments as far as they lie in the horizon + what was held before
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from planner.case.case import Case
+from planner.io.errors import input_error, shown
+from planner.io.input_files import read_json_text
+from planner.io.validation import Strict, saved
+from planner.plan.plan import Plan, Status, written_by
+
+HORIZON_FORMAT = "fleetplan-horizon/1"
+MONTHS_OF_A_QUARTER = 3
+
+
+class SignedCommitment(Strict):
+    """Commitments to one offer that begin together."""
+
+    offer: str
+    term: str
+    instances: int = Field(gt=0)
+    quarter: int = Field(ge=0)
+    """that it begins with, from 0"""
+    scenario: str | None
+    """in which it is signed; None: it is signed now, whatever happens"""
+    first_day: date
+    last_day: date
+    usd_per_h: float
+    """for one instance; what is paid up front is spread over the term"""
+    upfront_usd: float
+    """cash at signing, for all instances"""
+    inside_usd: float
+    """as far as the term lies in the horizon, for all instances"""
+    beyond_usd: float
+    """the rest of the term, for all instances"""
+    counted_usd: float
+    """what the choice was made by: what lies inside, and of a term of more than a year what the rest is not worth"""
+
+
+class QuarterPlan(Strict):
+    quarter: int = Field(ge=0)
+    scenario: str | None
+    """None: the first quarter, all scenarios together"""
+    plan: Plan
+
+
+class ScenarioResult(Strict):
+    """What a scenario costs, over the whole horizon."""
+
+    name: str
+    probability_frac: float
+    by_quarter_usd: tuple[float, ...]
+    """plans and commitments of each quarter; what was held before is not in it"""
+    cost_usd: float
+    """of these quarters, and of what was held before"""
+    penalty_usd: float
+    """of shed requests; not part of the cost"""
+    if_known_usd: float | None
+    """cost and penalty, and what commitments are not worth after the horizon, of the plan that had known that this
+    scenario comes, without what was held before; None: not worked out"""
+    if_known_bound_usd: float | None
+    """no plan that had known comes to less"""
+    regret_usd: float | None
+    """how much more this plan comes to, as counted there"""
+
+
+class MiddlePlan(Strict):
+    """What signing for the middle scenario alone would lead to."""
+
+    scenario: str
+    expected_usd: float | None
+    """as counted in `counted_usd`; None: not possible in some scenario"""
+
+
+class CurvePoint(Strict):
+    instances: int
+    expected_usd: float | None
+    """None: no plan"""
+    p90_usd: float | None
+    worst_usd: float | None
+    gap_frac: float | None
+
+
+class CommitmentCurve(Strict):
+    """Other numbers of the largest commitment that is signed now, everything else adapted."""
+
+    offer: str
+    term: str
+    points: tuple[CurvePoint, ...]
+
+
+class HorizonPlan(Strict):
+    format: str = HORIZON_FORMAT
+    name: str
+    status: Status
+    counted_usd: float
+    """what was minimized, over the horizon: expected cost and penalties of the quarters, and commitments as counted"""
+    bound_usd: float
+    """no plan has less of that"""
+    gap_frac: float = Field(ge=0)
+    expected_cost_usd: float
+    """over the horizon: mean of the scenarios' costs"""
+    held_usd: float
+    """of which what was held before, and is paid in any case"""
+    commitments: tuple[SignedCommitment, ...]
+    quarters: tuple[QuarterPlan, ...]
+    """the first quarter, then each scenario's later ones"""
+    scenarios: tuple[ScenarioResult, ...]
+    middle: MiddlePlan | None
+    """None where there is one scenario, or it was not worked out"""
+    curve: CommitmentCurve | None
+    long_terms_would_save_usd: float | None
+    """with the same deployments, if terms of more than a year could be bought that outlast the horizon; None: the menu
+    has none, or they could be bought"""
+    notes: tuple[str, ...]
+    case_hash: str
+    case: Case
+    fleetplan_version: str
+
+    @property
+    def signed_now(self) -> tuple[SignedCommitment, ...]:
+        return tuple(c for c in self.commitments if c.scenario is None)
+
+    def plan_of(self, quarter: int, scenario: str) -> Plan:
+        return next(q.plan for q in self.quarters if q.quarter == quarter and q.scenario in (None, scenario))
+
+    def as_json(self) -> dict[str, Any]:
+        """Every key is always there; what does not apply is null."""
+        quarters = [{"quarter": q.quarter, "scenario": q.scenario, "plan": q.plan.as_json()} for q in self.quarters]
+        rest = self.model_dump(mode="json", exclude={"case", "quarters"})
+        return rest | {"quarters": quarters, "case": self.case.as_json()}
+
+    def to_json(self) -> str:
+        return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def horizon_from_json(text: str, file: str = "<plan>") -> HorizonPlan:
+    """Read the saved plan of a horizon; raises InputError where it is none."""
+    try:
+        data = json.loads(text)
+        found = data.get("format") if isinstance(data, dict) else None
+        if found != HORIZON_FORMAT:
+            other = shown(found) if str(found).startswith("fleetplan-") else "another file"
+            raise ValueError(f"{other}{written_by(data)}; '{HORIZON_FORMAT}' is read")
+    except (ValueError, RecursionError) as error:
+        remedy = "Plan its demand file again"
+        raise input_error(file, f"not a plan of a horizon: {error}", remedy) from None
+    return saved(HorizonPlan, text, file, "a plan of a horizon", "Plan it again")
+
+
+def read_horizon(path: Path | str) -> HorizonPlan:
+    return horizon_from_json(read_json_text(path), str(path))

@@ -1,0 +1,230 @@
+"""What follows from the plan of a horizon: months of each scenario, how far commitments are used, when they end.
+
+The words are those of the cloud providers' tools: coverage is the share of the eligible instance-hours that commitments
+cover, utilization the share of the committed instance-hours that are used. Spot is not eligible. As on a bill, what
+runs is counted against commitments first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from planner.case.case import OWNED, Future, Holding
+from planner.case.dates import quarter_days
+from planner.case.quarters import future_of, month_groups
+from planner.catalog.entries import TERM_MONTHS
+from planner.plan.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
+from planner.plan.plan import Plan
+from planner.plan.view import MONTH_HOURS, hours_of_slot
+
+
+def quarters_of(horizon: HorizonPlan) -> range:
+    return range(_future(horizon).quarters)
+
+
+def days_of(horizon: HorizonPlan, quarter: int) -> tuple[date, date]:
+    return quarter_days(_future(horizon).starts, quarter)
+
+
+def _future(horizon: HorizonPlan) -> Future:
+    return future_of(horizon.case)
+
+
+def months_name(horizon: HorizonPlan, first: int, last: int) -> str:
+    """Quarters as 2027-04 to 2027-06."""
+    return f"{days_of(horizon, first)[0]:%Y-%m} to {days_of(horizon, last)[1]:%Y-%m}"
+
+
+def months_in(horizon: HorizonPlan, quarter: int, scenario: str) -> dict[int, int]:
+    """The months of a quarter's plan that are a scenario's, and for how many months of the calendar each stands."""
+    scenarios = [s for s in _future(horizon).scenarios if quarter == 0 or s.name == scenario]
+    groups = month_groups(horizon.case, quarter, scenarios)
+    return {m: len(group.months) for m, group in enumerate(groups) if scenario in group.scenarios}
+
+
+@dataclass(frozen=True)
+class Use:
+    """Instance-hours of one offer."""
+
+    eligible_h: float = 0.0
+    """of instances that run something, spot left out"""
+    committed_h: float = 0.0
+    covered_h: float = 0.0
+    """both: committed, and used"""
+
+    def __add__(self, other: Use) -> Use:
+        return Use(
+            self.eligible_h + other.eligible_h, self.committed_h + other.committed_h, self.covered_h + other.covered_h
+        )
+
+    def times(self, factor: float) -> Use:
+        return Use(factor * self.eligible_h, factor * self.committed_h, factor * self.covered_h)
+
+    @property
+    def coverage_frac(self) -> float | None:
+        return self.covered_h / self.eligible_h if self.eligible_h else None
+
+    @property
+    def utilization_frac(self) -> float | None:
+        return self.covered_h / self.committed_h if self.committed_h else None
+
+
+def use_of(horizon: HorizonPlan, offer: str, scenario: ScenarioResult, quarters: Sequence[int]) -> Use:
+    """How far commitments to an offer are used in a scenario, and how far they cover what runs."""
+    total = Use()
+    for quarter in quarters:
+        plan = horizon.plan_of(quarter, scenario.name)
+        months = months_in(horizon, quarter, scenario.name)
+        committed = committed_in(plan, offer)
+        running, spot = running_by_slot(plan, offer), _bought(plan, offer, "spot")
+        for t, slot in enumerate(plan.slots):
+            hours = months.get(slot.month, 0) * hours_of_slot(slot)
+            eligible = max(0, running[t] - spot[t])
+            total += Use(hours * eligible, hours * committed, hours * min(committed, eligible))
+    return total
+
+
+def committed_in(plan: Plan, offer: str) -> int:
+    """Instances of an offer that are paid for whether they run or not."""
+    return sum(h.instances for h in plan.case.held or () if h.offer == offer and h.purchase != OWNED)
+
+
+def running_by_slot(plan: Plan, offer: str) -> list[int]:
+    """Instances that the replicas on an offer fill, wherever they find room [slot]."""
+    there = [d for pool in plan.pools for d in pool.deployments if d.deployment.offer == offer]
+    box = plan.case.offers[offer].gpus if there else 1
+    counts = []
+    for t in range(len(plan.slots)):
+        replicas: Counter[int] = Counter()
+        for d in there:
+            replicas[d.deployment.gpus_per_replica] += d.replicas_by_slot[t]
+        counts.append(_boxes(box, replicas))
+    return counts
+
+
+def _boxes(box: int, replicas: Counter[int]) -> int:
+    """Boxes for replicas of these numbers of GPUs: the largest first, each where there is room."""
+    free: Counter[int] = Counter()
+    """boxes by the GPUs that are left in them"""
+    for size, left in sorted(replicas.items(), reverse=True):
+        for room in sorted(r for r in free if r >= size):
+            filled = min(free[room], -(-left // (room // size)))
+            for _ in range(filled):
+                put = min(left, room // size)
+                free[room] -= 1
+                free[room - put * size] += 1
+                left -= put
+        while left > 0:
+            put = min(left, max(1, box // size))
+            free[box - put * size] += 1
+            left -= put
+    return sum(free.values())
+
+
+def _bought(plan: Plan, offer: str, purchase: str) -> list[int]:
+    lines = [f.instances_by_slot for f in plan.fleet if f.offer == offer and f.purchase == purchase]
+    return [sum(counts) for counts in zip(*lines, strict=True)] if lines else [0] * len(plan.slots)
+
+
+def quarters_covered(horizon: HorizonPlan, c: SignedCommitment) -> list[int]:
+    """Quarters of the horizon in which a commitment is in force."""
+    return [q for q in quarters_of(horizon) if c.first_day <= days_of(horizon, q)[0] <= c.last_day]
+
+
+def on_demand_usd_per_h(horizon: HorizonPlan, offer: str) -> float | None:
+    price = horizon.case.offers[offer].prices.on_demand if offer in horizon.case.offers else None
+    return None if price is None else price.usd_per_h
+
+
+def break_even_frac(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
+    """The utilization from which on a commitment costs less than the same hours on demand."""
+    price = on_demand_usd_per_h(horizon, c.offer)
+    return c.usd_per_h / price if price else None
+
+
+def months_to_pay(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
+    """Months of such demand after which the hours used would have cost as much on demand as the whole term does."""
+    share, used = break_even_frac(horizon, c), expected_utilization(horizon, c)
+    return TERM_MONTHS[c.term] * share / used if share is not None and used else None
+
+
+def expected_utilization(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
+    """Mean over the scenarios in which it is signed, of all commitments to its offer, while it is in force."""
+    mine = [s for s in horizon.scenarios if c.scenario in (None, s.name)]
+    used = [use_of(horizon, c.offer, s, quarters_covered(horizon, c)).utilization_frac for s in mine]
+    known = [(s.probability_frac, u) for s, u in zip(mine, used, strict=True) if u is not None]
+    weight = sum(p for p, _ in known)
+    return sum(p * u for p, u in known) / weight if weight else None
+
+
+def usd_per_month(c: SignedCommitment | Holding) -> float:
+    """What all instances cost in a month; what was paid up front is spread over the term."""
+    return c.instances * c.usd_per_h * MONTH_HOURS
+
+
+def owed_beyond_usd(horizon: HorizonPlan, c: SignedCommitment) -> float:
+    """Still to be paid in cash after the horizon; what is paid up front is not."""
+    months = TERM_MONTHS[c.term]
+    later_usd_per_h = c.usd_per_h - c.upfront_usd / (c.instances * months * MONTH_HOURS)
+    left = months - MONTHS_OF_A_QUARTER * len(quarters_covered(horizon, c))
+    return c.instances * max(0.0, later_usd_per_h) * MONTH_HOURS * left
+
+
+def known_usd(horizon: HorizonPlan, s: ScenarioResult) -> float | None:
+    """What the plan that had known a scenario comes to, with what was held before; None: not worked out."""
+    return None if s.if_known_usd is None else s.if_known_usd + horizon.held_usd
+
+
+def regret_frac(horizon: HorizonPlan, s: ScenarioResult) -> float | None:
+    """Regret as a share of what the plan that had known comes to."""
+    known = known_usd(horizon, s)
+    return s.regret_usd / known if s.regret_usd is not None and known else None
+
+
+def percentile_usd(scenarios: Sequence[ScenarioResult], share: float) -> float:
+    """The least cost that is not exceeded with at least this probability."""
+    total = 0.0
+    for s in sorted(scenarios, key=lambda s: s.cost_usd):
+        total += s.probability_frac
+        if total >= share - 1e-9:
+            return s.cost_usd
+    return math.nan
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """Instances that are no longer paid for from a month on."""
+
+    month: str
+    """the last one that they are there in"""
+    offer: str
+    purchase: str
+    instances: int
+    usd_per_month: float
+    origin: str
+    """held, signed now, or signed later"""
+    scenario: str | None
+    inside: bool
+    """whether it ends within the horizon"""
+
+
+def ladder(horizon: HorizonPlan) -> list[Expiry]:
+    """Every commitment and holding with a last day, the first to end first."""
+    end = days_of(horizon, quarters_of(horizon)[-1])[1]
+    return [
+        Expiry(f"{day:%Y-%m}", offer, purchase, n, usd, origin, scenario or None, day <= end)
+        for day, offer, purchase, n, usd, origin, scenario in sorted(_ends(horizon))
+    ]
+
+
+def _ends(horizon: HorizonPlan) -> Iterator[tuple[date, str, str, int, float, str, str]]:
+    for h in horizon.case.held or ():
+        if h.last_day is not None and h.purchase != OWNED:
+            yield h.last_day, h.offer, h.purchase, h.instances, usd_per_month(h), "held", ""
+    for c in horizon.commitments:
+        origin = "signed now" if c.scenario is None else "signed later"
+        yield c.last_day, c.offer, c.term, c.instances, usd_per_month(c), origin, c.scenario or ""

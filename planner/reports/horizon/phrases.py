@@ -1,0 +1,92 @@
+"""Sentences about the plan of a horizon that several reports share, as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.io.formatting import percent, usd
+from planner.plan.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
+from planner.plan.horizon_view import months_name, owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
+from planner.reports.phrases import PROVED
+
+NOTHING_USD = 0.5
+
+
+def facts(horizon: HorizonPlan) -> list[str]:
+    """Which months and how many scenarios."""
+    quarters, scenarios = len(quarters_of(horizon)), len(horizon.scenarios)
+    span = months_name(horizon, 0, quarters - 1)
+    count = f"{quarters} quarter{'s' * (quarters != 1)}"
+    return [f"{span} ({count})", f"{scenarios} scenario{'s' * (scenarios != 1)}"]
+
+
+def proof(horizon: HorizonPlan) -> str:
+    return PROVED[horizon.status].format(gap=percent(horizon.gap_frac, 2))
+
+
+def sign_now(horizon: HorizonPlan) -> str:
+    """The answer in one line."""
+    signed = horizon.signed_now
+    if not signed:
+        return "sign nothing now: no commitment pays that begins in the first quarter"
+    what = ", ".join(f"{c.instances} x {c.offer} {c.term}" for c in signed)
+    monthly = usd(sum(usd_per_month(c) for c in signed))
+    cash = sum(c.upfront_usd for c in signed)
+    owed = sum(owed_beyond_usd(horizon, c) for c in signed)
+    paid = f"{usd(cash)} in cash at signing" if cash else "no cash at signing"
+    rest = f"{usd(owed)} owed after the horizon" if owed > NOTHING_USD else "nothing owed after the horizon"
+    return f"sign now: {what}; {monthly} / month, {paid}, {rest}"
+
+
+def costs(horizon: HorizonPlan) -> Iterator[str]:
+    """Expected cost, its spread, and what of it is already decided."""
+    months = MONTHS_OF_A_QUARTER * len(quarters_of(horizon))
+    mean = horizon.expected_cost_usd
+    yield f"expected cost {usd(mean)} over {months} months ({usd(mean / months)} / month)"
+    if len(horizon.scenarios) > 1:
+        p50, p90 = (usd(percentile_usd(horizon.scenarios, share)) for share in (0.5, 0.9))
+        worst = max(horizon.scenarios, key=lambda s: s.cost_usd)
+        yield f"P50 {p50}, P90 {p90}, worst {usd(worst.cost_usd)} ({worst.name})"
+    if horizon.held_usd:
+        yield f"{usd(horizon.held_usd)} of it is for what was held before, and is paid in any case"
+
+
+def value_of_scenarios(horizon: HorizonPlan) -> str:
+    """What planning for all scenarios is worth; nothing where it was not worked out."""
+    middle = horizon.middle
+    if middle is None:
+        return ""
+    if middle.expected_usd is None:
+        return (
+            f"signing for {middle.scenario} alone is not possible: with what it signs now, another scenario has no plan"
+        )
+    worth = middle.expected_usd - horizon.counted_usd
+    unsure = horizon.counted_usd - horizon.bound_usd
+    if worth <= 0:
+        return f"signing for {middle.scenario} alone would come to no more, as far as is proved"
+    within = f"; the proof leaves {usd(unsure)} open" if worth < unsure else ""
+    return f"planning for all scenarios saves {usd(worth)} over signing for {middle.scenario} alone{within}"
+
+
+def long_terms(horizon: HorizonPlan) -> str:
+    """What terms would save that outlast the horizon, where they are not bought."""
+    saved = horizon.long_terms_would_save_usd
+    if saved is None:
+        return ""
+    if saved < NOTHING_USD:
+        return "terms of more than a year are not bought, and would save nothing here"
+    return (
+        f"terms of more than a year that outlast the horizon are not bought; with the same deployments they would save "
+        f"{usd(saved)} in it: 'unused_after_horizon: {{worth: 50%}}' or 'policy: {{max_liability: 200k}}' allows them"
+    )
+
+
+def proved(horizon: HorizonPlan) -> str:
+    """What the bound says, and of what."""
+    of = "expected cost, penalties and commitments as counted, without what was held before"
+    return f"no plan has less than {usd(horizon.bound_usd)}, this one {usd(horizon.counted_usd)} ({of})"
+
+
+def later(horizon: HorizonPlan) -> str:
+    count = len(horizon.commitments) - len(horizon.signed_now)
+    return f"{count} more commitment{'s are' if count != 1 else ' is'} signed later, by scenario" if count else ""

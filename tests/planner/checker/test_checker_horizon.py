@@ -1,0 +1,170 @@
+"""The checker refuses the plan of a horizon when any one thing in it is not so, and says which."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from planner.case.case import case_from_json
+from planner.checker.horizon import check_horizon
+from tests.support.horizon_plans import OFFER, horizon_plan
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def good() -> Json:
+    return json.loads(horizon_plan().to_json())
+
+
+def rehashed(plan: Json) -> None:
+    plan["case_hash"] = case_from_json(plan["case"]).hash()
+
+
+def quarter(plan: Json, number: int, scenario: str | None) -> Json:
+    return next(q for q in plan["quarters"] if (q["quarter"], q["scenario"]) == (number, scenario))
+
+
+def rehash_quarter(q: Json) -> None:
+    q["plan"]["case_hash"] = case_from_json(q["plan"]["case"]).hash()
+
+
+def test_a_true_plan_passes(good: Json) -> None:
+    assert check_horizon(good) == []
+    assert [c["scenario"] for c in good["commitments"]] == [None, "high"]
+    lines = quarter(good, 0, None)["plan"]["fleet"]
+    assert [line["instances_by_slot"][0] for line in lines if line["purchase"] == "held"] == [3]
+
+
+def _set(*path: Any) -> Callable[[Json], None]:
+    *above, last, value = path
+
+    def change(plan: Json) -> None:
+        node: Any = plan
+        for step in above:
+            node = node[step]
+        node[last] = value(node[last]) if callable(value) else value
+
+    return change
+
+
+def _more(x: float) -> float:
+    return x + 1.0
+
+
+def _long_term(plan: Json) -> None:
+    plan["case"]["purchase"] = ["on-demand", "reserved-1y", "reserved-3y"]
+    plan["commitments"][1]["term"] = "reserved-3y"
+    rehashed(plan)
+
+
+def _liability(plan: Json) -> None:
+    _long_term(plan)
+    plan["case"]["future"]["max_liability_usd"] = 1.0
+    rehashed(plan)
+
+
+def _other_demand(plan: Json) -> None:
+    q = quarter(plan, 1, "high")
+    q["plan"]["case"]["workloads"][0]["month_factors"] = [2.5]
+    rehash_quarter(q)
+
+
+def _other_weight(plan: Json) -> None:
+    q = quarter(plan, 0, None)
+    q["plan"]["case"]["months"][0]["weight"] += 0.25
+    q["plan"]["case"]["months"][1]["weight"] -= 0.25
+    rehash_quarter(q)
+
+
+def _one_more_held(plan: Json) -> None:
+    q = quarter(plan, 1, "low")
+    q["plan"]["case"]["held"][0]["instances"] += 1
+    rehash_quarter(q)
+
+
+def _other_prices(plan: Json) -> None:
+    q = quarter(plan, 1, "low")
+    q["plan"]["case"]["offers"][OFFER]["prices"]["on_demand"]["usd_per_h"] *= 0.5
+    rehash_quarter(q)
+
+
+def _other_day(plan: Json) -> None:
+    q = quarter(plan, 1, "low")
+    q["plan"]["case"]["starts"] = "2027-07-01"
+    rehash_quarter(q)
+
+
+def _twice(plan: Json) -> None:
+    plan["commitments"].append(copy.deepcopy(plan["commitments"][0]))
+
+
+CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
+    "format": (_set("format", "fleetplan-horizon/0"), "expected a plan of format"),
+    "a key too many": (_set("surprise", 1), "surprise"),
+    "hash": (_set("case_hash", "sha256:0"), "its hash differs"),
+    "a quarter is missing": (lambda p: p["quarters"].pop(), "there is not one plan for"),
+    "probability": (_set("scenarios", 0, "probability_frac", 0.7), "scenarios and their probabilities"),
+    "a quarter's cost is missing": (_set("scenarios", 0, "by_quarter_usd", [1.0]), "a cost for each quarter"),
+    "not shared": (_set("commitments", 0, "scenario", "low"), "what is signed now is signed in every scenario"),
+    "unknown scenario": (_set("commitments", 1, "scenario", "other"), "a quarter or scenario that is none"),
+    "not on the menu": (_set("commitments", 1, "term", "reserved-3y"), "is not on the menu"),
+    "long terms": (_long_term, "a term of more than a year outlasts the horizon"),
+    "liability": (_liability, "lies beyond the horizon"),
+    "signed twice": (_twice, "signed in 2 lines"),
+    "first day": (_set("commitments", 0, "first_day", "2027-01-02"), "its first day is 2027-01-01"),
+    "last day": (_set("commitments", 0, "last_day", "2027-12-30"), "its last day is 2027-12-31"),
+    "price": (_set("commitments", 0, "usd_per_h", lambda x: 0.9 * x), "its price usd_per_h"),
+    "upfront": (_set("commitments", 0, "upfront_usd", 100.0), "upfront_usd is 0"),
+    "inside": (_set("commitments", 0, "inside_usd", _more), "inside_usd"),
+    "beyond": (_set("commitments", 0, "beyond_usd", _more), "beyond_usd"),
+    "counted": (_set("commitments", 1, "counted_usd", _more), "counted_usd"),
+    "instances": (_set("commitments", 0, "instances", 3), "held as reserved-1y"),
+    "demand": (_other_demand, "quarter 2, high: the workloads of its case"),
+    "weights": (_other_weight, "quarter 1: the weight of month 1"),
+    "held": (_one_more_held, "quarter 2, low: the number of"),
+    "prices of a quarter": (_other_prices, "quarter 2, low: the offers of its case differ"),
+    "first day of a quarter": (_other_day, "quarter 2, low: the first day of its case"),
+    "a quarter's own plan": (
+        _set("quarters", 1, "plan", "cost_usd_per_month", _more),
+        "quarter 2, low: the cost_usd_per_month",
+    ),
+    "held_usd": (_set("held_usd", _more), "held_usd is"),
+    "by quarter": (_set("scenarios", 1, "by_quarter_usd", 0, _more), "high: what quarter 1 costs"),
+    "cost": (_set("scenarios", 0, "cost_usd", _more), "low: cost_usd"),
+    "penalty": (_set("scenarios", 0, "penalty_usd", 1.0), "low: penalty_usd"),
+    "regret": (_set("scenarios", 0, "regret_usd", _more), "low: regret_usd"),
+    "regret of nothing": (_set("scenarios", 0, "if_known_usd", None), "no plan that had known, but a regret"),
+    "below its bound": (_set("scenarios", 0, "if_known_bound_usd", 1e9), "less than the bound of plans that had known"),
+    "expected": (_set("expected_cost_usd", _more), "expected_cost_usd"),
+    "counted in all": (_set("counted_usd", _more), "counted_usd"),
+    "bound": (_set("bound_usd", 1e9), "less than its bound"),
+    "gap": (_set("gap_frac", 0.001), "gap_frac"),
+    "optimal": (_set("status", "optimal"), "called optimal"),
+    "middle": (_set("middle", "expected_usd", 1.0), "middle scenario comes to less than the bound"),
+    "middle name": (_set("middle", "scenario", "none"), "the middle scenario none is none"),
+    "curve of something else": (_set("curve", "term", "reserved-3y"), "which is not signed now"),
+    "curve beside the plan": (_set("curve", "points", 2, "expected_usd", _more), "2 instances: expected_usd"),
+    "curve P90": (_set("curve", "points", 2, "p90_usd", lambda x: 0.9 * x), "2 instances: p90_usd"),
+    "curve worst": (_set("curve", "points", 1, "worst_usd", 1.0), "its worst case is not the worst"),
+    "curve with holes": (_set("curve", "points", 1, "p90_usd", None), "some figures are missing"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_one_change_is_refused(good: Json, name: str) -> None:
+    change, words = CHANGES[name]
+    plan = copy.deepcopy(good)
+    change(plan)
+    problems = check_horizon(plan)
+    assert any(words in problem for problem in problems), problems
+    assert all(problem and problem.isprintable() for problem in problems)
+
+
+@pytest.mark.parametrize("data", [None, [], 3, "x", {}, {"format": "fleetplan-horizon/1"}, {"format": float("nan")}])
+def test_whatever_is_given_is_refused_without_an_exception(data: Any) -> None:
+    assert check_horizon(data)

@@ -1,0 +1,158 @@
+"""Plans of a horizon on the command line: every verb reads them, or says in one sentence what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import planner
+from planner.plan.horizon_plan import horizon_from_json
+from tests.support.command_line import Command
+from tests.support.horizon_plans import horizon_plan
+
+TINY = """\
+name: tiny
+starts: 2027-01-01
+horizon: 2 quarters
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 500k}
+    tokens: {input: 900, output: 180}
+    api: forbidden
+scenarios:
+  - {name: low, probability: 60%}
+  - {name: high, probability: 40%, changes: {workloads.chat.forecast.growth_per_month: 5%}}
+menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand, reserved-1y], max_deployments: 1}
+baseline: openai/gpt-4o-mini
+"""
+POLICY = "max_liability_usd: 50k\nmax_regret: 10%\nmin_coverage: 10%\nmin_utilization: 10%\nmax_gap: 3%\n"
+
+
+@pytest.fixture
+def fleetplan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("horizon") / "h.json"
+    file.write_text(horizon_plan().to_json(), encoding="utf-8")
+    return file
+
+
+def test_what_is_written_is_read_again(saved: Path) -> None:
+    assert horizon_from_json(saved.read_text()) == horizon_plan()
+
+
+def test_report_writes_every_format(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
+    targets = ["--html", tmp_path / "h.html", "--markdown", tmp_path / "h.md", "--csv", tmp_path / "t"]
+    ran = fleetplan("report", saved, "--format", "table", *targets, "--xlsx", tmp_path / "h.xlsx")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("growth   2027-01 to 2027-06 (2 quarters), 2 scenarios")
+    assert (tmp_path / "h.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "h.md").read_text().startswith("# growth")
+    assert (tmp_path / "t" / "sign_now.csv").read_text().startswith("offer,term,instances")
+    assert (tmp_path / "h.xlsx").read_bytes()[:2] == b"PK"
+    assert json.loads(fleetplan("report", saved, "--format", "json").out) == json.loads(saved.read_text())
+    assert fleetplan("report", saved, "--format", "csv", "--table", "ladder").out.startswith("scenario,last_month")
+    wrong = fleetplan("report", saved, "--format", "csv", "--table", "lader")
+    assert wrong.code == 2 and "Did you mean 'ladder'?" in wrong.err
+
+
+def test_one_quarter_is_a_plan_as_any_other(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
+    target = tmp_path / "q2.json"
+    assert fleetplan("report", saved, "--quarter", "2", "--scenario", "high", "--out", target).code == 0
+    plan = planner.read_plan(target)
+    assert planner.check_plan(plan.as_json()) == []
+    assert plan == horizon_plan().plan_of(1, "high")
+    shown = fleetplan("report", target, "--format", "table")
+    assert shown.code == 0 and "/ month more is paid in any case for what is held" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("report", "H", "--quarter", "3"), "the horizon has 2 quarters"),
+        (("report", "H", "--quarter", "2"), "quarter 2 has a plan for each. Give one of low, high"),
+        (("report", "H", "--quarter", "2", "--scenario", "hihg"), "Did you mean 'high'?"),
+        (("report", "H", "--scenario", "high"), "Add --quarter 1"),
+        (("explain", "H"), "Add --quarter 1"),
+        (("study", "H"), "fleetplan report H.json --quarter 1 --out q1.json"),
+        (("diff", "H", "Q"), "fleetplan report H.json --quarter 1 --out q1.json"),
+        (("export", "H", "--to", "compose", "--out", "x"), "Name a scenario"),
+        (("export", "H", "--to", "compose", "--out", "x", "--scenario", "low", "--month", "4"), "has 3 months"),
+        (("export", "Q", "--to", "compose", "--out", "x", "--quarter", "1"), "is a plan of one quarter"),
+        (("plan", "D", "--verify"), "is for plans of one quarter"),
+        (("plan", "D", "--explain"), "is for plans of one quarter"),
+        (("explain", "D"), "only 'fleetplan plan' plans them yet"),
+        (("what-if", "D", "--scale", "demand=2"), "what-if plans one quarter, without scenarios"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    fleetplan: Command, saved: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    demand, one = tmp_path / "tiny.yaml", tmp_path / "q.json"
+    demand.write_text(TINY)
+    one.write_text(horizon_plan().quarters[0].plan.to_json(), encoding="utf-8")
+    names = {"H": saved, "D": demand, "Q": one}
+    ran = fleetplan(*(names.get(a, a) for a in arguments))
+    assert ran.code == 2 and words in ran.err, ran
+    assert ran.err.count("\n") == 1 and "Traceback" not in ran.err
+
+
+def test_a_tampered_or_older_file_is_refused(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
+    data = json.loads(saved.read_text())
+    tampered = tmp_path / "tampered.json"
+    tampered.write_text(json.dumps(data | {"expected_cost_usd": 1.0}))
+    assert "not a plan of a horizon that holds: expected_cost_usd" in fleetplan("report", tampered).err
+    tampered.write_text(json.dumps(data | {"format": "fleetplan-horizon/0", "fleetplan_version": "0.0.9"}))
+    ran = fleetplan("report", tampered)
+    assert ran.code == 2 and "written by fleetplan '0.0.9'" in ran.err
+
+
+def test_export_takes_the_month_of_a_scenario(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
+    peaks = {}
+    for month in ("1", "3"):
+        out = tmp_path / f"high-{month}"
+        ran = fleetplan("export", saved, "--to", "keda", "--out", out, "--scenario", "high", "--month", month)
+        assert ran.code == 0, ran.err
+        peaks[month] = sorted(p.read_text() for p in out.rglob("*.yaml"))
+    assert peaks["1"] != peaks["3"]
+
+
+def test_diff_of_two_horizons(fleetplan: Command, saved: Path) -> None:
+    assert fleetplan("diff", saved, saved, "--exit-code").out == "no change\n"
+
+
+def test_check_holds_a_horizon_against_a_policy(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY + "budget_usd_per_month: 100k\n")
+    ran = fleetplan("check", saved, "--policy", policy, "--format", "json")
+    found = {rule["rule"]: rule for rule in json.loads(ran.out)["rules"]}
+    assert ran.code == 0 and len(found) == 6
+    price = horizon_plan().commitments[0].usd_per_h
+    assert found["max_liability_usd"]["value"] == pytest.approx((2 * 6 + 3 * 9) * 730 * price)
+    high = horizon_plan().scenarios[1]
+    assert high.if_known_usd is not None and high.regret_usd is not None
+    regret = high.regret_usd / (high.if_known_usd + horizon_plan().held_usd)
+    assert found["max_regret"]["value"] == pytest.approx(regret)
+    assert found["budget_usd_per_month"]["detail"] == "quarter 2, high"
+    policy.write_text(POLICY.replace("50k", "5k"))
+    assert fleetplan("check", saved, "--policy", policy).code == 5
+
+
+def test_plan_of_a_demand_file_with_scenarios(fleetplan: Command, tmp_path: Path) -> None:
+    """The whole way: YAML, optimizer, checker, report; what it says of itself is read again."""
+    demand, out = tmp_path / "tiny.yaml", tmp_path / "h.json"
+    demand.write_text(TINY)
+    ran = fleetplan("plan", demand, "--gap", "5%", "--out", out, "--html", tmp_path / "h.html", "--quiet")
+    assert ran.code == 0, ran.err
+    assert "tiny   2027-01 to 2027-06 (2 quarters), 2 scenarios" in ran.out
+    assert fleetplan("report", out, "--format", "md").code == 0
+    changed = tmp_path / "more.json"
+    changed.write_text(horizon_plan().to_json(), encoding="utf-8")
+    differing = fleetplan("diff", out, changed, "--exit-code")
+    assert differing.code == 1 and "what is signed" in differing.out

@@ -1,0 +1,172 @@
+"""Every figure on the first screen of the plan of a horizon, worked out by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from planner.plan.horizon_plan import HorizonPlan, MiddlePlan
+from planner.plan.plan import Plan
+from planner.reports.horizon import phrases, tables
+from planner.reports.horizon.text import horizon_csv, horizon_markdown, horizon_text
+from planner.reports.html.horizon import horizon_page
+from planner.reports.tables.table import Cell, Table
+from tests.support.horizon_plans import HELD_USD_PER_H, MONTHS_OF, OFFER, PROBABILITIES, horizon_plan
+
+HOURS = {"weekday": 5 / 7 * 730 / 24, "weekend": 2 / 7 * 730 / 24}
+COMMITTED = {(0, "low"): 1 + 2, (0, "high"): 1 + 2, (1, "low"): 2, (1, "high"): 2 + 3}
+"""held before, signed now and signed later; the one held before ends with the first quarter"""
+
+
+def prices() -> tuple[float, float]:
+    of = horizon_plan().case.offers[OFFER].prices
+    assert of.reserved_1y is not None and of.on_demand is not None
+    return of.reserved_1y.usd_per_h, of.on_demand.usd_per_h
+
+
+def rows(table: Table) -> list[dict[str, Cell]]:
+    return [dict(zip([c.key for c in table.columns], row, strict=True)) for row in table.rows]
+
+
+def plan_of(quarter: int, scenario: str) -> Plan:
+    found = horizon_plan().quarters
+    return next(q.plan for q in found if q.quarter == quarter and q.scenario in (None, scenario))
+
+
+def hours(scenario: str) -> tuple[float, float, float]:
+    """Instance-hours that run, that are committed, and both; an instance has one GPU, and so has a replica."""
+    run = committed = both = 0.0
+    for quarter in (0, 1):
+        plan, months = plan_of(quarter, scenario), MONTHS_OF[quarter, scenario]
+        for t, slot in enumerate(plan.slots):
+            h = HOURS[slot.day] * months.get(slot.month, 0)
+            n = sum(d.replicas_by_slot[t] for pool in plan.pools for d in pool.deployments)
+            run, committed = run + h * n, committed + h * COMMITTED[quarter, scenario]
+            both += h * min(n, COMMITTED[quarter, scenario])
+    return run, committed, both
+
+
+def test_what_to_sign_now() -> None:
+    reserved, on_demand = prices()
+    (row,) = rows(tables.sign_now(horizon_plan()))
+    assert (row["offer"], row["term"], row["instances"]) == (OFFER, "reserved-1y", 2)
+    assert (row["first_day"], row["last_day"]) == ("2027-01-01", "2027-12-31")
+    assert row["usd_per_month"] == pytest.approx(2 * reserved * 730)
+    assert row["upfront_usd"] == 0
+    assert row["owed_beyond_usd"] == pytest.approx(2 * reserved * 730 * 6)
+    assert row["break_even_utilization_frac"] == pytest.approx(reserved / on_demand)
+    used = sum(p * hours(name)[2] / hours(name)[1] for name, p in PROBABILITIES.items())
+    assert row["expected_utilization_frac"] == pytest.approx(used)
+    assert row["months_to_pay"] == pytest.approx(12 * reserved / on_demand / used)
+
+
+def test_coverage_and_utilization_are_those_of_the_providers_tools() -> None:
+    found = {row["scenario"]: row for row in rows(tables.use(horizon_plan()))}
+    assert list(found) == ["low", "high"]
+    for name, row in found.items():
+        run, committed, both = hours(str(name))
+        assert row["offer"] == OFFER
+        assert row["eligible_hours"] == pytest.approx(run)
+        assert row["committed_hours"] == pytest.approx(committed)
+        assert row["coverage_frac"] == pytest.approx(both / run)
+        assert row["utilization_frac"] == pytest.approx(both / committed)
+    assert found["low"]["committed_hours"] == pytest.approx(3 * 2190 + 2 * 2190)
+
+
+def test_costs_by_scenario_and_their_quantiles() -> None:
+    horizon = horizon_plan()
+    low, high = (s.cost_usd for s in horizon.scenarios)
+    assert low < high
+    shown = {row[0]: row for row in tables.scenarios(horizon).view("text").shown()}
+    assert shown["expected"][2] == f"{0.75 * low + 0.25 * high:,.0f}"
+    assert shown["P50"][2] == f"{low:,.0f}"
+    assert shown["P90"][2] == f"{high:,.0f}"
+    found = rows(tables.scenarios(horizon))
+    for row, s in zip(found, horizon.scenarios, strict=True):
+        assert isinstance(row["known_usd"], float)
+        assert row["known_usd"] + float(str(row["regret_usd"])) == pytest.approx(s.cost_usd)
+    held_usd = HELD_USD_PER_H * 2190
+    assert horizon.held_usd == pytest.approx(held_usd)
+    assert low == pytest.approx(sum(horizon.scenarios[0].by_quarter_usd) + held_usd)
+
+
+def test_the_curve_marks_what_is_signed() -> None:
+    shown = [row[0] for row in tables.curve(horizon_plan()).view("text").rows]
+    assert shown == ["  0", "  1", "✓ 2", "  4"]
+    assert tables.curve(horizon_plan()).view("text").shown()[0][1] == "no plan"
+
+
+def test_the_ladder_of_expiries() -> None:
+    found = [(r["last_month"], r["instances"], r["origin"], r["when"]) for r in rows(tables.expiries(horizon_plan()))]
+    assert found == [
+        ("2027-03", 1, "held", "in the horizon"),
+        ("2027-12", 2, "signed now", "after it"),
+        ("2028-03", 3, "signed later", "after it"),
+    ]
+
+
+def test_what_is_signed_later_names_its_scenario() -> None:
+    reserved, _ = prices()
+    (row,) = rows(tables.later(horizon_plan()))
+    assert (row["scenario"], row["first_day"], row["last_day"]) == ("high", "2027-04-01", "2028-03-31")
+    assert row["owed_beyond_usd"] == pytest.approx(3 * reserved * 730 * 9)
+
+
+def test_rows_alike_in_several_scenarios_are_one_for_people() -> None:
+    horizon = horizon_plan()
+    later = horizon.commitments[1]
+    both = horizon.model_copy(
+        update={"commitments": (*horizon.commitments, later.model_copy(update={"scenario": "low"}))}
+    )
+    assert len(tables.later(both).rows) == 2
+    assert [row[0] for row in tables.later(both).view("text").rows] == ["low, high"]
+
+
+def test_sentences() -> None:
+    horizon = horizon_plan()
+    text = horizon_text(horizon, 3.0)
+    assert "sign now: 2 x " + OFFER in text
+    assert "proved within 2.00% in 3.0 s" in text
+    assert "planning for all scenarios saves $1,234 over signing for low alone" in text
+    assert f"no plan has less than ${0.98 * horizon.counted_usd:,.0f}, this one ${horizon.counted_usd:,.0f}" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"middle": MiddlePlan(scenario="low", expected_usd=None)}, "signing for low alone is not possible"),
+        ({"long_terms_would_save_usd": 4321.0}, "would save $4,321 in it"),
+        ({"long_terms_would_save_usd": 0.0}, "would save nothing here"),
+        ({"commitments": ()}, "sign nothing now"),
+        ({"notes": ("look at this",)}, "note: look at this"),
+        ({"status": "interrupted"}, "INTERRUPTED"),
+    ],
+)
+def test_what_else_may_have_to_be_said(change: dict[str, object], words: str) -> None:
+    horizon = horizon_plan().model_copy(update=change)
+    assert words in horizon_text(horizon)
+    assert words.lower() in horizon_markdown(horizon).replace("\\", "").lower()
+    assert words.lower() in horizon_page(horizon).lower()
+
+
+def test_csv_has_every_table_and_figures_as_they_are() -> None:
+    horizon = horizon_plan()
+    for name in tables.NAMES:
+        read = list(csv.DictReader(io.StringIO(horizon_csv(horizon, name))))
+        assert len(read) == len(next(t for t in tables.tables_of(horizon) if t.name == name).rows)
+    (row,) = csv.DictReader(io.StringIO(horizon_csv(horizon, "sign_now")))
+    assert float(row["usd_per_month"]) == pytest.approx(2 * prices()[0] * 730)
+
+
+def test_names_are_text_everywhere() -> None:
+    hostile = "<script>alert(1)</script>"
+    horizon = _renamed(horizon_plan(), hostile)
+    assert hostile not in horizon_page(horizon)
+    assert hostile not in horizon_markdown(horizon)
+    assert hostile in phrases.sign_now(horizon) or hostile in horizon_text(horizon)
+
+
+def _renamed(horizon: HorizonPlan, name: str) -> HorizonPlan:
+    return horizon.model_copy(update={"name": name, "middle": MiddlePlan(scenario=name, expected_usd=None)})
