@@ -215,7 +215,10 @@ class QualityLoss(Sourced):
     min_parameters_b: float = Field(ge=0)
     loss_frac: float = Field(ge=0, le=1)
     measured_on: str = "unknown"
+    family: str | None = None
+    """Of the model that it was measured on; None: nobody says."""
     benchmark: str | None = None
+    """None: that of the quantization."""
 
 
 class Quantization(Named):
@@ -242,13 +245,28 @@ class Quantization(Named):
             return "w8a16" if self.weight_bits > 6 else "w4a16"
         return self.compute
 
-    def loss_for(self, model: Model, name: str) -> QualityLoss:
-        """The loss that applies to a model of this size; its native format loses nothing."""
+    def loss_for(self, model: Model, name: str, benchmark: str | None = None) -> QualityLoss:
+        """The loss that applies to a model of this size and family on a family of benchmarks, or the nearest to it.
+
+        Its native format loses nothing.
+        """
         if model.native_quantization == name:
             published = "the model is published in this format"
             return QualityLoss(min_parameters_b=0, loss_frac=0, source=published)
         levels = [q for q in self.quality_loss if q.min_parameters_b <= model.parameters_b]
-        return max(levels or self.quality_loss, key=lambda q: q.min_parameters_b if levels else -q.loss_frac)
+        if not levels:
+            return max(self.quality_loss, key=lambda q: q.loss_frac)
+        order = nearest_families(benchmark or DEFAULT_BENCHMARK)
+
+        def fit(q: QualityLoss) -> tuple[float, float, bool, float]:
+            family = benchmark_family(self.benchmark_of(q))
+            place = order.index(family) if family in order else len(order)
+            return -place, q.min_parameters_b, q.family == model.family, q.loss_frac
+
+        return max(levels, key=fit)
+
+    def benchmark_of(self, loss: QualityLoss) -> str:
+        return loss.benchmark or self.benchmark
 
 
 Precision = Literal["fp16", "fp8", "int8", "fp4", "w8a16", "w4a16"]
@@ -464,6 +482,27 @@ def shipped_entries(name: str) -> dict[str, Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     file = resources.files("planner.data") / f"{name}.yaml"
     return yaml.load(file.read_text(encoding="utf-8"), Loader=loader)[name] if file.is_file() else {}
+
+
+DEFAULT_BENCHMARK = "mmlu"
+"""family that quality is held against unless a workload names another"""
+
+
+@cache
+def benchmark_families() -> dict[str, tuple[str, ...]]:
+    """The names of the benchmarks of each family."""
+    return {family: tuple(entry["names"]) for family, entry in shipped_entries("benchmarks").items()}
+
+
+def benchmark_family(benchmark: str) -> str:
+    """The family of a benchmark; one that nobody knows is its own."""
+    return next((family for family, names in benchmark_families().items() if benchmark in names), benchmark)
+
+
+@cache
+def nearest_families(family: str) -> tuple[str, ...]:
+    """The family itself, then those that stand in for it."""
+    return tuple(dict.fromkeys((family, *benchmark_families())))
 
 
 @cache
