@@ -157,7 +157,9 @@ class Screen:
                 self._reject(group, variant, "quality loss", f"{accepted:.1%}", value, k)
                 return False
             if w.unmeasured_forbidden and not basis.as_asked:
-                self._reject(group, variant, "quality was not measured", f"{basis.asked}, its family", basis.remark, k)
+                self._reject(
+                    group, variant, "quality was not measured", f"{basis.asked}, same model family", basis.remark, k
+                )
                 return False
         native = self.case.models[model].native_quantization
         if native not in ("fp16", quantization) and scheme.weight_bits > 0.9 * native_bits(self.case, native):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from planner.io.formatting import percent, usd
 from planner.reports.html.page import figures, page
-from planner.reports.markup import Html, bar, bar_table, figure, panel
+from planner.reports.markup import Html, bar, bar_table, figure, panel, words
 from planner.reports.tables.html import table_html
 from planner.reports.what_if import frontier_svg, runs
 from planner.studies.sweep import UNCHANGED, Sweep, swings
@@ -48,7 +48,7 @@ def _tornado(sweep: Sweep) -> Html:
     top = max(s.high_usd_per_month for s in moved) or 1.0
     rows = [
         (
-            s.input,
+            words(s.input),
             bar([("b1", 0.0, s.low_usd_per_month / top), ("b4", s.low_usd_per_month / top, s.usd_per_month / top)]),
             f"{s.low_usd_per_month:,.0f} {_at(s.low_value)}",
             f"{s.high_usd_per_month:,.0f} {_at(s.high_value)}",
