@@ -19,6 +19,7 @@ from planner.candidates.rejection import Rejection, RejectionKind, Variant
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case, replica_kind
 from planner.case.menu import allowed_offers
+from planner.case.quality import quality_of
 from planner.case.support import support_of
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.performance.latency import Machine
@@ -140,16 +141,25 @@ class Screen:
 
     def _losses(self, group: PoolSpec, model: str, quantization: str) -> list[float]:
         """Quality loss of each member: that of the model it lists plus that of the quantization."""
-        loss = self.case.quantizations[quantization].loss_for(self.case.models[model], quantization).loss_frac
-        return [loss + min(c.quality_loss_frac for c in w.models if c.model == model) for w in group.members]
+        return [
+            quality_of(self.case, w, model, quantization).loss_frac
+            + min(c.quality_loss_frac for c in w.models if c.model == model)
+            for w in group.members
+        ]
 
     def _variant_is_possible(self, group: PoolSpec, model: str, quantization: str, gpu: str) -> bool:
         variant, scheme = Variant(model, quantization, gpu), self.case.quantizations[quantization]
         for k, loss in enumerate(self._losses(group, model, quantization)):
-            accepted = group.members[k].max_quality_loss_frac
+            w = group.members[k]
+            accepted, basis = w.max_quality_loss_frac, quality_of(self.case, w, model, quantization)
             if loss > accepted + 1e-12:
-                value = f"{loss:.1%} on {scheme.benchmark}"
+                value = f"{loss:.1%} on {basis.benchmark or basis.asked}"
                 self._reject(group, variant, "quality loss", f"{accepted:.1%}", value, k)
+                return False
+            if w.unmeasured_forbidden and not basis.as_asked:
+                self._reject(
+                    group, variant, "quality was not measured", f"{basis.asked}, same model family", basis.remark, k
+                )
                 return False
         native = self.case.models[model].native_quantization
         if native not in ("fp16", quantization) and scheme.weight_bits > 0.9 * native_bits(self.case, native):

@@ -115,6 +115,10 @@ class Workload(Strict):
     e2e: LatencyTarget | None = None
     """from arrival to the last token; it binds all but the longest answers beyond its percentile"""
     max_quality_loss_frac: float
+    quality_benchmark: str | None = None
+    """family of benchmarks that the limit is held against; None: the default one"""
+    unmeasured_forbidden: bool | None = None
+    """whether a loss must have been measured on that family of benchmarks, for a model of the same family"""
     critical_share_frac: float
     api_allowed: bool
     baseline: str | None = None

@@ -10,6 +10,7 @@ from planner.candidates.prefix_cache import REACHED
 from planner.candidates.replica import Replica
 from planner.case.case import PREFIX_AWARE, Case, Workload
 from planner.case.support import support_of
+from planner.catalog.entries import Model, QualityLoss, Quantization, benchmark_families
 from planner.checker.packing import SIZES
 from planner.performance.memory import weight_bytes
 from planner.plan.plan import DeploymentRecord, PrefixCacheRecord
@@ -43,7 +44,10 @@ def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord
         if choice is None:
             yield f"{d.model} is not one of the models of {s.w.name}"
             return
-        losses.append(choice.quality_loss_frac + _loss_by_quantization(case, d))
+        by_quantization, measured = _loss_by_quantization(case, s.w, d)
+        losses.append(choice.quality_loss_frac + by_quantization)
+        if s.w.unmeasured_forbidden and not measured:
+            yield f"nobody measured the quality of {d.model} in {d.quantization} as {s.w.name} asks"
         if losses[-1] > s.w.max_quality_loss_frac + 1e-12:
             yield f"quality loss {losses[-1]:.2%} exceeds {s.w.max_quality_loss_frac:.2%}"
         yield from _data_may_go_there(case, s.w, d)
@@ -58,13 +62,37 @@ def _data_may_go_there(case: Case, w: Workload, d: DeploymentRecord) -> Iterator
         yield f"the data of {w.name} may not go to the provider {offer.provider}"
 
 
-def _loss_by_quantization(case: Case, d: DeploymentRecord) -> float:
-    """Loss of the largest size class the model reaches; the worst if it reaches none; zero in its native format."""
+def _loss_by_quantization(case: Case, w: Workload, d: DeploymentRecord) -> tuple[float, bool]:
+    """The loss, and whether it was measured as asked: on those benchmarks, for a model of that family.
+
+    Benchmarks that the workload names come first, then those that stand in for them; of these the largest size class
+    that the model reaches, then models of its own family, then the worst. The worst of all if it reaches none; zero in
+    its native format.
+    """
     model, scheme = case.models[d.model], case.quantizations[d.quantization]
     if model.native_quantization == d.quantization:
-        return 0.0
-    reached = {q.min_parameters_b: q.loss_frac for q in scheme.quality_loss if q.min_parameters_b <= model.parameters_b}
-    return reached[max(reached)] if reached else max(q.loss_frac for q in scheme.quality_loss)
+        return 0.0, True
+    asked = w.quality_benchmark or "mmlu"
+    chosen = _level(scheme, model, asked)
+    benchmark = chosen.benchmark or scheme.benchmark
+    own = chosen.family in (None, model.family)
+    return chosen.loss_frac, benchmark == "none" or (own and _family(benchmark) == asked)
+
+
+def _level(scheme: Quantization, model: Model, asked: str) -> QualityLoss:
+    reached = [q for q in scheme.quality_loss if q.min_parameters_b <= model.parameters_b]
+    if not reached:
+        return max(scheme.quality_loss, key=lambda q: q.loss_frac)
+    known = [asked, *(f for f in benchmark_families() if f != asked)]
+    families = [_family(q.benchmark or scheme.benchmark) for q in reached]
+    places = [known.index(family) if family in known else len(known) for family in families]
+    nearest = [q for q, place in zip(reached, places, strict=True) if place == min(places)]
+    largest = [q for q in nearest if q.min_parameters_b == max(x.min_parameters_b for x in nearest)]
+    return max([q for q in largest if q.family == model.family] or largest, key=lambda q: q.loss_frac)
+
+
+def _family(benchmark: str) -> str:
+    return next((f for f, names in benchmark_families().items() if benchmark in names), benchmark)
 
 
 def starts_in_time(case: Case, d: DeploymentRecord) -> bool:

@@ -7,10 +7,31 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from planner.checker.prices import request_usd
-from planner.plan.study_records import BreakEven, Crossing, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
+from planner.plan.study_records import (
+    BreakEven,
+    Crossing,
+    DemandPoint,
+    ProviderBill,
+    StepRecord,
+    Studies,
+    VolumePoint,
+    Waterfall,
+)
 from planner.plan.view import REL, PlanView, differs, is_not
 
-STEPS = ("naive", "batching", "right-sizing", "quantization", "caching", "purchase", "tenancy", "everything")
+FIRST_STEPS = ("one-gpu-type", "naive", "everything")
+"""older plans begin with a naive fleet"""
+STEPS = (
+    "one-gpu-type",
+    "naive",
+    "batching",
+    "right-sizing",
+    "quantization",
+    "caching",
+    "purchase",
+    "tenancy",
+    "everything",
+)
 PLANNED = ("optimal", "within-gap", "feasible", "interrupted")
 NOT_PLANNED = ("infeasible", "not-found")
 SELF_HOSTED, API = "self-hosted", "api"
@@ -24,7 +45,7 @@ def studies_hold(facts: PlanView) -> Iterator[str]:
     found: Studies | None = facts.plan.studies
     if found is None:
         return
-    if found.waterfall is None and found.break_even is None and not found.providers:
+    if found.waterfall is None and found.break_even is None and not (found.providers or found.demand):
         yield "it has studies, but none of them is there"
     if found.waterfall is not None:
         for problem in _waterfall_holds(facts, found.waterfall):
@@ -34,6 +55,8 @@ def studies_hold(facts: PlanView) -> Iterator[str]:
             yield f"the break-even: {problem}"
     for problem in _providers_hold(facts, found.providers):
         yield f"the providers: {problem}"
+    for problem in _demand_holds(facts, found.demand):
+        yield f"other demand: {problem}"
 
 
 # -- the waterfall ----------------------------------------------------------------------------------------------
@@ -44,8 +67,12 @@ def _waterfall_holds(facts: PlanView, told: Waterfall) -> Iterator[str]:
     if keys != sorted(set(keys), key=lambda k: STEPS.index(k) if k in STEPS else -1) or keys[-1:] != ["everything"]:
         yield f"its steps are {', '.join(keys)}"
         return
-    if keys[0] not in ("naive", "everything"):
-        yield "it does not begin with the naive fleet"
+    if keys[0] not in FIRST_STEPS:
+        yield "it does not begin with a fleet of one GPU type"
+    if told.naive is not None:
+        yield from is_not("the key of the naive fleet", told.naive.key, "naive")
+        for problem in _step_holds(facts, told.naive, None):
+            yield f"naive: {problem}"
     before: StepRecord | None = None
     for step in told.steps:
         for problem in _step_holds(facts, step, before):
@@ -230,3 +257,21 @@ def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:
     yield from differs("cost_usd_per_month", b.cost_usd_per_month, usd)
     yield from differs("without_discounts_usd_per_month", b.without_discounts_usd_per_month, plain)
     yield from differs("usd_per_1m_tokens", b.usd_per_1m_tokens, 1e6 * usd / tokens if tokens else 0.0)
+
+
+# -- other demand -----------------------------------------------------------------------------------------------
+
+
+def _demand_holds(facts: PlanView, told: tuple[DemandPoint, ...]) -> Iterator[str]:
+    """What is signed is paid for whatever comes."""
+    plan = facts.plan
+    multiples = [p.multiple for p in told]
+    if multiples != sorted(set(multiples)) or any(m <= 0 for m in multiples):
+        yield "its multiples of the demand do not rise"
+    signed = plan.costs.reserved_usd_per_month + plan.costs.engineers_usd_per_month
+    for p in told:
+        if p.cost_usd_per_month < signed * (1 - REL):
+            yield f"at {p.multiple:g} times the demand it costs less than what is signed"
+        tokens = p.multiple * plan.tokens_per_month
+        each = 1e6 * p.cost_usd_per_month / tokens if tokens else 0.0
+        yield from differs(f"usd_per_1m_tokens at {p.multiple:g} times the demand", p.usd_per_1m_tokens, each)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from planner.studies.sweep import Sweep
 
 verbs = typer.Typer()
+PLAN_GAP, BUDGET_GAP = "0.1%", "1%"
+"""as near as plan itself, and for the many points of a frontier"""
 SUFFIXES = (".csv", ".json", ".md", ".parquet")
 
 
@@ -63,7 +65,10 @@ def what_if(
     executor: Annotated[str, typer.Option(help="Where runs are planned: in-process, processes:4, ...")] = "in-process",
     journal: Annotated[Path | None, typer.Option(help="Keep finished runs here; a second call resumes.")] = None,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
-    gap: Annotated[str, typer.Option(help="Stop each search when proved within this share.")] = "1%",
+    gap: Annotated[
+        str | None,
+        typer.Option(help="Stop each search when proved within this; default: 0.1% as in plan, 1% for budgets."),
+    ] = None,
     require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless all are proved within this.")] = None,
     time_limit: Annotated[str, typer.Option(help="Stop each search after this.")] = "60s",
     root: RootOption = None,
@@ -76,12 +81,12 @@ def what_if(
     from planner.studies.overrides import Source
     from planner.studies.sweep import sweep
 
-    options = search_options(solver.value, gap, time_limit)
     required = fraction("--require-gap", require_gap)
     files = NamedFiles(root)
     if file is not None:
         files.check_given(file)
     runs, budgets = _asked(budget, [("set", set_), ("scale", scale), ("without", without), ("only", only)], file, each)
+    options = search_options(solver.value, gap or (BUDGET_GAP if budgets else PLAN_GAP), time_limit)
     runs = _shedding(runs, shed)
     _check(out, svg, budgets)
     source = Source(case_file, files)

@@ -19,6 +19,7 @@ from planner.case.changes import (
 )
 from planner.case.demand.schema import MOST_DEPLOYMENTS
 from planner.case.menu import sellable
+from planner.case.quality import quality_of
 from planner.case.vendors import VENDOR_NAMES, vendors_bought_of
 from planner.catalog.entries import Offer
 from planner.explanations.relaxations import Alternatives, Budget, Limit, Shedding, Step, SteppedLimit
@@ -173,9 +174,9 @@ def _api(case: Case, w: Workload) -> Iterator[Limit]:
 def _quality(case: Case, w: Workload) -> Iterator[Limit]:
     """Each loss of a model and a quantization on the menu that is too much now."""
     losses = {
-        choice.quality_loss_frac + scheme.loss_for(case.models[choice.model], key).loss_frac
+        choice.quality_loss_frac + quality_of(case, w, choice.model, key).loss_frac
         for choice in w.models
-        for key, scheme in case.quantizations.items()
+        for key in case.quantizations
     }
     now = w.max_quality_loss_frac
     levels = sorted({min(1.0, math.ceil(1e3 * loss - 1e-6) / 1e3) for loss in losses if loss > now + 1e-12})

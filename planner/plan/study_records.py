@@ -19,7 +19,7 @@ class StepRecord(Strict):
     """A re-plan with one lever more than the step before."""
 
     key: str
-    """naive, batching, right-sizing, quantization, caching, purchase, tenancy or everything"""
+    """one-gpu-type, right-sizing, quantization, caching, purchase, tenancy, everything or naive"""
     title: str
     said: str
     """what this step may do that the one before may not, in a sentence"""
@@ -38,15 +38,22 @@ class StepRecord(Strict):
 
 
 class Waterfall(Strict):
-    """From the naive fleet to the plan, lever by lever; the savings add up to the whole."""
+    """From one GPU type on demand to the plan, lever by lever; the savings add up to the whole."""
 
     steps: tuple[StepRecord, ...]
     saves_usd_per_month: float | None
     """the last step against the first that has a plan"""
     saves_frac: float | None
+    naive: StepRecord | None = None
+    """a footnote: the fleet of the first step if it worked on one request at a time"""
     notes: tuple[str, ...]
     stopped: Why | None = None
     """None where every step was planned"""
+
+    @property
+    def compares(self) -> bool:
+        """Whether any step beside the plan itself has a plan."""
+        return sum(step.cost_usd_per_month is not None for step in self.steps) > 1
 
 
 class VolumePoint(Strict):
@@ -112,8 +119,22 @@ class ProviderBill(Strict):
     date: str | None = None
 
 
+class DemandPoint(Strict):
+    """The same plan, with its commitments signed, where demand differs from the forecast."""
+
+    multiple: float
+    """of the forecast of every workload in every hour"""
+    cost_usd_per_month: float
+    usd_per_1m_tokens: float
+    beyond: tuple[str, ...] = ()
+    """quotas that it would exceed"""
+
+
 class Studies(Strict):
     """Each may be missing: it was not asked for."""
+
+    demand: tuple[DemandPoint, ...] = ()
+    """by rising demand; arithmetic on the plan, without a search"""
 
     waterfall: Waterfall | None = None
     break_even: BreakEven | None = None

@@ -147,7 +147,9 @@ def _summary(kind: str, e: Any) -> Row:
     if kind == "models":
         return e.parameters_b, e.active_parameters_b, e.layers, e.max_context_tokens
     if kind == "quantizations":
-        return e.weight_bits, e.needs, e.quality_loss[0].loss_frac, e.quality_loss[-1].loss_frac
+        own = [q for q in e.quality_loss if e.benchmark_of(q) == e.benchmark] or e.quality_loss
+        own = sorted(own, key=lambda q: q.min_parameters_b)
+        return e.weight_bits, e.needs, own[0].loss_frac, own[-1].loss_frac
     if kind == "apis":
         return e.tiers[0].input_usd_per_1m, e.tiers[0].cached_input_usd_per_1m, e.tiers[0].output_usd_per_1m
     return ()

@@ -11,6 +11,7 @@ from planner.plan.serve_commands import serve_commands
 from planner.plan.why_not import menu_judged
 from planner.reports import phrases
 from planner.reports.tables import plan as tables
+from planner.reports.tables.answers import to_sign, what_moves_it
 from planner.reports.tables.markdown import bullets, fenced, markdown, table_markdown, titled_markdown
 from planner.reports.tables.table import Table, paragraphs
 
@@ -20,6 +21,8 @@ FOLDED = (
     "rejected",
     "assumptions",
     "prices",
+    "elsewhere",
+    "quality",
     "waterfall",
     "volumes",
     "crossings",
@@ -32,6 +35,8 @@ MOST_ROWS = 200
 def plan_markdown(plan: Plan) -> str:
     sections = (
         _headline(plan),
+        titled_markdown(to_sign(plan)),
+        titled_markdown(what_moves_it(plan)),
         titled_markdown(tables.fleet(plan)),
         titled_markdown(tables.workloads(plan)),
         _section("What binds", _binds(plan)),
@@ -63,7 +68,7 @@ def _headline(plan: Plan) -> Iterator[str]:
         yield f"{markdown(note[0].upper() + note[1:])}."
     if shed := phrases.shed_sentence(plan):
         yield ""
-        yield f"> **{markdown(shed)}**"
+        yield f"> **{markdown(shed)}**" if phrases.sheds_much(plan) else f"> {markdown(shed)}"
     if missing := phrases.left_out(plan):
         yield ""
         yield f"> {markdown(missing)}"

@@ -10,9 +10,10 @@ from planner.io.errors import escaped
 
 CELL_LIMIT = 1000
 """characters of a user's text that a page shows; the saved plan has all of it"""
-STUDY = "fleetplan study PLAN.json"
-"""the command that fills in what is missing"""
-LONG_WORD = re.compile(r"\S{40}(?=\S)")
+FEW_COLUMNS = 4
+"""of a table with bars, which a narrow screen shows with the bar below; wider ones scroll"""
+LONG_WORD = re.compile(r"\S{40}(?=\S)|[/@](?=\S{8})")
+"""where a name may be broken: after 40 characters, or before a long part of a path"""
 
 
 class Html(str):
@@ -107,11 +108,6 @@ def bar_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
         for r in rows
     ]
     names = [el("th", h, scope="col", class_="n" if k > 1 else None) for k, h in enumerate(head)]
-    whole = el("table", el("thead", el("tr", *names)), el("tbody", *lines), class_="bars")
+    kind = "bars many" if len(head) > FEW_COLUMNS else "bars"
+    whole = el("table", el("thead", el("tr", *names)), el("tbody", *lines), class_=kind)
     return el("div", whole, class_="box")
-
-
-def not_studied(id_: str, title: str) -> Html:
-    """The place of a study that nobody asked for yet."""
-    hint = el("p", "Not studied yet. ", el("code", STUDY), " plans it and keeps it in the plan.", class_="hint")
-    return figure(id_, title, hint, wide=True)

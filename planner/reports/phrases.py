@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from planner.case.support import is_unproven
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.plan import Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
+from planner.plan.quality_notes import quality_notes
 from planner.plan.sellers import sold_cheaper
 from planner.plan.study_records import ProviderBill
 from problems.constants import HOURS_PER_MONTH
@@ -26,17 +27,38 @@ REASONS = {"time-limit": "the time limit was reached", "interrupted": "the work 
 ASSUMED = "assumed, since the demand file does not say"
 NOTHING_USD = 0.005
 """less than this a month is nothing"""
+NO_BOUND_FRAC = 0.995
+"""gap from which on a bound says nothing"""
+ALARM_FRAC = 0.001
+"""of a workload's requests, or of the cost as a penalty: what is shed below that is a remark, and above an alarm"""
 
 
 def facts(plan: Plan) -> list[str]:
     """How large the plan is, and of when its prices are."""
-    dates = sorted({line.price_date for line in plan.fleet if line.price_date})
-    sizes = [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}", f"{len(plan.slots)} slots"]
-    return sizes + ([f"prices of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}"] if dates else [])
+    return [*sizes(plan), f"{len(plan.slots)} slots", *price_date(plan)]
+
+
+def sizes(plan: Plan) -> list[str]:
+    return [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}"]
+
+
+def price_date(plan: Plan) -> list[str]:
+    """The one date of prices that every report shows: that of the oldest price which the plan pays or compares with."""
+    apis = [plan.case.apis[api].date for api in {w.api for w in plan.workloads if w.api}]
+    dates = {plan.baseline.date, *apis, *(line.price_date for line in plan.fleet)} - {None}
+    oldest = min((date for date in dates if date), default=None)
+    return [] if oldest is None else [f"prices of {oldest}{' or later' * (len(dates) > 1)}"]
 
 
 def proof(plan: Plan) -> str:
+    if plan.status == "feasible" and not bounded(plan):
+        return "a verified plan; the time was too short to prove how near it is to the optimum"
     return PROVED[plan.status].format(gap=percent(plan.gap_frac, 2))
+
+
+def bounded(plan: Plan) -> bool:
+    """Whether anything worth the name was proved."""
+    return plan.gap_frac < NO_BOUND_FRAC
 
 
 def served(plan: Plan) -> str:
@@ -73,9 +95,17 @@ def shed_sentence(plan: Plan) -> str:
     each = ((w.name, percent(w.shed_share_frac), tokens(w.shed_requests_per_month)) for w in shed)
     parts = (f"{share} of {name} ({count} requests)" for name, share, count in each)
     penalty = f"a penalty of {usd(plan.penalty_usd_per_month)} / month, not part of the cost"
+    if not sheds_much(plan):
+        return f"shed every month: {', '.join(parts)}; {penalty}"
     because = _no_room(plan)
     why = f"; {because}" if because else ""
     return f"SHED every month: {', '.join(parts)}; {penalty}{why}; figures are for the rest"
+
+
+def sheds_much(plan: Plan) -> bool:
+    """Whether so much is shed that nobody may overlook it."""
+    share = max((w.shed_share_frac for w in plan.workloads), default=0.0)
+    return share >= ALARM_FRAC or plan.penalty_usd_per_month > ALARM_FRAC * plan.cost_usd_per_month
 
 
 def _no_room(plan: Plan) -> str:
@@ -166,6 +196,7 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     )
     if old:
         yield f"stale prices, ask for today's before you sign: {', '.join(old)}"
+    yield from quality_notes(plan)
 
 
 def rejection(r: RejectionRecord) -> tuple[str, str]:

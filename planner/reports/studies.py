@@ -25,9 +25,9 @@ def studies_text(plan: Plan) -> str:
     known = plan.studies
     return paragraphs(
         [
-            _waterfall(known.waterfall) if known.waterfall else [],
+            _waterfall(known.waterfall) if known.waterfall and known.waterfall.compares else [],
             _break_even(known.break_even) if known.break_even else [],
-            _providers(known.providers, plan.cost_usd_per_month) if known.providers else [],
+            _providers(plan, known.providers) if known.providers else [],
         ]
     )
 
@@ -76,8 +76,15 @@ def shown_points(study: BreakEven) -> list[VolumePoint]:
     return shown
 
 
-def _providers(bills: tuple[ProviderBill, ...], plan_usd: float) -> Iterator[str]:
-    yield f"the same requests at API providers (the plan: {usd(plan_usd)} / month)"
-    yield from table_text(tables.providers(bills[:BILLS_SHOWN]))
-    if len(bills) > BILLS_SHOWN:
-        yield f"  and {len(bills) - BILLS_SHOWN} more, all in the plan's JSON"
+def _providers(plan: Plan, bills: tuple[ProviderBill, ...]) -> Iterator[str]:
+    """Bills of everything apart from those of some workloads."""
+    groups = (
+        ("everything at API providers", [b for b in bills if b.role != "same model"]),
+        ("some workloads at providers of their model", [b for b in bills if b.role == "same model"]),
+    )
+    for title, some in groups:
+        if some:
+            yield title
+            yield from table_text(tables.providers(plan, some[:BILLS_SHOWN]))
+        if len(some) > BILLS_SHOWN:
+            yield f"  and {len(some) - BILLS_SHOWN} more, all in the plan's JSON"

@@ -66,7 +66,7 @@ def _left_out(plan: Plan) -> Iterator[str]:
 def _shed(plan: Plan, color: bool) -> Iterator[str]:
     if sentence := phrases.shed_sentence(plan):
         line = f"  {escaped(sentence)}"
-        yield red(line) if color else line
+        yield red(line) if color and phrases.sheds_much(plan) else line
 
 
 def _fleet(plan: Plan) -> Iterator[str]:

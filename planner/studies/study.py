@@ -8,6 +8,7 @@ from planner.pipeline import verified
 from planner.plan.plan import Plan
 from planner.plan.study_records import Studies
 from planner.studies.break_even import break_even
+from planner.studies.other_demand import other_demand
 from planner.studies.providers import providers
 from planner.studies.waterfall import Plans, waterfall
 from solvers.backends.deadline import limited_to
@@ -35,6 +36,8 @@ def _study(
 ) -> tuple[Plan, Plans]:
     found = plan.studies or Studies()
     plans: Plans = {}
+    if only is None:
+        found = found.model_copy(update={"demand": other_demand(plan)})
     if only in (None, "providers"):
         found = found.model_copy(update={"providers": providers(plan)})
     if only in (None, "waterfall"):

@@ -18,6 +18,8 @@ from solvers.search.fleet_solution import Options
 NEXT_USD = 1000.0
 FEW_BUDGETS = 6
 """so many are planned a second time with $1,000 more; in longer sweeps a larger budget tells what more money buys"""
+UNCHANGED = "as it is"
+"""value of an input in runs that do not change it"""
 Shape = list[tuple[float, float | None]]
 
 
@@ -129,7 +131,7 @@ def swings(found: Sweep) -> list[Sensitivity]:
     alone = all(len(r["inputs"]) <= 1 for r in found.rows)
     result = []
     for column in found.inputs:
-        by_value: dict[str, list[Point]] = {"as it is": base} if base and (alone or len(found.inputs) == 1) else {}
+        by_value: dict[str, list[Point]] = {UNCHANGED: base} if base and (alone or len(found.inputs) == 1) else {}
         for row in found.rows:
             if column in row["inputs"] and row["cost_usd_per_month"] is not None:
                 by_value.setdefault(row["inputs"][column], []).append(row)

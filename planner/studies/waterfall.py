@@ -1,5 +1,6 @@
-"""The savings waterfall of a case: planned again with one lever more at each step, from a naive fleet to the plan.
+"""The savings waterfall of a case: planned again with one lever more at each step, from a sane fleet to the plan.
 
+The first step is one GPU type on demand, run with the engine's defaults. A fleet without batching is a footnote.
 Every step may do what the one before may, so its best plan costs no more. The last step is the plan itself.
 """
 
@@ -13,7 +14,7 @@ from planner.optimization.replan import Replanner, to_compare
 from planner.pipeline import attempt, why
 from planner.plan.plan import Plan
 from planner.plan.study_records import StepRecord, Waterfall, Why
-from planner.studies.waterfall_steps import Step, steps_of
+from planner.studies.waterfall_steps import Step, naive_step, steps_of
 from solvers.backends.deadline import why_stopped
 from solvers.search.fleet_solution import Options, Outcome, Progress
 
@@ -33,13 +34,17 @@ def waterfall(
     planned = _Steps(plan, replanner, len(steps))
     done: list[Step] = []
     stopped: Why | None = None
+    naive = naive_step(plan.case, steps[0])
     try:
         for step in steps:
             planned.take(step)
             done.append(step)
+        if naive is not None:
+            planned.take_aside(naive)
     except KeyboardInterrupt as stop:
         stopped = why(stop)
-        notes.append(f"{why_stopped(stop)}: not planned are {', '.join(s.key for s in steps[len(done) :])}")
+        missing = [*steps[len(done) :], *([naive] if naive else [])]
+        notes.append(f"{why_stopped(stop)}: not planned are {', '.join(s.key for s in missing)}")
     last = Step("everything", "everything else", _everything(plan.case), lambda case: case)
     planned.keep(last, plan, plan.status)
     records = tuple(_recorded([*done, last], planned))
@@ -49,6 +54,7 @@ def waterfall(
         steps=records,
         saves_usd_per_month=saves,
         saves_frac=saves / costs[0] if costs[0] else 0.0,
+        naive=next(_recorded([naive], planned)) if naive and naive.key in planned.outcomes else None,
         notes=(*notes, *planned.notes, *_about_the_plan(plan, costs)),
         stopped=stopped,
     )
@@ -66,7 +72,7 @@ class _Steps:
         self.bounds: dict[str, float] = {}
         self.notes: list[str] = []
         self.lifted = False
-        """whether quotas and the budget are left out, because the naive fleet does not fit into them"""
+        """whether quotas and the budget are left out, because the first fleet does not fit into them"""
 
     def take(self, step: Step) -> None:
         self.begun += 1
@@ -83,6 +89,15 @@ class _Steps:
         if found is not None:
             self.keep(step, found, self.outcomes.get(step.key, found.status))
 
+    def take_aside(self, step: Step) -> None:
+        """Plan what is no step of the savings; quotas are for fleets that somebody would run."""
+        phase = f"waterfall, footnote: {step.key}"
+        tried = self.replanner.plan(without_quotas(step.change(self.plan.case)), phase, attempt)
+        if tried.plan is not None:
+            self.keep(step, tried.plan, tried.plan.status)
+        else:
+            self.outcomes[step.key] = "infeasible" if tried.outcome is Outcome.INFEASIBLE else "not-found"
+
     def keep(self, step: Step, plan: Plan, status: str) -> None:
         self.plans[step.key] = plan
         self.outcomes[step.key] = status
@@ -94,8 +109,8 @@ class _Steps:
         if tried.plan is None and has_quotas(case) and not self.lifted and not self.plans:
             self.lifted = True
             self.notes.append(
-                "a naive fleet does not fit into the quotas and the budget of the case, so every step but the last is "
-                "planned without them"
+                "the first fleet does not fit into the quotas and the budget of the case, so every step but the last "
+                "is planned without them"
             )
             return self._planned(step, case)
         if tried.plan is None:

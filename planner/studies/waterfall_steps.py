@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.candidates.enumerate import enumerate_candidates
+from planner.candidates.enumerate import Candidate, enumerate_candidates
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case, kinds_of
 from planner.case.changes import Change, one_after_the_other, with_limits, with_workloads
+from planner.case.horizon import slots_of
 from planner.catalog.entries import shipped_catalog
 from planner.explanations.levers import UNQUANTIZED, unquantized
+from planner.optimization.formulate import group_rates_rps
 
 ON_DEMAND = "on-demand"
 
@@ -33,26 +35,39 @@ class _Lever:
     """why there is nothing to add; empty where there is"""
 
 
-KEYS = ("naive", "batching", "right-sizing", "quantization", "caching", "purchase", "tenancy", "everything")
-"""of all steps there are, with that of the plan itself"""
+KEYS = ("one-gpu-type", "right-sizing", "quantization", "caching", "purchase", "tenancy", "everything", "naive")
+"""of all steps there are, with that of the plan itself, and the footnote"""
 
 
 def steps_of(case: Case) -> tuple[list[Step], list[str]]:
-    """From the naive fleet to the last lever but those of "everything", and what is left out and why."""
-    gpu, most = naive_gpu(case)
-    levers = [_batching(case), _right_sizing(case, gpu, most), _quantization(case), _caching(case), _purchase(case),
-              _tenancy(case)]  # fmt: skip
+    """From a sane fleet to the last lever but those of "everything", and what is left out and why."""
+    gpu, most = plain_gpu(case)
+    levers = [_right_sizing(case, gpu, most), _quantization(case), _caching(case), _purchase(case), _tenancy(case)]
     used = [lever for lever in levers if not lever.missing]
     steps = []
     for k in range(len(used) + 1):
         added, taken_away = [lever.step.change for lever in used[:k]], [lever.without for lever in used[k:]]
-        step = _naive(gpu, most) if k == 0 else used[k - 1].step
+        step = _one_gpu_type(case, gpu, most) if k == 0 else used[k - 1].step
         change = one_after_the_other([_without_the_rest, *added, *taken_away])
         steps.append(Step(step.key, step.title, step.said, change))
-    why = f"naive: {gpu} is the most expensive GPU of the menu that serves every workload"
-    why += ", preferably rented by the replica"
+    why = f"one GPU type: of those that serve every workload as published, {gpu} is estimated to cost least on demand"
     missing = [f"{lever.step.key} ({lever.missing})" for lever in levers if lever.missing]
     return steps, [why, *([f"no step for {', '.join(missing)}"] if missing else [])]
+
+
+def naive_step(case: Case, first: Step) -> Step | None:
+    """The fleet of the first step without batching: a footnote, since no engine works so; None where all menus do."""
+    if case.engine.max_in_flight <= 1:
+        return None
+    said = "one GPU type, one request at a time"
+    return Step("naive", "naive", said, one_after_the_other([first.change, _one_at_a_time]))
+
+
+def _one_at_a_time(case: Case) -> Case:
+    # A table of measured rates says what a batch does; nobody measured it without.
+    profiles = tuple(p for p in case.profiles if not p.max_rates)
+    engine = case.engine.model_copy(update={"max_in_flight": 1})
+    return case.model_copy(update={"engine": engine, "profiles": profiles})
 
 
 def _unchanged(case: Case) -> Case:
@@ -65,21 +80,12 @@ def _without_the_rest(case: Case) -> Case:
     return with_workloads(lambda w: w.model_copy(update=fields))(case)
 
 
-def _naive(gpu: str, most: int) -> Step:
-    said = f"one request at a time, as published, on demand, each workload by itself, {most} x {gpu} at most a replica"
-    return Step("naive", "naive", said, _unchanged)
-
-
-def _batching(case: Case) -> _Lever:
-    def one_at_a_time(case: Case) -> Case:
-        # A table of measured rates says what a batch does; nobody measured it without.
-        profiles = tuple(p for p in case.profiles if not p.max_rates)
-        engine = case.engine.model_copy(update={"max_in_flight": 1})
-        return case.model_copy(update={"engine": engine, "profiles": profiles})
-
-    most = case.engine.max_in_flight
-    step = Step("batching", "batching", f"a replica works on up to {most} requests at once", _unchanged)
-    return _Lever(step, one_at_a_time, "" if most > 1 else "the menu allows one request at a time")
+def _one_gpu_type(case: Case, gpu: str, most: int) -> Step:
+    bought = "on demand" if first_purchase(case) == ON_DEMAND else f"bought as {first_purchase(case)}"
+    said = (
+        f"all on {gpu}, {most} at most a replica, {bought}, models as published, the engine's defaults, nothing shared"
+    )
+    return Step("one-gpu-type", "one GPU type", said, _unchanged)
 
 
 def _right_sizing(case: Case, gpu: str, most: int) -> _Lever:
@@ -153,28 +159,49 @@ def first_purchase(case: Case) -> str:
     return ON_DEMAND if sold else case.purchase[0]
 
 
-def naive_gpu(case: Case) -> tuple[str, int]:
-    """What a newcomer takes: the dearest GPU that serves every workload as published, in the smallest replicas that do.
+def plain_gpu(case: Case) -> tuple[str, int]:
+    """What a careful newcomer takes: the GPU that serves every workload as published for least, in small replicas.
 
-    One that is rented by the replica comes first: to pay for a box of eight and use one would make any saving look
-    large. Where none serves them all, the dearest.
+    The bill is estimated from the mean load, with the fewest replicas and whole boxes. Where no GPU serves them all, it
+    is the one with the most memory, in the largest replicas.
     """
-    prices: dict[str, float] = {}
-    for offer in case.offers.values():
-        if offer.prices.on_demand is not None:
-            usd = offer.prices.on_demand.usd_per_h / offer.gpus
-            prices[offer.gpu] = max(usd, prices.get(offer.gpu, 0.0))
-    by_price = sorted(prices, key=lambda gpu: (-prices[gpu], gpu)) or sorted(case.gpus)
-    levers = (_batching(case), _quantization(case), _caching(case), _purchase(case), _tenancy(case))
+    levers = (_quantization(case), _caching(case), _purchase(case), _tenancy(case))
     plain = one_after_the_other([_without_the_rest, *(lever.without for lever in levers)])(case)
     sizes = [n for n in REPLICA_SIZES if n <= case.limits.max_gpus_per_replica]
-    able = [(gpu, found) for gpu in by_price if (found := next((n for n in sizes if _serves_all(plain, gpu, n)), None))]
-    by_the_replica = [(gpu, n) for gpu, n in able if any(o.gpu == gpu and o.gpus <= n for o in case.offers.values())]
-    return next(iter(by_the_replica or able), (by_price[0], case.limits.max_gpus_per_replica))
+    able = []
+    for gpu in sorted({offer.gpu for offer in case.offers.values()}):
+        bills = ((n, _estimated_usd_per_h(plain, gpu, n)) for n in sizes)
+        found = next(((usd, gpu, n) for n, usd in bills if usd is not None), None)
+        able += [found] if found else []
+    if able:
+        _, gpu, most = min(able)
+        return gpu, most
+    return max(case.gpus, key=lambda g: (case.gpus[g].vram_gb, g)), case.limits.max_gpus_per_replica
 
 
-def _serves_all(plain: Case, gpu: str, most: int) -> bool:
+def _estimated_usd_per_h(plain: Case, gpu: str, most: int) -> float | None:
+    """The bill on demand if every workload runs on replicas of this GPU; None where one of them cannot."""
     offers = {key: offer for key, offer in plain.offers.items() if offer.gpu == gpu}
     kept = plain.model_copy(update={"offers": offers, "gpus": {gpu: plain.gpus[gpu]}})
-    accepted = enumerate_candidates(with_limits(max_gpus_per_replica=most, max_deployments=1)(kept)).accepted
-    return all(any(c.alone for c in found) for found in accepted.values())
+    found = enumerate_candidates(with_limits(max_gpus_per_replica=most, max_deployments=1)(kept))
+    slots, total = slots_of(plain), 0.0
+    for key, group in found.pools.items():
+        rates = group_rates_rps(group, slots)
+        bills = [
+            usd
+            for c in found.accepted[key]
+            if c.alone and (usd := _usd_per_h(plain, c, float((rates @ c.seconds_per_request).mean()))) is not None
+        ]
+        if not bills:
+            return None
+        total += min(bills)
+    return total
+
+
+def _usd_per_h(case: Case, c: Candidate, load: float) -> float | None:
+    """Of the replicas for a mean load, at least the fewest, in whole boxes where one is not filled."""
+    price = c.offer.prices.on_demand or next(iter(c.offer.prices.reserved().values()), None)
+    if price is None:
+        return None
+    gpus = max(load, case.limits.min_replicas) * c.machine.gpus
+    return price.usd_per_h * max(1.0, gpus / c.offer.gpus)

@@ -27,6 +27,35 @@ FLAGS = (
 )
 
 
+OVERLAPS = """(() => {
+  const shown = e => e.checkVisibility() && e.getClientRects().length && !e.closest('details:not([open])');
+  const inkOf = e => {
+    const range = document.createRange();
+    range.selectNodeContents(e);
+    const box = e.closest('.box, .heat'), edge = box ? box.getBoundingClientRect() : null;
+    return [...range.getClientRects()].filter(r => r.width > 1 && r.height > 1 && (!edge || r.left < edge.right));
+  };
+  const labels = [...document.querySelectorAll(
+    'h1, h2, h3, h4, nav a, thead th, tbody th, .heat td, .bars td.n, .column td, .legend li, .tabs > label, '
+    + 'dt, dd, .big, figcaption p, svg text'
+  )].filter(e => shown(e) && e.textContent.trim() && parseFloat(getComputedStyle(e).fontSize) > 0)
+    .map(e => ({ text: e.textContent.trim().slice(0, 40), ink: inkOf(e), e }));
+  const over = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+  const found = [];
+  labels.forEach((a, i) => labels.slice(i + 1).forEach(b => {
+    if (a.e.contains(b.e) || b.e.contains(a.e)) return;
+    if (a.ink.some(x => b.ink.some(y => over(x, y)))) found.push(a.text + ' | ' + b.text);
+  }));
+  return found;
+})()"""
+"""pairs of headers and labels whose ink lies on each other"""
+CUT_OFF = """[...document.querySelectorAll('.box, .heat, pre')].filter(e =>
+  e.scrollWidth > e.clientWidth + 1 && !getComputedStyle(e).backgroundImage.includes('gradient')
+).map(e => e.outerHTML.slice(0, 120))"""
+"""boxes that scroll sideways and do not show it"""
+
+
 class Socket:
     """As much of a websocket client as DevTools needs: text both ways, masked from here."""
 

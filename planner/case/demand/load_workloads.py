@@ -13,7 +13,7 @@ from planner.case.demand.logged_lengths import spread_of
 from planner.case.demand.usage import Hours, by_hour, usage_hours
 from planner.case.demand.workload_schema import Spread, WorkloadSpec
 from planner.case.length_buckets import buckets_from, must_hold
-from planner.catalog.entries import find
+from planner.catalog.entries import DEFAULT_BENCHMARK, find
 from planner.catalog.names import unknown_model
 from planner.io.errors import InputError, Path
 from planner.io.named_files import NamedFiles
@@ -95,6 +95,8 @@ class WorkloadReader:
             tpot=self._objective(w, "tpot", key),
             e2e=LatencyTarget(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
+            quality_benchmark=w.quality.benchmark if w.quality and w.quality.benchmark != DEFAULT_BENCHMARK else None,
+            unmeasured_forbidden=True if w.quality and w.quality.unmeasured == "forbidden" else None,
             critical_share_frac=w.spot.critical_share if w.spot else 1.0,
             **levers_of(w, k, buckets, mean_rps, self.around, self.found),
         )

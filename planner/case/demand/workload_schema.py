@@ -235,6 +235,11 @@ class Slo(Strict):
 class Quality(Strict):
     max_loss: Fraction
     """Largest loss accepted for a smaller model and a quantization together."""
+    benchmark: Literal["mmlu", "openllm", "openllm-v2", "chat", "code"] = "mmlu"
+    """Family of benchmarks that the limit is held against. Where a quantization was not measured on it, the nearest
+    other family stands in, and the plan says so."""
+    unmeasured: Literal["allowed", "forbidden"] = "allowed"
+    """Whether a quantization may be used that was not measured on this benchmark, for a model of the same family."""
 
 
 class ReusePointSpec(Strict):

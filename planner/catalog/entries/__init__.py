@@ -5,6 +5,7 @@ overrides then names that file as its source. One file for each kind of entry; n
 """
 
 from planner.catalog.entries.apis import ApiBatch, ApiModel, ApiPrices, ApiTier
+from planner.catalog.entries.benchmarks import DEFAULT_BENCHMARK, benchmark_families, benchmark_family, shipped_entries
 from planner.catalog.entries.catalog import (
     KINDS,
     Catalog,
@@ -13,7 +14,6 @@ from planner.catalog.entries.catalog import (
     names_of,
     shipped_catalog,
     shipped_data,
-    shipped_entries,
 )
 from planner.catalog.entries.engines import DEFAULT_ENGINE, Backing, Basis, Efficiency, Engine, MoeKernels, Rates
 from planner.catalog.entries.gpus import Gpu, Interconnect
@@ -23,6 +23,7 @@ from planner.catalog.entries.quantizations import Precision, QualityLoss, Quanti
 from planner.catalog.entries.sourced import OWN_FIGURE, Named, Sourced
 
 __all__ = [
+    "DEFAULT_BENCHMARK",
     "DEFAULT_ENGINE",
     "KINDS",
     "OWN_FIGURE",
@@ -58,6 +59,8 @@ __all__ = [
     "Sparse",
     "SpotPrice",
     "UpfrontPrice",
+    "benchmark_families",
+    "benchmark_family",
     "find",
     "names_of",
     "shipped_catalog",

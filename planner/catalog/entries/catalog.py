@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import resources
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, model_validator
 
 from planner.catalog.entries.apis import ApiModel
+from planner.catalog.entries.benchmarks import shipped_entries
 from planner.catalog.entries.engines import Efficiency, Engine
 from planner.catalog.entries.gpus import Gpu
 from planner.catalog.entries.models import Model
@@ -53,13 +52,6 @@ class Catalog(Strict):
 
 
 KINDS = tuple(Catalog.model_fields)
-
-
-def shipped_entries(name: str) -> dict[str, Any]:
-    """A shipped YAML file as plain data; an empty mapping where none is shipped."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    file = resources.files("planner.data") / f"{name}.yaml"
-    return yaml.load(file.read_text(encoding="utf-8"), Loader=loader)[name] if file.is_file() else {}
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from planner.catalog.entries.benchmarks import DEFAULT_BENCHMARK, benchmark_family, nearest_families
 from planner.catalog.entries.models import Model
 from planner.catalog.entries.sourced import Named, Sourced
 
@@ -16,7 +17,10 @@ class QualityLoss(Sourced):
     min_parameters_b: float = Field(ge=0)
     loss_frac: float = Field(ge=0, le=1)
     measured_on: str = "unknown"
+    family: str | None = None
+    """Of the model that it was measured on; None: nobody says."""
     benchmark: str | None = None
+    """None: that of the quantization."""
 
 
 class Quantization(Named):
@@ -43,10 +47,25 @@ class Quantization(Named):
             return "w8a16" if self.weight_bits > 6 else "w4a16"
         return self.compute
 
-    def loss_for(self, model: Model, name: str) -> QualityLoss:
-        """The loss that applies to a model of this size; its native format loses nothing."""
+    def loss_for(self, model: Model, name: str, benchmark: str | None = None) -> QualityLoss:
+        """The loss that applies to a model of this size and family on a family of benchmarks, or the nearest to it.
+
+        Its native format loses nothing.
+        """
         if model.native_quantization == name:
             published = "the model is published in this format"
             return QualityLoss(min_parameters_b=0, loss_frac=0, source=published)
         levels = [q for q in self.quality_loss if q.min_parameters_b <= model.parameters_b]
-        return max(levels or self.quality_loss, key=lambda q: q.min_parameters_b if levels else -q.loss_frac)
+        if not levels:
+            return max(self.quality_loss, key=lambda q: q.loss_frac)
+        order = nearest_families(benchmark or DEFAULT_BENCHMARK)
+
+        def fit(q: QualityLoss) -> tuple[float, float, bool, float]:
+            family = benchmark_family(self.benchmark_of(q))
+            place = order.index(family) if family in order else len(order)
+            return -place, q.min_parameters_b, q.family == model.family, q.loss_frac
+
+        return max(levels, key=fit)
+
+    def benchmark_of(self, loss: QualityLoss) -> str:
+        return loss.benchmark or self.benchmark

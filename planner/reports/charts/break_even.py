@@ -8,7 +8,7 @@ from planner.io.formatting import tokens, usd, usd_small
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, Crossing
 from planner.reports.charts.svg import Axis, Frame, Line, curves, picture, titled
-from planner.reports.markup import Html, details, el, figure, legend, not_studied, notes
+from planner.reports.markup import Html, details, el, figure, legend, notes
 from planner.reports.tables.html import table_html
 from planner.reports.tables.studies import volumes
 
@@ -22,9 +22,7 @@ Unit = Callable[[float, float], float]
 
 def break_even(plan: Plan) -> Html:
     study = plan.studies.break_even if plan.studies else None
-    if study is None:
-        return not_studied("break-even", "The volume from which hosting pays")
-    if not study.points:
+    if study is None or not study.points:
         return Html("")
     series: Series = {
         API: [p.api_usd_per_month for p in study.points],

@@ -17,7 +17,8 @@ def heat_map(plan: Plan) -> Html:
     if not hosted:
         return Html("")
     hosted.sort(key=lambda pd: -_gpu_hours(plan, pd[1]))
-    days = Hours(plan).days
+    hours = Hours(plan)
+    days = hours.days_unlike(hours.busy(None), hours.staffed(None))
     shown = hosted[: max(2, LINES_SHOWN // len(days))]
     columns = Html('<colgroup><col class="d">' + "<col>" * 24 + "</colgroup>")
     head = el("tr", el("th", ""), *(el("th", str(h) if h % 3 == 0 else "", scope="col") for h in range(24)))

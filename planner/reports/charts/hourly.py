@@ -36,9 +36,13 @@ class Day:
     """Hours that are drawn together."""
 
     title: str
-    short: str
-    """in a narrow column"""
     slots: tuple[int, ...]
+    short: str = ""
+    """for the head of a row"""
+
+
+ALIKE_FRAC = 0.10
+"""of the mean level: months that differ by less in their mean hour share a picture"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +53,36 @@ class Hours:
 
     @cached_property
     def days(self) -> list[Day]:
-        several = self.plan.slots[-1].month > 0
-        by_day: dict[tuple[int, str], list[int]] = {}
+        """Every kind of day of every month."""
+        return [self._day(kind, (slots,)) for kind, slots in self._by_kind]
+
+    def days_unlike(self, *series: BySlot) -> list[Day]:
+        """The same, but months that hardly differ in any of these series are one: the last of them is drawn."""
+        together: list[tuple[str, list[tuple[int, ...]]]] = []
+        for kind, slots in self._by_kind:
+            last = together[-1] if together else None
+            if last is not None and last[0] == kind and all(_alike(x, last[1][0], slots) for x in series):
+                last[1].append(slots)
+            else:
+                together.append((kind, [slots]))
+        return [self._day(kind, tuple(months)) for kind, months in together]
+
+    @cached_property
+    def _by_kind(self) -> list[tuple[str, tuple[int, ...]]]:
+        by_day: dict[tuple[str, int], list[int]] = {}
         for t, s in enumerate(self.plan.slots):
-            by_day.setdefault((s.month, s.day), []).append(t)
-        kinds = {"weekday": "a weekday", "weekend": "a weekend day"}
-        return [
-            Day(
-                f"Month {month + 1}, {kinds[day]}" if several else kinds[day].capitalize(),
-                f"{month + 1} {day}" if several else day,
-                tuple(slots),
-            )
-            for (month, day), slots in sorted(by_day.items(), key=lambda x: (x[0][1], x[0][0]))
-        ]
+            by_day.setdefault((s.day, s.month), []).append(t)
+        return [(kind, tuple(slots)) for (kind, _), slots in sorted(by_day.items())]
+
+    def _day(self, kind: str, months: tuple[tuple[int, ...], ...]) -> Day:
+        said = {"weekday": "a weekday", "weekend": "a weekend day"}[kind]
+        first, last = (self.plan.slots[slots[0]].month + 1 for slots in (months[0], months[-1]))
+        if not self.plan.slots[-1].month:
+            return Day(said.capitalize(), months[-1], kind)
+        if first == last:
+            return Day(f"Month {last}, {said}", months[-1], f"{last} {kind}")
+        title = f"Months {first} {'and' if last == first + 1 else 'to'} {last}, {said} (month {last} is drawn)"
+        return Day(title, months[-1], f"{first}-{last} {kind}")
 
     @property
     def gpus(self) -> list[str]:
@@ -121,3 +142,9 @@ class Hours:
         for flow in flows:
             rps[flow.slot] += sum(flow.requests_per_s)
         return rps
+
+
+def _alike(series: BySlot, a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether two days hardly differ: by the mean of their hours, against the higher of their levels."""
+    level = max(sum(series[t] for t in a), sum(series[t] for t in b))
+    return sum(abs(series[s] - series[t]) for s, t in zip(a, b, strict=True)) <= ALIKE_FRAC * level

@@ -102,13 +102,15 @@ def _days(
         Axis("hour of the day", written=lambda h: f"{h:.0f}h"), Axis(unit, written=_short), [0, 6, 12, 18, 24],
         ticks(top), width=WIDTH, height=HEIGHT, left=46, right=10, top=26, bottom=38,
     )  # fmt: skip
+    total = [sum(s.values[t] for s in stacks) for t in range(n)]
+    days = hours.days_unlike(total, *(c.values for c in curves))
     return el(
         "div",
         *(
             el("div", el("h4", day.title), Html(_picture(hours.plan, frame, stacks, curves, day, unit, what)))
-            for day in hours.days
+            for day in days
         ),
-        class_="days three" if hours.plan.slots[-1].month else "days",
+        class_="days three" if len(days) > 4 or len(days) == 3 else "days",
     )
 
 

@@ -40,5 +40,5 @@ def intervals(label: str, axis: Axis, ticks: Sequence[float], rows: Sequence[Int
         bar = f'<rect class="f1" x="{left:.1f}" y="{y - 5}" width="{wide:.1f}" height="10" rx="3"/>'
         parts.append(text(4, y - 12, shortened(row.name, NAME_LIMIT), kind="ink"))
         parts.append(titled(bar, f"{row.name}: {row.detail}"))
-        parts.append(f'<path class="load" d="M{frame.px(row.mark):.1f} {y - 9}V{y + 9}"/>')
+        parts.append(f'<path class="load" d="M{frame.px(row.mark):.1f} {y - 7}V{y + 9}"/>')
     return Html(picture(label, WIDTH, height, parts))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from planner.io.formatting import percent, usd
-from planner.plan.plan import Plan
+from planner.io.formatting import percent, usd, usd_small
+from planner.plan.plan import Plan, WorkloadPlan
 from planner.reports.charts.colours import COSTS, PURCHASES
 from planner.reports.charts.intervals import Interval, intervals
 from planner.reports.charts.svg import Axis, nice_ticks
 from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, words
-from planner.reports.phrases import throughput_error
+from planner.reports.tables.answers import what_moves_it
 from planner.reports.tables.html import table_html
-from planner.reports.tables.table import Column as C
-from planner.reports.tables.table import Table
 
-WORKLOADS_SHOWN = 12
+WORKLOADS_SHOWN, BRIEFLY_SHOWN = 12, 6
 
 
 def costs(plan: Plan) -> Html:
@@ -45,27 +43,51 @@ _COST_NAMES = {
 }  # fmt: skip
 
 
-def by_workload(plan: Plan) -> Html:
+def by_workload(plan: Plan, brief: bool = False) -> Html:
+    """Where the money goes beside where the requests go; brief: without what a token and a request cost."""
     ranked = sorted(plan.workloads, key=lambda w: -w.cost_usd_per_month)
-    shown, rest = ranked[:WORKLOADS_SHOWN], ranked[WORKLOADS_SHOWN:]
-    total = sum(w.cost_usd_per_month for w in ranked)
-    most = max(w.cost_usd_per_month for w in ranked)
-    if not total or len(ranked) == 1:
+    usd_in_all = sum(w.cost_usd_per_month for w in ranked)
+    requests = sum(w.requests_per_month for w in ranked)
+    if not usd_in_all or not requests or len(ranked) == 1:
         return Html("")
-    rows = [
-        _bar_row(w.name, "b1", w.cost_usd_per_month, most, total, f"${w.usd_per_1m_tokens:.3f} / 1M tokens")
-        for w in shown
-    ]
-    if rest:
-        left = sum(w.cost_usd_per_month for w in rest)
-        rows.append(_bar_row(f"{len(rest)} others", "b7", left, max(most, left), total))
-    top, least = ranked[0], ranked[-1].cost_usd_per_month
-    alike = f"Each of the {len(ranked)} workloads costs about {usd(most)} a month"
-    unlike = join([name(top.name), f" is {percent(most / total)} of what the workloads cost"])
-    title = unlike if least < 0.95 * most else alike
-    rest_detail = "; engineers are not shared out." if plan.costs.engineers_usd_per_month else "."
-    caption = f"GPUs, API and caches of each workload{rest_detail}"
-    return figure("by-workload", title, _bars(rows, "workload"), caption=caption, wide=True)
+    most = BRIEFLY_SHOWN if brief else WORKLOADS_SHOWN
+    shown: list[tuple[str, Sequence[WorkloadPlan]]] = [(w.name, (w,)) for w in ranked[:most]]
+    if rest := ranked[most:]:
+        shown.append((f"{len(rest)} other{'s' * (len(rest) > 1)}", rest))
+    rows = [_money_row(label, of, usd_in_all, requests, brief) for label, of in shown]
+    head = ("workload", "", "requests", "cost", *(() if brief else ("$/month", "$/1M tokens", "$/1k requests")))
+    keys = (("b1", "share of the requests"), ("b2", "share of the cost"))
+    engineers = "; engineers are not shared out" if plan.costs.engineers_usd_per_month else ""
+    caption = f"GPUs, API and caches of each workload{engineers}."
+    id_ = "money-and-requests" if brief else "by-workload"
+    without = " without engineers" if engineers else ""
+    title = _money_title(ranked[0], ranked[-1], len(ranked), usd_in_all, requests, without)
+    return figure(id_, title, legend(keys), bar_table(head, rows), caption=caption, wide=not brief)
+
+
+def _money_title(
+    top: WorkloadPlan, last: WorkloadPlan, count: int, usd_in_all: float, requests: float, without: str
+) -> str:
+    most = top.cost_usd_per_month
+    if last.cost_usd_per_month >= 0.95 * most:
+        return f"Each of the {count} workloads costs about {usd(most)} a month"
+    share = f" is {percent(most / usd_in_all)} of the cost{without}, and {percent(top.requests_per_month / requests)}"
+    return join([name(top.name), share, " of the requests"])
+
+
+def _money_row(
+    label: str, of: Sequence[WorkloadPlan], usd_in_all: float, requests_in_all: float, brief: bool
+) -> tuple[str, ...]:
+    cost, requests = sum(w.cost_usd_per_month for w in of), sum(w.requests_per_month for w in of)
+    answered = requests - sum(w.shed_requests_per_month for w in of)
+    tokens = sum(w.tokens_per_month for w in of)
+    shares = (requests / requests_in_all, cost / usd_in_all)
+    bars = join(bar([(kind, 0.0, share)]) for kind, share in zip(("b1", "b2"), shares, strict=True))
+    each = (
+        f"{cost:,.0f}", usd_small(1e6 * cost / tokens) if tokens else "–",
+        usd_small(1e3 * cost / answered) if answered else "–",
+    )  # fmt: skip
+    return (words(label), bars, percent(shares[0]), percent(shares[1]), *(() if brief else each))
 
 
 def fleet_by_gpu(plan: Plan) -> Html:
@@ -108,47 +130,28 @@ def fleet_by_gpu(plan: Plan) -> Html:
 
 
 def ranges(plan: Plan) -> Html:
-    """Cost + penalty: what is proved, and what would move it."""
-    mid = plan.cost_usd_per_month + plan.penalty_usd_per_month
-    rows = list(_ranges(plan, mid))
-    values = [mid, *(x for _, low, high, _ in rows for x in (low, high))]
+    """What would move the cost. How far it is proved is no range of it: that is about other plans."""
+    table, mid = what_moves_it(plan), plan.cost_usd_per_month
+    rows = [(str(what), float(low or 0), float(high or 0)) for what, low, high, *_ in table.rows]
+    values = [mid, *(x for _, low, high in rows for x in (low, high))]
     if max(values) <= 0:
         return Html("")
     spread = max(values) - min(values)
     low = 0.0 if spread > 0.5 * max(values) else max(0.0, min(values) - 0.25 * spread - 0.02 * mid)
     ticks = nice_ticks(low, max(values) + 0.02 * mid, 4)
-    widest = max(rows, key=lambda r: r[2] - r[1])
     title = f"The cost may move between {usd(min(values))} and {usd(max(values))} a month"
-    columns = (C("if", "if"), C("low", "from $/month", "money"), C("high", "to $/month", "money"), C("said", ""))
-    body = table_html(Table("ranges", "Ranges", columns, tuple(rows)))
-    label = f"{title}; the widest range: {widest[0]}"
-    bars = [Interval(what, a, mid, b, detail) for what, a, b, detail in rows]
-    drawn = intervals(label, Axis("$ / month", written=usd), ticks, bars, dashed=None)
+    bars = [Interval(what, a, mid, b, f"{usd(a)} to {usd(b)}") for what, a, b in rows]
+    widest = max(rows, key=lambda r: r[2] - r[1])
+    drawn = intervals(f"{title}; most if {widest[0]}", Axis("$ / month", written=usd), ticks, bars, dashed=None)
     return figure(
         "ranges", title if spread > 0.005 * mid else f"Nothing looked at moves the cost of {usd(mid)} much",
-        drawn, details("Table: ranges", body),
-        caption="The upright line is the plan" + (", penalties included." if plan.penalty_usd_per_month else "."),
+        drawn, details("Table: ranges", table_html(table)),
+        caption="The upright line is the plan. Where demand differs, what is signed stays and the rest follows.",
     )  # fmt: skip
 
 
-def _ranges(plan: Plan, mid: float) -> Iterator[tuple[str, float, float, str]]:
-    proved = f"no fleet costs less than {usd(plan.bound_usd_per_month)}"
-    yield "the gap of the proof", min(plan.bound_usd_per_month, mid), mid, proved
-    r = plan.if_throughput_is_off
-    off = throughput_error(plan)
-    if off and plan.has("if_throughput_is_off"):
-        low = mid if r.low_usd_per_month is None else r.low_usd_per_month
-        high = mid if r.high_usd_per_month is None else r.high_usd_per_month
-        none = "; slower, no plan keeps the limits" if r.high_usd_per_month is None else ""
-        yield f"replicas {off} faster or slower", low, high, f"{usd(low)} to {usd(high)}{none}"
-    if plan.costs.spot_usd_per_month:
-        high = plan.spot_at_p95_usd_per_month + plan.penalty_usd_per_month
-        yield "spot at the 95th percentile of its price", mid, max(mid, high), f"up to {usd(high)}"
-
-
-def _bar_row(what: str, kind: str, amount: float, most: float, total: float, caption: str = "") -> tuple[str, ...]:
-    label = join([words(what), el("span", caption, class_="said")]) if caption else words(what)
-    return (label, bar([(kind, 0.0, amount / most)]), f"{amount:,.0f}", percent(amount / total))
+def _bar_row(what: str, kind: str, amount: float, most: float, total: float) -> tuple[str, ...]:
+    return (words(what), bar([(kind, 0.0, amount / most)]), f"{amount:,.0f}", percent(amount / total))
 
 
 def _bars(rows: list[tuple[str, ...]], what: str) -> Html:

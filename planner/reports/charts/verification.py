@@ -9,6 +9,8 @@ from planner.reports.verification import DAYS, hour_name, seconds
 from planner.verification.records import Promise, Verification, VerificationReport, WorkloadServed
 
 WIDTH, HEIGHT = 720.0, 300.0
+NARROW, LOW = 460.0, 260.0
+"""of pictures that stand side by side, so that a phone does not shrink their text"""
 EVERY_HOURS = 3
 COLOURS = 6
 
@@ -87,7 +89,7 @@ def distribution(w: WorkloadServed) -> Html:
     x = Axis("TTFT", log=True, written=seconds)
     known = [*edges, target.target_s]
     y = Axis("requests")
-    frame = Frame(x, y, x.ticks(known), whole_ticks(max(counts)), width=WIDTH, height=HEIGHT)
+    frame = Frame(x, y, x.ticks(known), whole_ticks(max(counts)), width=NARROW, height=LOW)
     parts = frame.grid()
     for low, high, n in zip(edges, edges[1:], counts, strict=False):
         a, b = frame.px(max(low, frame.x_ticks[0])), frame.px(min(high, frame.x_ticks[-1]))
@@ -100,7 +102,7 @@ def distribution(w: WorkloadServed) -> Html:
     parts.append(text(at + 6, frame.top + 12, f"target {seconds(target.target_s)}", kind="limit"))
     half, most = seconds(w.ttft.p50_s), seconds(w.ttft.p99_s)
     title = f"Half of the requests of {w.name} have a first token within {half}, 99% within {most}"
-    return figure(f"ttft-{_id(w)}", title, Html(picture(title, WIDTH, HEIGHT, parts)))
+    return figure(f"ttft-{_id(w)}", title, Html(picture(title, NARROW, LOW, parts)))
 
 
 def worst_hour(w: WorkloadServed, p: Promise) -> Html:
@@ -115,13 +117,13 @@ def worst_hour(w: WorkloadServed, p: Promise) -> Html:
     line = Line(p.what, [m for m, _, _ in points], [s for _, s, _ in points], labels)
     frame = Frame(
         Axis("minute"), Axis("within target", written=lambda v: f"{v:.0%}"), [0, 15, 30, 45, 60], nice_ticks(0.0, 1.0),
-        width=WIDTH, height=HEIGHT,
+        width=NARROW, height=LOW,
     )  # fmt: skip
     at = frame.py(p.percentile)
     limit = f'<path class="limit" d="M{frame.left:g} {at:.1f}H{frame.width - frame.right:g}"/>'
     parts = [*frame.grid(), limit, *curves(frame, [line])]
     title = f"The worst hour of {w.name} is {hour_name(p.worst_hour)}: {percent(p.worst_frac)} within {p.what}"
-    return figure(f"worst-{p.what.lower()}-{_id(w)}", title, Html(picture(title, WIDTH, HEIGHT, parts)))
+    return figure(f"worst-{p.what.lower()}-{_id(w)}", title, Html(picture(title, NARROW, LOW, parts)))
 
 
 def pictures_of(run: Verification) -> Html:

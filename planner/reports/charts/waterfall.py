@@ -5,17 +5,20 @@ from __future__ import annotations
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
 from planner.plan.study_records import StepRecord, Waterfall
-from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, not_studied
+from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, notes
 from planner.reports.tables import studies
 from planner.reports.tables.html import table_html
 
+START = {
+    "one-gpu-type": "one GPU type on demand", "right-sizing": "GPUs on demand", "everything": "the plan itself",
+}  # fmt: skip
 KEYS = (("b1", "cost of the step"), ("b3", "saved by it"), ("b4", "added by it"))
 
 
 def waterfall(plan: Plan) -> Html:
     study = plan.studies.waterfall if plan.studies else None
-    if study is None:
-        return not_studied("waterfall", "Savings, lever by lever")
+    if study is None or not study.compares:
+        return Html("")
     most = max((s.cost_usd_per_month or 0.0 for s in study.steps), default=0.0) or 1.0
     rows, before = [], None
     for step in study.steps:
@@ -27,6 +30,7 @@ def waterfall(plan: Plan) -> Html:
         legend(KEYS),
         bar_table(("step", "", "$/month", "saves"), rows),
         details("Table: the fleet of each step", table_html(studies.waterfall(study))),
+        notes(_footnote(study)),
         caption="The same demand planned again with one lever more at each step.",
         wide=True,
     )
@@ -37,9 +41,16 @@ def _title(study: Waterfall) -> str:
     if study.saves_usd_per_month is None or not planned:
         return "Savings, lever by lever"
     saved, share = usd(study.saves_usd_per_month), percent(study.saves_frac or 0.0)
-    title = f"The levers save {saved} a month, {share} of the {_lower(planned[0].title)} fleet"
+    title = f"The levers save {saved} a month, {share} against {START.get(planned[0].key, 'the naive fleet')}"
     best = max(planned, key=lambda s: s.saves_usd_per_month or 0.0)
     return title + (f"; the largest step is {_lower(best.title)}" if best.saves_usd_per_month else "")
+
+
+def _footnote(study: Waterfall) -> list[str]:
+    naive = study.naive
+    if naive is None or naive.cost_usd_per_month is None:
+        return []
+    return [f"a naive fleet, {naive.said}, would cost {usd(naive.cost_usd_per_month)} a month"]
 
 
 def _lower(title: str) -> str:

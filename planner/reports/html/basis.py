@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.io.formatting import percent, usd
 from planner.plan.plan import Plan
 from planner.reports.markup import Html, details, panel
-from planner.reports.phrases import ASSUMED, baseline_name, proof, served
+from planner.reports.phrases import ASSUMED, PARTS, baseline_name, proof, served
 from planner.reports.tables.html import table_html, table_panel
 from planner.reports.tables.plan import assumptions
 from planner.reports.tables.prices import prices
@@ -15,9 +15,28 @@ OFFERS_SHOWN = 80
 ASSUMPTIONS_SHOWN = 120
 
 
-def panels(plan: Plan) -> list[Html]:
+def panels(plan: Plan, explained: bool) -> list[Html]:
     assumed = table_panel("assumptions", assumptions(plan), title=ASSUMED.capitalize(), most=ASSUMPTIONS_SHOWN)
-    return [assumed, _prices(plan), _proof(plan)]
+    return [assumed, _prices(plan), _proof(plan), _more(plan, explained)]
+
+
+def _more(plan: Plan, explained: bool) -> Html:
+    """What this page does not hold, with the commands that would add it."""
+    studied = plan.studies
+    missing = [
+        ("savings, lever by lever", "fleetplan study PLAN.json --only waterfall --out PLAN.json",
+         studied is None or studied.waterfall is None or not studied.waterfall.compares),
+        ("the volume from which hosting pays", "fleetplan study PLAN.json --only break-even --out PLAN.json",
+         studied is None or studied.break_even is None),
+        ("what each lever saves and each limit costs", "fleetplan explain PLAN.json --format json > WHY.json; "
+         "fleetplan report PLAN.json --explanation WHY.json", not explained),
+        ("whether the plan keeps its promises when it is served", "fleetplan verify PLAN.json", plan.verified is None),
+    ]  # fmt: skip
+    again = "plan again with a longer --time-limit"
+    missing += [(PARTS[part.what], again, True) for part in plan.left_out or ()]
+    rows = tuple((what, command) for what, command, is_missing in missing if is_missing)
+    columns = (Column("what", "what"), Column("how", "how", "code"))
+    return table_panel("more", Table("more", "More that can be worked out", columns, rows))
 
 
 def _prices(plan: Plan) -> Html:

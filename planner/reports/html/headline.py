@@ -1,4 +1,4 @@
-"""The answer first: what to run, what it costs, against what, and how far that can be trusted."""
+"""The first screen: what to sign, what it costs and per what, what could move it, and what the same costs elsewhere."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from collections.abc import Iterator
 from planner.io.errors import shortened
 from planner.io.formatting import percent, span, tokens, usd, usd_small
 from planner.plan.plan import Plan
+from planner.plan.quality_notes import size_beside, smaller_apis
 from planner.plan.token_costs import token_costs
 from planner.reports.charts.break_even import always_cheaper
 from planner.reports.charts.colours import BASES
-from planner.reports.html.page import card, hero
-from planner.reports.markup import STUDY, Html, bar, el, join, name
+from planner.reports.charts.money import by_workload
+from planner.reports.html.page import hero
+from planner.reports.markup import Html, bar, el, join, name, panel
 from planner.reports.phrases import (
+    NOTHING_USD,
     baseline_name,
-    first_notes,
+    bounded,
+    cheaper_providers,
     held_sentence,
-    left_out,
     limits_reached,
+    sheds_much,
     throughput_error,
 )
+from planner.reports.tables.answers import elsewhere, to_sign, what_moves_it
+from planner.reports.tables.html import table_html
 
 KINDS_SAID = 4
-NOTHING_USD = 0.005
-BINDS_LIMIT = 80
-"""characters on a card; the table of limits has all"""
+BINDS_LIMIT = 120
+"""characters; the table of limits has all"""
 
 
 def notices(plan: Plan) -> Iterator[Html]:
@@ -34,10 +39,8 @@ def notices(plan: Plan) -> Iterator[Html]:
         yield _notice(f"The search was interrupted: this plan is verified, but the optimum may be {lower} lower.")
     if held := held_sentence(plan):
         yield _notice(f"{held[0].upper()}{held[1:]}.")
-    if missing := left_out(plan):
-        yield _notice(f"{missing[0].upper()}{missing[1:]}.")
     shed = [w for w in plan.workloads if w.shed_requests_per_month]
-    if shed:
+    if sheds_much(plan):
         parts = [
             join(
                 [f"{percent(w.shed_share_frac)} of ", name(w.name), f" ({tokens(w.shed_requests_per_month)} requests)"]
@@ -54,20 +57,35 @@ def _notice(*words: str) -> Html:
 
 
 def answer(plan: Plan) -> Html:
-    b = plan.baseline
-    saves = b.savings_usd_per_month
-    api = baseline_name(plan)
-    if abs(saves) < NOTHING_USD:
-        verdict = join(["Nothing is cheaper than ", el("b", api), "."])
-    elif saves > 0:
-        saving = f"Saves {usd(saves)} / month ({percent(b.savings_frac)})"
-        verdict = join([el("b", saving, class_="good"), f" against {api}."])
+    """What it costs and where the money goes; beside it what to sign, what may move it, and who else sells it."""
+    lines = (el("p", _per_what(plan)), el("p", *_to_run(plan)), el("p", _verdict(plan)), *_remarks(plan), _trust(plan))
+    signing = panel("to-sign", _to_sign_title(plan), table_html(to_sign(plan)))
+    moves = panel("moves", "What could move it", table_html(what_moves_it(plan)), _demand_note(plan))
+    others = panel("elsewhere", "What the same costs elsewhere", table_html(elsewhere(plan)), _elsewhere_note(plan))
+    return hero(
+        usd(plan.cost_usd_per_month), " / month", lines, join([signing, moves, others]), by_workload(plan, brief=True)
+    )
+
+
+def _to_sign_title(plan: Plan) -> str:
+    if not plan.commitments:
+        return "Nothing to sign: all of it is paid as it is used"
+    whole = next(row[3] for row in to_sign(plan).rows if row[0] == "in all")
+    assert isinstance(whole, float)
+    return f"What to sign: {usd(whole)} over the terms"
+
+
+def _per_what(plan: Plan) -> Html:
+    costs = token_costs(plan)
+    read, written = tokens(costs.input_tokens_per_month), tokens(costs.output_tokens_per_month)
+    if costs.usd_per_1m_input is not None and costs.usd_per_1m_output is not None:
+        split = f"in {usd_small(costs.usd_per_1m_input)} ({read}), out {usd_small(costs.usd_per_1m_output)} ({written})"
     else:
-        more = f"Costs {usd(-saves)} / month ({percent(-b.savings_frac)}) more"
-        verdict = join([el("b", more, class_="bad"), f" than {api}."])
-    notes = (el("p", f"{note[0].upper()}{note[1:]}.") for note in first_notes(plan))
-    lines = (el("p", verdict), *notes, el("p", *_to_run(plan)), _trust(plan))
-    return hero(usd(plan.cost_usd_per_month), " / month", lines, _cards(plan))
+        split = f"{read} tokens in, {written} out a month"
+    answered = sum(w.requests_per_month - w.shed_requests_per_month for w in plan.workloads)
+    each = f" · {usd_small(1e3 * plan.cost_usd_per_month / answered)} / 1,000 requests" if answered else ""
+    per_tokens = el("b", f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens")
+    return join([per_tokens, el("b", each), el("span", split, class_="said")])
 
 
 def _to_run(plan: Plan) -> Iterator[str]:
@@ -87,63 +105,70 @@ def _to_run(plan: Plan) -> Iterator[str]:
     if apis:
         requests = sum(w.requests_per_month for w in plan.workloads)
         share = sum(w.api_share_frac * w.requests_per_month for w in plan.workloads) / requests
-        yield f", and buy {percent(share)} of the requests from {', '.join(apis)}"
+        of_cost = percent(plan.costs.api_usd_per_month / plan.cost_usd_per_month)
+        yield f", and buy {percent(share)} of the requests ({of_cost} of the cost) from {', '.join(apis)}"
     yield "."
 
 
-def _cards(plan: Plan) -> Iterator[Html]:
-    costs = token_costs(plan)
-    read, written = tokens(costs.input_tokens_per_month), tokens(costs.output_tokens_per_month)
-    if costs.usd_per_1m_input is not None and costs.usd_per_1m_output is not None:
-        split = f"in {usd_small(costs.usd_per_1m_input)} ({read}), out {usd_small(costs.usd_per_1m_output)} ({written})"
-    else:
-        split = f"{read} tokens in, {written} out a month"
-    yield card("Per 1M tokens", usd_small(plan.usd_per_1m_tokens), split)
+def _verdict(plan: Plan) -> Html:
     b = plan.baseline
-    yield card(
-        f"API baseline, {baseline_name(plan)}",
-        f"{usd(b.cost_usd_per_month)}",
-        f"a month, {usd_small(b.usd_per_1m_tokens)} / 1M tokens",
-    )
-    saved = b.savings_usd_per_month
-    if abs(saved) < NOTHING_USD:
-        yield card("Saving", "none", "nothing is cheaper than this API")
-    else:
-        yield card("Saving", percent(b.savings_frac), f"{usd(saved)} a month", "good" if saved > 0 else "bad")
-    yield _break_even(plan)
-    yield _proof(plan)
-    yield _binds(plan)
+    size = size_beside(plan, f"{b.provider}/{b.model}", tuple(w.name for w in plan.workloads))
+    smaller = f" (a smaller model: {size})" if "asked" in size else ""
+    saves, api = b.savings_usd_per_month, f"{baseline_name(plan)}{smaller}"
+    if abs(saves) < NOTHING_USD:
+        return join(["Nothing is cheaper than ", el("b", api), "."])
+    if saves > 0:
+        saving = f"Saves {usd(saves)} / month ({percent(b.savings_frac)})"
+        return join([el("b", saving, class_="good"), f" against {api}."])
+    more = f"Costs {usd(-saves)} / month ({percent(-b.savings_frac)}) more"
+    return join([el("b", more, class_="bad"), f" than {api}."])
 
 
-def _proof(plan: Plan) -> Html:
+def _remarks(plan: Plan) -> Iterator[Html]:
     costs = "has cost and penalty below" if plan.penalty_usd_per_month else "costs less than"
-    detail = f"no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}"
-    if plan.status == "interrupted":
-        return card("Not proved", f"within {percent(plan.gap_frac, 2)}", detail, "bad")
-    return card("Proved", "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}", detail)
+    proved = "Not proved" if plan.status == "interrupted" else "Proved"
+    how = "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}"
+    said = [f"{proved} {how}: no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}."]
+    if not bounded(plan) and plan.cost_usd_per_month:
+        said = ["Verified, but the time was too short to prove how near it is to the optimum."]
+    if break_even := _break_even(plan):
+        said.append(break_even)
+    reached = [line for line in limits_reached(plan) if not line.startswith("min_replicas")]
+    if reached:
+        more = f"; and {len(reached) - 1} more" if len(reached) > 1 else ""
+        said.append(f"Limit reached: {shortened(reached[0].replace('_', ' '), BINDS_LIMIT)}{more}.")
+    said += [f"{note[0].upper()}{note[1:]}." for note in first_notes(plan)]
+    yield from (el("p", line, class_="remark") for line in said)
+    yield from (el("p", f"{line[0].upper()}{line[1:]}.", class_="remark warn") for line in smaller_apis(plan))
 
 
-def _break_even(plan: Plan) -> Html:
+def _break_even(plan: Plan) -> str:
     study = plan.studies.break_even if plan.studies else None
-    if study is None:
-        return card("Break-even", "–", join(["not studied: ", el("code", STUDY)]))
+    if study is None or not study.points:
+        return ""
     if not study.crossings:
         detail = "cheaper at every" if always_cheaper(study) else "not cheaper at any"
-        return card("Break-even", "none", f"own GPUs are {detail} volume looked at")
-    volumes = [f"{tokens(c.tokens_per_month)}" for c in study.crossings]
+        return f"Break-even: none; own GPUs are {detail} volume looked at."
+    volumes = [tokens(c.tokens_per_month) for c in study.crossings]
     team = f"engineers {usd(study.engineers_usd_per_month)}" if study.engineers_usd_per_month else "without engineers"
     more = f", again at {', '.join(volumes[1:])}" if len(volumes) > 1 else ""
-    return card("Break-even", f"{volumes[0]} tokens", f"a month{more}; {team}")
+    return f"Break-even: {volumes[0]} tokens a month{more}; {team}."
 
 
-def _binds(plan: Plan) -> Html:
-    reached = list(limits_reached(plan))
-    if not reached:
-        return card("What binds", "nothing", "no limit of the policy is reached")
-    first = reached[0].split(" (")[0]
-    rest = reached[0].removeprefix(first).strip(" ()")
-    more = f"; and {len(reached) - 1} more" if len(reached) > 1 else ""
-    return card("What binds", first.replace("_", " "), shortened(rest or "reached", BINDS_LIMIT) + more)
+def _demand_note(plan: Plan) -> Html:
+    kept = "commitments stay as signed; " if plan.commitments else ""
+    return el("p", f"If demand differs, {kept}replicas, hours and API bills follow it.", class_="said")
+
+
+def _elsewhere_note(plan: Plan) -> Html:
+    """What the bills leave out, and how a plan may use a cheaper one."""
+    bills = plan.studies.providers if plan.studies else ()
+    said = []
+    if plan.costs.engineers_usd_per_month and any(b.role == "same model" for b in bills):
+        said.append("Bills of some workloads stand beside their own cost, engineers aside.")
+    if next(cheaper_providers(plan), None):
+        said.append("A plan may buy from an API that menu.apis names.")
+    return el("p", " ".join(said), class_="said") if said else Html("")
 
 
 def _trust(plan: Plan) -> Html:

@@ -10,7 +10,7 @@ from planner.plan.horizon_view import months_name, owed_beyond_usd, percentile_u
 from planner.reports.charts import horizon as pictures
 from planner.reports.horizon import phrases, tables
 from planner.reports.horizon.text import remarks
-from planner.reports.html.page import card, figures, hero, page
+from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, details, el, name, notes, panel
 from planner.reports.tables.html import table_html, table_panel
 from planner.reports.tables.plan import fleet
@@ -65,7 +65,7 @@ def _answer(horizon: HorizonPlan) -> Html:
     lines += [el("p", _sentence(line)) for line in phrases.costs(horizon)]
     if line := phrases.value_of_scenarios(horizon):
         lines.append(el("p", _sentence(line)))
-    return hero(usd(horizon.expected_cost_usd), " expected", lines, _cards(horizon))
+    return hero(usd(horizon.expected_cost_usd), " expected", lines, cards(_cards(horizon)))
 
 
 def _sentence(words: str) -> str:

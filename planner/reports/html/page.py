@@ -46,10 +46,14 @@ def figures(*drawn: Html) -> Html:
     return el("div", *drawn, class_="figures") if any(drawn) else Html("")
 
 
-def hero(big: str, per: str, lines: Iterable[Html], cards: Iterable[Html]) -> Html:
-    """The answer in large type, sentences about it, and cards with figures."""
+def hero(big: str, per: str, lines: Iterable[Html], beside: Html, below: str = "") -> Html:
+    """The answer in large type with sentences about it, and what stands beside and below it."""
     answer = el("div", el("div", big, el("small", per), class_="big"), *lines, class_="answer")
-    return el("div", answer, el("dl", *cards, class_="cards"), class_="hero")
+    return el("div", el("div", answer, below, class_="column"), el("div", beside, class_="column"), class_="hero")
+
+
+def cards(several: Iterable[Html]) -> Html:
+    return el("dl", *several, class_="cards")
 
 
 def card(title: str, value: str, detail: str, kind: str | None = None) -> Html:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from planner.io.formatting import usd, usd_small
 from planner.reports.charts import bill as bill_pictures
 from planner.reports.charts import review as pictures
-from planner.reports.html.page import card, figures, hero, page
+from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, el, join, name, panel
 from planner.reports.review import commitments_sentence, hindsight_sentence
 from planner.reports.tables import review as tables
@@ -62,7 +62,7 @@ def _answer(review: Review) -> Html:
     lines = [el("p", verdict), el("p", _sentence(hindsight_sentence(review)))]
     if sentence := commitments_sentence(review):
         lines.append(el("p", _sentence(sentence)))
-    return hero(usd(review.next.figures.cost_usd_per_month), " / month next", lines, _cards(review))
+    return hero(usd(review.next.figures.cost_usd_per_month), " / month next", lines, cards(_cards(review)))
 
 
 def _sentence(words: str) -> str:

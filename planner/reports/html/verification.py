@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.io.formatting import percent
 from planner.reports.charts.verification import attainment, pictures_of
-from planner.reports.html.page import card, figures, hero, page
+from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, el, notes
 from planner.reports.tables.html import table_panel
 from planner.reports.verification import conclusions, headline, seconds, tables
@@ -32,14 +32,16 @@ def verification_page(report: VerificationReport) -> str:
 def _hero(run: Verification, kept: bool) -> Html:
     big = "Promises kept" if kept else "Promise missed"
     lines = [el("p", f"{run.requests:,} requests, {run.source}, {run.router} routing")]
-    cards = [
+    promises = sorted(((w, p) for w in run.workloads for p in w.promises), key=lambda wp: wp[1].kept)
+    shown = [
         card(
             f"{w.name}: {p.what} {seconds(p.target_s)}",
             percent(p.within_frac, 1),
             f"{percent(p.percentile)} promised; {percent(p.low_frac, 1)} to {percent(p.high_frac, 1)}",
             None if p.kept else "bad",
         )
-        for w in run.workloads
-        for p in w.promises
+        for w, p in promises[:MOST_CARDS]
     ]
-    return hero(big, "", lines, cards[:MOST_CARDS])
+    if len(promises) > MOST_CARDS:
+        lines.append(el("p", f"{len(promises) - MOST_CARDS} more promises are in the tables below.", class_="remark"))
+    return hero(big, "", lines, cards(shown))

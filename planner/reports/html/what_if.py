@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from planner.io.formatting import percent, usd
 from planner.reports.html.page import figures, page
-from planner.reports.markup import Html, bar, bar_table, figure, panel
+from planner.reports.markup import Html, bar, bar_table, figure, panel, words
 from planner.reports.tables.html import table_html
 from planner.reports.what_if import frontier_svg, runs
-from planner.studies.sweep import Sweep, swings
+from planner.studies.sweep import UNCHANGED, Sweep, swings
 
 MOST_BARS = 40
 
@@ -48,10 +48,10 @@ def _tornado(sweep: Sweep) -> Html:
     top = max(s.high_usd_per_month for s in moved) or 1.0
     rows = [
         (
-            s.input,
+            words(s.input),
             bar([("b1", 0.0, s.low_usd_per_month / top), ("b4", s.low_usd_per_month / top, s.usd_per_month / top)]),
-            f"{s.low_usd_per_month:,.0f} at {s.low_value}",
-            f"{s.high_usd_per_month:,.0f} at {s.high_value}",
+            f"{s.low_usd_per_month:,.0f} {_at(s.low_value)}",
+            f"{s.high_usd_per_month:,.0f} {_at(s.high_value)}",
             f"{s.usd_per_month:,.0f}" if s.told else f"{s.usd_per_month:,.0f} (within the proof gap)",
         )
         for s in moved[:MOST_BARS]
@@ -60,3 +60,7 @@ def _tornado(sweep: Sweep) -> Html:
     head = ("input", "", "cheapest $/month", "most expensive $/month", "moves it by")
     caption = "The cost between its cheapest and its most expensive value."
     return figure("tornado", title, bar_table(head, rows), caption=caption, wide=True)
+
+
+def _at(value: str) -> str:
+    return value if value == UNCHANGED else f"at {value}"

@@ -25,15 +25,7 @@ def panels(plan: Plan, explanation: Explanation | None) -> list[Html]:
 
 def _explanation(explanation: Explanation | None) -> Html:
     if explanation is None:
-        text = el(
-            "p",
-            "What each lever saves and each limit costs: ",
-            el("code", "fleetplan explain PLAN.json --format json"),
-            ", then ",
-            el("code", "fleetplan report PLAN.json --explanation FILE"),
-            class_="hint",
-        )
-        return panel("explanation", "Levers and limits", text)
+        return Html("")
     levers, limits = levers_table(explanation), limits_table(explanation)
     parts = [
         table_html(levers) if levers.rows else el("p", no_levers(explanation.workload)),

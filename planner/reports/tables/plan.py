@@ -10,15 +10,19 @@ from planner.io.formatting import percent, span
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan, WorkloadPlan
 from planner.plan.serve_commands import serve_commands
 from planner.reports import phrases
+from planner.reports.tables.answers import elsewhere, to_sign, what_moves_it
 from planner.reports.tables.options import options, rejected
 from planner.reports.tables.prices import prices
+from planner.reports.tables.quality import quality
 from planner.reports.tables.studies import study_tables
 from planner.reports.tables.table import DATA, FILES, PEOPLE, Row, Table
 from planner.reports.tables.table import Column as C
 
 NAMES = (
     *("fleet", "fleet_by_hour", "workloads", "deployments", "replicas_by_hour", "costs", "options", "rejected"),
-    *("binding", "commitments", "assumptions", "prices", "commands", "waterfall", "volumes", "crossings", "providers"),
+    *("binding", "commitments", "assumptions", "prices", "commands", "to_sign", "what_moves_it", "elsewhere"),
+    "quality",
+    *("waterfall", "volumes", "crossings", "providers"),
 )
 """of all tables; the last four are there where a study was made"""
 MONEY = C("cost_usd_per_month", "$/month", "money")
@@ -41,7 +45,11 @@ def tables_of(plan: Plan) -> tuple[Table, ...]:
         assumptions(plan),
         prices(plan),
         commands(plan),
-        *(study_tables(plan.studies) if plan.studies is not None else ()),
+        to_sign(plan),
+        what_moves_it(plan),
+        elsewhere(plan),
+        quality(plan),
+        *study_tables(plan),
     )
 
 

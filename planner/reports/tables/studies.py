@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planner.io.formatting import usd_small
+from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
 from planner.reports.phrases import alike
+from planner.reports.tables.answers import here_usd
 from planner.reports.tables.table import BEYOND_TEXT, DATA, FILES, SCREEN, TEXT, Row, Table
 from planner.reports.tables.table import Column as C
 
@@ -14,21 +16,22 @@ MONEY = C("cost_usd_per_month", "$/month", "money")
 PER_1M = C("usd_per_1m_tokens", "$/1M", "small price")
 
 
-def study_tables(studies: Studies) -> Iterator[Table]:
+def study_tables(plan: Plan) -> Iterator[Table]:
+    studies = plan.studies or Studies()
     if studies.waterfall is not None:
         yield waterfall(studies.waterfall)
     if studies.break_even is not None:
         yield volumes(studies.break_even)
         yield crossings(studies.break_even)
     if studies.providers:
-        yield providers(studies.providers)
+        yield providers(plan, studies.providers)
 
 
 def waterfall(w: Waterfall) -> Table:
     rows = tuple(
         (s.key, s.title, s.status, s.cost_usd_per_month, s.bound_usd_per_month, s.usd_per_1m_tokens,
          s.saves_usd_per_month, s.saves_frac, _may(s), "; ".join(s.fleet) or None)
-        for s in w.steps
+        for s in (*w.steps, *([w.naive] if w.naive else []))
     )  # fmt: skip
     columns = (
         C("step", "key", formats=DATA), C("title", "step"), C("status", "plan", formats=BEYOND_TEXT), MONEY,
@@ -81,20 +84,26 @@ def crossings(b: BreakEven) -> Table:
     return Table("crossings", "Break-even volumes", columns, rows)
 
 
-def providers(bills: tuple[ProviderBill, ...]) -> Table:
+def providers(plan: Plan, bills: Sequence[ProviderBill], title: str = "The same requests at API providers") -> Table:
+    """Each bill beside what its workloads cost in the plan."""
     columns = (
         C("provider", "provider"), C("model", "model"), C("role", "role", formats=FILES),
-        C("workloads", "workloads", formats=FILES), C("served", "", formats=SCREEN), MONEY,
+        C("workloads", "workloads", formats=FILES), C("served", "for", formats=SCREEN), MONEY,
+        C("here_usd_per_month", "in the plan", "money"),
         C("without_discounts_usd_per_month", "without discounts", "money"), PER_1M,
-        C("prices", "in / out per 1M", formats=SCREEN), C("source", "price from", formats=BEYOND_TEXT),
-        C("date", "price of", formats=BEYOND_TEXT),
+        C("prices", "in / out per 1M", formats=SCREEN), C("source", "price from", formats=FILES),
+        C("date", "price of", formats=FILES),
     )  # fmt: skip
-    return Table("providers", "The same requests at API providers", columns, tuple(map(_bill_row, bills)))
+    sources = sorted({f"{b.source}, {b.date}" if b.date else b.source for b in bills})
+    notes = (f"prices: {'; '.join(sources)}",) if len(sources) == 1 else ()
+    return Table("providers", title, columns, tuple(_bill_row(plan, b) for b in bills), notes)
 
 
-def _bill_row(b: ProviderBill) -> Row:
+def _bill_row(plan: Plan, b: ProviderBill) -> Row:
     tier = min(b.prices.tiers, key=lambda t: t.above_input_tokens)
-    served = b.role if b.role != "same model" else f"same model: {alike(b.workloads)}"
+    whole = b.role != "same model"
+    served = f"all workloads, {b.role}" if whole else alike(b.workloads)
+    here = plan.cost_usd_per_month if whole else here_usd(plan, b.workloads)
     prices = f"{usd_small(tier.input_usd_per_1m)} / {usd_small(tier.output_usd_per_1m)}"
-    return (b.provider, b.model, b.role, ", ".join(b.workloads), served, b.cost_usd_per_month,
+    return (b.provider, b.model, b.role, ", ".join(b.workloads), served, b.cost_usd_per_month, here,
             b.without_discounts_usd_per_month, b.usd_per_1m_tokens, prices, b.source, b.date)  # fmt: skip

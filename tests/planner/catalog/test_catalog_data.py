@@ -423,9 +423,15 @@ def test_quantization_is_consistent(key: str) -> None:
 @pytest.mark.parametrize("key", QUANTIZATIONS)
 def test_quality_loss_levels(key: str) -> None:
     entry = QUANTIZATIONS[key]
-    sizes = [level["min_parameters_b"] for level in entry["quality_loss"]]
-    assert sizes[0] == 0, f"{key}: a small model has no quality loss stated"
-    assert sizes == sorted(set(sizes)), f"{key}: levels out of order: {sizes}"
+    by_benchmark: dict[str, list[tuple[float, str]]] = {}
+    for level in entry["quality_loss"]:
+        place = (level["min_parameters_b"], level["measured_on"])
+        by_benchmark.setdefault(level.get("benchmark", entry["benchmark"]), []).append(place)
+    assert by_benchmark[entry["benchmark"]][0][0] == 0, f"{key}: a small model has no quality loss stated"
+    for benchmark, places in by_benchmark.items():
+        sizes = [size for size, _ in places]
+        assert sizes == sorted(sizes), f"{key}, {benchmark}: levels out of order: {sizes}"
+        assert len(places) == len(set(places)), f"{key}, {benchmark}: a model twice"
     for level in entry["quality_loss"]:
         assert 0 <= level["loss_frac"] < 0.2, f"{key}: loss {level['loss_frac']} is not a fraction"
         assert level["measured_on"] and level.get("benchmark", entry["benchmark"]), key

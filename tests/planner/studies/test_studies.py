@@ -24,7 +24,7 @@ from planner.studies.providers import providers
 from planner.studies.study import study
 from planner.studies.volumes import Volumes
 from planner.studies.waterfall import waterfall
-from planner.studies.waterfall_steps import steps_of
+from planner.studies.waterfall_steps import naive_step, steps_of
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import SMALL, Command
 from tests.support.places import ROOT
@@ -112,9 +112,9 @@ def studied() -> Plan:
 def test_each_step_has_one_lever_more_and_the_last_is_the_plan() -> None:
     plan = cached_plan()
     found, plans = waterfall(plan)
-    keys = ["naive", "batching", "right-sizing", "quantization", "caching", "purchase", "tenancy", "everything"]
+    keys = ["one-gpu-type", "right-sizing", "quantization", "caching", "purchase", "tenancy", "everything"]
     assert [step.key for step in found.steps] == keys
-    assert list(plans) == keys
+    assert set(plans) == {*keys, "naive"}
     assert plans["everything"] is plan
     for before, step in pairwise(found.steps):
         assert step.cost_usd_per_month is not None
@@ -128,8 +128,9 @@ def test_a_step_does_nothing_that_is_only_allowed_later() -> None:
     _, plans = waterfall(cached_plan())
     deployments = {key: [d.deployment for p in plan.pools for d in p.deployments] for key, plan in plans.items()}
     assert all(d.requests_in_flight <= 1 for d in deployments["naive"])
-    assert any(d.requests_in_flight > 1 for d in deployments["batching"])
-    assert len({d.gpu for d in deployments["batching"]}) == 1
+    assert any(d.requests_in_flight > 1 for d in deployments["one-gpu-type"])
+    assert len({d.gpu for d in deployments["one-gpu-type"]}) == 1
+    assert {line.purchase for line in plans["one-gpu-type"].fleet} == {"on-demand"}
     assert {d.quantization for d in deployments["right-sizing"]} == {"fp16"}
     assert {d.model for d in deployments["right-sizing"]} == {"llama-3.1-8b"}
     assert "fp8" in {d.quantization for d in deployments["quantization"]}
@@ -142,13 +143,35 @@ def test_a_step_does_nothing_that_is_only_allowed_later() -> None:
         assert all(w.api_share_frac == 0 for w in plans[key].workloads)
 
 
-def test_the_naive_gpu_is_the_dearest_that_serves_and_is_rented_by_the_replica() -> None:
-    steps, notes = steps_of(planner.case_from_text(SMALL.replace("[l40s]", "[l4, l40s, b200]")))
-    naive = steps[0].change(planner.case_from_text(SMALL.replace("[l40s]", "[l4, l40s, b200]")))
-    assert set(naive.gpus) == {"l40s"}
-    assert naive.engine.max_in_flight == 1
-    assert naive.limits.max_gpus_per_replica == 1
-    assert "l40s" in notes[0]
+def test_the_first_fleet_is_the_cheapest_of_one_gpu_type_and_the_naive_one_a_footnote() -> None:
+    """The type is estimated; the same case planned with each type alone agrees."""
+    case = planner.case_from_text(SMALL.replace("[l40s]", "[l4, l40s, h100]"))
+    steps, notes = steps_of(case)
+    first = steps[0].change(case)
+    costs = {}
+    for gpu in ("l4", "l40s", "h100"):
+        alone = case.model_copy(
+            update={"offers": {k: o for k, o in case.offers.items() if o.gpu == gpu}, "gpus": {gpu: case.gpus[gpu]}}
+        )
+        try:
+            costs[gpu] = planner.plan_fleet(steps_of(alone)[0][0].change(alone)).cost_usd_per_month
+        except planner.Infeasible:
+            costs[gpu] = float("inf")
+    assert set(first.gpus) == {min(costs, key=lambda g: costs[g])}
+    assert first.engine == case.engine
+    naive = naive_step(case, steps[0])
+    assert naive is not None
+    assert naive.change(case).engine.max_in_flight == 1
+    assert any(next(iter(first.gpus)) in note for note in notes)
+
+
+def test_the_naive_fleet_is_no_part_of_the_savings() -> None:
+    found, plans = waterfall(cached_plan())
+    assert found.naive is not None
+    assert found.naive.cost_usd_per_month == plans["naive"].cost_usd_per_month
+    assert found.naive.cost_usd_per_month > (found.steps[0].cost_usd_per_month or 0.0)
+    first, last = found.steps[0].cost_usd_per_month, found.steps[-1].cost_usd_per_month
+    assert found.saves_usd_per_month == pytest.approx((first or 0.0) - (last or 0.0))
 
 
 def test_steps_with_nothing_to_add_are_left_out_and_named() -> None:
@@ -158,10 +181,10 @@ def test_steps_with_nothing_to_add_are_left_out_and_named() -> None:
 
 
 def test_quotas_that_no_naive_fleet_keeps_are_lifted_but_for_the_plan() -> None:
-    plan = planner.plan_fleet(planner.case_from_text(SMALL + "policy: {max_gpus: {l40s: 4}}\n"))
+    plan = planner.plan_fleet(planner.case_from_text(SMALL + "policy: {max_gpus: {l40s: 3}}\n"))
     found, plans = waterfall(plan)
     assert found.steps[0].status == "optimal"
-    assert max(plans["naive"].fleet[0].instances_by_slot) > 4
+    assert max(plans["one-gpu-type"].fleet[0].instances_by_slot) > 3
     assert any("does not fit into the quotas" in note for note in found.notes)
     assert found.steps[-1].cost_usd_per_month == plan.cost_usd_per_month
     assert planner.check_plan(study(plan, only="waterfall")[0].as_json()) == []
@@ -177,8 +200,8 @@ def test_a_step_that_no_fleet_can_do_is_shown() -> None:
     found = with_studies.studies.waterfall
     assert found is not None
     by_key = {step.key: step for step in found.steps}
-    assert by_key["naive"].status == by_key["batching"].status == "infeasible"
-    assert by_key["naive"].cost_usd_per_month is None
+    assert by_key["one-gpu-type"].status == "infeasible"
+    assert by_key["one-gpu-type"].cost_usd_per_month is None
     assert by_key["quantization"].saves_usd_per_month is None
     assert "no plan is possible" in studies_text(with_studies)
 
@@ -196,7 +219,7 @@ def test_an_interrupted_waterfall_keeps_what_is_known(monkeypatch: pytest.Monkey
     plan, _ = study(cached_plan())
     assert plan.studies is not None
     assert plan.studies.waterfall is not None
-    assert [s.key for s in plan.studies.waterfall.steps] == ["naive", "batching", "everything"]
+    assert [s.key for s in plan.studies.waterfall.steps] == ["one-gpu-type", "right-sizing", "everything"]
     assert plan.studies.interrupted
     assert plan.studies.break_even is None
 
@@ -428,7 +451,7 @@ def test_plan_with_studies_on_the_command_line(fleetplan: Command, tmp_path: Pat
     assert ran.code == 0
     assert "savings, lever by lever" in ran.out
     kept = sorted(path.stem for path in (tmp_path / "steps").iterdir())
-    assert {"naive", "batching", "quantization", "purchase", "everything"} <= set(kept)
+    assert {"naive", "one-gpu-type", "quantization", "purchase", "everything"} <= set(kept)
     naive = plan_from_json((tmp_path / "steps" / "naive.json").read_text(encoding="utf-8"))
     assert planner.check_plan(naive.as_json()) == []
     ran = fleetplan("study", "a.json", "--only", "providers", "--format", "json", "-q")
@@ -492,7 +515,9 @@ def test_no_figure_of_a_study_can_be_changed_unseen() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        (("studies", "waterfall", "steps", 1, "cost_usd_per_month"), 1.0, "batching"),
+        (("studies", "waterfall", "steps", 1, "cost_usd_per_month"), 1.0, "quantization"),
+        (("studies", "demand", 0, "cost_usd_per_month"), 1.0, "other demand"),
+        (("studies", "demand", 0, "multiple"), -1.0, "do not rise"),
         (("studies", "waterfall", "steps", 1, "bound_usd_per_month"), 1e9, "the bound"),
         (("studies", "waterfall", "steps", -1, "fleet"), [], "the fleet of the last step"),
         (("studies", "waterfall", "steps"), [], "its steps"),

@@ -17,9 +17,12 @@ from planner.plan.plan import Plan, plan_from_json
 from planner.plan.serve_commands import serve_commands
 from planner.plan.token_costs import token_costs
 from planner.plan.why_not import why_not
+from planner.reports.charts.hourly import Hours
 from planner.reports.html.notebook import fragment
 from planner.reports.html.plan import html_report
 from planner.reports.markup import CELL_LIMIT, Html, el, esc, words
+from planner.reports.phrases import sheds_much
+from planner.reports.tables.answers import to_sign, what_moves_it
 from planner.reports.tables.prices import prices
 from planner.reports.terminal import render
 from tests.support.command_line import SMALL, Command
@@ -82,13 +85,71 @@ def test_the_answer_is_at_the_top(plan: Plan) -> None:
     text = "".join(Reader(html_report(plan)).text)
     top = text.split("Fleet and demand", 2)[1]
     costs = token_costs(plan)
+    answered = sum(w.requests_per_month - w.shed_requests_per_month for w in plan.workloads)
     for said in (
-        usd(plan.cost_usd_per_month), usd_small(plan.usd_per_1m_tokens), usd(plan.baseline.cost_usd_per_month),
+        usd(plan.cost_usd_per_month), f"{usd_small(plan.usd_per_1m_tokens)} / 1M tokens",
+        f"{usd_small(1e3 * plan.cost_usd_per_month / answered)} / 1,000 requests",
         percent(plan.baseline.savings_frac), usd(plan.bound_usd_per_month), usd_small(costs.usd_per_1m_input or 0),
         usd_small(costs.usd_per_1m_output or 0), tokens(0.16 * plan.tokens_per_month),
-        plan.pools[0].deployments[0].deployment.basis, plan.binding[0].limit.replace("_", " "),
+        plan.pools[0].deployments[0].deployment.basis, "What to sign", "What could move it", "demand is 20% lower",
+        "What the same costs elsewhere", "4,321",
     ):  # fmt: skip
-        assert said in top, said
+        assert said in top.replace("Nothing to sign", "What to sign"), said
+
+
+def test_every_part_of_the_cost_is_signed_or_said_to_be_unsigned() -> None:
+    """The rows of what to sign add up to the cost; a commitment says its term, its cash and its whole price."""
+    plan = lever_plan("shedding")
+    table = to_sign(plan)
+    keys = [c.key for c in table.columns]
+    rows = [dict(zip(keys, row, strict=True)) for row in table.rows]
+    *parts, total = rows
+    assert sum(r["cost_usd_per_month"] for r in parts) == pytest.approx(plan.cost_usd_per_month)
+    assert total["cost_usd_per_month"] == plan.cost_usd_per_month
+    signed = [r for r in parts if r["whole_term_usd"]]
+    assert [r["term"] for r in signed] == ["1 year, paid up front"]
+    count = plan.commitments[0].instances
+    assert signed[0]["whole_term_usd"] == pytest.approx(count * (2500 + 0.05 * 730 * 12))
+    assert signed[0]["at_signing_usd"] == count * 2500
+
+
+def test_the_gap_of_a_proof_is_no_range_of_the_cost() -> None:
+    plan = lever_plan("together").model_copy(update={"bound_usd_per_month": 1.0, "gap_frac": 0.99})
+    rows = what_moves_it(plan).rows
+    assert str(rows[0][0]).startswith("demand is")
+    assert all(row[1] > 1.0 for row in rows)  # type: ignore[operator]
+    assert "gap of the proof" not in html_report(plan)
+
+
+def test_little_that_is_shed_is_a_remark_and_much_an_alarm() -> None:
+    plan = lever_plan("shedding")
+    assert sheds_much(plan)
+    little = plan.workloads[0].model_copy(update={"shed_share_frac": 0.0004, "shed_requests_per_month": 9.0})
+    quiet = plan.model_copy(update={"workloads": (little,), "penalty_usd_per_month": 0.01})
+    assert not sheds_much(quiet)
+    assert 'class="notice"' not in html_report(quiet)
+    assert "shed every month: <0.1% of chat" in render(quiet)
+    assert "SHED every month" in render(plan)
+
+
+def test_months_that_hardly_differ_share_a_picture() -> None:
+    growing = lever_plan("together")
+    flat = Hours(growing)
+    total = [sum(s.values[t] for s in flat.fates) for t in range(len(growing.slots))]
+    assert [day.title for day in flat.days_unlike(total)] == [
+        "Months 1 to 3, a weekday (month 3 is drawn)", "Months 1 to 3, a weekend day (month 3 is drawn)"
+    ]  # fmt: skip
+    last = [x * (1 + (s.month == 2)) for x, s in zip(total, growing.slots, strict=True)]
+    assert [day.title for day in flat.days_unlike(last)][:2] == [
+        "Months 1 and 2, a weekday (month 2 is drawn)", "Month 3, a weekday"
+    ]  # fmt: skip
+
+
+def test_every_report_shows_one_date_of_prices(plan: Plan) -> None:
+    old = plan.fleet[0].model_copy(update={"price_date": "2026-01-02"})
+    changed = plan.model_copy(update={"fleet": (old, *plan.fleet[1:])})
+    assert "prices of 2026-01-02 or later" in html_report(changed)
+    assert "prices of 2026-01-02 or later" in render(changed)
 
 
 def test_every_option_and_rejection_has_its_reason() -> None:
@@ -145,18 +206,20 @@ def test_what_the_catalog_marks_stale_is_named(plan: Plan) -> None:
 
 def test_what_was_not_studied_says_how_to(plan: Plan) -> None:
     page = html_report(plan.model_copy(update={"studies": None}))
-    assert page.count("fleetplan study PLAN.json") == 3
+    assert page.count("fleetplan study PLAN.json") == 2
     assert "fleetplan study" not in html_report(plan)
+    for id_ in ("waterfall", "break-even", "explanation"):
+        assert f'id="{id_}"' not in page
 
 
 def test_studies_say_what_they_found(plan: Plan) -> None:
     text = "".join(Reader(html_report(plan)).text)
-    assert f"The levers save {usd(8 * plan.cost_usd_per_month)} a month, 89% of the naive fleet" in text
+    assert f"The levers save {usd(8 * plan.cost_usd_per_month)} a month, 89% against the naive fleet" in text
     assert "no fleet can do it" in text
     assert "the API is cheaper from" in text
     assert "proved to lie between 0.144 and 0.176 times" in text
     assert "With API overflow, own GPUs are cheaper from" in text
-    for said in ("a note on the waterfall", "nothing was looked at above 10 times", "4,321", "same model"):
+    for said in ("a note on the waterfall", "nothing was looked at above 10 times", "4,321", "sellers of their model"):
         assert said in text
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from planner.io.formatting import usd
 from planner.reports.html.plan import html_report
-from tests.support.browser import CHROMIUM, Page, names_are_text
+from tests.support.browser import CHROMIUM, CUT_OFF, OVERLAPS, Page, names_are_text
 from tests.support.lever_plans import lever_plan
 from tests.support.report_plans import HOSTILE, hostile_plan, studied
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="NO BROWSER: install chromium (apt-get install chromium) to test how reports look"
 )
 PAGES = ("together", "waiting", "shedding", "hostile")
-WIDTHS = (360, 1280)
+WIDTHS = (400, 1400)
 A4_PX = 794
 SMALL_PX = 40
 DRAWN = """[...document.querySelectorAll('figure')].map(f => {
@@ -49,10 +49,23 @@ def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, fi
     assert page.requests() == [files[name].resolve().as_uri()]
     assert page.js("document.documentElement.scrollWidth") == width
     assert page.js(OUTSIDE) == []
+    assert page.js(OVERLAPS) == []
+    assert page.js(CUT_OFF) == []
     figures = page.js(DRAWN)
     assert {f[0] for f in figures} >= {"capacity", "demand", "costs", "waterfall", "break-even", "headroom", "ranges"}
     for id_, *sizes in figures:
         assert min(sizes) > SMALL_PX, (id_, sizes)
+
+
+def test_labels_on_each_other_and_hidden_scrolling_would_be_seen(page: Page, files: dict[str, Path]) -> None:
+    """What the test above looks for is there once the page is spoiled."""
+    page.open(files["together"], 400)
+    page.js("document.querySelector('.big').style.marginBottom = '-60px'")
+    page.js("document.querySelectorAll('#capacity svg text')[0].setAttribute('y', 40)")
+    page.js("document.querySelectorAll('.box').forEach(e => { e.style.backgroundImage = 'none' })")
+    page.js("document.querySelector('#fleet-table table').style.width = '900px'")
+    assert len(page.js(OVERLAPS)) > 0
+    assert len(page.js(CUT_OFF)) > 0
 
 
 def test_dark_is_dark_and_paper_is_light(page: Page, files: dict[str, Path]) -> None:

@@ -12,7 +12,7 @@ from planner.review.records import Review, TrendPoint
 from planner.review.review import review_fleet
 from planner.review.review_file import read_review
 from tests.planner.reports.html.test_plan_browser import A4_PX, DRAWN, OUTSIDE, SMALL_PX, WIDTHS
-from tests.support.browser import CHROMIUM, Page, names_are_text
+from tests.support.browser import CHROMIUM, CUT_OFF, OVERLAPS, Page, names_are_text
 from tests.support.places import ROOT
 from tests.support.report_plans import HOSTILE
 
@@ -88,6 +88,8 @@ def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, fi
     assert page.requests() == [files[name].resolve().as_uri()]
     assert page.js("document.documentElement.scrollWidth") == width
     assert page.js(OUTSIDE) == []
+    assert page.js(OVERLAPS) == []
+    assert page.js(CUT_OFF) == []
     figures = page.js(DRAWN)
     assert {f[0] for f in figures} == {"by-hour", "bridge", "next-demand", "trend", "paid", "showback"}
     for id_, *sizes in figures:

@@ -1,0 +1,56 @@
+"""What a plan says of quality: losses, the benchmarks behind them, and APIs that sell smaller models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.case.case import Workload
+from planner.case.quality import QualityBasis, quality_of
+from planner.catalog.api_tiers import TIERS, Tier, is_below, tier_of_api, tier_of_model
+from planner.io.formatting import percent
+from planner.plan.plan import Plan, WorkloadPlan
+
+Hosted = tuple[Workload, str, str, QualityBasis]
+"""a workload, a model and a quantization that serve it, and what the loss rests on"""
+
+
+def hosted(plan: Plan) -> Iterator[Hosted]:
+    asked = {w.name: w for w in plan.case.workloads}
+    for told in plan.workloads:
+        for model, scheme in dict.fromkeys(zip(told.models, told.quantizations, strict=True)):
+            yield asked[told.name], model, scheme, quality_of(plan.case, asked[told.name], model, scheme)
+
+
+def quality_notes(plan: Plan) -> Iterator[str]:
+    """Losses that stand in for others, each once, and requests that go to a smaller model than they ask for."""
+    yield from smaller_apis(plan)
+    alike: dict[tuple[str, str, QualityBasis], list[str]] = {}
+    for w, model, scheme, basis in hosted(plan):
+        if not basis.as_asked:
+            alike.setdefault((model, scheme, basis), []).append(w.name)
+    for (model, scheme, basis), names in alike.items():
+        loss = percent(basis.loss_frac, 1)
+        yield f"quality loss of {model} {scheme} ({', '.join(names)}): {loss} on {basis.benchmark}; {basis.remark}"
+
+
+def smaller_apis(plan: Plan) -> Iterator[str]:
+    """Workloads whose requests go to an API model of a lower tier than the model that they list first."""
+    for told in plan.workloads:
+        if told.api and told.api_share_frac and is_below(tier_of_api(told.api), _asked(plan, told)):
+            first = next(w for w in plan.case.workloads if w.name == told.name).models[0].model
+            there = f"goes to {told.api}, a {tier_of_api(told.api)} model, where {first} is a {_asked(plan, told)} one"
+            yield f"{percent(told.api_share_frac)} of {told.name} {there}: compare their answers, or set api: forbidden"
+
+
+def _asked(plan: Plan, told: WorkloadPlan) -> Tier:
+    w = next(w for w in plan.case.workloads if w.name == told.name)
+    return tier_of_model(plan.case.models[w.models[0].model])
+
+
+def size_beside(plan: Plan, api: str, workloads: tuple[str, ...]) -> str:
+    """How large the model of an API is, and whether that is smaller than what some workloads ask for."""
+    tier = tier_of_api(api)
+    asked = max((_asked(plan, w) for w in plan.workloads if w.name in workloads), key=TIERS.index)
+    if tier is None:
+        return "unknown"
+    return f"{tier}, {asked} asked" if is_below(tier, asked) else tier

@@ -1,0 +1,52 @@
+"""The page of a what-if in a real browser: nothing complains, nothing overlaps, everything fits its window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planner.reports.html.what_if import what_if_page
+from planner.studies.frontier import BudgetPlan
+from planner.studies.sweep import Sweep
+from planner.studies.sweep_job import point
+from solvers.search.fleet_solution import Outcome
+from tests.planner.reports.html.test_plan_browser import OUTSIDE, WIDTHS
+from tests.support.browser import CHROMIUM, CUT_OFF, OVERLAPS, Page, names_are_text
+from tests.support.lever_plans import lever_plan
+from tests.support.report_plans import HOSTILE
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="NO BROWSER: install chromium (apt-get install chromium) to test how reports look"
+)
+
+
+def swept() -> Sweep:
+    """Rows of one plan under several names, hostile ones too, at rising costs."""
+    plan = lever_plan("together")
+    found = BudgetPlan(None, Outcome(plan.status), plan, plan.bound_usd_per_month, None)
+    row = point(plan.case, None, found)
+    inputs = ("scale demand", "workloads.chat.slo.ttft_p95", *HOSTILE)
+    changed = [
+        {"run": f"{name}={value}", "inputs": {name: value}}
+        | row
+        | {"cost_usd_per_month": row["cost_usd_per_month"] * (1 + k)}
+        for k, name in enumerate(inputs)
+        for value in ("0.5", "2")
+    ]
+    return Sweep("what if", inputs, ({"run": "base", "inputs": {}} | row, *changed), (), 0.001)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_is_whole_and_quiet(width: int, dark: bool, page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(what_if_page(swept()), encoding="utf-8")
+    page.open(file, width, dark=dark)
+    assert page.diagnostics() == []
+    assert page.requests() == [file.resolve().as_uri()]
+    assert page.js("document.documentElement.scrollWidth") == width
+    assert page.js(OUTSIDE) == []
+    assert page.js(OVERLAPS) == []
+    assert page.js(CUT_OFF) == []
+    names_are_text(page, HOSTILE)

@@ -1,0 +1,49 @@
+"""The same plan at other demand: commitments stay, the rest follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.plan.plan import Plan
+from planner.studies.other_demand import other_demand
+from tests.support.lever_plans import DEMANDS, lever_plan
+
+
+def fixed_usd(plan: Plan) -> float:
+    return plan.costs.reserved_usd_per_month + plan.costs.engineers_usd_per_month
+
+
+@pytest.mark.parametrize("name", DEMANDS)
+def test_at_its_own_demand_a_plan_costs_what_it_says(name: str) -> None:
+    """Replicas, boxes, spot and starts are worked out again from the rules and come to the same bill."""
+    plan = lever_plan(name)
+    (point,) = other_demand(plan, (1.0,))
+    assert point.cost_usd_per_month == pytest.approx(plan.cost_usd_per_month)
+    assert point.usd_per_1m_tokens == pytest.approx(plan.usd_per_1m_tokens)
+    assert point.beyond == ()
+
+
+@pytest.mark.parametrize("name", DEMANDS)
+def test_more_demand_costs_more_and_what_is_signed_is_always_paid(name: str) -> None:
+    plan = lever_plan(name)
+    costs = [p.cost_usd_per_month for p in other_demand(plan, (0.1, 0.5, 2.0, 10.0))]
+    assert costs == sorted(costs)
+    assert costs[0] >= fixed_usd(plan) * (1 - 1e-9)
+    assert costs[-1] > 2 * plan.cost_usd_per_month - fixed_usd(plan)
+
+
+def test_twice_the_demand_needs_twice_the_boxes_by_hand() -> None:
+    """At ten times the demand, margins hardly count: the bill by the hour is near ten times as high."""
+    plan = lever_plan("together")
+    assert not plan.commitments
+    (point,) = other_demand(plan, (10.0,))
+    caches = plan.costs.caching_usd_per_month
+    by_the_hour = plan.cost_usd_per_month - caches
+    assert 7 * by_the_hour < point.cost_usd_per_month - caches < 10 * by_the_hour
+
+
+def test_a_quota_that_more_demand_breaks_is_named() -> None:
+    plan = lever_plan("shedding")
+    *_, high = other_demand(plan)
+    assert high.beyond
+    assert high.beyond[0].endswith("x l4, 6 allowed")
