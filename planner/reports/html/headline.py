@@ -19,6 +19,7 @@ from planner.reports.phrases import (
     baseline_name,
     bounded,
     cheaper_providers,
+    first_notes,
     held_sentence,
     limits_reached,
     sheds_much,
