@@ -336,7 +336,6 @@ def test_what_is_printed_is_inert() -> None:
     )
     plan = changed(plan, name=HOSTILE)
     text = "min_slo_headroom: 99%\nallowed_regions: [nowhere]\nmax_api_share: 0%\nmax_gap: 1%\nmax_price_age: 1d\n"
-        "max_liability_usd: 1\nmax_regret: 1%\nmin_coverage: 1%\nmin_utilization: 1%\n"
     found = checked(plan, text + "max_change: 0%", changed(plan, name=HOSTILE))
     page = check_markdown(found)
     assert only_our_tags(page)
