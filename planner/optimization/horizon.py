@@ -46,8 +46,11 @@ def plan_horizon(
     deadline = np.inf if limit_s is None else started + limit_s
     answers = Answers(work, problem, search, options, deadline, on_progress)
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
-    stopped = solution.outcome is Outcome.INTERRUPTED
-    scenarios = tuple(answers.scenario(s, costs[s.name], ask=not stopped) for s in work.future.scenarios)
+    answers.stopped = solution.outcome is Outcome.INTERRUPTED
+    scenarios = tuple(answers.scenario(s, costs[s.name]) for s in work.future.scenarios)
+    middle = answers.unless_stopped(lambda: answers.middle(scenarios))
+    curve = answers.unless_stopped(lambda: answers.curve(solution))
+    long_terms = answers.unless_stopped(lambda: answers.long_terms(solution))
     return HorizonPlan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
@@ -59,10 +62,10 @@ def plan_horizon(
         commitments=work.signed(problem, solution),
         quarters=work.plans(problem, solution, options),
         scenarios=scenarios,
-        middle=None if stopped else answers.middle(scenarios),
-        curve=None if stopped else answers.curve(solution),
-        long_terms_would_save_usd=None if stopped else answers.long_terms(solution),
-        notes=(),
+        middle=middle,
+        curve=curve,
+        long_terms_would_save_usd=long_terms,
+        notes=("interrupted: what is missing was not worked out",) if answers.stopped else (),
         case_hash=case.hash(),
         case=case,
         fleetplan_version=version("fleetplan"),

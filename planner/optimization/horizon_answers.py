@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from solvers.search.fleet_solution import Options, Progress
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 
 OnProgress = Callable[[Progress], None]
+T = TypeVar("T")
 CURVE = (0.0, 0.5, 1.5, 2.0)
 """times the largest commitment that other numbers of it are tried"""
 
@@ -41,6 +43,16 @@ class Answers:
         self.left = len(work.future.scenarios) + len(CURVE) + 2
         """answers that are still to come: each may take its share of the time left"""
         self.if_known: dict[str, tuple[HorizonProblem, HorizonSolution]] = {}
+        self.stopped = False
+        """by somebody: the plan stays, and nothing more is worked out"""
+
+    def unless_stopped(self, ask: Callable[[], T]) -> T | None:
+        """An answer; None from the first interruption on."""
+        try:
+            return None if self.stopped else ask()
+        except KeyboardInterrupt:
+            self.stopped = True
+            return None
 
     def _options(self) -> Options:
         self.left = max(1, self.left - 1)
@@ -48,20 +60,9 @@ class Answers:
             return replace(self.options, time_limit_s=None)
         return replace(self.options, time_limit_s=max(1.0, (self.deadline - time.monotonic()) / (self.left + 1)))
 
-    def scenario(self, s: Scenario, cost: ScenarioCost, ask: bool) -> ScenarioResult:
-        """Its cost, and the regret if that is asked. This plan could have known, so nothing known costs more."""
-        known: float | None = cost.counted_usd
-        bound: float | None = cost.counted_usd
-        if not ask:
-            known = bound = None
-        elif len(self.work.future.scenarios) > 1:
-            alone = HorizonWork(self.work.case, [s], self.work)
-            problem = alone.problem()
-            solution = HorizonSearch(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
-            self.if_known[s.name] = problem, solution
-            known, bound = min(cost.counted_usd, solution.usd), min(cost.counted_usd, solution.bound_usd)
-        else:
-            bound = min(cost.counted_usd, self.search.solution.bound_usd)
+    def scenario(self, s: Scenario, cost: ScenarioCost) -> ScenarioResult:
+        """Its cost, and the regret. This plan could have known, so nothing known costs more."""
+        known, bound = self.unless_stopped(lambda: self._if_known(s, cost.counted_usd)) or (None, None)
         return ScenarioResult(
             name=s.name,
             probability_frac=s.probability_frac,
@@ -70,8 +71,19 @@ class Answers:
             penalty_usd=cost.penalty_usd,
             if_known_usd=known,
             if_known_bound_usd=bound,
-            regret_usd=None if known is None else cost.counted_usd - known,
+            regret_usd=None if known is None else max(0.0, cost.counted_usd - known),
         )
+
+    def _if_known(self, s: Scenario, counted_usd: float) -> tuple[float, float]:
+        """What a plan comes to that had known of this scenario, and the bound on it."""
+        if len(self.work.future.scenarios) > 1:
+            alone = HorizonWork(self.work.case, [s], self.work)
+            problem = alone.problem()
+            solution = HorizonSearch(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
+            self.if_known[s.name] = problem, solution
+        else:
+            solution = self.search.solution
+        return min(counted_usd, solution.usd), min(counted_usd, solution.bound_usd)
 
     def _told(self, phase: str) -> OnProgress:
         return lambda progress: self.tell(replace(progress, phase=f"{phase}, {progress.phase}"))
@@ -81,6 +93,8 @@ class Answers:
         if len(scenarios) == 1:
             return None
         name = _weighted_quantile(scenarios, 0.5).name
+        if name not in self.if_known:
+            return None
         problem, solution = self.if_known[name]
         if not solution.blocks:
             return None

@@ -1,0 +1,71 @@
+"""How horizons scale: N workloads over four quarters and three scenarios, 48 slots each, their gap, time and memory.
+
+python benchmarks/horizon.py --workloads 5 --seed 0 --time-limit 600
+
+Demand steps up with each quarter by what makes 20%, 50% or 80% in the year. What is timed is the plan alone, without
+what it is compared with afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import date
+
+from scale import PeakMemory, generated_case
+
+from planner.case.case import Case, Future, Scenario
+from planner.optimization.horizon_work import HorizonWork
+from solvers.search.fleet_solution import Options
+from solvers.search.horizon import HorizonSearch
+
+QUARTERS = 4
+GROWTH = {"slow": (0.3, 0.2), "middle": (0.5, 0.5), "fast": (0.2, 0.8)}
+"""scenario -> probability, and growth in the year"""
+
+
+def horizon_case(workloads: int, seed: int) -> Case:
+    case = generated_case(workloads, seed)
+    scenarios = tuple(
+        Scenario(
+            name=name,
+            probability_frac=probability,
+            month_factors={
+                w.name: tuple((1 + growth) ** (quarter / QUARTERS) for quarter in range(QUARTERS) for _ in range(3))
+                for w in case.workloads
+            },
+        )
+        for name, (probability, growth) in GROWTH.items()
+    )
+    return case.model_copy(update={"future": Future(starts=date(2027, 1, 1), quarters=QUARTERS, scenarios=scenarios)})
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--workloads", type=int, default=5)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--solver", default="cbc")
+    arguments.add_argument("--gap", type=float, default=0.005, help="stop when proved within this share")
+    arguments.add_argument("--time-limit", type=float, default=600.0, help="seconds")
+    given = arguments.parse_args()
+    started = time.monotonic()
+    with PeakMemory() as memory:
+        work = HorizonWork(horizon_case(given.workloads, given.seed))
+        problem = work.problem()
+        formulated = time.monotonic() - started
+        left_s = max(1.0, given.time_limit - formulated)
+        search = HorizonSearch(problem, Options(solver=given.solver, gap_frac=given.gap, time_limit_s=left_s))
+        solution = search.run()
+    seconds = time.monotonic() - started
+    slots = sum(len(b.fleet.slot_hours) for b in problem.blocks)
+    print(f"{given.workloads} workloads, seed {given.seed}: {len(problem.blocks)} blocks, {slots} slots")
+    print(f"  ${solution.usd:,.0f} over the horizon, bound ${solution.bound_usd:,.0f}, gap {solution.gap_frac:.2%}")
+    print(f"  {seconds:.0f} s, of which formulating {formulated:.0f} s; {solution.rounds} rounds; "
+          f"{memory.peak_mib():,.0f} MiB")  # fmt: skip
+    now = sum(n for n, c in zip(solution.signed, problem.commitments, strict=True) if c.quarter == 0)
+    later = sum(solution.signed) - now
+    print(f"  {now} commitments signed now, {later} later, of all scenarios")
+
+
+if __name__ == "__main__":
+    main()
