@@ -229,6 +229,15 @@ def test_a_change_within_the_proofs_is_said() -> None:
     assert not from_nothing.passed and from_nothing.value is None
 
 
+def test_what_is_held_counts_as_paid() -> None:
+    plan = changed(small_plan(), held_usd_per_month=1000.0)
+    each = judged(plan, "max_usd_per_1m_tokens: 1").value
+    paid = plan.cost_usd_per_month + 1000
+    assert each == pytest.approx(1e6 * paid / plan.tokens_per_month)
+    saved = judged(plan, "min_savings: 1%").value
+    assert saved == pytest.approx(1 - paid / plan.baseline.cost_usd_per_month)
+
+
 def test_a_change_needs_the_plan_before() -> None:
     with pytest.raises(InputError, match="Give --against"):
         checked(small_plan(), "max_change: 5%")
