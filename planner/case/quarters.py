@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from planner.case.case import OWNED, Case, Future, Holding, Month, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
 from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.owned import as_many_as_there_are
 from problems.constants import HOURS_PER_MONTH
 
 HOURS_PER_QUARTER = MONTHS_OF_A_QUARTER * HOURS_PER_MONTH
@@ -110,6 +111,7 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
         factors = tuple(g.factors[w.name] for g in groups)
         return w.model_copy(update={"month_factors": factors, "growth_per_month_frac": 0.0})
 
+    case = as_many_as_there_are(case, held_in(case, quarter))
     return case.model_copy(
         update={
             "workloads": tuple(in_quarter(w) for w in case.workloads if any(g.factors[w.name] for g in groups)),

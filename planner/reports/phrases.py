@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.case.case import OWNED, Case
 from planner.case.support import is_unproven
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.plan import Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
@@ -128,17 +127,9 @@ def _no_room(plan: Plan) -> str:
 
 def held_sentence(plan: Plan) -> str:
     """What is paid in any case for what was signed before; nothing where nothing is held."""
-    paid = f"{usd(plan.held_usd_per_month)} / month more is paid in any case for what is held; no figure here counts it"
-    return "; ".join(part for part in (paid if plan.held_usd_per_month else "", not_used(plan.case)) if part)
-
-
-def not_used(case: Case) -> str:
-    """Owned boxes that no plan can use, since the case has no offer for them; nothing where there are none."""
-    left = [h for h in case.held or () if h.purchase == OWNED and f"{h.offer}+{OWNED}" not in case.offers]
-    if not left:
+    if not plan.held_usd_per_month:
         return ""
-    boxes = ", ".join(f"{h.instances} x {h.offer}" for h in left)
-    return f"owned boxes are not planned with yet ({boxes}), and the proof does not cover running them"
+    return f"{usd(plan.held_usd_per_month)} / month more is paid in any case for what is held; no figure here counts it"
 
 
 def left_out(plan: Plan) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from planner.io.errors import escaped
 from planner.plan.horizon_plan import HorizonPlan
 from planner.reports.horizon import phrases, tables
-from planner.reports.phrases import not_used
 from planner.reports.tables.csv import table_csv
 from planner.reports.tables.markdown import bullets, markdown, table_markdown, titled_markdown
 from planner.reports.tables.table import Table, paragraphs
@@ -43,7 +42,7 @@ def remarks(horizon: HorizonPlan) -> Iterator[str]:
     """What the tables do not say."""
     told = (phrases.value_of_scenarios, phrases.long_terms, phrases.proved)
     yield from (line for say in told if (line := say(horizon)))
-    yield from (f"note: {note}" for note in (*horizon.notes, not_used(horizon.case)) if note)
+    yield from (f"note: {note}" for note in horizon.notes)
 
 
 def horizon_markdown(horizon: HorizonPlan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 
 import pytest
@@ -174,3 +175,20 @@ def test_a_horizon_weighs_the_rest_of_long_terms() -> None:
     assert counted_months(case, "reserved-1y", 3) == 3
     [first, *_] = blocks_of(case)
     assert block_case(case, first).unused_worth_frac == 0.25
+
+
+def test_owned_boxes_are_an_offer_of_their_own() -> None:
+    """It costs what running a box costs, and there are as many as are owned."""
+    case = case_of("have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 4, price: $0.30/h}]\n")
+    key = "aws/g6e.xlarge@us-east-1+owned"
+    price = case.offers[key].prices.on_demand
+    assert price is not None and price.usd_per_h == 0.3
+    assert case.offers[key].prices.spot is None and not case.offers[key].prices.reserved()
+    assert case.limits.max_instances[key] == 4
+
+
+def test_owned_boxes_need_a_menu_that_runs_them() -> None:
+    owned = "have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 4, price: $0.30/h}]\n"
+    text = re.sub(r"purchase: \[[^\]]*\]", "purchase: [spot]", TEXT, count=1)
+    with pytest.raises(planner.InputError, match="owned boxes run by the hour"):
+        planner.case_from_text(text + owned)

@@ -34,9 +34,21 @@ def holdings_of(
                     last_day=entry.until,
                 )
             )
+            if entry.purchase == OWNED:
+                _check_owned(entry, k, spec, held, found)
     if not found.diagnostics:
         _check_quotas(spec, held, offers, limits, found)
     return tuple(held)
+
+
+def _check_owned(entry: HoldingSpec, k: int, spec: DemandFile, held: list[Holding], found: Diagnostics) -> None:
+    """Complain where owned boxes could not be used: they run by the hour, all of a kind at one price."""
+    if spec.menu.purchase is not None and "on-demand" not in spec.menu.purchase:
+        message = "owned boxes run by the hour, and menu.purchase has no on-demand"
+        found.complain(("have", k, "purchase"), message, "Add on-demand to menu.purchase")
+    prices = {h.usd_per_h for h in held if h.purchase == OWNED and h.offer == held[-1].offer}
+    if len(prices) > 1:
+        found.complain(("have", k, "price"), "boxes of this kind are owned at another price too", "Give their mean")
 
 
 def _offer(entry: HoldingSpec, k: int, catalog: Catalog, offers: dict[str, Offer], found: Diagnostics) -> str | None:

@@ -151,15 +151,6 @@ def test_what_else_may_have_to_be_said(change: dict[str, object], words: str) ->
     assert words.lower() in horizon_page(horizon).lower()
 
 
-def test_owned_boxes_that_no_plan_can_use_are_named() -> None:
-    horizon = horizon_plan()
-    (held,) = horizon.case.held or ()
-    owned = horizon.case.model_copy(update={"held": (held, held.model_copy(update={"purchase": "owned"}))})
-    words = f"owned boxes are not planned with yet (1 x {OFFER})"
-    assert words in horizon_text(horizon.model_copy(update={"case": owned}))
-    assert words not in horizon_text(horizon)
-
-
 def test_csv_has_every_table_and_figures_as_they_are() -> None:
     horizon = horizon_plan()
     for name in tables.NAMES:
