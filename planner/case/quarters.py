@@ -119,8 +119,6 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
             "starts": quarter_days(future.starts, quarter)[0],
             "held": held_in(case, quarter) or None,
             "held_besides_usd_per_month": held_besides_usd(case, quarter) / MONTHS_OF_A_QUARTER or None,
-            "unused_worth_frac": future.unused_worth_frac,
-            "max_liability_usd": future.max_liability_usd,
             "future": None,
         }
     )

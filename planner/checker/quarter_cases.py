@@ -13,7 +13,7 @@ from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, differs, is_not
 
 OWN = {
     *("name", "workloads", "purchase", "months", "starts", "held", "held_besides_usd_per_month"),
-    *("unused_worth_frac", "max_liability_usd", "future", "assumptions"),
+    *("future", "assumptions"),
 }
 """what a quarter has of its own; all else is as in the horizon"""
 
