@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from planner.case.case import Case
 from planner.case.changes import Change, last_month, with_limits, with_workload
 from planner.case.horizon import requests_per_month, slots_of
+from planner.case.quarters import held_usd_per_month
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
 from planner.optimization.replan import Replanner
@@ -159,7 +160,8 @@ class Budget(Limit):
             return None
         needed = replanner.dearest_month_usd(case, found.best)
         enough = float(math.ceil(needed))
-        at_least = max(self.usd_per_month, *self._bounds(replanner, case, found, needed))
+        held = held_usd_per_month(case)
+        at_least = max(self.usd_per_month, held + max(self._bounds(replanner, case, found, needed - held)))
         proved = needed <= at_least * (1 + CLOSE_FRAC)
         said = f"raise the budget from {usd(self.usd_per_month)} to {usd(enough)} a month (policy.budget_usd_per_month"
         said += ")" if proved else f"; at least {usd(at_least)} is needed)"
