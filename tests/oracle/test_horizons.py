@@ -111,5 +111,5 @@ def test_rows_of_the_master_by_hand() -> None:
     assert rows["committed", 1, g] == {
         ("sign", 0): 1.0, ("sign", 1): 1.0, ("plan", 1, 0): -1.0, ("plan", 1, 1): -2.0, ("lacking", 1, g): 1.0,
     }  # fmt: skip
-    assert rows["owed", "low"] == {("sign", 0): 7.0}
+    assert rows["owed", "low"] == {("sign", 0): 7.0, ("sign", 1): 2000.0}
     assert model.row_upper[model.row_keys.index(("owed", "low"))] == 21.0
