@@ -8,7 +8,8 @@ from typing import get_args
 
 import numpy as np
 
-from planner.plan.plan import Plan
+from planner.case.case import OWNED
+from planner.plan.plan import HELD, Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cents import ZERO, in_cents, rounded, usd
 from planner.review.bills.ledger import UNUSED, ApiLine, Commitment, Ledger, Line
@@ -88,11 +89,10 @@ def _kinds(ledger: Ledger) -> Iterator[KindOfCharge]:
 
 def _instances(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterator[PaidInstance]:
     planned: dict[tuple[str, BoughtAs], list[float]] = {}
-    for f in plan.fleet:
-        way: BoughtAs = "reserved" if f.purchase.startswith("reserved") else f.purchase  # type: ignore[assignment]
-        sums = planned.setdefault((f.offer, way), [0.0, 0.0])
-        sums[0] += f.cost_usd_per_month * months
-        sums[1] += f.cost_usd_per_month / f.usd_per_h * months
+    for offer, way, usd_per_month, hours_per_month in _planned(plan):
+        sums = planned.setdefault((offer, way), [0.0, 0.0])
+        sums[0] += usd_per_month * months
+        sums[1] += hours_per_month * months
     keys = sorted({*planned, *ledger.lines}, key=lambda key: (key[0], WAYS.index(key[1])))
     lines = [ledger.lines.get(key, Line()) for key in keys]
     paid = in_cents([line.used + line.unused for line in lines], total)
@@ -111,6 +111,19 @@ def _instances(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterato
             planned_usd_per_h=planned_usd / planned_hours if planned_hours else None,
             paid_usd_per_h=float(line.used) / hours if hours > 0 else None,
         )
+
+
+def _planned(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
+    """Dollars and hours a month that a plan has for each offer and way to buy; what it holds, at what was signed."""
+    for f in plan.fleet:
+        if f.purchase != HELD:
+            way: BoughtAs = "reserved" if f.purchase.startswith("reserved") else f.purchase  # type: ignore[assignment]
+            yield f.offer, way, f.cost_usd_per_month, f.cost_usd_per_month / f.usd_per_h
+    for h in plan.case.held or ():
+        if h.purchase != OWNED:
+            held_as: BoughtAs = "reserved" if h.purchase.startswith("reserved") else "on-demand"
+            hours = h.instances * HOURS_PER_MONTH
+            yield h.offer, held_as, hours * h.usd_per_h, hours
 
 
 def _apis(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterator[PaidApi]:
