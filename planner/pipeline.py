@@ -279,7 +279,7 @@ def _without_a_plan(
                 plan_fleet(block_case(case, block), options, on_progress)
             except Infeasible as found:
                 reasons, proved = found.reasons, found.proved
-    return Infeasible(case.name, tuple(f"{none.block}: {reason}" for reason in reasons), proved, remedies)
+    return Infeasible(case.name, (f"in {none.block}:", *reasons), proved, remedies)
 
 
 def why(stop: KeyboardInterrupt) -> Why:

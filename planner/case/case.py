@@ -323,9 +323,6 @@ class Case(Strict):
     """what is there before anything is bought: for all of these months, or with a future within their days"""
     held_besides_usd_per_month: float | None = Field(default=None, gt=0)
     """what is paid for holdings that are there for a part of the quarter only, and so are of no use in it"""
-    unused_worth_frac: float | None = Field(default=None, ge=0, le=1)
-    """as in a Future, where there is none"""
-    max_liability_usd: float | None = Field(default=None, ge=0)
     future: Future | None = None
     """the quarters and scenarios of a whole horizon; None: this case is one quarter, as it is forecast"""
     load_factors: tuple[LoadFactor, ...] | None = None

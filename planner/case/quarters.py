@@ -13,6 +13,7 @@ from datetime import date
 from planner.case.case import OWNED, Case, Future, Holding, Month, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
 from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.owned import as_many_as_there_are
 from problems.constants import HOURS_PER_MONTH
 
 HOURS_PER_QUARTER = MONTHS_OF_A_QUARTER * HOURS_PER_MONTH
@@ -111,6 +112,7 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
         factors = tuple(g.factors[w.name] for g in groups)
         return w.model_copy(update={"month_factors": factors, "growth_per_month_frac": 0.0})
 
+    case = as_many_as_there_are(case, held_in(case, quarter))
     return case.model_copy(
         update={
             "workloads": tuple(in_quarter(w) for w in case.workloads if any(g.factors[w.name] for g in groups)),
@@ -118,8 +120,6 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
             "starts": quarter_days(future.starts, quarter)[0],
             "held": held_in(case, quarter) or None,
             "held_besides_usd_per_month": held_besides_usd(case, quarter) / MONTHS_OF_A_QUARTER or None,
-            "unused_worth_frac": future.unused_worth_frac,
-            "max_liability_usd": future.max_liability_usd,
             "future": None,
         }
     )

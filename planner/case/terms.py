@@ -34,20 +34,13 @@ def is_long(term: str) -> bool:
 
 def counted_months(case: Case, term: str, quarter: int = 0) -> float | None:
     """Months of its price that a term counts for; None: it is not for sale with this quarter."""
-    about = case.future or case
-    worth, limit = about.unused_worth_frac, about.max_liability_usd
+    worth, limit = (case.future.unused_worth_frac, case.future.max_liability_usd) if case.future else (None, None)
     inside, beyond = inside_months(case, term, quarter), beyond_months(case, term, quarter)
     if not is_long(term) or not beyond:
         return float(inside)
     if worth is None and limit is None:
         return None
     return inside + (1 - (1.0 if worth is None else worth)) * beyond
-
-
-def terms_for_sale(case: Case, quarter: int = 0) -> dict[str, float]:
-    """Times its hourly price that each commitment on the menu counts for, over its hours inside the horizon."""
-    counted = {term: counted_months(case, term, quarter) for term in case.purchase if term in TERM_MONTHS}
-    return {term: months / inside_months(case, term, quarter) for term, months in counted.items() if months is not None}
 
 
 def liability_usd(case: Case, term: str, usd_per_h: float, quarter: int = 0) -> float:

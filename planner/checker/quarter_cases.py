@@ -13,7 +13,7 @@ from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, differs, is_not
 
 OWN = {
     *("name", "workloads", "purchase", "months", "starts", "held", "held_besides_usd_per_month"),
-    *("unused_worth_frac", "max_liability_usd", "future", "assumptions"),
+    *("future", "assumptions"),
 }
 """what a quarter has of its own; all else is as in the horizon"""
 
@@ -60,8 +60,9 @@ def quarter_case_is_true(
 ) -> Iterator[str]:
     """Whether a quarter was planned for what the horizon says of it."""
     assert case.future is not None
+    as_in_quarter = _with_owned_boxes(case, quarter)
     for key in type(case).model_fields:
-        if key not in OWN and getattr(planned, key) != getattr(case, key):
+        if key not in OWN and getattr(planned, key) != getattr(as_in_quarter, key):
             yield f"the {key} of its case differ from those of the horizon"
     if set(planned.purchase) - set(case.purchase):
         yield "its case has ways to buy that the horizon has not"
@@ -70,6 +71,21 @@ def quarter_case_is_true(
     yield from is_not("the first day of its case", planned.starts, quarter_span(case.future.starts, quarter)[0])
     yield from _demand_is_true(case, planned, quarter, scenarios)
     yield from _held_is_true(case, planned, quarter, signed)
+
+
+def _with_owned_boxes(case: Case, quarter: int) -> Case:
+    """The horizon's case with as many owned boxes to run as are there for the whole quarter."""
+    assert case.future is not None
+    first, last = quarter_span(case.future.starts, quarter)
+    there: Counter[str] = Counter()
+    for h in case.held or ():
+        if h.purchase == OWNED:
+            whole = (h.first_day or first) <= first and (h.last_day or last) >= last
+            there[f"{h.offer}+{OWNED}"] += h.instances if whole else 0
+    if not there:
+        return case
+    limits = case.limits.model_copy(update={"max_instances": case.limits.max_instances | dict(there)})
+    return case.model_copy(update={"limits": limits})
 
 
 def _demand_is_true(case: Case, planned: Case, quarter: int, scenarios: Sequence[Scenario]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planner.logs.engine import MONDAY_US
 from planner.logs.expressions import FEWEST_REQUESTS, MOST_WORKLOADS, OTHER, few_together
 from planner.logs.lengths import Marginals
 from planner.logs.odd_hours import repeated_rows
@@ -91,6 +92,7 @@ def traffic_of_counts(rows: CountRows, ledger: Ledger, every_key: bool = False) 
         ledger.note(f"counts are by {step / HOUR_S:g} h: the hours within are taken as equal")
     fine = max(MINUTE_S, gcd(step, HOUR_S) if step > HOUR_S else step)
     phase = _most_frequent(times % fine)
+    dated = bool(times[-1] > 10**8)
     kept = repeated_rows(table, ledger)
     key = table.key.to_numpy()
     order = np.flatnonzero(kept)[np.argsort(key[kept], kind="stable")]
@@ -104,6 +106,7 @@ def traffic_of_counts(rows: CountRows, ledger: Ledger, every_key: bool = False) 
         start = own.time_us.to_numpy() // 1_000_000
         alive = reported if len(reported) else _alive(start, own.requests.to_numpy(), times)
         first = (int(min(alive.min(), start.min())) - phase) // fine * fine + phase
+        begins = first if dated else first + MONDAY_US // 1_000_000
         by_step = {
             figure: _laid_out(start, own[figure].to_numpy(dtype=float), alive, times, step, fine, first)
             for figure in ("requests", "prompt", "output")
@@ -115,10 +118,10 @@ def traffic_of_counts(rows: CountRows, ledger: Ledger, every_key: bool = False) 
                 name=name,
                 models=_models(own, rows.names["model"]),
                 step_s=fine,
-                start_s=first,
+                start_s=begins,
                 requests=by_step["requests"],
-                covered=(float(first), float(first + fine * len(by_step["requests"]))),
-                dated=bool(start.max() > 10**8),
+                covered=(float(begins), float(begins + fine * len(by_step["requests"]))),
+                dated=dated,
                 total=total,
                 prompt_tokens=prompt,
                 output_tokens=output,

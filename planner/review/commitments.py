@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from planner.case.case import OWNED, Holding
-from planner.case.terms import terms_for_sale
+from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
 from planner.plan.horizon_view import running_by_slot
 from planner.plan.plan import Plan
@@ -142,7 +142,8 @@ class _Book:
     def _for_sale(self, h: Holding) -> bool:
         case = self.plan.case
         offer = case.offers.get(h.offer)
-        return offer is not None and h.purchase in terms_for_sale(case) and h.purchase in offer.prices.reserved()
+        priced = offer is not None and h.purchase in offer.prices.reserved()
+        return priced and h.purchase in case.purchase and counted_months(case, h.purchase) is not None
 
     def bought(self, gone: list[Holding]) -> Iterator[CommitmentAdvice]:
         """Lines for what is reserved anew, as far as it takes the place of no holding that lapses."""

@@ -18,6 +18,7 @@ from planner.case.dates import add_months, last_day_of_term, quarter_days
 from planner.case.demand.future.holdings import beyond_quotas
 from planner.case.demand.schema import PurchaseName
 from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.owned import as_many_as_there_are, with_owned_offers
 from planner.case.quarters import covers, usd_in_quarter
 from planner.catalog.entries import TERM_MONTHS
 from planner.io.errors import Diagnostic, InputError, did_you_mean
@@ -175,7 +176,7 @@ def planned_around(case: Case, held: HeldNext, said: bool) -> Case:
         return case
     assumptions = [_dated(a, held) for a in case.assumptions if not a.key.startswith(HAVE)]
     assumptions += [_not_used(h, case, held) for h in held.there() if h not in usable]
-    return case.model_copy(
+    around = as_many_as_there_are(case, ()).model_copy(
         update={
             "starts": held.first,
             "held": usable or None,
@@ -183,6 +184,7 @@ def planned_around(case: Case, held: HeldNext, said: bool) -> Case:
             "assumptions": tuple(assumptions),
         }
     )
+    return with_owned_offers(around)
 
 
 def _dated(assumption: Assumption, held: HeldNext) -> Assumption:

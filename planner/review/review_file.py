@@ -16,8 +16,6 @@ from planner.case.demand.load import load_case
 from planner.case.demand.overrides import offers_called, own_offers, repriced
 from planner.case.demand.schema import DemandFile, PriceSpec
 from planner.case.demand.workload_schema import check_columns
-from planner.case.horizon import MONTHS_OF_A_QUARTER, month_factor
-from planner.case.quarters import quarter_case
 from planner.checker import check_plan
 from planner.io.errors import Diagnostic, InputError, did_you_mean
 from planner.io.named_files import NamedFiles
@@ -136,7 +134,8 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     if spec.next.demand is not None:
         demand = files.beside(document, ("next", "demand"), spec.next.demand)
         case = _named(document, ("next", "demand"), demand, lambda file: load_case(file, files))
-        case, starts, have = _one_quarter(case, spec, document), case.starts, _have(demand, case)
+        _check_quarter(case, spec, document)
+        starts, have = case.starts, _have(demand, case)
     if last.case.months is not None:
         message = "it has workloads with dates (from, until or steps), which a review cannot hold against a log yet"
         raise InputError([document.diagnostic(("last_plan",), message, "Plan the quarter without dates")])
@@ -164,24 +163,19 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     )
 
 
-def _one_quarter(case: Case, spec: ReviewFile, document: Document) -> Case:
-    """The next demand file as an ordinary case of one quarter."""
-    path, future, starts = ("next", "demand"), case.future, spec.next.starts
-    if future is not None and (future.quarters > 1 or len(future.scenarios) > 1):
-        message = "it has several quarters or scenarios, and a review plans one quarter as it is forecast"
-        raise InputError([document.diagnostic(path, message, "Leave 'horizon' and 'scenarios' out of it here")])
+def _check_quarter(case: Case, spec: ReviewFile, document: Document) -> None:
+    """Raise InputError where the next demand file is not one quarter as it is forecast."""
+    path, starts = ("next", "demand"), spec.next.starts
+    if case.future is not None:
+        message = "it has 'horizon', 'scenarios', 'unused_after_horizon' or 'max_liability'"
+        remedy = "Leave them out: a review plans one quarter"
+        raise InputError([document.diagnostic(path, message, remedy)])
     if starts is not None and case.starts is not None and starts != case.starts:
         message = f"is {starts}, and the demand file starts on {case.starts}"
         raise InputError([document.diagnostic(("next", "starts"), message, "Keep one of the two")])
-    if future is not None:
-        grown = {w.name: tuple(month_factor(w, m) for m in range(MONTHS_OF_A_QUARTER)) for w in case.workloads}
-        plain = future.scenarios[0].month_factors == grown
-        quarter = quarter_case(case, 0, future.scenarios)
-        case = quarter.model_copy(update={"workloads": case.workloads, "months": None}) if plain else quarter
     if case.months is not None and spec.next.forecast == "actuals":
         message = "it has workloads with dates (from, until or steps), and their rates come from the log"
         raise InputError([document.diagnostic(path, message, "Write forecast: given, or leave the dates out")])
-    return case
 
 
 def _have(demand: Path, case: Case) -> tuple[Holding, ...]:

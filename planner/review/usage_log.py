@@ -50,6 +50,8 @@ def read_log(
         names = [workload]
     if len(names) > MOST_WORKLOADS:
         raise input_error(path, f"has {len(names)} workloads", f"Keep to {MOST_WORKLOADS}")
+    if not all(traffic.dated for traffic in usage.traffic.values()):
+        raise input_error(path, "has times without dates", "Write 2026-09-07T12:00:00Z, or seconds since 1970")
     clocks = [Clock(traffic, zone or UTC) for traffic in usage.traffic.values()]
     first = min(clock.first for clock in clocks)
     hours = max(clock.first + clock.size for clock in clocks) - first

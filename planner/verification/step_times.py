@@ -108,7 +108,7 @@ def step_times(
         full_frac=full_frac,
         kv_bytes_per_token=growth.per_token,
         kv_window_bytes_per_token=growth.per_window_token,
-        window_tokens=window,
+        window_tokens=float(window),
         kv_room_bytes=room - resident_tokens * each,
         cached_bytes_per_token=each,
     )

@@ -20,8 +20,8 @@ from tests.oracle.plans import check_plan
 from tests.oracle.vendor_shares import least_usd, share_case
 from tests.oracle.vendors import vendor_case
 
-SEEDS = range(60)
-SHARES = range(24)
+SEEDS = range(40)
+SHARES = range(16)
 
 
 @cache
@@ -50,7 +50,7 @@ def test_the_rules_decide() -> None:
         free, ruled = brute_force(replace(vendor_case(seed), vendors=NO_VENDORS)).objective, truth_of(seed).objective
         outcomes["infeasible"] += ruled == math.inf > free
         outcomes["costs more"] += math.inf > ruled > free * (1 + 1e-6)
-    assert outcomes == {"costs more": 29, "infeasible": 7}
+    assert outcomes == {"costs more": 17, "infeasible": 7}
 
 
 @pytest.mark.parametrize("seed", SEEDS[::4])
@@ -91,4 +91,4 @@ def test_least_shares_give_the_optimum_of_brute_force(seed: int, solver: SolverN
 def test_least_shares_decide() -> None:
     """So many optima of the cases above cost more than without."""
     free = [least_usd(replace(case, vendors=replace(case.vendors, least_share={}))) for case in map(share_case, SHARES)]
-    assert sum(least_usd(share_case(seed)) > usd * (1 + 1e-6) for seed, usd in zip(SHARES, free, strict=True)) == 14
+    assert sum(least_usd(share_case(seed)) > usd * (1 + 1e-6) for seed, usd in zip(SHARES, free, strict=True)) == 8

@@ -15,6 +15,7 @@ from planner.case.demand.load_workloads import WorkloadReader
 from planner.case.demand.overrides import offers_called, own_catalog, repriced
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.workload_schema import WorkloadSpec
+from planner.case.owned import with_owned_offers
 from planner.catalog import api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
 from planner.catalog.profile import Profile
@@ -119,7 +120,7 @@ class _Loader:
             time_zone=spec.time_zone,
             **future,
         )
-        return as_planned(case, spec)
+        return as_planned(with_owned_offers(case), spec)
 
     # -- what the user did not say ------------------------------------------------------------------------
 

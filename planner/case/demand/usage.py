@@ -48,9 +48,9 @@ def usage_hours(usage: Usage, path: Path, workload: str, zone: str | None = None
     w = measured_workload(traffic, zone or UTC)
     known = int(np.isfinite(w.hours.rate).sum())
     if w.rates.flat:
-        why = "".join(f"; {remark}" for remark in [*usage.remarks, *hour_notes(w)][:1])
+        why = "".join(f"; {remark}" for remark in [*usage.ledger.left_out_lines(), *hour_notes(w)][:1])
         remedy = f"Give at least {FEWEST_HOURS}; `fleetplan demand` takes shorter logs"
-        raise input_error(path, f"covers {known} whole hours{why}", remedy)
+        raise input_error(path, f"covers {known} whole hour{'s' * (known != 1)}{why}", remedy)
     check_busiest(path, w.hours.rate)
     weekday, weekend = (tuple(x / 3600 for x in rates) for rates in (w.rates.weekday, w.rates.weekend))
     lengths = traffic.lengths if isinstance(traffic.lengths, Marginals) else None

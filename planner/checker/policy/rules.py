@@ -123,8 +123,9 @@ def max_change(j: Judged) -> Iterator[Rule]:
 
 def max_usd_per_1m_tokens(j: Judged) -> Iterator[Rule]:
     """What is held counts too: it is paid in any case."""
-    paid, tokens = j.plan.cost_usd_per_month + j.plan.held_usd_per_month, j.plan.tokens_per_month
-    value, limit = 1e6 * paid / tokens if tokens else 0.0, j.policy.max_usd_per_1m_tokens or 0.0
+    held, tokens = j.plan.held_usd_per_month, j.plan.tokens_per_month
+    value = j.plan.usd_per_1m_tokens + (1e6 * held / tokens if tokens else 0.0)
+    limit = j.policy.max_usd_per_1m_tokens or 0.0
     yield at_most("max_usd_per_1m_tokens", "cost of a million tokens", "usd_per_1m_tokens", value, limit)
 
 
@@ -132,8 +133,8 @@ def min_savings(j: Judged) -> Iterator[Rule]:
     """What is held counts too: it is paid in any case."""
     b = j.plan.baseline
     detail = f"against {usd(b.cost_usd_per_month)} / month from {b.provider}/{b.model}"
-    paid = j.plan.cost_usd_per_month + j.plan.held_usd_per_month
-    saved = (b.cost_usd_per_month - paid) / b.cost_usd_per_month if b.cost_usd_per_month else 0.0
+    held = j.plan.held_usd_per_month
+    saved = b.savings_frac - (held / b.cost_usd_per_month if b.cost_usd_per_month else 0.0)
     yield at_least("min_savings", "saved of the API bill", "frac", saved, j.policy.min_savings or 0.0, detail)
 
 

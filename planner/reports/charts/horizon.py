@@ -14,6 +14,7 @@ from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon_plan import HorizonPlan
 from planner.plan.horizon_view import days_of, known_usd, months_name, quarters_of, regret_frac, usd_per_month
 from planner.reports.charts.svg import COLOURS, Axis, Frame, Line, curves, nice_ticks, picture, text, titled
+from planner.reports.horizon.phrases import NOTHING_USD
 from planner.reports.markup import Html, bar, bar_table, figure, legend
 
 HALF, WIDTH, ROW, TOP, FOOT, NAME_LIMIT = 460, 960, 40, 10, 36, 64
@@ -42,7 +43,7 @@ def fan(horizon: HorizonPlan) -> Html:
     ]
     x = Axis("quarter", written=lambda q: f"{days_of(horizon, round(q))[0]:%Y-%m}")
     y = Axis("$ a quarter", written=_money)
-    frame = Frame(x, y, [*quarters], y.ticks([v for line in lines for v in line.y]), HALF, 300, 62, 30, 24)
+    frame = Frame(x, y, [*quarters], y.ticks([v for line in lines for v in line.y]), WIDTH, 320, 62, 40, 24)
     high = [max(s.by_quarter_usd[q] for s in horizon.scenarios) for q in quarters]
     low = [min(s.by_quarter_usd[q] for s in horizon.scenarios) for q in quarters]
     there = [f"{frame.px(q):.1f},{frame.py(high[q]):.1f}" for q in quarters]
@@ -54,7 +55,7 @@ def fan(horizon: HorizonPlan) -> Html:
     drawn = picture(title, frame.width, frame.height, [*frame.grid(), band, *curves(frame, lines)])
     keys = legend((f"b{k % COLOURS + 1}", s.name) for k, s in enumerate(horizon.scenarios))
     caption = "Plans and new commitments" + ("; what was held before comes on top." if horizon.held_usd else ".")
-    return figure("fan", title, keys, Html(drawn), caption=caption)
+    return figure("fan", title, keys, Html(drawn), caption=caption, wide=True)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,9 @@ def regret(horizon: HorizonPlan) -> Html:
             (s.name, bar(pieces, f"{s.name}: regret {usd(lost)}"), f"{best:,.0f}", f"{lost:,.0f}", share)
         )  # fmt: skip
     worst = max(known, key=lambda s: s.regret_usd or 0.0)
-    title = f"Not knowing costs at most {usd(max(0.0, worst.regret_usd or 0.0))}: if {worst.name} comes"
+    most = worst.regret_usd or 0.0
+    title = f"Not knowing costs at most {usd(most)}: if {worst.name} comes"
+    title = title if most >= NOTHING_USD else "No better plan is known for any of the scenarios"
     head = ("scenario", "", "if known $", "regret $", "regret")
     caption = "Against the plan that had known the scenario; penalties included."
     return figure("regret", title, bar_table(head, rows), caption=caption)
@@ -143,11 +146,11 @@ def commit(horizon: HorizonPlan) -> Html:
     points = [p for p in (horizon.curve.points if horizon.curve else ()) if p.expected_usd is not None]
     if horizon.curve is None or len(points) < 2:
         return Html("")
-    figures = {
-        "expected": [p.expected_usd for p in points],
-        "P90": [p.p90_usd for p in points],
-        "worst": [p.worst_usd for p in points],
-    }
+    figures = {"expected": [p.expected_usd for p in points], "P90": [p.p90_usd for p in points]}
+    if any(p.p90_usd != p.worst_usd for p in points):
+        figures["worst"] = [p.worst_usd for p in points]
+    else:
+        figures["P90 and worst"] = figures.pop("P90")
     lines = [
         Line(name, [p.instances for p in points], [v or 0.0 for v in values],
              [f"{p.instances}: {name} {usd(v or 0.0)}" for p, v in zip(points, values, strict=True)])

@@ -77,7 +77,7 @@ def long_terms(horizon: HorizonPlan) -> str:
         return "terms of more than a year are not bought, and would save nothing here"
     return (
         f"terms of more than a year that outlast the horizon are not bought; with the same deployments they would save "
-        f"{usd(saved)} in it: 'unused_after_horizon: {{worth: 50%}}' or 'policy: {{max_liability: 200k}}' allows them"
+        f"{usd(saved)} in it: 'unused_after_horizon: {{worth: 50%}}' or 'policy: {{max_liability: $200k}}' allows them"
     )
 
 

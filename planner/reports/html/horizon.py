@@ -9,6 +9,7 @@ from planner.plan.horizon_plan import HorizonPlan, QuarterPlan
 from planner.plan.horizon_view import months_name, owed_beyond_usd, percentile_usd, usd_per_month
 from planner.reports.charts import horizon as pictures
 from planner.reports.horizon import phrases, tables
+from planner.reports.horizon.phrases import NOTHING_USD
 from planner.reports.horizon.text import remarks
 from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, details, el, name, notes, panel
@@ -75,9 +76,11 @@ def _sentence(words: str) -> str:
 def _cards(horizon: HorizonPlan) -> Iterator[Html]:
     signed = horizon.signed_now
     monthly, cash = sum(usd_per_month(c) for c in signed), sum(c.upfront_usd for c in signed)
-    yield card("Signed now", f"{usd(monthly)} / month", f"{usd(cash)} of it is asked for in cash at signing")
+    yield card(
+        "Signed now", f"${monthly:,.0f}", f"a month, {usd(cash)} in cash" if cash else "a month, no cash at signing"
+    )
     owed = sum(owed_beyond_usd(horizon, c) for c in signed)
-    yield card("Owed after", usd(owed), "still to be paid when the horizon ends")
+    yield card("Owed after", f"${owed:,.0f}", "still to be paid when the horizon ends")
     if horizon.held_usd:
         yield card("Held before", usd(horizon.held_usd), "paid in any case")
     if len(horizon.scenarios) > 1:
@@ -86,8 +89,12 @@ def _cards(horizon: HorizonPlan) -> Iterator[Html]:
         known = [s for s in horizon.scenarios if s.regret_usd is not None]
         if known:
             worst = max(known, key=lambda s: s.regret_usd or 0.0)
-            yield card("Most regret", usd(max(0.0, worst.regret_usd or 0.0)), f"if {worst.name} comes")
-    yield card("Proved within", percent(horizon.gap_frac, 2), f"no plan has less than {usd(horizon.bound_usd)}")
+            most = worst.regret_usd or 0.0
+            detail = f"if {worst.name} comes" if most >= NOTHING_USD else "against plans that had known"
+            yield card("Most regret", f"${max(0.0, most):,.0f}", detail)
+    yield card(
+        "Proved within", percent(horizon.gap_frac, 2), f"{usd(horizon.bound_usd)} at least, without what was held"
+    )
 
 
 def _quarter(horizon: HorizonPlan, q: QuarterPlan, open_: bool) -> Html:

@@ -9,7 +9,8 @@ from typing import get_args
 import numpy as np
 
 from planner.case.case import OWNED
-from planner.plan.plan import HELD, Plan
+from planner.case.owned import owned_key
+from planner.plan.plan import HELD, FleetLine, Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cents import ZERO, in_cents, rounded, usd
 from planner.review.bills.ledger import UNUSED, ApiLine, Commitment, Ledger, Line
@@ -53,7 +54,9 @@ def reconcile(bill: Bill, plan: Plan, team_tag: str, period_hours: int, prices: 
         planned_usd=usd(round(100 * (sum(x.planned_usd for x in instances) + sum(x.planned_usd for x in apis)))),
         paid_usd=usd(paid),
         paid_usd_per_month=usd(paid) / months,
-        not_on_the_bill_usd_per_month=plan.costs.caching_usd_per_month + plan.costs.engineers_usd_per_month,
+        not_on_the_bill_usd_per_month=plan.costs.caching_usd_per_month
+        + plan.costs.engineers_usd_per_month
+        + sum(f.cost_usd_per_month for f in plan.fleet if _is_owned(f)),
         total_billed_usd=usd(sum(round(100 * k.billed_usd) for k in kinds)),
         total_effective_usd=usd(sum(cents.values())),
         kinds=kinds,
@@ -116,7 +119,7 @@ def _instances(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterato
 def _planned(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
     """Dollars and hours a month that a plan has for each offer and way to buy; what it holds, at what was signed."""
     for f in plan.fleet:
-        if f.purchase != HELD:
+        if f.purchase != HELD and not _is_owned(f):
             way: BoughtAs = "reserved" if f.purchase.startswith("reserved") else f.purchase  # type: ignore[assignment]
             yield f.offer, way, f.cost_usd_per_month, f.cost_usd_per_month / f.usd_per_h
     for h in plan.case.held or ():
@@ -124,6 +127,11 @@ def _planned(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
             held_as: BoughtAs = "reserved" if h.purchase.startswith("reserved") else "on-demand"
             hours = h.instances * HOURS_PER_MONTH
             yield h.offer, held_as, hours * h.usd_per_h, hours
+
+
+def _is_owned(line: FleetLine) -> bool:
+    """Whether no provider bills it."""
+    return line.offer.endswith(owned_key(""))
 
 
 def _apis(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterator[PaidApi]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 import planner
 from planner.case.case import Case, Holding
 from planner.case.quarters import block_case, blocks_of, held_in, held_usd, held_usd_per_month
-from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd, terms_for_sale
+from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd
 
 TEXT = """\
 starts: 2027-01-01
@@ -134,9 +135,13 @@ def test_payments_are_those_of_a_naive_count_of_days(first: int, length: int, mo
 # -- terms ----------------------------------------------------------------------------------------------------------
 
 
+def for_sale(case: Case, quarter: int = 0) -> list[str]:
+    return [term for term in ("reserved-1y", "reserved-3y") if counted_months(case, term, quarter) is not None]
+
+
 def test_three_years_are_not_for_sale_for_one_quarter() -> None:
     case = case_of()
-    assert terms_for_sale(case) == {"reserved-1y": 1.0}
+    assert for_sale(case) == ["reserved-1y"]
     assert ("unused_after_horizon", "reserved-3y not bought") in [(a.key, a.value) for a in case.assumptions]
     for rest in ("unused_after_horizon: {worth: 50%}\n", "policy: {max_liability: $0}\n", "horizon: 12 quarters\n"):
         assert "unused_after_horizon" not in [a.key for a in case_of(rest).assumptions]
@@ -144,33 +149,48 @@ def test_three_years_are_not_for_sale_for_one_quarter() -> None:
 
 def test_what_is_left_of_three_years_counts_as_far_as_it_is_not_worth_its_price() -> None:
     case = case_of("unused_after_horizon: {worth: 50%}\n")
-    # 3 months inside, half of 33 beyond: 19.5 months of the price over 3 months of use.
+    assert case.future is not None and case.future.quarters == 1
+    # 3 months inside, half of 33 beyond.
     assert counted_months(case, "reserved-3y") == pytest.approx(19.5)
-    assert terms_for_sale(case) == {"reserved-1y": 1.0, "reserved-3y": pytest.approx(6.5)}
+    assert counted_months(case, "reserved-1y") == 3
     assert liability_usd(case, "reserved-3y", 2.0) == pytest.approx(2 * 730 * 33)
     assert liability_usd(case, "reserved-1y", 2.0) == 0
 
 
 def test_a_limit_on_what_is_owed_puts_long_terms_on_sale_too() -> None:
     case = case_of("policy: {max_liability: $200k}\n")
-    assert case.max_liability_usd == 200_000
-    assert terms_for_sale(case) == {"reserved-1y": 1.0, "reserved-3y": 1.0}
-    no_start = planner.case_from_text(TEXT.replace("starts: 2027-01-01\n", "") + "policy: {max_liability: $200k}\n")
-    assert terms_for_sale(no_start) == terms_for_sale(case)
+    assert case.future is not None and case.future.max_liability_usd == 200_000
+    assert counted_months(case, "reserved-3y") == 3
+    with pytest.raises(planner.InputError, match="is about what is owed after a horizon"):
+        planner.case_from_text(TEXT.replace("starts: 2027-01-01\n", "") + "policy: {max_liability: $200k}\n")
 
 
 def test_terms_that_end_within_the_horizon_are_for_sale() -> None:
     case = case_of("horizon: 12 quarters\n")
-    assert terms_for_sale(case, 0) == {"reserved-1y": 1.0, "reserved-3y": 1.0}
-    assert terms_for_sale(case, 1) == {"reserved-1y": 1.0}
+    assert for_sale(case, 0) == ["reserved-1y", "reserved-3y"]
+    assert for_sale(case, 1) == ["reserved-1y"]
     assert [inside_months(case, "reserved-1y", q) for q in (0, 8, 9, 11)] == [12, 12, 9, 3]
     assert [beyond_months(case, "reserved-3y", q) for q in (0, 1, 11)] == [0, 3, 33]
 
 
 def test_a_horizon_weighs_the_rest_of_long_terms() -> None:
     case = case_of("horizon: 4 quarters\nunused_after_horizon: {worth: 25%}\n")
-    assert case.unused_worth_frac is None
     assert counted_months(case, "reserved-3y", 1) == pytest.approx(9 + 0.75 * 27)
     assert counted_months(case, "reserved-1y", 3) == 3
-    [first, *_] = blocks_of(case)
-    assert block_case(case, first).unused_worth_frac == 0.25
+
+
+def test_owned_boxes_are_an_offer_of_their_own() -> None:
+    """It costs what running a box costs, and there are as many as are owned."""
+    case = case_of("have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 4, price: $0.30/h}]\n")
+    key = "aws/g6e.xlarge@us-east-1+owned"
+    price = case.offers[key].prices.on_demand
+    assert price is not None and price.usd_per_h == 0.3
+    assert case.offers[key].prices.spot is None and not case.offers[key].prices.reserved()
+    assert case.limits.max_instances[key] == 4
+
+
+def test_owned_boxes_need_a_menu_that_runs_them() -> None:
+    owned = "have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 4, price: $0.30/h}]\n"
+    text = re.sub(r"purchase: \[[^\]]*\]", "purchase: [spot]", TEXT, count=1)
+    with pytest.raises(planner.InputError, match="owned boxes run by the hour"):
+        planner.case_from_text(text + owned)

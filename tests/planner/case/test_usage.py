@@ -67,9 +67,9 @@ def test_finer_rows_add_up_to_hours(tmp_path: Path) -> None:
         ("time,requests\n2026-01-01T00:00:00,-5\n", ":2: has no request that can be used: negative requests"),
         (
             "time,requests\n2026-01-01T00:00:00,1\nyesterday,5\n",
-            "covers 1 whole hours; 1 row left out: unreadable time",
+            "covers 1 whole hour; 1 row left out: unreadable time",
         ),
-        ("time,requests\n2026-01-01T00:00:00,1\n", "covers 1 whole hours"),
+        ("time,requests\n2026-01-01T00:00:00,1\n", "covers 1 whole hour"),
         ("time,requests\n2026-01-01T00:00:00,0\n", "has no requests at all"),
         ("workload,time,requests\nv,2026-01-01T00:00:00,1\n", "no rows for the workload 'w', only for 'v'"),
         ("", "is empty"),

@@ -229,6 +229,15 @@ def test_a_change_within_the_proofs_is_said() -> None:
     assert not from_nothing.passed and from_nothing.value is None
 
 
+def test_what_is_held_counts_as_paid() -> None:
+    plan = changed(small_plan(), held_usd_per_month=1000.0)
+    each = judged(plan, "max_usd_per_1m_tokens: 1").value
+    paid = plan.cost_usd_per_month + 1000
+    assert each == pytest.approx(1e6 * paid / plan.tokens_per_month)
+    saved = judged(plan, "min_savings: 1%").value
+    assert saved == pytest.approx(1 - paid / plan.baseline.cost_usd_per_month)
+
+
 def test_a_change_needs_the_plan_before() -> None:
     with pytest.raises(InputError, match="Give --against"):
         checked(small_plan(), "max_change: 5%")
@@ -335,10 +344,7 @@ def test_what_is_printed_is_inert() -> None:
         small_plan().to_json().replace('"chat"', json.dumps(HOSTILE)).replace('"us-east-1"', json.dumps(HOSTILE))
     )
     plan = changed(plan, name=HOSTILE)
-    text = (
-        "min_slo_headroom: 99%\nallowed_regions: [nowhere]\nmax_api_share: 0%\nmax_gap: 1%\nmax_price_age: 1d\n"
-        "max_liability_usd: 1\nmax_regret: 1%\nmin_coverage: 1%\nmin_utilization: 1%\n"
-    )
+    text = "min_slo_headroom: 99%\nallowed_regions: [nowhere]\nmax_api_share: 0%\nmax_gap: 1%\nmax_price_age: 1d\n"
     found = checked(plan, text + "max_change: 0%", changed(plan, name=HOSTILE))
     page = check_markdown(found)
     assert only_our_tags(page)

@@ -156,3 +156,10 @@ def test_plan_of_a_demand_file_with_scenarios(fleetplan: Command, tmp_path: Path
     changed.write_text(horizon_plan().to_json(), encoding="utf-8")
     differing = fleetplan("diff", out, changed, "--exit-code")
     assert differing.code == 1 and "what is signed" in differing.out
+
+
+def test_a_quarter_without_a_plan_is_named(fleetplan: Command, tmp_path: Path) -> None:
+    demand = tmp_path / "small.yaml"
+    demand.write_text(TINY.replace("growth_per_month: 5%", "growth_per_month: 25%") + "policy: {max_gpus: {l40s: 4}}\n")
+    ran = fleetplan("plan", demand, "--gap", "5%", "--quiet")
+    assert ran.code == 3 and "in quarter 2, high:" in ran.err, ran

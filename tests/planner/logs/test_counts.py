@@ -98,3 +98,11 @@ def test_a_row_without_a_count_is_unknown_beside_the_rows_of_others(tmp_path: Pa
     path.write_text("\n".join(line.removesuffix("9") if k % 48 == 1 else line for k, line in enumerate(text)))
     for w in measure_logs(MeasureOptions((str(path),), by="team")).workloads:
         assert w.rates.weekday == pytest.approx((9,) * 24)
+
+
+def test_counts_without_dates_begin_on_a_monday(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("\n".join(["time,requests", *(f"{3600 * k},{100 if k % 168 < 120 else 30}" for k in range(336))]))
+    (w,) = measure_logs(MeasureOptions((str(path),))).workloads
+    assert w.rates.weekday == pytest.approx((100,) * 24)
+    assert w.rates.weekend == pytest.approx((30,) * 24)

@@ -139,6 +139,7 @@ def test_without_a_reader_of_parquet_the_remedy_is_named(tmp_path: Path, monkeyp
             "workload,time,requests",
             "covers 80 years. Check the times",
         ),
+        ([("w", 0, 1), ("w", 90_000, 1)], "workload,time,requests", "has times without dates"),
         ([("w", "2026-01-01", 0), ("w", "2026-01-03", 0)], "workload,time,requests", "has no requests at all"),
         ([], "workload,time,requests", "holds no request. Check what was exported"),
         (

@@ -26,6 +26,8 @@ def holdings_of(
         if _touches_horizon(entry, k, spec, found) and key is not None:
             _assume_whole_quarters(entry, spec, found)
             held.append(holding_of(entry, key))
+            if entry.purchase == OWNED:
+                _check_owned(entry, k, spec, held, found)
     if not found.diagnostics:
         _check_quotas(spec, held, offers, limits, found)
     return tuple(held)
@@ -41,6 +43,16 @@ def holding_of(entry: HoldingSpec, offer: str) -> Holding:
         first_day=entry.from_day,
         last_day=entry.until,
     )
+
+
+def _check_owned(entry: HoldingSpec, k: int, spec: DemandFile, held: list[Holding], found: Diagnostics) -> None:
+    """Complain where owned boxes could not be used: they run by the hour, all of a kind at one price."""
+    if spec.menu.purchase is not None and "on-demand" not in spec.menu.purchase:
+        message = "owned boxes run by the hour, and menu.purchase has no on-demand"
+        found.complain(("have", k, "purchase"), message, "Add on-demand to menu.purchase")
+    prices = {h.usd_per_h for h in held if h.purchase == OWNED and h.offer == held[-1].offer}
+    if len(prices) > 1:
+        found.complain(("have", k, "price"), "boxes of this kind are owned at another price too", "Give their mean")
 
 
 def _offer(entry: HoldingSpec, k: int, catalog: Catalog, offers: dict[str, Offer], found: Diagnostics) -> str | None:

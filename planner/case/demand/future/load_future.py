@@ -35,10 +35,12 @@ def future_fields(
     if all(value is None for value in after.values()):
         _assume_no_long_terms(spec, MONTHS_OF_A_QUARTER * quarters, found)
     if spec.starts is None:
-        for key in (("unused_after_horizon",), ("policy", "max_liability")):
-            if any(value is not None for value in after.values()):
+        for key, value in (
+            (("unused_after_horizon",), worth),
+            (("policy", "max_liability"), spec.policy.max_liability),
+        ):
+            if value is not None:
                 found.complain(key, "is about what is owed after a horizon", "Write when it begins: starts: 2027-01-01")
-                break
         found.assume("horizon", "one quarter", A_MONTH)
         return {}
     count = "one quarter" if quarters == 1 else f"{quarters} quarters"
