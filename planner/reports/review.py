@@ -70,7 +70,7 @@ def commitments_sentences(review: Review) -> Iterator[str]:
         yield paid + (idle if n.besides_usd_per_month >= 0.005 else "")
     if n.overlap_usd_per_month:
         cost = n.cost_usd_per_month - n.overlap_usd_per_month
-        yield f"{usd(cost)} / month where commitments are renewed when they lapse, and not on the first day"
+        yield f"{usd(cost)} / month where commitments that lapse serve until then, and are renewed or replaced then"
 
 
 def hindsight_sentence(review: Review) -> str:

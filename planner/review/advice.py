@@ -130,7 +130,7 @@ def decisions_of(
     moved = bool(before) and abs(after / before - 1) >= 0.0005
     change = f" ({_signed(after / before - 1)})" if moved else ""
     overlap = commitments.overlap_usd_per_month
-    on_time = f"; ${after - overlap:,.0f} where commitments are renewed when they lapse" if overlap else ""
+    on_time = f"; ${after - overlap:,.0f} where commitments that lapse serve until then" if overlap else ""
     same = not moved and _but_for_what_is_held(plan.case) == _but_for_what_is_held(last.case)
     text = "keep the last plan: nothing it was made from has changed" if same else (
         f"approve ${after:,.0f} a month for the next plan, ${before:,.0f} in the last{change}{on_time}"

@@ -2,7 +2,7 @@
 
 A holding that is there for the whole quarter serves it before anything is bought. One that lapses within the quarter is
 paid until its last day, and the plan buys or rents what it still needs in its place for the whole quarter: it pays both
-until then, which nobody has to who renews when it lapses.
+until then, which nobody has to who lets the old one serve and renews when it lapses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Advice:
     besides_usd_per_month: float
     """paid for what is held and not used: idle in every hour, or there for a part of the quarter"""
     overlap_usd_per_month: float
-    """paid less where what lapses within the quarter is renewed then, and not on the quarter's first day"""
+    """paid less where what lapses within the quarter serves until then, and what takes its place begins then"""
 
 
 def advise(plan: Plan, held: HeldNext) -> Advice:
@@ -85,19 +85,16 @@ class _Book:
     held: HeldNext
     new: dict[tuple[str, str], int] = field(default_factory=dict)
     """reserved by the plan: offer and term -> instances"""
-    rented: dict[str, int] = field(default_factory=dict)
-    """by the hour, in the busiest one"""
+    rented: dict[str, list[tuple[float, list[int]]]] = field(default_factory=dict)
+    """by the hour: offer -> prices, the highest first, with the instances of each slot"""
     overlap_usd_per_month: float = 0.0
 
     def __post_init__(self) -> None:
-        hourly: dict[str, list[int]] = {}
-        for f in self.plan.fleet:
+        for f in sorted(self.plan.fleet, key=lambda f: -f.usd_per_h):
             if f.purchase in TERM_MONTHS:
                 self.new[f.offer, f.purchase] = max(f.instances_by_slot)
             elif f.purchase in ("on-demand", "spot"):
-                before = hourly.get(f.offer, [0] * len(f.instances_by_slot))
-                hourly[f.offer] = [a + b for a, b in zip(before, f.instances_by_slot, strict=True)]
-        self.rented = {offer: max(counts) for offer, counts in hourly.items()}
+                self.rented.setdefault(f.offer, []).append((f.usd_per_h, list(f.instances_by_slot)))
 
     def not_usable(self, h: Holding) -> Iterator[CommitmentAdvice]:
         """Lines for a holding that is paid for in the quarter, and of no use in it."""
@@ -125,11 +122,14 @@ class _Book:
                 why = (f"{lapses} and is still needed: renew it then as {term}, ${owed:,.0f} each over the term; "
                        f"the plan has it from the first day on, ${overlap:,.0f} a month more")  # fmt: skip
                 yield _line("renew", h, n, why, each)
-        n = min(left, self.rented.get(h.offer, 0))
+        n, replaced_usd = self._replaces_rented(h.offer, left)
         if n:
-            self.rented[h.offer] -= n
             left -= n
-            until = f"${n * paid:,.0f} a month is paid until then"
+            overlap = held.usd_per_month(
+                h.model_copy(update={"instances": 1, "usd_per_h": replaced_usd / HOURS_PER_MONTH})
+            )
+            self.overlap_usd_per_month += overlap
+            until = f"${n * paid:,.0f} a month is paid until then, when it can replace ${overlap:,.0f} of them"
             rents = f"{lapses}; the plan rents up to {n} by the hour in its place"
             if self._for_sale(h):
                 yield _line("let lapse", h, n, f"{rents}, which costs less than a new term; {until}")
@@ -138,6 +138,19 @@ class _Book:
         if left:
             why = f"{lapses} and is not needed: do not renew; ${left * paid:,.0f} a month is paid until then"
             yield _line("let lapse", h, left, why)
+
+    def _replaces_rented(self, offer: str, most: int) -> tuple[int, float]:
+        """Instances of an offer that can replace rented ones in some hour, and what these cost a month."""
+        months, used, usd = self.plan.slots[-1].month + 1, 0, 0.0
+        for t, slot in enumerate(self.plan.slots):
+            free = most
+            for price, counts in self.rented.get(offer, []):
+                n = min(free, counts[t])
+                counts[t] -= n
+                free -= n
+                usd += n * price * slot.hours_per_month / months
+            used = max(used, most - free)
+        return used, usd
 
     def _for_sale(self, h: Holding) -> bool:
         case = self.plan.case

@@ -135,7 +135,8 @@ class NextPlan(Strict):
     """commitment overhead, part of the cost: paid for what is held and not used, idle in every hour or there for a part
     of the quarter; where `held_usd_per_month` is None, paid on top of the cost"""
     overlap_usd_per_month: float = 0.0
-    """part of the cost: not paid where what lapses within the quarter is renewed then, and not on the first day"""
+    """part of the cost: not paid where what lapses within the quarter serves until then, and what takes its place
+    begins then, not on the first day"""
 
     @property
     def cost_usd_per_month(self) -> float:

@@ -14,7 +14,7 @@ BRIDGE_PARTS = {
     "volume": "more or fewer tokens, at the average cost of a token",
     "mix": "workloads with more or less expensive tokens became a larger share",
     "price": "what was bought before, at the new prices, or at those signed where it is still held",
-    "efficiency": "the rest: another fleet, other choices, economies of scale",
+    "efficiency": "the rest: another fleet, other choices, economies of scale, commitments not used",
 }
 NAMES = (
     "costs", "workloads", "capacity", "bridge", "forecasts", "commitments", "findings", "trend", *BILL_TABLES,

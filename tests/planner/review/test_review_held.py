@@ -116,7 +116,7 @@ def test_a_box_that_lapses_in_the_quarter_is_paid_for_its_days(tmp_path: Path, l
     assert found.next_plan.cost_usd_per_month == pytest.approx(last.cost_usd_per_month, rel=2e-3)
     assert found.review.next.besides_usd_per_month == pytest.approx(half)
     assert found.review.next.overlap_usd_per_month == pytest.approx(half)  # signed anew at the same price
-    renewed = "where commitments are renewed when they lapse"
+    renewed = "where commitments that lapse serve until then"
     assert renewed in review_text(found.review) and renewed in found.review.decisions[0].text
     (line,) = found.review.commitments
     assert (line.lapses, line.usd_per_month) == ("2026-11-15", pytest.approx(4 * 730 * SIGNED))
@@ -129,6 +129,14 @@ def test_what_lapses_and_is_not_bought_again_is_let_go(tmp_path: Path, last: Pla
     assert found.review.next.besides_usd_per_month == pytest.approx(3 * 31 / 92 * 730 * SIGNED)
     assert sum(n for act, n in advice(found.review) if act == "let lapse") == 3
     assert ("keep", 4) in advice(found.review)
+    # Until then they can replace up to three of those that are rented.
+    (rented,) = (f for f in found.next_plan.fleet if f.purchase == "on-demand")
+    hours = sum(
+        min(3, n) * s.hours_per_month for n, s in zip(rented.instances_by_slot, found.next_plan.slots, strict=True)
+    )
+    months = found.next_plan.slots[-1].month + 1
+    expected = 31 / 92 * hours / months * rented.usd_per_h
+    assert found.review.next.overlap_usd_per_month == pytest.approx(expected)
 
 
 def test_signed_prices_are_paid(tmp_path: Path, last: Plan, log: str) -> None:
