@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from planner.case.case import Case
 from planner.case.changes import Change, last_month, with_limits, with_workload
 from planner.case.horizon import requests_per_month, slots_of
+from planner.case.quarters import held_usd_per_month
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
 from planner.optimization.replan import Replanner
@@ -162,6 +163,8 @@ class Budget(Limit):
         at_least = max(self.usd_per_month, *self._bounds(replanner, case, found, needed))
         proved = needed <= at_least * (1 + CLOSE_FRAC)
         said = f"raise the budget from {usd(self.usd_per_month)} to {usd(enough)} a month (policy.budget_usd_per_month"
+        held = held_usd_per_month(case)
+        said += f"; {usd(held)} of it for what is held" if held else ""
         said += ")" if proved else f"; at least {usd(at_least)} is needed)"
         step = Step(said, with_limits(budget_usd_per_month=enough))
         return self._remedy(step, found.cost_usd_per_month, proved)
@@ -170,10 +173,11 @@ class Budget(Limit):
         """Bound the most expensive month of any plan from below: by the mean of the months, or the last month alone."""
         if any(w.shed_usd_per_request is not None for w in case.workloads):
             return [0.0]  # bounds count penalties, months do not
-        if needed <= found.bound_usd_per_month * (1 + CLOSE_FRAC):
-            return [found.bound_usd_per_month]
+        held = held_usd_per_month(case)
+        if needed <= (found.bound_usd_per_month + held) * (1 + CLOSE_FRAC):
+            return [found.bound_usd_per_month + held]
         last = replanner.solve(last_month(self.loosest(case)), "the last month without the budget")
-        return [found.bound_usd_per_month, last.bound_usd_per_month]
+        return [found.bound_usd_per_month + held, last.bound_usd_per_month + held]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,10 @@ from typing import Any, Protocol, TypeVar
 
 from planner.candidates.enumerate import enumerate_candidates
 from planner.candidates.screen import Excluded
-from planner.case.case import Case, Limits
+from planner.case.case import Case
 from planner.case.horizon import slots_of
-from planner.optimization.formulate import formulate
+from planner.case.quarters import held_usd_per_month
+from planner.optimization.formulate import budget_left, formulate
 from problems.fleet_problem import FleetProblem
 from solvers.backends.deadline import Limit, TimeIsUp, can_interrupt, limited_to, why_stopped
 from solvers.heuristics.incumbent import Incumbent, cost_by_month
@@ -129,11 +130,12 @@ class Replanner:
         """The problem of a changed case; what changes quotas and the budget only keeps the recipes of the case."""
         if without or not _differ_in_quotas_only(case, self.case):
             return _formulated(case, without)
-        return _within(self.fleet, case.limits)
+        return _within(self.fleet, case)
 
     def dearest_month_usd(self, case: Case, best: Incumbent) -> float:
         """What a budget must allow for this plan of a changed case."""
-        return float(cost_by_month(self.fleet_of(case), best.paths, best.purchases).max())
+        months = cost_by_month(self.fleet_of(case), best.paths, best.purchases)
+        return float(months.max()) + held_usd_per_month(case)
 
 
 def _formulated(case: Case, without: Excluded = frozenset()) -> FleetProblem:
@@ -152,12 +154,13 @@ def _recipes_by(case: Case) -> tuple[object, ...]:
     return (*sizes, limits.max_vendors, limits.vendor_usd_per_month, limits.least_vendor_share_frac)
 
 
-def _within(fleet: FleetProblem, limits: Limits) -> FleetProblem:
+def _within(fleet: FleetProblem, case: Case) -> FleetProblem:
     """Keep the recipes, under other quotas and another budget."""
+    limits = case.limits
     return replace(
         fleet,
         offers={key: replace(o, max_instances=limits.max_instances.get(key)) for key, o in fleet.offers.items()},
         max_gpus=limits.max_gpus,
         max_gpu_types=limits.max_gpu_types,
-        budget_usd_per_month=limits.budget_usd_per_month,
+        budget_usd_per_month=budget_left(case),
     )
