@@ -9,7 +9,7 @@ master of a horizon picks one plan for each block and signs commitments, each of
     one plan for each block              sum_p y[b,p] = 1                                              for all b
     plans use what is committed to       sum_{k of g, lasts in b} x[k] - sum_p n[p,g] y[b,p] >= 0      for all b, g
     GPUs of a type within their quota    sum_{k, g of type} box[g] x[k] <= what holdings leave         for all b, types
-    no more is owed than may be          sum_k owed[k] x[k] <= limit
+    no more is owed than may be          sum_{k signed in s} owed[k] x[k] <= limit                     for scenarios s
 
 with x whole and y 0 or 1. A block's plans are those of its fleet problem with any number n[g] of instances committed
 to; usd[p] is what a plan costs besides, a month, penalties included. There are too many to list: they are priced. At
@@ -36,6 +36,8 @@ COMMITTED = "committed"
 """the term of commitments in a block"""
 Prices = dict[tuple[int, str], float]
 """(block, offer) -> what an instance that is committed to is worth there, mu [USD]"""
+Owed = dict[str | None, float]
+"""scenario -> the price of a dollar that is owed after the horizon, where that is limited"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,17 +160,28 @@ class HorizonProblem:
             for gpu, limit in fleet.max_gpus.items()
         }
 
-    def bound_at(self, prices: Prices, least: Sequence[float], owed_usd_per_usd: float = 0.0) -> float:
-        """No plan of the horizon costs less, where no plan of a block has less than `least` at these prices.
+    @cached_property
+    def scenarios(self) -> tuple[str | None, ...]:
+        """those in which something is signed later; None where nothing is"""
+        return tuple(sorted({c.scenario for c in self.commitments if c.scenario is not None})) or (None,)
 
-        `owed_usd_per_usd` is the price of a dollar that is owed after the horizon.
-        """
+    def owed_in(self, scenario: str | None) -> list[tuple[int, float]]:
+        """What each commitment leaves owed that is signed in a scenario, now or later."""
+        return [
+            (k, c.owed_usd) for k, c in enumerate(self.commitments) if c.owed_usd and c.scenario in (None, scenario)
+        ]
+
+    def bound_at(self, prices: Prices, least: Sequence[float], owed: Owed | None = None) -> float:
+        """No plan of the horizon costs less, where no plan of a block has less than `least` at these prices."""
+        of_owed = [0.0] * len(self.commitments)
+        for scenario, usd_per_usd in (owed or {}).items():
+            for k, owed_usd in self.owed_in(scenario):
+                of_owed[k] += usd_per_usd * owed_usd
         total = float(sum(least))
-        for c, (fewest, most) in zip(self.commitments, self.bounds, strict=True):
-            worth = sum(prices.get((b, c.offer), 0.0) for b in c.blocks)
-            reduced = c.usd + owed_usd_per_usd * c.owed_usd - worth
+        for c, more, (fewest, most) in zip(self.commitments, of_owed, self.bounds, strict=True):
+            reduced = c.usd + more - sum(prices.get((b, c.offer), 0.0) for b in c.blocks)
             total += min(reduced * fewest, reduced * most)
-        return total - owed_usd_per_usd * (self.max_owed_usd or 0.0)
+        return total - sum((owed or {}).values()) * (self.max_owed_usd or 0.0)
 
 
 def horizon_master(problem: HorizonProblem, plans: Sequence[Sequence[BlockPlan]], relaxed: bool) -> Model:
@@ -221,10 +234,9 @@ def _rows(
             ]
             if terms:
                 rows.append(Row(("gpus-committed", b, gpu), terms, "<=", float(left)))
-    if problem.max_owed_usd is not None:
-        owed = [(k, c.owed_usd) for k, c in enumerate(problem.commitments) if c.owed_usd]
-        if owed:
-            rows.append(Row(("owed",), owed, "<=", problem.max_owed_usd))
+    for scenario in problem.scenarios if problem.max_owed_usd is not None else ():
+        if owed := problem.owed_in(scenario):
+            rows.append(Row(("owed", scenario), owed, "<=", problem.max_owed_usd or 0.0))
     return rows
 
 

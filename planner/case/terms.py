@@ -44,5 +44,8 @@ def counted_months(case: Case, term: str, quarter: int = 0) -> float | None:
 
 
 def liability_usd(case: Case, term: str, usd_per_h: float, quarter: int = 0) -> float:
-    """Owed after the horizon for one instance, as `policy: max_liability` counts it: terms of more than a year."""
+    """Owed after the horizon for one instance, as `policy: max_liability` counts it: terms of more than a year.
+
+    `usd_per_h` is what is paid when the hour comes: what was paid up front is not owed.
+    """
     return usd_per_h * HOURS_PER_MONTH * beyond_months(case, term, quarter) if is_long(term) else 0.0

@@ -108,9 +108,18 @@ def _commitments_are_true(horizon: HorizonPlan, future: Future) -> Iterator[str]
         yield from (f"{c.offer}, {c.term}: {problem}" for problem in _commitment_is_true(horizon, future, c))
     limit = future.max_liability_usd
     for s in future.scenarios:
-        owed = sum(c.beyond_usd for c in _signed(horizon, s.name) if TERM_MONTHS[c.term] > SHORT_MONTHS)
+        owed = sum(_owed_usd(horizon, future, c) for c in _signed(horizon, s.name))
         if limit is not None and owed > limit * (1 + REL):
-            yield f"{s.name}: ${owed:,.2f} of long terms lies beyond the horizon, ${limit:,.2f} is allowed"
+            yield f"{s.name}: ${owed:,.2f} is owed for long terms after the horizon, ${limit:,.2f} is allowed"
+
+
+def _owed_usd(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> float:
+    """What is still to be paid after the horizon for a term of more than a year; what was paid up front is not owed."""
+    price, months = price_of(horizon.case, c.offer, c.term), TERM_MONTHS[c.term]
+    if price is None or months <= SHORT_MONTHS:
+        return 0.0
+    left = max(0, months - QUARTER_MONTHS * (future.quarters - c.quarter))
+    return c.instances * price.later_usd_per_h * MONTH_HOURS * left
 
 
 def _commitment_is_true(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> Iterator[str]:
@@ -185,6 +194,8 @@ def _regret_is_true(told: ScenarioResult, comes_to: float) -> Iterator[str]:
             yield f"{told.name}: there is no plan that had known, but a regret"
         return
     yield from differs(f"{told.name}: regret_usd", told.regret_usd, comes_to - told.if_known_usd, of=comes_to)
+    if (told.regret_usd or 0.0) < -REL * comes_to:
+        yield f"{told.name}: the plan that had known comes to more than this one"
     bound = told.if_known_bound_usd
     if bound is None:
         yield f"{told.name}: a plan that had known has no bound"
@@ -204,9 +215,21 @@ def _claims_are_honest(horizon: HorizonPlan) -> Iterator[str]:
     middle = horizon.middle
     if middle is not None and middle.expected_usd is not None and middle.expected_usd < bound * (1 - REL):
         yield "signing for the middle scenario comes to less than the bound"
-    if middle is not None and middle.scenario not in {s.name for s in horizon.scenarios}:
-        yield f"the middle scenario {middle.scenario} is none"
+    if middle is not None and middle.scenario != _middle(horizon):
+        yield f"the middle scenario is {_middle(horizon)}, not {middle.scenario}"
+    if horizon.long_terms_would_save_usd is not None and horizon.long_terms_would_save_usd < 0:
+        yield "long terms are said to save less than nothing"
     yield from _curve_goes_through_the_plan(horizon)
+
+
+def _middle(horizon: HorizonPlan) -> str:
+    """The scenario whose cost is not exceeded with a probability of a half."""
+    total, ranked = 0.0, sorted(horizon.scenarios, key=lambda s: s.cost_usd)
+    for s in ranked:
+        total += s.probability_frac
+        if total >= 0.5 - 1e-9:
+            return s.name
+    return ranked[-1].name
 
 
 def _curve_goes_through_the_plan(horizon: HorizonPlan) -> Iterator[str]:
@@ -216,17 +239,28 @@ def _curve_goes_through_the_plan(horizon: HorizonPlan) -> Iterator[str]:
     signed = sum(c.instances for c in horizon.signed_now if (c.offer, c.term) == (curve.offer, curve.term))
     if not signed:
         yield f"the curve is of {curve.offer} {curve.term}, which is not signed now"
+    if len({p.instances for p in curve.points}) < len(curve.points) or min(p.instances for p in curve.points) < 0:
+        yield "the curve has a number of instances twice, or less than none"
     if signed not in {p.instances for p in curve.points}:
         yield f"the curve leaves out the {signed} instances that are signed"
     costs = sorted((s.cost_usd, s.probability_frac) for s in horizon.scenarios)
     sums = [sum(p for _, p in costs[: k + 1]) for k in range(len(costs))]
     p90 = next((usd for (usd, _), total in zip(costs, sums, strict=True) if total >= 0.9 - 1e-9), costs[-1][0])
+    future = horizon.case.future
+    plain = future is not None and future.unused_worth_frac is None
+    plain &= all(w.shed_usd_per_request is None for w in horizon.case.workloads)
+    """nothing counts beside the cost, neither penalties nor what a term is not worth"""
     for p in curve.points:
         where = f"the curve at {p.instances} instances:"
         if p.instances == signed:
             yield from differs(f"{where} expected_usd", p.expected_usd, horizon.expected_cost_usd)
             yield from differs(f"{where} p90_usd", p.p90_usd, p90)
             yield from differs(f"{where} worst_usd", p.worst_usd, costs[-1][0])
+        if p.gap_frac is not None and not 0 <= p.gap_frac <= 1:
+            yield f"{where} its gap is {p.gap_frac}"
+        least = horizon.bound_usd + horizon.held_usd
+        if plain and p.expected_usd is not None and p.expected_usd < least * (1 - REL):
+            yield f"{where} it costs less than any plan can"
         known = [usd for usd in (p.expected_usd, p.p90_usd) if usd is not None]
         if len(known) == 1 or (p.worst_usd is None) != (not known):
             yield f"{where} some figures are missing"

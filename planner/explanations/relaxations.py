@@ -160,10 +160,10 @@ class Budget(Limit):
             return None
         needed = replanner.dearest_month_usd(case, found.best)
         enough = float(math.ceil(needed))
-        at_least = max(self.usd_per_month, *self._bounds(replanner, case, found, needed))
+        held = held_usd_per_month(case)
+        at_least = max(self.usd_per_month, held + max(self._bounds(replanner, case, found, needed - held)))
         proved = needed <= at_least * (1 + CLOSE_FRAC)
         said = f"raise the budget from {usd(self.usd_per_month)} to {usd(enough)} a month (policy.budget_usd_per_month"
-        held = held_usd_per_month(case)
         said += f"; {usd(held)} of it for what is held" if held else ""
         said += ")" if proved else f"; at least {usd(at_least)} is needed)"
         step = Step(said, with_limits(budget_usd_per_month=enough))
@@ -173,11 +173,10 @@ class Budget(Limit):
         """Bound the most expensive month of any plan from below: by the mean of the months, or the last month alone."""
         if any(w.shed_usd_per_request is not None for w in case.workloads):
             return [0.0]  # bounds count penalties, months do not
-        held = held_usd_per_month(case)
-        if needed <= (found.bound_usd_per_month + held) * (1 + CLOSE_FRAC):
-            return [found.bound_usd_per_month + held]
+        if needed <= found.bound_usd_per_month * (1 + CLOSE_FRAC):
+            return [found.bound_usd_per_month]
         last = replanner.solve(last_month(self.loosest(case)), "the last month without the budget")
-        return [found.bound_usd_per_month + held, last.bound_usd_per_month + held]
+        return [found.bound_usd_per_month, last.bound_usd_per_month]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,12 @@ class NoHorizonPlan(RuntimeError):
         self.block, self.proved = block, proved
 
 
+def _notes(answers: Answers) -> tuple[str, ...]:
+    if answers.stopped:
+        return ("interrupted: what is missing was not worked out",)
+    return ("the time was up: what is missing was not worked out",) if answers.late else ()
+
+
 def plan_horizon(
     case: Case, options: Options | None = None, on_progress: OnProgress = lambda progress: None
 ) -> HorizonPlan:
@@ -65,7 +71,7 @@ def plan_horizon(
         middle=middle,
         curve=curve,
         long_terms_would_save_usd=long_terms,
-        notes=("interrupted: what is missing was not worked out",) if answers.stopped else (),
+        notes=_notes(answers),
         case_hash=case.hash(),
         case=case,
         fleetplan_version=version("fleetplan"),

@@ -43,13 +43,14 @@ class Answers:
         self.left = len(work.future.scenarios) + len(CURVE) + 2
         """answers that are still to come: each may take its share of the time left"""
         self.if_known: dict[str, tuple[HorizonProblem, HorizonSolution]] = {}
-        self.stopped = False
-        """by somebody: the plan stays, and nothing more is worked out"""
+        self.stopped = self.late = False
+        """by somebody, or by the clock: the plan stays, and nothing more is worked out"""
 
     def unless_stopped(self, ask: Callable[[], T]) -> T | None:
-        """An answer; None from the first interruption on."""
+        """An answer; None from the first interruption on, and when the time is up."""
+        self.late = self.late or time.monotonic() >= self.deadline
         try:
-            return None if self.stopped else ask()
+            return None if self.stopped or self.late else ask()
         except KeyboardInterrupt:
             self.stopped = True
             return None
@@ -108,7 +109,9 @@ class Answers:
                 fixed = fixed.with_bounds(k, n, n)
         best = solution.blocks[0].best
         assert best is not None
-        first = replace(fixed.blocks[0], fleet=_served_as(fixed.blocks[0].fleet, best))
+        first = fixed.blocks[0]
+        if problem.blocks[0].months == first.months and problem.blocks[0].name == first.name:
+            first = replace(first, fleet=_served_as(first.fleet, best))
         self.tell(Progress("signing for the middle scenario", None, None))
         found = self.search.compared(replace(fixed, blocks=(first, *fixed.blocks[1:])), self._options())
         expected = found.usd if found.blocks else None
@@ -169,11 +172,15 @@ def _served_as(fleet: FleetProblem, plan: Incumbent) -> FleetProblem:
     used: dict[str, set[str]] = {}
     for path in plan.paths:
         used.setdefault(path.pool, set()).update(path.deployments)
-    pools = {
-        key: replace(fleet.pools[key], deployments=tuple(d for d in fleet.pools[key].deployments if d.key in several))
-        for key, several in used.items()
-    }
-    recipes = tuple(r for r in fleet.recipes if r.pool in used and set(r.deployments) <= used[r.pool])
+    served = {w for path in plan.paths for w in path.workloads}
+    pools = {key: pool for key, pool in fleet.pools.items() if served.isdisjoint(pool.workloads)}
+    """of workloads that the plan does not know"""
+    for key, several in used.items():
+        pool = fleet.pools[key]
+        pools[key] = replace(pool, deployments=tuple(d for d in pool.deployments if d.key in several))
+    recipes = tuple(
+        r for r in fleet.recipes if r.pool in pools and (r.pool not in used or set(r.deployments) <= used[r.pool])
+    )
     return replace(fleet, pools=pools, recipes=recipes)
 
 

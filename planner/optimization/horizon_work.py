@@ -61,6 +61,7 @@ class HorizonWork:
         self.quarters: tuple[Quarter, ...] = tuple(
             self._quarter(of, later.get((of.quarter, of.scenario)) if of.quarter else None)
             for of in blocks_of(self.case)
+            if block_case(self.case, of).workloads  # where nothing comes there is nothing to plan
         )
 
     @property
@@ -110,6 +111,7 @@ class HorizonWork:
             if quarter <= q.of.quarter < ends and (s is None or q.of.scenario == s.name) and g in q.block.fleet.offers
         )
         each, likely = usd_per_h * HOURS_PER_MONTH, s.probability_frac if s else 1.0
+        upfront = self.case.offers[g].prices.upfront().get(term)
         return CommitmentColumn(
             offer=g,
             term=term,
@@ -118,7 +120,7 @@ class HorizonWork:
             blocks=blocks,
             usd=likely * each * months,
             usd_per_month=each,
-            owed_usd=liability_usd(self.case, term, usd_per_h, quarter),
+            owed_usd=liability_usd(self.case, term, upfront.usd_per_h if upfront else usd_per_h, quarter),
             most=max((_most_of(self.quarters[b].block.fleet, g) for b in blocks), default=0),
         )
 

@@ -85,7 +85,20 @@ def use_of(horizon: HorizonPlan, offer: str, scenario: ScenarioResult, quarters:
             hours = months.get(slot.month, 0) * hours_of_slot(slot)
             eligible = max(0, running[t] - spot[t])
             total += Use(hours * eligible, hours * committed, hours * min(committed, eligible))
+        total += Use(committed_h=_idle_h(horizon, offer, quarter))
     return total
+
+
+def _idle_h(horizon: HorizonPlan, offer: str, quarter: int) -> float:
+    """Instance-hours of holdings that are paid for a part of a quarter only, and so are of no use in it."""
+    first, last = days_of(horizon, quarter)
+    hours = 0.0
+    for h in horizon.case.held or ():
+        begins, ends = max(first, h.first_day or first), min(last, h.last_day or last)
+        if h.offer == offer and h.purchase != OWNED and (begins, ends) != (first, last):
+            share = max(0, (ends - begins).days + 1) / ((last - first).days + 1)
+            hours += h.instances * MONTHS_OF_A_QUARTER * MONTH_HOURS * share
+    return hours
 
 
 def committed_in(plan: Plan, offer: str) -> int:

@@ -14,8 +14,9 @@ from planner.candidates.enumerate import enumerate_candidates
 from planner.case.case import Case
 from planner.case.changes import with_limits
 from planner.case.horizon import slots_of
+from planner.case.quarters import held_usd_per_month
 from planner.optimization.assemble import assemble_plan
-from planner.optimization.formulate import formulate
+from planner.optimization.formulate import budget_left, formulate
 from planner.optimization.replan import Replanner
 from planner.pipeline import verified
 from planner.plan.plan import Plan
@@ -70,23 +71,27 @@ class Frontier:
         None where no plan can keep the budget. Nothing of it is lost: the plans begin with it.
         """
         bounds = self._search(budgets).shape()
-        return [bounds[budget] for budget in budgets]
+        return [bounds[self._left(budget)] for budget in budgets]
 
     def plans(self, budgets: Sequence[float]) -> list[BudgetPlan]:
         """In the order of `budgets`; each proved within the gap as far as the search's limits allow."""
         found = self._search(budgets).solutions()
         chosen: dict[float, BudgetPlan] = {}
         last: BudgetPlan | None = None
-        for budget in sorted(found):
-            last = chosen[budget] = self._kept(budget, found[budget], last)
+        for budget in sorted(set(budgets)):
+            last = chosen[budget] = self._kept(budget, found[self._left(budget)], last)
         return [chosen[budget] for budget in budgets]
 
     def _search(self, budgets: Sequence[float]) -> BudgetSearch:
         """One for all that is asked about these budgets, and no other: plans do not depend on what was asked before."""
-        key = tuple(sorted(set(budgets)))
+        key = tuple(sorted({self._left(budget) for budget in budgets}))
         if key not in self._searches:
             self._searches[key] = BudgetSearch(self.fleet, self.free(), key, self.options, self.on_progress)
         return self._searches[key]
+
+    def _left(self, budget: float) -> float:
+        """What holdings leave of a budget."""
+        return max(0.0, budget - held_usd_per_month(self.case))
 
     def _kept(self, budget: float, solution: FleetSolution, smaller: BudgetPlan | None) -> BudgetPlan:
         """The plan of a budget; that of a smaller one stays where it answers more and is as good within the gap."""
@@ -119,13 +124,15 @@ class Frontier:
 
     def _assembled(self, budget: float | None, solution: FleetSolution) -> Plan:
         case = with_limits(budget_usd_per_month=budget)(self.case)
-        fleet = replace(self.fleet, budget_usd_per_month=budget)
+        fleet = replace(self.fleet, budget_usd_per_month=budget_left(case))
         return assemble_plan(case, self.candidates, fleet, solution, self.slots, self.options)
 
     def _least(self) -> float | None:
         """What the cheapest plan costs in its dearest month."""
         best = self.free().best
-        return None if best is None else float(cost_by_month(self.fleet, best.paths, best.purchases).max())
+        if best is None:
+            return None
+        return float(cost_by_month(self.fleet, best.paths, best.purchases).max()) + held_usd_per_month(self.case)
 
 
 def served_frac(plan: Plan) -> float:

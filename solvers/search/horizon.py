@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
-from problems.horizon import COMMITTED, BlockPlan, HorizonProblem, Prices, even_prices, horizon_master
+from problems.horizon import COMMITTED, BlockPlan, HorizonProblem, Owed, Prices, even_prices, horizon_master
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_lp, solve_mip
 from solvers.heuristics.incumbent import Incumbent, complete
@@ -37,7 +37,7 @@ PARTS_AND_BLOCKS, ROUNDS_OF_A_PART = 90, 4
 QUICK_ROUNDS = 3
 """rounds of prices of a search that is to compare"""
 MASTER_NODES = 5_000
-LEAST_BLOCK_S, BLOCK_FRAC = 1.0, 0.5
+LEAST_BLOCK_S, BLOCK_FRAC = 0.3, 0.5
 """seconds that a block has at least, and the share of the time left that one round may take"""
 
 
@@ -54,8 +54,8 @@ class HorizonSolution:
     """commitments as counted, and cost and penalties of the blocks, over the horizon"""
     bound_usd: float = 0.0
     prices: Prices = field(default_factory=dict)
-    owed: float = 0.0
-    """those of the best bound, and its price of a dollar owed"""
+    owed: Owed = field(default_factory=dict)
+    """those of the best bound, and its prices of a dollar owed"""
     least: tuple[float, ...] = ()
     """what no plan of a block has less than at these prices"""
     rounds: int = 0
@@ -187,7 +187,8 @@ class HorizonSearch:
             if part.bound_usd >= self._target() or settled or self._late() or not problem.commitments:
                 break
             prices = {key: SMOOTHING * part.prices.get(key, 0.0) + (1 - SMOOTHING) * u for key, u in duals.items()}
-            owed = SMOOTHING * part.owed + (1 - SMOOTHING) * owed_dual
+            keys = part.owed.keys() | owed_dual.keys()
+            owed = {k: SMOOTHING * part.owed.get(k, 0.0) + (1 - SMOOTHING) * owed_dual.get(k, 0.0) for k in keys}
         return True
 
     def _bound_of(self, problem: HorizonProblem) -> float:
@@ -271,7 +272,7 @@ class HorizonSearch:
         self.warm[b] = solution.known
         return solution
 
-    def _master_lp(self, problem: HorizonProblem) -> tuple[float, Prices, float, tuple[float, ...]] | None:
+    def _master_lp(self, problem: HorizonProblem) -> tuple[float, Prices, Owed, tuple[float, ...]] | None:
         """The restricted master's LP, what commitments are worth in it, what a dollar owed costs, and what it signs.
 
         None where commitments cannot be signed as decided.
@@ -285,7 +286,8 @@ class HorizonSearch:
         duals = dict(zip(model.row_keys, lp.row_duals.tolist(), strict=True))
         worth = {(b, g): max(0.0, duals["committed", b, g]) for b, gs in enumerate(self.problem.offers_of) for g in gs}
         signed = tuple(lp.x[: len(problem.commitments)].tolist())
-        return lp.objective, worth, max(0.0, -duals.get(("owed",), 0.0)), signed
+        owed = {s: max(0.0, -duals[key]) for s in problem.scenarios if (key := ("owed", s)) in duals}
+        return lp.objective, worth, owed, signed
 
     def _plans(self) -> list[list[BlockPlan]]:
         return [[known.plan for known in of_block] for of_block in self.known]
@@ -362,13 +364,13 @@ class _Part:
 
     problem: HorizonProblem
     prices: Prices
-    owed: float = 0.0
+    owed: Owed = field(default_factory=dict)
     least: tuple[float, ...] = ()
     bound_usd: float = -np.inf
     signed: tuple[float, ...] = ()
     """by its LP"""
 
-    def learn(self, prices: Prices, owed: float, least: Sequence[float]) -> None:
+    def learn(self, prices: Prices, owed: Owed, least: Sequence[float]) -> None:
         """Keep the prices of the best bound."""
         bound = self.problem.bound_at(prices, least, owed)
         if not self.least or bound > self.bound_usd:

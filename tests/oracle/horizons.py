@@ -49,8 +49,8 @@ def tiny_horizon(seed: int) -> TinyHorizon:
         commitments += [
             CommitmentColumn(g, "long", 0, None, (0, 1, 2), 2 * MONTHS * long, long, float(rng.uniform(0, 9e3)), MOST),
             CommitmentColumn(g, "short", 0, None, (0,), MONTHS * monthly, monthly, most=MOST),
-            CommitmentColumn(g, "short", 1, "low", (1,), months[1] * monthly, monthly, most=MOST),
-            CommitmentColumn(g, "short", 1, "high", (2,), months[2] * monthly, monthly, most=MOST),
+            CommitmentColumn(g, "short", 1, "low", (1,), months[1] * monthly, monthly, 2e3, MOST),
+            CommitmentColumn(g, "short", 1, "high", (2,), months[2] * monthly, monthly, 2e3, MOST),
         ]  # fmt: skip
     blocks = tuple(Block(c.fleet, m, f"block {b}") for b, (c, m) in enumerate(zip(cases, months, strict=True)))
     owed = float(rng.uniform(0, 1.5e4)) if rng.random() < 0.3 else None
@@ -68,8 +68,9 @@ def least_usd(horizon: TinyHorizon) -> float:
     tables = [_least_of_block(case, offers) for case in horizon.cases]
     best = math.inf
     for x in itertools.product(*(range(few, most + 1) for few, most in problem.bounds)):
-        owed = sum(n * c.owed_usd for n, c in zip(x, problem.commitments, strict=True))
-        if problem.max_owed_usd is not None and owed > problem.max_owed_usd:
+        signed = list(zip(x, problem.commitments, strict=True))
+        owed = [sum(n * c.owed_usd for n, c in signed if c.scenario in (None, s)) for s in ("low", "high")]
+        if problem.max_owed_usd is not None and max(owed) > problem.max_owed_usd:
             continue
         usd = sum(n * c.usd for n, c in zip(x, problem.commitments, strict=True))
         for b, (block, table) in enumerate(zip(problem.blocks, tables, strict=True)):

@@ -86,7 +86,7 @@ def test_a_bound_holds_at_any_prices() -> None:
         prices = {key: times * usd for key, usd in even_prices(problem).items()}
         least = search._price(prices, 0)
         assert least is not None
-        for owed in (0.0, 0.1) if problem.max_owed_usd is not None else (0.0,):
+        for owed in ({}, {"low": 0.1}, {"low": 0.1, "high": 0.3}) if problem.max_owed_usd is not None else ({},):
             assert problem.bound_at(prices, least, owed) <= truth * (1 + 1e-7) + 1e-4
 
 
@@ -111,5 +111,5 @@ def test_rows_of_the_master_by_hand() -> None:
     assert rows["committed", 1, g] == {
         ("sign", 0): 1.0, ("sign", 1): 1.0, ("plan", 1, 0): -1.0, ("plan", 1, 1): -2.0, ("lacking", 1, g): 1.0,
     }  # fmt: skip
-    assert rows[("owed",)] == {("sign", 0): 7.0}
-    assert model.row_upper[model.row_keys.index(("owed",))] == 21.0
+    assert rows["owed", "low"] == {("sign", 0): 7.0}
+    assert model.row_upper[model.row_keys.index(("owed", "low"))] == 21.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.case.terms import counted_months
+from planner.catalog.entries import TERM_MONTHS
 from planner.io.formatting import percent, usd
 from planner.plan.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
 from planner.plan.horizon_view import months_name, owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
@@ -28,7 +30,10 @@ def sign_now(horizon: HorizonPlan) -> str:
     """The answer in one line."""
     signed = horizon.signed_now
     if not signed:
-        return "sign nothing now: no commitment pays that begins in the first quarter"
+        terms = [term for term in horizon.case.purchase if term in TERM_MONTHS]
+        if all(counted_months(horizon.case, term) is None for term in terms):
+            return "sign nothing now: the menu has no commitment that may be signed"
+        return "sign nothing now: no commitment pays, or is allowed, that begins in the first quarter"
     what = ", ".join(f"{c.instances} x {c.offer} {c.term}" for c in signed)
     monthly = usd(sum(usd_per_month(c) for c in signed))
     cash = sum(c.upfront_usd for c in signed)

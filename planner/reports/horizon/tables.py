@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import date
 
 from planner.case.case import OWNED
@@ -191,12 +192,15 @@ def expiries(horizon: HorizonPlan) -> Table:
 
 
 def _together(horizon: HorizonPlan, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """Rows that differ in the scenario alone, their first cell, as one."""
-    names: dict[Row, list[str]] = {}
-    for scenario, *rest in rows:
-        names.setdefault(tuple(rest), []).extend([scenario] if isinstance(scenario, str) else [])
+    """Rows that differ in the scenario alone, their first cell, as one; a row that is there twice stays twice."""
+    names: dict[tuple[Row, int], list[str]] = {}
+    seen: Counter[Row] = Counter()
+    for row in rows:
+        scenario, *rest = row
+        names.setdefault((tuple(rest), seen[row]), []).extend([scenario] if isinstance(scenario, str) else [])
+        seen[row] += 1
     order = [s.name for s in horizon.scenarios]
-    return tuple((", ".join(sorted(some, key=order.index)) or None, *rest) for rest, some in names.items())
+    return tuple((", ".join(sorted(some, key=order.index)) or None, *rest) for (rest, _), some in names.items())
 
 
 def later(horizon: HorizonPlan) -> Table:
