@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from planner.case.case import OWNED, Case, Future, Holding, Month, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
@@ -130,11 +131,13 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
 def held_in(case: Case, quarter: int) -> tuple[Holding, ...]:
     """Holdings that can be used in a quarter: those that are there from its first day to its last."""
     first, last = quarter_days(future_of(case).starts, quarter)
-    return tuple(
-        h
-        for h in case.held or ()
-        if (h.first_day is None or h.first_day <= first) and (h.last_day is None or h.last_day >= last)
-    )
+    return tuple(h for h in case.held or () if covers(h, first, last))
+
+
+def covers(holding: Holding, first: date, last: date) -> bool:
+    """Whether a holding is there from the first of these days to the last."""
+    begun = holding.first_day is None or holding.first_day <= first
+    return begun and (holding.last_day is None or holding.last_day >= last)
 
 
 def held_usd(case: Case, quarter: int) -> float:
@@ -149,13 +152,17 @@ def held_besides_usd(case: Case, quarter: int) -> float:
 
 
 def holding_usd(case: Case, holding: Holding, quarter: int) -> float:
-    """Cost of a holding in a quarter: its price for the days of it that lie inside; a quarter has 3 months of 730 h.
+    """Cost of a holding in a quarter of a horizon."""
+    return usd_in_quarter(holding, *quarter_days(future_of(case).starts, quarter))
+
+
+def usd_in_quarter(holding: Holding, first: date, last: date) -> float:
+    """Price of a holding for its days within a quarter, which has 3 months of 730 h.
 
     Owned boxes cost nothing until they run.
     """
     if holding.purchase == OWNED:
         return 0.0
-    first, last = quarter_days(future_of(case).starts, quarter)
     begins, ends = max(first, holding.first_day or first), min(last, holding.last_day or last)
     inside = max(0, (ends - begins).days + 1) / ((last - first).days + 1)
     return holding.instances * holding.usd_per_h * HOURS_PER_QUARTER * inside

@@ -164,6 +164,7 @@ class Budget(Limit):
         at_least = max(self.usd_per_month, held + max(self._bounds(replanner, case, found, needed - held)))
         proved = needed <= at_least * (1 + CLOSE_FRAC)
         said = f"raise the budget from {usd(self.usd_per_month)} to {usd(enough)} a month (policy.budget_usd_per_month"
+        said += f"; {usd(held)} of it for what is held" if held else ""
         said += ")" if proved else f"; at least {usd(at_least)} is needed)"
         step = Step(said, with_limits(budget_usd_per_month=enough))
         return self._remedy(step, found.cost_usd_per_month, proved)

@@ -11,7 +11,7 @@ from planner.case.costs import cache_usd_per_h, request_usd
 from planner.case.horizon import slots_of
 from planner.case.vendors import vendor_usd
 from planner.plan.diff_records import Attribution
-from planner.plan.plan import FleetLine, Plan, WorkloadPlan
+from planner.plan.plan import HELD, FleetLine, Plan, WorkloadPlan
 from planner.plan.price_changes import usd_per_h
 
 
@@ -45,7 +45,9 @@ def _dearer(plan: Plan, prices: Case, notes: list[str]) -> Iterator[float]:
 
 
 def _instances(line: FleetLine, prices: Case, notes: list[str]) -> float:
-    """Starting is paid by the same price, so the whole line moves with it."""
+    """Starting is paid by the same price, so the whole line moves with it. What is held costs what was signed."""
+    if line.purchase == HELD:
+        return 0.0
     offer = prices.offers.get(line.offer)
     now = usd_per_h(offer.prices, line.purchase) if offer is not None else None
     if now is None:

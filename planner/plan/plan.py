@@ -397,6 +397,11 @@ class Plan(Strict):
     fleetplan_version: str
 
     @property
+    def total_usd_per_month(self) -> float:
+        """With what is held."""
+        return self.cost_usd_per_month + self.held_usd_per_month
+
+    @property
     def interrupted(self) -> bool:
         """Whether somebody stopped the work on it, early or late."""
         return self.status == "interrupted" or any(part.why == "interrupted" for part in self.left_out or ())

@@ -50,7 +50,7 @@ def headline(review: Review) -> Iterator[str]:
     change = n.cost_usd_per_month / p.cost_usd_per_month - 1 if p.cost_usd_per_month else 0.0
     moved = "the same" if abs(change) < 0.0005 else signed(change)
     yield f"  next plan {usd(n.cost_usd_per_month)} / month ({moved}), {usd_small(n.usd_per_1m_tokens)} / 1M tokens"
-    if sentence := commitments_sentence(review):
+    for sentence in commitments_sentences(review):
         yield f"  {sentence}"
     if review.next.p90_cost_usd_per_month is not None:
         yield f"  if all demand is at its P90: {usd(review.next.p90_cost_usd_per_month)} / month"
@@ -61,14 +61,16 @@ def _period(review: Review) -> str:
     return f"{period.first_hour}h to {period.last_hour}h {period.time_zone}, {period.hours:,} hours"
 
 
-def commitments_sentence(review: Review) -> str:
-    """State what commitments add to the next plan; empty if nothing."""
-    extra = review.next.besides_usd_per_month
-    if abs(extra) < 0.005:
-        return ""
-    if extra > 0:
-        return f"plus {usd(extra)} / month of commitment overhead (unused, or signed at other prices)"
-    return f"less {usd(-extra)} / month: the commitments cost less than the capacity they replace"
+def commitments_sentences(review: Review) -> Iterator[str]:
+    """State what is paid for commitments in the next quarter; nothing if there are none."""
+    n = review.next
+    if n.held_usd_per_month:
+        idle = f", {usd(n.besides_usd_per_month)} of it for what the plan does not use: idle, or lapsing in the quarter"
+        paid = f"{usd(n.held_usd_per_month)} / month of the next plan is paid in any case for what is held"
+        yield paid + (idle if n.besides_usd_per_month >= 0.005 else "")
+    if n.overlap_usd_per_month:
+        cost = n.cost_usd_per_month - n.overlap_usd_per_month
+        yield f"{usd(cost)} / month where commitments that lapse serve until then, and are renewed or replaced then"
 
 
 def hindsight_sentence(review: Review) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.case.case import Case
 from planner.plan.plan import Plan
+from planner.review.commitments import Advice
 from planner.review.forecasting import LEAST_WEEKS
 from planner.review.records import (
     CapacityUse,
-    CommitmentAdvice,
     Figures,
     Finding,
     Hindsight,
@@ -72,7 +73,7 @@ def risks_of(
     findings: tuple[Finding, ...],
     known_hours: int,
 ) -> Iterator[ReviewItem]:
-    cost = plan.cost_usd_per_month
+    cost, held = plan.total_usd_per_month, plan.held_usd_per_month
     p90 = next_plan.p90_cost_usd_per_month
     if p90 is not None and p90 > cost * (1 + WORTH_FRAC):
         yield _said("demand", f"at the P90 of every workload the best fleet costs ${p90:,.0f} a month, "
@@ -106,19 +107,18 @@ def risks_of(
             "proof", f"the next plan is proved within {plan.gap_frac:.1%} only: a longer search may find a cheaper one"
         )
     high = plan.if_throughput_is_off.high_usd_per_month
-    if high is not None and high > (cost + plan.penalty_usd_per_month) * (1 + WORTH_FRAC):
-        yield _said(
-            "throughput", f"if replicas are slower by the error of the estimates, the fleet costs ${high:,.0f} a month"
-        )
+    if high is not None and high + held > (cost + plan.penalty_usd_per_month) * (1 + WORTH_FRAC):
+        slower = "if replicas are slower by the error of the estimates"
+        yield _said("throughput", f"{slower}, the fleet costs ${high + held:,.0f} a month")
     if next_plan.besides_usd_per_month > COST_FRAC * cost:
-        yield _said("commitments", f"the next plan has ${next_plan.besides_usd_per_month:,.0f} a month of commitment "
-                                   "overhead (unused, or signed at other prices)")  # fmt: skip
+        yield _said("commitments", f"${next_plan.besides_usd_per_month:,.0f} a month of the next quarter is paid for "
+                                   "commitments that the plan does not use: idle, or lapsing within it")  # fmt: skip
 
 
 def decisions_of(
     last: Plan,
     plan: Plan,
-    advice: tuple[CommitmentAdvice, ...],
+    commitments: Advice,
     workloads: tuple[WorkloadReview, ...],
     ended: tuple[str, ...],
     in_next: set[str],
@@ -126,14 +126,17 @@ def decisions_of(
     hindsight: Hindsight | None,
     taken_as_bought: bool,
 ) -> Iterator[ReviewItem]:
-    before, after = last.cost_usd_per_month, plan.cost_usd_per_month
-    change = f" ({_signed(after / before - 1)})" if before and abs(after / before - 1) >= 0.0005 else ""
-    same = plan.case_hash == last.case_hash
+    before, after = last.total_usd_per_month, plan.total_usd_per_month
+    moved = bool(before) and abs(after / before - 1) >= 0.0005
+    change = f" ({_signed(after / before - 1)})" if moved else ""
+    overlap = commitments.overlap_usd_per_month
+    on_time = f"; ${after - overlap:,.0f} where commitments that lapse serve until then" if overlap else ""
+    same = not moved and _but_for_what_is_held(plan.case) == _but_for_what_is_held(last.case)
     text = "keep the last plan: nothing it was made from has changed" if same else (
-        f"approve ${after:,.0f} a month for the next plan, ${before:,.0f} in the last{change}"
+        f"approve ${after:,.0f} a month for the next plan, ${before:,.0f} in the last{change}{on_time}"
     )  # fmt: skip
     yield _said("plan", text)
-    for c in advice:
+    for c in commitments.lines:
         if c.act in ("buy", "renew", "let lapse", "more than needed"):
             do = {"more than needed": "sell, exchange or keep idle"}.get(c.act, c.act)
             yield _said("commitments", f"{do} {c.instances} x {c.offer} {c.purchase} "
@@ -153,6 +156,11 @@ def decisions_of(
         yield _said("hindsight", "the best fleet for actual demand would have cost "
                                  f"${hindsight.saves_usd_per_month:,.0f} a month less: "
                                  "see what was bought too early or kept too long")  # fmt: skip
+
+
+def _but_for_what_is_held(case: Case) -> Case:
+    dated = {"starts": None, "held": None, "held_besides_usd_per_month": None, "assumptions": ()}
+    return case.model_copy(update=dated)
 
 
 def _said(about: str, text: str) -> ReviewItem:

@@ -1,155 +1,180 @@
-"""Reserved instances that are held against those that the next plan wants: what to buy, renew or let lapse.
+"""What to do about commitments, by the next plan, which is made around them: keep, sell, renew, let lapse, or buy.
 
-The next plan is made as if nothing were held. What is held when the next quarter begins serves it first; a term that
-ends before the quarter does has to be renewed where the plan still wants it. What is held and not wanted is
-paid for all the same, and takes the place of instances that the plan would rent by the hour. What is held was signed at
-the last plan's prices, and costs that until it lapses. So the quarter costs the next plan and `besides`: exact, for a
-fleet that works; one planned around what is held might cost less.
+A holding that is there for the whole quarter serves it before anything is bought. One that lapses within the quarter is
+paid until its last day, and the plan buys or rents what it still needs in its place for the whole quarter: it pays both
+until then, which nobody has to who lets the old one serve and renews when it lapses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date, timedelta
+from dataclasses import dataclass, field
 
-from planner.case.case import Case
-from planner.case.horizon import DAYS_PER_MONTH
+from planner.case.case import OWNED, Holding
+from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
+from planner.plan.horizon_view import running_by_slot
 from planner.plan.plan import Plan
-from planner.plan.price_changes import usd_per_h
-from planner.review.records import CommitmentAdvice
-from planner.review.review_file import CommittedSpec
+from planner.review.holdings import HeldNext
+from planner.review.records import Act, CommitmentAdvice
 from problems.constants import HOURS_PER_MONTH
 
-QUARTER_DAYS = 91
-
-
-@dataclass
-class HeldCommitment:
-    offer: str
-    purchase: str
-    left: int
-    lapses: date
-    usd_per_h: float
+ORDER: tuple[Act, ...] = ("buy", "renew", "let lapse", "more than needed", "keep")
 
 
 @dataclass(frozen=True)
 class Advice:
     lines: tuple[CommitmentAdvice, ...]
     besides_usd_per_month: float
-    """paid on top of the next plan for what is held, over the quarter; below zero where what is held is cheaper"""
+    """paid for what is held and not used: idle in every hour, or there for a part of the quarter"""
+    overlap_usd_per_month: float
+    """paid less where what lapses within the quarter serves until then, and what takes its place begins then"""
 
 
-def bought_last(last: Plan, starts: date) -> tuple[CommittedSpec, ...]:
-    """What the last plan reserved, taken as bought a quarter before this day."""
-    return tuple(
-        CommittedSpec(
-            offer=f.offer,
-            purchase=f.purchase,  # type: ignore[arg-type]
-            instances=max(f.instances_by_slot),
-            lapses=starts + timedelta(days=round(TERM_MONTHS[f.purchase] * DAYS_PER_MONTH) - QUARTER_DAYS - 1),
-        )
-        for f in last.fleet
-        if f.purchase in TERM_MONTHS
-    )
+def advise(plan: Plan, held: HeldNext) -> Advice:
+    """Advice on what is held around the quarter of a plan, which was made around it."""
+    there = [h for h in held.there() if h.purchase != OWNED]
+    usable = [h for h in held.usable(plan.case) if h.purchase != OWNED]
+    others = [h for h in there if h not in usable]
+    idle, lines = _usable(plan, usable)
+    book = _Book(plan, held)
+    for h in sorted(others, key=lambda h: (h.offer, str(h.last_day))):
+        lines += book.not_usable(h)
+    gone = [h for h in held.holdings if h.purchase != OWNED and h not in there]
+    lines += book.bought(gone)
+    lines.sort(key=lambda line: (ORDER.index(line.act), line.offer, line.purchase, line.lapses or ""))
+    besides = idle + sum(held.usd_per_month(h) for h in others)
+    return Advice(tuple(lines), besides, book.overlap_usd_per_month)
 
 
-def advise(plan: Plan, last: Case, committed: tuple[CommittedSpec, ...], starts: date) -> Advice:
-    """For the quarter that begins on this day."""
-    ends = starts + timedelta(days=QUARTER_DAYS - 1)
-    held = [
-        HeldCommitment(c.offer, c.purchase, c.instances, c.lapses, _usd_per_h(plan.case, last, c.offer, c.purchase))
-        for c in sorted(committed, key=lambda c: (c.offer, c.purchase, c.lapses))
-        if c.lapses >= starts
-    ]
-    gone = [c for c in committed if c.lapses < starts]
-    wanted = {(f.offer, f.purchase): max(f.instances_by_slot) for f in plan.fleet if f.purchase in TERM_MONTHS}
-    lines: list[CommitmentAdvice] = []
-    besides = 0.0
-    # The same term first, then any term of the same instance; what lasts longest first.
-    for same_term in (True, False):
-        for offer, purchase in wanted:
-            for h in sorted(held, key=lambda h: h.lapses, reverse=True):
-                fits = h.offer == offer and (h.purchase == purchase or not same_term)
-                used = min(h.left, wanted[offer, purchase]) if fits else 0
-                if used:
-                    h.left -= used
-                    wanted[offer, purchase] -= used
-                    lines.append(_served(h, used, purchase, ends))
-                    dearer = h.usd_per_h - _planned_usd_per_h(plan, offer, purchase)
-                    besides += used * dearer * HOURS_PER_MONTH * _share(h, starts)
-    lines += [line for key, n in wanted.items() if n for line in _bought(plan, key, n, gone)]
-    for h in held:
-        if h.left:
-            line, usd = _not_wanted(plan, h, ends)
-            lines.append(line)
-            besides += usd * _share(h, starts)
-    order = ("buy", "renew", "let lapse", "more than needed", "keep")
-    lines.sort(key=lambda line: (order.index(line.act), line.offer, line.purchase, line.lapses or ""))
-    return Advice(tuple(lines), besides)
+def _usable(plan: Plan, usable: list[Holding]) -> tuple[float, list[CommitmentAdvice]]:
+    """What idle holdings cost a month, and a line for each holding; those that last longest are used first."""
+    left = {h.offer: most_used(plan, h.offer) for h in usable}
+    idle_usd, lines = 0.0, []
+    for h in sorted(usable, key=lambda h: (h.offer, -h.last_day.toordinal() if h.last_day else -(10**7), h.purchase)):
+        used = min(h.instances, left[h.offer])
+        left[h.offer] -= used
+        if used:
+            lines.append(_line("keep", h, used, "held for the whole quarter, and used by the next plan"))
+        if h.instances > used:
+            spare = _line("more than needed", h, h.instances - used,
+                          f"held until {h.last_day} and in no hour used by the next plan: still paid")  # fmt: skip
+            idle_usd += spare.usd_per_month
+            lines.append(spare)
+    return idle_usd, lines
 
 
-def _share(h: HeldCommitment, starts: date) -> float:
-    """Share of the quarter in which it is still held."""
-    return min(1.0, ((h.lapses - starts).days + 1) / QUARTER_DAYS)
+def most_used(plan: Plan, offer: str) -> int:
+    """Instances of an offer that run in the busiest hour, spot aside."""
+    spot = [f.instances_by_slot for f in plan.fleet if (f.offer, f.purchase) == (offer, "spot")]
+    running = running_by_slot(plan, offer)
+    return max(n - sum(line[t] for line in spot) for t, n in enumerate(running))
 
 
-def _planned_usd_per_h(plan: Plan, offer: str, purchase: str) -> float:
+def _line(act: Act, h: Holding, n: int, why: str, usd_each: float | None = None) -> CommitmentAdvice:
+    usd = n * (h.usd_per_h if usd_each is None else usd_each) * HOURS_PER_MONTH
+    return CommitmentAdvice(act=act, offer=h.offer, purchase=h.purchase, instances=n,
+                            lapses=str(h.last_day), usd_per_month=usd, said=why)  # fmt: skip
+
+
+@dataclass
+class _Book:
+    """What the plan buys and rents, less what takes the place of a holding."""
+
+    plan: Plan
+    held: HeldNext
+    new: dict[tuple[str, str], int] = field(default_factory=dict)
+    """reserved by the plan: offer and term -> instances"""
+    rented: dict[str, list[tuple[float, list[int]]]] = field(default_factory=dict)
+    """by the hour: offer -> prices, the highest first, with the instances of each slot"""
+    overlap_usd_per_month: float = 0.0
+
+    def __post_init__(self) -> None:
+        for f in sorted(self.plan.fleet, key=lambda f: -f.usd_per_h):
+            if f.purchase in TERM_MONTHS:
+                self.new[f.offer, f.purchase] = max(f.instances_by_slot)
+            elif f.purchase in ("on-demand", "spot"):
+                self.rented.setdefault(f.offer, []).append((f.usd_per_h, list(f.instances_by_slot)))
+
+    def not_usable(self, h: Holding) -> Iterator[CommitmentAdvice]:
+        """Lines for a holding that is paid for in the quarter, and of no use in it."""
+        held = self.held
+        if h.last_day is None or h.last_day >= held.last:
+            if h.offer not in self.plan.case.offers:
+                why = f"held until {h.last_day}, and its instance is not on the next plan's menu: still paid"
+                yield _line("more than needed", h, h.instances, why)
+            else:
+                why = f"begins on {h.first_day} in the quarter: serves from the next one on"
+                yield _line("keep", h, h.instances, why)
+            return
+        left, paid = h.instances, held.usd_per_month(h) / h.instances
+        lapses = f"lapses on {h.last_day} in the quarter"
+        for term in sorted((t for o, t in self.new if o == h.offer), key=lambda t: (t != h.purchase, t)):
+            n = min(left, self.new[h.offer, term])
+            if n:
+                self.new[h.offer, term] -= n
+                left -= n
+                each = _new_usd_per_h(self.plan, h.offer, term)
+                owed = TERM_MONTHS[term] * each * HOURS_PER_MONTH
+                renewed = h.model_copy(update={"instances": n, "usd_per_h": each})
+                overlap = held.usd_per_month(renewed)
+                self.overlap_usd_per_month += overlap
+                why = (f"{lapses} and is still needed: renew it then as {term}, ${owed:,.0f} each over the term; "
+                       f"the plan has it from the first day on, ${overlap:,.0f} a month more")  # fmt: skip
+                yield _line("renew", h, n, why, each)
+        n, replaced_usd = self._replaces_rented(h.offer, left)
+        if n:
+            left -= n
+            overlap = held.usd_per_month(
+                h.model_copy(update={"instances": 1, "usd_per_h": replaced_usd / HOURS_PER_MONTH})
+            )
+            self.overlap_usd_per_month += overlap
+            until = f"${n * paid:,.0f} a month is paid until then, when it can replace ${overlap:,.0f} of them"
+            rents = f"{lapses}; the plan rents up to {n} by the hour in its place"
+            if self._for_sale(h):
+                yield _line("let lapse", h, n, f"{rents}, which costs less than a new term; {until}")
+            else:
+                yield _line("renew", h, n, f"{rents}, since {h.purchase} is not for sale; {until}")
+        if left:
+            why = f"{lapses} and is not needed: do not renew; ${left * paid:,.0f} a month is paid until then"
+            yield _line("let lapse", h, left, why)
+
+    def _replaces_rented(self, offer: str, most: int) -> tuple[int, float]:
+        """Instances of an offer that can replace rented ones in some hour, and what these cost a month."""
+        months, used, usd = self.plan.slots[-1].month + 1, 0, 0.0
+        for t, slot in enumerate(self.plan.slots):
+            free = most
+            for price, counts in self.rented.get(offer, []):
+                n = min(free, counts[t])
+                counts[t] -= n
+                free -= n
+                usd += n * price * slot.hours_per_month / months
+            used = max(used, most - free)
+        return used, usd
+
+    def _for_sale(self, h: Holding) -> bool:
+        case = self.plan.case
+        offer = case.offers.get(h.offer)
+        priced = offer is not None and h.purchase in offer.prices.reserved()
+        return priced and h.purchase in case.purchase and counted_months(case, h.purchase) is not None
+
+    def bought(self, gone: list[Holding]) -> Iterator[CommitmentAdvice]:
+        """Lines for what is reserved anew, as far as it takes the place of no holding that lapses."""
+        for (offer, term), n in self.new.items():
+            if not n:
+                continue
+            each = _new_usd_per_h(self.plan, offer, term)
+            owed = f"${TERM_MONTHS[term] * each * HOURS_PER_MONTH:,.0f} each over the term"
+            before = [h for h in gone if (h.offer, h.purchase) == (offer, term)]
+            renewed = min(n, sum(h.instances for h in before))
+            if renewed:
+                latest = max(before, key=lambda h: str(h.last_day))
+                yield _line("renew", latest, renewed, f"lapsed before the quarter; needed again: {owed}", each)
+            if n > renewed:
+                why = f"the next plan needs it, and no commitment covers it: {owed}"
+                yield CommitmentAdvice(act="buy", offer=offer, purchase=term, instances=n - renewed, lapses=None,
+                                       usd_per_month=(n - renewed) * each * HOURS_PER_MONTH, said=why)  # fmt: skip
+
+
+def _new_usd_per_h(plan: Plan, offer: str, purchase: str) -> float:
     return next(f.usd_per_h for f in plan.fleet if (f.offer, f.purchase) == (offer, purchase))
-
-
-def _usd_per_h(case: Case, last: Case, offer: str, purchase: str) -> float:
-    """What is held was signed at the prices of then."""
-    for prices in (last, case):
-        if offer in prices.offers and (price := usd_per_h(prices.offers[offer].prices, purchase)) is not None:
-            return price
-    return 0.0
-
-
-def _served(h: HeldCommitment, n: int, purchase: str, ends: date) -> CommitmentAdvice:
-    lasts = h.lapses >= ends
-    said = "held, and needed for the whole quarter"
-    if not lasts:
-        said = f"lapses on {h.lapses} in the quarter and is still needed: renew it as {purchase}"
-    usd = n * h.usd_per_h * HOURS_PER_MONTH
-    return CommitmentAdvice(act="keep" if lasts else "renew", offer=h.offer, purchase=h.purchase, instances=n,
-                            lapses=str(h.lapses), usd_per_month=usd, said=said)  # fmt: skip
-
-
-def _bought(plan: Plan, key: tuple[str, str], n: int, gone: list[CommittedSpec]) -> Iterator[CommitmentAdvice]:
-    offer, purchase = key
-    each = _planned_usd_per_h(plan, offer, purchase) * HOURS_PER_MONTH
-    renewed = min(n, sum(c.instances for c in gone if (c.offer, c.purchase) == key))
-    owed = TERM_MONTHS[purchase] * each
-    if renewed:
-        lapsed = str(max(c.lapses for c in gone if (c.offer, c.purchase) == key))
-        said = f"lapsed before the quarter; needed again: ${owed:,.0f} each over the term"
-        yield CommitmentAdvice(act="renew", offer=offer, purchase=purchase, instances=renewed, lapses=lapsed,
-                               usd_per_month=renewed * each, said=said)  # fmt: skip
-    if n > renewed:
-        said = f"the next plan needs it, and no commitment covers it: ${owed:,.0f} each over the term"
-        yield CommitmentAdvice(act="buy", offer=offer, purchase=purchase, instances=n - renewed, lapses=None,
-                               usd_per_month=(n - renewed) * each, said=said)  # fmt: skip
-
-
-def _not_wanted(plan: Plan, h: HeldCommitment, ends: date) -> tuple[CommitmentAdvice, float]:
-    """What is paid for it besides the plan, less what it takes the place of."""
-    paid = h.left * h.usd_per_h * HOURS_PER_MONTH
-    months = plan.slots[-1].month + 1
-    replaced = 0.0
-    free = [h.left] * len(plan.slots)
-    hourly = [f for f in plan.fleet if f.offer == h.offer and f.purchase not in TERM_MONTHS]
-    for line in sorted(hourly, key=lambda f: -f.usd_per_h):
-        for t, slot in enumerate(plan.slots):
-            n = min(free[t], line.instances_by_slot[t])
-            free[t] -= n
-            replaced += n * slot.hours_per_month * line.usd_per_h / months
-    lasts = h.lapses >= ends
-    instead = f", and replaces ${replaced:,.0f} a month rented by the hour" if replaced else ""
-    said = f"held until {h.lapses} but not needed by the next plan: still paid{instead}"
-    if not lasts:
-        said = f"lapses on {h.lapses} in the quarter and is not needed: do not renew; paid until then{instead}"
-    told = CommitmentAdvice(act="more than needed" if lasts else "let lapse", offer=h.offer, purchase=h.purchase,
-                            instances=h.left, lapses=str(h.lapses), usd_per_month=paid, said=said)  # fmt: skip
-    return told, paid - replaced

@@ -40,7 +40,7 @@ class Finding(Strict):
 
 
 class Figures(Strict):
-    """What a plan, or a quarter, costs."""
+    """What a plan, or a quarter, costs, with what is held."""
 
     cost_usd_per_month: float
     tokens_per_month: float
@@ -129,8 +129,20 @@ class NextPlan(Strict):
     """of the best fleet for the P90 of every workload at once"""
     p90_note: str
     spot_at_p95_usd_per_month: float
+    held_usd_per_month: float | None = None
+    """part of the cost: what is paid in any case for what is held; None in reviews whose plan was made without it"""
     besides_usd_per_month: float
-    """commitment overhead: unused, or signed at other prices, less what they replace"""
+    """commitment overhead, part of the cost: paid for what is held and not used, idle in every hour or there for a part
+    of the quarter; where `held_usd_per_month` is None, paid on top of the cost"""
+    overlap_usd_per_month: float = 0.0
+    """part of the cost: not paid where what lapses within the quarter serves until then, and what takes its place
+    begins then, not on the first day"""
+
+    @property
+    def cost_usd_per_month(self) -> float:
+        """Cost of the next quarter, with what is held."""
+        besides = self.besides_usd_per_month if self.held_usd_per_month is None else 0.0
+        return self.figures.cost_usd_per_month + besides
 
 
 class CommitmentAdvice(Strict):
@@ -147,11 +159,12 @@ class CommitmentAdvice(Strict):
 
 
 class Bridge(Strict):
-    """The change from the last plan's cost to the next one's in four parts, in whole cents, which add up to it.
+    """The change from the last plan's cost to the next one's in four parts, in whole cents, which add up to it. Both
+    costs have what is held in them.
 
     volume: more or fewer tokens, at the average cost of a token.
     mix: workloads with more or less expensive tokens became a larger share of them.
-    price: what was bought before, at the new prices.
+    price: what was bought before, at the new prices; commitments that are still held, at those signed.
     efficiency: what is left: another fleet and other choices, economies of scale, other inputs.
     """
 
@@ -239,7 +252,7 @@ def point_of(review: Review) -> TrendPoint:
         planned_usd_per_month=review.planned.cost_usd_per_month,
         actual_usd_per_month=review.actual.cost_usd_per_month,
         hindsight_usd_per_month=review.hindsight.cost_usd_per_month if review.hindsight else None,
-        next_usd_per_month=review.next.figures.cost_usd_per_month,
+        next_usd_per_month=review.next.cost_usd_per_month,
         actual_usd_per_1m_tokens=review.actual.usd_per_1m_tokens,
         actual_tokens_per_month=review.actual.tokens_per_month,
         forecast_off_frac=actual / planned - 1 if planned else 0.0,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
 from importlib.metadata import version
 
 import numpy as np
@@ -22,7 +21,7 @@ from planner.review import advice, bill_advice
 from planner.review.bills.reconciliation import reconcile
 from planner.review.bridge import bridge
 from planner.review.cleaning import Cleaned, cleaned
-from planner.review.commitments import advise, bought_last
+from planner.review.commitments import advise
 from planner.review.forecasting import Forecast, forecasts
 from planner.review.period import Span
 from planner.review.records import (
@@ -71,10 +70,7 @@ def review_fleet(
     next_case, said = _next_case(inputs, clean, span, found)
     plan = replanner.plan(next_case, "the next plan", plan_fleet)
     p90, p90_note = _at_p90(plan.case, said, replanner)
-    starts = spec.next.starts or _day_after(inputs, span)
-    committed = bought_last(last, starts) if spec.committed is None else spec.committed
-    held = advise(plan, last.case, committed, starts)
-    taken = committed if spec.committed is None else ()
+    commitments = advise(plan, inputs.held)
     capacity = tuple(capacity_used(last, actual))
     next_plan = NextPlan(
         figures=_figures(plan),
@@ -82,8 +78,10 @@ def review_fleet(
         fleet=_fleet(plan),
         p90_cost_usd_per_month=p90,
         p90_note=p90_note,
-        spot_at_p95_usd_per_month=plan.spot_at_p95_usd_per_month,
-        besides_usd_per_month=held.besides_usd_per_month,
+        spot_at_p95_usd_per_month=plan.spot_at_p95_usd_per_month + plan.held_usd_per_month,
+        held_usd_per_month=plan.held_usd_per_month,
+        besides_usd_per_month=commitments.besides_usd_per_month,
+        overlap_usd_per_month=commitments.overlap_usd_per_month,
     )
     off = advice.off_plan(workloads, planned, cost)
     in_next, logged = {w.name for w in plan.case.workloads}, set(inputs.log.workloads)
@@ -105,7 +103,7 @@ def review_fleet(
         hindsight_note=note,
         forecasts=said,
         next=next_plan,
-        commitments=held.lines,
+        commitments=commitments.lines,
         bridge=bridge(last, plan),
         risks=(
             *bill_advice.risks_of(bill),
@@ -113,7 +111,7 @@ def review_fleet(
         ),
         decisions=(
             *advice.decisions_of(
-                last, plan, held.lines, workloads, clean.ended, in_next, logged, hindsight, bool(taken)
+                last, plan, commitments, workloads, clean.ended, in_next, logged, hindsight, inputs.held.assumed
             ),
             *bill_advice.decisions_of(bill),
         ),
@@ -125,13 +123,25 @@ def review_fleet(
 
 
 def _figures(plan: Plan) -> Figures:
+    """What a quarter costs by a plan, with what is held."""
     return Figures(
-        cost_usd_per_month=plan.cost_usd_per_month,
+        cost_usd_per_month=plan.total_usd_per_month,
         tokens_per_month=plan.tokens_per_month,
-        usd_per_1m_tokens=plan.usd_per_1m_tokens,
-        gap_frac=plan.gap_frac,
+        usd_per_1m_tokens=_usd_per_1m(plan),
+        gap_frac=_gap_frac(plan),
         case_hash=plan.case_hash,
     )
+
+
+def _usd_per_1m(plan: Plan) -> float:
+    held = 1e6 * plan.held_usd_per_month / plan.tokens_per_month if plan.tokens_per_month else 0.0
+    return plan.usd_per_1m_tokens + held
+
+
+def _gap_frac(plan: Plan) -> float:
+    """The proof's gap as a share of all that is paid: what is held is paid in any case."""
+    besides = plan.cost_usd_per_month + plan.penalty_usd_per_month
+    return plan.gap_frac * besides / (besides + plan.held_usd_per_month) if plan.held_usd_per_month else plan.gap_frac
 
 
 def _fleet(plan: Plan) -> tuple[str, ...]:
@@ -214,7 +224,7 @@ def _actual(
         more *= tokens_per_request(now) / tokens_per_request(w)
         tokens += more * told.tokens_per_month
         api += (more - 1) * told.api_cost_usd_per_month
-    cost = last.cost_usd_per_month + api if bill_usd_per_month is None else bill_usd_per_month
+    cost = last.total_usd_per_month + api if bill_usd_per_month is None else bill_usd_per_month
     return Figures(
         cost_usd_per_month=cost, tokens_per_month=tokens, usd_per_1m_tokens=1e6 * cost / tokens if tokens else 0.0
     )
@@ -228,16 +238,16 @@ def _hindsight(
         best = replanner.plan(case, "hindsight", plan_fleet)
     except Infeasible as error:
         return None, f"No fleet of the last plan's menu and limits can serve the actual demand: {error.reasons[0]}"
-    saves = cost.cost_usd_per_month - best.cost_usd_per_month
+    saves = cost.cost_usd_per_month - best.total_usd_per_month
     unsure = best.cost_usd_per_month + best.penalty_usd_per_month - best.bound_usd_per_month
     unsure = max(unsure, last.cost_usd_per_month + last.penalty_usd_per_month - last.bound_usd_per_month)
     same = best.case_hash == last.case_hash
     note = "Actual demand is what was planned for, so the last plan is also the best in hindsight." if same else ""
     return Hindsight(
-        cost_usd_per_month=best.cost_usd_per_month,
-        usd_per_1m_tokens=best.usd_per_1m_tokens,
-        bound_usd_per_month=best.bound_usd_per_month,
-        gap_frac=best.gap_frac,
+        cost_usd_per_month=best.total_usd_per_month,
+        usd_per_1m_tokens=_usd_per_1m(best),
+        bound_usd_per_month=best.bound_usd_per_month + best.held_usd_per_month,
+        gap_frac=_gap_frac(best),
         fleet=_fleet(best),
         saves_usd_per_month=saves,
         told_apart=abs(saves) > unsure + 0.005,
@@ -293,7 +303,7 @@ def _at_p90(case: Case, said: tuple[WorkloadForecast, ...], replanner: Replanner
         return None, ""
     high = _changed(case, {w.name: observed.scaled(w, factors[w.name]) for w in case.workloads if factors[w.name] > 1})
     try:
-        return replanner.plan(high, "demand at P90", plan_fleet).cost_usd_per_month, ""
+        return replanner.plan(high, "demand at P90", plan_fleet).total_usd_per_month, ""
     except Infeasible as error:
         return None, f"at the P90 of every workload no fleet keeps the limits: {error.reasons[0]}"
 
@@ -309,8 +319,3 @@ def _period(inputs: ReviewInputs, span: Span) -> Period:
         log_hours=log.hours,
         time_zone=inputs.last.case.time_zone or UTC,
     )
-
-
-def _day_after(inputs: ReviewInputs, span: Span) -> date:
-    last = (inputs.log.first + (span.stop - 1) * HOUR).astype("datetime64[D]").astype(date)
-    return last + timedelta(days=1)

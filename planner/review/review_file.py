@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from planner.case.case import Case
+from planner.case.case import Case, Holding
+from planner.case.demand.future.holdings import holding_of
 from planner.case.demand.load import load_case
 from planner.case.demand.overrides import offers_called, own_offers, repriced
-from planner.case.demand.schema import PriceSpec, PurchaseName
+from planner.case.demand.schema import DemandFile, PriceSpec
 from planner.case.demand.workload_schema import check_columns
-from planner.catalog.entries import TERM_MONTHS
 from planner.checker import check_plan
 from planner.io.errors import Diagnostic, InputError, did_you_mean
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import Document, read_yaml
-from planner.io.units import PositiveWhole, UsdBare
+from planner.io.units import UsdBare
 from planner.io.validation import FieldProblem, Strict, validate
 from planner.plan.plan import Plan, read_plan
 from planner.plan.price_changes import usd_per_h
@@ -28,27 +28,11 @@ from planner.review.bills.bill import Bill, read_bill
 from planner.review.bills.bill_spec import BillSpec, bill_spec
 from planner.review.bills.prices import at_prices_of_bill
 from planner.review.bills.records import BillPrice
+from planner.review.holdings import CommittedSpec, HeldNext, held_next, planned_around
 from planner.review.period import PeriodSpec, Span, span_of
-from planner.review.usage_log import UsageLog, read_log
+from planner.review.usage_log import HOUR, UsageLog, read_log
 
 T = TypeVar("T")
-
-
-class CommittedSpec(Strict):
-    """Instances that are paid for whether they are used or not."""
-
-    offer: str
-    """An instance, as the last plan's fleet names it: provider/instance@region."""
-    purchase: PurchaseName
-    instances: PositiveWhole
-    lapses: date
-    """The last day of the term."""
-
-    @model_validator(mode="after")
-    def _is_a_commitment(self) -> CommittedSpec:
-        if self.purchase not in TERM_MONTHS:
-            raise FieldProblem(("purchase",), "is no commitment", f"Write one of {', '.join(TERM_MONTHS)}")
-        return self
 
 
 class NextSpec(Strict):
@@ -65,7 +49,8 @@ class NextSpec(Strict):
     prices_of_bill: bool = True
     """Whether contracted prices of a FOCUS bill are those of the next plan; `catalog` and `prices` override them."""
     starts: date | None = None
-    """The first day of the next quarter; by default the day after the period under review."""
+    """The first day of the next quarter; by default that of the demand file, or the day after the period under
+    review."""
 
     @model_validator(mode="after")
     def _has_a_forecast(self) -> NextSpec:
@@ -93,7 +78,8 @@ class ReviewFile(Strict):
     """The bill itself: a FOCUS export, or {focus: FILE, team_tag: ..., where: ..., skus: ...}."""
     next: NextSpec = NextSpec()
     committed: tuple[CommittedSpec, ...] | None = None
-    """What is held and until when; [] for nothing. By default what the last plan reserved, bought when its quarter
+    """What is held and until when, which the next quarter is planned around; [] for nothing. By default what `have` of
+    the next demand file lists; without one, what the last plan held and what it reserved, signed when its quarter
     began."""
     history: str | None = Field(default=None, min_length=1)
     """A folder of past reviews as JSON."""
@@ -120,7 +106,8 @@ class ReviewInputs:
     span: Span
     """the hours under review"""
     next_case: Case
-    """before any rates of the log"""
+    """before any rates of the log, planned around what is held"""
+    held: HeldNext
     history: Path | None
     bill: Bill | None = None
     prices: tuple[BillPrice, ...] = ()
@@ -142,10 +129,16 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     whose, zone = only(last), last.case.time_zone
     log = _named(document, ("usage",), usage, lambda file: read_log(file, whose, zone, spec.columns))
     span = span_of(log, spec.period, spec.usage)
-    case = last.case
+    case, starts = last.case, None
+    have: tuple[Holding, ...] = ()
     if spec.next.demand is not None:
         demand = files.beside(document, ("next", "demand"), spec.next.demand)
         case = _named(document, ("next", "demand"), demand, lambda file: load_case(file, files))
+        _check_quarter(case, spec, document)
+        starts, have = case.starts, _have(demand, case)
+    if last.case.months is not None:
+        message = "it has workloads with dates (from, until or steps), which a review cannot hold against a log yet"
+        raise InputError([document.diagnostic(("last_plan",), message, "Plan the quarter without dates")])
     bill = _bill(document, spec, files, {**last.case.offers, **case.offers}, {**last.case.apis, **case.apis},
                  span.times(log))  # fmt: skip
     prices: tuple[BillPrice, ...] = ()
@@ -155,17 +148,45 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
         catalog = files.beside(document, ("next", "catalog"), spec.next.catalog)
         case = _at_prices_of(_named(document, ("next", "catalog"), catalog, read_yaml), case)
     case = _at_new_prices(case, spec, document)
-    _check_committed(spec, last.case, case, document)
+    said = starts or spec.next.starts
+    held = held_next(document, spec.committed, have, last, case, said or _day_after(log, span))
     return ReviewInputs(
         spec=spec,
         last=last,
         log=log,
         span=span,
-        next_case=case,
+        next_case=planned_around(case, held, said is not None),
+        held=held,
         history=_history(document, spec.history, files.root),
         bill=bill,
         prices=_still(prices, case),
     )
+
+
+def _check_quarter(case: Case, spec: ReviewFile, document: Document) -> None:
+    """Raise InputError where the next demand file is not one quarter as it is forecast."""
+    path, starts = ("next", "demand"), spec.next.starts
+    if case.future is not None:
+        message = "it has 'horizon', 'scenarios', 'unused_after_horizon' or 'max_liability'"
+        remedy = "Leave them out: a review plans one quarter"
+        raise InputError([document.diagnostic(path, message, remedy)])
+    if starts is not None and case.starts is not None and starts != case.starts:
+        message = f"is {starts}, and the demand file starts on {case.starts}"
+        raise InputError([document.diagnostic(("next", "starts"), message, "Keep one of the two")])
+    if case.months is not None and spec.next.forecast == "actuals":
+        message = "it has workloads with dates (from, until or steps), and their rates come from the log"
+        raise InputError([document.diagnostic(path, message, "Write forecast: given, or leave the dates out")])
+
+
+def _have(demand: Path, case: Case) -> tuple[Holding, ...]:
+    """What a demand file that was loaded lists under `have`, those too that lapse within the quarter."""
+    spec = validate(DemandFile, read_yaml(demand))
+    return tuple(holding_of(entry, offers_called(entry.offer, case.offers)[0]) for entry in spec.have)
+
+
+def _day_after(log: UsageLog, span: Span) -> date:
+    last: date = (log.first + (span.stop - 1) * HOUR).astype("datetime64[D]").astype(date)
+    return last + timedelta(days=1)
 
 
 def _bill(
@@ -264,18 +285,3 @@ def _at_new_prices(case: Case, spec: ReviewFile, document: Document) -> Case:
     if diagnostics:
         raise InputError(diagnostics)
     return case.model_copy(update={"offers": offers}) if spec.next.prices else case
-
-
-def _check_committed(spec: ReviewFile, last: Case, case: Case, document: Document) -> None:
-    diagnostics: list[Diagnostic] = []
-    known = {**last.offers, **case.offers}
-    for k, held in enumerate(spec.committed or ()):
-        path = ("committed", k, "offer")
-        if held.offer not in known:
-            message = f"no instance on the menu is called '{held.offer}'"
-            diagnostics.append(document.diagnostic(path, message, did_you_mean(held.offer, known)))
-        elif held.purchase not in known[held.offer].prices.reserved():
-            message = f"has no price for {held.purchase}"
-            diagnostics.append(document.diagnostic(path, message, "Give it under next: prices:"))
-    if diagnostics:
-        raise InputError(diagnostics)

@@ -9,7 +9,7 @@ from planner.reports.charts import bill as bill_pictures
 from planner.reports.charts import review as pictures
 from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, el, join, name, panel
-from planner.reports.review import commitments_sentence, hindsight_sentence
+from planner.reports.review import commitments_sentences, hindsight_sentence
 from planner.reports.tables import review as tables
 from planner.reports.tables.bill import bill_sentences, bill_tables
 from planner.reports.tables.html import table_panel
@@ -52,16 +52,15 @@ _TRIED = (
     "the weeks tried."
 )
 _HELD = (
-    "The next plan is made as if there were no commitments; they then serve it first. A fleet planned around them "
-    "might cost less."
+    "The next plan is made around what is held: commitments that are there for the whole quarter serve it first, those "
+    "that lapse within it are paid until their last day. Costs of the next plan have both in them."
 )
 
 
 def _answer(review: Review) -> Html:
     verdict = el("b", "The quarter went as planned.", class_="good") if review.as_planned else review.verdict
     lines = [el("p", verdict), el("p", _sentence(hindsight_sentence(review)))]
-    if sentence := commitments_sentence(review):
-        lines.append(el("p", _sentence(sentence)))
+    lines += [el("p", _sentence(words)) for words in commitments_sentences(review)]
     return hero(usd(review.next.figures.cost_usd_per_month), " / month next", lines, cards(_cards(review)))
 
 

@@ -13,8 +13,8 @@ from planner.review.records import Review
 BRIDGE_PARTS = {
     "volume": "more or fewer tokens, at the average cost of a token",
     "mix": "workloads with more or less expensive tokens became a larger share",
-    "price": "what was bought before, at the new prices",
-    "efficiency": "the rest: another fleet, other choices, economies of scale",
+    "price": "what was bought before, at the new prices, or at those signed where it is still held",
+    "efficiency": "the rest: another fleet, other choices, economies of scale, commitments not used",
 }
 NAMES = (
     "costs", "workloads", "capacity", "bridge", "forecasts", "commitments", "findings", "trend", *BILL_TABLES,
@@ -41,6 +41,8 @@ def costs(review: Review) -> Table:
         rows.append(("best in hindsight", best.cost_usd_per_month, tokens, best.usd_per_1m_tokens, best.gap_frac))
     f = review.next.figures
     rows.append(("next plan", f.cost_usd_per_month, f.tokens_per_month, f.usd_per_1m_tokens, f.gap_frac))
+    if review.next.held_usd_per_month:
+        rows.append(("of which paid in any case", review.next.held_usd_per_month, None, None, None))
     columns = (
         C("what", "what"), C("cost_usd_per_month", "$/month", "money"),
         C("tokens_per_month", "tokens/month", "tokens"), C("usd_per_1m_tokens", "$/1M tokens", "small price"),

@@ -8,7 +8,9 @@ from typing import get_args
 
 import numpy as np
 
-from planner.plan.plan import Plan
+from planner.case.case import OWNED
+from planner.case.owned import owned_key
+from planner.plan.plan import HELD, FleetLine, Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cents import ZERO, in_cents, rounded, usd
 from planner.review.bills.ledger import UNUSED, ApiLine, Commitment, Ledger, Line
@@ -52,7 +54,9 @@ def reconcile(bill: Bill, plan: Plan, team_tag: str, period_hours: int, prices: 
         planned_usd=usd(round(100 * (sum(x.planned_usd for x in instances) + sum(x.planned_usd for x in apis)))),
         paid_usd=usd(paid),
         paid_usd_per_month=usd(paid) / months,
-        not_on_the_bill_usd_per_month=plan.costs.caching_usd_per_month + plan.costs.engineers_usd_per_month,
+        not_on_the_bill_usd_per_month=plan.costs.caching_usd_per_month
+        + plan.costs.engineers_usd_per_month
+        + sum(f.cost_usd_per_month for f in plan.fleet if _is_owned(f)),
         total_billed_usd=usd(sum(round(100 * k.billed_usd) for k in kinds)),
         total_effective_usd=usd(sum(cents.values())),
         kinds=kinds,
@@ -88,11 +92,10 @@ def _kinds(ledger: Ledger) -> Iterator[KindOfCharge]:
 
 def _instances(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterator[PaidInstance]:
     planned: dict[tuple[str, BoughtAs], list[float]] = {}
-    for f in plan.fleet:
-        way: BoughtAs = "reserved" if f.purchase.startswith("reserved") else f.purchase  # type: ignore[assignment]
-        sums = planned.setdefault((f.offer, way), [0.0, 0.0])
-        sums[0] += f.cost_usd_per_month * months
-        sums[1] += f.cost_usd_per_month / f.usd_per_h * months
+    for offer, way, usd_per_month, hours_per_month in _planned(plan):
+        sums = planned.setdefault((offer, way), [0.0, 0.0])
+        sums[0] += usd_per_month * months
+        sums[1] += hours_per_month * months
     keys = sorted({*planned, *ledger.lines}, key=lambda key: (key[0], WAYS.index(key[1])))
     lines = [ledger.lines.get(key, Line()) for key in keys]
     paid = in_cents([line.used + line.unused for line in lines], total)
@@ -111,6 +114,24 @@ def _instances(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterato
             planned_usd_per_h=planned_usd / planned_hours if planned_hours else None,
             paid_usd_per_h=float(line.used) / hours if hours > 0 else None,
         )
+
+
+def _planned(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
+    """Dollars and hours a month that a plan has for each offer and way to buy; what it holds, at what was signed."""
+    for f in plan.fleet:
+        if f.purchase != HELD and not _is_owned(f):
+            way: BoughtAs = "reserved" if f.purchase.startswith("reserved") else f.purchase  # type: ignore[assignment]
+            yield f.offer, way, f.cost_usd_per_month, f.cost_usd_per_month / f.usd_per_h
+    for h in plan.case.held or ():
+        if h.purchase != OWNED:
+            held_as: BoughtAs = "reserved" if h.purchase.startswith("reserved") else "on-demand"
+            hours = h.instances * HOURS_PER_MONTH
+            yield h.offer, held_as, hours * h.usd_per_h, hours
+
+
+def _is_owned(line: FleetLine) -> bool:
+    """Whether no provider bills it."""
+    return line.offer.endswith(owned_key(""))
 
 
 def _apis(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterator[PaidApi]:

@@ -227,6 +227,20 @@ def test_a_budget_is_raised_for_what_another_change_buys() -> None:
     assert outcome(smaller_budget(found.change(committed))) is Outcome.INFEASIBLE
 
 
+def test_a_budget_has_to_pay_for_what_is_held_too() -> None:
+    """Ten boxes at $9 an hour are paid in any case: $65,700 a month, and the plan with them needs nothing else."""
+    have = "{offer: aws/g6e.xlarge, purchase: reserved-1y, instances: 10, price: $9/h, until: 2027-12-31}"
+    text = f"starts: 2027-01-01\nhave: [{have}]\n{with_policy('budget_usd_per_month: $60000')}"
+    case = planner.case_from_text(text)
+    (budget,) = (x for x in every_limit(case) if x.key == "policy.budget_usd_per_month")
+    found = budget.smallest(Replanner(case, QUICK), case)
+    assert found is not None
+    raised = found.change(case).limits.budget_usd_per_month
+    assert raised == pytest.approx(10 * 9 * 730, abs=50)
+    assert outcome(found.change(case)) is not Outcome.INFEASIBLE
+    assert outcome(case) is Outcome.INFEASIBLE
+
+
 def test_where_nothing_was_proved_no_remedy_is_called_the_smallest() -> None:
     case = planner.case_from_text(slo("ttft_p95: 1ms"))
     limit = next(x for x in every_limit(case) if x.key == "chat.api")

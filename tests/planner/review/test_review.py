@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +25,9 @@ from planner.reports.tables.csv import table_csv
 from planner.reports.tables.review import NAMES, review_tables
 from planner.review.actuals import Actuals, as_it_came
 from planner.review.bridge import bridge
-from planner.review.commitments import advise
 from planner.review.records import Review
 from planner.review.review import Reviewed, review_fleet
-from planner.review.review_file import CommittedSpec, read_review
+from planner.review.review_file import read_review
 from solvers.search.fleet_solution import Options
 from tests.support.bill_data import as_focus, example_bill
 from tests.support.command_line import SCRIPT, Command, no_control_characters
@@ -99,7 +97,7 @@ def reviewed(folder: Path, plan: Plan, log: str, more: str = "", options: Option
 
 def test_a_quarter_as_planned_says_so(tmp_path: Path, last: Plan) -> None:
     more = f"bill_usd_per_month: {last.cost_usd_per_month:.2f}\n"
-    more += f"committed: [{{offer: {GPU}, purchase: reserved-1y, instances: 4, lapses: 2027-06-30}}]\n"
+    more += "committed: []\n"
     found = reviewed(tmp_path, last, as_csv(planned_rows(last.case, 91)), more)
     review = found.review
     assert review.as_planned
@@ -111,7 +109,7 @@ def test_a_quarter_as_planned_says_so(tmp_path: Path, last: Plan) -> None:
     assert found.next_plan.case_hash == last.case_hash
     b = review.bridge
     assert (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month, b.efficiency_usd_per_month) == (0,) * 4
-    assert [d.text for d in review.decisions] == ["keep the last plan: nothing it was made from has changed"]
+    assert review.decisions[0].text == "keep the last plan: nothing it was made from has changed"
     assert all(c.hours_over_per_month == 0 and c.used_frac == pytest.approx(c.planned_frac) for c in review.capacity)
     for text in (review_text(review), review_markdown(review), review_page(review)):
         assert "The quarter went as planned." in text
@@ -251,7 +249,7 @@ def test_a_demand_file_gives_the_next_forecast(tmp_path: Path, last: Plan) -> No
     text = (EXAMPLE / "demand.yaml").read_text().replace("1.5M", "2M")
     (tmp_path / "next.yaml").write_text(text)
     log = as_csv(planned_rows(last.case, 28))
-    given = reviewed(tmp_path, last, log, "next: {demand: next.yaml, forecast: given}\n")
+    given = reviewed(tmp_path, last, log, "committed: []\nnext: {demand: next.yaml, forecast: given}\n")
     assert given.next_plan.case_hash == planner.load_case(tmp_path / "next.yaml").hash()
     from_log = reviewed(tmp_path, last, log, "next: {demand: next.yaml}\n")
     assert from_log.next_plan.tokens_per_month == pytest.approx(last.tokens_per_month, rel=2e-3)
@@ -278,8 +276,8 @@ def cents(usd: float) -> int:
 def adds_up(before: Plan, after: Plan) -> bool:
     b = bridge(before, after)
     parts = (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month, b.efficiency_usd_per_month)
-    assert cents(b.from_usd_per_month) == round(100 * before.cost_usd_per_month)
-    assert cents(b.to_usd_per_month) == round(100 * after.cost_usd_per_month)
+    assert cents(b.from_usd_per_month) == round(100 * before.total_usd_per_month)
+    assert cents(b.to_usd_per_month) == round(100 * after.total_usd_per_month)
     return cents(b.from_usd_per_month) + sum(map(cents, parts)) == cents(b.to_usd_per_month)
 
 
@@ -345,68 +343,6 @@ def test_the_parts_of_the_bridge_are_what_they_say(last: Plan) -> None:
 def test_the_bridge_of_real_plans_adds_up(example: Reviewed, last: Plan) -> None:
     assert adds_up(last, example.next_plan)
     assert example.review.bridge.price_usd_per_month < 0
-
-
-# -- commitments ----------------------------------------------------------------------------------------------
-
-
-def held(n: int, lapses: str, purchase: str = "reserved-1y") -> CommittedSpec:
-    return CommittedSpec(offer=GPU, purchase=purchase, instances=n, lapses=date.fromisoformat(lapses))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("committed", "expected"),
-    [
-        ([], {("buy", 4)}),
-        ([(4, "2027-06-30")], {("keep", 4)}),
-        ([(3, "2027-06-30")], {("keep", 3), ("buy", 1)}),
-        ([(2, "2026-11-15"), (2, "2027-06-30")], {("renew", 2), ("keep", 2)}),
-        ([(3, "2026-11-15"), (3, "2027-06-30")], {("keep", 3), ("renew", 1), ("let lapse", 2)}),
-        ([(6, "2027-06-30")], {("keep", 4), ("more than needed", 2)}),
-        ([(4, "2026-09-30")], {("renew", 4)}),
-        ([(1, "2026-09-30")], {("renew", 1), ("buy", 3)}),
-    ],
-)
-def test_what_to_do_about_commitments(
-    last: Plan, committed: list[tuple[int, str]], expected: set[tuple[str, int]]
-) -> None:
-    found = advise(last, last.case, tuple(held(n, day) for n, day in committed), date(2026, 10, 1))
-    assert {(line.act, line.instances) for line in found.lines} == expected
-    wanted = sum(line.instances for line in found.lines if line.act in ("buy", "keep", "renew"))
-    assert wanted == max(f.instances_by_slot[0] for f in last.fleet if f.purchase == "reserved-1y") == 4
-
-
-def test_what_is_held_and_not_wanted_costs_what_it_does_not_replace(last: Plan) -> None:
-    (reserved,) = (f for f in last.fleet if f.purchase == "reserved-1y")
-    (hourly,) = (f for f in last.fleet if f.purchase == "on-demand")
-    found = advise(last, last.case, (held(6, "2027-06-30"),), date(2026, 10, 1))
-    replaced = sum(
-        s.hours_per_month * min(2, n) * hourly.usd_per_h
-        for s, n in zip(last.slots, hourly.instances_by_slot, strict=True)
-    )
-    assert found.besides_usd_per_month == pytest.approx(2 * 730 * reserved.usd_per_h - replaced)
-    # Half of it, where it lapses in the middle of the quarter's 91 days (and a half).
-    half = advise(last, last.case, (held(4, "2027-06-30"), held(2, "2026-11-14")), date(2026, 10, 1))
-    assert half.besides_usd_per_month == pytest.approx(45 / 91 * found.besides_usd_per_month)
-
-
-def test_what_the_last_plan_reserved_is_taken_as_bought(tmp_path: Path, last: Plan) -> None:
-    log = as_csv(planned_rows(last.case, 28))
-    taken, none = (reviewed(tmp_path, last, log, more).review for more in ("", "committed: []\n"))
-    assert [(c.act, c.instances, c.lapses) for c in taken.commitments] == [("keep", 4, "2027-06-28")]
-    assert [(c.act, c.instances) for c in none.commitments] == [("buy", 4)]
-    asked = [sum("under 'committed'" in d.text for d in r.decisions) for r in (taken, none)]
-    assert asked == [1, 0]
-
-
-def test_signed_prices_are_paid_until_they_lapse(last: Plan) -> None:
-    cheaper = {k: o.model_copy(update={"prices": o.prices.model_copy(update={
-        "reserved_1y": o.prices.reserved_1y.model_copy(update={"usd_per_h": 9.0})})})  # type: ignore[union-attr]
-        for k, o in last.case.offers.items()}  # fmt: skip
-    signed = last.case.model_copy(update={"offers": cheaper})
-    (reserved,) = (f for f in last.fleet if f.purchase == "reserved-1y")
-    found = advise(last, signed, (held(4, "2027-06-30"),), date(2026, 10, 1))
-    assert found.besides_usd_per_month == pytest.approx(4 * 730 * (9.0 - reserved.usd_per_h))
 
 
 # -- the file, the command, and what it writes ----------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from planner.case.case import OWNED, Holding, Limits
 from planner.case.dates import last_day_after, quarter_days
@@ -24,21 +25,24 @@ def holdings_of(
         key = _offer(entry, k, catalog, offers, found)
         if _touches_horizon(entry, k, spec, found) and key is not None:
             _assume_whole_quarters(entry, spec, found)
-            held.append(
-                Holding(
-                    offer=key,
-                    purchase=entry.purchase,
-                    instances=entry.instances,
-                    usd_per_h=entry.price,
-                    first_day=entry.from_day,
-                    last_day=entry.until,
-                )
-            )
+            held.append(holding_of(entry, key))
             if entry.purchase == OWNED:
                 _check_owned(entry, k, spec, held, found)
     if not found.diagnostics:
         _check_quotas(spec, held, offers, limits, found)
     return tuple(held)
+
+
+def holding_of(entry: HoldingSpec, offer: str) -> Holding:
+    """A holding as it is written, of an offer by its key."""
+    return Holding(
+        offer=offer,
+        purchase=entry.purchase,
+        instances=entry.instances,
+        usd_per_h=entry.price,
+        first_day=entry.from_day,
+        last_day=entry.until,
+    )
 
 
 def _check_owned(entry: HoldingSpec, k: int, spec: DemandFile, held: list[Holding], found: Diagnostics) -> None:
@@ -101,24 +105,30 @@ def _check_quotas(
     assert spec.starts is not None
     for quarter in range(spec.horizon or 1):
         begins, ends = quarter_days(spec.starts, quarter)
-        instances: Counter[str] = Counter()
-        gpus: Counter[str] = Counter()
-        for h in held:
-            inside = (h.first_day is None or h.first_day <= ends) and (h.last_day is None or h.last_day >= begins)
-            if h.purchase != OWNED and inside:
-                instances[h.offer] += h.instances
-                gpus[offers[h.offer].gpu] += h.instances * offers[h.offer].gpus
-        over = [
-            (kind, name, count, quotas[name], what)
-            for kind, counts, quotas, what in (
-                ("max_instances", instances, limits.max_instances, "instances"),
-                ("max_gpus", gpus, limits.max_gpus, "GPUs"),
-            )
-            for name, count in counts.items()
-            if count > quotas.get(name, count)
+        inside = [
+            h
+            for h in held
+            if (h.first_day is None or h.first_day <= ends) and (h.last_day is None or h.last_day >= begins)
         ]
-        for kind, name, count, most, what in over:
-            message = f"{count} {what} of {name} are held, above policy.{kind} of {most}"
-            found.complain(("have",), message, f"Raise policy.{kind}, or correct what is held")
+        over = [*beyond_quotas(inside, offers, limits)]
+        for key, message in over:
+            found.complain(("have",), message, f"Raise {key}, or correct what is held")
         if over:
             return
+
+
+def beyond_quotas(held: Iterable[Holding], offers: dict[str, Offer], limits: Limits) -> Iterator[tuple[str, str]]:
+    """Quotas below what is held, and how far; owned instances need not run."""
+    instances: Counter[str] = Counter()
+    gpus: Counter[str] = Counter()
+    for h in held:
+        if h.purchase != OWNED:
+            instances[h.offer] += h.instances
+            gpus[offers[h.offer].gpu] += h.instances * offers[h.offer].gpus
+    for key, counts, quotas, what in (
+        ("policy.max_instances", instances, limits.max_instances, "instances"),
+        ("policy.max_gpus", gpus, limits.max_gpus, "GPUs"),
+    ):
+        for name, count in counts.items():
+            if count > quotas.get(name, count):
+                yield key, f"{count} {what} of {name} are held, above {key} of {quotas[name]}"
