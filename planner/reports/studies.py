@@ -25,7 +25,7 @@ def studies_text(plan: Plan) -> str:
     known = plan.studies
     return paragraphs(
         [
-            _waterfall(known.waterfall) if known.waterfall and known.waterfall.compares else [],
+            _waterfall(known.waterfall) if known.waterfall else [],
             _break_even(known.break_even) if known.break_even else [],
             _providers(plan, known.providers) if known.providers else [],
         ]
@@ -33,7 +33,10 @@ def studies_text(plan: Plan) -> str:
 
 
 def _waterfall(study: Waterfall) -> list[str]:
+    """Where no step was planned, nothing but the reasons."""
     table = tables.waterfall(study)
+    if not study.compares:
+        return [f"{table.title.lower()}: {escaped(note)}" for note in study.notes] if study.stopped else []
     if study.saves_usd_per_month is not None and study.saves_frac is not None:
         total = f"in all {usd(study.saves_usd_per_month)} / month, {percent(study.saves_frac, 1)}"
         table = replace(table, notes=(total, *table.notes))
