@@ -19,7 +19,7 @@ from planner.pipeline import plan_fleet
 from planner.plan.plan import Plan
 from planner.review import actuals as observed
 from planner.review import advice, bill_advice
-from planner.review.bills.reconciliation import reconcile
+from planner.review.bills.reconciliation import paid_besides_held, reconcile
 from planner.review.bridge import bridge
 from planner.review.cleaning import Cleaned, cleaned
 from planner.review.commitments import advise, bought_last
@@ -62,7 +62,7 @@ def review_fleet(
     paid = spec.bill_usd_per_month
     if inputs.bill is not None and spec.bill is not None:
         bill = reconcile(inputs.bill, last, spec.bill.team_tag, span.stop - span.first, inputs.prices)
-        paid = bill.paid_usd_per_month + bill.not_on_the_bill_usd_per_month
+        paid = paid_besides_held(bill, last)
     found = {w.name: observed.came(clean, w.name, span, w.growth_per_month_frac) for w in last.case.workloads}
     actual = {w.name: observed.as_it_came(w, c) for w in last.case.workloads if (c := found[w.name]) is not None}
     workloads = tuple(_workloads(last, clean, span, found, actual))

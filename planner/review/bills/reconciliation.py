@@ -8,7 +8,8 @@ from typing import get_args
 
 import numpy as np
 
-from planner.plan.plan import Plan
+from planner.case.menu import held_by_term
+from planner.plan.plan import HELD, Costs, Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cents import ZERO, in_cents, rounded, usd
 from planner.review.bills.ledger import UNUSED, ApiLine, Commitment, Ledger, Line
@@ -52,7 +53,7 @@ def reconcile(bill: Bill, plan: Plan, team_tag: str, period_hours: int, prices: 
         planned_usd=usd(round(100 * (sum(x.planned_usd for x in instances) + sum(x.planned_usd for x in apis)))),
         paid_usd=usd(paid),
         paid_usd_per_month=usd(paid) / months,
-        not_on_the_bill_usd_per_month=plan.costs.caching_usd_per_month + plan.costs.engineers_usd_per_month,
+        not_on_the_bill_usd_per_month=_not_on_a_bill(plan.costs),
         total_billed_usd=usd(sum(round(100 * k.billed_usd) for k in kinds)),
         total_effective_usd=usd(sum(cents.values())),
         kinds=kinds,
@@ -71,8 +72,22 @@ def reconcile(bill: Bill, plan: Plan, team_tag: str, period_hours: int, prices: 
             for name, a in sorted(ledger.currencies.items())
         ),
         prices=prices,
-        notes=tuple(_notes(bill, period_hours)),
+        notes=(*_notes(bill, period_hours), *_held_notes(plan)),
     )
+
+
+def paid_besides_held(bill: BillReview, plan: Plan) -> float:
+    """USD a month to hold against the cost of the plan, which is besides what is held, as far as the bill has that."""
+    held = {h.offer for h in held_by_term(plan.case)}
+    there = sum(x.paid_usd for x in bill.instances if x.offer in held and x.purchase == "reserved")
+    there *= HOURS_PER_MONTH / bill.hours
+    paid = bill.paid_usd_per_month - min(there, plan.held_usd_per_month)
+    return paid + bill.not_on_the_bill_usd_per_month
+
+
+def _not_on_a_bill(costs: Costs) -> float:
+    """Caches, engineers and fixed costs of vendors."""
+    return costs.caching_usd_per_month + costs.engineers_usd_per_month + (costs.vendors_usd_per_month or 0.0)
 
 
 def _kinds(ledger: Ledger) -> Iterator[KindOfCharge]:
@@ -88,11 +103,10 @@ def _kinds(ledger: Ledger) -> Iterator[KindOfCharge]:
 
 def _instances(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterator[PaidInstance]:
     planned: dict[tuple[str, BoughtAs], list[float]] = {}
-    for f in plan.fleet:
-        way: BoughtAs = "reserved" if f.purchase.startswith("reserved") else f.purchase  # type: ignore[assignment]
-        sums = planned.setdefault((f.offer, way), [0.0, 0.0])
-        sums[0] += f.cost_usd_per_month * months
-        sums[1] += f.cost_usd_per_month / f.usd_per_h * months
+    for offer, way, usd_per_month, hours in _bought(plan):
+        sums = planned.setdefault((offer, way), [0.0, 0.0])
+        sums[0] += usd_per_month * months
+        sums[1] += hours * months
     keys = sorted({*planned, *ledger.lines}, key=lambda key: (key[0], WAYS.index(key[1])))
     lines = [ledger.lines.get(key, Line()) for key in keys]
     paid = in_cents([line.used + line.unused for line in lines], total)
@@ -111,6 +125,17 @@ def _instances(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterato
             planned_usd_per_h=planned_usd / planned_hours if planned_hours else None,
             paid_usd_per_h=float(line.used) / hours if hours > 0 else None,
         )
+
+
+def _bought(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
+    """Instances by the way they stand on a bill, USD and hours a month; what was signed before at its signed price."""
+    for f in plan.fleet:
+        if f.purchase != HELD:
+            way: BoughtAs = "reserved" if f.purchase.startswith("reserved") else f.purchase  # type: ignore[assignment]
+            yield f.offer, way, f.cost_usd_per_month, f.cost_usd_per_month / f.usd_per_h
+    for h in held_by_term(plan.case):
+        hours = HOURS_PER_MONTH * h.instances
+        yield h.offer, "reserved", hours * h.usd_per_h, hours
 
 
 def _apis(plan: Plan, ledger: Ledger, months: float, total: int) -> Iterator[PaidApi]:
@@ -222,6 +247,12 @@ def _services(ledger: Ledger, total: int) -> Iterator[OtherService]:
     cents = in_cents([amount.effective for _, amount in ranked], total)
     for (name, amount), part in zip(ranked, cents, strict=True):
         yield OtherService(service=name, rows=amount.rows, effective_usd=usd(part))
+
+
+def _held_notes(plan: Plan) -> Iterator[str]:
+    if plan.held_usd_per_month:
+        signed = f"${plan.held_usd_per_month:,.2f} / month is paid in any case for what was signed before"
+        yield f"{signed}: the bill has it, the costs of plans and of the period do not"
 
 
 def _notes(bill: Bill, period_hours: int) -> Iterator[str]:
