@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from planner.case.case import OWNED, Case, Workload
+from planner.case.case import OWNED, Case, Holding, Workload
 from planner.catalog.entries import Offer
 
 
@@ -20,7 +20,12 @@ def sellable(case: Case, offer: Offer) -> bool:
 
 def held_instances(case: Case, key: str) -> int:
     """Instances of an offer that are there anyway; owned boxes are an offer of their own."""
-    return sum(h.instances for h in case.held or () if h.offer == key and h.purchase != OWNED)
+    return sum(h.instances for h in held_by_term(case) if h.offer == key)
+
+
+def held_by_term(case: Case) -> list[Holding]:
+    """What was signed for before and is paid in any case, used or not."""
+    return [h for h in case.held or () if h.purchase != OWNED]
 
 
 def allowed_offers(case: Case, workloads: Iterable[Workload]) -> dict[str, Offer]:

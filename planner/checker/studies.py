@@ -37,6 +37,8 @@ NOT_PLANNED = ("infeasible", "not-found")
 SELF_HOSTED, API = "self-hosted", "api"
 MIXED_SAVES_FRAC = 0.001
 """a plan with APIs as well must save so much of the bill before it counts as cheaper"""
+DEMAND_MULTIPLES = (0.8, 1.2)
+"""of the forecast, at which a plan says what it costs"""
 EQUAL = 1e-9
 """a tie, but for rounding, goes to the API"""
 
@@ -263,12 +265,18 @@ def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:
 
 
 def _demand_holds(facts: PlanView, told: tuple[DemandPoint, ...]) -> Iterator[str]:
-    """What is signed is paid for whatever comes."""
-    plan = facts.plan
+    """What is signed is paid for whatever comes, and more demand costs no less."""
+    plan, costs = facts.plan, facts.plan.costs
     multiples = [p.multiple for p in told]
-    if multiples != sorted(set(multiples)) or any(m <= 0 for m in multiples):
-        yield "its multiples of the demand do not rise"
-    signed = plan.costs.reserved_usd_per_month + plan.costs.engineers_usd_per_month
+    if not told:
+        return
+    if tuple(multiples) != DEMAND_MULTIPLES:
+        yield f"its multiples of the demand are {multiples}, not {list(DEMAND_MULTIPLES)}"
+    points = [(1.0, plan.cost_usd_per_month), *((p.multiple, p.cost_usd_per_month) for p in told)]
+    for (less, usd), (more, more_usd) in pairwise(sorted(points)):
+        if more_usd < usd * (1 - REL):
+            yield f"at {more:g} times the demand it costs less than at {less:g}"
+    signed = costs.reserved_usd_per_month + costs.engineers_usd_per_month + (costs.vendors_usd_per_month or 0.0)
     for p in told:
         if p.cost_usd_per_month < signed * (1 - REL):
             yield f"at {p.multiple:g} times the demand it costs less than what is signed"

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from planner.plan.plan import Plan
 
 verbs = typer.Typer()
+LAST_START = date(date.max.year, 9, 1)
+"""of a quarter that ends on a day that the calendar has"""
 EXPORT_EXAMPLES = """Examples:  fleetplan export plan.json --to kubernetes --out k8s
 
 fleetplan export plan.json --to keda --time-zone Europe/Berlin --out keda"""
@@ -129,6 +131,8 @@ def _first_day(starts: str | None, wanted: bool) -> date | None:
         refuse("--starts", f"expected a day, got {starts!r}", "Write it as 2026-10-01")
     if day.day != 1:
         refuse("--starts", f"{day} is not the first day of a month", f"Write {day.replace(day=1)}")
+    if day > LAST_START:
+        refuse("--starts", f"the quarter from {day} on ends after the year {date.max.year}", "Write an earlier day")
     return day
 
 

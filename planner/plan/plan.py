@@ -407,7 +407,13 @@ class Plan(Strict):
         return self.status == "interrupted" or any(part.why == "interrupted" for part in self.left_out or ())
 
     def has(self, what: Part) -> bool:
-        """Whether a part of the report was worked out; after an interrupted search none is."""
+        """Whether a part of the report was worked out; after an interrupted search none is.
+
+        Of the quarters of a horizon no range is: faster replicas always have a plan, so one without ends is none.
+        """
+        ends = self.if_throughput_is_off.low_usd_per_month, self.if_throughput_is_off.high_usd_per_month
+        if what == "if_throughput_is_off" and ends == (None, None):
+            return False
         return self.status != "interrupted" and all(part.what != what for part in self.left_out or ())
 
     def pool_of(self, workload: str) -> PoolPlan:

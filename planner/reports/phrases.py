@@ -129,7 +129,8 @@ def held_sentence(plan: Plan) -> str:
     """What is paid in any case for what was signed before; nothing where nothing is held."""
     if not plan.held_usd_per_month:
         return ""
-    return f"{usd(plan.held_usd_per_month)} / month more is paid in any case for what is held; no figure here counts it"
+    whole, held = usd(plan.cost_usd_per_month + plan.held_usd_per_month), usd(plan.held_usd_per_month)
+    return f"{whole} / month with the {held} paid in any case for what is held, which no other figure here counts"
 
 
 def left_out(plan: Plan) -> str:

@@ -15,6 +15,7 @@ from planner.plan.plan import Plan
 from planner.plan.sellers import sold_cheaper
 from planner.reports.html.plan import html_report
 from planner.reports.markdown import plan_markdown
+from planner.reports.tables.answers import to_sign
 from planner.reports.terminal import render
 from solvers.search.fleet_solution import Options
 
@@ -85,6 +86,13 @@ def test_a_second_region_must_be_worth_it() -> None:
     one = plan_of(TWO_PLACES, "at_most: {region: 1}")
     assert ("max_vendors", "region", 1) in [(b.limit, b.name, b.value) for b in one.binding]
     assert "max_vendors 1 (region" in render(one)
+
+
+def test_what_to_sign_adds_up_with_fixed_costs() -> None:
+    plan = plan_of(TWO_PLACES, "fixed_usd_per_month: {region: 1}")
+    *rows, whole = to_sign(plan).rows
+    assert whole[0] == "in all"
+    assert sum(float(row[2] or 0) for row in rows) == pytest.approx(plan.cost_usd_per_month) == whole[2]
 
 
 def forgotten_cost(plan: Json) -> None:

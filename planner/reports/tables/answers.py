@@ -75,6 +75,8 @@ def _unsigned(plan: Plan) -> Iterator[Row]:
         yield "caches", "by the month", plan.costs.caching_usd_per_month, None, None, None
     if plan.costs.engineers_usd_per_month:
         yield "engineers", SALARIES, plan.costs.engineers_usd_per_month, None, None, None
+    if plan.costs.vendors_usd_per_month:
+        yield "fixed costs of vendors", "by the month", plan.costs.vendors_usd_per_month, None, None, None
 
 
 def what_moves_it(plan: Plan) -> Table:

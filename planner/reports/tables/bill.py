@@ -204,7 +204,8 @@ def bill_sentences(bill: BillReview) -> Iterator[str]:
         amounts = ", ".join(f"{named.get(kind, kind)} {_money(usd)}" for kind, usd in besides)
         yield f"on the bill besides, not counted: {amounts}"
     if bill.not_on_the_bill_usd_per_month:
-        yield f"engineers and caches count as planned: {_money(bill.not_on_the_bill_usd_per_month)} / month, on no bill"
+        planned = _money(bill.not_on_the_bill_usd_per_month)
+        yield f"engineers, caches and fixed costs of vendors count as planned: {planned} / month, on no bill"
 
 
 def _money(usd: float) -> str:

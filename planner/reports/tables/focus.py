@@ -1,8 +1,9 @@
 """A plan as rows of a FOCUS bill (version 1.2): a budget for a quarter, which tools that read bills can read.
 
 Each way to buy an instance and each API of a workload has a row a month. A commitment is bought in one row (BilledCost)
-and used in another (EffectiveCost), so that neither column counts it twice: EffectiveCost adds up to the plan's cost,
-BilledCost to what is paid in the quarter.
+and used in another (EffectiveCost), so that neither column counts it twice: EffectiveCost adds up to the plan's cost
+and what is held, BilledCost to what is paid in the quarter. What was signed before is used at its signed price; of
+terms that were paid up front nothing is billed any more.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 
+from planner.case.case import Holding
 from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.menu import held_by_term
 from planner.catalog.entries import TERM_MONTHS
-from planner.plan.plan import FleetLine, Plan
+from planner.plan.plan import HELD, FleetLine, Plan
 from planner.plan.price_changes import usd_per_h
 from planner.plan.view import PlanView, Served
 from planner.reports.tables.csv import rows_csv
@@ -76,15 +79,21 @@ def _later(day: date, months: int) -> date:
 def _charges(view: PlanView, month: int, first: bool) -> Iterator[Cells]:
     plan = view.plan
     for line in plan.fleet:
-        yield _used(view, line, month)
+        if line.purchase != HELD:
+            yield _used(view, line, month)
         if line.purchase in TERM_MONTHS:
             yield from _bought(plan, line, first)
+    in_use = {line.offer for line in plan.fleet}
+    for holding in held_by_term(plan.case):
+        yield _held(plan, holding, holding.offer in in_use)
     for s in view.served:
         if s.told.api is not None and s.told.api_flows:
             yield from _tokens(view, s, month)
     besides = (
         ("Caches", "caches of prompts and answers", plan.costs.caching_usd_per_month),
         ("Engineers", "engineers who run the fleet", plan.costs.engineers_usd_per_month),
+        ("Vendors", "fixed costs of providers, regions and APIs", plan.costs.vendors_usd_per_month),
+        ("Commitments", "held for a part of the quarter", plan.case.held_besides_usd_per_month),
     )
     for name, words, amount in besides:
         if amount:
@@ -97,19 +106,37 @@ def _used(view: PlanView, line: FleetLine, month: int) -> Cells:
     plan = view.plan
     slots = [(s, n) for s, n in zip(plan.slots, line.instances_by_slot, strict=True) if s.month == month]
     hours = sum(s.hours_per_month * n for s, n in slots) + line.starting_usd_per_month / line.usd_per_h
-    offer = plan.case.offers[line.offer]
-    asked = usd_per_h(offer.prices, "on-demand") or line.usd_per_h
     reserved = line.purchase in TERM_MONTHS
-    contracted = asked if reserved else line.usd_per_h
-    meter = METERS.get(line.purchase, "BoxUsage")
+    cells = _instances(plan, line.offer, line.purchase, hours, line.usd_per_h, reserved)
+    if not reserved:
+        return cells
+    return cells | _commitment(line.offer, line.purchase, hours) | {"BilledCost": "0"}
+
+
+def _held(plan: Plan, holding: Holding, in_use: bool) -> Cells:
+    """Hours of instances that were signed for before, at the price as signed."""
+    hours = HOURS_PER_MONTH * holding.instances
+    cells = _instances(plan, holding.offer, holding.purchase, hours, holding.usd_per_h, True)
+    cells |= _commitment(holding.offer, holding.purchase, hours, HELD)
+    if not in_use:
+        cells["CommitmentDiscountStatus"] = "Unused"
+    return cells | {"BilledCost": "0"} if holding.purchase.endswith("-upfront") else cells
+
+
+def _instances(plan: Plan, key: str, purchase: str, hours: float, usd: float, committed: bool) -> Cells:
+    """Hours of instances at a price for each."""
+    offer = plan.case.offers[key]
+    asked = usd_per_h(offer.prices, "on-demand") or usd
+    contracted = asked if committed else usd
+    meter = METERS.get(purchase, "BoxUsage")
     details = {"InstanceType": offer.instance, "GpuCount": offer.gpus, "OperatingSystem": "Linux"}
-    cells = {
-        **_usage(f"{line.offer} {line.purchase}", hours, "Hours", hours * line.usd_per_h, hours * contracted),
+    return {
+        **_usage(f"{key} {purchase}", hours, "Hours", hours * usd, hours * contracted),
         **_sold_by(PROVIDERS.get(offer.provider, offer.provider)),
         "ContractedUnitPrice": _number(contracted),
         "ListUnitPrice": _number(asked),
         "ListCost": _number(hours * asked),
-        "PricingCategory": CATEGORIES.get(line.purchase, "Committed"),
+        "PricingCategory": CATEGORIES.get(purchase, "Committed"),
         "RegionId": offer.region,
         "RegionName": offer.region,
         "ResourceType": "Instance",
@@ -119,24 +146,23 @@ def _used(view: PlanView, line: FleetLine, month: int) -> Cells:
         "SkuId": f"{offer.provider}/{offer.instance}",
         "SkuMeter": f"{meter}:{offer.instance}",
         "SkuPriceDetails": json.dumps(details),
-        "SkuPriceId": f"{line.offer}:{line.purchase}",
+        "SkuPriceId": f"{key}:{purchase}",
     }
-    if not reserved:
+
+
+def _commitment(key: str, purchase: str, hours: float | None = None, since: str = "planned") -> Cells:
+    cells = {
+        "CommitmentDiscountCategory": "Usage",
+        "CommitmentDiscountId": f"{since}:{key}:{purchase}",
+        "CommitmentDiscountName": f"{purchase} {key}",
+        "CommitmentDiscountType": purchase,
+    }
+    if hours is None:
         return cells
-    return cells | _commitment(line) | {
-        "BilledCost": "0",
+    return cells | {
         "CommitmentDiscountQuantity": _number(hours),
         "CommitmentDiscountStatus": "Used",
         "CommitmentDiscountUnit": "Hours",
-    }  # fmt: skip
-
-
-def _commitment(line: FleetLine) -> Cells:
-    return {
-        "CommitmentDiscountCategory": "Usage",
-        "CommitmentDiscountId": f"planned:{line.offer}:{line.purchase}",
-        "CommitmentDiscountName": f"{line.purchase} {line.offer}",
-        "CommitmentDiscountType": line.purchase,
     }
 
 
@@ -150,7 +176,7 @@ def _bought(plan: Plan, line: FleetLine, first: bool) -> Iterator[Cells]:
         if amount > 10**-DIGITS:
             yield {
                 **_sold_by(PROVIDERS.get(offer.provider, offer.provider)),
-                **_commitment(line),
+                **_commitment(line.offer, line.purchase),
                 "BilledCost": _number(amount),
                 "EffectiveCost": "0",
                 "ContractedCost": _number(amount),

@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.case.case import OWNED
 from planner.case.owned import owned_key
-from planner.plan.plan import HELD, FleetLine, Plan
+from planner.plan.plan import HELD, Costs, FleetLine, Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cents import ZERO, in_cents, rounded, usd
 from planner.review.bills.ledger import UNUSED, ApiLine, Commitment, Ledger, Line
@@ -54,8 +54,7 @@ def reconcile(bill: Bill, plan: Plan, team_tag: str, period_hours: int, prices: 
         planned_usd=usd(round(100 * (sum(x.planned_usd for x in instances) + sum(x.planned_usd for x in apis)))),
         paid_usd=usd(paid),
         paid_usd_per_month=usd(paid) / months,
-        not_on_the_bill_usd_per_month=plan.costs.caching_usd_per_month
-        + plan.costs.engineers_usd_per_month
+        not_on_the_bill_usd_per_month=_not_on_a_bill(plan.costs)
         + sum(f.cost_usd_per_month for f in plan.fleet if _is_owned(f)),
         total_billed_usd=usd(sum(round(100 * k.billed_usd) for k in kinds)),
         total_effective_usd=usd(sum(cents.values())),
@@ -77,6 +76,11 @@ def reconcile(bill: Bill, plan: Plan, team_tag: str, period_hours: int, prices: 
         prices=prices,
         notes=tuple(_notes(bill, period_hours)),
     )
+
+
+def _not_on_a_bill(costs: Costs) -> float:
+    """Caches, engineers and fixed costs of vendors."""
+    return costs.caching_usd_per_month + costs.engineers_usd_per_month + (costs.vendors_usd_per_month or 0.0)
 
 
 def _kinds(ledger: Ledger) -> Iterator[KindOfCharge]:

@@ -9,6 +9,7 @@ import pytest
 
 import planner
 from planner.plan.horizon_plan import horizon_from_json
+from planner.plan.plan import CostRange
 from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan
 
@@ -69,7 +70,20 @@ def test_one_quarter_is_a_plan_as_any_other(fleetplan: Command, saved: Path, tmp
     assert planner.check_plan(plan.as_json()) == []
     assert plan == horizon_plan().plan_of(1, "high")
     shown = fleetplan("report", target, "--format", "table")
-    assert shown.code == 0 and "/ month more is paid in any case for what is held" in shown.out
+    whole = f"${plan.cost_usd_per_month + plan.held_usd_per_month:,.0f} / month with the "
+    assert shown.code == 0 and whole in shown.out and "paid in any case for what is held" in shown.out
+
+
+def test_a_quarter_whose_range_was_not_worked_out_has_none(fleetplan: Command, tmp_path: Path) -> None:
+    """Plans of blocks are put together without one."""
+    plan, target = horizon_plan().plan_of(1, "high"), tmp_path / "q2.json"
+    nothing = CostRange(mid_usd_per_month=plan.if_throughput_is_off.mid_usd_per_month)
+    target.write_text(plan.model_copy(update={"if_throughput_is_off": nothing}).to_json(), encoding="utf-8")
+    for format in ("table", "md"):
+        assert "no plan keeps the limits" not in fleetplan("report", target, "--format", format).out
+    page = tmp_path / "q2.html"
+    assert fleetplan("report", target, "--html", page).code == 0
+    assert "no plan keeps the limits" not in page.read_text()
 
 
 @pytest.mark.parametrize(

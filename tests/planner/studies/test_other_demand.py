@@ -4,9 +4,50 @@ from __future__ import annotations
 
 import pytest
 
+import planner
 from planner.plan.plan import Plan
 from planner.studies.other_demand import other_demand
+from tests.planner.reports.tables.test_focus import HELD
 from tests.support.lever_plans import DEMANDS, lever_plan
+
+OVERFLOW = """
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 300k}
+    quality: {max_loss: 2%}
+menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand]}
+policy: {vendors: {fixed_usd_per_month: {api: 1, provider: 70}}}
+baseline: openai/gpt-4o-mini
+"""
+
+
+def planned(text: str) -> Plan:
+    return planner.plan_fleet(planner.case_from_text(text))
+
+
+@pytest.mark.parametrize("text", [HELD, OVERFLOW])
+def test_what_is_held_and_fixed_costs_are_there_at_any_demand(text: str) -> None:
+    plan = planned(text)
+    assert plan.costs.vendors_usd_per_month
+    low, same, more = other_demand(plan, (0.001, 1.0, 1.2))
+    assert same.cost_usd_per_month == pytest.approx(plan.cost_usd_per_month, rel=1e-9)
+    assert low.cost_usd_per_month >= plan.costs.vendors_usd_per_month
+    assert low.cost_usd_per_month < same.cost_usd_per_month < more.cost_usd_per_month
+
+
+def test_where_an_api_takes_overflow_a_little_more_demand_costs_a_little_more() -> None:
+    """Nobody buys a replica for a thousandth of the load that the API takes: more demand costs no more than there."""
+    plan = planned(OVERFLOW)
+    assert 0 < plan.workloads[0].api_share_frac < 1
+    all_api = plan.baseline.cost_usd_per_month
+    multiples = [0.5, 0.8, 0.999, 1.0, 1.001, 1.01, 1.2, 1.5, 3.0]
+    costs = [p.cost_usd_per_month for p in other_demand(plan, tuple(multiples))]
+    assert costs == sorted(costs)
+    cost = plan.cost_usd_per_month
+    for multiple, usd in zip(multiples, costs, strict=True):
+        if multiple > 1:
+            assert usd <= cost + (multiple - 1) * all_api * (1 + 1e-9)
 
 
 def fixed_usd(plan: Plan) -> float:

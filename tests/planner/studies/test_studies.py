@@ -517,7 +517,9 @@ def test_no_figure_of_a_study_can_be_changed_unseen() -> None:
     [
         (("studies", "waterfall", "steps", 1, "cost_usd_per_month"), 1.0, "quantization"),
         (("studies", "demand", 0, "cost_usd_per_month"), 1.0, "other demand"),
-        (("studies", "demand", 0, "multiple"), -1.0, "do not rise"),
+        (("studies", "demand", 0, "cost_usd_per_month"), 1e9, "it costs less than at 0.8"),
+        (("studies", "demand", 1, "cost_usd_per_month"), 1.0, "it costs less than at 1"),
+        (("studies", "demand", 0, "multiple"), -1.0, "its multiples of the demand"),
         (("studies", "waterfall", "steps", 1, "bound_usd_per_month"), 1e9, "the bound"),
         (("studies", "waterfall", "steps", -1, "fleet"), [], "the fleet of the last step"),
         (("studies", "waterfall", "steps"), [], "its steps"),

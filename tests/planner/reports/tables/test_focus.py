@@ -15,7 +15,7 @@ from planner.plan.plan import Plan, read_plan
 from planner.reports.tables.focus import COLUMNS, focus_csv
 from planner.review.bills.bill import read_bill
 from planner.review.bills.bill_spec import BillSpec
-from planner.review.bills.reconciliation import reconcile
+from planner.review.bills.reconciliation import paid_besides_held, reconcile
 from tests.support.command_line import Command
 from tests.support.places import ROOT
 
@@ -32,13 +32,30 @@ prices: {aws/g6e.xlarge: {reserved_1y_upfront: {upfront: $5k, per_hour: $0.30/h}
 policy: {engineers: {count: 0.1, usd_per_year: 120k}}
 baseline: openai/gpt-4o-mini
 """
+HELD = """\
+starts: 2026-11-01
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 300k}
+    tokens: {input: 800, output: 200}
+    quality: {max_loss: 2%}
+    providers: [gcp]
+menu: {gpus: [l4, l40s], providers: [gcp, aws], purchase: [on-demand], quantizations: [fp8], apis: [openai/gpt-4o-mini]}
+have:
+  - {offer: gcp/g2-standard-4@us-central1, purchase: reserved-1y, instances: 2, price: $0.45/h, until: 2027-12-31}
+  - {offer: aws/g6e.xlarge, purchase: reserved-1y-upfront, instances: 1, price: $1.1/h, until: 2027-12-31}
+policy: {vendors: {fixed_usd_per_month: {provider: 200, api: 30}}}
+baseline: openai/gpt-4o-mini
+"""
+DEMANDS = {"upfront": UPFRONT, "held": HELD}
 
 
-@pytest.fixture(scope="module", params=["example", "upfront"])
+@pytest.fixture(scope="module", params=["example", *DEMANDS])
 def plan(request: pytest.FixtureRequest) -> Plan:
     if request.param == "example":
         return read_plan(ROOT / "examples" / "quarterly-review" / "last-plan.json")
-    return planner.plan_fleet(planner.case_from_text(UPFRONT))
+    return planner.plan_fleet(planner.case_from_text(DEMANDS[request.param]))
 
 
 def rows_of(plan: Plan) -> list[dict[str, str]]:
@@ -52,10 +69,12 @@ def summed(rows: list[dict[str, str]], column: str) -> float:
 def test_effective_costs_are_the_plan_s_and_billed_ones_what_is_paid(plan: Plan) -> None:
     rows = rows_of(plan)
     assert tuple(rows[0]) == COLUMNS
-    assert summed(rows, "EffectiveCost") == pytest.approx(3 * plan.cost_usd_per_month, abs=0.005)
+    whole = plan.cost_usd_per_month + plan.held_usd_per_month
+    assert summed(rows, "EffectiveCost") == pytest.approx(3 * whole, abs=0.005)
+    paid_long_ago = 730 * sum(h.instances * h.usd_per_h for h in plan.case.held or () if "upfront" in h.purchase)
     upfront = sum(c.upfront_usd for c in plan.commitments)
     spread = sum(c.upfront_usd / 12 for c in plan.commitments)
-    cash = 3 * (plan.cost_usd_per_month - spread) + upfront
+    cash = 3 * (whole - spread - paid_long_ago) + upfront
     assert summed(rows, "BilledCost") == pytest.approx(cash, abs=0.005)
     months = sorted({(row["BillingPeriodStart"], row["BillingPeriodEnd"]) for row in rows})
     assert [start[:10] for start, _ in months] == ["2026-11-01", "2026-12-01", "2027-01-01"]
@@ -74,15 +93,27 @@ def test_it_reads_back_as_planned(plan: Plan, tmp_path: Path) -> None:
     bill = reconcile(
         read_bill([tmp_path / "budget.csv"], spec, plan.case.offers, plan.case.apis, period), plan, "team", 2208, ()
     )
-    bought = plan.cost_usd_per_month - plan.costs.caching_usd_per_month - plan.costs.engineers_usd_per_month
+    costs = plan.costs
+    besides = costs.caching_usd_per_month + costs.engineers_usd_per_month + (costs.vendors_usd_per_month or 0.0)
+    assert bill.not_on_the_bill_usd_per_month == pytest.approx(besides)
+    bought = plan.cost_usd_per_month + plan.held_usd_per_month - besides
     assert bill.paid_usd == pytest.approx(3 * bought, abs=0.01)
+    assert paid_besides_held(bill, plan) * 2208 / 2190 == pytest.approx(plan.cost_usd_per_month, rel=0.01)
     planned = {
         way: sum(f.cost_usd_per_month for f in plan.fleet if f.purchase.startswith(way))
         for way in ("reserved", "on-demand", "spot")
     }
-    found = {x.purchase: x.paid_usd for x in bill.instances if x.paid_usd}
+    planned["reserved"] += plan.held_usd_per_month
+    found: dict[str, float] = {}
+    for x in bill.instances:
+        if x.paid_usd:
+            found[x.purchase] = found.get(x.purchase, 0.0) + x.paid_usd
+        assert x.planned_usd == pytest.approx(x.paid_usd * 2208 / 2190, abs=0.02)
     assert found == pytest.approx({way: 3 * usd for way, usd in planned.items() if usd}, abs=0.02)
     for x in bill.instances:
+        if x.offer not in {line.offer for line in plan.fleet}:
+            assert (x.paid_hours, x.unused_usd) == (0, x.paid_usd)
+            continue
         assert x.paid_hours * 2208 / 2190 == pytest.approx(x.planned_hours, rel=1e-6)
         assert x.paid_usd_per_h == pytest.approx(x.planned_usd_per_h, rel=1e-5)
     for api in bill.apis:
@@ -90,7 +121,20 @@ def test_it_reads_back_as_planned(plan: Plan, tmp_path: Path) -> None:
         assert api.output_tokens * 2208 / 2190 == pytest.approx(api.planned_output_tokens, rel=1e-6)
         assert api.paid_usd * 2208 / 2190 == pytest.approx(api.planned_usd, abs=0.02)
     assert bill.no_offer == ()
-    assert {x.service for x in bill.other_services} == ({"Engineers"} if plan.costs.engineers_usd_per_month else set())
+    services = {"Engineers": costs.engineers_usd_per_month, "Vendors": costs.vendors_usd_per_month}
+    assert {x.service for x in bill.other_services} == {name for name, usd in services.items() if usd}
+
+
+def test_what_is_held_is_used_or_unused_at_its_signed_price() -> None:
+    plan = planner.plan_fleet(planner.case_from_text(HELD))
+    in_use = {line.offer for line in plan.fleet}
+    rows = [row for row in rows_of(plan) if row["CommitmentDiscountId"].startswith("held:")]
+    assert len(rows) == 3 * 2
+    prices = {"gcp/g2-standard-4@us-central1": 2 * 0.45 * 730, "aws/g6e.xlarge@us-east-1": 1.1 * 730}
+    for row in rows:
+        offer = row["SkuPriceId"].rsplit(":", 1)[0]
+        assert float(row["EffectiveCost"]) == pytest.approx(prices[offer])
+        assert row["CommitmentDiscountStatus"] == ("Used" if offer in in_use else "Unused")
 
 
 def test_the_command_asks_for_the_day(
@@ -108,6 +152,7 @@ def test_the_command_asks_for_the_day(
             ("--format", "focus", "--starts", "2026-10-15"),
             "2026-10-15 is not the first day of a month. Write 2026-10-01",
         ),
+        (("--format", "focus", "--starts", "9999-10-01"), "the quarter from 9999-10-01 on ends after the year 9999"),
         (("--format", "focus", "--starts", "soon"), "expected a day, got 'soon'. Write it as 2026-10-01"),
         (("--format", "md", "--starts", "2026-10-01"), "is the first day of a budget. Add --format focus"),
     ):
