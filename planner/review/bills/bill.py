@@ -97,7 +97,7 @@ class _Reader:
         for number, row in focus_rows(file, needed, None if self.several else WANTED, self.gathering):
             repeated = False
             if self.several:
-                key = hash(tuple(row.values()))
+                key = hash(frozenset((name, cell) for name, cell in row.items() if cell))
                 repeated = key in self.seen
                 seen.add(key)
             self.take(row, number, cells, repeated)

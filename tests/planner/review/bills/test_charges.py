@@ -199,6 +199,15 @@ def test_versions_of_focus_name_things_otherwise(tmp_path: Path, plan: Plan) -> 
     assert paid(reviewed(tmp_path, plan, later, columns=columns)) == expected
 
 
+def test_rows_that_two_files_have_in_another_order_of_columns_count_once(tmp_path: Path, plan: Plan) -> None:
+    rows = [hours(DAY + timedelta(days=k), "g6e.xlarge", TEN, PRICE) for k in range(2)]
+    files = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    files[0].write_text(as_focus(rows, COLUMNS), encoding="utf-8")
+    files[1].write_text(as_focus(rows[1:], COLUMNS[::-1]), encoding="utf-8")
+    bill = read_bill(files, BillSpec(focus=("first.csv",)), plan.case.offers, plan.case.apis, PERIOD)
+    assert bill.ledger.kinds["repeated"].billed == Decimal("17.5")
+
+
 def test_rows_that_two_files_have_count_once(tmp_path: Path, plan: Plan) -> None:
     rows = [hours(DAY + timedelta(days=k), "g6e.xlarge", TEN, PRICE) for k in range(3)]
     bill = reviewed(tmp_path, plan, rows[:2], rows[1:])
