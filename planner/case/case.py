@@ -179,6 +179,8 @@ class Limits(Strict):
     """providers, regions and APIs that may be in use, by kind (provider, region, api); None: any number"""
     vendor_usd_per_month: dict[str, float] | None = None
     """fixed cost of a vendor in use, by kind and name, such as "region aws us-east-1"; None: nothing"""
+    new_api_usd_per_month: float | None = None
+    """fixed cost of a provider of APIs that the case does not name; None: nothing"""
     least_vendor_share_frac: dict[str, float] | None = None
     """share of all requests that a vendor in use serves at least, by kind; None: any"""
 

@@ -32,4 +32,12 @@ def vendors_bought_of(case: Case, offers: Iterable[str], apis: Iterable[str]) ->
 
 def vendor_usd(case: Case, vendor: Vendor) -> float:
     """What it costs a month to have a vendor, whatever is bought there."""
-    return (case.limits.vendor_usd_per_month or {}).get(" ".join(vendor), 0.0)
+    kind, name = vendor
+    if kind == "api" and name not in {api.provider for api in case.apis.values()}:
+        return case.limits.new_api_usd_per_month or 0.0
+    return (case.limits.vendor_usd_per_month or {}).get(f"{kind} {name}", 0.0)
+
+
+def apis_usd(case: Case, apis: Iterable[str]) -> float:
+    """What it costs a month to have the providers of these API models, each once."""
+    return sum(vendor_usd(case, vendor) for vendor in vendors_bought_of(case, (), apis))

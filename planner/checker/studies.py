@@ -147,18 +147,20 @@ def _break_even_holds(facts: PlanView, told: BreakEven) -> Iterator[str]:
         for w in case.workloads
         for b, price in zip(w.buckets, request_usd(case, w, w.baseline or case.baseline), strict=True)
     )
+    named = {case.apis[w.baseline or case.baseline].provider for w in case.workloads}
+    fixed = sum((case.limits.vendor_usd_per_month or {}).get(f"api {name}", 0.0) for name in named)
     for p in told.points:
-        for problem in _point_holds(facts, p, tokens, usd):
+        for problem in _point_holds(facts, p, tokens, usd * p.multiple + fixed):
             yield f"at {p.multiple:g} times the volume: {problem}"
     for way, worth, crossings in (("self_hosted", 0.0, told.crossings), ("mixed", MIXED_SAVES_FRAC,
                                                                          told.mixed_crossings)):  # fmt: skip
         yield from _costs_do_not_fall(told.points, way)
-        yield from _crossings_hold(told.points, way, worth, crossings, tokens, usd)
+        yield from _crossings_hold(told.points, way, worth, crossings, tokens, (usd, fixed))
 
 
 def _point_holds(facts: PlanView, p: VolumePoint, tokens: float, usd: float) -> Iterator[str]:
     yield from differs("tokens_per_month", p.tokens_per_month, tokens * p.multiple)
-    yield from differs("api_usd_per_month", p.api_usd_per_month, usd * p.multiple)
+    yield from differs("api_usd_per_month", p.api_usd_per_month, usd)
     for way in ("self_hosted", "mixed"):
         cost, bound = _cost(p, way), _bound(p, way)
         if cost is not None and (bound is None or not 0 <= bound <= cost * (1 + REL)):
@@ -183,9 +185,15 @@ def _costs_do_not_fall(points: tuple[VolumePoint, ...], way: str) -> Iterator[st
 
 
 def _crossings_hold(
-    points: tuple[VolumePoint, ...], way: str, worth: float, told: tuple[Crossing, ...], tokens: float, usd: float
+    points: tuple[VolumePoint, ...],
+    way: str,
+    worth: float,
+    told: tuple[Crossing, ...],
+    tokens: float,
+    bill: tuple[float, float],
 ) -> Iterator[str]:
     """Exactly the changes between neighbours for which it is proved which way is cheaper."""
+    usd, fixed = bill
     known = [(p.multiple, cheaper) for p in points if (cheaper := _cheaper(p, way, worth)) is not None]
     changes = [((a, b), now) for (a, was), (b, now) in pairwise(known) if was != now]
     if [(c.between_multiples, c.cheaper_from_here) for c in told] != changes:
@@ -195,7 +203,7 @@ def _crossings_hold(
         if not low <= c.multiple * (1 + EQUAL) or not c.multiple <= high * (1 + EQUAL):
             yield f"a crossing at {c.multiple:g} lies outside {low:g} and {high:g}"
         yield from differs("tokens_per_month of a crossing", c.tokens_per_month, tokens * c.multiple)
-        yield from differs("usd_per_month of a crossing", c.usd_per_month, usd * c.multiple)
+        yield from differs("usd_per_month of a crossing", c.usd_per_month, usd * c.multiple + fixed)
 
 
 def _cheaper(p: VolumePoint, way: str, worth: float) -> str | None:

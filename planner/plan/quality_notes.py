@@ -9,6 +9,7 @@ from planner.case.quality import QualityBasis, quality_of
 from planner.catalog.api_tiers import TIERS, Tier, is_below, tier_of_api, tier_of_model
 from planner.io.formatting import percent
 from planner.plan.plan import Plan, WorkloadPlan
+from planner.plan.sellers import sells
 
 Hosted = tuple[Workload, str, str, QualityBasis]
 """a workload, a model and a quantization that serve it, and what the loss rests on"""
@@ -36,10 +37,17 @@ def quality_notes(plan: Plan) -> Iterator[str]:
 def smaller_apis(plan: Plan) -> Iterator[str]:
     """Workloads whose requests go to an API model of a lower tier than the model that they list first."""
     for told in plan.workloads:
-        if told.api and told.api_share_frac and is_below(tier_of_api(told.api), _asked(plan, told)):
+        if told.api and told.api_share_frac and _is_smaller(plan, told.api, told):
             first = next(w for w in plan.case.workloads if w.name == told.name).models[0].model
             there = f"goes to {told.api}, a {tier_of_api(told.api)} model, where {first} is a {_asked(plan, told)} one"
             yield f"{percent(told.api_share_frac)} of {told.name} {there}: compare their answers, or set api: forbidden"
+
+
+def _is_smaller(plan: Plan, api: str, told: WorkloadPlan) -> bool:
+    """Whether an API is known to sell a smaller model than a workload lists first; no model is smaller than itself."""
+    w = next(w for w in plan.case.workloads if w.name == told.name)
+    first = w.models[0].model
+    return is_below(tier_of_api(api), _asked(plan, told)) and not sells(api, first, plan.case.models[first])
 
 
 def _asked(plan: Plan, told: WorkloadPlan) -> Tier:
@@ -50,7 +58,7 @@ def _asked(plan: Plan, told: WorkloadPlan) -> Tier:
 def size_beside(plan: Plan, api: str, workloads: tuple[str, ...]) -> str:
     """How large the model of an API is, and whether that is smaller than what some workloads ask for."""
     tier = tier_of_api(api)
-    asked = max((_asked(plan, w) for w in plan.workloads if w.name in workloads), key=TIERS.index)
     if tier is None:
         return "unknown"
-    return f"{tier}, {asked} asked" if is_below(tier, asked) else tier
+    larger = [_asked(plan, w) for w in plan.workloads if w.name in workloads and _is_smaller(plan, api, w)]
+    return f"{tier}, {max(larger, key=TIERS.index)} asked" if larger else tier

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -11,6 +12,7 @@ import numpy as np
 from planner.case.case import Case, Workload
 from planner.case.costs import answered_per_month, tokens_of
 from planner.case.horizon import slots_of
+from planner.case.vendors import vendor_usd
 from planner.catalog.api_prices import api_model, known_api_models
 from planner.catalog.entries import ApiModel, Model
 from planner.plan.plan import Plan
@@ -26,7 +28,8 @@ NOTHING_USD = 0.005
 def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
     """Bills of providers that sell a model which the plan hosts for less than it hosts it, the cheapest first.
 
-    Of workloads that may use an API; providers on the menu are left out, since the plan could have used those.
+    Of workloads that may use an API; APIs on the menu are left out, since the plan could have used those, and so are
+    providers that would be one too many. The fixed cost of a provider counts.
     """
     case, asked = plan.case, requests_of(plan)
     here = {w.name: w.cost_usd_per_month for w in plan.workloads if w.models}
@@ -36,9 +39,22 @@ def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
         workloads = tuple(w for w in able(case, name, hosted_by(plan)) if w in allowed)
         if workloads and name not in case.menu_apis:
             bill = bill_of(known(name), "same model", workloads, asked)
-            if bill.cost_usd_per_month < sum(here[w] for w in workloads) - NOTHING_USD:
+            there = bill.cost_usd_per_month + having_usd(plan, bill)
+            if there < sum(here[w] for w in workloads) - NOTHING_USD and _is_allowed(plan, bill):
                 found.append(bill)
     return tuple(sorted(found, key=by_cost))
+
+
+def having_usd(plan: Plan, bill: ProviderBill) -> float:
+    """The fixed cost of a month of a provider that the plan does not use yet."""
+    vendor = ("api", bill.provider)
+    return 0.0 if vendor in plan.vendors_in_use() else vendor_usd(plan.case, vendor)
+
+
+def _is_allowed(plan: Plan, bill: ProviderBill) -> bool:
+    """Whether the policy allows one more provider of APIs, where the workloads of the bill leave theirs."""
+    kept = {plan.case.apis[w.api].provider for w in plan.workloads if w.api and w.name not in bill.workloads}
+    return len(kept | {bill.provider}) <= (plan.case.limits.max_vendors or {}).get("api", math.inf)
 
 
 def hosted_by(plan: Plan) -> dict[str, set[str]]:
@@ -119,6 +135,11 @@ def _names_of(case: Case, w: Workload, models: dict[str, set[str]] | None) -> It
             continue
         if choice.quality_loss_frac <= w.max_quality_loss_frac + 1e-12:
             yield _names(choice.model, case.models[choice.model])
+
+
+def sells(api: str, key: str, model: Model) -> bool:
+    """Whether an API sells this very model, by its name."""
+    return _bare(api.partition("/")[2]) in _names(key, model)
 
 
 def _names(key: str, model: Model) -> set[str]:

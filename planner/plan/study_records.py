@@ -62,7 +62,7 @@ class VolumePoint(Strict):
     multiple: float
     tokens_per_month: float
     api_usd_per_month: float
-    """all of it bought at the baseline"""
+    """all of it bought at the baseline, with the fixed cost of its provider"""
     self_hosted_usd_per_month: float | None
     """the best plan found without any API, engineers included; None where there is none, or this was not looked at"""
     self_hosted_bound_usd_per_month: float | None
@@ -105,7 +105,7 @@ class ProviderBill(Strict):
     provider: str
     model: str
     role: Literal["baseline", "compared", "same model"]
-    """same model: a provider that sells the open model which a workload may run"""
+    """same model: a provider that sells the open model which serves a workload, or may serve one that hosts nothing"""
     workloads: tuple[str, ...]
     """that it could serve"""
     cost_usd_per_month: float

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.case.costs import baseline_of
 from planner.case.support import is_unproven
+from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
 from planner.io.formatting import percent, tokens, usd
-from planner.plan.plan import Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
+from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
-from planner.plan.sellers import sold_cheaper
+from planner.plan.sellers import having_usd, sold_cheaper
 from planner.plan.study_records import ProviderBill
 from problems.constants import HOURS_PER_MONTH
 
@@ -82,6 +84,8 @@ def saving(plan: Plan) -> str:
     b = plan.baseline
     saves = b.savings_usd_per_month
     verdict = f"saves {percent(b.savings_frac)}" if saves >= 0 else f"costs {percent(-b.savings_frac)} more"
+    if no_api_is_allowed(plan) and saves >= NOTHING_USD:
+        return f"costs {percent(b.savings_frac)} less ({usd(saves)} / month), but no API is allowed"
     if abs(saves) < NOTHING_USD:
         return "nothing is cheaper than this API"
     return f"{verdict} ({usd(abs(saves))} / month)"
@@ -229,9 +233,11 @@ def cheaper_providers(plan: Plan) -> Iterator[str]:
         cheaper.setdefault(bill.workloads, []).append(bill)
     here = {w.name: w.cost_usd_per_month for w in plan.workloads}
     for workloads, bills in cheaper.items():
-        least = min(bills, key=lambda bill: bill.cost_usd_per_month)
+        least = min(bills, key=lambda bill: bill.cost_usd_per_month + having_usd(plan, bill))
+        fixed = having_usd(plan, least)
+        counted = " with its fixed cost" if fixed else ""
         paid = sum(here[name] for name in workloads)
-        there = f"would cost {usd(least.cost_usd_per_month)} / month there, {usd(paid)} here"
+        there = f"would cost {usd(least.cost_usd_per_month + fixed)} / month there{counted}, {usd(paid)} here"
         others = f" ({len(bills) - 1} more sell it for less than that)" if len(bills) > 1 else ""
         offer = f"cheaper at an API: {_api(least)} sells this model, and all of {alike(workloads)} {there}{others}"
         yield f"{offer}; name it under menu.apis to let a plan use it"
@@ -251,22 +257,40 @@ def baseline_notes(plan: Plan) -> Iterator[str]:
     if len({bill.api for bill in bills}) > 1:
         each = [f"{bill.workload} {bill.api} {usd(bill.cost_usd_per_month)}" for bill in bills]
         yield f"baselines, $/month: {alike(each)}"
+    apis = {baseline_of(plan.case, w) for w in plan.case.workloads}
+    if fixed := apis_usd(plan.case, apis):
+        yield f"the baseline leaves out {usd(fixed)} / month, the fixed cost of {_owners(plan, apis)}"
     barred = [bill for bill in bills if not bill.may_use_an_api]
     if not barred:
         return
     names = alike([bill.workload for bill in barred])
     part = f"{usd(sum(bill.cost_usd_per_month for bill in barred))} / month of the baseline"
     others = [bill for bill in bills if bill.may_use_an_api]
-    here = {w.name: w.cost_usd_per_month for w in plan.workloads}
-    without = "so there is nothing to save by hosting"
-    if others:
-        there = sum(bill.cost_usd_per_month for bill in others)
-        own = sum(here[bill.workload] for bill in others)
-        saved = there - own
-        verdict = f"saves {percent(saved / there)}" if saved >= 0 else f"costs {percent(-saved / there)} more"
-        compared = f"{usd(own)} here, {usd(there)} at their baseline"
-        without = f"without that the plan {verdict}: {compared}" if there else "the others cost nothing at an API"
+    if not others:
+        yield "no API may serve any workload, so the baseline is a price to compare with, not one to buy at"
+        return
+    there = sum(bill.cost_usd_per_month for bill in others)
+    own = plan.cost_usd_per_month - sum(w.cost_usd_per_month for w in plan.workloads if w.name in _named(barred))
+    saved = there - own
+    verdict = f"saves {percent(saved / there)}" if there and saved >= 0 else f"costs {usd(-saved)} / month more"
+    team = ", all engineers included" if plan.costs.engineers_usd_per_month else ""
+    compared = f"{usd(own)} here{team}, {usd(there)} at their baseline"
+    without = f"without that the plan {verdict}: {compared}" if there else "the others cost nothing at an API"
     yield f"no API may serve {names}, {part}; {without}"
+
+
+def _named(bills: list[BaselineBill]) -> set[str]:
+    return {bill.workload for bill in bills}
+
+
+def _owners(plan: Plan, apis: set[str]) -> str:
+    """Providers of some API models that have a fixed cost."""
+    owners = vendors_bought_of(plan.case, (), apis)
+    return " and ".join(vendor[1] for vendor in owners if vendor_usd(plan.case, vendor))
+
+
+def no_api_is_allowed(plan: Plan) -> bool:
+    return not any(w.api_allowed for w in plan.case.workloads)
 
 
 def first_notes(plan: Plan) -> Iterator[str]:

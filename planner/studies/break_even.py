@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import chain, pairwise
 
 from planner.case.changes import has_quotas
+from planner.io.formatting import usd
 from planner.optimization.replan import Replanner, to_compare
 from planner.pipeline import why
 from planner.plan.plan import Plan
@@ -132,6 +133,10 @@ def _premises(plan: Plan, volumes: Volumes) -> list[str]:
         notes.append("quotas and the budget are lifted: they are set for one volume")
     if any(w.shed_usd_per_request is not None for w in case.workloads):
         notes.append("nothing is shed, so that both ways answer the same requests")
+    if volumes.api_fixed_usd:
+        notes.append(
+            f"the API bill includes {usd(volumes.api_fixed_usd)} / month that its provider costs at any volume"
+        )
     if not case.engineers_usd_per_month:
         notes.append("no engineers are counted; give policy: {engineers: {count: 1.5, usd_per_year: 200k}}")
     if tried and all(found.usd is None for found in volumes.found["self-hosted"].values()):

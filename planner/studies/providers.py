@@ -1,5 +1,5 @@
 """What the requests of a plan would cost at several API providers: the baseline, those that the user compares with,
-and those that sell an open model which a workload may run."""
+and those that sell the open model which serves a workload, or may serve one that the plan buys from an API."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def providers(plan: Plan) -> tuple[ProviderBill, ...]:
     compared = [name for name in case.compare_with or () if name != case.baseline]
     bills += sorted((bill_of(case.apis[name], "compared", everyone, asked) for name in compared), key=by_cost)
     taken = {case.baseline, *compared}
-    sold = ((name, able(case, name)) for name in sellers() if name not in taken)
+    runs = {w.name: set(w.models) or {c.model for c in asked[w.name][0].models} for w in plan.workloads}
+    sold = ((name, able(case, name, runs)) for name in sellers() if name not in taken)
     same = (bill_of(known(name), "same model", workloads, asked) for name, workloads in sold if workloads)
     return (*bills, *sorted(same, key=by_cost))

@@ -13,6 +13,7 @@ from planner.case.case import Case, kinds_of
 from planner.case.changes import has_quotas, may_use_an_api, multiplied, never_shedding, without_apis, without_quotas
 from planner.case.costs import answered_per_month, baseline_of, baseline_usd_per_month, tokens_of
 from planner.case.horizon import slots_of
+from planner.case.vendors import apis_usd
 from planner.optimization.replan import Replanner
 from planner.plan.plan import Plan
 from solvers.search.fleet_solution import Outcome
@@ -50,21 +51,23 @@ class Volumes:
         slots = slots_of(whole)
         answered = [(w, answered_per_month(w, slots, 0.0)) for w in whole.workloads]
         self.api_usd_at_1 = sum(baseline_usd_per_month(whole, w, n) for w, n in answered)
+        self.api_fixed_usd = apis_usd(whole, (baseline_of(whole, w) for w in whole.workloads))
+        """what having the providers of the baselines costs a month at any volume"""
         self.tokens_at_1 = sum(tokens_of(w, n) for w, n in answered)
         if not has_quotas(plan.case) and all(w.shed_usd_per_request is None for w in plan.case.workloads):
             own: Way = "mixed" if may_use_an_api(plan.case) else "self-hosted"
             self.found[own][1.0] = Found(plan.cost_usd_per_month, plan.bound_usd_per_month)
-        self.saving_grows = all(
+        self.saving_grows = not self.api_fixed_usd and all(
             baseline_of(whole, w) in whole.menu_apis
             and w.api_allowed
             and not any("semantic" in kinds_of(option) for option in w.caching)
             for w in whole.workloads
         )
         """what comes on top can be bought from the baseline, so a plan that saves something still does so; looking up
-        every request in a cache of answers would cost more, though"""
+        every request in a cache of answers would cost more, though, and so would a provider that it does without"""
 
     def api_usd(self, multiple: float) -> float:
-        return self.api_usd_at_1 * multiple
+        return self.api_usd_at_1 * multiple + self.api_fixed_usd
 
     def at(self, way: Way, multiple: float) -> Found:
         known = self.found[way]
@@ -114,8 +117,8 @@ class Volumes:
             return None
         hosted = "self-hosted" in ends
         usd = self.at(way, high).usd if hosted else self.at(way, low).bound_usd
-        limit = (usd or 0.0) / (self.api_usd_at_1 * (1 - WORTH_FRAC[way]))
-        further = min(limit, high / least_step) if hosted else max(limit, low * least_step)
+        limit = ((usd or 0.0) / (1 - WORTH_FRAC[way]) - self.api_fixed_usd) / self.api_usd_at_1
+        further = min(max(limit, low), high / least_step) if hosted else max(limit, low * least_step)
         inside = _in_few_digits(further, up=hosted)
         return inside if low < inside < high else None
 

@@ -158,3 +158,50 @@ def test_a_model_that_is_sold_for_less_is_on_the_first_screen() -> None:
     ):
         assert "sells this model" in shown
     assert sold_cheaper(plan_of(TWO_PLACES)) == (), "no API is allowed there"
+
+
+def test_the_baseline_says_that_it_leaves_out_the_fixed_cost_of_its_provider() -> None:
+    said = "the baseline leaves out $1 / month, the fixed cost of openai"
+    assert said in render(plan_of(CHAT, "fixed_usd_per_month: {api: 1}")).replace("$1.00", "$1")
+    assert "leaves out" not in render(plan_of(CHAT, "fixed_usd_per_month: {api: 1}, have: [openai]"))
+
+
+def test_an_api_that_is_new_is_offered_with_its_fixed_cost() -> None:
+    free, paid = (plan_of(CHAT, f"fixed_usd_per_month: {{api: {cost}}}, have: [openai]") for cost in ("0", "200"))
+    bill = min(sold_cheaper(free), key=lambda b: b.cost_usd_per_month)
+    total = f"would cost ${bill.cost_usd_per_month + 200:,.0f} / month there with its fixed cost"
+    assert total in render(paid)
+    assert "with its fixed cost" not in render(free)
+    assert not sold_cheaper(plan_of(CHAT, "fixed_usd_per_month: {api: 5000}, have: [openai]"))
+
+
+def test_an_api_that_would_be_one_too_many_is_not_offered() -> None:
+    other = (
+        "  - {name: other, models: [llama-3.1-8b], forecast: {requests_per_day: 50}, quality: {max_loss: 2%}}\nmenu:"
+    )
+    plan = plan_of(CHAT.replace("menu:", other, 1), "at_most: {api: 1}")
+    assert plan.workloads[1].api == "openai/gpt-4o-mini"
+    assert not any(set(bill.workloads) == {"chat"} for bill in sold_cheaper(plan))
+
+
+def test_no_api_at_all_is_written_otherwise() -> None:
+    with pytest.raises(planner.InputError, match=r"menu: \{apis: \[\]\}"):
+        plan_of(CHAT, "at_most: {api: 0}")
+
+
+def test_where_no_workload_may_use_an_api_nothing_is_called_a_saving() -> None:
+    plan = plan_of(TWO_PLACES.replace("gpt-4o-mini", "gpt-4o"))
+    text = render(plan)
+    assert plan.baseline.savings_usd_per_month > 0
+    assert "saves" not in text
+    assert "no API may serve any workload" in text
+    assert "less</b> than openai gpt-4o, which no workload may use." in html_report(plan)
+
+
+def test_savings_without_barred_workloads_count_the_engineers_too() -> None:
+    barred = TWO_PLACES.replace("api: forbidden}\nmenu", "api: allowed}\nmenu").replace("gpt-4o-mini", "gpt-4o")
+    text = barred + "policy: {engineers: {count: 1, usd_per_year: 12k}}\n"
+    plan = planner.plan_fleet(planner.case_from_text(text), Options(gap_frac=0.0))
+    own = plan.cost_usd_per_month - plan.workloads[0].cost_usd_per_month
+    assert own > plan.workloads[1].cost_usd_per_month + 999
+    assert f"${own:,.0f} here, all engineers included" in render(plan)

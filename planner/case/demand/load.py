@@ -76,8 +76,7 @@ class _Loader:
         reader = WorkloadReader(around, self.files, self.found, names, zone)
         workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
         menu_apis = tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,)
-        to_buy_of = {name: apis[name] for name in menu_apis if name in apis}
-        limits = limits_of(spec, catalog, offers, to_buy_of, self.found)
+        limits = limits_of(spec, catalog, offers, apis, self.found)
         engine = self._engine(spec, catalog)
         engineers = engineers_usd_per_month(spec.policy, self.found)
         start = start_of(spec.policy, purchase, self.found)

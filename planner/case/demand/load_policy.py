@@ -33,7 +33,7 @@ def shipped_cache_costs() -> dict[str, CacheCost]:
 def limits_of(
     spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], apis: dict[str, ApiModel], found: Diagnostics
 ) -> Limits:
-    """What the policy allows; `apis` are those that may serve requests."""
+    """What the policy allows; `apis` are those of the menu and those that it is compared with."""
     policy = spec.policy
     max_gpus: dict[str, int] = {}
     for name, most in policy.max_gpus.items():
@@ -68,6 +68,7 @@ def limits_of(
         unproven_forbidden=True if policy.unproven == "forbidden" else None,
         max_vendors={kind: most for kind, most in policy.vendors.at_most if most is not None} or None,
         vendor_usd_per_month=_vendor_costs(policy, offers, apis, found),
+        new_api_usd_per_month=policy.vendors.fixed_usd_per_month.api or None,
         least_vendor_share_frac={kind: share for kind, share in policy.vendors.least_share if share} or None,
     )
 
@@ -75,7 +76,7 @@ def limits_of(
 def _vendor_costs(
     policy: PolicySpec, offers: dict[str, Offer], apis: dict[str, ApiModel], found: Diagnostics
 ) -> dict[str, float] | None:
-    """The fixed cost of every vendor on the menu that is not there anyway; None where there is none."""
+    """The fixed cost of every vendor that is named and not there anyway; None where there is none."""
     places = {vendor for offer in offers.values() for vendor in vendors_of_offer(offer)}
     every = sorted(places | {vendor for api in apis.values() for vendor in vendors_of_api(api)})
     named = {name: {name, name.rpartition(" ")[2]} for _, name in every}

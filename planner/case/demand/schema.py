@@ -182,6 +182,13 @@ class VendorCountSpec(Strict):
     api: PositiveWhole | None = Field(default=None, examples=[1])
     """Most providers of an API."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _none_is_said_otherwise(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("api") == 0 and given["api"] is not False:
+            raise FieldProblem(("api",), "must be 1 or more, got 0", "For no API at all, write menu: {apis: []}")
+        return given
+
 
 class VendorShareSpec(Strict):
     """The least share of all requests that makes a vendor worth having."""

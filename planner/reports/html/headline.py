@@ -16,12 +16,14 @@ from planner.reports.html.page import hero
 from planner.reports.markup import Html, bar, el, join, name, panel
 from planner.reports.phrases import (
     NOTHING_USD,
+    alike,
     baseline_name,
     bounded,
     cheaper_providers,
     first_notes,
     held_sentence,
     limits_reached,
+    no_api_is_allowed,
     sheds_much,
     throughput_error,
 )
@@ -118,6 +120,9 @@ def _verdict(plan: Plan) -> Html:
     saves, api = b.savings_usd_per_month, f"{baseline_name(plan)}{smaller}"
     if abs(saves) < NOTHING_USD:
         return join(["Nothing is cheaper than ", el("b", api), "."])
+    if saves > 0 and no_api_is_allowed(plan):
+        less = f"Costs {usd(saves)} / month ({percent(b.savings_frac)}) less"
+        return join([el("b", less), f" than {api}, which no workload may use."])
     if saves > 0:
         saving = f"Saves {usd(saves)} / month ({percent(b.savings_frac)})"
         return join([el("b", saving, class_="good"), f" against {api}."])
@@ -169,6 +174,9 @@ def _elsewhere_note(plan: Plan) -> Html:
         said.append("Bills of some workloads stand beside their own cost, engineers aside.")
     if next(cheaper_providers(plan), None):
         said.append("A plan may buy from an API that menu.apis names.")
+    barred = [w.name for w in plan.case.workloads if not w.api_allowed]
+    if barred and any(set(b.workloads) & set(barred) for b in bills):
+        said.append(f"No API may serve {alike(barred)} (api: forbidden): their bills only compare.")
     return el("p", " ".join(said), class_="said") if said else Html("")
 
 

@@ -18,6 +18,7 @@ from planner.review.bills.cents import ZERO
 from planner.review.bills.ledger import ELSEWHERE, SMALLEST, Commitment, Ledger
 from planner.review.bills.matching import MATCHED_BY, Matching, Target, bought_as, token_kind
 from planner.review.bills.records import ChargeKind
+from problems.constants import HOURS_PER_MONTH
 
 NEEDED = (
     *("BilledCost", "EffectiveCost", "BillingCurrency", "ChargeCategory", "ChargePeriodStart", "ChargePeriodEnd"),
@@ -26,11 +27,14 @@ NEEDED = (
 WANTED = (
     *PRICED_BY, *PRICING, *MATCHED_BY, "ConsumedQuantity", "ConsumedUnit", "Tags", "ChargeDescription",
     "CommitmentDiscountId", "CommitmentDiscountName", "CommitmentDiscountType", "CommitmentDiscountStatus",
+    "BillingAccountId", "BillingAccountType",
 )  # fmt: skip
 CATEGORIES: dict[str, ChargeKind | None] = {
     "Usage": None, "Purchase": None, "Tax": "taxes", "Credit": "credits", "Adjustment": "adjustments",
 }  # fmt: skip
 """of charges, and the kind of those that are for nothing in particular"""
+OF_A_PLAN = ("fleetplan", "Plan")
+"""account and its type in the export of a plan"""
 USD = "USD"
 DAY = timedelta(days=1)
 MOST_TAGS, TAGS_NAMED = 200, 8
@@ -87,6 +91,8 @@ class _Reader:
     longer: bool = False
     """whether usage comes in rows of more than a day"""
     tags: set[str] = field(default_factory=set)
+    planned_h: set[int] = field(default_factory=set)
+    """hours of the months that come from the export of a plan"""
     covered: list[datetime] = field(default_factory=list)
     whole: list[datetime] = field(default_factory=list)
 
@@ -97,7 +103,7 @@ class _Reader:
         for number, row in focus_rows(file, needed, None if self.several else WANTED, self.gathering):
             repeated = False
             if self.several:
-                key = hash(tuple(row.values()))
+                key = hash(frozenset((name, cell) for name, cell in row.items() if cell))
                 repeated = key in self.seen
                 seen.add(key)
             self.take(row, number, cells, repeated)
@@ -135,6 +141,8 @@ class _Reader:
             return
         if category == "Usage" and kind is None:
             self._cover(start, end)
+            if (row.get("BillingAccountId"), row.get("BillingAccountType")) == OF_A_PLAN:
+                self.planned_h.add(round((end - start).total_seconds() / 3600))
         if kind is not None:
             self.ledger.kinds[kind].add(billed, effective)
         else:
@@ -239,6 +247,10 @@ class _Reader:
         if self.tags and self.spec.team_tag not in self.tags and len(self.tags) < MOST_TAGS:
             known = listed([shown(tag) for tag in sorted(self.tags)][:TAGS_NAMED], "and")
             self.ledger.notes.append(f"no charge carries the tag {shown(self.spec.team_tag)}; there are {known}")
+        if odd := sorted(self.planned_h - {round(HOURS_PER_MONTH)}):
+            off = listed([f"{HOURS_PER_MONTH / h - 1:+.1%} in a month of {h} h" for h in odd], "and")
+            every = f"the export of a plan has {HOURS_PER_MONTH:.0f} h in every month"
+            self.ledger.notes.append(f"{every}, so its cost by the hour differs from the plan's: {off}")
         first, stop = self.covered
         return Bill(files, self.ledger, self.rows, first, stop, tuple(self.quotes.values()), self._missing())
 

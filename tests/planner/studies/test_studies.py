@@ -314,6 +314,20 @@ def test_with_an_api_hosting_pays_from_one_volume_on_and_no_later(tmp_path: Path
             assert p.mixed_usd_per_month <= p.api_usd_per_month * (1 + 1e-6)
 
 
+def test_the_api_bill_of_the_curve_has_the_fixed_cost_of_its_provider(tmp_path: Path) -> None:
+    plan = stepped_plan(tmp_path, 1.3 * 2.0 * 730)
+    limits = plan.case.limits.model_copy(update={"vendor_usd_per_month": {"api own": 1_000.0}})
+    charged = planner.plan_fleet(plan.case.model_copy(update={"limits": limits}))
+    found, in_flight = break_even(charged, grid=(0.25, 1.0, 4.0)), in_flight_of(plan)
+    for p in found.points:
+        assert p.api_usd_per_month == pytest.approx(1.3 * 2.0 * 730 * p.multiple + 1_000)
+        if p.self_hosted_usd_per_month is not None:
+            assert p.self_hosted_usd_per_month == pytest.approx(hosting_usd(p.multiple, in_flight))
+    assert any("includes $1,000 / month" in note for note in found.notes)
+    told, _ = study(charged, only="break-even")
+    assert planner.check_plan(told.as_json()) == []
+
+
 def test_an_interrupted_break_even_keeps_what_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = stepped_plan(tmp_path, 1.3 * 2.0 * 730)
     search, calls = Volumes._search, []
@@ -420,6 +434,15 @@ def test_providers_of_the_same_open_model_are_found_by_name() -> None:
     assert all("8b" in m or "7b" in m for m in models)
     assert not any("distill" in m or "guard" in m or "nemotron" in m or "vl" in m for m in models)
     assert bills == sorted(bills, key=lambda b: (b.usd_per_1m_tokens, b.provider, b.model))
+
+
+def test_only_the_model_that_serves_a_workload_is_the_same() -> None:
+    plan = cached_plan()
+    by_model = {name: {w.name for w in plan.workloads if name in w.models} for name in ("llama-3.1-8b", "qwen2.5-7b")}
+    assert by_model["llama-3.1-8b"] == {"search"}, "chat may run it too, but does not"
+    llama = [b for b in providers(plan) if b.role == "same model" and "llama" in b.model.lower()]
+    assert llama
+    assert {name for b in llama for name in b.workloads} == {"search"}
 
 
 def test_a_provider_of_a_model_that_loses_too_much_is_none_of_the_same() -> None:

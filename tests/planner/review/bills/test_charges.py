@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from planner.io.errors import InputError
 from planner.plan.plan import Plan, read_plan
 from planner.reports.tables.bill import other_services
+from planner.reports.tables.focus import focus_csv
 from planner.review.bills.bill import Bill, read_bill
 from planner.review.bills.bill_spec import BillSpec
 from planner.review.bills.cents import in_cents, rounded
@@ -197,6 +198,23 @@ def test_versions_of_focus_name_things_otherwise(tmp_path: Path, plan: Plan) -> 
     later = [row | {"ServiceProviderName": row["ProviderName"], "ChargeClass": "NULL"} for row in rows]
     columns = (*(c for c in COLUMNS if c != "ProviderName"), "ServiceProviderName")
     assert paid(reviewed(tmp_path, plan, later, columns=columns)) == expected
+
+
+def test_rows_that_two_files_have_in_another_order_of_columns_count_once(tmp_path: Path, plan: Plan) -> None:
+    rows = [hours(DAY + timedelta(days=k), "g6e.xlarge", TEN, PRICE) for k in range(2)]
+    files = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    files[0].write_text(as_focus(rows, COLUMNS), encoding="utf-8")
+    files[1].write_text(as_focus(rows[1:], COLUMNS[::-1]), encoding="utf-8")
+    bill = read_bill(files, BillSpec(focus=("first.csv",)), plan.case.offers, plan.case.apis, PERIOD)
+    assert bill.ledger.kinds["repeated"].billed == Decimal("17.5")
+
+
+def test_the_export_of_a_plan_says_that_its_months_have_730_hours(tmp_path: Path, plan: Plan) -> None:
+    (tmp_path / "budget.csv").write_text(focus_csv(plan, date(2026, 9, 1)), encoding="utf-8")
+    spec = BillSpec(focus=("budget.csv",))
+    bill = read_bill([tmp_path / "budget.csv"], spec, plan.case.offers, plan.case.apis, PERIOD)
+    assert any("730 h in every month" in note and "+1.4% in a month of 720 h" in note for note in bill.ledger.notes)
+    assert not any("730 h" in note for note in reviewed(tmp_path, plan, [hours(DAY, "g6e.xlarge", TEN, PRICE)]).notes)
 
 
 def test_rows_that_two_files_have_count_once(tmp_path: Path, plan: Plan) -> None:
