@@ -30,7 +30,7 @@ _WHERE = {
     "check_policy": "planner.checker.policy",
     "load_policy": "planner.checker.policy",
     "read_plan": "planner.plan.plan",
-    "read_horizon": "planner.plan.horizon_plan",
+    "read_horizon": "planner.plan.horizon.horizon_plan",
     "Plan": "planner.plan.plan",
     "Case": "planner.case.case",
     "InputError": "planner.io.errors",

@@ -25,7 +25,7 @@ from planner.optimization.assemble import assemble_plan, with_all_options, with_
 from planner.optimization.formulate import formulate
 from planner.optimization.horizon import NoHorizonPlan
 from planner.optimization.horizon import plan_horizon as plan_blocks
-from planner.plan.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
 from problems.fleet_problem import FleetProblem

@@ -22,7 +22,7 @@ from planner.checker.quarter_cases import (
     quarter_case_is_true,
     quarter_span,
 )
-from planner.plan.horizon_plan import HORIZON_FORMAT, HorizonPlan, ScenarioResult, SignedCommitment
+from planner.plan.horizon.horizon_plan import HORIZON_FORMAT, HorizonPlan, ScenarioResult, SignedCommitment
 from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, REL, PlanView, differs, is_not
 
 SHORT_MONTHS = 12

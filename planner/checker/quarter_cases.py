@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from planner.case.case import OWNED, Case, Future, Holding, Scenario
-from planner.plan.horizon_plan import SignedCommitment
+from planner.plan.horizon.horizon_plan import SignedCommitment
 from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, differs, is_not
 
 OWN = {

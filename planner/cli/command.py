@@ -21,8 +21,7 @@ from planner.cli import (
     what_if,
 )
 from planner.cli.catalog import verbs as catalog
-from planner.cli.common import LOST, Stopwatch, put
-from planner.cli.streams import prepare_streams
+from planner.cli.common import LOST, Stopwatch, prepare_streams, put
 
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 """errors of the system that say what a machine has no more of"""

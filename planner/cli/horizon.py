@@ -21,7 +21,7 @@ from planner.cli.common import (
 
 if TYPE_CHECKING:
     from planner.case.case import Case
-    from planner.plan.horizon_plan import HorizonPlan
+    from planner.plan.horizon.horizon_plan import HorizonPlan
     from planner.plan.plan import Plan
     from solvers.search.fleet_solution import Options
 
@@ -49,7 +49,7 @@ def is_horizon(file: Path) -> bool:
 def saved_horizon(file: Path) -> HorizonPlan:
     """A plan of a horizon that still passes its check."""
     from planner.checker.horizon import check_horizon
-    from planner.plan.horizon_plan import read_horizon
+    from planner.plan.horizon.horizon_plan import read_horizon
 
     saved = read_horizon(file)
     broken = check_horizon(saved.as_json())
@@ -79,7 +79,7 @@ def _ask_for_a_quarter(file: Path) -> NoReturn:
 def quarter_of(horizon: HorizonPlan, quarter: int, scenario: str | None) -> Plan:
     """The plan of one quarter, from 1 on."""
     from planner.io.errors import did_you_mean, shown
-    from planner.plan.horizon_view import quarters_of
+    from planner.plan.horizon.horizon_view import quarters_of
 
     names = [s.name for s in horizon.scenarios]
     count = len(quarters_of(horizon))
@@ -98,8 +98,8 @@ def months_of(file: Path, quarter: int | None, scenario: str | None) -> dict[int
 
     None where the file is no horizon, or all months are meant.
     """
-    from planner.plan.horizon_plan import read_horizon
-    from planner.plan.horizon_view import months_in
+    from planner.plan.horizon.horizon_plan import read_horizon
+    from planner.plan.horizon.horizon_view import months_in
 
     if scenario is None or not is_horizon(file):
         return None

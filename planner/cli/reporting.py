@@ -112,7 +112,7 @@ def report(
         write_page(html, plan, explained, quiet)
     write_outputs(plan, markdown, csv, xlsx, quiet)
     if first_day is not None:
-        from planner.reports.tables.focus import focus_csv
+        from planner.reports.tables.bills.focus import focus_csv
 
         put(focus_csv(plan, first_day))
     if printed is not None:
@@ -160,7 +160,7 @@ def diff(
 
 
 def _diff_horizons(before: Path, after: Path, format: DiffFormat, exit_code: bool) -> None:
-    from planner.plan.horizon_diff import diff_horizons
+    from planner.plan.horizon.horizon_diff import diff_horizons
     from planner.reports.horizon.diff import horizon_diff_markdown, horizon_diff_text
 
     changes = diff_horizons(saved_horizon(before), saved_horizon(after))

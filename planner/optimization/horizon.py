@@ -11,7 +11,7 @@ import numpy as np
 from planner.case.case import Case
 from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
-from planner.plan.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.horizon import HorizonSearch
 

@@ -13,7 +13,7 @@ from planner.case.case import Scenario
 from planner.case.terms import counted_months, is_long
 from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.horizon_work import HorizonWork, ScenarioCost
-from planner.plan.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
+from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
 from problems.fleet_problem import FleetProblem
 from problems.horizon import HorizonProblem
 from solvers.heuristics.incumbent import Incumbent

@@ -22,7 +22,7 @@ from planner.case.terms import beyond_months, counted_months, inside_months, lia
 from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import formulate
-from planner.plan.horizon_plan import QuarterPlan, SignedCommitment
+from planner.plan.horizon.horizon_plan import QuarterPlan, SignedCommitment
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.horizon import Block, CommitmentColumn, HorizonProblem

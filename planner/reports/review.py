@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import usd, usd_small
-from planner.reports.tables.bill import bill_sentences
+from planner.reports.tables.bills.bill import bill_sentences
 from planner.reports.tables.markdown import bullets, inline, markdown, titled_markdown
 from planner.reports.tables.review import review_tables, signed
 from planner.reports.tables.table import paragraphs

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from planner.case.case import OWNED, Holding
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
-from planner.plan.horizon_view import running_by_slot
+from planner.plan.horizon.horizon_view import running_by_slot
 from planner.plan.plan import Plan
 from planner.review.holdings import HeldNext
 from planner.review.records import Act, CommitmentAdvice

@@ -13,7 +13,7 @@ from functools import cache
 import planner
 from planner.case.case import Case, Future, Holding, Scenario
 from planner.case.quarters import quarter_case
-from planner.plan.horizon_plan import (
+from planner.plan.horizon.horizon_plan import (
     CommitmentCurve,
     CurvePoint,
     HorizonPlan,

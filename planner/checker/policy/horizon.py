@@ -10,8 +10,8 @@ from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most,
 from planner.checker.policy.schema import ChangeSpec, Policy
 from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
-from planner.plan.horizon_plan import HorizonPlan
-from planner.plan.horizon_view import Use, owed_beyond_usd, quarters_of, regret_frac, use_of
+from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_view import Use, owed_beyond_usd, quarters_of, regret_frac, use_of
 
 OF_THE_WHOLE = ("max_change", "max_commitment_usd", "max_gap")
 """rules that look at the horizon, not at its quarters"""

@@ -11,8 +11,8 @@ from planner.case.case import OWNED
 from planner.case.dates import add_months
 from planner.io.errors import shortened
 from planner.io.formatting import percent, tokens, usd
-from planner.plan.horizon_plan import HorizonPlan
-from planner.plan.horizon_view import days_of, known_usd, months_name, quarters_of, regret_frac, usd_per_month
+from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_view import days_of, known_usd, months_name, quarters_of, regret_frac, usd_per_month
 from planner.reports.charts.svg import COLOURS, Axis, Frame, Line, curves, nice_ticks, picture, text, titled
 from planner.reports.horizon.phrases import NOTHING_USD
 from planner.reports.markup import Html, bar, bar_table, figure, legend

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import percent, usd
-from planner.plan.horizon_diff import HorizonDiff
+from planner.plan.horizon.horizon_diff import HorizonDiff
 from planner.reports.tables.markdown import bullets, markdown, titled_markdown
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Table, paragraphs

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
 from planner.io.formatting import percent, usd
-from planner.plan.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
-from planner.plan.horizon_view import months_name, owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
+from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
+from planner.plan.horizon.horizon_view import months_name, owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
 from planner.reports.phrases import PROVED
 
 NOTHING_USD = 0.5

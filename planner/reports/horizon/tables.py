@@ -6,8 +6,8 @@ from collections import Counter
 from datetime import date
 
 from planner.case.case import OWNED
-from planner.plan.horizon_plan import HorizonPlan, SignedCommitment
-from planner.plan.horizon_view import (
+from planner.plan.horizon.horizon_plan import HorizonPlan, SignedCommitment
+from planner.plan.horizon.horizon_view import (
     Use,
     break_even_frac,
     committed_in,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.errors import escaped
-from planner.plan.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.reports.horizon import phrases, tables
 from planner.reports.tables.csv import table_csv
 from planner.reports.tables.markdown import bullets, markdown, table_markdown, titled_markdown

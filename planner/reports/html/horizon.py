@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent, usd
-from planner.plan.horizon_plan import HorizonPlan, QuarterPlan
-from planner.plan.horizon_view import months_name, owed_beyond_usd, percentile_usd, usd_per_month
+from planner.plan.horizon.horizon_plan import HorizonPlan, QuarterPlan
+from planner.plan.horizon.horizon_view import months_name, owed_beyond_usd, percentile_usd, usd_per_month
 from planner.reports.charts import horizon as pictures
 from planner.reports.horizon import phrases, tables
 from planner.reports.horizon.phrases import NOTHING_USD

@@ -11,7 +11,7 @@ from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, el, join, name, panel
 from planner.reports.review import commitments_sentences, hindsight_sentence
 from planner.reports.tables import review as tables
-from planner.reports.tables.bill import bill_sentences, bill_tables
+from planner.reports.tables.bills.bill import bill_sentences, bill_tables
 from planner.reports.tables.html import table_panel
 from planner.reports.tables.review import signed
 from planner.reports.tables.table import Table

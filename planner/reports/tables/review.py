@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent
-from planner.reports.tables.bill import BILL_TABLES, bill_tables
+from planner.reports.tables.bills.bill import BILL_TABLES, bill_tables
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table
 from planner.review.records import Review

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import planner
-from planner.plan.horizon_plan import horizon_from_json
+from planner.plan.horizon.horizon_plan import horizon_from_json
 from planner.plan.plan import CostRange
 from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan

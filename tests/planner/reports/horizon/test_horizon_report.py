@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from planner.plan.horizon_plan import HorizonPlan, MiddlePlan
+from planner.plan.horizon.horizon_plan import HorizonPlan, MiddlePlan
 from planner.plan.plan import Plan
 from planner.reports.horizon import phrases, tables
 from planner.reports.horizon.text import horizon_csv, horizon_markdown, horizon_text

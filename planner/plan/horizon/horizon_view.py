@@ -17,7 +17,7 @@ from planner.case.case import OWNED, Future, Holding
 from planner.case.dates import quarter_days
 from planner.case.quarters import future_of, month_groups
 from planner.catalog.entries import TERM_MONTHS
-from planner.plan.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
+from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
 from planner.plan.plan import Plan
 from planner.plan.view import MONTH_HOURS, hours_of_slot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.io.validation import Strict
-from planner.plan.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan
 
 HORIZON_DIFF_FORMAT = "fleetplan-horizon-diff/1"
 
