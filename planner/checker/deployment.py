@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from planner.candidates.prefix_cache import REACHED
 from planner.candidates.replica import Replica
 from planner.case.case import PREFIX_AWARE, Case, Workload
 from planner.case.support import support_of
@@ -15,6 +14,9 @@ from planner.checker.packing import SIZES
 from planner.performance.memory import weight_bytes
 from planner.plan.plan import DeploymentRecord, PrefixCacheRecord
 from planner.plan.view import REL, Served, differs, is_not, key_of
+
+REACHED = 0.9
+"""share of what could be found that a router which knows prefixes reaches"""
 
 
 def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord) -> Iterator[str]:

@@ -38,7 +38,8 @@ def unpacked(path: Path, cut_short: CutShort, remedy: str = "") -> Iterator[byte
             else:
                 yield from packed
     except OSError as error:
-        raise input_error(path, f"cannot be read: {error.strerror or error}", remedy) from None
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else None
+        raise input_error(path, why or f"cannot be read: {error.strerror or error}", remedy) from None
 
 
 class PieceStream(io.RawIOBase):
