@@ -63,7 +63,7 @@ def test_finer_rows_add_up_to_hours(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("when,requests\n2026-01-01,1\n", "no column for time, only 'when' and 'requests'"),
-        ("time,request\n2026-01-01,1\n", "no column for requests by time, nor for prompt and output, only"),
+        ("time,request\n2026-01-01,1\n", "no column for requests by time, nor for prompt and output"),
         ("time,requests\n2026-01-01T00:00:00,-5\n", ":2: has no request that can be used: negative requests"),
         (
             "time,requests\n2026-01-01T00:00:00,1\nyesterday,5\n",

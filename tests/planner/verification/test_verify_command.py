@@ -181,7 +181,7 @@ def test_logs_are_read_as_others_write_them(tmp_path: Path) -> None:
             "time,input_tokens,output_tokens\nx,y,z\n",
             ":2: has no request that can be used: unreadable time",
         ),
-        ('{"timestamp": 1}\n', "has no column for prompt"),
+        ('{"timestamp": 1}\n', "has no column for requests by time, nor for prompt"),
         ("time,requests\n2026-01-01,5\n", "holds counts and no requests"),
     ],
 )
