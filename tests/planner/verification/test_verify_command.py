@@ -128,7 +128,7 @@ def test_the_command_prints_writes_and_exits_by_what_was_promised(fleetplan: Com
         (("--month", "3"), "the plan has 1 month"),
         (("--at", "3"), "is for --log"),
         (("--workload", "chat"), "is for --log"),
-        (("--log", "absent.csv"), "absent.csv: cannot be read"),
+        (("--log", "absent.csv"), "absent.csv: there is no such file"),
         (("--out", "plan.json"), "plan.json"),
     ],
 )
