@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
@@ -151,12 +152,7 @@ def diff(
         _diff_horizons(before, after, format, exit_code)
         return
     changes = diff_plans(saved_plan(before), saved_plan(after))
-    if format is DiffFormat.json:
-        put_json(changes.as_json())
-    else:
-        put(diff_markdown(changes) if format is DiffFormat.md else diff_text(changes))
-    if exit_code and not changes.same:
-        raise typer.Exit(1)
+    _put_changes(changes, format, diff_markdown, diff_text, exit_code)
 
 
 def _diff_horizons(before: Path, after: Path, format: DiffFormat, exit_code: bool) -> None:
@@ -164,10 +160,26 @@ def _diff_horizons(before: Path, after: Path, format: DiffFormat, exit_code: boo
     from planner.reports.horizon.diff import horizon_diff_markdown, horizon_diff_text
 
     changes = diff_horizons(saved_horizon(before), saved_horizon(after))
+    _put_changes(changes, format, horizon_diff_markdown, horizon_diff_text, exit_code)
+
+
+class _Changes(Protocol):
+    @property
+    def same(self) -> bool: ...
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
+C = TypeVar("C", bound=_Changes)
+
+
+def _put_changes(
+    changes: C, format: DiffFormat, markdown: Callable[[C], str], text: Callable[[C], str], exit_code: bool
+) -> None:
     if format is DiffFormat.json:
         put_json(changes.as_json())
     else:
-        put(horizon_diff_markdown(changes) if format is DiffFormat.md else horizon_diff_text(changes))
+        put(markdown(changes) if format is DiffFormat.md else text(changes))
     if exit_code and not changes.same:
         raise typer.Exit(1)
 

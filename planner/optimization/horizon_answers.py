@@ -14,6 +14,7 @@ from planner.case.terms import counted_months, is_long
 from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.horizon_work import HorizonWork, ScenarioCost
 from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
+from planner.plan.horizon.horizon_view import at_probability
 from problems.fleet_problem import FleetProblem
 from problems.horizon import HorizonProblem
 from solvers.heuristics.incumbent import Incumbent
@@ -42,7 +43,7 @@ class Answers:
         self.deadline = deadline
         self.left = len(work.future.scenarios) + len(CURVE) + 2
         """answers that are still to come: each may take its share of the time left"""
-        self.if_known: dict[str, tuple[HorizonProblem, HorizonSolution]] = {}
+        self.if_known: dict[str, tuple[HorizonWork, HorizonProblem, HorizonSolution]] = {}
         self.stopped = self.late = False
         """by somebody, or by the clock: the plan stays, and nothing more is worked out"""
 
@@ -81,7 +82,7 @@ class Answers:
             alone = HorizonWork(self.work.case, [s], self.work)
             problem = alone.problem()
             solution = HorizonSearch(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
-            self.if_known[s.name] = problem, solution
+            self.if_known[s.name] = alone, problem, solution
         else:
             solution = self.search.solution
         return min(counted_usd, solution.usd), min(counted_usd, solution.bound_usd)
@@ -93,10 +94,10 @@ class Answers:
         """Sign, and serve the first quarter, as the plan for the middle scenario alone does; the rest adapts."""
         if len(scenarios) == 1:
             return None
-        name = _weighted_quantile(scenarios, 0.5).name
+        name = at_probability([(s.cost_usd, s.probability_frac, s) for s in scenarios], 0.5).name
         if name not in self.if_known:
             return None
-        problem, solution = self.if_known[name]
+        alone, problem, solution = self.if_known[name]
         if not solution.blocks:
             return None
         signed = {
@@ -110,7 +111,7 @@ class Answers:
         best = solution.blocks[0].best
         assert best is not None
         first = fixed.blocks[0]
-        if problem.blocks[0].months == first.months and problem.blocks[0].name == first.name:
+        if alone.quarters[0].of.quarter == 0:  # else nothing comes in the first quarter of that scenario
             first = replace(first, fleet=_served_as(first.fleet, best))
         self.tell(Progress("signing for the middle scenario", None, None))
         found = self.search.compared(replace(fixed, blocks=(first, *fixed.blocks[1:])), self._options())
@@ -145,7 +146,7 @@ class Answers:
         return CurvePoint(
             instances=n,
             expected_usd=sum(p * usd for p, usd in results),
-            p90_usd=weighted_quantile(results, 0.9),
+            p90_usd=at_probability([(usd, p, usd) for p, usd in results], 0.9),
             worst_usd=max(usd for _, usd in results),
             gap_frac=found.gap_frac,
         )
@@ -182,23 +183,3 @@ def _served_as(fleet: FleetProblem, plan: Incumbent) -> FleetProblem:
         r for r in fleet.recipes if r.pool in pools and (r.pool not in used or set(r.deployments) <= used[r.pool])
     )
     return replace(fleet, pools=pools, recipes=recipes)
-
-
-def _weighted_quantile(scenarios: Sequence[ScenarioResult], share: float) -> ScenarioResult:
-    ranked = sorted(scenarios, key=lambda s: s.cost_usd)
-    total = 0.0
-    for s in ranked:
-        total += s.probability_frac
-        if total >= share - 1e-9:
-            return s
-    return ranked[-1]
-
-
-def weighted_quantile(results: Sequence[tuple[float, float]], share: float) -> float:
-    """The least figure that is not exceeded with this probability; results are (probability, figure)."""
-    total = 0.0
-    for probability, figure in sorted(results, key=lambda r: r[1]):
-        total += probability
-        if total >= share - 1e-9:
-            return figure
-    return max(figure for _, figure in results)

@@ -58,20 +58,23 @@ class HorizonWork:
         certain = tuple(s.model_copy(update={"probability_frac": s.probability_frac / total}) for s in some)
         self.case = case.model_copy(update={"future": future.model_copy(update={"scenarios": certain})})
         later = {(q.of.quarter, q.of.scenario): q for q in known.quarters} if known else {}
-        self.quarters: tuple[Quarter, ...] = tuple(
+        planned = (
             self._quarter(of, later.get((of.quarter, of.scenario)) if of.quarter else None)
             for of in blocks_of(self.case)
-            if block_case(self.case, of).workloads  # where nothing comes there is nothing to plan
         )
+        self.quarters: tuple[Quarter, ...] = tuple(quarter for quarter in planned if quarter is not None)
 
     @property
     def future(self) -> Future:
         return future_of(self.case)
 
-    def _quarter(self, of: QuarterBlock, known: Quarter | None) -> Quarter:
+    def _quarter(self, of: QuarterBlock, known: Quarter | None) -> Quarter | None:
+        """None where nothing comes: there is nothing to plan."""
         if known is not None:
             return replace(known, of=of, block=replace(known.block, months=of.months))
         case = block_case(self.case, of)
+        if not case.workloads:
+            return None
         slots, candidates = slots_of(case), enumerate_candidates(case)
         fleet = formulate(case, candidates, slots)
         bare = {g: replace(offer, reserved_usd_per_h={}) for g, offer in fleet.offers.items()}
@@ -132,17 +135,14 @@ class HorizonWork:
                 usd, shed = self._quarter_usd(q, found.best, scenario)
                 by_quarter[q.of.quarter] += usd
                 penalty += shed
-        counted = 0.0
+        beyond = 0.0
         for c, n in zip(problem.commitments, solution.signed, strict=True):
             if n and c.scenario in (None, scenario):
-                lasts = {self.quarters[b].of.quarter for b in c.blocks}
-                for quarter in _quarters_of(c, self.future.quarters):
-                    by_quarter[quarter] += MONTHS_OF_A_QUARTER * n * c.usd_per_month
-                likely = 1.0 if c.scenario is None else self._probability(scenario)
-                inside = len(_quarters_of(c, self.future.quarters)) * MONTHS_OF_A_QUARTER * c.usd_per_month
-                counted += n * (c.usd / likely - inside)
-                assert lasts <= set(_quarters_of(c, self.future.quarters))
-        return ScenarioCost(tuple(by_quarter.tolist()), penalty, counted)
+                signed = self._signed(c, n)
+                lasts = inside_months(self.case, c.term, c.quarter) // MONTHS_OF_A_QUARTER
+                by_quarter[c.quarter : c.quarter + lasts] += MONTHS_OF_A_QUARTER * n * c.usd_per_month
+                beyond += signed.counted_usd - signed.inside_usd
+        return ScenarioCost(tuple(by_quarter.tolist()), penalty, beyond)
 
     def _probability(self, scenario: str) -> float:
         return next(s.probability_frac for s in self.future.scenarios if s.name == scenario)
@@ -200,14 +200,14 @@ class HorizonWork:
         return tuple(plans)
 
     def _held(self, c: CommitmentColumn, n: int) -> Holding:
-        first = quarter_days(self.future.starts, c.quarter)[0]
+        signed = self._signed(c, n)
         return Holding(
             offer=c.offer,
             purchase=c.term,
             instances=n,
-            usd_per_h=c.usd_per_month / HOURS_PER_MONTH,
-            first_day=first,
-            last_day=last_day_after(first, TERM_MONTHS[c.term]),
+            usd_per_h=signed.usd_per_h,
+            first_day=signed.first_day,
+            last_day=signed.last_day,
         )
 
     @cached_property
@@ -238,7 +238,3 @@ def _most_of(fleet: FleetProblem, g: str) -> int:
     offer = fleet.offers[g]
     most = max(fleet.most_instances.get(g, 0), FEWEST_MOST)
     return most if offer.max_instances is None else max(0, offer.max_instances - offer.on_hand)
-
-
-def _quarters_of(c: CommitmentColumn, quarters: int) -> range:
-    return range(c.quarter, min(quarters, c.quarter + TERM_MONTHS[c.term] // MONTHS_OF_A_QUARTER))

@@ -7,11 +7,11 @@ runs is counted against commitments first.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import TypeVar
 
 from planner.case.case import OWNED, Future, Holding
 from planner.case.dates import quarter_days
@@ -20,6 +20,8 @@ from planner.catalog.entries import TERM_MONTHS
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
 from planner.plan.plan import Plan
 from planner.plan.view import MONTH_HOURS, hours_of_slot
+
+T = TypeVar("T")
 
 
 def quarters_of(horizon: HorizonPlan) -> range:
@@ -200,12 +202,18 @@ def regret_frac(horizon: HorizonPlan, s: ScenarioResult) -> float | None:
 
 def percentile_usd(scenarios: Sequence[ScenarioResult], share: float) -> float:
     """The least cost that is not exceeded with at least this probability."""
+    return at_probability([(s.cost_usd, s.probability_frac, s.cost_usd) for s in scenarios], share)
+
+
+def at_probability(ranked: Sequence[tuple[float, float, T]], share: float) -> T:
+    """Of (figure, probability, what it is of): that with the least figure not exceeded with this probability."""
     total = 0.0
-    for s in sorted(scenarios, key=lambda s: s.cost_usd):
-        total += s.probability_frac
+    in_order = sorted(ranked, key=lambda each: each[0])
+    for _, probability, what in in_order:
+        total += probability
         if total >= share - 1e-9:
-            return s.cost_usd
-    return math.nan
+            return what
+    return in_order[-1][2]
 
 
 @dataclass(frozen=True)
