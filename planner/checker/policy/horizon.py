@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most, judged_rules
-from planner.checker.policy.schema import ChangeSpec, Policy
+from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most, change_rules, judged_rules
+from planner.checker.policy.schema import Policy
 from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
 from planner.plan.horizon.horizon_plan import HorizonPlan
@@ -70,13 +70,7 @@ def max_change(j: JudgedHorizon) -> Iterator[Rule]:
     limit, before, after = j.policy.max_change, j.against.expected_cost_usd, j.horizon.expected_cost_usd
     detail = f"{usd(before)} to {usd(after)}, expected over the horizon"
     change = (after - before) / before if before else 0.0
-    if not isinstance(limit, ChangeSpec):
-        yield at_most("max_change", "change of the expected cost, up or down", "frac", abs(change), limit, detail)
-        return
-    if limit.rise is not None:
-        yield at_most("max_change.rise", "rise of the expected cost", "frac", max(change, 0.0), limit.rise, detail)
-    if limit.fall is not None:
-        yield at_most("max_change.fall", "fall of the expected cost", "frac", max(-change, 0.0), limit.fall, detail)
+    yield from change_rules(limit, change, "the expected cost", detail)
 
 
 def max_commitment_usd(j: JudgedHorizon) -> Iterator[Rule]:

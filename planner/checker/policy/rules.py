@@ -112,13 +112,18 @@ def max_change(j: Judged) -> Iterator[Rule]:
     unsure = sum((p.cost_usd_per_month + p.penalty_usd_per_month) * p.gap_frac for p in (j.against, j.plan))
     if 0 < abs(after - before) <= unsure:
         detail += f"; the proofs leave {usd(unsure)} open"
+    yield from change_rules(limit, change, "the cost", detail)
+
+
+def change_rules(limit: float | ChangeSpec, change: float, of: str, detail: str) -> Iterator[Rule]:
+    """Both ways together, or a rise and a fall each by itself."""
     if not isinstance(limit, ChangeSpec):
-        yield at_most("max_change", "change of the cost, up or down", "frac", abs(change), limit, detail)
+        yield at_most("max_change", f"change of {of}, up or down", "frac", abs(change), limit, detail)
         return
     if limit.rise is not None:
-        yield at_most("max_change.rise", "rise of the cost", "frac", max(change, 0.0), limit.rise, detail)
+        yield at_most("max_change.rise", f"rise of {of}", "frac", max(change, 0.0), limit.rise, detail)
     if limit.fall is not None:
-        yield at_most("max_change.fall", "fall of the cost", "frac", max(-change, 0.0), limit.fall, detail)
+        yield at_most("max_change.fall", f"fall of {of}", "frac", max(-change, 0.0), limit.fall, detail)
 
 
 def max_usd_per_1m_tokens(j: Judged) -> Iterator[Rule]:
