@@ -25,10 +25,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.dominance import without_dominated_recipes
+from problems.dominance.offers import without_dominated_offers
+from problems.dominance.recipes import without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
-from problems.offer_dominance import without_dominated_offers
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from solvers.cuts.beyond_commitments import always_beyond

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most, change_rules, judged_rules
+from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most, change_rules, checked, judged_rules
 from planner.checker.policy.schema import Policy
-from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import Use, owed_beyond_usd, quarters_of, regret_frac, use_of
@@ -28,21 +27,15 @@ def check_horizon_policy(
     horizon: HorizonPlan, policy: Policy, against: HorizonPlan | None = None, as_of: date | None = None
 ) -> Check:
     """Every rule of the policy with its value and limit, as `check_policy` does for a plan of one quarter."""
-    if policy.max_change is not None and against is None:
-        message = "must be given: the policy's max_change compares with the plan before it"
-        raise input_error("--against", message, "Give --against OLD.json, or delete the rule")
-    day = as_of or (date.fromisoformat(policy.as_of) if policy.as_of else date.today())
     j = JudgedHorizon(horizon, policy, against)
-    own = [rule for judge in OWN if getattr(policy, judge.__name__) is not None for rule in judge(j)]
-    rules = (*own, *_of_quarters(horizon, policy, day))
-    return Check(
-        plan=horizon.name,
-        against=None if against is None else against.name,
-        as_of=day.isoformat() if policy.max_price_age is not None else None,
-        as_of_is_today=policy.max_price_age is not None and as_of is None and policy.as_of is None,
-        passed=all(rule.passed for rule in rules),
-        rules=rules,
-    )
+
+    def judge(day: date) -> Iterator[Rule]:
+        for rule in OWN:
+            if getattr(policy, rule.__name__) is not None:
+                yield from rule(j)
+        yield from _of_quarters(horizon, policy, day)
+
+    return checked(horizon.name, None if against is None else against.name, policy, as_of, judge)
 
 
 def _of_quarters(horizon: HorizonPlan, policy: Policy, day: date) -> Iterator[Rule]:

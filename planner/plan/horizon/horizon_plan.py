@@ -17,10 +17,9 @@ from typing import Any
 from pydantic import Field
 
 from planner.case.case import Case
-from planner.io.errors import input_error, shown
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
-from planner.plan.plan import Plan, Status, written_by
+from planner.plan.plan import Plan, Status
 
 HORIZON_FORMAT = "fleetplan-horizon/1"
 MONTHS_OF_A_QUARTER = 3
@@ -149,16 +148,7 @@ class HorizonPlan(Strict):
 
 def horizon_from_json(text: str, file: str = "<plan>") -> HorizonPlan:
     """Read the saved plan of a horizon; raises InputError where it is none."""
-    try:
-        data = json.loads(text)
-        found = data.get("format") if isinstance(data, dict) else None
-        if found != HORIZON_FORMAT:
-            other = shown(found) if str(found).startswith("fleetplan-") else "another file"
-            raise ValueError(f"{other}{written_by(data)}; '{HORIZON_FORMAT}' is read")
-    except (ValueError, RecursionError) as error:
-        remedy = "Plan its demand file again"
-        raise input_error(file, f"not a plan of a horizon: {error}", remedy) from None
-    return saved(HorizonPlan, text, file, "a plan of a horizon", "Plan it again")
+    return saved(HorizonPlan, text, file, "a plan of a horizon", "Plan its demand file again", HORIZON_FORMAT)
 
 
 def read_horizon(path: Path | str) -> HorizonPlan:
