@@ -101,8 +101,10 @@ class ScenarioSpec(Strict):
     probability: Fraction = Field(examples=["30%"])
     """How likely it is; all scenarios together add up to 100%."""
     changes: dict[str, Any] = Field(default={}, examples=[{"workloads.chat.forecast.growth_per_month": "5%"}])
-    """What differs from the file, by path as in `what-if --set`: requests_per_day, hourly, growth_per_month, from,
-    until and steps of workloads."""
+    """What differs from the file, by path as in `what-if --set`: the volume of demand over the whole horizon; prices,
+    objectives, lengths, menu and policy after the first quarter, which is the same in all scenarios."""
+    from_day: date | None = Field(default=None, alias="from", examples=["2027-07-01"])
+    """When changes begin that are none of volume: the first day of a quarter, by default of the second."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> ScenarioSpec:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from planner.case.case import OWNED, Future, Holding
 from planner.case.dates import quarter_days
-from planner.case.quarters import future_of, month_groups
+from planner.case.quarters import case_in, future_of, month_groups
 from planner.catalog.entries import TERM_MONTHS
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
 from planner.plan.plan import Plan
@@ -150,14 +150,27 @@ def quarters_covered(horizon: HorizonPlan, c: SignedCommitment) -> list[int]:
     return [q for q in quarters_of(horizon) if c.first_day <= days_of(horizon, q)[0] <= c.last_day]
 
 
-def on_demand_usd_per_h(horizon: HorizonPlan, offer: str) -> float | None:
-    price = horizon.case.offers[offer].prices.on_demand if offer in horizon.case.offers else None
-    return None if price is None else price.usd_per_h
+def gpus_of(horizon: HorizonPlan, offer: str) -> int:
+    """GPUs of an instance of an offer that some quarter has."""
+    return next(q.plan.case.offers[offer].gpus for q in horizon.quarters if offer in q.plan.case.offers)
+
+
+def on_demand_usd_per_h(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
+    """What an hour on demand costs while a commitment is in force: the mean, where that changes or is not known yet."""
+    found: list[tuple[float, float]] = []
+    for s in (s for s in _future(horizon).scenarios if c.scenario in (None, s.name)):
+        for quarter in quarters_covered(horizon, c):
+            price = case_in(horizon.case, quarter, s).offers[c.offer].prices.on_demand
+            if price is not None:
+                found.append((s.probability_frac, price.usd_per_h))
+    if len({usd for _, usd in found}) <= 1:
+        return found[0][1] if found else None
+    return sum(p * usd for p, usd in found) / sum(p for p, _ in found)
 
 
 def break_even_frac(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
     """The utilization from which on a commitment costs less than the same hours on demand."""
-    price = on_demand_usd_per_h(horizon, c.offer)
+    price = on_demand_usd_per_h(horizon, c)
     return c.usd_per_h / price if price else None
 
 

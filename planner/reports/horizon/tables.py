@@ -12,6 +12,7 @@ from planner.plan.horizon.horizon_view import (
     break_even_frac,
     committed_in,
     expected_utilization,
+    gpus_of,
     known_usd,
     ladder,
     months_name,
@@ -76,7 +77,7 @@ def use(horizon: HorizonPlan) -> Table:
         for offer in offers:
             used = use_of(horizon, offer, s, quarters_of(horizon))
             rows.append((s.name, offer, *_use(used)))
-            total += used.times(horizon.case.offers[offer].gpus)
+            total += used.times(gpus_of(horizon, offer))
         if len(offers) > 1:
             rows.append((s.name, ALL, *_use(total)))
     columns = (
