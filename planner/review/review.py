@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.case.case import Case, Workload
 from planner.case.costs import tokens_per_request
+from planner.case.demand.future.forecasting import Forecast, forecasts
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.explanations.relaxations import Infeasible
 from planner.io.time_zones import UTC
@@ -22,7 +23,6 @@ from planner.review.bills.reconciliation import reconcile
 from planner.review.bridge import bridge
 from planner.review.cleaning import Cleaned, cleaned
 from planner.review.commitments import advise
-from planner.review.forecasting import Forecast, forecasts
 from planner.review.period import Span
 from planner.review.records import (
     Figures,

@@ -122,7 +122,8 @@ class _Loader:
         check_price_steps(spec, offers, self.found)
         gpus_used = sorted({offer.gpu for offer in offers.values()})
         on_menu = {g: catalog.gpus[g] for g in gpus_used}
-        scenarios = ScenarioReader(spec, workloads, on_menu, offers, read, self.found) if with_future else None
+        menu = (on_menu, offers)
+        scenarios = ScenarioReader(spec, workloads, reader.logged, menu, read, self.found) if with_future else None
         future = future_fields(spec, catalog, offers, limits, scenarios, self.found)
         if spec.time_zone != zone:
             message = f"there is no time zone {shown(spec.time_zone)}"

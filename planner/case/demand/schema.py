@@ -15,9 +15,10 @@ from pydantic import Field, model_validator
 from planner.case.case import RouterName
 from planner.case.demand.future_schema import (
     MOST_QUARTERS,
-    MOST_SCENARIOS,
+    ForecastScenarios,
     HoldingSpec,
     Quarters,
+    Scenarios,
     ScenarioSpec,
     UnusedSpec,
     check_scenarios,
@@ -307,8 +308,8 @@ class DemandFile(Strict):
     """How far the plan goes, such as 4 quarters; one quarter where it is absent."""
     have: tuple[HoldingSpec, ...] = Field(default=(), max_length=500)
     """What is there before anything is bought: commitments, capacity reservations, owned instances."""
-    scenarios: tuple[ScenarioSpec, ...] = Field(default=(), max_length=MOST_SCENARIOS)
-    """Ways that demand may go; what is signed now is the same in all of them."""
+    scenarios: Scenarios = ()
+    """Ways that things may go, or {from: forecast}; what is signed now is the same in all of them."""
     unused_after_horizon: UnusedSpec | None = Field(default=None, examples=[{"worth": "50%"}])
     """What commitments of more than a year are worth after the horizon; without it, none that outlasts it is bought."""
 
@@ -323,5 +324,10 @@ class DemandFile(Strict):
             problems = [FieldProblem(path, WITHOUT_START, STARTS, at_key=True) for path in (*dated, *keys)]
             if problems:
                 raise FieldProblems(problems)
-        check_scenarios(self.scenarios)
+        check_scenarios(self.listed_scenarios)
         return self
+
+    @property
+    def listed_scenarios(self) -> tuple[ScenarioSpec, ...]:
+        """none where they come from the forecast"""
+        return () if isinstance(self.scenarios, ForecastScenarios) else self.scenarios

@@ -43,7 +43,7 @@ class AmendmentReader:
         """Scenarios with their amendments; mistakes go to the diagnostics."""
         found = []
         for k, s in enumerate(scenarios):
-            given = self.spec.scenarios[k] if self.spec.scenarios else None
+            given = self.spec.listed_scenarios[k] if self.spec.listed_scenarios else None
             found.append(s.model_copy(update={"amendments": self._of_scenario(given, k)}))
         return tuple(found)
 

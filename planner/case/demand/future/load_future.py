@@ -91,7 +91,7 @@ def _check_that_something_comes(spec: DemandFile, scenarios: tuple[Scenario, ...
             continue
         first, last = quarter_days(spec.starts, quarter)
         message = f"no workload has any demand from {first} to {last}"
-        if quarter and spec.scenarios:
+        if quarter and spec.listed_scenarios:
             found.complain(("scenarios", comes.index(False)), message, "Let one go on, or shorten 'horizon'")
         else:
             found.complain(("starts",) if not quarter else ("horizon",), message, "Change 'starts', 'horizon' or dates")

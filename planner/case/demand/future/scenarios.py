@@ -12,10 +12,12 @@ import numpy as np
 
 from planner.case.case import Scenario, Workload
 from planner.case.demand.diagnostics import Diagnostics
+from planner.case.demand.future.forecast_scenarios import Factors, forecast_scenarios
 from planner.case.demand.future.month_factors import check_size, check_steps, month_factors
 from planner.case.demand.future.scenario_edits import RATE_KEYS, ScenarioEdits, is_volume
-from planner.case.demand.future_schema import ScenarioSpec
+from planner.case.demand.future_schema import ForecastScenarios, ScenarioSpec
 from planner.case.demand.schema import DemandFile
+from planner.case.demand.usage import LoggedHours
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.catalog.entries import Gpu, Offer
@@ -25,7 +27,6 @@ from planner.io.validation import validate
 AS_FORECAST = "as forecast"
 """the one scenario of a file that has none"""
 
-Factors = dict[str, tuple[float, ...]]
 ReadWorkload = Callable[[WorkloadSpec, int, Diagnostics], Workload]
 
 
@@ -34,12 +35,13 @@ class ScenarioReader:
         self,
         spec: DemandFile,
         workloads: tuple[Workload, ...],
-        gpus: Mapping[str, Gpu],
-        offers: dict[str, Offer],
+        logged: Mapping[str, LoggedHours],
+        menu: tuple[Mapping[str, Gpu], dict[str, Offer]],
         read: ReadWorkload,
         found: Diagnostics,
     ) -> None:
-        self.spec, self.workloads, self.gpus, self.offers = spec, workloads, gpus, offers
+        """`logged` is what logs have of workloads."""
+        self.spec, self.workloads, self.logged, self.menu = spec, workloads, logged, menu
         self.read, self.found = read, found
         self.months = MONTHS_OF_A_QUARTER * (spec.horizon or 1)
 
@@ -48,8 +50,10 @@ class ScenarioReader:
 
         They have the volume of their demand; what else they change is still to come.
         """
-        given = self.spec.scenarios
+        given = self.spec.listed_scenarios
         base = {w.name: self._factors(w, k, 1.0, self.found) for k, w in enumerate(self.spec.workloads)}
+        if isinstance(self.spec.scenarios, ForecastScenarios):
+            return self._from_forecast(base)
         if not given:
             return (Scenario(name=AS_FORECAST, probability_frac=1.0, month_factors=base),)
         return tuple(s for k, each in enumerate(given) if (s := self._scenario(each, k, base)) is not None)
@@ -73,8 +77,17 @@ class ScenarioReader:
             edits.complain(noted.diagnostics, places)
         return Scenario(name=given.name, probability_frac=given.probability, month_factors=base | changed)
 
+    def _from_forecast(self, base: Factors) -> tuple[Scenario, ...]:
+        assert self.spec.starts is not None
+        found = forecast_scenarios(self.spec, base, self.logged, self.found)
+        for s in found:
+            for k, w in enumerate(self.spec.workloads):
+                factors, path = s.month_factors[w.name], ("workloads", k)
+                check_size(w, self.workloads[k], factors, path, self.spec.starts, self.found)
+        return found
+
     def edits(self, given: ScenarioSpec, k: int) -> ScenarioEdits:
-        return ScenarioEdits(given, ("scenarios", k), self.gpus, self.offers, self.found)
+        return ScenarioEdits(given, ("scenarios", k), *self.menu, self.found)
 
     def _factors(self, w: WorkloadSpec, k: int, scale: float, found: Diagnostics) -> tuple[float, ...]:
         """Factors of a workload over the rates that the file itself has."""
