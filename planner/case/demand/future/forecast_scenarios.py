@@ -6,7 +6,7 @@ the log, wider the further ahead a quarter ends: as in a random walk, by the roo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 
 import numpy as np
@@ -25,6 +25,8 @@ NAMES = ("P10", "P50", "P90")
 WINDOW_H = 4 * WEEK
 """around the middle of a month: whole weeks, so that weekends weigh as they do"""
 Factors = dict[str, tuple[float, ...]]
+Fan = tuple[tuple[float, ...], ...]
+"""of each scenario, by month"""
 
 
 def forecast_scenarios(
@@ -38,7 +40,9 @@ def forecast_scenarios(
     before = len(found.diagnostics)
     for k, w in enumerate(spec.workloads):
         if w.name in logged:
-            fan = _fan(spec.starts, len(base[w.name]), logged[w.name], ("workloads", k, "forecast", "csv"), found)
+            fan = _checked_fan(
+                spec.starts, len(base[w.name]), logged[w.name], ("workloads", k, "forecast", "csv"), found
+            )
             for each, times in zip(factors, fan or (), strict=False):
                 each[w.name] = tuple(float(f"{a * b:.12g}") for a, b in zip(base[w.name], times, strict=True))
         if w.name in logged and w.forecast.growth_per_month:
@@ -50,6 +54,10 @@ def forecast_scenarios(
     if len(found.diagnostics) > before:
         return ()
     _say(spec, given, factors, logged, found)
+    return named_scenarios(given, factors)
+
+
+def named_scenarios(given: ForecastScenarios, factors: Iterable[Factors]) -> tuple[Scenario, ...]:
     weights = (given.weights.p10, given.weights.p50, given.weights.p90)
     return tuple(
         Scenario(name=name, probability_frac=weight, month_factors=each)
@@ -57,32 +65,49 @@ def forecast_scenarios(
     )
 
 
-def _fan(
-    starts: date, months: int, log: LoggedHours, path: Path, found: Diagnostics
-) -> tuple[tuple[float, ...], ...] | None:
-    """Times the rates at the end of the log in each month: P10, P50 and P90; None where it cannot be worked out."""
-    first = np.datetime64(starts, "h").astype(int)
-    ends = first if log.first_hour is None else log.first_hour + len(log.requests)
-    if ends > first:
-        last = np.datetime64(int(ends) - 1, "h").astype("datetime64[D]").item()
+def _checked_fan(starts: date, months: int, log: LoggedHours, path: Path, found: Diagnostics) -> Fan | None:
+    """What becomes of a log; complains where that cannot be worked out."""
+    if (last := last_day_beyond(starts, log)) is not None:
         message = f"goes on until {last}, after the plan starts, {starts}: there is nothing to forecast"
         found.complain(path, message, f"Write starts: {add_months(last.replace(day=1), 1)}, or end the log before")
         return None
-    begins = [np.datetime64(add_months(starts, m), "h").astype(int) - ends for m in range(months + 1)]
-    told = forecasts(log.requests[None, :], int(begins[-1]) + WINDOW_H)[0]
-    if told.low_ratio is None or told.high_ratio is None:
+    fan = fan_of(starts, months, log)
+    if fan is None:
         weeks = np.isfinite(log.requests).sum() / WEEK
         message = f"has {weeks:.1f} weeks of known hours, too few to try a forecast on and see how far it is off"
         found.complain(path, message, "Give a longer log, or list scenarios")
+    return fan
+
+
+def last_day_beyond(starts: date, log: LoggedHours) -> date | None:
+    """The last day of a log that goes on after a plan starts; None where it does not."""
+    ends = None if log.first_hour is None else log.first_hour + len(log.requests)
+    if ends is None or ends <= _hour_of(starts):
+        return None
+    day: date = np.datetime64(ends - 1, "h").astype("datetime64[D]").astype(date)
+    return day
+
+
+def fan_of(starts: date, months: int, log: LoggedHours) -> Fan | None:
+    """Times the rates at the end of a log in each month: P10, P50 and P90; None where it is too short to try."""
+    first = _hour_of(starts)
+    ends = first if log.first_hour is None else log.first_hour + len(log.requests)
+    begins = [_hour_of(add_months(starts, m)) - ends for m in range(months + 1)]
+    told = forecasts(log.requests[None, :], begins[-1] + WINDOW_H)[0]
+    if told.low_ratio is None or told.high_ratio is None:
         return None
     middle = []
     for m in range(months):
-        at = max(0, int(begins[m] + begins[m + 1] - WINDOW_H) // 2)
+        at = max(0, (begins[m] + begins[m + 1] - WINDOW_H) // 2)
         middle.append(float(told.requests[at : at + WINDOW_H].mean()) / log.mean_per_hour)
     quarters = [begins[m - m % MONTHS_OF_A_QUARTER + MONTHS_OF_A_QUARTER] / WEEK for m in range(months)]
     low, high = ([further(ratio, weeks) for weeks in quarters] for ratio in (told.low_ratio, told.high_ratio))
-    fans = (low, [1.0] * months, high)
-    return tuple(tuple(a * b for a, b in zip(middle, fan, strict=True)) for fan in fans)
+    ratios = (low, [1.0] * months, high)
+    return tuple(tuple(a * b for a, b in zip(middle, ratio, strict=True)) for ratio in ratios)
+
+
+def _hour_of(day: date) -> int:
+    return int(np.datetime64(day, "h").astype(int))
 
 
 def further(ratio: float, weeks: float) -> float:
