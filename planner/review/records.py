@@ -266,7 +266,7 @@ class Review(Strict):
     fleetplan_version: str
 
     def as_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude={"ahead"} if self.ahead is None else None)
 
     def to_json(self) -> str:
         """One value a line, so that a diff of two reviews can be read."""

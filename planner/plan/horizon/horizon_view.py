@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from planner.case.case import OWNED, Future, Holding
 from planner.case.dates import quarter_days
-from planner.case.quarters import case_in, future_of, month_groups
+from planner.case.quarters import case_in, covers, future_of, holding_usd, month_groups
 from planner.catalog.entries import TERM_MONTHS
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
 from planner.plan.plan import Plan
@@ -101,6 +101,25 @@ def _idle_h(horizon: HorizonPlan, offer: str, quarter: int) -> float:
             share = max(0, (ends - begins).days + 1) / ((last - first).days + 1)
             hours += h.instances * MONTHS_OF_A_QUARTER * MONTH_HOURS * share
     return hours
+
+
+@dataclass(frozen=True)
+class PartQuarter:
+    """A holding that begins or lapses within a quarter, and is of no use in it."""
+
+    holding: Holding
+    quarter: int
+    usd: float
+    """paid for its days there"""
+
+
+def parts_of_quarters(horizon: HorizonPlan) -> Iterator[PartQuarter]:
+    """Commitments that are paid for a part of a quarter only, by quarter."""
+    for quarter in quarters_of(horizon):
+        for h in horizon.case.held or ():
+            usd = holding_usd(horizon.case, h, quarter)
+            if usd and not covers(h, *days_of(horizon, quarter)):
+                yield PartQuarter(h, quarter, usd)
 
 
 def committed_in(plan: Plan, offer: str) -> int:

@@ -25,6 +25,7 @@ from planner.plan.horizon.horizon_view import (
     usd_per_month,
     use_of,
 )
+from planner.reports.horizon.phrases import part_quarters
 from planner.reports.tables.table import BEYOND_TEXT, DATA, FILES, TICK, Row, Table
 from planner.reports.tables.table import Column as C
 
@@ -113,7 +114,7 @@ def held(horizon: HorizonPlan) -> Table:
         C("first_day", "from", missing="before"), C("last_day", "until", missing="beyond"),
         C("price_usd_per_h", "$/h each", "price"), C("usd_per_month", "$/month", "money", missing="while it runs"),
     )  # fmt: skip
-    return Table("held", "Held before, paid in any case", columns, rows)
+    return Table("held", "Held before, paid in any case", columns, rows, tuple(part_quarters(horizon)))
 
 
 def _day(day: date | None) -> str | None:

@@ -92,7 +92,8 @@ def _length_of_name(parts: list[str], spec: Any) -> int:
     inside, held = _inside(spec), (getattr(spec, "__args__", None) or (None,))[-1]
     if _is_model(inside):
         known = {f.alias or name for name, f in inside.model_fields.items()}
-        return next((k for k in range(1, len(parts)) if parts[k] in known), max(1, len(parts) - 1))
+        mistyped = len(parts) > 1 and close_match(parts[-1], sorted(known)) is not None
+        return next((k for k in range(1, len(parts)) if parts[k] in known), len(parts) - mistyped)
     is_mapping = getattr(spec, "__origin__", None) is dict
     return len(parts) if is_mapping and held is not Any and getattr(held, "__origin__", None) is not dict else 1
 
