@@ -122,7 +122,7 @@ class _Loader:
         check_price_steps(spec, offers, self.found)
         gpus_used = sorted({offer.gpu for offer in offers.values()})
         on_menu = {g: catalog.gpus[g] for g in gpus_used}
-        menu = (on_menu, offers)
+        menu = (on_menu, offers, catalog.offers)
         scenarios = ScenarioReader(spec, workloads, reader.logged, menu, read, self.found) if with_future else None
         future = future_fields(spec, catalog, offers, limits, scenarios, self.found)
         if spec.time_zone != zone:

@@ -15,6 +15,7 @@ from planner.checker.horizon import check_horizon
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import break_even_frac
 from planner.plan.plan import Plan
+from planner.reports.horizon.text import horizon_text
 
 QUARTER_H = 2190.0
 BASE = """\
@@ -108,6 +109,31 @@ def test_a_launch_that_slips_costs_nothing_until_it_comes() -> None:
     assert on_time.by_quarter_usd == pytest.approx((2 * QUARTER_H * 2.0, both * QUARTER_H * 2.0))
     expected = QUARTER_H * 2.0 * (0.6 * (2 + both) + 0.4 * 4)
     assert horizon.expected_cost_usd == pytest.approx(expected)
+
+
+NEW = """\
+scenarios:
+  - {name: usual, probability: 50%}
+  - name: new
+    probability: 50%
+    changes:
+      menu.gpus: [l40s, l4]
+      prices.aws/g6.xlarge: {on_demand: $0.30/h, reserved_1y: $0.05/h}
+"""
+
+
+def test_instances_that_one_scenario_adds_are_signed_there_and_keep_others_from_being_signed_now() -> None:
+    """Now for both: 2 x $1.80 x 2. Later: 2 x $1.86, then 2 x $1.80 or n x $0.05."""
+    own = "prices: {aws/g6e.xlarge: {on_demand: $1.86/h, reserved_1y: $1.80/h}}\n"
+    horizon = planned(own, NEW)
+    assert horizon.signed_now == ()
+    later = {c.scenario: c for c in horizon.commitments}
+    assert (later["usual"].offer, later["usual"].instances) == (OFFER, 2)
+    assert (later["new"].offer, later["new"].usd_per_h) == ("aws/g6.xlarge@us-east-1", 0.05)
+    usual, new = horizon.scenarios
+    assert usual.by_quarter_usd == pytest.approx((2 * QUARTER_H * 1.86, 2 * QUARTER_H * 1.80))
+    assert new.by_quarter_usd == pytest.approx((2 * QUARTER_H * 1.86, later["new"].instances * QUARTER_H * 0.05))
+    assert "aws/g6.xlarge@us-east-1" in horizon_text(horizon)
 
 
 # -- the checker ----------------------------------------------------------------------------------------------------

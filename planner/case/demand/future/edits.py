@@ -16,11 +16,20 @@ _SCALABLE = re.compile(r"(\$ ?|[uU][sS][dD] ?)?([0-9][0-9_,]*(?:\.[0-9]+)?)( ?[^
 
 
 def edits_of(
-    key: str, value: Any, data: Any, gpus: Mapping[str, Gpu], offers: dict[str, Offer], where: str
+    key: str,
+    value: Any,
+    data: Any,
+    gpus: Mapping[str, Gpu],
+    offers: dict[str, Offer],
+    where: str,
+    may_join: dict[str, Offer] | None = None,
 ) -> list[tuple[Path, Any]]:
-    """The places in a file's data that a change by path is about, and what they become."""
+    """The places in a file's data that a change by path is about, and what they become.
+
+    `may_join` are offers that another change may put on the menu.
+    """
     path = resolved(key, data, where)
-    if path[:1] == ("prices",) and len(path) >= 2:
+    if path[:1] == ("prices",) and len(path) >= 2 and not offers_called(str(path[1]), may_join or {}):
         return _priced(path, value, data, gpus, offers, where)
     return [(path, relative(value_at(data, path), value))]
 

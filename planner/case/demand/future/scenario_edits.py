@@ -35,6 +35,9 @@ class ScenarioEdits:
     """where the scenario is written"""
     gpus: Mapping[str, Gpu]
     offers: dict[str, Offer]
+    """on the menu"""
+    catalog: dict[str, Offer]
+    """all that a scenario may put there"""
     found: Diagnostics
 
     def laid_over(self, wanted: Callable[[Path], bool]) -> tuple[Any, dict[Path, Path]]:
@@ -48,7 +51,7 @@ class ScenarioEdits:
         for key, value in self.given.changes.items():
             at = (*self.here, "changes", key)
             try:
-                edits = edits_of(key, value, data, self.gpus, self.offers, document.file)
+                edits = edits_of(key, value, data, self.gpus, self.offers, document.file, self.catalog)
                 for path, _ in edits:
                     check_path(path, places)
             except InputError as error:

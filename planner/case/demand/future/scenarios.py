@@ -36,11 +36,11 @@ class ScenarioReader:
         spec: DemandFile,
         workloads: tuple[Workload, ...],
         logged: Mapping[str, LoggedHours],
-        menu: tuple[Mapping[str, Gpu], dict[str, Offer]],
+        menu: tuple[Mapping[str, Gpu], dict[str, Offer], dict[str, Offer]],
         read: ReadWorkload,
         found: Diagnostics,
     ) -> None:
-        """`logged` is what logs have of workloads."""
+        """`logged` is what logs have of workloads, `menu` its GPUs and offers, and all offers of the catalog."""
         self.spec, self.workloads, self.logged, self.menu = spec, workloads, logged, menu
         self.read, self.found = read, found
         self.months = MONTHS_OF_A_QUARTER * (spec.horizon or 1)
