@@ -10,6 +10,7 @@ import planner
 from planner.case.case import Case, case_from_json
 from planner.case.quarters import block_case, blocks_of
 from planner.io.errors import InputError
+from planner.reports.validation import validation_report
 from tests.planner.case.test_future import HEAD, chat, docs, future_of, scenarios
 from tests.support.places import ROOT
 
@@ -144,3 +145,12 @@ def test_the_changes_in_the_documentation_load() -> None:
     whole, changes, _, prices = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[:4]
     case = planner.case_from_text(re.sub(r"scenarios:\n(  .*\n)+", "", whole) + changes + prices)
     assert [[a.from_quarter for a in s.amendments or ()] for s in future_of(case).scenarios] == [[2], [1, 2], [2]]
+
+
+def test_validate_says_what_differs_and_from_when_on() -> None:
+    strict = "name: strict, probability: 100%, from: 2027-07-01, changes: {workloads.chat.slo.ttft_p95: 1s}"
+    report = validation_report(case_of(chat(), YEAR, PRICES, scenarios(strict)))
+    assert "  strict: from 2027-04-01 on other than now: instances and their prices\n" in report.text
+    assert "  strict: from 2027-07-01 on other than now: workloads, instances and their prices\n" in report.text
+    (scenario,) = report.data["scenarios"]
+    assert scenario["differs_from_quarter"]["3"] == ["workloads", "offers"]
