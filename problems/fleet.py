@@ -156,7 +156,8 @@ def instance_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
         if limit is not None:
             for t in range(len(fleet.slot_hours)):
                 terms = [(c, 1.0) for c in v.bought(fleet, g, t)]
-                yield Row(("instance-quota", g, t), terms, "<=", float(limit))
+                if terms:  # else nothing is there, and nothing is for sale
+                    yield Row(("instance-quota", g, t), terms, "<=", float(limit))
 
 
 def gpu_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -169,7 +170,8 @@ def gpu_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
         idle = sum(o.box * o.on_hand for g, o in fleet.offers.items() if o.gpu == gpu and g not in fleet.recipes_on)
         for t in range(len(fleet.slot_hours)) if offers else ():
             terms = [(c, float(fleet.offers[g].box)) for g in offers for c in v.bought(fleet, g, t)]
-            yield Row(("gpu-quota", gpu, t), terms, "<=", float(limit - idle))
+            if terms:
+                yield Row(("gpu-quota", gpu, t), terms, "<=", float(limit - idle))
 
 
 def few_gpu_types_are_used(fleet: FleetProblem, v: Variables) -> Iterator[Row]:

@@ -266,13 +266,44 @@ class Holding(Strict):
     """both included; None: before or beyond the horizon"""
 
 
+class Amendment(Strict):
+    """What is no longer as in the case from a quarter on: whole fields of it, each as it is then."""
+
+    from_quarter: int = Field(ge=1)
+    """from 0; the first quarter is one plan for all scenarios, so nothing of it is amended"""
+    workloads: tuple[Workload, ...] | None = None
+    """the same ones in the same order, with the rates of the case"""
+    purchase: tuple[str, ...] | None = None
+    gpus: dict[str, Gpu] | None = None
+    offers: dict[str, Offer] | None = None
+    """all of the case and perhaps more: what is signed now stays on the menu"""
+    models: dict[str, Model] | None = None
+    quantizations: dict[str, Quantization] | None = None
+    efficiency: dict[str, Efficiency] | None = None
+    engine_name: str | None = None
+    engine: Engine | None = None
+    apis: dict[str, ApiModel] | None = None
+    menu_apis: tuple[str, ...] | None = None
+    limits: Limits | None = None
+    cache_costs: CacheCosts | None = None
+    tenancy: Tenancy | None = None
+    start: ColdStart | None = None
+    engineers_usd_per_month: float | None = None
+
+
+AMENDED = tuple(name for name in Amendment.model_fields if name != "from_quarter")
+"""fields of a case that may differ from quarter to quarter"""
+
+
 class Scenario(Strict):
-    """One way that demand may go."""
+    """One way that things may go."""
 
     name: str
     probability_frac: float = Field(gt=0, le=1)
     month_factors: dict[str, tuple[float, ...]]
     """workload -> times its rates in each month of the horizon; 0 before it is launched and after it is retired"""
+    amendments: tuple[Amendment, ...] | None = None
+    """by quarter; the last one that has begun holds, before the first the case as it is"""
 
 
 class Future(Strict):

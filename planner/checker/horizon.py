@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from planner.case.case import Future, Scenario
+from planner.case.case import Case, Future, Scenario
 from planner.checker import check_plan
 from planner.checker.costs import month_usd, penalty_usd_of_month
 from planner.checker.prices import TERM_MONTHS, held_usd, price_of
 from planner.checker.quarter_cases import (
+    amendments_fit,
+    as_amended,
     holding_usd,
     month_start,
     months_alike,
@@ -81,8 +83,16 @@ def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterato
             yield f"{c.offer}, {c.term}: signed in a quarter or scenario that is none"
         elif (c.quarter == 0) != (c.scenario is None):
             yield f"{c.offer}, {c.term}: what is signed now is signed in every scenario, and nothing else is"
-        if c.offer not in horizon.case.offers or c.term not in TERM_MONTHS or c.term not in horizon.case.purchase:
+        case = _case_when_signed(horizon, future, c)
+        if c.offer not in case.offers or c.term not in TERM_MONTHS or c.term not in case.purchase:
             yield f"{c.offer}, {c.term}: is not on the menu"
+    yield from amendments_fit(horizon.case)
+
+
+def _case_when_signed(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> Case:
+    """The case of the quarter and the scenario that a commitment is signed in: its prices are those of it."""
+    scenario = next((s for s in future.scenarios if s.name == c.scenario), None)
+    return as_amended(horizon.case, c.quarter, scenario)
 
 
 def _figures(horizon: HorizonPlan, future: Future) -> Iterator[str]:
@@ -115,7 +125,7 @@ def _commitments_are_true(horizon: HorizonPlan, future: Future) -> Iterator[str]
 
 def _owed_usd(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> float:
     """What is still to be paid after the horizon for a term of more than a year; what was paid up front is not owed."""
-    price, months = price_of(horizon.case, c.offer, c.term), TERM_MONTHS[c.term]
+    price, months = price_of(_case_when_signed(horizon, future, c), c.offer, c.term), TERM_MONTHS[c.term]
     if price is None or months <= SHORT_MONTHS:
         return 0.0
     left = max(0, months - QUARTER_MONTHS * (future.quarters - c.quarter))
@@ -123,7 +133,7 @@ def _owed_usd(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> floa
 
 
 def _commitment_is_true(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> Iterator[str]:
-    price = price_of(horizon.case, c.offer, c.term)
+    price = price_of(_case_when_signed(horizon, future, c), c.offer, c.term)
     if price is None:
         yield "is not sold"
         return
@@ -248,7 +258,7 @@ def _curve_goes_through_the_plan(horizon: HorizonPlan) -> Iterator[str]:
     p90 = next((usd for (usd, _), total in zip(costs, sums, strict=True) if total >= 0.9 - 1e-9), costs[-1][0])
     future = horizon.case.future
     plain = future is not None and future.unused_worth_frac is None
-    plain &= all(w.shed_usd_per_request is None for w in horizon.case.workloads)
+    plain &= all(w.shed_usd_per_request is None for q in horizon.quarters for w in q.plan.case.workloads)
     """nothing counts beside the cost, neither penalties nor what a term is not worth"""
     for p in curve.points:
         where = f"the curve at {p.instances} instances:"

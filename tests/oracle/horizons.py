@@ -29,8 +29,11 @@ class TinyHorizon:
     """of each block"""
 
 
-def tiny_horizon(seed: int) -> TinyHorizon:
-    """One of every kind of commitment to one offer or two, some of which are held already."""
+def tiny_horizon(seed: int, amended: bool = False) -> TinyHorizon:
+    """One of every kind of commitment to one offer or two, some of which are held already.
+
+    `amended`: each scenario has prices of its own in the second quarter, and the high one a quota.
+    """
     rng = np.random.default_rng([seed, 7])
     case = lever_case(seed).case
     names = sorted(case.offers)
@@ -41,16 +44,23 @@ def tiny_horizon(seed: int) -> TinyHorizon:
     likely = float(rng.uniform(0.2, 0.8))
     months = (MONTHS, MONTHS * likely, MONTHS * (1 - likely))
     cases = tuple(_scaled(case, float(factor)) for factor in (1.0, rng.uniform(0.2, 0.9), rng.uniform(1.0, 1.8)))
+    signed_later = [1.0, 1.0]
+    if amended:
+        cases = (cases[0], *(_repriced(c, rng) for c in cases[1:]))
+        signed_later = rng.uniform(0.5, 1.5, 2).tolist()
+        g = for_sale[0]
+        few = {**cases[2].offers, g: replace(cases[2].offers[g], max_instances=held[g] + 1)}
+        cases = (*cases[:2], replace(cases[2], offers=few))
     commitments = []
     for g in for_sale:
         usual = case.offers[g].on_demand_usd_per_h or 2.0 * case.offers[g].box
         monthly = 730 * usual * float(rng.uniform(0.3, 0.8))
-        long = monthly * float(rng.uniform(0.7, 1.0))
+        long, (low, high) = monthly * float(rng.uniform(0.7, 1.0)), signed_later
         commitments += [
             CommitmentColumn(g, "long", 0, None, (0, 1, 2), 2 * MONTHS * long, long, float(rng.uniform(0, 9e3)), MOST),
             CommitmentColumn(g, "short", 0, None, (0,), MONTHS * monthly, monthly, most=MOST),
-            CommitmentColumn(g, "short", 1, "low", (1,), months[1] * monthly, monthly, 2e3, MOST),
-            CommitmentColumn(g, "short", 1, "high", (2,), months[2] * monthly, monthly, 2e3, MOST),
+            CommitmentColumn(g, "short", 1, "low", (1,), months[1] * low * monthly, low * monthly, 2e3, MOST),
+            CommitmentColumn(g, "short", 1, "high", (2,), months[2] * high * monthly, high * monthly, 2e3, MOST),
         ]  # fmt: skip
     blocks = tuple(Block(c.fleet, m, f"block {b}") for b, (c, m) in enumerate(zip(cases, months, strict=True)))
     owed = float(rng.uniform(0, 1.5e4)) if rng.random() < 0.3 else None
@@ -59,6 +69,17 @@ def tiny_horizon(seed: int) -> TinyHorizon:
 
 def _scaled(case: Case, factor: float) -> Case:
     return replace(case, pools=tuple(replace(pool, rate_rps=pool.rate_rps * factor) for pool in case.pools))
+
+
+def _repriced(case: Case, rng: np.random.Generator) -> Case:
+    """Other prices on demand and for spot, which stays below."""
+    offers = {}
+    for g, o in case.offers.items():
+        times, spot = (float(x) for x in rng.uniform(0.5, 1.6, 2))
+        usd = o.on_demand_usd_per_h and times * o.on_demand_usd_per_h
+        less = o.spot_usd_per_h and min(spot * o.spot_usd_per_h, usd or np.inf)
+        offers[g] = replace(o, on_demand_usd_per_h=usd, spot_usd_per_h=less)
+    return replace(case, offers=offers)
 
 
 def least_usd(horizon: TinyHorizon) -> float:

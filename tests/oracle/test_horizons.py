@@ -14,6 +14,7 @@ from solvers.search.horizon import HorizonSearch, HorizonSolution
 from tests.oracle.horizons import least_usd, tiny_horizon
 
 SEEDS = [5, 7, 11, 14, 16, 17, 26, 28]
+AMENDED_SEEDS = [14, 15, 19]
 GAP = 1e-3
 
 
@@ -30,6 +31,16 @@ def test_the_optimum_is_that_of_trying_everything(seed: int, solver: SolverName)
     assert solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
     assert solution.gap_frac <= GAP
     assert solution.outcome in (Outcome.OPTIMAL, Outcome.WITHIN_GAP)
+
+
+@pytest.mark.parametrize("seed", AMENDED_SEEDS)
+def test_scenarios_with_prices_and_quotas_of_their_own(seed: int) -> None:
+    horizon = tiny_horizon(seed, amended=True)
+    truth, solution = least_usd(horizon), solved(horizon.problem)
+    assert truth < math.inf
+    assert truth * (1 - 1e-7) - 1e-4 <= solution.usd <= truth * (1 + GAP) + 1e-4
+    assert solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
+    assert solution.gap_frac <= GAP
 
 
 def test_a_horizon_without_a_plan_names_the_block() -> None:

@@ -10,7 +10,7 @@ from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most,
 from planner.checker.policy.schema import Policy
 from planner.io.formatting import percent, usd
 from planner.plan.horizon.horizon_plan import HorizonPlan
-from planner.plan.horizon.horizon_view import Use, owed_beyond_usd, quarters_of, regret_frac, use_of
+from planner.plan.horizon.horizon_view import Use, gpus_of, owed_beyond_usd, quarters_of, regret_frac, use_of
 
 OF_THE_WHOLE = ("max_change", "max_commitment_usd", "max_gap")
 """rules that look at the horizon, not at its quarters"""
@@ -131,7 +131,7 @@ def _use(horizon: HorizonPlan) -> dict[str, Use]:
     for s in horizon.scenarios:
         total = Use()
         for offer in sorted(offers):
-            total += use_of(horizon, offer, s, quarters_of(horizon)).times(horizon.case.offers[offer].gpus)
+            total += use_of(horizon, offer, s, quarters_of(horizon)).times(gpus_of(horizon, offer))
         found[s.name] = total
     return found
 

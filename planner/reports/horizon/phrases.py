@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
 from planner.io.formatting import percent, usd
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
-from planner.plan.horizon.horizon_view import months_name, owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
+from planner.plan.horizon.horizon_view import (
+    days_of,
+    months_name,
+    owed_beyond_usd,
+    parts_of_quarters,
+    percentile_usd,
+    quarters_of,
+    usd_per_month,
+)
 from planner.reports.phrases import PROVED
 
 NOTHING_USD = 0.5
+A_DAY = timedelta(days=1)
 
 
 def facts(horizon: HorizonPlan) -> list[str]:
@@ -54,6 +64,20 @@ def costs(horizon: HorizonPlan) -> Iterator[str]:
         yield f"P50 {p50}, P90 {p90}, worst {usd(worst.cost_usd)} ({worst.name})"
     if horizon.held_usd:
         yield f"{usd(horizon.held_usd)} of it is for what was held before, and is paid in any case"
+
+
+def part_quarters(horizon: HorizonPlan) -> Iterator[str]:
+    """Which commitments begin or lapse within a quarter, and what that leaves to buy."""
+    for part in parts_of_quarters(horizon):
+        h, months = part.holding, months_name(horizon, part.quarter, part.quarter)
+        first, last = days_of(horizon, part.quarter)
+        what = f"{h.instances} x {h.offer} {h.purchase}"
+        paid = f"paid {usd(part.usd)} there and not used, since instances serve whole quarters"
+        if h.last_day is not None and h.last_day < last:
+            needed = f"what takes their place is planned from {first} on, and needed from {h.last_day + A_DAY} on"
+            yield f"{what} lapse on {h.last_day}, within {months}: {paid}; {needed}"
+        else:
+            yield f"{what} begin on {h.first_day}, within {months}: {paid}"
 
 
 def value_of_scenarios(horizon: HorizonPlan) -> str:

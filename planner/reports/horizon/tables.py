@@ -12,6 +12,7 @@ from planner.plan.horizon.horizon_view import (
     break_even_frac,
     committed_in,
     expected_utilization,
+    gpus_of,
     known_usd,
     ladder,
     months_name,
@@ -24,6 +25,7 @@ from planner.plan.horizon.horizon_view import (
     usd_per_month,
     use_of,
 )
+from planner.reports.horizon.phrases import part_quarters
 from planner.reports.tables.table import BEYOND_TEXT, DATA, FILES, TICK, Row, Table
 from planner.reports.tables.table import Column as C
 
@@ -76,7 +78,7 @@ def use(horizon: HorizonPlan) -> Table:
         for offer in offers:
             used = use_of(horizon, offer, s, quarters_of(horizon))
             rows.append((s.name, offer, *_use(used)))
-            total += used.times(horizon.case.offers[offer].gpus)
+            total += used.times(gpus_of(horizon, offer))
         if len(offers) > 1:
             rows.append((s.name, ALL, *_use(total)))
     columns = (
@@ -112,7 +114,7 @@ def held(horizon: HorizonPlan) -> Table:
         C("first_day", "from", missing="before"), C("last_day", "until", missing="beyond"),
         C("price_usd_per_h", "$/h each", "price"), C("usd_per_month", "$/month", "money", missing="while it runs"),
     )  # fmt: skip
-    return Table("held", "Held before, paid in any case", columns, rows)
+    return Table("held", "Held before, paid in any case", columns, rows, tuple(part_quarters(horizon)))
 
 
 def _day(day: date | None) -> str | None:

@@ -302,8 +302,8 @@ def test_last_day_of_a_term() -> None:
         ("have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 1, price: 1}]\n", 'Write "$1/h"'),
         ("have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 0, price: $1/h}]\n", "must be 1 or more"),
         (scenarios("name: a, probability: 1"), "needs a percent sign"),
-        (scenarios("name: a, probability: 100%, changes: {policy.min_replicas: 3}"), "is no volume of demand"),
-        (scenarios("name: a, probability: 100%, changes: {workloads.chat.name: b}"), "is no volume of demand"),
+        (scenarios("name: a, probability: 100%, changes: {policy.min_replicas: 3}"), "and the horizon has one"),
+        (scenarios("name: a, probability: 100%, changes: {workloads.chat.name: b}"), "tell workloads apart"),
         (
             scenarios("name: a, probability: 100%, changes: {workloads.chat.steps: [{from: 2026-01-01, times: 2}]}"),
             "before the plan starts",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import date
 
 import pytest
 
@@ -170,3 +171,15 @@ def test_names_are_text_everywhere() -> None:
 
 def _renamed(horizon: HorizonPlan, name: str) -> HorizonPlan:
     return horizon.model_copy(update={"name": name, "middle": MiddlePlan(scenario=name, expected_usd=None)})
+
+
+def test_a_commitment_that_lapses_within_a_quarter_is_named_with_what_it_costs_there() -> None:
+    """One instance at $1.25/h until 14 February: 45 of 90 days of 2,190 h, $1,368.75."""
+    horizon = horizon_plan()
+    (held,) = horizon.case.held or ()
+    case = horizon.case.model_copy(update={"held": (held.model_copy(update={"last_day": date(2027, 2, 14)}),)})
+    (note,) = tables.held(horizon.model_copy(update={"case": case})).notes
+    assert note.startswith("1 x aws/g6e.xlarge@us-east-1 reserved-1y lapse on 2027-02-14, within 2027-01 to 2027-03")
+    assert "paid $1,369 there and not used" in note
+    assert note.endswith("planned from 2027-01-01 on, and needed from 2027-02-15 on")
+    assert tables.held(horizon).notes == ()
