@@ -25,6 +25,7 @@ from planner.optimization.assemble import assemble_plan, with_all_options, with_
 from planner.optimization.formulate import formulate
 from planner.optimization.horizon import NoHorizonPlan
 from planner.optimization.horizon import plan_horizon as plan_blocks
+from planner.optimization.purchases import long_terms
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
@@ -151,7 +152,8 @@ class _Work:
     options: Options
 
     def assembled(self, solution: FleetSolution) -> Plan:
-        return assemble_plan(self.case, self.candidates, self.fleet, solution, self.slots, self.options)
+        plan = assemble_plan(self.case, self.candidates, self.fleet, solution, self.slots, self.options)
+        return plan.model_copy(update={"long_terms": long_terms(self.case, self.fleet, plan.fleet)})
 
     def no_worse_than_its_options(self, plan: Plan, solution: FleetSolution) -> Plan:
         """The plan with all options; where these are cheaper together, they are the plan."""
