@@ -119,7 +119,13 @@ class _Loader:
             time_zone=spec.time_zone,
             **future,
         )
-        return as_planned(with_owned_offers(case), spec)
+        planned = as_planned(with_owned_offers(case), spec)
+        if planned.future is not None and limits.vendor_cap_usd_per_month:
+            message = "is for plans of one quarter, and this file has a horizon or scenarios"
+            path = ("policy", "vendors", "max_usd_per_month")
+            self.found.complain(path, message, "Remove it, or limit policy.budget_usd_per_month")
+            raise InputError(self.found.diagnostics)
+        return planned
 
     # -- what the user did not say ------------------------------------------------------------------------
 
