@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from planner.checker.packing import boxes_needed
 from planner.checker.prices import TERM_MONTHS, Price, held_boxes, price_of
 from planner.checker.vendors import few_vendors_are_used, vendors_serve_their_share
@@ -189,11 +191,19 @@ def _long_term(facts: PlanView, offer: str) -> tuple[str, int, float] | None:
         if line.purchase in TERM_MONTHS and price_of_line(facts, line).usd_per_h > prices[term] * (1 + 1e-9):
             count, replaced_usd = count + line.instances_by_slot[0], replaced_usd + line_usd(facts, line)
         elif line.purchase == "on-demand":
-            rest = []
-            for k in range(max(line.instances_by_slot) + 1):
-                fewer = tuple(max(0, n - k) for n in line.instances_by_slot)
-                rest.append(line_usd(facts, line.model_copy(update={"instances_by_slot": fewer})))
+            rest = _usd_of_fewer(facts, line)
             totals = [left + k * prices[term] * MONTH_HOURS for k, left in enumerate(rest)]
             best = next(k for k, total in enumerate(totals) if total <= min(totals) + 1e-6)
             count, replaced_usd = count + best, replaced_usd + rest[0] - rest[best]
     return (term, count, replaced_usd) if count else None
+
+
+def _usd_of_fewer(facts: PlanView, line: FleetLine) -> list[float]:
+    """What instances on demand cost a month if 0, 1, 2 ... of them were there in another way."""
+    most = max(line.instances_by_slot)
+    left = np.maximum(0, np.array(line.instances_by_slot) - np.arange(most + 1)[:, None])
+    started = np.maximum(0, left - left[:, [facts.hour_before(t) for t in facts.slots]])
+    hours = left + started * (facts.case.start.instance_s / 3600)
+    each = [facts.a_month([float(t == s) for s in facts.slots]) for t in facts.slots]
+    usd: list[float] = (hours @ np.array(each) * price_of_line(facts, line).usd_per_h).tolist()
+    return usd

@@ -195,7 +195,9 @@ def long_terms(plan: Plan) -> str:
 
 def vendor_caps(plan: Plan) -> Iterator[str]:
     """What vendors with a cap are paid in their most expensive month, held instances included."""
-    caps = plan.case.limits.vendor_cap_usd_per_month or {}
+    caps = plan.case.limits.vendor_cap_usd_per_month
+    if not caps:
+        return
     view = PlanView(plan)
     for key, most in caps.items():
         kind, _, name = key.partition(" ")
