@@ -26,6 +26,7 @@ from problems.model import Model, Row, build_model
 from problems.valid_inequalities import boxes_are_rounded_up, own_boxes_are_whole, used_offers_are_charged
 from problems.vendors.rows import few_vendors_are_used, vendors_in_use_are_paid
 from problems.vendors.shares import vendors_in_use_serve_their_share
+from problems.vendors.spend import no_vendor_is_paid_too_much
 
 
 def every_workload_is_served(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -258,6 +259,7 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     vendors_in_use_are_paid,
     few_vendors_are_used,
     vendors_in_use_serve_their_share,
+    no_vendor_is_paid_too_much,
 )
 
 

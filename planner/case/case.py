@@ -183,6 +183,8 @@ class Limits(Strict):
     """fixed cost of a provider of APIs that the case does not name; None: nothing"""
     least_vendor_share_frac: dict[str, float] | None = None
     """share of all requests that a vendor in use serves at least, by kind; None: any"""
+    vendor_cap_usd_per_month: dict[str, float] | None = None
+    """most that a vendor is paid in a month, by kind and name; None: any amount"""
 
 
 class CacheCosts(Strict):

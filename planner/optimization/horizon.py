@@ -9,6 +9,8 @@ from importlib.metadata import version
 import numpy as np
 
 from planner.case.case import Case
+from planner.case.quarters import caps_vendors
+from planner.io.errors import input_error
 from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
 from planner.plan.horizon.horizon_plan import HorizonPlan
@@ -34,17 +36,26 @@ def _notes(answers: Answers) -> tuple[str, ...]:
 
 
 def plan_horizon(
-    case: Case, options: Options | None = None, on_progress: OnProgress = lambda progress: None
+    case: Case,
+    options: Options | None = None,
+    on_progress: OnProgress = lambda progress: None,
+    compare: bool = True,
 ) -> HorizonPlan:
     """The cheapest commitments and fleets for a horizon; every quarter's plan is still to be checked.
 
-    Raises NoHorizonPlan where a quarter has none.
+    Without `compare`, all the time is for the plan, and nothing is worked out that compares it with others. Raises
+    NoHorizonPlan where a quarter has none.
     """
+    if caps_vendors(case):
+        message = "caps on what vendors are paid are for plans of one quarter"
+        raise input_error(case.name, message, "Remove policy.vendors.max_usd_per_month")
     options, started = options or Options(), time.monotonic()
     limit_s = options.time_limit_s
     work = HorizonWork(case)
     problem = work.problem()
-    left_s = None if limit_s is None else max(1.0, MAIN_FRAC * limit_s - (time.monotonic() - started))
+    left_s = (
+        None if limit_s is None else max(1.0, (MAIN_FRAC if compare else 1.0) * limit_s - (time.monotonic() - started))
+    )
     search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
     solution = search.run()
     if not solution.blocks:
@@ -52,7 +63,7 @@ def plan_horizon(
     deadline = np.inf if limit_s is None else started + limit_s
     answers = Answers(work, problem, search, options, deadline, on_progress)
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
-    answers.stopped = solution.outcome is Outcome.INTERRUPTED
+    answers.stopped = not compare or solution.outcome is Outcome.INTERRUPTED
     scenarios = tuple(answers.scenario(s, costs[s.name]) for s in work.future.scenarios)
     middle = answers.unless_stopped(lambda: answers.middle(scenarios))
     curve = answers.unless_stopped(lambda: answers.curve(solution))
@@ -71,7 +82,7 @@ def plan_horizon(
         middle=middle,
         curve=curve,
         long_terms_would_save_usd=long_terms,
-        notes=_notes(answers),
+        notes=_notes(answers) if compare else (),
         case_hash=case.hash(),
         case=case,
         fleetplan_version=version("fleetplan"),

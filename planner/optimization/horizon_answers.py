@@ -10,8 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from planner.case.case import Scenario
-from planner.case.terms import counted_months, is_long
-from planner.catalog.entries import TERM_MONTHS
+from planner.case.terms import not_for_sale
 from planner.optimization.horizon_work import HorizonWork, ScenarioCost
 from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
 from planner.plan.horizon.horizon_view import at_probability
@@ -153,9 +152,7 @@ class Answers:
 
     def long_terms(self, solution: HorizonSolution) -> float | None:
         """What terms that outlast the horizon save with the same deployments, if the rest is worth its price."""
-        case = self.work.case
-        shut = [t for t in case.purchase if t in TERM_MONTHS and is_long(t) and counted_months(case, t) is None]
-        if not shut:
+        if not not_for_sale(self.work.case):
             return None
         open_ones = self.work.problem(long_terms=True)
         blocks = tuple(

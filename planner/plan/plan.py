@@ -315,6 +315,26 @@ class Commitment(Strict):
     """still owed after the quarter, besides"""
 
 
+class LongTerm(Strict):
+    """A term of more than a year that is not bought, since it outlasts the plan: the same instances, priced again."""
+
+    offer: str
+    term: str
+    instances: int = Field(gt=0)
+    """that it would pay to hold for the whole term, if demand stayed as it is"""
+    usd_per_month: float
+    """their price; what is paid up front is spread over the term"""
+    replaces_usd_per_month: float
+    """what the plan pays for them now: shorter commitments, and hours on demand"""
+    saves_usd_per_month: float
+    upfront_usd: float
+    """cash at signing"""
+    beyond_horizon_usd: float
+    """still owed after the quarter, besides"""
+    months_to_pay: float
+    """of such demand, until what they replace would have cost as much as the whole term"""
+
+
 class Proof(Strict):
     """What "proved" covers."""
 
@@ -376,6 +396,8 @@ class Plan(Strict):
     pools: tuple[PoolPlan, ...]
     workloads: tuple[WorkloadPlan, ...]
     commitments: tuple[Commitment, ...]
+    long_terms: tuple[LongTerm, ...] | None = None
+    """what terms would save that outlast the plan; None: the menu has none, or they could be bought"""
     binding: tuple[Binding, ...]
     spot_at_p95_usd_per_month: float
     """cost of the same plan if spot stays at the 95th percentile of its price"""
@@ -435,6 +457,8 @@ class Plan(Strict):
         for part, key in (("costs", "vendors_usd_per_month"), ("baseline", "by_workload")):
             if data[part][key] is None:
                 del data[part][key]
+        if data["long_terms"] is None:
+            del data["long_terms"]
         return data
 
     def to_json(self) -> str:

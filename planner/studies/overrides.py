@@ -88,9 +88,6 @@ class Source:
         self.document = read_yaml(file)
         self.stem = FilePath(file).stem
         self.case = case_of_document(self.document, self.stem, self.files)
-        if self.case.future is not None:
-            message = "what-if plans one quarter, without scenarios"
-            raise input_error(file, message, "Take 'horizon' and 'scenarios' out of a copy of it")
 
     def changed(self, run: Scenario) -> Case:
         """The case of a run; what is wrong with a change is said with the option that made it."""

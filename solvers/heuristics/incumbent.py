@@ -16,6 +16,7 @@ from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourl
 from problems.recipes.deferral import cheapest_counts
 from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS, Vendor
+from problems.vendors.spend import caps_are_kept
 from solvers.pricing.dual_bound import list_prices
 from solvers.pricing.vendor_shares import shares_are_kept
 
@@ -128,6 +129,8 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     if fleet.max_gpu_types is not None and len(used) > fleet.max_gpu_types:
         return False
     if not fleet.vendors.keeps_counts(fleet.vendors_used(plan.paths)) or not shares_are_kept(fleet, plan.paths):
+        return False
+    if not caps_are_kept(fleet, plan.paths, plan.purchases):
         return False
     budget = fleet.budget_usd_per_month
     return budget is None or cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)

@@ -238,6 +238,8 @@ class VendorSpec(Strict):
     fixed_usd_per_month: VendorCostSpec = VendorCostSpec()
     at_most: VendorCountSpec = VendorCountSpec()
     least_share: VendorShareSpec = VendorShareSpec()
+    max_usd_per_month: dict[str, UsdBare] = Field(default={}, examples=[{"provider": 20000, "openai": 500}])
+    """Most that a vendor is paid in a month: each provider, region or api, or one by its name."""
     have: tuple[str, ...] = Field(default=(), examples=[["aws", "openai"]], max_length=100)
     """Providers, regions and providers of APIs that are there anyway: they have no fixed cost."""
 

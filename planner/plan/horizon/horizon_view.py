@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TypeVar
 
+from planner.case import terms
 from planner.case.case import OWNED, Future, Holding
 from planner.case.dates import quarter_days
 from planner.case.quarters import case_in, covers, future_of, holding_usd, month_groups
@@ -195,8 +196,8 @@ def break_even_frac(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
 
 def months_to_pay(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
     """Months of such demand after which the hours used would have cost as much on demand as the whole term does."""
-    share, used = break_even_frac(horizon, c), expected_utilization(horizon, c)
-    return TERM_MONTHS[c.term] * share / used if share is not None and used else None
+    price, used = on_demand_usd_per_h(horizon, c), expected_utilization(horizon, c)
+    return terms.months_to_pay(c.term, c.usd_per_h, price * used) if price and used else None
 
 
 def expected_utilization(horizon: HorizonPlan, c: SignedCommitment) -> float | None:

@@ -94,15 +94,18 @@ def test_a_quarter_whose_range_was_not_worked_out_has_none(fleetplan: Command, t
         (("report", "H", "--quarter", "2", "--scenario", "hihg"), "Did you mean 'high'?"),
         (("report", "H", "--scenario", "high"), "Add --quarter 1"),
         (("explain", "H"), "Add --quarter 1"),
-        (("study", "H"), "fleetplan report H.json --quarter 1 --out q1.json"),
-        (("diff", "H", "Q"), "fleetplan report H.json --quarter 1 --out q1.json"),
+        (("study", "H"), "Add --quarter 1"),
+        (("study", "H", "--quarter", "1", "--out", "H"), "would overwrite"),
+        (("diff", "H", "Q"), "Add --quarter 1"),
+        (("diff", "Q", "Q", "--quarter", "1"), "is a plan of one quarter"),
+        (("calibrate", "--suggest", "H"), "fleetplan report H.json --quarter 1 --out q1.json"),
         (("export", "H", "--to", "compose", "--out", "x"), "Name a scenario"),
         (("export", "H", "--to", "compose", "--out", "x", "--scenario", "low", "--month", "4"), "has 3 months"),
         (("export", "Q", "--to", "compose", "--out", "x", "--quarter", "1"), "is a plan of one quarter"),
         (("plan", "D", "--verify"), "is for plans of one quarter"),
         (("plan", "D", "--explain"), "is for plans of one quarter"),
-        (("explain", "D"), "only 'fleetplan plan' plans them yet"),
-        (("what-if", "D", "--scale", "demand=2"), "what-if plans one quarter, without scenarios"),
+        (("explain", "D"), "then give h.json with --quarter 1"),
+        (("what-if", "D", "--set", "horizon=1 quarter", "--set", "scenarios=[]"), "makes a plan of one quarter"),
     ],
 )
 def test_what_cannot_be_done_is_said(
@@ -135,6 +138,14 @@ def test_export_takes_the_month_of_a_scenario(fleetplan: Command, saved: Path, t
         assert ran.code == 0, ran.err
         peaks[month] = sorted(p.read_text() for p in out.rglob("*.yaml"))
     assert peaks["1"] != peaks["3"]
+
+
+def test_diff_takes_a_quarter(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
+    one = tmp_path / "q.json"
+    one.write_text(horizon_plan().quarters[0].plan.to_json(), encoding="utf-8")
+    assert fleetplan("diff", saved, one, "--quarter", "1").out == "no change\n"
+    ran = fleetplan("diff", one, saved, "--quarter", "2", "--scenario", "high", "--exit-code")
+    assert ran.code == 1 and "demand" in ran.out
 
 
 def test_diff_of_two_horizons(fleetplan: Command, saved: Path) -> None:
