@@ -275,6 +275,10 @@ class Scenario(Strict):
     """workload -> times its rates in each month of the horizon; 0 before it is launched and after it is retired"""
 
 
+RiskMeasure = Literal["expected", "worst-case"]
+"""what is minimized over scenarios: the mean of their costs, or the largest"""
+
+
 class Future(Strict):
     """Several quarters, or several ways that demand may go: what `plan_horizon` plans for."""
 
@@ -286,6 +290,7 @@ class Future(Strict):
     """worth of what a term of more than a year has left after the horizon; None: such terms are not bought"""
     max_liability_usd: float | None = Field(default=None, ge=0)
     """most that may be owed after the horizon in terms of more than a year; None: no such limit"""
+    risk: RiskMeasure = "expected"
 
 
 class Case(Strict):

@@ -60,10 +60,12 @@ def plan_horizon(
     return HorizonPlan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
+        risk=work.future.risk,
         counted_usd=solution.usd,
         bound_usd=solution.bound_usd,
         gap_frac=solution.gap_frac,
         expected_cost_usd=sum(s.probability_frac * s.cost_usd for s in scenarios),
+        worst_scenario=max(scenarios, key=lambda s: s.counted_usd).name,
         held_usd=work.held_usd,
         commitments=work.signed(problem, solution),
         quarters=work.plans(problem, solution, options),

@@ -15,9 +15,8 @@ from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.horizon_work import HorizonWork, ScenarioCost
 from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
 from planner.plan.horizon.horizon_view import at_probability
-from problems.fleet_problem import FleetProblem
-from problems.horizon import HorizonProblem
-from solvers.heuristics.incumbent import Incumbent
+from problems.horizon.horizon_problem import HorizonProblem
+from solvers.search.block_plans import served_as
 from solvers.search.fleet_solution import Options, Progress
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 
@@ -71,6 +70,7 @@ class Answers:
             by_quarter_usd=cost.by_quarter_usd,
             cost_usd=sum(cost.by_quarter_usd) + self.work.held_usd,
             penalty_usd=cost.penalty_usd,
+            counted_usd=cost.counted_usd,
             if_known_usd=known,
             if_known_bound_usd=bound,
             regret_usd=None if known is None else max(0.0, cost.counted_usd - known),
@@ -112,11 +112,10 @@ class Answers:
         assert best is not None
         first = fixed.blocks[0]
         if alone.quarters[0].of.quarter == 0:  # else nothing comes in the first quarter of that scenario
-            first = replace(first, fleet=_served_as(first.fleet, best))
+            first = replace(first, fleet=served_as(first.fleet, best))
         self.tell(Progress("signing for the middle scenario", None, None))
         found = self.search.compared(replace(fixed, blocks=(first, *fixed.blocks[1:])), self._options())
-        expected = found.usd if found.blocks else None
-        return MiddlePlan(scenario=name, expected_usd=expected)
+        return MiddlePlan(scenario=name, counted_usd=found.usd if found.blocks else None)
 
     def curve(self, solution: HorizonSolution) -> CommitmentCurve | None:
         """Other numbers of the largest commitment that is signed now, those between none and twice as many."""
@@ -159,27 +158,10 @@ class Answers:
             return None
         open_ones = self.work.problem(long_terms=True)
         blocks = tuple(
-            replace(block, fleet=_served_as(block.fleet, found.best)) if found.best else block
+            replace(block, fleet=served_as(block.fleet, found.best)) if found.best else block
             for block, found in zip(open_ones.blocks, solution.blocks, strict=True)
         )
         found = HorizonSearch(
             replace(open_ones, blocks=blocks), self._options(), self._told("with long terms"), quick=True
         ).run()
         return max(0.0, solution.usd - found.usd) if found.blocks else 0.0
-
-
-def _served_as(fleet: FleetProblem, plan: Incumbent) -> FleetProblem:
-    """The fleet with the pools and deployments of a plan; counts, and what goes to an API, are free."""
-    used: dict[str, set[str]] = {}
-    for path in plan.paths:
-        used.setdefault(path.pool, set()).update(path.deployments)
-    served = {w for path in plan.paths for w in path.workloads}
-    pools = {key: pool for key, pool in fleet.pools.items() if served.isdisjoint(pool.workloads)}
-    """of workloads that the plan does not know"""
-    for key, several in used.items():
-        pool = fleet.pools[key]
-        pools[key] = replace(pool, deployments=tuple(d for d in pool.deployments if d.key in several))
-    recipes = tuple(
-        r for r in fleet.recipes if r.pool in pools and (r.pool not in used or set(r.deployments) <= used[r.pool])
-    )
-    return replace(fleet, pools=pools, recipes=recipes)

@@ -136,7 +136,7 @@ def test_sentences() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"middle": MiddlePlan(scenario="low", expected_usd=None)}, "signing for low alone is not possible"),
+        ({"middle": MiddlePlan(scenario="low", counted_usd=None)}, "signing for low alone is not possible"),
         ({"long_terms_would_save_usd": 4321.0}, "would save $4,321 in it"),
         ({"long_terms_would_save_usd": 0.0}, "would save nothing here"),
         ({"commitments": ()}, "sign nothing now"),
@@ -169,4 +169,4 @@ def test_names_are_text_everywhere() -> None:
 
 
 def _renamed(horizon: HorizonPlan, name: str) -> HorizonPlan:
-    return horizon.model_copy(update={"name": name, "middle": MiddlePlan(scenario=name, expected_usd=None)})
+    return horizon.model_copy(update={"name": name, "middle": MiddlePlan(scenario=name, counted_usd=None)})
