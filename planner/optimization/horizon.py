@@ -46,11 +46,11 @@ def plan_horizon(
     problem = work.problem()
     left_s = None if limit_s is None else max(1.0, MAIN_FRAC * limit_s - (time.monotonic() - started))
     search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
-    solution = search.run()
-    if not solution.blocks:
-        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
     deadline = np.inf if limit_s is None else started + limit_s
     answers = Answers(work, problem, search, options, deadline, on_progress)
+    solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else -np.inf)
+    if not solution.blocks:
+        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
     answers.stopped = solution.outcome is Outcome.INTERRUPTED
     scenarios = tuple(answers.scenario(s, costs[s.name]) for s in work.future.scenarios)

@@ -78,14 +78,28 @@ class Answers:
 
     def _if_known(self, s: Scenario, counted_usd: float) -> tuple[float, float]:
         """What a plan comes to that had known of this scenario, and the bound on it."""
-        if len(self.work.future.scenarios) > 1:
+        solution = self._known(s) if len(self.work.future.scenarios) > 1 else self.search.solution
+        return min(counted_usd, solution.usd), min(counted_usd, solution.bound_usd)
+
+    def _known(self, s: Scenario) -> HorizonSolution:
+        if s.name not in self.if_known:
             alone = HorizonWork(self.work.case, [s], self.work)
             problem = alone.problem()
             solution = HorizonSearch(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
             self.if_known[s.name] = alone, problem, solution
-        else:
-            solution = self.search.solution
-        return min(counted_usd, solution.usd), min(counted_usd, solution.bound_usd)
+        return self.if_known[s.name][2]
+
+    def worst_case_at_least_usd(self) -> float:
+        """The worst case of any plan is at least what the most expensive scenario comes to, had it been known.
+
+        That is proved where the first quarter of a plan is one of the scenario's own: where nothing is said of shares
+        over all scenarios, and the proof is about every plan.
+        """
+        if self.problem.blocks[0].fleet.vendors.least_share:
+            return -np.inf
+        found = [self._known(s) for s in self.work.future.scenarios]
+        whole = [known for known in found if all(of.not_covered is None for of in known.blocks)]
+        return max((known.bound_usd for known in whole if known.blocks), default=-np.inf)
 
     def _told(self, phase: str) -> OnProgress:
         return lambda progress: self.tell(replace(progress, phase=f"{phase}, {progress.phase}"))

@@ -52,6 +52,11 @@ class Tried:
     def knows(self, weights: Weights) -> bool:
         return any(same_weights(weights, tried) for tried, _ in self.proved[1:])
 
+    def serves_as(self, plan: Incumbent) -> bool:
+        """Whether a plan that is known has the same pools and deployments."""
+        known = (answer.solution.best for answer in self.answers)
+        return any(_served(best) == _served(plan) for best in known if best is not None)
+
     def take(self, found: FleetSolution, weights: Weights, plans: Sequence[Incumbent], options: Options) -> None:
         """Keep what a search with these weights proved, and the plans that it led to.
 
@@ -64,6 +69,10 @@ class Tried:
                 solution = replace(solution, best=plan, earlier=[])
                 solution.outcome = outcome_of(solution, options)
             self.answers.append(BlockAnswer(solution, usd_in(self.block, self.fleet, plan)))
+
+
+def _served(plan: Incumbent) -> set[tuple[str, tuple[str, ...]]]:
+    return {(path.pool, tuple(sorted(path.deployments))) for path in plan.paths}
 
 
 def usd_in(block: Block, fleet: FleetProblem, plan: Incumbent, less_usd_per_month: float = 0.0) -> dict[str, float]:

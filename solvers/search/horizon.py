@@ -96,8 +96,7 @@ class HorizonSearch:
     ) -> None:
         """`quick`: a few rounds of prices and nothing divided, for plans that are compared with others."""
         self.problem, self.options, self.on_progress, self.quick = problem, options, on_progress, quick
-        limit_s = options.time_limit_s
-        self.deadline = np.inf if limit_s is None else time.monotonic() + limit_s
+        self._start_the_clock()
         self.known: list[list[_Known]] = [[] for _ in problem.blocks]
         self.warm: list[WarmStart | None] = [None] * len(problem.blocks)
         self.tried: dict[tuple[int, tuple[tuple[str, int], ...], float], Tried] = {}
@@ -106,13 +105,18 @@ class HorizonSearch:
         self.closed_usd = np.inf
         """least bound of parts that are good enough"""
 
-    def run(self) -> HorizonSolution:
+    def _start_the_clock(self) -> None:
+        limit_s = self.options.time_limit_s
+        self.deadline = np.inf if limit_s is None else time.monotonic() + limit_s
+
+    def run(self, at_least_usd: float = -np.inf) -> HorizonSolution:
         """Price, sign and try until the gap is reached, nothing more comes of it, or time is up; then branch.
 
-        Ctrl-C keeps the best plan.
+        `at_least_usd` is proved of every plan already. Ctrl-C keeps the best plan.
         """
+        self._start_the_clock()
         try:
-            return self._run()
+            return self._run(at_least_usd)
         except KeyboardInterrupt:
             if not self.solution.blocks:
                 raise
@@ -120,9 +124,9 @@ class HorizonSearch:
             self.solution.outcome = Outcome.INTERRUPTED
             return self.solution
 
-    def _run(self) -> HorizonSolution:
+    def _run(self, at_least_usd: float) -> HorizonSolution:
         solution = self.solution
-        root = _Part(self.problem, self.first_duals())
+        root = _Part(self.problem, self.first_duals(), bound_usd=at_least_usd)
         if not self._close_in(root, QUICK_ROUNDS if self.quick else MOST_ROUNDS):
             solution.outcome, solution.without_a_plan = self._no_plan(), self.without_a_plan
             return solution
@@ -165,7 +169,8 @@ class HorizonSearch:
                 self.closed_usd = min(self.closed_usd, part.bound_usd)
                 continue
             for child in children:
-                child.bound_usd = max(part.bound_usd, child.bound_at_prices())
+                child.priced_usd = child.bound_at_prices()
+                child.bound_usd = max(part.bound_usd, child.priced_usd)
                 if child.bound_usd < self._target():
                     self._close_in(child, ROUNDS_OF_A_PART)
                 if child.bound_usd < self._target():
@@ -295,7 +300,7 @@ class HorizonSearch:
             committed = {g: p.reserved.get(COMMITTED, 0) for g, p in found.best.purchases.items()}
             if block.fleet is not likely.fleet:
                 fleet = replace(likely.with_committed(committed, 0.0), budget_usd_per_month=None)
-                for plan in self._likely_plans(fleet, found.best):
+                if (plan := complete(fleet, found.best.paths)) is not None:
                     self._learn(b, likely, fleet, plan, committed)
                 continue
             held_usd = sum(monthly[g] * n for g, n in committed.items() if n)
@@ -334,14 +339,17 @@ class HorizonSearch:
             self.warm[b] = solution.known
         return solution
 
-    def _likely_plans(self, fleet: FleetProblem, plan: Incumbent) -> list[Incumbent]:
+    def _likely_plans(self, tried: Tried, plan: Incumbent) -> list[Incumbent]:
         """A plan made with other weights in a fleet with the probabilities: as it is, and with its deployments alone.
 
-        The second one has the counts that are cheapest in every month, however little it counted.
+        The second one has the counts that are cheapest in every month, however little it counted; one with the same
+        deployments as a plan that is known has its counts.
         """
-        as_it_is, served = complete(fleet, plan.paths), served_as(fleet, plan)
-        counted_again = self._fleet(served, WarmStart(start=complete(served, plan.paths))).best
-        return [found for found in (as_it_is, counted_again) if found is not None]
+        found = [complete(tried.fleet, plan.paths)]
+        if not tried.serves_as(plan):
+            served = served_as(tried.fleet, plan)
+            found.append(self._fleet(served, WarmStart(start=complete(served, plan.paths))).best)
+        return [each for each in found if each is not None]
 
     def _fleet(self, fleet: FleetProblem, known: WarmStart) -> FleetSolution:
         solution = solve_fleet(fleet, self._block_options(), lambda progress: None, known)
@@ -427,7 +435,7 @@ class HorizonSearch:
         weights = self._other_than_likely(weights)
         if weights and len(block.times) > 1 and tried.answers and not tried.knows(weights):
             found = self._solved(b, block.at(weights).with_committed(committed, paid), shared=True)
-            plans = [] if found.best is None else self._likely_plans(tried.fleet, found.best)
+            plans = [] if found.best is None else self._likely_plans(tried, found.best)
             tried.take(found, weights, plans, self.options)
             for plan in plans:
                 self._learn(b, block, tried.fleet, plan, committed)
@@ -475,14 +483,16 @@ class _Part:
     duals: Duals
     least: tuple[float, ...] = ()
     bound_usd: float = -np.inf
+    priced_usd: float = -np.inf
+    """the best bound at prices"""
     signed: tuple[float, ...] = ()
     """by its LP"""
 
     def learn(self, duals: Duals, least: Sequence[float]) -> None:
         """Keep the prices of the best bound."""
         bound = self.problem.bound_at(duals, least)
-        if not self.least or bound > self.bound_usd:
-            self.duals, self.least = duals, tuple(least)
+        if not self.least or bound > self.priced_usd:
+            self.duals, self.least, self.priced_usd = duals, tuple(least), bound
         self.bound_usd = max(self.bound_usd, bound)
 
     def bound_at_prices(self) -> float:
@@ -497,7 +507,8 @@ class _Part:
 
         def undecided(k: int) -> tuple[float, float]:
             part = self.signed[k] % 1 if self.signed else 0.0
-            return min(part, 1 - part) * self.problem.commitments[k].usd, self.problem.commitments[k].usd
+            usd = self.problem.usd_at(self.problem.commitments[k], self.duals.weights)
+            return min(part, 1 - part) * usd, usd
 
         k = max(open_ones, key=lambda k: (*undecided(k), -k))
         few, most = bounds[k]
