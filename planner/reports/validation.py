@@ -73,7 +73,9 @@ def _horizon_lines(case: Case) -> Iterator[str]:
     if future is not None:
         yield f"  {future.quarters} quarters from {future.starts}" if future.quarters > 1 else f"  from {future.starts}"
         if len(future.scenarios) > 1:
-            yield "  scenarios: " + ", ".join(f"{s.name} {100 * s.probability_frac:.4g}%" for s in future.scenarios)
+            names = ", ".join(f"{s.name} {100 * s.probability_frac:.4g}%" for s in future.scenarios)
+            worst = "; the worst case is minimized, not the expected cost" if future.risk == "worst-case" else ""
+            yield f"  scenarios: {names}{worst}"
     for h in case.held or ():
         until = f" until {h.last_day}" if h.last_day else ""
         price = f"${h.usd_per_h:,.4g}/h{' while it runs' if h.purchase == OWNED else ''}"

@@ -181,6 +181,13 @@ def test_check_holds_a_horizon_against_a_policy(fleetplan: Command, saved: Path,
     assert fleetplan("check", saved, "--policy", policy).code == 5
 
 
+def test_validate_says_which_measure_is_minimized(fleetplan: Command, tmp_path: Path) -> None:
+    demand = tmp_path / "tiny.yaml"
+    for policy, told in (("", False), ("policy: {risk: expected}\n", False), ("policy: {risk: worst-case}\n", True)):
+        demand.write_text(TINY + policy)
+        assert ("the worst case is minimized" in fleetplan("validate", demand).out) is told
+
+
 def test_plan_of_a_demand_file_with_scenarios(fleetplan: Command, tmp_path: Path) -> None:
     """The whole way: YAML, optimizer, checker, report; what it says of itself is read again."""
     demand, out = tmp_path / "tiny.yaml", tmp_path / "h.json"
