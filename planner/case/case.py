@@ -308,6 +308,10 @@ class Scenario(Strict):
     """by quarter; the last one that has begun holds, before the first the case as it is"""
 
 
+RiskMeasure = Literal["expected", "worst-case"]
+"""what is minimized over scenarios: the mean of their costs, or the largest"""
+
+
 class Future(Strict):
     """Several quarters, or several ways that demand may go: what `plan_horizon` plans for."""
 
@@ -319,6 +323,7 @@ class Future(Strict):
     """worth of what a term of more than a year has left after the horizon; None: such terms are not bought"""
     max_liability_usd: float | None = Field(default=None, ge=0)
     """most that may be owed after the horizon in terms of more than a year; None: no such limit"""
+    risk: RiskMeasure = "expected"
 
 
 class Case(Strict):

@@ -57,11 +57,11 @@ def plan_horizon(
         None if limit_s is None else max(1.0, (MAIN_FRAC if compare else 1.0) * limit_s - (time.monotonic() - started))
     )
     search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
-    solution = search.run()
-    if not solution.blocks:
-        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
     deadline = np.inf if limit_s is None else started + limit_s
     answers = Answers(work, problem, search, options, deadline, on_progress)
+    solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else -np.inf)
+    if not solution.blocks:
+        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
     answers.stopped = not compare or solution.outcome is Outcome.INTERRUPTED
     scenarios = tuple(answers.scenario(s, costs[s.name]) for s in work.future.scenarios)
@@ -71,10 +71,12 @@ def plan_horizon(
     return HorizonPlan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
+        risk=work.future.risk,
         counted_usd=solution.usd,
         bound_usd=solution.bound_usd,
         gap_frac=solution.gap_frac,
         expected_cost_usd=sum(s.probability_frac * s.cost_usd for s in scenarios),
+        worst_scenario=max(scenarios, key=lambda s: s.counted_usd).name,
         held_usd=work.held_usd,
         commitments=work.signed(problem, solution),
         quarters=work.plans(problem, solution, options),

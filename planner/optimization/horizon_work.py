@@ -1,7 +1,7 @@
 """A horizon as the optimizer sees it: blocks out of its quarters and scenarios, and commitments in time.
 
 Each quarter of each scenario is an ordinary case (planner/case/quarters.py), whose fleet problem is a block of the
-horizon's (problems/horizon.py). What is signed stands in the plans of its quarters as held.
+horizon's (problems/horizon). What is signed stands in the plans of its quarters as held.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from planner.optimization.formulate import formulate
 from planner.plan.horizon.horizon_plan import QuarterPlan, SignedCommitment
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
-from problems.horizon import Block, CommitmentColumn, HorizonProblem
-from solvers.heuristics.incumbent import Incumbent, cost_by_month
+from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem
+from problems.horizon.risk import Risk, worst_case_of
+from solvers.heuristics.incumbent import Incumbent, cost_by_month, penalty_by_month
 from solvers.search.fleet_solution import Options
 from solvers.search.horizon import HorizonSolution
 
@@ -72,6 +73,11 @@ class HorizonWork:
         """None where nothing comes: there is nothing to plan."""
         if known is not None:
             return replace(known, of=of, block=replace(known.block, months=of.months))
+        scenarios = [s for s in self.future.scenarios if of.scenario in (None, s.name)]
+        groups = month_groups(self.case, of.quarter, scenarios)
+        times = {
+            s.name: tuple(float(len(g.months)) if s.name in g.scenarios else 0.0 for g in groups) for s in scenarios
+        }
         case = block_case(self.case, of)
         if not case.workloads:
             return None
@@ -79,13 +85,18 @@ class HorizonWork:
         fleet = formulate(case, candidates, slots)
         bare = {g: replace(offer, reserved_usd_per_h={}) for g, offer in fleet.offers.items()}
         name = f"quarter {of.quarter + 1}" + (f", {of.scenario}" if of.scenario else "")
-        return Quarter(of, case, candidates, slots, Block(replace(fleet, offers=bare), of.months, name))
+        return Quarter(of, case, candidates, slots, Block(replace(fleet, offers=bare), of.months, name, times))
 
     def problem(self, long_terms: bool = False) -> HorizonProblem:
         """`long_terms`: those that outlast the horizon may be signed too, worth their price after it."""
         offers = {g for q in self.quarters for g in q.case.offers}
         columns = [column for g in sorted(offers) for column in self._columns_of(g, long_terms)]
-        return HorizonProblem(tuple(q.block for q in self.quarters), tuple(columns), self.future.max_liability_usd)
+        blocks = tuple(q.block for q in self.quarters)
+        return HorizonProblem(blocks, tuple(columns), self.future.max_liability_usd, risk=self._risk())
+
+    def _risk(self) -> Risk:
+        probabilities = {s.name: s.probability_frac for s in self.future.scenarios}
+        return worst_case_of(probabilities) if self.future.risk == "worst-case" else Risk(probabilities)
 
     def _columns_of(self, g: str, long_terms: bool) -> Iterable[CommitmentColumn]:
         """Every term of an offer from every quarter on, but those that another one is no worse than."""
@@ -148,15 +159,8 @@ class HorizonWork:
     def _quarter_usd(self, q: Quarter, best: Incumbent, scenario: str) -> tuple[float, float]:
         """Cost and penalty of a quarter in one scenario, besides commitments."""
         fleet = q.block.fleet
-        months = cost_by_month(fleet, best.paths, best.purchases)
-        shed = np.zeros(fleet.months)
-        for path in best.paths:
-            by_slot = fleet.slot_hours[path.slot] * path.penalty_usd_per_h
-            shed += np.bincount(fleet.slot_month[path.slot], by_slot, fleet.months) / fleet.weight_of_month
-        scenarios = [s for s in self.future.scenarios if q.of.scenario in (None, s.name)]
-        groups = month_groups(self.case, q.of.quarter, scenarios)
-        times = np.array([len(group.months) if scenario in group.scenarios else 0 for group in groups])
-        return float(months @ times), float(shed @ times)
+        months, shed = cost_by_month(fleet, best.paths, best.purchases), penalty_by_month(fleet, best.paths)
+        return q.block.usd_in(months)[scenario], q.block.usd_in(shed)[scenario]
 
     def signed(self, problem: HorizonProblem, solution: HorizonSolution) -> tuple[SignedCommitment, ...]:
         return tuple(self._signed(c, n) for c, n in zip(problem.commitments, solution.signed, strict=True) if n)

@@ -76,7 +76,9 @@ def _horizon_lines(case: Case) -> Iterator[str]:
     if future is not None:
         yield f"  {future.quarters} quarters from {future.starts}" if future.quarters > 1 else f"  from {future.starts}"
         if len(future.scenarios) > 1:
-            yield "  scenarios: " + ", ".join(f"{s.name} {100 * s.probability_frac:.4g}%" for s in future.scenarios)
+            names = ", ".join(f"{s.name} {100 * s.probability_frac:.4g}%" for s in future.scenarios)
+            worst = "; the worst case is minimized, not the expected cost" if future.risk == "worst-case" else ""
+            yield f"  scenarios: {names}{worst}"
         for s in future.scenarios:
             for quarter, fields in _amended(s).items():
                 what = ", ".join(AMENDED_NAMES.get(name, name.replace("_", " ")) for name in fields) or "nothing"

@@ -97,6 +97,15 @@ def cost_by_month(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dic
     return np.asarray(by_month / fleet.weight_of_month + fixed)
 
 
+def penalty_by_month(fleet: FleetProblem, paths: Iterable[Recipe]) -> np.ndarray:
+    """Penalty of what is shed in each month, however much it counts [month]."""
+    shed = np.zeros(fleet.months)
+    for path in paths:
+        by_slot = fleet.slot_hours[path.slot] * path.penalty_usd_per_h
+        shed += np.bincount(fleet.slot_month[path.slot], by_slot, fleet.months)
+    return np.asarray(shed / fleet.weight_of_month)
+
+
 def is_covered(fleet: FleetProblem, plan: Incumbent) -> bool:
     """Whether every GPU in use is bought, and every firm one in a way that no reclaim takes away."""
     for g in {g for path in plan.paths for g in path.offers}:

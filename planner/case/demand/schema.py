@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from planner.case.case import RouterName
+from planner.case.case import RiskMeasure, RouterName
 from planner.case.demand.future_schema import (
     MOST_QUARTERS,
     ForecastScenarios,
@@ -256,6 +256,8 @@ class PolicySpec(Strict):
     """Most kinds of GPU that the team is ready to operate."""
     max_liability: Usd | None = Field(default=None, examples=["$200k"])
     """Most that may be owed after the horizon in commitments of more than a year; without it, none is bought."""
+    risk: RiskMeasure = Field(default="expected", examples=["worst-case"])
+    """What is minimized over scenarios: the expected cost, or the cost of the scenario that costs most."""
     min_replicas: PositiveWhole | None = None
     """Fewest replicas of a workload while it runs on GPUs."""
     routing: RouterName | None = Field(default=None, examples=["least-requests"])

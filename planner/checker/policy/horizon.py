@@ -9,7 +9,7 @@ from datetime import date
 from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most, change_rules, checked, judged_rules
 from planner.checker.policy.schema import Policy
 from planner.io.formatting import percent, usd
-from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import Use, gpus_of, owed_beyond_usd, quarters_of, regret_frac, use_of
 
 OF_THE_WHOLE = ("max_change", "max_commitment_usd", "max_gap")
@@ -60,10 +60,14 @@ def _excess(rule: Rule) -> tuple[bool, float]:
 
 def max_change(j: JudgedHorizon) -> Iterator[Rule]:
     assert j.against is not None and j.policy.max_change is not None
-    limit, before, after = j.policy.max_change, j.against.expected_cost_usd, j.horizon.expected_cost_usd
-    detail = f"{usd(before)} to {usd(after)}, expected over the horizon"
+    limit, risk = j.policy.max_change, j.horizon.risk
+    before, after = (cost_as_minimized(horizon, risk) for horizon in (j.against, j.horizon))
+    which, of = ("in the worst case", "the worst case") if risk == "worst-case" else ("expected", "the expected cost")
+    detail = f"{usd(before)} to {usd(after)}, {which} over the horizon"
+    if j.against.risk != risk:
+        detail += f"; the plan before minimizes another measure ({j.against.risk})"
     change = (after - before) / before if before else 0.0
-    yield from change_rules(limit, change, "the expected cost", detail)
+    yield from change_rules(limit, change, of, detail)
 
 
 def max_commitment_usd(j: JudgedHorizon) -> Iterator[Rule]:
@@ -75,7 +79,8 @@ def max_commitment_usd(j: JudgedHorizon) -> Iterator[Rule]:
 
 
 def max_gap(j: JudgedHorizon) -> Iterator[Rule]:
-    detail = f"{j.horizon.status}: no plan has less than {usd(j.horizon.bound_usd)}"
+    of = " in the worst case" if j.horizon.risk == "worst-case" else ""
+    detail = f"{j.horizon.status}: no plan has less than {usd(j.horizon.bound_usd)}{of}"
     yield at_most("max_gap", "cost that is not proved", "frac", j.horizon.gap_frac, j.policy.max_gap or 0.0, detail)
 
 

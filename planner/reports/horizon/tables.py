@@ -42,6 +42,19 @@ def tables_of(horizon: HorizonPlan) -> tuple[Table, ...]:
     )  # fmt: skip
 
 
+def about(horizon: HorizonPlan) -> Table:
+    """The plan in a few figures, for a workbook."""
+    facts: tuple[Row, ...] = (
+        ("plan", horizon.name), ("status", horizon.status), ("minimized", horizon.risk),
+        ("expected_cost_usd", horizon.expected_cost_usd),
+        ("p50_usd", percentile_usd(horizon.scenarios, 0.5)), ("p90_usd", percentile_usd(horizon.scenarios, 0.9)),
+        ("worst_scenario", horizon.worst_scenario), ("worst_cost_usd", horizon.worst.cost_usd),
+        ("counted_usd", horizon.counted_usd), ("bound_usd", horizon.bound_usd), ("gap_frac", horizon.gap_frac),
+        ("case_hash", horizon.case_hash), ("fleetplan_version", horizon.fleetplan_version),
+    )  # fmt: skip
+    return Table("about", "About", (C("key", "key"), C("value", "value")), facts)
+
+
 def sign_now(horizon: HorizonPlan) -> Table:
     rows = tuple(
         (c.offer, c.term, c.instances, f"{c.first_day}", f"{c.last_day}", c.usd_per_h, usd_per_month(c), c.upfront_usd,
@@ -123,22 +136,24 @@ def _day(day: date | None) -> str | None:
 
 def scenarios(horizon: HorizonPlan) -> Table:
     rows = tuple(
-        (s.name, s.probability_frac, s.cost_usd, s.penalty_usd, known_usd(horizon, s), s.if_known_usd,
+        (s.name, s.probability_frac, s.cost_usd, s.penalty_usd, s.counted_usd, known_usd(horizon, s), s.if_known_usd,
          s.if_known_bound_usd, s.regret_usd, regret_frac(horizon, s))
         for s in horizon.scenarios
     )  # fmt: skip
-    blank = (None,) * 6
+    blank = (None,) * 7
     summary: tuple[Row, ...] = ()
     if len(rows) > 1:
         summary = (
             ("expected", None, horizon.expected_cost_usd, *blank),
             ("P50", None, percentile_usd(horizon.scenarios, 0.5), *blank),
             ("P90", None, percentile_usd(horizon.scenarios, 0.9), *blank),
+            ("worst case", None, horizon.worst.cost_usd, *blank),
         )
     penalties = BEYOND_TEXT if any(s.penalty_usd for s in horizon.scenarios) else DATA
     columns = (
         C("scenario", "scenario"), C("probability_frac", "probability", "percent", missing=" "),
         C("cost_usd", "cost in the horizon $", "money"), C("penalty_usd", "penalty $", "money", penalties),
+        C("counted_usd", "comes to without what was held $", "money", DATA),
         C("known_usd", "had it been known $", "money", missing=" "),
         C("if_known_usd", "without what was held $", "money", DATA),
         C("if_known_bound_usd", "at least $", "money", DATA), C("regret_usd", "regret $", "money", missing=" "),
@@ -147,6 +162,8 @@ def scenarios(horizon: HorizonPlan) -> Table:
     notes: tuple[str, ...] = ()
     if any(s.regret_usd is not None for s in horizon.scenarios):
         notes = ("regret: how much more than the plan that had known the scenario, penalties included",)
+    if horizon.risk == "worst-case":
+        notes = (f"the worst case was minimized, not the expected cost: {horizon.worst_scenario}", *notes)
     return Table("scenarios", "Cost by scenario", columns, rows, notes, people_rows=(*rows, *summary))
 
 

@@ -30,6 +30,9 @@ def future_fields(
     """Fields of a Case that are about time; of one that is read for a scenario, what is held."""
     worth = spec.unused_after_horizon.worth if spec.unused_after_horizon else None
     after = {"unused_worth_frac": worth, "max_liability_usd": spec.policy.max_liability}
+    if spec.policy.risk == "worst-case" and not spec.scenarios:
+        message = "there are no scenarios that one could be the worst of"
+        found.complain(("policy", "risk"), message, "List 'scenarios' with their probabilities, or leave 'risk' out")
     quarters = spec.horizon or 1
     if all(value is None for value in after.values()):
         _assume_no_long_terms(spec, MONTHS_OF_A_QUARTER * quarters, found)
@@ -55,7 +58,7 @@ def future_fields(
     if found.diagnostics:
         return {}
     _check_that_something_comes(spec, scenarios, found)
-    future = Future(starts=spec.starts, quarters=quarters, scenarios=scenarios, **after)
+    future = Future(starts=spec.starts, quarters=quarters, scenarios=scenarios, risk=spec.policy.risk, **after)
     return {"starts": spec.starts, "held": held or None, "future": future}
 
 
