@@ -90,7 +90,7 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
         Rule(
             z=0.0 if may_wait else deviations(max(s.w.ttft.percentile for s in members)),
             arrival_scv=sum(share * s.w.arrival_scv for share, s in zip(shares, members, strict=True)),
-            rate_cv=cv,
+            rate_cv=0.0 if may_wait else cv,
             in_flight=record.staffing_in_flight,
             max_utilization=record.most_load_frac,
             routing=record.routing,

@@ -19,7 +19,7 @@ from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
 
-PLAN_FORMAT = "fleetplan-plan/4"
+PLAN_FORMAT = "fleetplan-plan/5"
 HELD, HELD_SOURCE = "held", "signed before: paid in any case"
 """the way to buy of what is there before anything is bought, and where its price comes from"""
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
