@@ -6,11 +6,17 @@ around it, within the hour that a slot stands for:
 * arrivals: with B requests in flight per replica and arrivals whose gaps have a squared coefficient of
   variation c2, the requests in flight of an infinite-server system have variance R B (1 + c2) / 2
   (peakedness), that is R (1 + c2) / (2 B) in replicas;
-* the rate itself: days differ from the representative day and minutes from their hour, with a coefficient of
-  variation v, that is (v R)^2.
+* the rate itself: days differ from the representative day and minutes from their hour, by a factor that is taken as
+  log-normal, of mean 1 and coefficient of variation v. An objective counts requests, not minutes, and more of them
+  arrive while the rate is high: of the rates that requests meet, the one at z standard deviations is
 
-Replicas cover the mean plus z standard deviations, z taken from the percentile of the SLO. That keeps places free; a
-tight TTFT objective may need replicas that are less busy on average: the larger of the two counts.
+      1 + w = exp(z sigma + sigma^2 / 2),    sigma^2 = ln(1 + v^2)
+
+  times the mean. (Of the rates by the clock it is sigma^2 less in the exponent, and z v is less still.)
+
+Replicas cover the mean and both, z standard deviations of the one and w of the other, which add up as variances do;
+z is taken from the percentile of the SLO. That keeps places free; a tight TTFT objective may need replicas that are
+less busy on average: the larger of the two counts.
 
 How busy they may be on average grows with their number n, if a router sends each request to the replica with the
 fewest. With L1 the mean load up to which a lone replica keeps its TTFT, and s2 the share of that load that is prefill,
@@ -55,6 +61,12 @@ def z_of(percentile: float) -> float:
 def staffing_z(percentile: float) -> float:
     """z for staffing, at least that of the 90th percentile: a fleet that is full half the time queues without end."""
     return z_of(max(percentile, 0.90))
+
+
+def swing_met(z: float, rate_cv: float | np.ndarray) -> np.ndarray:
+    """How far above its mean the rate is that a request meets, at z standard deviations: w [-]."""
+    variance = np.log1p(np.square(rate_cv))
+    return np.asarray(np.expm1(z * np.sqrt(variance) + variance / 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +161,10 @@ class Staffing:
         return replace(self, rate_cv=self.rate_cv[slot]) if isinstance(self.rate_cv, np.ndarray) else self
 
     def margin(self, load: np.ndarray) -> np.ndarray:
-        """Replicas on top of the mean load: z sqrt(R (1 + c2) / (2 B) + (v R)^2)."""
-        variance = load * (1 + self.arrival_scv) / (2 * self.batch) + (self.rate_cv * load) ** 2
-        return self.z * np.sqrt(variance)
+        """Replicas on top of the mean load: sqrt(z^2 R (1 + c2) / (2 B) + (w R)^2)."""
+        arrivals = self.z**2 * load * (1 + self.arrival_scv) / (2 * self.batch)
+        margin: np.ndarray = np.sqrt(arrivals + (swing_met(self.z, self.rate_cv) * load) ** 2)
+        return margin
 
     def most_load(self, replicas: np.ndarray) -> np.ndarray:
         """The mean load of each of so many replicas that TTFT allows, L(n)."""
@@ -184,11 +197,11 @@ class Staffing:
     def carried_load(self, replicas: np.ndarray) -> np.ndarray:
         """The largest load that so many replicas may carry: the inverse of R + margin(R), at most n L(n).
 
-        R + z sqrt(k' R + v^2 R^2) = n with k' = (1 + c2) / (2 B) is a quadratic in R. With k = z^2 k', its root in
-        the form that loses no digits is n^2 / (n + k/2 + sqrt(k n + k^2/4 + (z v n)^2)).
+        R + sqrt(k R + w^2 R^2) = n with k = z^2 (1 + c2) / (2 B) is a quadratic in R. Its root in the form that loses
+        no digits is n^2 / (n + k/2 + sqrt(k n + k^2/4 + (w n)^2)).
         """
         n = np.asarray(replicas, dtype=float)
         k = self.z**2 * (1 + self.arrival_scv) / (2 * self.batch)
-        below = n + k / 2 + np.sqrt(k * n + k**2 / 4 + (self.z * self.rate_cv * n) ** 2)
+        below = n + k / 2 + np.sqrt(k * n + k**2 / 4 + (swing_met(self.z, self.rate_cv) * n) ** 2)
         load = np.minimum(np.divide(n**2, below, out=np.zeros_like(n), where=below > 0), n * self.most_load(n))
         return np.where(n >= self.min_replicas, self.load_factor * load, 0.0)

@@ -88,11 +88,6 @@ class Replica:
         return float(self.load_shares @ self.throughput.in_flight)
 
     @cached_property
-    def batch_of_any(self) -> float:
-        """The fewest in flight, whichever of the lengths that it can serve come to it."""
-        return float(self.throughput.in_flight[self.serves].min())
-
-    @cached_property
     def staffing_batch(self) -> float:
         """Requests in flight that the staffing margin counts on while it serves all lengths.
 

@@ -104,9 +104,14 @@ def starts_in_time(case: Case, d: DeploymentRecord) -> bool:
 
 
 def replica_is_as_told(
-    members: list[Served], d: DeploymentRecord, replica: Replica, in_a_mix: bool, may_wait: bool
+    members: list[Served],
+    d: DeploymentRecord,
+    replica: Replica,
+    in_a_mix: bool,
+    may_wait: bool,
+    a_month: list[float],
 ) -> Iterator[str]:
-    """Its speed by length, what staffing counts on, and how far both are backed."""
+    """Its speed by length, what staffing counts on, and how far both are backed; it gets so many requests [bucket]."""
     estimate, shares = replica.throughput, [float(share) for share in replica.traffic.shares]
     rates = [float(rate) for rate in estimate.requests_per_s]
     seconds = [1 / rate if rate else None for rate in rates]
@@ -117,11 +122,10 @@ def replica_is_as_told(
         yield "a replica cannot hold memory and TPOT for any request length"
         return
     load = {b: shares[b] / rates[b] for b in served}
-    in_flight = [float(n) for n in estimate.in_flight]
-    mean = sum(load[b] * in_flight[b] for b in served) / sum(load.values())
-    yield from differs(
-        "requests_in_flight", d.requests_in_flight, min(in_flight[b] for b in served) if in_a_mix else mean
-    )
+    got = {b: max(0.0, a_month[b]) / rates[b] for b in served} if in_a_mix else load
+    if any(got.values()):
+        mean = sum(got[b] * float(estimate.in_flight[b]) for b in served) / sum(got.values())
+        yield from differs("requests_in_flight", d.requests_in_flight, mean)
     counted = replica.staffing_batch_of_any if in_a_mix else replica.staffing_batch
     yield from differs("staffing_in_flight", d.staffing_in_flight, counted)
     max_utilization = replica.most_load_of_any if in_a_mix else replica.max_utilization

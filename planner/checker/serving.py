@@ -90,7 +90,7 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
         Rule(
             z=0.0 if may_wait else deviations(max(s.w.ttft.percentile for s in members)),
             arrival_scv=sum(share * s.w.arrival_scv for share, s in zip(shares, members, strict=True)),
-            rate_cv=cv,
+            rate_cv=0.0 if may_wait else cv,
             in_flight=record.staffing_in_flight,
             max_utilization=record.most_load_frac,
             routing=record.routing,
@@ -120,7 +120,8 @@ def _deployment_serves(facts: PlanView, pool: PoolPlan, members: list[Served], k
     told = pool.deployments[k]
     record, how = told.deployment, staffed(facts, pool, k)
     replica = replica_of(facts.case, traffic_of(facts, members), record)
-    yield from replica_is_as_told(members, record, replica, how.in_a_mix, how.may_wait)
+    a_month = [facts.a_month(list(rates)) for rates in zip(*facts.carried(pool, k), strict=True)]
+    yield from replica_is_as_told(members, record, replica, how.in_a_mix, how.may_wait, a_month)
     yield from prefix_cache_is_as_told(facts.case, members, record, replica)
     offer = facts.case.offers[record.offer]
     zones = offer.spot_zones if offer.gpus == record.gpus_per_replica and not how.in_a_mix else 1

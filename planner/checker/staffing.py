@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
 
 from planner.candidates.traffic import Traffic
@@ -83,6 +84,12 @@ class Rule:
     routing: RoutingRecord | None = None
     """how much more each of several carries"""
 
+    @cached_property
+    def highest_rate(self) -> float:
+        """Over the mean, at the percentile of requests: log-normal, and weighed by how many arrive at it."""
+        spread = math.sqrt(math.log(1 + self.rate_cv**2))
+        return math.exp(spread * (self.z + spread / 2))
+
     def most_load(self, replicas: int) -> float:
         """The mean load of each of so many that TTFT allows."""
         lone, told = self.max_utilization, self.routing
@@ -99,8 +106,8 @@ class Rule:
     def _suffice(self, replicas: int, load: float, but: float) -> bool:
         """Whether so many and a part of one are enough for a load: for its swings, and none is too busy."""
         load, replicas_and = load / self.load_factor, replicas + but * max(1.0, replicas)
-        variance = load * (1 + self.arrival_scv) / (2 * self.in_flight) + (self.rate_cv * load) ** 2
-        full = load + self.z * math.sqrt(variance) <= replicas_and
+        arrivals = self.z * math.sqrt(load * (1 + self.arrival_scv) / (2 * self.in_flight))
+        full = load + math.hypot(arrivals, (self.highest_rate - 1) * load) <= replicas_and
         return full and load <= self.most_load(replicas) * replicas_and + but * 1e-9
 
     def _first(self, load: float, but: float) -> int:

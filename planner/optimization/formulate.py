@@ -108,13 +108,19 @@ def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
     return Staffing(
         z=0.0 if may_wait else staffing_z(traffic.ttft.percentile),
         arrival_scv=traffic.arrival_scv,
-        rate_cv=rate_cv_by_slot(case, c, slots) if c.pool.shared else traffic.members[0].rate_cv,
+        rate_cv=_rate_cv(case, c, slots),
         batch=c.replica.staffing_batch,
         min_replicas=case.limits.min_replicas,
         max_utilization=c.max_utilization,
         routing=c.routing,
         load_factor=c.load_factor,
     )
+
+
+def _rate_cv(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> float | np.ndarray:
+    if c.pool.deadline_h is not None:
+        return 0.0
+    return rate_cv_by_slot(case, c, slots) if c.pool.shared else c.replica.traffic.members[0].rate_cv
 
 
 def rate_cv_by_slot(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> np.ndarray:

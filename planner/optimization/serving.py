@@ -141,7 +141,7 @@ def pool_plan(fleet: FleetProblem, served: ServedPool) -> PoolPlan:
 def _deployment_plan(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> DeploymentPlan:
     replicas = h.use.replicas
     return DeploymentPlan(
-        deployment=_record(group, h),
+        deployment=_record(fleet, group, h),
         replicas_by_slot=tuple(int(n) for n in replicas),
         firm_replicas_by_slot=tuple(int(n) for n in h.firm_replicas),
         load_by_slot=tuple(h.load.tolist()),
@@ -149,7 +149,7 @@ def _deployment_plan(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> Deploym
     )
 
 
-def _record(group: PoolSpec, h: Hosted) -> DeploymentRecord:
+def _record(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> DeploymentRecord:
     c, replica = h.candidate, h.candidate.replica
     ttft_s = replica.ttft_s_of_any if h.in_a_mix else replica.ttft_s
     running = np.flatnonzero(h.use.replicas)
@@ -163,7 +163,7 @@ def _record(group: PoolSpec, h: Hosted) -> DeploymentRecord:
         gpu=c.offer.gpu,
         gpus_per_replica=c.machine.gpus,
         seconds_per_request=tuple(s if np.isfinite(s) else None for s in c.seconds_per_request.tolist()),
-        requests_in_flight=replica.batch_of_any if h.in_a_mix else replica.batch,
+        requests_in_flight=_in_flight(fleet, h) if h.in_a_mix else replica.batch,
         staffing_in_flight=h.staffing.batch,
         ttft_ms=1e3 * max(ttft_s(load / n, n) for load, n in set(slots)) if group.deadline_h is None else None,
         most_load_frac=h.staffing.max_utilization,
@@ -177,6 +177,13 @@ def _record(group: PoolSpec, h: Hosted) -> DeploymentRecord:
         spot_zones=1 if h.in_a_mix else c.spot_zones,
         prefix_cache=_prefix_cache_record(replica.prefix_cache),
     )
+
+
+def _in_flight(fleet: FleetProblem, h: Hosted) -> float:
+    """Mean over the lengths that a deployment of a mix gets; staffing counts on the fewest of any length."""
+    replica = h.candidate.replica
+    load = fleet.weight @ h.flow * np.where(replica.serves, replica.seconds_per_request, 0.0)
+    return float(load @ replica.throughput.in_flight / load.sum()) if load.any() else replica.batch
 
 
 def _prefix_cache_record(cache: PrefixCache | None) -> PrefixCacheRecord | None:

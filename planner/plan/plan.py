@@ -18,7 +18,7 @@ from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
 
-PLAN_FORMAT = "fleetplan-plan/4"
+PLAN_FORMAT = "fleetplan-plan/5"
 HELD, HELD_SOURCE = "held", "signed before: paid in any case"
 """the way to buy of what is there before anything is bought, and where its price comes from"""
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
@@ -136,9 +136,10 @@ class DeploymentRecord(Strict):
     seconds_per_request: tuple[float | None, ...]
     """replica-seconds per request [bucket of the pool's workloads, one after the other]; null where it cannot serve"""
     requests_in_flight: float
-    """mean over the lengths, or the fewest where it serves some of them only"""
+    """mean over the lengths that it serves, by the time that they take"""
     staffing_in_flight: float
-    """of these, what the staffing margin counts on: fewer where requests fill KV memory unevenly"""
+    """of these, what the staffing margin counts on: fewer where requests fill KV memory unevenly, and the fewest of any
+    length where it serves some of them only"""
     ttft_ms: float | None = None
     """at the objective's percentile, of the longest prompt it binds, in the busiest slot, queueing included; the worst
     of its lengths where it serves some of them only; None for work that may wait"""

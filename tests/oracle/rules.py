@@ -50,8 +50,11 @@ def replicas_for(staffing: Staffing, load: float) -> int:
 
 
 def spread(s: Staffing, load: float) -> float:
+    """By requests, a log-normal rate has its mean at 1 + v^2 and the same spread of logarithms."""
     arrivals = load * (1 + s.arrival_scv) / 2 / s.batch
-    return s.z * math.sqrt(arrivals + (s.rate_cv * load) ** 2)
+    v2 = float(s.rate_cv) ** 2
+    by_requests = (1 + v2) / math.sqrt(1 + v2) * math.exp(s.z * math.sqrt(math.log(1 + v2)))
+    return math.sqrt(s.z**2 * arrivals + ((by_requests - 1) * load) ** 2)
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems.staffing import CAUTION, MOST_REPLICAS, Routing, Staffing, carries_no_less
+from problems.staffing import CAUTION, MOST_REPLICAS, Routing, Staffing, carries_no_less, staffing_z
 
 loads = st.floats(0.001, 2000)
 staffings = st.builds(
@@ -36,9 +36,10 @@ def carried(staffing: Staffing, n: int) -> float:
 
 
 def test_margin_by_hand() -> None:
-    # R = 5, B = 64, c2 = 4: arrivals give 5 x 5 / 128; a rate that varies by 10% gives 0.5 squared.
+    # R = 5, B = 64, c2 = 4: arrivals give 5 x 5 / 128; of a rate that varies by 10%, sigma = 0.09975, so two standard
+    # deviations by requests are exp(0.1995 + 0.004975) - 1 = 0.22689 above the mean, of 5.
     staffing = Staffing(z=2.0, arrival_scv=4.0, rate_cv=0.1, batch=64.0, min_replicas=1)
-    assert staffing.margin(np.array([5.0]))[0] == pytest.approx(2 * math.sqrt(25 / 128 + 0.25))
+    assert staffing.margin(np.array([5.0]))[0] == pytest.approx(math.sqrt(4 * 25 / 128 + (5 * 0.22689) ** 2), rel=1e-4)
 
 
 def test_replicas_by_hand() -> None:
@@ -177,11 +178,24 @@ def test_swings_may_differ_from_slot_to_slot() -> None:
     staffing = Staffing(z=2.0, arrival_scv=1.0, rate_cv=rate_cv, batch=16.0, min_replicas=1)
     loads = np.array([5.0, 5.0, 5.0])
     one_by_one = [replicas(replace(staffing, rate_cv=float(v)), 5.0) for v in rate_cv]
-    assert staffing.replicas(loads).tolist() == one_by_one == [7, 7, 10]
+    assert staffing.replicas(loads).tolist() == one_by_one == [7, 7, 12]
     some = np.array([2, 0, 2, 1])
-    assert staffing.in_slots(some).replicas(np.full(4, 5.0)).tolist() == [10, 7, 10, 7]
+    assert staffing.in_slots(some).replicas(np.full(4, 5.0)).tolist() == [12, 7, 12, 7]
     steady = replace(staffing, rate_cv=0.1)
     assert steady.in_slots(some) is steady
+
+
+@pytest.mark.parametrize("percentile", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("rate_cv", [0.1, 0.2, 0.35, 0.8])
+def test_requests_find_room_as_often_as_the_objective_says(rate_cv: float, percentile: float) -> None:
+    """Counted by requests: while the rate is high there are more of them, so minutes with room are not enough."""
+    staffing = Staffing(staffing_z(percentile), arrival_scv=1.0, rate_cv=rate_cv, batch=1e9, min_replicas=1)
+    rng, sigma = np.random.default_rng(3), math.sqrt(math.log1p(rate_cv**2))
+    minutes = np.exp(sigma * rng.standard_normal(400_000) - sigma**2 / 2)
+    room = minutes * carried(staffing, 40) <= 40
+    met = float(minutes[room].sum() / minutes.sum())
+    assert percentile - 0.004 < met < percentile + 0.004
+    assert float(room.mean()) > percentile, "the clock sees room more often"
 
 
 @pytest.mark.parametrize("field", ["z", "arrival_scv", "rate_cv", "batch"])

@@ -715,9 +715,9 @@ def test_a_saved_plan_is_read_back(good: Json, tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("", "not a plan"),
-        ("[]", "expected 'fleetplan-plan/4'"),
+        ("[]", "expected 'fleetplan-plan/5'"),
         ('{"format": "fleetplan-plan/99"}', "got 'fleetp"),
-        ('{"format": "fleetplan-plan/4"}', "Plan it again"),
+        ('{"format": "fleetplan-plan/5"}', "Plan it again"),
         ("[" * 100_000, "not a plan"),
         ('{"format": NaN}', "not a plan"),
         ("workloads: []", "not a plan"),

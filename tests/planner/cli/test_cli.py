@@ -73,7 +73,7 @@ def test_plan_as_json_has_the_documented_keys(fleetplan: Command) -> None:
     ran = fleetplan("plan", "small.yaml", "--format", "json")
     assert (ran.code, ran.err) == (0, "")
     plan = json.loads(ran.out)
-    assert plan["format"] == "fleetplan-plan/4"
+    assert plan["format"] == "fleetplan-plan/5"
     assert plan["status"] in ("optimal", "within-gap")
     assert 0 < plan["bound_usd_per_month"] <= plan["cost_usd_per_month"] * (1 + 1e-9)
     assert 0 <= plan["gap_frac"] <= 0.001

@@ -278,6 +278,30 @@ def test_the_engine_admits_what_the_model_and_its_memory_allow(plan: Plan) -> No
     assert settings.sequences >= d.requests_in_flight or d.bound_by == "KV memory"
 
 
+def test_each_part_of_a_mix_admits_the_lengths_that_it_gets() -> None:
+    """Both admitted as few requests as if all of them were long: 11 and 2 at a time, and every one came late."""
+    demand = """
+workloads:
+  - name: chat
+    models: [qwen3-32b]
+    forecast: {requests_per_day: 700k, shape: flat}
+    tokens: {input: {p50: 900, p95: 4000}, output: {p50: 200, p95: 600}}
+    slo: {ttft_p95: 2s, tpot_p95: 60ms}
+    api: forbidden
+menu: {gpus: [h100, l40s], quantizations: [fp8], purchase: [on-demand]}
+policy: {max_instances: {aws/p5.4xlarge@us-east-1: 2, aws/p5.48xlarge@us-east-1: 0}}
+baseline: openai/gpt-4o-mini
+"""
+    plan = planner.plan_fleet(planner.case_from_text(demand))
+    assert {d.deployment.gpu for d in plan.pools[0].deployments} == {"h100", "l40s"}
+    for told in plan.pools[0].deployments:
+        d = told.deployment
+        assert engine_settings(plan, plan.pools[0], d).sequences >= 1.5 * d.requests_in_flight
+        assert d.requests_in_flight > 3 * d.staffing_in_flight, "the margin counts on the fewest"
+    served = verify_plan(plan, ServeOptions(days=1))
+    assert all(p.kept for p in served.workloads[0].promises)
+
+
 def test_memory_is_not_full_on_average() -> None:
     """A replica whose KV memory was full on average preempted every seventh request."""
     tight = TINY.replace("input: {p50: 400, p95: 1200}, output: {p50: 20, p95: 60}", "input: 9k, output: 500")
