@@ -454,7 +454,7 @@ def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, f
     assert plan["status"] == "interrupted"
     assert plan["gap_frac"] > 0
     assert planner.check_plan(plan) == []
-    wait_until(lambda: not any(is_running(child) for child in solving), seconds=5)
+    wait_until(lambda: not any(is_running(child) for child in solving))
 
 
 @POSIX
