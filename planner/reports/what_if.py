@@ -125,10 +125,10 @@ def notes(sweep: Sweep) -> list[str]:
     lines = []
     least = [p["least_budget_usd_per_month"] for p in sweep.rows if p.get("least_budget_usd_per_month") is not None]
     if least and sweep.budgets:
-        lines.append(
-            f"the cheapest plan needs {usd(max(least))} a month, and nothing may be shed here: "
-            "--shed normal shows what less would serve"
-        )
+        low, high = usd(min(least)), usd(max(least))
+        several = f"the cheapest plans of these runs need {low} to {high}"
+        needs = several if low != high else f"the cheapest plan needs {low}"
+        lines.append(f"{needs} a month, and nothing may be shed here: --shed normal shows what less would serve")
     if sweep.horizon:
         lines += _horizon_notes(sweep)
     elif any(p.get("api_frac") for p in sweep.rows):

@@ -128,7 +128,7 @@ def _options(request: Request) -> list[str]:
         options += ["-sec", repr(request.time_limit_s)]
     if request.node_limit is not None:
         options += ["-maxNodes", str(request.node_limit)]
-    if not request.presolve:
+    if request.again:
         options += ["-preprocess", "off", "-presolve", "off"]
     return options
 

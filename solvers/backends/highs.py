@@ -259,7 +259,7 @@ def _arrays(model: Model, scale: float = 1.0) -> dict[str, Any]:
 def _asked(request: Request) -> dict[str, Any]:
     asked = {
         "gap_frac": request.gap_frac,
-        "presolve": request.presolve,
+        "again": request.again,
         "time_limit_s": request.time_limit_s,
         "node_limit": request.node_limit,
         "warm_start": request.warm_start,

@@ -77,7 +77,8 @@ class Request:
     time_limit_s: float | None = None
     node_limit: int | None = None
     warm_start: Floats | None = None
-    presolve: bool = True
+    again: bool = False
+    """after a run whose answer failed a check: CBC without its preprocessing, HiGHS from another seed"""
     on_progress: Progress | None = None
 
 

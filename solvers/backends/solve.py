@@ -35,8 +35,8 @@ def solve_mip(
 ) -> Solution:
     """The cheapest whole solution found, and how much cheaper one could still be.
 
-    A run whose answer fails a check is repeated with presolve off and then with the other solver; each of
-    those gets the time left, and at least a tenth of the limit.
+    A run whose answer fails a check is repeated in another way and then with the other solver; each of those gets the
+    time left, and at least a tenth of the limit.
     """
     if solver not in OTHER:
         raise ValueError(f"unknown solver {solver!r}; use one of {', '.join(OTHER)}")
@@ -53,10 +53,8 @@ def solve_mip(
         solver = "highs"
         search.notes.append("no integer columns: solved as a linear program by HiGHS")
     request = Request(model, gap_frac, node_limit=node_limit, on_progress=on_progress)
-    for name, presolve in ((solver, True), (solver, False), (OTHER[solver], True)):
-        attempt = dataclasses.replace(
-            request, presolve=presolve, time_limit_s=search.time_left(), warm_start=search.best
-        )
+    for name, again in ((solver, False), (solver, True), (OTHER[solver], False)):
+        attempt = dataclasses.replace(request, again=again, time_limit_s=search.time_left(), warm_start=search.best)
         claim = _run(name, attempt)
         solution = search.judge(name, claim)
         if solution is not None:
@@ -162,7 +160,7 @@ class _Search:
         if not self.called_infeasible:
             self.called_infeasible = True
             return None
-        self.notes.append(f"infeasible by {solver} twice, with and without presolve; {other} could not tell")
+        self.notes.append(f"infeasible by {solver} twice, in two ways; {other} could not tell")
         return self.solution(Status.INFEASIBLE, solver)
 
     def _judge_unbounded(self, solver: SolverName) -> Solution | None:

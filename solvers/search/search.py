@@ -386,7 +386,7 @@ class Search:
             time_limit_s=limit_s,
             node_limit=nodes if last else nodes // 10,
             warm_start=as_start(narrowed, v, solution.best, model.n_columns),
-            on_progress=on_progress,
+            on_progress=lambda best, bound: on_progress(best, min(bound, smallest_left_out)),
         )
         stopped = result.stopped_by.value if result.stopped_by is not None else None
         if result.x is not None:

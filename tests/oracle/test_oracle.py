@@ -21,7 +21,7 @@ from solvers.pricing.column_generation import ColumnGeneration, Generated
 from solvers.pricing.dual_bound import dual_bound_of, most_to_pay
 from solvers.pricing.reduced_cost_fixing import still_possible
 from solvers.search import search
-from solvers.search.fleet_solution import FleetSolution, Options, Outcome
+from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.brute_force import brute_force, cheapest_with
 from tests.oracle.cases import lever_case, truth_of
@@ -246,7 +246,9 @@ def test_servings_cut_for_size_are_covered_by_the_bound(room: int, monkeypatch: 
     cut = 0
     for seed in SEEDS[3::20]:
         truth = truth_of(seed)
-        solution = solve_fleet(lever_case(seed).case.fleet, Options(gap_frac=0.0))
+        told: list[Progress] = []
+        solution = solve_fleet(lever_case(seed).case.fleet, Options(gap_frac=0.0), told.append)
+        assert all((progress.bound_usd_per_month or 0.0) <= truth.objective * (1 + 1e-9) for progress in told)
         if truth.objective == math.inf:
             assert solution.best is None
             continue

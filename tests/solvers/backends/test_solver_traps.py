@@ -255,13 +255,13 @@ def test_3_infeasible_needs_a_second_opinion(solver: SolverName, monkeypatch: py
     runs: list[tuple[str, bool]] = []
 
     def run(name: SolverName, request: Request) -> Claim:
-        runs.append((name, request.presolve))
+        runs.append((name, request.again))
         return Claim(Status.INFEASIBLE) if name == solver else Claim(Status.FAILED)
 
     monkeypatch.setattr(solve, "_run", run)
     found = solve_mip(two_choices(), solver=solver)
     assert found.status is Status.INFEASIBLE
-    assert [presolve for name, presolve in runs if name == solver] == [True, False]
+    assert [again for name, again in runs if name == solver] == [False, True]
     assert "twice" in found.notes[-1]
 
 
@@ -407,7 +407,7 @@ def test_an_error_in_the_progress_callback_ends_the_child(solver: SolverName) ->
 
 
 def test_6_cbc_is_run_on_elapsed_time_with_seeds_and_without_threads() -> None:
-    options = cbc._options(Request(two_choices(), gap_frac=0.01, time_limit_s=7.0, node_limit=9, presolve=False))
+    options = cbc._options(Request(two_choices(), gap_frac=0.01, time_limit_s=7.0, node_limit=9, again=True))
     text = " ".join(options)
     assert "-timeMode elapsed" in text
     assert "-randomSeed" in text
