@@ -12,19 +12,18 @@ master of a horizon picks one plan for each block and signs commitments, each of
     no more is owed than may be          sum_{k signed in s} owed[k] x[k] <= limit                     for scenarios s
 
 with x whole and y 0 or 1. A block's plans are those of its fleet problem with any number n[g] of instances committed
-to; usd[p] is what a plan costs besides, a month, penalties included. There are too many to list: they are priced. At
-duals mu of the second family a block asks for the plan with the least months x usd + sum_g mu[b,g] n[g], which is its
-fleet problem with a commitment to g at mu[b,g] / months[b] a month. For any mu >= 0 no plan of the horizon costs less
-than (weak duality; limits on commitments are left out, which only lowers it)
-
-    sum_b min_p (months[b] usd[p] + sum_g mu[b,g] n[p,g])  +  sum_k min(0, usd[k] - sum_{b of k} mu[b,g]) most[k]
+to; usd[p] is what a plan costs besides, a month, penalties included. There are too many to list: some are found at
+prices mu of the second family. A block asks for the plan with the least months x usd + sum_g mu[b,g] n[g] there, which
+is its fleet problem with a commitment to g at mu[b,g] / months[b] a month. What that proves of all plans is said by
+problems/horizon_bound.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -36,8 +35,6 @@ COMMITTED = "committed"
 """the term of commitments in a block"""
 Prices = dict[tuple[int, str], float]
 """(block, offer) -> what an instance that is committed to is worth there, mu [USD]"""
-Owed = dict[str | None, float]
-"""scenario -> the price of a dollar that is owed after the horizon, where that is limited"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +95,19 @@ class BlockPlan:
     """cost and penalty besides commitments"""
     committed: dict[str, int]
     """instances that it needs to be committed to"""
+
+
+@dataclass(frozen=True)
+class Trade:
+    """Instances that the master may buy in a block, or sell there, besides commitments."""
+
+    usd: float
+    most: float = inf
+    sold: bool = False
+
+
+Trades = dict[tuple[int, str], Sequence[Trade]]
+"""(block, offer) -> what may be bought and sold"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,48 +181,45 @@ class HorizonProblem:
             (k, c.owed_usd) for k, c in enumerate(self.commitments) if c.owed_usd and c.scenario in (None, scenario)
         ]
 
-    def bound_at(self, prices: Prices, least: Sequence[float], owed: Owed | None = None) -> float:
-        """No plan of the horizon costs less, where no plan of a block has less than `least` at these prices."""
-        of_owed = [0.0] * len(self.commitments)
-        for scenario, usd_per_usd in (owed or {}).items():
-            for k, owed_usd in self.owed_in(scenario):
-                of_owed[k] += usd_per_usd * owed_usd
-        total = float(sum(least))
-        for c, more, (fewest, most) in zip(self.commitments, of_owed, self.bounds, strict=True):
-            reduced = c.usd + more - sum(prices.get((b, c.offer), 0.0) for b in c.blocks)
-            total += min(reduced * fewest, reduced * most)
-        return total - sum((owed or {}).values()) * (self.max_owed_usd or 0.0)
 
-
-def horizon_master(problem: HorizonProblem, plans: Sequence[Sequence[BlockPlan]], relaxed: bool) -> Model:
+def horizon_master(
+    problem: HorizonProblem,
+    plans: Sequence[Sequence[BlockPlan]],
+    relaxed: bool,
+    trades: Trades | None = None,
+) -> Model:
     """The restricted master over the plans of each block that are known, commitments first.
 
-    Until enough plans are known, some may lack what they need at a price that is never worth it.
+    Until enough plans are known, some may lack what they need at a price that is never worth it. Where `trades` are
+    given there are those instead: they keep its duals near to other prices.
     """
     columns = [
         Column(("sign", k), c.usd, fewest, most, integer=not relaxed)
         for k, (c, (fewest, most)) in enumerate(zip(problem.commitments, problem.bounds, strict=True))
     ]
     at: list[list[int]] = []
-    lacking = {}
+    traded: dict[tuple[int, str], list[tuple[int, float]]] = {}
     for b, offers in enumerate(problem.offers_of):
         for g in offers:
-            lacking[b, g] = len(columns)
-            columns.append(Column(("lacking", b, g), problem.too_much_usd, integer=False))
+            traded[b, g] = []
+            for t, trade in enumerate((Trade(problem.too_much_usd),) if trades is None else trades[b, g]):
+                sign = -1.0 if trade.sold else 1.0
+                traded[b, g].append((len(columns), sign))
+                columns.append(Column(("traded", b, g, t), sign * trade.usd, upper=trade.most))
     for b, known in enumerate(plans):
         at.append([])
         for p, plan in enumerate(known):
             at[b].append(len(columns))
             usd = problem.blocks[b].months * plan.usd_per_month
             columns.append(Column(("plan", b, p), usd, upper=1, integer=not relaxed))
-    return build_model(columns, _rows(problem, plans, at, lacking, relaxed))
+    return build_model(columns, _rows(problem, plans, at, traded, relaxed))
 
 
 def _rows(
     problem: HorizonProblem,
     plans: Sequence[Sequence[BlockPlan]],
     at: list[list[int]],
-    lacking: dict[tuple[int, str], int],
+    traded: dict[tuple[int, str], list[tuple[int, float]]],
     relaxed: bool,
 ) -> list[Row]:
     rows = [Row(("one-plan", b), [(c, 1.0) for c in known], "==", 1.0) for b, known in enumerate(at)]
@@ -224,20 +231,32 @@ def _rows(
                 for column, plan in zip(at[b], plans[b], strict=True)
                 if plan.committed.get(g)
             ]
-            rows.append(Row(("committed", b, g), [*signed, *used, (lacking[b, g], 1.0)], ">=", 0.0))
-        for gpu, left in sorted(problem.left_of_quota(b).items()) if not relaxed else ():
-            fleet = problem.blocks[b].fleet
+            rows.append(Row(("committed", b, g), [*signed, *used, *traded[b, g]], ">=", 0.0))
+    rows += limits_on_commitments(problem, gpus=not relaxed)
+    return rows
+
+
+def limits_on_commitments(problem: HorizonProblem, gpus: bool = True) -> Iterator[Row]:
+    """Commitments leave quotas of GPU types intact, and no more is owed than may be; they are the first columns."""
+    for b, block in enumerate(problem.blocks) if gpus else ():
+        for gpu, left in sorted(problem.left_of_quota(b).items()):
+            offers = block.fleet.offers
             terms = [
-                (k, float(fleet.offers[c.offer].box))
+                (k, float(offers[c.offer].box))
                 for k, c in enumerate(problem.commitments)
-                if b in c.blocks and c.offer in fleet.offers and fleet.offers[c.offer].gpu == gpu
+                if b in c.blocks and c.offer in offers and offers[c.offer].gpu == gpu
             ]
             if terms:
-                rows.append(Row(("gpus-committed", b, gpu), terms, "<=", float(left)))
+                yield Row(("gpus-committed", b, gpu), terms, "<=", float(max(0, left)))
+        for g in problem.offers_of[b]:
+            offer = block.fleet.offers[g]
+            if offer.max_instances is not None:
+                signed = [(k, 1.0) for k, c in enumerate(problem.commitments) if b in c.blocks and c.offer == g]
+                left = max(0, offer.max_instances - offer.on_hand)
+                yield Row(("instances-committed", b, g), signed, "<=", float(left))
     for scenario in problem.scenarios if problem.max_owed_usd is not None else ():
         if owed := problem.owed_in(scenario):
-            rows.append(Row(("owed", scenario), owed, "<=", problem.max_owed_usd or 0.0))
-    return rows
+            yield Row(("owed", scenario), owed, "<=", problem.max_owed_usd or 0.0)
 
 
 def even_prices(problem: HorizonProblem) -> Prices:

@@ -1,84 +1,56 @@
-"""The search for the cheapest commitments over a horizon: Dantzig-Wolfe decomposition by blocks (problems/horizon.py).
+"""The search for the cheapest commitments over a horizon (problems/horizon.py).
 
-Each round prices every block at what an instance committed to is worth there: its fleet problem, solved as any other
-with a commitment for sale at that price. Its plan joins the restricted master, and what is proved of it makes a bound
-on every plan of the horizon. The master's duals, smoothed by those of the best bound, are the next prices. What the
-master signs, whole, is tried: each block is planned again with these instances on hand. So every figure comes from the
-one search for fleets, whose bounds are those of whole plans, and the bound of the horizon is no weaker than its LP's.
+Blocks share nothing but commitments, so all that is searched is single blocks (solvers/search/horizon_blocks.py): with
+commitments for sale at some prices, or with some signed. What is proved of each makes the program of
+problems/horizon_bound.py: its optimum is a bound on every plan of the horizon, and what it signs is tried next, since
+nothing known speaks against it. So bounds rise and plans get better by the same step, until they meet.
+
+1. All blocks are priced, each commitment spread evenly over its quarters.
+2. What the restricted master signs, over the plans that are known, is tried: each block with these instances on hand.
+3. What the bound's program signs near to that is tried, as long as it could be cheaper.
+4. Blocks are priced again: more closely where most of the gap is theirs, else at the master's duals. Then 3 again.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from problems.fleet_problem import FleetProblem
-from problems.horizon import COMMITTED, BlockPlan, HorizonProblem, Owed, Prices, even_prices, horizon_master
+from problems.horizon import HorizonProblem, Prices, Trade, Trades, even_prices, horizon_master
+from problems.horizon_bound import bound_program
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_lp, solve_mip
-from solvers.heuristics.incumbent import Incumbent, complete
-from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress, WarmStart
-from solvers.search.fleet_solver import solve_fleet
+from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.search.horizon_blocks import BlockSearches, left_s
+from solvers.search.horizon_solution import HorizonSolution
 
-MOST_ROUNDS = 40
-SMOOTHING = 0.5
-"""weight of the prices of the best bound in the next ones"""
-CLOSE_FRAC = 1e-4
-"""how near to the restricted master's LP the bound comes before nothing more is priced"""
-BLOCK_NODES, BLOCK_ROUNDS = 1_000, 25
-"""of a program, and of prices, for one block at one set of prices"""
-PARTS_AND_BLOCKS, ROUNDS_OF_A_PART = 90, 4
-"""parts of the plans that are divided, times blocks, and rounds of prices for each"""
+__all__ = ["HorizonSearch", "HorizonSolution"]
+
+MOST_ROUNDS = 60
 QUICK_ROUNDS = 3
-"""rounds of prices of a search that is to compare"""
+"""of a search that is to compare"""
 MASTER_NODES = 5_000
-LEAST_BLOCK_S, BLOCK_FRAC = 0.3, 0.5
-"""seconds that a block has at least, and the share of the time left that one round may take"""
-
-
-@dataclass(eq=False)
-class HorizonSolution:
-    """The best plan of a horizon so far and what is proved about it."""
-
-    outcome: Outcome = Outcome.NOT_FOUND
-    signed: tuple[int, ...] = ()
-    """of each commitment"""
-    blocks: tuple[FleetSolution, ...] = ()
-    """the plan of each block with these instances on hand"""
-    usd: float = np.inf
-    """commitments as counted, and cost and penalties of the blocks, over the horizon"""
-    bound_usd: float = 0.0
-    prices: Prices = field(default_factory=dict)
-    owed: Owed = field(default_factory=dict)
-    """those of the best bound, and its prices of a dollar owed"""
-    least: tuple[float, ...] = ()
-    """what no plan of a block has less than at these prices"""
-    rounds: int = 0
-    without_a_plan: str = ""
-    """the block that has none"""
-
-    @property
-    def gap_frac(self) -> float:
-        if not self.blocks or self.usd <= 0:
-            return 0.0 if self.blocks else np.inf
-        return max(0.0, (self.usd - self.bound_usd) / self.usd)
-
-
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """A plan of a block, and the paths that make it."""
-
-    plan: BlockPlan
-    best: Incumbent
+LITTLE, FAR, UNUSED = 0.25, 2.5, 0.9
+"""instances that the master trades at the even price, and how many times that price others may cost; the share of it
+that offers cost which no plan uses"""
+SAME_PRICE = 0.01
+"""share of a price that another one is no news within"""
+PRICING_FRAC, PLANNING_FRAC, CLOSELY_FRAC = 0.35, 0.1, 0.1
+"""share of the time left that a round may take: prices of all blocks, plans with what is signed, some more closely"""
+WORTH_FRAC = 0.3
+"""share of the time that prices took the last time, below which they are not worth beginning with"""
+OWN_FRAC = 0.4
+"""share of the gap from which it is that of single blocks"""
+FIRST_GAP = 0.01
+"""gap at which the search of a block ends at first"""
+AT_ONCE, MOST_CLOSELY = 2, 3
+"""blocks that are searched more closely at once, and how often the same"""
 
 
 class HorizonSearch:
-    """One horizon; what was priced serves for other commitments that are decided, too."""
+    """One horizon; what is known of its blocks serves for other commitments that are decided, too."""
 
     def __init__(
         self,
@@ -87,25 +59,31 @@ class HorizonSearch:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         quick: bool = False,
     ) -> None:
-        """`quick`: a few rounds of prices and nothing divided, for plans that are compared with others."""
+        """`quick`: a few rounds, for plans that are compared with others."""
         self.problem, self.options, self.on_progress, self.quick = problem, options, on_progress, quick
         limit_s = options.time_limit_s
         self.deadline = np.inf if limit_s is None else time.monotonic() + limit_s
-        self.known: list[list[_Known]] = [[] for _ in problem.blocks]
-        self.warm: list[WarmStart | None] = [None] * len(problem.blocks)
-        self.tried: dict[tuple[int, tuple[tuple[str, int], ...], float], FleetSolution] = {}
+        self.blocks = BlockSearches(problem, options, self._tell_of_blocks)
         self.solution = HorizonSolution()
         self.without_a_plan = ""
-        self.closed_usd = np.inf
-        """least bound of parts that are good enough"""
+        self.even: Prices = {}
+        self.priced: list[tuple[Prices, dict[int, FleetSolution]]] = []
+        """prices at which all blocks were planned, and their plans"""
+        self.closely: set[int] = set()
+        """blocks that were planned again at the last prices"""
+        self.pricing_s = 0.0
+        """what the last prices of all blocks took"""
+        self.impossible = False
+        """proved: nothing that may be signed leaves every block a plan"""
 
     def run(self) -> HorizonSolution:
-        """Price, sign and try until the gap is reached, nothing more comes of it, or time is up; then branch.
+        """Price, sign and try until the gap is reached, nothing more comes of it, or time is up.
 
         Ctrl-C keeps the best plan.
         """
         try:
-            return self._run()
+            with self.blocks.searches:
+                return self._run()
         except KeyboardInterrupt:
             if not self.solution.blocks:
                 raise
@@ -115,210 +93,215 @@ class HorizonSearch:
 
     def _run(self) -> HorizonSolution:
         solution = self.solution
-        root = _Part(self.problem, even_prices(self.problem))
-        if not self._close_in(root, QUICK_ROUNDS if self.quick else MOST_ROUNDS):
-            solution.outcome, solution.without_a_plan = self._no_plan(), self.without_a_plan
+        self.even = even_prices(self.problem)
+        if not self._price(self.even):
+            self.impossible = any(found.outcome is Outcome.INFEASIBLE for found in self.priced[-1][1].values())
+            self._finish()
             return solution
-        solution.prices, solution.owed, solution.least = root.prices, root.owed, root.least
-        solution.bound_usd = root.bound_usd
-        if not solution.blocks:
+        self.try_signing(self._whole())
+        for n in range(QUICK_ROUNDS if self.quick else MOST_ROUNDS):
+            if self._late():
+                break
+            solution.rounds += 1
+            self._tell(f"horizon, round {n + 1}")
+            signed = self._raise_bound()
+            if self.impossible or self._enough() or self._late():
+                break
+            if not (self._try_what_is_possible() or self._price_again() or self._try(signed)):
+                break
+        if not solution.blocks and not self.impossible:
             self.try_signing([few for few, _ in self.problem.bounds])
-        self._branch(root)
+        self._raise_bound()
         self._finish()
         return solution
 
-    def _branch(self, root: _Part) -> None:
-        """Decide commitments one by one where the LP and whole plans are too far apart, the lowest bound first."""
-        solution, count = self.solution, itertools.count()
-        waiting = [(root.bound_usd, next(count), root)]
-        for _ in range(0 if self.quick else PARTS_AND_BLOCKS // len(self.problem.blocks)):
-            solution.bound_usd = max(solution.bound_usd, self._least_of(waiting))
-            if not waiting or self._late() or solution.gap_frac <= self.options.gap_frac:
-                return
-            _, _, part = heapq.heappop(waiting)
-            children = part.divided()
-            if not children:  # all is decided: its bound is that of its blocks
-                self.closed_usd = min(self.closed_usd, part.bound_usd)
-                continue
-            for child in children:
-                child.bound_usd = max(part.bound_usd, child.bound_at_prices())
-                if child.bound_usd < self._target():
-                    self._close_in(child, ROUNDS_OF_A_PART)
-                if child.bound_usd < self._target():
-                    heapq.heappush(waiting, (child.bound_usd, next(count), child))
-                else:
-                    self.closed_usd = min(self.closed_usd, child.bound_usd)
-            self._tell(f"horizon, {len(waiting)} parts left")
-        solution.bound_usd = max(solution.bound_usd, self._least_of(waiting))
+    def _try_what_is_possible(self) -> bool:
+        """Try what could cost the least by all that is known, of offers that some plan uses; False where nothing new
+        could be better.
+        """
+        narrowed = self.problem
+        for k, (c, (few, most)) in enumerate(zip(self.problem.commitments, self.problem.bounds, strict=True)):
+            if few < most and c.offer not in self.blocks.offers_in_use:
+                narrowed = narrowed.with_bounds(k, few, few)
+        signed, least = self._possible(narrowed, self.solution.signed or None)
+        return least < (1 - self.options.gap_frac) * self.solution.usd and self._try(signed)
 
-    def _least_of(self, waiting: list[tuple[float, int, _Part]]) -> float:
-        """What is proved of all parts together."""
-        return min(waiting[0][0] if waiting else np.inf, self.closed_usd, self.solution.usd)
+    def _try(self, signed: Sequence[int] | None) -> bool:
+        """Plan all blocks with so many commitments, or more closely where that was done before; False if it was."""
+        if signed is None:
+            return False
+        if self.blocks.new(signed):
+            self.try_signing(signed)
+            self.try_signing(self._whole())
+            return True
+        return self._look_closer(signed)
 
-    def _target(self) -> float:
-        """a bound that is good enough"""
-        return (1 - self.options.gap_frac) * self.solution.usd if self.solution.blocks else np.inf
+    def _price_again(self) -> bool:
+        """Price blocks more closely where most of the gap is theirs, else all at the master's duals; False where that
+        was done before.
+        """
+        left = left_s(self.deadline, PRICING_FRAC)
+        if self.quick or not self.solution.blocks or (left is not None and left < WORTH_FRAC * self.pricing_s):
+            return False
+        prices, found = self.priced[-1]
+        months = [block.months for block in self.problem.blocks]
+        own_usd = {b: months[b] * (s.objective - s.bound_usd_per_month) for b, s in found.items()}
+        open_ones = [b for b, s in found.items() if s.gap_frac > self._block_gap() and b not in self.closely]
+        if open_ones and sum(own_usd.values()) > OWN_FRAC * (self.solution.usd - self.solution.bound_usd):
+            open_ones = sorted(open_ones, key=lambda b: -own_usd[b])[: max(AT_ONCE, len(months) // 2)]
+            self.closely |= set(open_ones)
+            return self._price(prices, open_ones)
+        duals = self._dual_prices()
+        if duals is None or any(_close(duals, before) for before, _ in self.priced):
+            return False
+        return self._price(duals)
 
-    def _close_in(self, part: _Part, rounds: int) -> bool:
-        """Raise the bound of a part of the plans, trying what its LP signs; False if a block has no plan at all."""
-        problem = part.problem
-        if all(few == most for few, most in problem.bounds):
-            self.try_signing([few for few, _ in problem.bounds])
-            part.bound_usd = max(part.bound_usd, self._bound_of(problem))
-            return not self.without_a_plan or bool(self.solution.blocks)
-        prices, owed = part.prices, part.owed
-        for n in range(rounds):
-            if n or not part.least:
-                least = self._price(prices, n)
-                if least is None:
-                    return False
-                part.learn(prices, owed, least)
-                if problem is self.problem:
-                    self.solution.bound_usd = part.bound_usd
-            self.solution.rounds += 1
-            master = self._master_lp(problem)
-            if master is None:
-                part.bound_usd = np.inf  # what is decided breaks a limit on commitments
-                return True
-            usd, duals, owed_dual, part.signed = master
-            settled = usd - part.bound_usd <= CLOSE_FRAC * abs(usd)
-            self.try_signing(self._whole(problem))
-            self._tell(f"horizon, round {n + 1}")
-            if part.bound_usd >= self._target() or settled or self._late() or not problem.commitments:
-                break
-            prices = {key: SMOOTHING * part.prices.get(key, 0.0) + (1 - SMOOTHING) * u for key, u in duals.items()}
-            keys = part.owed.keys() | owed_dual.keys()
-            owed = {k: SMOOTHING * part.owed.get(k, 0.0) + (1 - SMOOTHING) * owed_dual.get(k, 0.0) for k in keys}
-        return True
+    def _dual_prices(self) -> Prices | None:
+        """The master's duals over the known plans, kept near to even prices.
 
-    def _bound_of(self, problem: HorizonProblem) -> float:
-        """What is proved where all commitments are decided: of each block by itself."""
-        signed = [few for few, _ in problem.bounds]
-        usd = problem.commitments_usd(signed)
-        for b, block in enumerate(problem.blocks):
-            found = self.tried.get(self._key(b, signed))
-            if found is None:
-                return -np.inf
-            if found.best is None:
-                return np.inf if found.outcome is Outcome.INFEASIBLE else -np.inf
-            usd += block.months * found.bound_usd_per_month
-        return usd
+        A little of each instance is for sale, and can be sold, at the even price, and as much as anybody wants at
+        prices far from it. Offers that no plan uses stay below: else any number of them might be signed for nothing.
+        """
+        in_use = self.blocks.offers_in_use
+        trades: Trades = {}
+        for b, offers in enumerate(self.problem.offers_of):
+            for g in offers:
+                even = self.even.get((b, g), 0.0)
+                trades[b, g] = (
+                    (
+                        Trade(even, LITTLE),
+                        Trade(even, LITTLE, sold=True),
+                        Trade(FAR * even),
+                        Trade(even / FAR, sold=True),
+                    )
+                    if g in in_use
+                    else (Trade(UNUSED * even), Trade(UNUSED * even, sold=True))
+                )
+        model = horizon_master(self.problem, self.blocks.plans(), relaxed=True, trades=trades)
+        lp = solve_lp(model)
+        if lp.row_duals is None:
+            return None
+        duals = dict(zip(model.row_keys, lp.row_duals.tolist(), strict=True))
+        return {(b, g): max(0.0, duals["committed", b, g]) for b, gs in enumerate(self.problem.offers_of) for g in gs}
+
+    def _enough(self) -> bool:
+        return self.solution.gap_frac <= self.options.gap_frac
+
+    def _late(self) -> bool:
+        return time.monotonic() >= self.deadline
 
     def _finish(self) -> None:
         solution = self.solution
         if not solution.blocks:
-            solution.outcome, solution.without_a_plan = Outcome.NOT_FOUND, self.without_a_plan
+            solution.outcome = Outcome.INFEASIBLE if self.impossible else Outcome.NOT_FOUND
+            solution.without_a_plan = self.without_a_plan
             return
         solution.bound_usd = min(solution.bound_usd, solution.usd)
         close = 2e-6 if solution.gap_frac <= 2e-6 else self.options.gap_frac
         within = Outcome.OPTIMAL if close == 2e-6 else Outcome.WITHIN_GAP
         solution.outcome = within if solution.gap_frac <= close else Outcome.FEASIBLE
 
-    def _no_plan(self) -> Outcome:
-        return Outcome.NOT_FOUND if self._late() else Outcome.INFEASIBLE
-
-    def _late(self) -> bool:
-        return time.monotonic() >= self.deadline
-
     def _tell(self, phase: str) -> None:
         months = sum(block.months for block in self.problem.blocks)
         best = self.solution.usd / months if self.solution.blocks else None
         self.on_progress(Progress(phase, best, self.solution.bound_usd / months))
 
-    def _block_options(self) -> Options:
-        """For a block at some prices: limited by work, and by its share of the time left."""
-        options = replace(
-            self.options,
-            gap_frac=self.options.gap_frac / 2,
-            node_limit=min(BLOCK_NODES, self.options.node_limit),
-            round_limit=BLOCK_ROUNDS,
-            time_limit_s=None,
-        )
-        if self.deadline == np.inf:
-            return options
-        left = BLOCK_FRAC * (self.deadline - time.monotonic()) / len(self.problem.blocks)
-        return replace(options, time_limit_s=max(LEAST_BLOCK_S, left), round_limit=None)
+    def _tell_of_blocks(self, done: int, of: int) -> None:
+        self._tell(f"horizon, {done} of {of} quarters")
 
-    def _price(self, prices: Prices, n: int) -> list[float] | None:
-        """Plan every block at these prices: what no plan of it has less than; None if one has no plan."""
-        least: list[float] = []
-        for b, block in enumerate(self.problem.blocks):
-            self._tell(f"horizon, round {n + 1}, {block.name}")
-            monthly = {g: prices.get((b, g), 0.0) / block.months for g in self.problem.offers_of[b]}
-            fleet = block.with_commitments_at(monthly)
-            found = self._solved(b, fleet)
-            if found.best is None:
-                self.without_a_plan = block.name
-                return None
-            committed = {g: p.reserved.get(COMMITTED, 0) for g, p in found.best.purchases.items()}
-            held_usd = sum(monthly[g] * n for g, n in committed.items() if n)
-            self._learn(b, found.best.objective - held_usd, committed, found.best)
-            least.append(block.months * found.bound_usd_per_month)
-        return least
+    def _price(self, prices: Prices, some: Sequence[int] | None = None) -> bool:
+        """Plan every block at these prices, or some again; False if one has no plan."""
+        began = time.monotonic()
+        self._tell("horizon, pricing")
+        found = self.blocks.price(prices, self._block_gap(), left_s(self.deadline, PRICING_FRAC), some)
+        if some is None:
+            self.priced.append((prices, found))
+            self.closely = set()
+            self.pricing_s = time.monotonic() - began
+        self.priced[-1][1].update(found)
+        none = [self.problem.blocks[b].name for b, solution in found.items() if solution.best is None]
+        self.without_a_plan = none[0] if none else self.without_a_plan
+        return not none
 
-    def _learn(self, b: int, usd_per_month: float, committed: dict[str, int], best: Incumbent) -> None:
-        used = {g: n for g, n in committed.items() if n}
-        self.known[b].append(_Known(BlockPlan(usd_per_month, used), best))
+    def _block_gap(self) -> float:
+        """How closely blocks are searched: the more closely, the nearer the bound is."""
+        return max(self.options.gap_frac / 2, min(FIRST_GAP, self.solution.gap_frac / 4))
 
-    def _solved(self, b: int, fleet: FleetProblem) -> FleetSolution:
-        """A block's fleet, from what was known of it before."""
-        before = self.warm[b] or WarmStart()
-        starts = [complete(fleet, known.best.paths) for known in self.known[b][-3:]]
-        start = min((s for s in starts if s is not None), key=lambda s: s.objective, default=None)
-        known = WarmStart(paths=before.paths, start=start)
-        solution = solve_fleet(fleet, self._block_options(), lambda progress: None, known)
-        if solution.interrupted:
-            raise KeyboardInterrupt  # half a search is no result
-        self.warm[b] = solution.known
-        return solution
+    def _raise_bound(self) -> list[int] | None:
+        """Raise the bound to what is proved of all plans; what could be signed at that."""
+        signed, bound = self._possible(self.problem)
+        self.impossible = bound == np.inf
+        self.solution.bound_usd = max(self.solution.bound_usd, min(bound, self.solution.usd))
+        return signed
 
-    def _master_lp(self, problem: HorizonProblem) -> tuple[float, Prices, Owed, tuple[float, ...]] | None:
-        """The restricted master's LP, what commitments are worth in it, what a dollar owed costs, and what it signs.
+    def _possible(self, problem: HorizonProblem, near: Sequence[int] | None = None) -> tuple[list[int] | None, float]:
+        """What the bound's program signs, if anything can be, and the bound on all plans of a part of them.
 
-        None where commitments cannot be signed as decided.
+        Near to what is signed it is what these commitments could cost at least.
         """
-        model = horizon_master(problem, self._plans(), relaxed=True)
-        lp = solve_lp(model)
-        if lp.status is Status.INFEASIBLE:
-            return None
-        if lp.objective is None or lp.row_duals is None or lp.x is None:
-            raise RuntimeError(f"the master of the horizon ended as {lp.status}; please report this case")
-        duals = dict(zip(model.row_keys, lp.row_duals.tolist(), strict=True))
-        worth = {(b, g): max(0.0, duals["committed", b, g]) for b, gs in enumerate(self.problem.offers_of) for g in gs}
-        signed = tuple(lp.x[: len(problem.commitments)].tolist())
-        owed = {s: max(0.0, -duals[key]) for s in problem.scenarios if (key := ("owed", s)) in duals}
-        return lp.objective, worth, owed, signed
+        model = bound_program(problem, self.blocks.proved, near)
+        result = solve_mip(
+            model,
+            solver=self.options.solver,
+            gap_frac=self.options.gap_frac / 4,
+            node_limit=MASTER_NODES,
+            time_limit_s=self._program_s(),
+        )
+        if result.status is Status.INFEASIBLE:
+            return None, np.inf
+        if result.x is None:
+            return None, result.bound
+        signed = [round(n) for n in result.x[: len(problem.commitments)]]
+        if near is None:
+            return signed, result.bound
+        last = len(problem.commitments) + len(problem.blocks)
+        return signed, float(model.cost[:last] @ result.x[:last])
 
-    def _plans(self) -> list[list[BlockPlan]]:
-        return [[known.plan for known in of_block] for of_block in self.known]
+    def _program_s(self) -> float | None:
+        left = left_s(self.deadline, 0.1)
+        return None if left is None else max(0.5, left)
 
-    def _whole(self, problem: HorizonProblem) -> list[int]:
+    def _whole(self) -> list[int]:
         """The commitments of the restricted master's best whole solution."""
-        model = horizon_master(problem, self._plans(), relaxed=False)
-        left = None if self.deadline == np.inf else max(1.0, 0.1 * (self.deadline - time.monotonic()))
-        result = solve_mip(model, solver=self.options.solver, node_limit=MASTER_NODES, time_limit_s=left)
+        problem = self.problem
+        model = horizon_master(problem, self.blocks.plans(), relaxed=False)
+        result = solve_mip(model, solver=self.options.solver, node_limit=MASTER_NODES, time_limit_s=self._program_s())
         fewest = [few for few, _ in problem.bounds]
-        return fewest if result.x is None else [round(result.x[k]) for k in range(len(self.problem.commitments))]
+        return fewest if result.x is None else [round(n) for n in result.x[: len(problem.commitments)]]
 
     def try_signing(self, signed: Sequence[int]) -> bool:
         """Plan every block with so many commitments; True if it is the best plan so far."""
         problem, solution = self.problem, self.solution
+        self.blocks.plan(signed, self._block_gap(), left_s(self.deadline, PLANNING_FRAC))
         usd, found = problem.commitments_usd(signed), []
         for b, block in enumerate(problem.blocks):
-            committed, key = problem.committed_in(b, signed), self._key(b, signed)
-            if key not in self.tried:
-                self.tried[key] = self._solved(b, block.with_committed(committed, problem.paid_in(b, signed)))
-                best = self.tried[key].best
-                if best is not None:
-                    self._learn(b, best.objective, committed, best)
-            if self.tried[key].best is None:
+            found.append(self.blocks.tried[self.blocks.key(b, signed)])
+            if found[-1].best is None:
                 self.without_a_plan = block.name
                 return False
-            found.append(self.tried[key])
-            usd += block.months * self.tried[key].objective
+            usd += block.months * found[-1].objective
         if usd >= solution.usd:
             return False
         solution.signed, solution.blocks, solution.usd = tuple(signed), tuple(found), usd
+        return True
+
+    def _look_closer(self, signed: Sequence[int]) -> bool:
+        """Search blocks again whose plans are furthest from what is proved of them; False where nothing is open."""
+        blocks = self.problem.blocks
+        tried = [self.blocks.tried[self.blocks.key(b, signed)] for b in range(len(blocks))]
+        most = 1 if self.deadline == np.inf else MOST_CLOSELY
+        open_ones = [
+            b
+            for b, found in enumerate(tried)
+            if found.best is not None
+            and found.gap_frac > self._block_gap()
+            and self.blocks.closely.get(self.blocks.key(b, signed), 0) < most
+        ]
+        if not open_ones:
+            return False
+        open_ones.sort(key=lambda b: blocks[b].months * (tried[b].bound_usd_per_month - tried[b].objective))
+        self.blocks.plan(signed, self._block_gap(), left_s(self.deadline, CLOSELY_FRAC), closely=open_ones[:AT_ONCE])
+        self.try_signing(signed)
         return True
 
     def compared(self, problem: HorizonProblem, options: Options) -> HorizonSolution:
@@ -327,76 +310,23 @@ class HorizonSearch:
         The first block of the problem may be another one, if all that is signed with it is decided.
         """
         other = HorizonSearch(problem, options, self.on_progress, quick=True)
-        other.known, other.warm = [list(known) for known in self.known], list(self.warm)
         same = problem.blocks[0] is self.problem.blocks[0]
-        other.tried = {key: found for key, found in self.tried.items() if same or key[0]}
-        if not same:
-            other.known[0], other.warm[0] = [], None
-            least = [few for few, _ in problem.bounds]
-            first = other._solved(
-                0, problem.blocks[0].with_committed(problem.committed_in(0, least), problem.paid_in(0, least))
-            )
-            if first.best is None:
-                other.solution.without_a_plan = problem.blocks[0].name
-                return other.solution
-            other._learn(0, first.best.objective, problem.committed_in(0, least), first.best)
-        for signed in (other._whole(problem), _within(self.solution.signed, problem)):
-            other.try_signing(signed)
-        other.solution.bound_usd = problem.bound_at(self.solution.prices, self.solution.least, self.solution.owed)
+        other.blocks = self.blocks.copied(problem, options, other._tell_of_blocks, first_too=same)
+        with other.blocks.searches:
+            if not same:
+                other.try_signing([few for few, _ in problem.bounds])
+            if other.blocks.known[0]:
+                for signed in (other._whole(), _within(self.solution.signed, problem)):
+                    other.try_signing(signed)
+                other._raise_bound()
         other._finish()
         return other.solution
 
-    def _key(self, b: int, signed: Sequence[int]) -> tuple[int, tuple[tuple[str, int], ...], float]:
-        """What the plan of a block depends on."""
-        limited = self.problem.blocks[b].fleet.budget_usd_per_month is not None
-        paid = self.problem.paid_in(b, signed) if limited else 0.0
-        return b, tuple(sorted(self.problem.committed_in(b, signed).items())), paid
+
+def _close(a: Prices, b: Prices) -> bool:
+    return all(abs(usd - b.get(key, 0.0)) <= SAME_PRICE * max(abs(usd), 1.0) for key, usd in a.items())
 
 
 def _within(signed: Sequence[int], problem: HorizonProblem) -> list[int]:
     """Commitments as near to these as is decided."""
     return [min(max(n, few), most) for n, (few, most) in zip(signed, problem.bounds, strict=True)]
-
-
-@dataclass(eq=False)
-class _Part:
-    """A part of the plans, by what is decided of commitments, and the best bound on them."""
-
-    problem: HorizonProblem
-    prices: Prices
-    owed: Owed = field(default_factory=dict)
-    least: tuple[float, ...] = ()
-    bound_usd: float = -np.inf
-    signed: tuple[float, ...] = ()
-    """by its LP"""
-
-    def learn(self, prices: Prices, owed: Owed, least: Sequence[float]) -> None:
-        """Keep the prices of the best bound."""
-        bound = self.problem.bound_at(prices, least, owed)
-        if not self.least or bound > self.bound_usd:
-            self.prices, self.owed, self.least = prices, owed, tuple(least)
-        self.bound_usd = max(self.bound_usd, bound)
-
-    def bound_at_prices(self) -> float:
-        return self.problem.bound_at(self.prices, self.least, self.owed)
-
-    def divided(self) -> list[_Part]:
-        """Fewer, so many, or more of the commitment that is least decided, by what it costs."""
-        bounds = self.problem.bounds
-        open_ones = [k for k, (few, most) in enumerate(bounds) if few < most]
-        if not open_ones:
-            return []
-
-        def undecided(k: int) -> tuple[float, float]:
-            part = self.signed[k] % 1 if self.signed else 0.0
-            return min(part, 1 - part) * self.problem.commitments[k].usd, self.problem.commitments[k].usd
-
-        k = max(open_ones, key=lambda k: (*undecided(k), -k))
-        few, most = bounds[k]
-        here = min(max(round(self.signed[k]) if self.signed else few, few), most)
-        ranges = [(few, here - 1), (here, here), (here + 1, most)]
-        return [
-            replace(self, problem=self.problem.with_bounds(k, low, high), signed=())
-            for low, high in ranges
-            if low <= high
-        ]

@@ -1,0 +1,193 @@
+"""What is proved of blocks, put together: a program whose optimum no plan of a horizon costs less than.
+
+Let V[b](n) be the least that a block costs, a month, besides commitments, where n[g] instances of each offer are
+committed to in it. It takes a search to know it for one n, so the program has theta[b] <= V[b] in its place:
+
+    min   sum_k usd[k] x[k]  +  sum_b months[b] theta[b]
+
+    priced blocks        theta[b] >= least - sum_g mu[g] n[b,g]                               for all prices mu tried
+    planned blocks       theta[b] >= least - sum_g by_hour[g] max(0, n[b,g] - at[g])          for all n tried, `at`
+
+with n[b,g] = sum_{k of g, lasts in b} x[k], x whole, and the limits on commitments. The first family is weak duality: a
+block was planned with commitments for sale at mu. The second says that what is committed to replaces no more than
+instances that are bought by the hour, and that fewer of them save nothing. Where that is not so it holds for the n
+that was tried and no other: other instances of a GPU whose number is limited may be in the way, an offer may not be
+for sale by the hour, and a budget counts what was paid for commitments.
+
+Its solution signs what could cost the least as far as anything is known. So it is what to try next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from problems.constants import HOURS_PER_MONTH
+from problems.horizon import HorizonProblem, limits_on_commitments
+from problems.model import Column, Model, Row, build_model
+from problems.recipes.vendors import NO_VENDORS
+
+CHANGE_FRAC = 0.1
+"""share of its price that a commitment costs besides which is signed though it was not, or the other way round"""
+Commitments = tuple[int, ...]
+"""some of a horizon's"""
+
+
+@dataclass(frozen=True, eq=False)
+class PricedBlock:
+    """What no plan of a block has less than at prices of commitments."""
+
+    usd_per_month: dict[str, float]
+    """mu of each offer"""
+    least_usd_per_month: float
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many of some commitments were signed where a block was planned, and what others could save."""
+
+    of: Commitments
+    signed: int
+    most: int
+    more_saves_usd: float
+    """at most, each, a month; infinite where nothing is known of more"""
+    fewer_may_save: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedBlock:
+    """What no plan of a block costs less than, a month, where so many commitments are signed; infinite: it has none."""
+
+    counts: tuple[Count, ...]
+    least_usd_per_month: float
+
+
+@dataclass(eq=False)
+class Proved:
+    """All that is proved of one block."""
+
+    priced: list[PricedBlock] = field(default_factory=list)
+    planned: dict[tuple[Count, ...], PlannedBlock] = field(default_factory=dict)
+
+    def learn(self, planned: PlannedBlock) -> None:
+        before = self.planned.get(planned.counts)
+        if before is None or planned.least_usd_per_month > before.least_usd_per_month:
+            self.planned[planned.counts] = planned
+
+
+def counts_of(problem: HorizonProblem, b: int, x: Sequence[int]) -> tuple[Count, ...]:
+    """What the plan of a block depends on."""
+    fleet = problem.blocks[b].fleet
+    here = [k for k, c in enumerate(problem.commitments) if b in c.blocks and c.offer in fleet.offers]
+    most = [max(c.most, at_most) for c, (_, at_most) in zip(problem.commitments, problem.bounds, strict=True)]
+    if fleet.budget_usd_per_month is not None:
+        return tuple(Count((k,), x[k], most[k], inf, True) for k in here)
+    free = fleet.vendors == NO_VENDORS
+    counts = []
+    for g in problem.offers_of[b]:
+        offer = fleet.offers[g]
+        of = tuple(k for k in here if problem.commitments[k].offer == g)
+        alone = free and offer.gpu not in fleet.max_gpus
+        by_hour = offer.on_demand_usd_per_h if alone else None
+        saves = inf if by_hour is None else by_hour * HOURS_PER_MONTH
+        counts.append(Count(of, sum(x[k] for k in of), sum(most[k] for k in of), saves, not alone))
+    return tuple(counts)
+
+
+def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Sequence[int] | None = None) -> Model:
+    """The program; its first columns are the commitments.
+
+    `near`: what is to be tried next is looked for near to what is signed already, so every commitment more or less
+    costs a share of its price. The optimum is no bound then.
+    """
+    columns = [
+        Column(("sign", k), c.usd, fewest, most, integer=True)
+        for k, (c, (fewest, most)) in enumerate(zip(problem.commitments, problem.bounds, strict=True))
+    ]
+    theta = [len(columns) + b for b in range(len(problem.blocks))]
+    columns += [Column(("theta", b), block.months) for b, block in enumerate(problem.blocks)]
+    rows = list(limits_on_commitments(problem))
+    made = _Counts(columns, rows)
+    for b, of_block in enumerate(proved):
+        offers = problem.offers_of[b]
+        for i, priced in enumerate(of_block.priced):
+            worth = [
+                (k, priced.usd_per_month[c.offer])
+                for k, c in enumerate(problem.commitments)
+                if b in c.blocks and c.offer in offers and priced.usd_per_month[c.offer] > 0
+            ]
+            rows.append(Row(("priced", b, i), [(theta[b], 1.0), *worth], ">=", priced.least_usd_per_month))
+        for i, planned in enumerate(of_block.planned.values()):
+            rows.append(_of_planned(("planned", b, i), theta[b], planned, made))
+    for k, signed in enumerate(near or ()):
+        change_usd = CHANGE_FRAC * problem.commitments[k].usd
+        changed = [(len(columns), -1.0), (len(columns) + 1, 1.0)]
+        columns += [Column(("added", k), change_usd), Column(("dropped", k), change_usd)]
+        rows.append(Row(("changed", k), [(k, 1.0), *changed], "==", float(signed)))
+    return build_model(columns, rows)
+
+
+def _of_planned(key: tuple[str, int, int], theta: int, planned: PlannedBlock, made: _Counts) -> Row:
+    """theta >= least where as many are signed, less what others save; nothing is said where that is not known."""
+    least = planned.least_usd_per_month
+    other: list[int] = []
+    saved: list[tuple[int, float]] = []
+    for count in planned.counts:
+        if count.fewer_may_save and count.signed:
+            other.append(made.fewer(count))
+        if count.signed < count.most and count.more_saves_usd == inf:
+            other.append(made.more(count))
+        elif count.signed < count.most and least < inf:
+            saved.append((made.beyond(count), count.more_saves_usd))
+    if least == inf and not other:  # nothing else helps: the program has no solution either
+        return Row(key, [(theta, 1.0)], "<=", -1.0)
+    if least == inf:
+        return Row(key, [(column, 1.0) for column in other], ">=", 1.0)
+    return Row(key, [(theta, 1.0), *saved, *((column, least) for column in other)], ">=", least)
+
+
+class _Counts:
+    """Columns that say whether more or fewer are signed than somewhere, each made once."""
+
+    def __init__(self, columns: list[Column], rows: list[Row]) -> None:
+        self.columns, self.rows = columns, rows
+        self.made: dict[tuple[str, Commitments, int], int] = {}
+
+    def _column(self, kind: str, count: Count, upper: float, integer: bool) -> tuple[int, bool]:
+        key = (kind, count.of, count.signed)
+        new = key not in self.made
+        if new:
+            self.made[key] = len(self.columns)
+            self.columns.append(Column(key, 0.0, 0.0, upper, integer))
+        return self.made[key], new
+
+    def more(self, count: Count) -> int:
+        """1 only where more are signed: sum x >= (signed + 1) more."""
+        column, new = self._column("more", count, 1.0, True)
+        if new:
+            some = [(k, 1.0) for k in count.of]
+            self.rows.append(Row(("more", *count.of, count.signed), [*some, (column, -count.signed - 1.0)], ">=", 0.0))
+        return column
+
+    def fewer(self, count: Count) -> int:
+        """1 only where fewer are signed: sum x <= most - (most - signed + 1) fewer."""
+        column, new = self._column("fewer", count, 1.0, True)
+        if new:
+            some = [(k, 1.0) for k in count.of]
+            spread = count.most - count.signed + 1.0
+            self.rows.append(Row(("fewer", *count.of, count.signed), [*some, (column, spread)], "<=", count.most))
+        return column
+
+    def beyond(self, count: Count) -> int:
+        """How many more are signed, at most max(0, sum x - signed)."""
+        more = self.more(count)
+        spread = float(count.most - count.signed)
+        column, new = self._column("beyond", count, spread, False)
+        if new:
+            less = [(k, -1.0) for k in count.of]
+            key = (*count.of, count.signed)
+            self.rows.append(Row(("beyond", *key), [(column, 1.0), (more, -spread)], "<=", 0.0))
+            up_to = [(column, 1.0), *less, *([(more, float(count.signed))] if count.signed else [])]
+            self.rows.append(Row(("up-to", *key), up_to, "<=", 0.0))
+        return column

@@ -1,0 +1,32 @@
+"""The best plan of a horizon so far and what is proved about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.search.fleet_solution import FleetSolution, Outcome
+
+
+@dataclass(eq=False)
+class HorizonSolution:
+    """The best plan of a horizon so far and what is proved about it."""
+
+    outcome: Outcome = Outcome.NOT_FOUND
+    signed: tuple[int, ...] = ()
+    """of each commitment"""
+    blocks: tuple[FleetSolution, ...] = ()
+    """the plan of each block with these instances on hand"""
+    usd: float = np.inf
+    """commitments as counted, and cost and penalties of the blocks, over the horizon"""
+    bound_usd: float = 0.0
+    rounds: int = 0
+    without_a_plan: str = ""
+    """the block that has none"""
+
+    @property
+    def gap_frac(self) -> float:
+        if not self.blocks or self.usd <= 0:
+            return 0.0 if self.blocks else np.inf
+        return max(0.0, (self.usd - self.bound_usd) / self.usd)
