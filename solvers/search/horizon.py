@@ -28,7 +28,8 @@ from solvers.search.horizon_solution import HorizonSolution
 
 __all__ = ["HorizonSearch", "HorizonSolution"]
 
-MOST_ROUNDS = 60
+MOST_ROUNDS, MOST_MISSES = 40, 3
+"""in all, and of what is tried in a row that is no better before blocks are priced again"""
 QUICK_ROUNDS = 3
 """of a search that is to compare"""
 MASTER_NODES = 5_000
@@ -37,16 +38,14 @@ LITTLE, FAR, UNUSED = 0.25, 2.5, 0.9
 that offers cost which no plan uses"""
 SAME_PRICE = 0.01
 """share of a price that another one is no news within"""
-PRICING_FRAC, PLANNING_FRAC, CLOSELY_FRAC = 0.35, 0.1, 0.1
-"""share of the time left that a round may take: prices of all blocks, plans with what is signed, some more closely"""
-WORTH_FRAC = 0.3
-"""share of the time that prices took the last time, below which they are not worth beginning with"""
+PRICING_FRAC, PLANNING_FRAC = 0.4, 0.25
+"""share of the time left that a round may take: prices of blocks, and plans with what is signed"""
+AGAIN = 1.5
+"""times as long as before that a block is searched for at least, if it is searched again"""
 OWN_FRAC = 0.4
 """share of the gap from which it is that of single blocks"""
 FIRST_GAP = 0.01
 """gap at which the search of a block ends at first"""
-AT_ONCE, MOST_CLOSELY = 2, 3
-"""blocks that are searched more closely at once, and how often the same"""
 
 
 class HorizonSearch:
@@ -71,8 +70,10 @@ class HorizonSearch:
         """prices at which all blocks were planned, and their plans"""
         self.closely: set[int] = set()
         """blocks that were planned again at the last prices"""
-        self.pricing_s = 0.0
-        """what the last prices of all blocks took"""
+        self.misses = 0
+        """what was tried since the last better plan, or since the last prices"""
+        self.each_s = 0.0
+        """seconds that a block had at the last prices of all"""
         self.impossible = False
         """proved: nothing that may be signed leaves every block a plan"""
 
@@ -107,13 +108,22 @@ class HorizonSearch:
             signed = self._raise_bound()
             if self.impossible or self._enough() or self._late():
                 break
-            if not (self._try_what_is_possible() or self._price_again() or self._try(signed)):
+            if not self._go_on(signed):
                 break
         if not solution.blocks and not self.impossible:
             self.try_signing([few for few, _ in self.problem.bounds])
         self._raise_bound()
         self._finish()
         return solution
+
+    def _go_on(self, signed: Sequence[int] | None) -> bool:
+        """Try what could be better, but price blocks again after a few that were not; False where all was tried."""
+        if self.misses < MOST_MISSES and self._try_what_is_possible():
+            return True
+        if self._price_again():
+            self.misses = 0
+            return True
+        return self._try_what_is_possible() or self._try(signed)
 
     def _try_what_is_possible(self) -> bool:
         """Try what could cost the least by all that is known, of offers that some plan uses; False where nothing new
@@ -130,31 +140,35 @@ class HorizonSearch:
         """Plan all blocks with so many commitments, or more closely where that was done before; False if it was."""
         if signed is None:
             return False
+        before = self.solution.usd
         if self.blocks.new(signed):
             self.try_signing(signed)
             self.try_signing(self._whole())
-            return True
-        return self._look_closer(signed)
+        elif not self._look_closer(signed):
+            return False
+        self.misses = 0 if self.solution.usd < before else self.misses + 1
+        return True
 
     def _price_again(self) -> bool:
         """Price blocks more closely where most of the gap is theirs, else all at the master's duals; False where that
-        was done before.
+        was done before, or there is less time for each than there was.
         """
-        left = left_s(self.deadline, PRICING_FRAC)
-        if self.quick or not self.solution.blocks or (left is not None and left < WORTH_FRAC * self.pricing_s):
+        if self.quick or not self.solution.blocks:
             return False
         prices, found = self.priced[-1]
-        months = [block.months for block in self.problem.blocks]
-        own_usd = {b: months[b] * (s.objective - s.bound_usd_per_month) for b, s in found.items()}
+        blocks, left = self.problem.blocks, left_s(self.deadline, PRICING_FRAC)
+        own_usd = {b: blocks[b].months * (s.objective - s.bound_usd_per_month) for b, s in found.items()}
         open_ones = [b for b, s in found.items() if s.gap_frac > self._block_gap() and b not in self.closely]
-        if open_ones and sum(own_usd.values()) > OWN_FRAC * (self.solution.usd - self.solution.bound_usd):
-            open_ones = sorted(open_ones, key=lambda b: -own_usd[b])[: max(AT_ONCE, len(months) // 2)]
+        if sum(own_usd.values()) > OWN_FRAC * (self.solution.usd - self.solution.bound_usd):
+            open_ones.sort(key=lambda b: -own_usd[b])
+            if left is not None:
+                open_ones = open_ones[: int(left * self.blocks.at_once / (AGAIN * self.each_s))]
             self.closely |= set(open_ones)
-            return self._price(prices, open_ones)
+            return bool(open_ones) and self._price(prices, open_ones)
         duals = self._dual_prices()
         if duals is None or any(_close(duals, before) for before, _ in self.priced):
             return False
-        return self._price(duals)
+        return (left is None or left * self.blocks.at_once >= len(blocks) * self.each_s) and self._price(duals)
 
     def _dual_prices(self) -> Prices | None:
         """The master's duals over the known plans, kept near to even prices.
@@ -211,13 +225,13 @@ class HorizonSearch:
 
     def _price(self, prices: Prices, some: Sequence[int] | None = None) -> bool:
         """Plan every block at these prices, or some again; False if one has no plan."""
-        began = time.monotonic()
         self._tell("horizon, pricing")
-        found = self.blocks.price(prices, self._block_gap(), left_s(self.deadline, PRICING_FRAC), some)
+        seconds = left_s(self.deadline, PRICING_FRAC)
+        found = self.blocks.price(prices, self._block_gap(), seconds, some)
         if some is None:
             self.priced.append((prices, found))
             self.closely = set()
-            self.pricing_s = time.monotonic() - began
+            self.each_s = 0.0 if seconds is None else seconds * self.blocks.at_once / len(self.problem.blocks)
         self.priced[-1][1].update(found)
         none = [self.problem.blocks[b].name for b, solution in found.items() if solution.best is None]
         self.without_a_plan = none[0] if none else self.without_a_plan
@@ -287,22 +301,20 @@ class HorizonSearch:
 
     def _look_closer(self, signed: Sequence[int]) -> bool:
         """Search blocks again whose plans are furthest from what is proved of them; False where nothing is open."""
-        blocks = self.problem.blocks
+        blocks, seconds = self.problem.blocks, left_s(self.deadline, PLANNING_FRAC)
         tried = [self.blocks.tried[self.blocks.key(b, signed)] for b in range(len(blocks))]
-        most = 1 if self.deadline == np.inf else MOST_CLOSELY
         open_ones = [
             b
             for b, found in enumerate(tried)
             if found.best is not None
             and found.gap_frac > self._block_gap()
-            and self.blocks.closely.get(self.blocks.key(b, signed), 0) < most
+            and self.blocks.may_be_searched_again(self.blocks.key(b, signed), seconds, AGAIN)
         ]
-        if not open_ones:
-            return False
         open_ones.sort(key=lambda b: blocks[b].months * (tried[b].bound_usd_per_month - tried[b].objective))
-        self.blocks.plan(signed, self._block_gap(), left_s(self.deadline, CLOSELY_FRAC), closely=open_ones[:AT_ONCE])
-        self.try_signing(signed)
-        return True
+        if open_ones:
+            self.blocks.plan(signed, self._block_gap(), seconds, closely=open_ones[: self.blocks.at_once])
+            self.try_signing(signed)
+        return bool(open_ones)
 
     def compared(self, problem: HorizonProblem, options: Options) -> HorizonSolution:
         """The best plan, among those that known plans of blocks lead to, of a part of the plans; nothing is priced.

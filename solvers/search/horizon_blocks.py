@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -47,8 +48,8 @@ class BlockSearches:
         self.warm: list[WarmStart] = [COLD_START] * len(problem.blocks)
         self.proved: list[Proved] = [Proved() for _ in problem.blocks]
         self.tried: dict[Key, FleetSolution] = {}
-        self.closely: dict[Key, int] = {}
-        """how often they were searched with more effort"""
+        self.seconds: dict[Key, float] = {}
+        """that they were searched for the last time; infinite if they were searched with branches, without a limit"""
         self.searches = Searches()
 
     def copied(self, problem: HorizonProblem, options: Options, on_done: OnDone, first_too: bool) -> BlockSearches:
@@ -58,7 +59,7 @@ class BlockSearches:
             other.known[b], other.warm[b] = list(self.known[b]), self.warm[b]
             other.proved[b] = Proved(list(self.proved[b].priced), dict(self.proved[b].planned))
         other.tried = {key: found for key, found in self.tried.items() if first_too or key[0]}
-        other.closely = dict(self.closely)
+        other.seconds = dict(self.seconds)
         return other
 
     def plans(self) -> list[list[BlockPlan]]:
@@ -77,14 +78,14 @@ class BlockSearches:
     def price(
         self, prices: Prices, gap_frac: float, seconds: float | None, some: Sequence[int] | None = None
     ) -> dict[int, FleetSolution]:
-        """Plan blocks, all or some, with commitments for sale, all of them in so many seconds."""
+        """Plan all blocks, or some more closely, with commitments for sale; all of them in so many seconds."""
         blocks = self.problem.blocks
         monthly = {
             b: {g: prices.get((b, g), 0.0) / blocks[b].months for g in self.problem.offers_of[b]}
             for b in (range(len(blocks)) if some is None else some)
         }
         fleets = {b: blocks[b].with_commitments_at(usd_per_month) for b, usd_per_month in monthly.items()}
-        solutions = self._solved(fleets, gap_frac, seconds)
+        solutions = self._solved(fleets, gap_frac, seconds, closely=some is not None)
         for b, found in solutions.items():
             self.proved[b].priced.append(PricedBlock(monthly[b], found.bound_usd_per_month))
             if found.best is not None:
@@ -92,6 +93,19 @@ class BlockSearches:
                 held_usd = sum(monthly[b][g] * n for g, n in committed.items() if n)
                 self._learn(b, found.best.objective - held_usd, committed, found.best)
         return solutions
+
+    @cached_property
+    def at_once(self) -> int:
+        """blocks that are searched at one time"""
+        return self.searches.side_by_side([block.fleet for block in self.problem.blocks])
+
+    def _each_s(self, blocks: int, seconds: float | None) -> float | None:
+        """What each of some blocks has of so many seconds."""
+        return None if seconds is None else max(LEAST_BLOCK_S, seconds / max(1, -(-blocks // self.at_once)))
+
+    def may_be_searched_again(self, key: Key, seconds: float | None, times: float) -> bool:
+        """Whether there is so many times as much time as there was."""
+        return self.seconds.get(key, 0.0) * times <= (0.0 if seconds is None else seconds)
 
     def new(self, signed: Sequence[int]) -> list[int]:
         """Blocks that were not planned with so many commitments."""
@@ -111,8 +125,7 @@ class BlockSearches:
             if key in self.tried:
                 found.raise_bound(self.tried[key].bound_usd_per_month)
             self.tried[key] = found
-            if closely:
-                self.closely[key] = self.closely.get(key, 0) + 1
+            self.seconds[key] = self._each_s(len(fleets), seconds) or (np.inf if closely else 0.0)
             if found.best is not None:
                 self._learn(b, found.best.objective, problem.committed_in(b, signed), found.best)
             least = np.inf if found.outcome is Outcome.INFEASIBLE else found.bound_usd_per_month
@@ -135,15 +148,12 @@ class BlockSearches:
 
         Where no time is left there is no search: a plan that is known serves, or the simplest.
         """
-        at_once = self.searches.side_by_side(list(fleets.values()))
-        turns = max(1, -(-len(fleets) // at_once))
-        each_s = None if seconds is None else max(LEAST_BLOCK_S, seconds / turns)
         options = replace(
             self.options,
             gap_frac=gap_frac,
             node_limit=min(BLOCK_NODES, self.options.node_limit),
             round_limit=None if closely or seconds is not None else BLOCK_ROUNDS,
-            time_limit_s=each_s,
+            time_limit_s=self._each_s(len(fleets), seconds),
         )
         searches = []
         for b, fleet in fleets.items():

@@ -30,7 +30,7 @@ OnDone = Callable[[int, int], None]
 """how many searches are done, of how many"""
 MOST_PROCESSES = 4
 """each needs the memory of a search"""
-WORTH_SERVINGS = 100_000
+WORTH_SERVINGS = 50_000
 """servings of all fleets from which starting processes is worth it"""
 
 
