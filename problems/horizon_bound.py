@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from problems.constants import HOURS_PER_MONTH
 from problems.horizon import HorizonProblem, limits_on_commitments
 from problems.model import Column, Model, Row, build_model
 from problems.recipes.vendors import NO_VENDORS
@@ -49,7 +48,6 @@ class Count:
 
     of: Commitments
     signed: int
-    most: int
     more_saves_usd: float
     """at most, each, a month; infinite where nothing is known of more"""
     fewer_may_save: bool
@@ -80,18 +78,18 @@ def counts_of(problem: HorizonProblem, b: int, x: Sequence[int]) -> tuple[Count,
     """What the plan of a block depends on."""
     fleet = problem.blocks[b].fleet
     here = [k for k, c in enumerate(problem.commitments) if b in c.blocks and c.offer in fleet.offers]
-    most = [max(c.most, at_most) for c, (_, at_most) in zip(problem.commitments, problem.bounds, strict=True)]
     if fleet.budget_usd_per_month is not None:
-        return tuple(Count((k,), x[k], most[k], inf, True) for k in here)
-    free = fleet.vendors == NO_VENDORS
+        return tuple(Count((k,), x[k], inf, True) for k in here)
     counts = []
     for g in problem.offers_of[b]:
         offer = fleet.offers[g]
         of = tuple(k for k in here if problem.commitments[k].offer == g)
-        alone = free and offer.gpu not in fleet.max_gpus
+        signed = sum(x[k] for k in of)
+        alone = fleet.vendors == NO_VENDORS and offer.gpu not in fleet.max_gpus
+        too_many = offer.max_instances is not None and offer.on_hand + signed > offer.max_instances
         by_hour = offer.on_demand_usd_per_h if alone else None
-        saves = inf if by_hour is None else by_hour * HOURS_PER_MONTH
-        counts.append(Count(of, sum(x[k] for k in of), sum(most[k] for k in of), saves, not alone))
+        saves = inf if by_hour is None else by_hour * float(fleet.weight.sum())
+        counts.append(Count(of, signed, saves, not alone or too_many))
     return tuple(counts)
 
 
@@ -108,7 +106,7 @@ def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Seque
     theta = [len(columns) + b for b in range(len(problem.blocks))]
     columns += [Column(("theta", b), block.months) for b, block in enumerate(problem.blocks)]
     rows = list(limits_on_commitments(problem))
-    made = _Counts(columns, rows)
+    made = _Counts(problem, columns, rows)
     for b, of_block in enumerate(proved):
         offers = problem.offers_of[b]
         for i, priced in enumerate(of_block.priced):
@@ -119,7 +117,7 @@ def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Seque
             ]
             rows.append(Row(("priced", b, i), [(theta[b], 1.0), *worth], ">=", priced.least_usd_per_month))
         for i, planned in enumerate(of_block.planned.values()):
-            rows.append(_of_planned(("planned", b, i), theta[b], planned, made))
+            rows += _of_planned(("planned", b, i), theta[b], planned, made)
     for k, signed in enumerate(near or ()):
         change_usd = CHANGE_FRAC * problem.commitments[k].usd
         changed = [(len(columns), -1.0), (len(columns) + 1, 1.0)]
@@ -128,30 +126,33 @@ def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Seque
     return build_model(columns, rows)
 
 
-def _of_planned(key: tuple[str, int, int], theta: int, planned: PlannedBlock, made: _Counts) -> Row:
+def _of_planned(key: tuple[str, int, int], theta: int, planned: PlannedBlock, made: _Counts) -> list[Row]:
     """theta >= least where as many are signed, less what others save; nothing is said where that is not known."""
     least = planned.least_usd_per_month
     other: list[int] = []
     saved: list[tuple[int, float]] = []
     for count in planned.counts:
+        most = made.most(count)
+        if count.fewer_may_save and most < count.signed:
+            return []  # so many cannot be signed any more
         if count.fewer_may_save and count.signed:
             other.append(made.fewer(count))
-        if count.signed < count.most and count.more_saves_usd == inf:
+        if count.signed < most and count.more_saves_usd == inf:
             other.append(made.more(count))
-        elif count.signed < count.most and least < inf:
+        elif count.signed < most and least < inf:
             saved.append((made.beyond(count), count.more_saves_usd))
     if least == inf and not other:  # nothing else helps: the program has no solution either
-        return Row(key, [(theta, 1.0)], "<=", -1.0)
+        return [Row(key, [(theta, 1.0)], "<=", -1.0)]
     if least == inf:
-        return Row(key, [(column, 1.0) for column in other], ">=", 1.0)
-    return Row(key, [(theta, 1.0), *saved, *((column, least) for column in other)], ">=", least)
+        return [Row(key, [(column, 1.0) for column in other], ">=", 1.0)]
+    return [Row(key, [(theta, 1.0), *saved, *((column, least) for column in other)], ">=", least)]
 
 
 class _Counts:
     """Columns that say whether more or fewer are signed than somewhere, each made once."""
 
-    def __init__(self, columns: list[Column], rows: list[Row]) -> None:
-        self.columns, self.rows = columns, rows
+    def __init__(self, problem: HorizonProblem, columns: list[Column], rows: list[Row]) -> None:
+        self.problem, self.columns, self.rows = problem, columns, rows
         self.made: dict[tuple[str, Commitments, int], int] = {}
 
     def _column(self, kind: str, count: Count, upper: float, integer: bool) -> tuple[int, bool]:
@@ -161,6 +162,10 @@ class _Counts:
             self.made[key] = len(self.columns)
             self.columns.append(Column(key, 0.0, 0.0, upper, integer))
         return self.made[key], new
+
+    def most(self, count: Count) -> int:
+        """that can be signed"""
+        return sum(self.problem.bounds[k][1] for k in count.of)
 
     def more(self, count: Count) -> int:
         """1 only where more are signed: sum x >= (signed + 1) more."""
@@ -175,14 +180,15 @@ class _Counts:
         column, new = self._column("fewer", count, 1.0, True)
         if new:
             some = [(k, 1.0) for k in count.of]
-            spread = count.most - count.signed + 1.0
-            self.rows.append(Row(("fewer", *count.of, count.signed), [*some, (column, spread)], "<=", count.most))
+            most = float(self.most(count))
+            spread = most - count.signed + 1.0
+            self.rows.append(Row(("fewer", *count.of, count.signed), [*some, (column, spread)], "<=", most))
         return column
 
     def beyond(self, count: Count) -> int:
         """How many more are signed, at most max(0, sum x - signed)."""
         more = self.more(count)
-        spread = float(count.most - count.signed)
+        spread = float(self.most(count) - count.signed)
         column, new = self._column("beyond", count, spread, False)
         if new:
             less = [(k, -1.0) for k in count.of]

@@ -18,13 +18,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from problems.horizon import HorizonProblem, Prices, Trade, Trades, even_prices, horizon_master
-from problems.horizon_bound import bound_program
-from solvers.backends.result import Status
-from solvers.backends.solve import solve_lp, solve_mip
-from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
+from problems.horizon import HorizonProblem, Prices, even_prices
+from solvers.search.fleet_solution import FleetSolution, HorizonSolution, Options, Outcome, Progress
 from solvers.search.horizon_blocks import BlockSearches, left_s
-from solvers.search.horizon_solution import HorizonSolution
+from solvers.search.horizon_programs import HorizonPrograms
 
 __all__ = ["HorizonSearch", "HorizonSolution"]
 
@@ -32,10 +29,6 @@ MOST_ROUNDS, MOST_MISSES = 40, 3
 """in all, and of what is tried in a row that is no better before blocks are priced again"""
 QUICK_ROUNDS = 3
 """of a search that is to compare"""
-MASTER_NODES = 5_000
-LITTLE, FAR, UNUSED = 0.25, 2.5, 0.9
-"""instances that the master trades at the even price, and how many times that price others may cost; the share of it
-that offers cost which no plan uses"""
 SAME_PRICE = 0.01
 """share of a price that another one is no news within"""
 PRICING_FRAC, PLANNING_FRAC = 0.4, 0.25
@@ -63,6 +56,7 @@ class HorizonSearch:
         limit_s = options.time_limit_s
         self.deadline = np.inf if limit_s is None else time.monotonic() + limit_s
         self.blocks = BlockSearches(problem, options, self._tell_of_blocks)
+        self.programs = HorizonPrograms(self.blocks, options, self.deadline)
         self.solution = HorizonSolution()
         self.without_a_plan = ""
         self.even: Prices = {}
@@ -99,7 +93,7 @@ class HorizonSearch:
             self.impossible = any(found.outcome is Outcome.INFEASIBLE for found in self.priced[-1][1].values())
             self._finish()
             return solution
-        self.try_signing(self._whole())
+        self.try_signing(self.programs.whole())
         for n in range(QUICK_ROUNDS if self.quick else MOST_ROUNDS):
             if self._late():
                 break
@@ -133,7 +127,7 @@ class HorizonSearch:
         for k, (c, (few, most)) in enumerate(zip(self.problem.commitments, self.problem.bounds, strict=True)):
             if few < most and c.offer not in self.blocks.offers_in_use:
                 narrowed = narrowed.with_bounds(k, few, few)
-        signed, least = self._possible(narrowed, self.solution.signed or None)
+        signed, least = self.programs.possible(narrowed, self.solution.signed or None)
         return least < (1 - self.options.gap_frac) * self.solution.usd and self._try(signed)
 
     def _try(self, signed: Sequence[int] | None) -> bool:
@@ -143,7 +137,7 @@ class HorizonSearch:
         before = self.solution.usd
         if self.blocks.new(signed):
             self.try_signing(signed)
-            self.try_signing(self._whole())
+            self.try_signing(self.programs.whole())
         elif not self._look_closer(signed):
             return False
         self.misses = 0 if self.solution.usd < before else self.misses + 1
@@ -165,38 +159,10 @@ class HorizonSearch:
                 open_ones = open_ones[: int(left * self.blocks.at_once / (AGAIN * self.each_s))]
             self.closely |= set(open_ones)
             return bool(open_ones) and self._price(prices, open_ones)
-        duals = self._dual_prices()
+        duals = self.programs.dual_prices(self.even)
         if duals is None or any(_close(duals, before) for before, _ in self.priced):
             return False
         return (left is None or left * self.blocks.at_once >= len(blocks) * self.each_s) and self._price(duals)
-
-    def _dual_prices(self) -> Prices | None:
-        """The master's duals over the known plans, kept near to even prices.
-
-        A little of each instance is for sale, and can be sold, at the even price, and as much as anybody wants at
-        prices far from it. Offers that no plan uses stay below: else any number of them might be signed for nothing.
-        """
-        in_use = self.blocks.offers_in_use
-        trades: Trades = {}
-        for b, offers in enumerate(self.problem.offers_of):
-            for g in offers:
-                even = self.even.get((b, g), 0.0)
-                trades[b, g] = (
-                    (
-                        Trade(even, LITTLE),
-                        Trade(even, LITTLE, sold=True),
-                        Trade(FAR * even),
-                        Trade(even / FAR, sold=True),
-                    )
-                    if g in in_use
-                    else (Trade(UNUSED * even), Trade(UNUSED * even, sold=True))
-                )
-        model = horizon_master(self.problem, self.blocks.plans(), relaxed=True, trades=trades)
-        lp = solve_lp(model)
-        if lp.row_duals is None:
-            return None
-        duals = dict(zip(model.row_keys, lp.row_duals.tolist(), strict=True))
-        return {(b, g): max(0.0, duals["committed", b, g]) for b, gs in enumerate(self.problem.offers_of) for g in gs}
 
     def _enough(self) -> bool:
         return self.solution.gap_frac <= self.options.gap_frac
@@ -243,45 +209,10 @@ class HorizonSearch:
 
     def _raise_bound(self) -> list[int] | None:
         """Raise the bound to what is proved of all plans; what could be signed at that."""
-        signed, bound = self._possible(self.problem)
+        signed, bound = self.programs.possible(self.problem)
         self.impossible = bound == np.inf
         self.solution.bound_usd = max(self.solution.bound_usd, min(bound, self.solution.usd))
         return signed
-
-    def _possible(self, problem: HorizonProblem, near: Sequence[int] | None = None) -> tuple[list[int] | None, float]:
-        """What the bound's program signs, if anything can be, and the bound on all plans of a part of them.
-
-        Near to what is signed it is what these commitments could cost at least.
-        """
-        model = bound_program(problem, self.blocks.proved, near)
-        result = solve_mip(
-            model,
-            solver=self.options.solver,
-            gap_frac=self.options.gap_frac / 4,
-            node_limit=MASTER_NODES,
-            time_limit_s=self._program_s(),
-        )
-        if result.status is Status.INFEASIBLE:
-            return None, np.inf
-        if result.x is None:
-            return None, result.bound
-        signed = [round(n) for n in result.x[: len(problem.commitments)]]
-        if near is None:
-            return signed, result.bound
-        last = len(problem.commitments) + len(problem.blocks)
-        return signed, float(model.cost[:last] @ result.x[:last])
-
-    def _program_s(self) -> float | None:
-        left = left_s(self.deadline, 0.1)
-        return None if left is None else max(0.5, left)
-
-    def _whole(self) -> list[int]:
-        """The commitments of the restricted master's best whole solution."""
-        problem = self.problem
-        model = horizon_master(problem, self.blocks.plans(), relaxed=False)
-        result = solve_mip(model, solver=self.options.solver, node_limit=MASTER_NODES, time_limit_s=self._program_s())
-        fewest = [few for few, _ in problem.bounds]
-        return fewest if result.x is None else [round(n) for n in result.x[: len(problem.commitments)]]
 
     def try_signing(self, signed: Sequence[int]) -> bool:
         """Plan every block with so many commitments; True if it is the best plan so far."""
@@ -324,11 +255,12 @@ class HorizonSearch:
         other = HorizonSearch(problem, options, self.on_progress, quick=True)
         same = problem.blocks[0] is self.problem.blocks[0]
         other.blocks = self.blocks.copied(problem, options, other._tell_of_blocks, first_too=same)
+        other.programs = HorizonPrograms(other.blocks, options, other.deadline)
         with other.blocks.searches:
             if not same:
                 other.try_signing([few for few, _ in problem.bounds])
             if other.blocks.known[0]:
-                for signed in (other._whole(), _within(self.solution.signed, problem)):
+                for signed in (other.programs.whole(), _within(self.solution.signed, problem)):
                     other.try_signing(signed)
                 other._raise_bound()
         other._finish()

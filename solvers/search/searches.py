@@ -80,7 +80,8 @@ class Searches:
             self._processes.append(_Process())
         done: queue.SimpleQueue[tuple[_Process, int, FleetSolution | None]] = queue.SimpleQueue()
         solutions: list[FleetSolution | None] = [None] * len(searches)
-        waiting = list(enumerate(searches))[::-1]
+        alone = [replace(search, options=replace(search.options, alone=True)) for search in searches]
+        waiting = list(enumerate(alone))[::-1]
         at_work = 0
         try:
             for process in self._processes[:at_once]:

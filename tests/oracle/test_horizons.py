@@ -104,7 +104,7 @@ def test_what_is_proved_of_some_commitments_is_true_of_all(seed: int) -> None:
         assert search.solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
         tried = [search.blocks.tried[search.blocks.key(b, signed)] for b in range(len(problem.blocks))]
         proved = sum(block.months * s.bound_usd_per_month for block, s in zip(problem.blocks, tried, strict=True))
-        _, bound = search._possible(replace(problem, decided=tuple((n, n) for n in signed)))
+        _, bound = search.programs.possible(replace(problem, decided=tuple((n, n) for n in signed)))
         assert bound >= (problem.commitments_usd(signed) + proved) * (1 - GAP)
 
 
@@ -152,7 +152,7 @@ def test_rows_of_the_bound_by_hand() -> None:
     lower = dict(zip(model.row_keys, model.row_lower.tolist(), strict=True))
     assert rows["priced", 1, 0] == {("theta", 1): 1.0, ("sign", 0): 70.0, ("sign", 1): 70.0}
     assert lower["priced", 1, 0] == 900.0
-    assert rows["planned", 1, 0] == {("theta", 1): 1.0, ("beyond", (0, 1), 1): 2.0 * 730}
+    assert rows["planned", 1, 0] == {("theta", 1): 1.0, ("beyond", (0, 1), 1): 2.0 * fleet.weight.sum()}
     assert lower["planned", 1, 0] == 650.0
     most = long.most + low.most
     assert rows["more", 0, 1, 1] == {("sign", 0): 1.0, ("sign", 1): 1.0, ("more", (0, 1), 1): -2.0}
@@ -165,6 +165,12 @@ def test_rows_of_the_bound_by_hand() -> None:
     (count,) = counts_of(other, 1, [1, 0])
     assert count.more_saves_usd == math.inf
     assert count.fewer_may_save
+    few = {g: replace(offers[g], max_instances=1, on_hand=1)}
+    scarce = HorizonProblem(
+        tuple(replace(block, fleet=replace(fleet, offers=few)) for block in blocks), two.commitments
+    )
+    (too_many,) = counts_of(scarce, 1, [1, 0])
+    assert too_many.fewer_may_save  # a block without a plan has one with fewer
     proved[1].planned.clear()
     proved[1].learn(PlannedBlock((count,), 650.0))
     model = bound_program(other, proved)
