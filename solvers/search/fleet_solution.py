@@ -40,8 +40,6 @@ class Options:
     node_limit: int = 20_000
     round_limit: int | None = None
     """of prices, for costs to compare: no branches are divided then, and no plan is shaken"""
-    alone: bool = False
-    """no worker process besides: other searches have the other cores"""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,9 @@ from solvers.search.horizon_programs import HorizonPrograms
 
 __all__ = ["HorizonSearch", "HorizonSolution"]
 
-MOST_ROUNDS, MOST_MISSES = 40, 3
-"""in all, and of what is tried in a row that is no better before blocks are priced again"""
+MOST_ROUNDS, MOST_MISSES, LAST_MISSES = 40, 3, 8
+"""in all; of what is tried in a row that is no better, before blocks are priced again, and before the search ends where
+there is no time limit"""
 QUICK_ROUNDS = 3
 """of a search that is to compare"""
 SAME_PRICE = 0.01
@@ -117,6 +118,8 @@ class HorizonSearch:
         if self._price_again():
             self.misses = 0
             return True
+        if self.deadline == np.inf and self.misses >= LAST_MISSES:
+            return False
         return self._try_what_is_possible() or self._try(signed)
 
     def _try_what_is_possible(self) -> bool:

@@ -134,7 +134,7 @@ class Search:
 
     def run(self) -> None:
         """Search, with a worker process for plans if there is a time limit, another core and enough memory."""
-        alone = self.options.alone or multiprocessing.current_process().daemon or cores() < 2
+        alone = multiprocessing.current_process().daemon or cores() < 2
         if self.deadline == np.inf or alone or self.fleet.servings > BESIDE_SERVINGS:
             self._search()
             return

@@ -80,8 +80,7 @@ class Searches:
             self._processes.append(_Process())
         done: queue.SimpleQueue[tuple[_Process, int, FleetSolution | None]] = queue.SimpleQueue()
         solutions: list[FleetSolution | None] = [None] * len(searches)
-        alone = [replace(search, options=replace(search.options, alone=True)) for search in searches]
-        waiting = list(enumerate(alone))[::-1]
+        waiting = list(enumerate(searches))[::-1]
         at_work = 0
         try:
             for process in self._processes[:at_once]:
