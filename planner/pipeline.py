@@ -25,6 +25,7 @@ from planner.optimization.assemble import assemble_plan, with_all_options, with_
 from planner.optimization.formulate import formulate
 from planner.optimization.horizon import NoHorizonPlan
 from planner.optimization.horizon import plan_horizon as plan_blocks
+from planner.optimization.purchases import long_terms
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
@@ -106,8 +107,9 @@ def attempt(
     A plan that is not asked to be complete lists the chosen options alone, and no range of its cost.
     """
     if case.future is not None:
-        message = "has a horizon or scenarios, and only 'fleetplan plan' plans them yet"
-        raise input_error(case.name, message, "Take them out of the file, or plan it and take one quarter of the plan")
+        message = "has a horizon or scenarios, and this plans one quarter"
+        remedy = "'fleetplan plan FILE --out h.json' plans it; then give h.json with --quarter 1"
+        raise input_error(case.name, message, remedy)
     doing = ""
 
     def tell(phase: str) -> None:
@@ -150,7 +152,8 @@ class _Work:
     options: Options
 
     def assembled(self, solution: FleetSolution) -> Plan:
-        return assemble_plan(self.case, self.candidates, self.fleet, solution, self.slots, self.options)
+        plan = assemble_plan(self.case, self.candidates, self.fleet, solution, self.slots, self.options)
+        return plan.model_copy(update={"long_terms": long_terms(self.case, self.fleet, plan.fleet)})
 
     def no_worse_than_its_options(self, plan: Plan, solution: FleetSolution) -> Plan:
         """The plan with all options; where these are cheaper together, they are the plan."""
@@ -257,9 +260,38 @@ def plan_horizon(
     """
     options = options or Options()
     try:
-        planned = plan_blocks(case, options, on_progress)
+        return _verified_horizon(plan_blocks(case, options, on_progress))
     except NoHorizonPlan as none:
         raise _without_a_plan(case, none, options, on_progress) from None
+
+
+@dataclass(frozen=True, eq=False)
+class HorizonAttempt:
+    """The result of planning a horizon."""
+
+    outcome: Outcome
+    plan: HorizonPlan | None
+    """verified; None where there is none, or none was found"""
+    without_a_plan: str = ""
+    """the quarter, and its scenario, that has none"""
+
+    @property
+    def interrupted(self) -> bool:
+        return self.outcome is Outcome.INTERRUPTED
+
+
+def attempt_horizon(
+    case: Case, options: Options, on_progress: Callable[[Progress], None] = lambda progress: None
+) -> HorizonAttempt:
+    """Like plan_horizon, but returns a HorizonAttempt instead of raising Infeasible, and compares no other plan."""
+    try:
+        planned = _verified_horizon(plan_blocks(case, options, on_progress, compare=False))
+    except NoHorizonPlan as none:
+        return HorizonAttempt(Outcome.INFEASIBLE if none.proved else Outcome.NOT_FOUND, None, none.block)
+    return HorizonAttempt(Outcome(planned.status), planned)
+
+
+def _verified_horizon(planned: HorizonPlan) -> HorizonPlan:
     broken = check_horizon(planned.as_json())
     if broken:
         raise BrokenPlan("the plan failed its own check: " + "; ".join(broken))

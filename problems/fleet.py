@@ -26,6 +26,7 @@ from problems.model import Model, Row, build_model
 from problems.valid_inequalities import boxes_are_rounded_up, own_boxes_are_whole, used_offers_are_charged
 from problems.vendors.rows import few_vendors_are_used, vendors_in_use_are_paid
 from problems.vendors.shares import vendors_in_use_serve_their_share
+from problems.vendors.spend import no_vendor_is_paid_too_much
 
 
 def every_workload_is_served(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -156,7 +157,8 @@ def instance_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
         if limit is not None:
             for t in range(len(fleet.slot_hours)):
                 terms = [(c, 1.0) for c in v.bought(fleet, g, t)]
-                yield Row(("instance-quota", g, t), terms, "<=", float(limit))
+                if terms:  # else nothing is there, and nothing is for sale
+                    yield Row(("instance-quota", g, t), terms, "<=", float(limit))
 
 
 def gpu_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -169,7 +171,8 @@ def gpu_quota_is_kept(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
         idle = sum(o.box * o.on_hand for g, o in fleet.offers.items() if o.gpu == gpu and g not in fleet.recipes_on)
         for t in range(len(fleet.slot_hours)) if offers else ():
             terms = [(c, float(fleet.offers[g].box)) for g in offers for c in v.bought(fleet, g, t)]
-            yield Row(("gpu-quota", gpu, t), terms, "<=", float(limit - idle))
+            if terms:
+                yield Row(("gpu-quota", gpu, t), terms, "<=", float(limit - idle))
 
 
 def few_gpu_types_are_used(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
@@ -256,6 +259,7 @@ FAMILIES: tuple[Callable[[FleetProblem, Variables], Iterator[Row]], ...] = (
     vendors_in_use_are_paid,
     few_vendors_are_used,
     vendors_in_use_serve_their_share,
+    no_vendor_is_paid_too_much,
 )
 
 

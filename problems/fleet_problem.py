@@ -79,8 +79,8 @@ class FleetProblem:
     """rules about providers, regions and APIs in use"""
     vendors_decided: dict[Vendor, bool] = field(default_factory=dict)
     """vendor -> whether it is used, where that is decided"""
-    with_shares: bool = False
-    """a program whose rows say what vendors in use serve at least; prices come of none"""
+    whole_program: bool = False
+    """a program whose rows say what vendors in use serve at least, and are paid at most; prices come of none"""
     held: Held = field(default_factory=dict)
     """(offer, term) -> fewest and most commitments, where that is decided; None: as many as anybody could use"""
     uses: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class FleetProblem:
     def limited(self) -> bool:
         """Whether anything but demand decides how much is bought."""
         quotas = self.max_gpus or any(o.max_instances is not None for o in self.offers.values())
-        return bool(quotas) or self.budget_usd_per_month is not None
+        return bool(quotas) or self.budget_usd_per_month is not None or bool(self.vendors.most_usd)
 
     @property
     def months(self) -> int:

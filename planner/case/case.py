@@ -183,6 +183,8 @@ class Limits(Strict):
     """fixed cost of a provider of APIs that the case does not name; None: nothing"""
     least_vendor_share_frac: dict[str, float] | None = None
     """share of all requests that a vendor in use serves at least, by kind; None: any"""
+    vendor_cap_usd_per_month: dict[str, float] | None = None
+    """most that a vendor is paid in a month, by kind and name; None: any amount"""
 
 
 class CacheCosts(Strict):
@@ -266,13 +268,48 @@ class Holding(Strict):
     """both included; None: before or beyond the horizon"""
 
 
+class Amendment(Strict):
+    """What is no longer as in the case from a quarter on: whole fields of it, each as it is then."""
+
+    from_quarter: int = Field(ge=1)
+    """from 0; the first quarter is one plan for all scenarios, so nothing of it is amended"""
+    workloads: tuple[Workload, ...] | None = None
+    """the same ones in the same order, with the rates of the case"""
+    purchase: tuple[str, ...] | None = None
+    gpus: dict[str, Gpu] | None = None
+    offers: dict[str, Offer] | None = None
+    """all of the case and perhaps more: what is signed now stays on the menu"""
+    models: dict[str, Model] | None = None
+    quantizations: dict[str, Quantization] | None = None
+    efficiency: dict[str, Efficiency] | None = None
+    engine_name: str | None = None
+    engine: Engine | None = None
+    apis: dict[str, ApiModel] | None = None
+    menu_apis: tuple[str, ...] | None = None
+    limits: Limits | None = None
+    cache_costs: CacheCosts | None = None
+    tenancy: Tenancy | None = None
+    start: ColdStart | None = None
+    engineers_usd_per_month: float | None = None
+
+
+AMENDED = tuple(name for name in Amendment.model_fields if name != "from_quarter")
+"""fields of a case that may differ from quarter to quarter"""
+
+
 class Scenario(Strict):
-    """One way that demand may go."""
+    """One way that things may go."""
 
     name: str
     probability_frac: float = Field(gt=0, le=1)
     month_factors: dict[str, tuple[float, ...]]
     """workload -> times its rates in each month of the horizon; 0 before it is launched and after it is retired"""
+    amendments: tuple[Amendment, ...] | None = None
+    """by quarter; the last one that has begun holds, before the first the case as it is"""
+
+
+RiskMeasure = Literal["expected", "worst-case"]
+"""what is minimized over scenarios: the mean of their costs, or the largest"""
 
 
 class Future(Strict):
@@ -286,6 +323,7 @@ class Future(Strict):
     """worth of what a term of more than a year has left after the horizon; None: such terms are not bought"""
     max_liability_usd: float | None = Field(default=None, ge=0)
     """most that may be owed after the horizon in terms of more than a year; None: no such limit"""
+    risk: RiskMeasure = "expected"
 
 
 class Case(Strict):

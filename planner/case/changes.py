@@ -40,6 +40,17 @@ def with_least_share(kind: str, share: float | None) -> Change:
     return change
 
 
+def with_vendor_cap(vendor: str, usd_per_month: float | None) -> Change:
+    """Another cap on what a vendor is paid, by kind and name; None takes it away."""
+
+    def change(case: Case) -> Case:
+        others = {key: most for key, most in (case.limits.vendor_cap_usd_per_month or {}).items() if key != vendor}
+        own = {} if usd_per_month is None else {vendor: usd_per_month}
+        return with_limits(vendor_cap_usd_per_month={**others, **own} or None)(case)
+
+    return change
+
+
 def with_workload(name: str, **fields: Any) -> Change:
     return with_workloads(lambda w: w.model_copy(update=fields) if w.name == name else w)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from planner.case.case import OWNED, Case, Future, Holding, Month, Scenario, Workload
+from planner.case.case import AMENDED, OWNED, Case, Future, Holding, Month, Scenario, Workload
 from planner.case.dates import month_name, quarter_days
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.owned import as_many_as_there_are
@@ -65,6 +65,20 @@ def block_case(case: Case, block: Block) -> Case:
     return quarter_case(case, block.quarter, [s for s in scenarios if block.scenario in (None, s.name)])
 
 
+def case_in(case: Case, quarter: int, scenario: Scenario | None) -> Case:
+    """The case with the prices, objectives and menu of a quarter in a scenario; the first is the same in all."""
+    begun = [a for a in (scenario.amendments if scenario else None) or () if a.from_quarter <= quarter]
+    if not begun:
+        return case
+    return case.model_copy(update={name: new for name in AMENDED if (new := getattr(begun[-1], name)) is not None})
+
+
+def caps_vendors(case: Case) -> bool:
+    """Whether some quarter of a case has caps on what vendors are paid."""
+    amended = [a.limits for s in future_of(case).scenarios for a in s.amendments or ()] if case.future else []
+    return any(limits is not None and limits.vendor_cap_usd_per_month for limits in (case.limits, *amended))
+
+
 def month_groups(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> tuple[MonthGroup, ...]:
     """Months of a quarter, scenarios that are alike in one together, then months that are alike in the same ones.
 
@@ -95,10 +109,11 @@ def month_groups(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> tup
 def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Case:
     """One quarter of a horizon as an ordinary case, for one scenario or several together.
 
-    A workload without demand in the whole quarter is left out. Ways to buy are those of the horizon.
+    A workload without demand in the whole quarter is left out.
     """
     future = future_of(case)
     groups = month_groups(case, quarter, scenarios)
+    case = case_in(case, quarter, scenarios[0])
     several = len(scenarios) > 1
 
     def label(group: MonthGroup) -> str:

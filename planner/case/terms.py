@@ -43,6 +43,16 @@ def counted_months(case: Case, term: str, quarter: int = 0) -> float | None:
     return inside + (1 - (1.0 if worth is None else worth)) * beyond
 
 
+def months_to_pay(term: str, usd_per_month: float, replaced_usd_per_month: float) -> float:
+    """Months of such demand after which what a term replaces would have cost as much as the whole term does."""
+    return TERM_MONTHS[term] * usd_per_month / replaced_usd_per_month
+
+
+def not_for_sale(case: Case) -> tuple[str, ...]:
+    """Terms on the menu that are not bought because they outlast the plan."""
+    return tuple(t for t in case.purchase if is_long(t) and counted_months(case, t) is None)
+
+
 def liability_usd(case: Case, term: str, usd_per_h: float, quarter: int = 0) -> float:
     """Owed after the horizon for one instance, as `policy: max_liability` counts it: terms of more than a year.
 

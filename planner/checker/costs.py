@@ -12,7 +12,7 @@ from planner.checker.prices import (
     request_usd,
 )
 from planner.checker.purchases import instance_hours, line_usd, price_of_line
-from planner.checker.vendors import vendors_usd
+from planner.checker.vendors import held_of_vendor_usd, in_use, sells, vendors_usd
 from planner.plan.view import MONTH_HOURS, REL, PlanView, Served, differs, hours_of_slot, is_not
 
 
@@ -33,6 +33,7 @@ def money_adds_up(facts: PlanView) -> Iterator[str]:
         for problem in _workload_pays_its_share(facts, s):
             yield f"{s.w.name}: {problem}"
     yield from _budget_is_kept(facts)
+    yield from _vendors_are_paid_no_more_than_allowed(facts)
     yield from _baseline_is_true(facts, cost, tokens)
 
 
@@ -48,6 +49,33 @@ def month_usd(facts: PlanView, month: int) -> float:
         hourly = [sum(x) for x in parts]
     usd = sum(hours_of_slot(s) * x for s, x in zip(slots, hourly, strict=True) if s.month == month)
     return usd + _engineers_usd(facts) + vendors_usd(facts) + held_usd(facts.case)
+
+
+def vendor_usd_of_month(facts: PlanView, kind: str, name: str, month: int) -> float:
+    """What a vendor is paid in one month besides what is held: instances, API bills, and what having it costs."""
+    slots, fixed = facts.plan.slots, (facts.case.limits.vendor_usd_per_month or {}).get(f"{kind} {name}", 0.0)
+    hourly = [0.0] * len(slots)
+    for line in facts.plan.fleet:
+        if sells(facts, kind, name, line.offer):
+            usd = price_of_line(facts, line).usd_per_h
+            hourly = [x + n * usd for x, n in zip(hourly, instance_hours(facts, line), strict=True)]
+    for s in facts.served:
+        if kind == "api" and s.told.api is not None and facts.case.apis[s.told.api].provider == name:
+            hourly = [x + usd for x, usd in zip(hourly, _api_usd_per_h(facts, s), strict=True)]
+    paid = sum(hours_of_slot(s) * x for s, x in zip(slots, hourly, strict=True) if s.month == month)
+    return paid + (fixed if name in in_use(facts)[kind] else 0.0)
+
+
+def _vendors_are_paid_no_more_than_allowed(facts: PlanView) -> Iterator[str]:
+    """What is held counts; where that alone is more than a cap, nothing more is bought there."""
+    for key, most in (facts.case.limits.vendor_cap_usd_per_month or {}).items():
+        kind, _, name = key.partition(" ")
+        left = max(0.0, most - held_of_vendor_usd(facts, kind, name))
+        for month in range(facts.months):
+            usd = vendor_usd_of_month(facts, kind, name, month)
+            if usd > left * (1 + REL) + REL:
+                paid = f"is paid ${usd:,.2f} besides what is held, ${left:,.2f} allowed"
+                yield f"month {month + 1}: the {kind} {name} {paid}"
 
 
 def penalty_usd_of_month(facts: PlanView, month: int) -> float:

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from planner.case.case import Future, Scenario
+from planner.case.case import Case, Future, Scenario
 from planner.checker import check_plan
 from planner.checker.costs import month_usd, penalty_usd_of_month
 from planner.checker.prices import TERM_MONTHS, held_usd, price_of
 from planner.checker.quarter_cases import (
+    amendments_fit,
+    as_amended,
     holding_usd,
     month_start,
     months_alike,
@@ -81,8 +83,16 @@ def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterato
             yield f"{c.offer}, {c.term}: signed in a quarter or scenario that is none"
         elif (c.quarter == 0) != (c.scenario is None):
             yield f"{c.offer}, {c.term}: what is signed now is signed in every scenario, and nothing else is"
-        if c.offer not in horizon.case.offers or c.term not in TERM_MONTHS or c.term not in horizon.case.purchase:
+        case = _case_when_signed(horizon, future, c)
+        if c.offer not in case.offers or c.term not in TERM_MONTHS or c.term not in case.purchase:
             yield f"{c.offer}, {c.term}: is not on the menu"
+    yield from amendments_fit(horizon.case)
+
+
+def _case_when_signed(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> Case:
+    """The case of the quarter and the scenario that a commitment is signed in: its prices are those of it."""
+    scenario = next((s for s in future.scenarios if s.name == c.scenario), None)
+    return as_amended(horizon.case, c.quarter, scenario)
 
 
 def _figures(horizon: HorizonPlan, future: Future) -> Iterator[str]:
@@ -115,7 +125,7 @@ def _commitments_are_true(horizon: HorizonPlan, future: Future) -> Iterator[str]
 
 def _owed_usd(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> float:
     """What is still to be paid after the horizon for a term of more than a year; what was paid up front is not owed."""
-    price, months = price_of(horizon.case, c.offer, c.term), TERM_MONTHS[c.term]
+    price, months = price_of(_case_when_signed(horizon, future, c), c.offer, c.term), TERM_MONTHS[c.term]
     if price is None or months <= SHORT_MONTHS:
         return 0.0
     left = max(0, months - QUARTER_MONTHS * (future.quarters - c.quarter))
@@ -123,7 +133,7 @@ def _owed_usd(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> floa
 
 
 def _commitment_is_true(horizon: HorizonPlan, future: Future, c: SignedCommitment) -> Iterator[str]:
-    price = price_of(horizon.case, c.offer, c.term)
+    price = price_of(_case_when_signed(horizon, future, c), c.offer, c.term)
     if price is None:
         yield "is not sold"
         return
@@ -153,7 +163,8 @@ def _signed(horizon: HorizonPlan, scenario: str) -> list[SignedCommitment]:
 def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
     held = sum(holding_usd(future, h, q) for h in horizon.case.held or () for q in range(future.quarters))
     yield from differs("held_usd", horizon.held_usd, held)
-    expected = counted = 0.0
+    expected = 0.0
+    come_to: dict[str, float] = {}
     for s, told in zip(future.scenarios, horizon.scenarios, strict=True):
         by_quarter, penalties = [], 0.0
         for q in range(future.quarters):
@@ -165,13 +176,28 @@ def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
         yield from differs(f"{s.name}: cost_usd", told.cost_usd, sum(by_quarter) + held)
         yield from differs(f"{s.name}: penalty_usd", told.penalty_usd, penalties)
         lost = sum(c.counted_usd - c.inside_usd for c in _signed(horizon, s.name))
-        comes_to = sum(by_quarter) + penalties + lost
-        yield from _regret_is_true(told, comes_to)
+        come_to[s.name] = sum(by_quarter) + penalties + lost
+        yield from differs(f"{s.name}: counted_usd", told.counted_usd, come_to[s.name])
+        yield from _regret_is_true(told, come_to[s.name])
         expected += s.probability_frac * (sum(by_quarter) + held)
-        counted += s.probability_frac * comes_to
     yield from differs("expected_cost_usd", horizon.expected_cost_usd, expected)
-    yield from differs("counted_usd", horizon.counted_usd, counted)
+    yield from _measure_is_true(horizon, future, come_to)
     yield from _claims_are_honest(horizon)
+
+
+def _measure_is_true(horizon: HorizonPlan, future: Future, come_to: dict[str, float]) -> Iterator[str]:
+    """What was minimized is what the file asks for, and so is the figure; the worst scenario is the worst."""
+    yield from is_not("what is minimized", horizon.risk, future.risk)
+    most = max(come_to.values())
+    named = come_to.get(horizon.worst_scenario)
+    if named is None:
+        yield f"the worst scenario is said to be {horizon.worst_scenario}, which is none"
+    elif named < most * (1 - REL):
+        worst = max(come_to, key=lambda name: come_to[name])
+        yield f"the worst scenario is {worst} with ${most:,.2f}, not {horizon.worst_scenario} with ${named:,.2f}"
+    mean = sum(s.probability_frac * come_to[s.name] for s in future.scenarios)
+    true, which = (most, "in the worst case") if future.risk == "worst-case" else (mean, "expected")
+    yield from differs(f"counted_usd, {which}", horizon.counted_usd, true)
 
 
 def _quarter_usd(horizon: HorizonPlan, future: Future, quarter: int, s: Scenario) -> tuple[float, float]:
@@ -213,7 +239,7 @@ def _claims_are_honest(horizon: HorizonPlan) -> Iterator[str]:
     if horizon.status == "optimal" and gap > PROVED_FRAC:
         yield f"the plan is called optimal, but is proved within {gap:.4%} only"
     middle = horizon.middle
-    if middle is not None and middle.expected_usd is not None and middle.expected_usd < bound * (1 - REL):
+    if middle is not None and middle.counted_usd is not None and middle.counted_usd < bound * (1 - REL):
         yield "signing for the middle scenario comes to less than the bound"
     if middle is not None and middle.scenario != _middle(horizon):
         yield f"the middle scenario is {_middle(horizon)}, not {middle.scenario}"
@@ -248,7 +274,7 @@ def _curve_goes_through_the_plan(horizon: HorizonPlan) -> Iterator[str]:
     p90 = next((usd for (usd, _), total in zip(costs, sums, strict=True) if total >= 0.9 - 1e-9), costs[-1][0])
     future = horizon.case.future
     plain = future is not None and future.unused_worth_frac is None
-    plain &= all(w.shed_usd_per_request is None for w in horizon.case.workloads)
+    plain &= all(w.shed_usd_per_request is None for q in horizon.quarters for w in q.plan.case.workloads)
     """nothing counts beside the cost, neither penalties nor what a term is not worth"""
     for p in curve.points:
         where = f"the curve at {p.instances} instances:"
@@ -259,7 +285,8 @@ def _curve_goes_through_the_plan(horizon: HorizonPlan) -> Iterator[str]:
         if p.gap_frac is not None and not 0 <= p.gap_frac <= 1:
             yield f"{where} its gap is {p.gap_frac}"
         least = horizon.bound_usd + horizon.held_usd
-        if plain and p.expected_usd is not None and p.expected_usd < least * (1 - REL):
+        minimized = p.worst_usd if horizon.risk == "worst-case" else p.expected_usd
+        if plain and minimized is not None and minimized < least * (1 - REL):
             yield f"{where} it costs less than any plan can"
         known = [usd for usd in (p.expected_usd, p.p90_usd) if usd is not None]
         if len(known) == 1 or (p.worst_usd is None) != (not known):

@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from planner.checker.packing import boxes_needed
 from planner.checker.prices import TERM_MONTHS, Price, held_boxes, price_of
 from planner.checker.vendors import few_vendors_are_used, vendors_serve_their_share
@@ -24,6 +26,7 @@ def purchases_hold(facts: PlanView) -> Iterator[str]:
     yield from _gpus_are_bought(facts)
     yield from _limits_hold(facts)
     yield from _commitments_are_listed(facts)
+    yield from _long_terms_would_save_that(facts)
 
 
 def price_of_line(facts: PlanView, line: FleetLine) -> Price:
@@ -151,3 +154,56 @@ def _commitments_are_listed(facts: PlanView) -> Iterator[str]:
         yield from is_not(f"the instances of {c.offer} committed for {c.term}", c.instances, count)
         yield from differs(f"what is paid up front for {c.offer}", c.upfront_usd, count * price.upfront_usd)
         yield from differs(f"what {c.offer} costs beyond the quarter", c.beyond_horizon_usd, later_usd)
+
+
+def _long_terms_would_save_that(facts: PlanView) -> Iterator[str]:
+    """Terms of more than a year that are not bought, for the instances of this plan in its hours."""
+    claimed = facts.plan.long_terms
+    if claimed is None:
+        return
+    true = {offer: found for offer in {line.offer for line in facts.plan.fleet} if (found := _long_term(facts, offer))}
+    if sorted((c.offer, c.term, c.instances) for c in claimed) != sorted((o, t, n) for o, (t, n, _) in true.items()):
+        yield "long_terms are not those that the instances of the plan would take"
+        return
+    for c in claimed:
+        _, n, replaced_usd = true[c.offer]
+        price = price_of(facts.case, c.offer, c.term)
+        assert price is not None
+        monthly, months = n * price.usd_per_h * MONTH_HOURS, TERM_MONTHS[c.term]
+        owed_usd = n * price.later_usd_per_h * MONTH_HOURS * (months - QUARTER_MONTHS)
+        for key, figure in (
+            ("usd_per_month", monthly), ("replaces_usd_per_month", replaced_usd),
+            ("upfront_usd", n * price.upfront_usd), ("saves_usd_per_month", replaced_usd - monthly),
+            ("beyond_horizon_usd", owed_usd), ("months_to_pay", months * monthly / replaced_usd),
+        ):  # fmt: skip
+            yield from differs(f"{key} of long terms of {c.offer}", getattr(c, key), figure)
+
+
+def _long_term(facts: PlanView, offer: str) -> tuple[str, int, float] | None:
+    """The cheapest term of more than a year, for how many instances it pays, and what they cost now."""
+    sold = {t: price_of(facts.case, offer, t) for t in facts.case.purchase if TERM_MONTHS.get(t, 0) > 12}
+    prices = {t: price.usd_per_h for t, price in sold.items() if price is not None}
+    if not prices:
+        return None
+    term = min(prices, key=lambda t: (round(prices[t], 9), t))
+    count, replaced_usd = 0, 0.0
+    for line in (line for line in facts.plan.fleet if line.offer == offer):
+        if line.purchase in TERM_MONTHS and price_of_line(facts, line).usd_per_h > prices[term] * (1 + 1e-9):
+            count, replaced_usd = count + line.instances_by_slot[0], replaced_usd + line_usd(facts, line)
+        elif line.purchase == "on-demand":
+            rest = _usd_of_fewer(facts, line)
+            totals = [left + k * prices[term] * MONTH_HOURS for k, left in enumerate(rest)]
+            best = next(k for k, total in enumerate(totals) if total <= min(totals) + 1e-6)
+            count, replaced_usd = count + best, replaced_usd + rest[0] - rest[best]
+    return (term, count, replaced_usd) if count else None
+
+
+def _usd_of_fewer(facts: PlanView, line: FleetLine) -> list[float]:
+    """What instances on demand cost a month if 0, 1, 2 ... of them were there in another way."""
+    most = max(line.instances_by_slot)
+    left = np.maximum(0, np.array(line.instances_by_slot) - np.arange(most + 1)[:, None])
+    started = np.maximum(0, left - left[:, [facts.hour_before(t) for t in facts.slots]])
+    hours = left + started * (facts.case.start.instance_s / 3600)
+    each = [facts.a_month([float(t == s) for s in facts.slots]) for t in facts.slots]
+    usd: list[float] = (hours @ np.array(each) * price_of_line(facts, line).usd_per_h).tolist()
+    return usd

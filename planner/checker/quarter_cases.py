@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from planner.case.case import OWNED, Case, Future, Holding, Scenario
+from planner.case.case import OWNED, Case, Future, Holding, Scenario, Workload
 from planner.plan.horizon.horizon_plan import SignedCommitment
 from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, differs, is_not
 
@@ -28,6 +28,36 @@ def quarter_span(starts: date, quarter: int) -> tuple[date, date]:
     """First and last day."""
     first = month_start(starts, QUARTER_MONTHS * quarter)
     return first, month_start(starts, QUARTER_MONTHS * (quarter + 1)) - timedelta(days=1)
+
+
+def as_amended(case: Case, quarter: int, scenario: Scenario | None) -> Case:
+    """The horizon's case with all that differs in a quarter of a scenario; what is signed now is as it stands."""
+    latest = None
+    for a in (scenario.amendments if scenario is not None else None) or ():
+        if a.from_quarter <= quarter and (latest is None or a.from_quarter > latest.from_quarter):
+            latest = a
+    if latest is None:
+        return case
+    new = {key: value for key, value in latest if key != "from_quarter" and value is not None}
+    return case.model_copy(update=new)
+
+
+def amendments_fit(case: Case) -> Iterator[str]:
+    """Whether what scenarios amend leaves what they share: quarters, offers, and workloads with their rates."""
+    assert case.future is not None
+    for s in case.future.scenarios:
+        begin = [a.from_quarter for a in s.amendments or ()]
+        if begin != sorted(set(begin)) or any(not 0 < q < case.future.quarters for q in begin):
+            yield f"{s.name}: its amendments do not begin with later quarters, one after the other"
+        for a in s.amendments or ():
+            if a.offers is not None and not case.offers.keys() <= a.offers.keys():
+                yield f"{s.name}: offers that may be signed for now are gone later"
+            if a.workloads is not None and list(map(_demand, a.workloads)) != list(map(_demand, case.workloads)):
+                yield f"{s.name}: its amended workloads are not those of the horizon, or come at other rates"
+
+
+def _demand(w: Workload) -> tuple[object, ...]:
+    return w.name, w.weekday_rps, w.weekend_rps, w.growth_per_month_frac, w.month_factors
 
 
 @dataclass
@@ -59,7 +89,7 @@ def quarter_case_is_true(
     case: Case, planned: Case, quarter: int, scenarios: Sequence[Scenario], signed: Sequence[SignedCommitment]
 ) -> Iterator[str]:
     """Whether a quarter was planned for what the horizon says of it."""
-    assert case.future is not None
+    case = as_amended(case, quarter, scenarios[0])
     as_in_quarter = _with_owned_boxes(case, quarter)
     for key in type(case).model_fields:
         if key not in OWN and getattr(planned, key) != getattr(as_in_quarter, key):
@@ -68,6 +98,7 @@ def quarter_case_is_true(
         yield "its case has ways to buy that the horizon has not"
     if planned.future is not None:
         yield "its case is a horizon of its own"
+    assert case.future is not None
     yield from is_not("the first day of its case", planned.starts, quarter_span(case.future.starts, quarter)[0])
     yield from _demand_is_true(case, planned, quarter, scenarios)
     yield from _held_is_true(case, planned, quarter, signed)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.plan.view import REL, PlanView
+from planner.case.case import OWNED
+from planner.catalog.entries import Offer
+from planner.plan.view import MONTH_HOURS, REL, PlanView
 
 PLURAL = {"provider": "providers", "region": "regions", "api": "APIs"}
 
@@ -62,3 +64,23 @@ def _requests(facts: PlanView) -> dict[tuple[str, str], float]:
             vendor = ("api", facts.case.apis[s.told.api].provider)
             served[vendor] = served.get(vendor, 0.0) + facts.sent_per_month(s, s.told.api_flows)
     return served
+
+
+def held_of_vendor_usd(facts: PlanView, kind: str, name: str) -> float:
+    """What is held of a vendor, a month, owned boxes aside."""
+    usd = 0.0
+    for h in facts.case.held or ():
+        offer = facts.case.offers[h.offer]
+        if h.purchase != OWNED and name in {"provider": (offer.provider,), "region": (_region(offer),)}.get(kind, ()):
+            usd += h.instances * h.usd_per_h * MONTH_HOURS
+    return usd
+
+
+def _region(offer: Offer) -> str:
+    return f"{offer.provider} {offer.region}"
+
+
+def sells(facts: PlanView, kind: str, name: str, offer: str) -> bool:
+    """Whether instances of an offer are bought of a vendor."""
+    of = facts.case.offers[offer]
+    return (kind == "provider" and of.provider == name) or (kind == "region" and _region(of) == name)

@@ -168,7 +168,7 @@ def write_horizon(
 ) -> None:
     """Write the files that were asked for."""
     from planner.io.files import write_whole
-    from planner.reports.horizon.tables import tables_of
+    from planner.reports.horizon.tables import about, tables_of
     from planner.reports.horizon.text import horizon_markdown
 
     written: list[tuple[Path, str | bytes]] = []
@@ -183,7 +183,7 @@ def write_horizon(
     if xlsx is not None:
         from planner.reports.tables.xlsx import tables_xlsx
 
-        written.append((xlsx, tables_xlsx(tables_of(horizon))))
+        written.append((xlsx, tables_xlsx((about(horizon), *tables_of(horizon)))))
     for target, content in written:
         write_whole(target, content)
         note(f"wrote {target}", quiet)

@@ -137,10 +137,15 @@ def _first_day(starts: str | None, wanted: bool) -> date | None:
     return day
 
 
-@verbs.command(epilog="Example:  fleetplan diff last-quarter.json plan.json --format md")
+@verbs.command(
+    epilog="Examples:  fleetplan diff last-quarter.json plan.json --format md    "
+    "fleetplan diff h1.json h2.json --quarter 2 --scenario fast"
+)
 def diff(
     before: Annotated[Path, typer.Argument(metavar="A.json", help="A saved plan.", show_default=False)],
     after: Annotated[Path, typer.Argument(metavar="B.json", help="The plan to compare with it.", show_default=False)],
+    quarter: QuarterOption = None,
+    scenario: ScenarioOption = None,
     format: Annotated[DiffFormat, typer.Option(help="What to print on stdout.")] = DiffFormat.table,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if they differ.")] = False,
 ) -> None:
@@ -148,10 +153,16 @@ def diff(
     from planner.plan.diff import diff_plans
     from planner.reports.diff import diff_markdown, diff_text
 
-    if is_horizon(before) and is_horizon(after):
+    horizons = [file for file in (before, after) if is_horizon(file)]
+    whole = quarter is None and scenario is None
+    if len(horizons) == 2 and whole:
         _diff_horizons(before, after, format, exit_code)
         return
-    changes = diff_plans(saved_plan(before), saved_plan(after))
+    one = [
+        saved_plan(file) if file not in horizons and (horizons or whole) else saved_quarter(file, quarter, scenario)
+        for file in (before, after)
+    ]
+    changes = diff_plans(*one)
     _put_changes(changes, format, diff_markdown, diff_text, exit_code)
 
 

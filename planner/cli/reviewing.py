@@ -37,6 +37,9 @@ def review(
     markdown: MarkdownOption = None,
     csv: CsvOption = None,
     plan: Annotated[Path | None, typer.Option("--plan", help="Write the next plan to this file.")] = None,
+    horizon_plan: Annotated[
+        Path | None, typer.Option("--horizon-plan", help="Write the plan of next: horizon: to this file.")
+    ] = None,
     format: Annotated[DiffFormat, typer.Option(help="What to print on stdout.")] = DiffFormat.table,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop each plan when proved within this share of the cost.")] = "0.1%",
@@ -48,7 +51,8 @@ def review(
 
     Folders of the files to write are made where they are missing.
     """
-    from planner.io.files import check_targets, make_folder
+    from planner.io.errors import input_error
+    from planner.io.files import check_targets, make_folder, write_whole
     from planner.io.named_files import NamedFiles
     from planner.reports.tables.csv import write_tables
     from planner.reports.tables.review import NAMES, review_tables
@@ -57,14 +61,20 @@ def review(
     options = search_options(solver.value, gap, time_limit)
     files = NamedFiles(root)
     inputs = read_review(file, files)
-    for target in (out, html, markdown, plan):
+    if horizon_plan is not None and not inputs.spec.next.looks_ahead:
+        raise input_error("--horizon-plan", f"{file} asks for no horizon", "Write next: {horizon: 4 quarters} in it")
+    for target in (out, html, markdown, plan, horizon_plan):
         if target is not None:
             make_folder(target.parent)
     targets = {"--out": out, "--html": html, "--markdown": markdown, "--plan": plan}
+    targets["--horizon-plan"] = horizon_plan
     tables = [] if csv is None else [csv / f"{name}.csv" for name in NAMES]
     check_targets(targets, [file, *files.paths], {"--csv": tables})
     reviewed = _reviewed(inputs, options, quiet)
     _write(reviewed, out, html, markdown, plan, quiet)
+    if horizon_plan is not None and reviewed.horizon_plan is not None:
+        write_whole(horizon_plan, reviewed.horizon_plan.to_json())
+        note(f"wrote {horizon_plan}", quiet)
     if csv is not None:
         note(f"wrote {len(write_tables(review_tables(reviewed.review), csv))} tables into {csv}", quiet)
     put(_rendered(reviewed, format))

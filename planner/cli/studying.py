@@ -16,10 +16,10 @@ from planner.cli.common import (
     note,
     put,
     refuse,
-    saved_plan,
     search_options,
     with_what_is_left,
 )
+from planner.cli.horizon import QuarterOption, ScenarioOption, is_horizon, saved_quarter
 
 if TYPE_CHECKING:
     from planner.plan.plan import Plan
@@ -37,12 +37,17 @@ class Kind(StrEnum):
 KeepPlans = Annotated[Path | None, typer.Option(help="Write the plan of each step of the waterfall to this folder.")]
 
 
-@verbs.command(epilog="Example:  fleetplan study plan.json --out plan.json")
+@verbs.command(
+    epilog="Examples:  fleetplan study plan.json --out plan.json    "
+    "fleetplan study growth.json --quarter 2 --scenario fast --out q2.json"
+)
 def study(
     file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A saved plan.", show_default=False)],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan with its studies here.")] = None,
     only: Annotated[Kind | None, typer.Option(help="One study alone.")] = None,
     keep_plans: KeepPlans = None,
+    quarter: QuarterOption = None,
+    scenario: ScenarioOption = None,
     format: FormatOption = Format.table,
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[str, typer.Option(help="Stop each step when proved within this share of the cost.")] = "0.1%",
@@ -59,7 +64,9 @@ def study(
     options = search_options(solver.value, gap, time_limit)
     check_targets({}, [file], {"--keep-plans": kept_plans(keep_plans)})
     check_targets({"--out": out}, [], {"--keep-plans": kept_plans(keep_plans)})  # studies are added to the plan itself
-    plan = saved_plan(file)
+    if is_horizon(file):
+        check_targets({"--out": out}, [file])  # of a horizon, what is studied is one quarter
+    plan = saved_quarter(file, quarter, scenario)
     with interruptions_held() as held:
         with held.let_in():
             studied = studied_plan(plan, with_what_is_left(options), keep_plans, quiet, only)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 verbs = typer.Typer()
 PLAN_GAP, BUDGET_GAP = "0.1%", "1%"
-"""as near as plan itself, and for the many points of a frontier"""
+"""as near as plan itself, and for the many points of a frontier, or for the many quarters of a horizon"""
 SUFFIXES = (".csv", ".json", ".md", ".parquet")
 
 
@@ -44,7 +44,8 @@ Onlys = Annotated[list[str] | None, _many("--only", "LIST=A,B", "Allow only thes
 @verbs.command(
     "what-if",
     epilog="Examples:  fleetplan what-if demand.yaml --budget 20k:120k:12    "
-    "fleetplan what-if demand.yaml --set workloads.chat.slo.ttft_p95=1s,2s,4s --without spot",
+    "fleetplan what-if demand.yaml --set workloads.chat.slo.ttft_p95=1s,2s,4s --without spot    "
+    "fleetplan what-if growth.yaml --set policy.max_liability=$50k,$100k",
 )
 def what_if(
     case_file: CaseFile,
@@ -67,14 +68,19 @@ def what_if(
     solver: Annotated[Solver, typer.Option(help="Mixed-integer solver.")] = Solver.cbc,
     gap: Annotated[
         str | None,
-        typer.Option(help="Stop each search when proved within this; default: 0.1% as in plan, 1% for budgets."),
+        typer.Option(
+            help="Stop each search when proved within this; default: 0.1% as in plan, 1% for budgets and horizons."
+        ),
     ] = None,
     require_gap: Annotated[str | None, typer.Option(help="Exit with 4 unless all are proved within this.")] = None,
     time_limit: Annotated[str, typer.Option(help="Stop each search after this.")] = "60s",
     root: RootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")] = False,
 ) -> None:
-    """Plan the case again with other budgets, prices, objectives or demand, and compare the plans in one table."""
+    """Plan the case again with other budgets, prices, objectives or demand, and compare the plans in one table.
+
+    Of a file with a horizon, a row says the expected cost, that of the worst scenario, and what to sign now.
+    """
     from planner.io.files import check_targets
     from planner.io.named_files import NamedFiles
     from planner.studies.executing.executors import executor_from
@@ -86,10 +92,11 @@ def what_if(
     if file is not None:
         files.check_given(file)
     runs, budgets = _asked(budget, [("set", set_), ("scale", scale), ("without", without), ("only", only)], file, each)
-    options = search_options(solver.value, gap or (BUDGET_GAP if budgets else PLAN_GAP), time_limit)
     runs = _shedding(runs, shed)
     _check(out, svg, budgets)
     source = Source(case_file, files)
+    many = budgets or source.case.future is not None
+    options = search_options(solver.value, gap or (BUDGET_GAP if many else PLAN_GAP), time_limit)
     inputs = [case_file, *([file] if file else []), *files.paths]
     check_targets({"--out": out, "--html": html, "--svg": svg, "--journal": journal}, inputs)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -14,6 +14,7 @@ from planner.case.changes import (
     with_limits,
     with_purchase,
     with_quota,
+    with_vendor_cap,
     with_vendors,
     with_workload,
 )
@@ -22,8 +23,8 @@ from planner.case.menu import sellable
 from planner.case.quality import quality_of
 from planner.case.vendors import VENDOR_NAMES, vendors_bought_of
 from planner.catalog.entries import Offer
-from planner.explanations.relaxations import Alternatives, Budget, Limit, Shedding, Step, SteppedLimit
-from planner.io.formatting import percent
+from planner.explanations.relaxations import Alternatives, Budget, Limit, Shedding, Step, SteppedLimit, VendorCap
+from planner.io.formatting import percent, usd
 
 MORE_THAN_ANYONE_NEEDS = 1_000_000
 OBJECTIVES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "E2E"}
@@ -123,6 +124,17 @@ def _vendors(case: Case) -> Iterator[Limit]:
         said = f"let a vendor serve less than {percent(share, 1)} of all requests ({key})"
         step = Step(said, with_least_share(kind, None))
         yield _permission(key, step, one_more=step)
+    for name, most in sorted((case.limits.vendor_cap_usd_per_month or {}).items()):
+        yield _vendor_cap(name, most)
+
+
+def _vendor_cap(name: str, most: float) -> Limit:
+    kind, _, vendor = name.partition(" ")
+    more = float(f"{(1 + ONE_MORE_FRAC['objective']) * most:.12g}")
+    said = f"let {VENDOR_NAMES[kind]} {vendor} be paid {usd(more)} a month instead of {usd(most)} "
+    step = Step(f"{said}(policy.vendors.max_usd_per_month)", with_vendor_cap(name, more))
+    key = f"policy.vendors.max_usd_per_month.{vendor}"
+    return VendorCap(key=key, vendor=(kind, vendor), usd_per_month=most, one_more=step)
 
 
 def _one_kind_of_vendor(case: Case, kind: str, now: int, values: range) -> Limit:

@@ -110,14 +110,29 @@ def validate(model: type[Model], document: Document, at: Path = ()) -> Model:
     raise InputError(diagnostics)
 
 
-def saved(model: type[Model], text: str, file: object, what: str, remedy: str) -> Model:
-    """A record that fleetplan wrote, read again; raises InputError where the text is none."""
+def saved(model: type[Model], text: str, file: object, what: str, remedy: str, format_: str | None = None) -> Model:
+    """A record that fleetplan wrote, read again; raises InputError where the text is none, or of another format."""
+    if format_ is not None:
+        try:
+            _expect_format(json.loads(text), format_)
+        except (ValueError, RecursionError) as error:
+            raise input_error(file, f"not {what}: {error}", remedy) from None
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise input_error(file, f"not {what}: {first['msg']}", remedy, at=where) from None
+
+
+def _expect_format(data: Any, format_: str) -> None:
+    """Raise ValueError, with the version that wrote the file where it says so."""
+    fields = data if isinstance(data, dict) else {}
+    found, version = fields.get("format"), fields.get("fleetplan_version")
+    if found != format_:
+        other = shown(found) if str(found).startswith("fleetplan-") else "another file"
+        writer = f", written by fleetplan {shown(version)}" if isinstance(version, str) else ""
+        raise ValueError(f"got {other}{writer}, expected '{format_}'")
 
 
 class _Explainer:

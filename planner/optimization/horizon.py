@@ -9,11 +9,13 @@ from importlib.metadata import version
 import numpy as np
 
 from planner.case.case import Case
+from planner.case.quarters import caps_vendors
+from planner.io.errors import input_error
 from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from solvers.search.fleet_solution import Options, Outcome
-from solvers.search.horizon import HorizonSearch
+from solvers.search.horizon import horizon_search
 
 MAIN_FRAC = 0.5
 """share of a time limit for the plan itself; the rest is for what compares it"""
@@ -34,25 +36,34 @@ def _notes(answers: Answers) -> tuple[str, ...]:
 
 
 def plan_horizon(
-    case: Case, options: Options | None = None, on_progress: OnProgress = lambda progress: None
+    case: Case,
+    options: Options | None = None,
+    on_progress: OnProgress = lambda progress: None,
+    compare: bool = True,
 ) -> HorizonPlan:
     """The cheapest commitments and fleets for a horizon; every quarter's plan is still to be checked.
 
-    Raises NoHorizonPlan where a quarter has none.
+    Without `compare`, all the time is for the plan, and nothing is worked out that compares it with others. Raises
+    NoHorizonPlan where a quarter has none.
     """
+    if caps_vendors(case):
+        message = "caps on what vendors are paid are for plans of one quarter"
+        raise input_error(case.name, message, "Remove policy.vendors.max_usd_per_month")
     options, started = options or Options(), time.monotonic()
     limit_s = options.time_limit_s
     work = HorizonWork(case)
     problem = work.problem()
-    left_s = None if limit_s is None else max(1.0, MAIN_FRAC * limit_s - (time.monotonic() - started))
-    search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
-    solution = search.run()
-    if not solution.blocks:
-        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
+    left_s = (
+        None if limit_s is None else max(1.0, (MAIN_FRAC if compare else 1.0) * limit_s - (time.monotonic() - started))
+    )
+    search = horizon_search(problem, replace(options, time_limit_s=left_s), on_progress)
     deadline = np.inf if limit_s is None else started + limit_s
     answers = Answers(work, problem, search, options, deadline, on_progress)
+    solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else 0.0)
+    if not solution.blocks:
+        raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
-    answers.stopped = solution.outcome is Outcome.INTERRUPTED
+    answers.stopped = not compare or solution.outcome is Outcome.INTERRUPTED
     scenarios = tuple(answers.scenario(s, costs[s.name]) for s in work.future.scenarios)
     middle = answers.unless_stopped(lambda: answers.middle(scenarios))
     curve = answers.unless_stopped(lambda: answers.curve(solution))
@@ -60,10 +71,12 @@ def plan_horizon(
     return HorizonPlan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
+        risk=work.future.risk,
         counted_usd=solution.usd,
         bound_usd=solution.bound_usd,
         gap_frac=solution.gap_frac,
         expected_cost_usd=sum(s.probability_frac * s.cost_usd for s in scenarios),
+        worst_scenario=max(scenarios, key=lambda s: s.counted_usd).name,
         held_usd=work.held_usd,
         commitments=work.signed(problem, solution),
         quarters=work.plans(problem, solution, options),
@@ -71,7 +84,7 @@ def plan_horizon(
         middle=middle,
         curve=curve,
         long_terms_would_save_usd=long_terms,
-        notes=_notes(answers),
+        notes=_notes(answers) if compare else (),
         case_hash=case.hash(),
         case=case,
         fleetplan_version=version("fleetplan"),

@@ -10,16 +10,14 @@ from typing import TypeVar
 import numpy as np
 
 from planner.case.case import Scenario
-from planner.case.terms import counted_months, is_long
-from planner.catalog.entries import TERM_MONTHS
+from planner.case.terms import not_for_sale
 from planner.optimization.horizon_work import HorizonWork, ScenarioCost
 from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
 from planner.plan.horizon.horizon_view import at_probability
-from problems.fleet_problem import FleetProblem
-from problems.horizon import HorizonProblem
-from solvers.heuristics.incumbent import Incumbent
+from problems.horizon.horizon_problem import HorizonProblem
 from solvers.search.fleet_solution import Options, Progress
-from solvers.search.horizon import HorizonSearch, HorizonSolution
+from solvers.search.horizon import HorizonSearch, HorizonSolution, horizon_search
+from solvers.search.horizon.block_plans import served_as
 
 OnProgress = Callable[[Progress], None]
 T = TypeVar("T")
@@ -71,6 +69,7 @@ class Answers:
             by_quarter_usd=cost.by_quarter_usd,
             cost_usd=sum(cost.by_quarter_usd) + self.work.held_usd,
             penalty_usd=cost.penalty_usd,
+            counted_usd=cost.counted_usd,
             if_known_usd=known,
             if_known_bound_usd=bound,
             regret_usd=None if known is None else max(0.0, cost.counted_usd - known),
@@ -78,14 +77,28 @@ class Answers:
 
     def _if_known(self, s: Scenario, counted_usd: float) -> tuple[float, float]:
         """What a plan comes to that had known of this scenario, and the bound on it."""
-        if len(self.work.future.scenarios) > 1:
+        solution = self._known(s) if len(self.work.future.scenarios) > 1 else self.search.solution
+        return min(counted_usd, solution.usd), min(counted_usd, solution.bound_usd)
+
+    def _known(self, s: Scenario) -> HorizonSolution:
+        if s.name not in self.if_known:
             alone = HorizonWork(self.work.case, [s], self.work)
             problem = alone.problem()
-            solution = HorizonSearch(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
+            solution = horizon_search(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
             self.if_known[s.name] = alone, problem, solution
-        else:
-            solution = self.search.solution
-        return min(counted_usd, solution.usd), min(counted_usd, solution.bound_usd)
+        return self.if_known[s.name][2]
+
+    def worst_case_at_least_usd(self) -> float:
+        """The worst case of any plan is at least what the most expensive scenario comes to, had it been known.
+
+        That is proved where the first quarter of a plan is one of the scenario's own: where nothing is said of shares
+        over all scenarios, and the proof is about every plan.
+        """
+        if self.problem.blocks[0].fleet.vendors.least_share:
+            return -np.inf
+        found = [self._known(s) for s in self.work.future.scenarios]
+        whole = [known for known in found if all(of.not_covered is None for of in known.blocks)]
+        return max((known.bound_usd for known in whole if known.blocks), default=-np.inf)
 
     def _told(self, phase: str) -> OnProgress:
         return lambda progress: self.tell(replace(progress, phase=f"{phase}, {progress.phase}"))
@@ -112,11 +125,10 @@ class Answers:
         assert best is not None
         first = fixed.blocks[0]
         if alone.quarters[0].of.quarter == 0:  # else nothing comes in the first quarter of that scenario
-            first = replace(first, fleet=_served_as(first.fleet, best))
+            first = replace(first, fleet=served_as(first.fleet, best))
         self.tell(Progress("signing for the middle scenario", None, None))
         found = self.search.compared(replace(fixed, blocks=(first, *fixed.blocks[1:])), self._options())
-        expected = found.usd if found.blocks else None
-        return MiddlePlan(scenario=name, expected_usd=expected)
+        return MiddlePlan(scenario=name, counted_usd=found.usd if found.blocks else None)
 
     def curve(self, solution: HorizonSolution) -> CommitmentCurve | None:
         """Other numbers of the largest commitment that is signed now, those between none and twice as many."""
@@ -153,33 +165,14 @@ class Answers:
 
     def long_terms(self, solution: HorizonSolution) -> float | None:
         """What terms that outlast the horizon save with the same deployments, if the rest is worth its price."""
-        case = self.work.case
-        shut = [t for t in case.purchase if t in TERM_MONTHS and is_long(t) and counted_months(case, t) is None]
-        if not shut:
+        if not not_for_sale(self.work.case):
             return None
         open_ones = self.work.problem(long_terms=True)
         blocks = tuple(
-            replace(block, fleet=_served_as(block.fleet, found.best)) if found.best else block
+            replace(block, fleet=served_as(block.fleet, found.best)) if found.best else block
             for block, found in zip(open_ones.blocks, solution.blocks, strict=True)
         )
-        found = HorizonSearch(
+        found = horizon_search(
             replace(open_ones, blocks=blocks), self._options(), self._told("with long terms"), quick=True
         ).run()
         return max(0.0, solution.usd - found.usd) if found.blocks else 0.0
-
-
-def _served_as(fleet: FleetProblem, plan: Incumbent) -> FleetProblem:
-    """The fleet with the pools and deployments of a plan; counts, and what goes to an API, are free."""
-    used: dict[str, set[str]] = {}
-    for path in plan.paths:
-        used.setdefault(path.pool, set()).update(path.deployments)
-    served = {w for path in plan.paths for w in path.workloads}
-    pools = {key: pool for key, pool in fleet.pools.items() if served.isdisjoint(pool.workloads)}
-    """of workloads that the plan does not know"""
-    for key, several in used.items():
-        pool = fleet.pools[key]
-        pools[key] = replace(pool, deployments=tuple(d for d in pool.deployments if d.key in several))
-    recipes = tuple(
-        r for r in fleet.recipes if r.pool in pools and (r.pool not in used or set(r.deployments) <= used[r.pool])
-    )
-    return replace(fleet, pools=pools, recipes=recipes)

@@ -1,7 +1,7 @@
 """A horizon as the optimizer sees it: blocks out of its quarters and scenarios, and commitments in time.
 
 Each quarter of each scenario is an ordinary case (planner/case/quarters.py), whose fleet problem is a block of the
-horizon's (problems/horizon.py). What is signed stands in the plans of its quarters as held.
+horizon's (problems/horizon). What is signed stands in the plans of its quarters as held.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from planner.case.case import Case, Future, Holding, Scenario
 from planner.case.dates import last_day_after, quarter_days
 from planner.case.horizon import MONTHS_OF_A_QUARTER, Slot, slots_of
 from planner.case.quarters import Block as QuarterBlock
-from planner.case.quarters import block_case, blocks_of, future_of, held_usd, month_groups
+from planner.case.quarters import block_case, blocks_of, case_in, future_of, held_usd, month_groups
 from planner.case.terms import beyond_months, counted_months, inside_months, liability_usd
 from planner.catalog.entries import TERM_MONTHS
 from planner.optimization.assemble import assemble_plan
@@ -25,8 +25,9 @@ from planner.optimization.formulate import formulate
 from planner.plan.horizon.horizon_plan import QuarterPlan, SignedCommitment
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
-from problems.horizon import Block, CommitmentColumn, HorizonProblem
-from solvers.heuristics.incumbent import Incumbent, cost_by_month
+from problems.horizon.horizon_problem import Block, CommitmentColumn, HorizonProblem
+from problems.horizon.risk import Risk, worst_case_of
+from solvers.heuristics.incumbent import Incumbent, cost_by_month, penalty_by_month
 from solvers.search.fleet_solution import Options
 from solvers.search.horizon import HorizonSolution
 
@@ -72,6 +73,11 @@ class HorizonWork:
         """None where nothing comes: there is nothing to plan."""
         if known is not None:
             return replace(known, of=of, block=replace(known.block, months=of.months))
+        scenarios = [s for s in self.future.scenarios if of.scenario in (None, s.name)]
+        groups = month_groups(self.case, of.quarter, scenarios)
+        times = {
+            s.name: tuple(float(len(g.months)) if s.name in g.scenarios else 0.0 for g in groups) for s in scenarios
+        }
         case = block_case(self.case, of)
         if not case.workloads:
             return None
@@ -79,21 +85,27 @@ class HorizonWork:
         fleet = formulate(case, candidates, slots)
         bare = {g: replace(offer, reserved_usd_per_h={}) for g, offer in fleet.offers.items()}
         name = f"quarter {of.quarter + 1}" + (f", {of.scenario}" if of.scenario else "")
-        return Quarter(of, case, candidates, slots, Block(replace(fleet, offers=bare), of.months, name))
+        return Quarter(of, case, candidates, slots, Block(replace(fleet, offers=bare), of.months, name, times))
 
     def problem(self, long_terms: bool = False) -> HorizonProblem:
         """`long_terms`: those that outlast the horizon may be signed too, worth their price after it."""
-        columns = [column for g in sorted(self.case.offers) for column in self._columns_of(g, long_terms)]
-        return HorizonProblem(tuple(q.block for q in self.quarters), tuple(columns), self.future.max_liability_usd)
+        offers = {g for q in self.quarters for g in q.case.offers}
+        columns = [column for g in sorted(offers) for column in self._columns_of(g, long_terms)]
+        blocks = tuple(q.block for q in self.quarters)
+        return HorizonProblem(blocks, tuple(columns), self.future.max_liability_usd, risk=self._risk())
+
+    def _risk(self) -> Risk:
+        probabilities = {s.name: s.probability_frac for s in self.future.scenarios}
+        return worst_case_of(probabilities) if self.future.risk == "worst-case" else Risk(probabilities)
 
     def _columns_of(self, g: str, long_terms: bool) -> Iterable[CommitmentColumn]:
         """Every term of an offer from every quarter on, but those that another one is no worse than."""
-        prices = self.case.offers[g].prices.reserved()
         for quarter in range(self.future.quarters):
             scenarios: list[Scenario | None] = [None] if quarter == 0 else list(self.future.scenarios)
             for s in scenarios:
-                found: list[CommitmentColumn] = []
-                for term in (term for term in self.case.purchase if term in prices):
+                case, found = case_in(self.case, quarter, s), list[CommitmentColumn]()
+                prices = case.offers[g].prices.reserved() if g in case.offers else {}
+                for term in (term for term in case.purchase if term in prices):
                     months = counted_months(self.case, term, quarter)
                     if months is None and long_terms:
                         months = float(inside_months(self.case, term, quarter))
@@ -114,7 +126,7 @@ class HorizonWork:
             if quarter <= q.of.quarter < ends and (s is None or q.of.scenario == s.name) and g in q.block.fleet.offers
         )
         each, likely = usd_per_h * HOURS_PER_MONTH, s.probability_frac if s else 1.0
-        upfront = self.case.offers[g].prices.upfront().get(term)
+        upfront = case_in(self.case, quarter, s).offers[g].prices.upfront().get(term)
         return CommitmentColumn(
             offer=g,
             term=term,
@@ -124,7 +136,7 @@ class HorizonWork:
             usd=likely * each * months,
             usd_per_month=each,
             owed_usd=liability_usd(self.case, term, upfront.usd_per_h if upfront else usd_per_h, quarter),
-            most=max((_most_of(self.quarters[b].block.fleet, g) for b in blocks), default=0),
+            most=_most_of([self.quarters[b].block.fleet for b in blocks], g),
         )
 
     def cost_in(self, problem: HorizonProblem, solution: HorizonSolution, scenario: str) -> ScenarioCost:
@@ -144,29 +156,20 @@ class HorizonWork:
                 beyond += signed.counted_usd - signed.inside_usd
         return ScenarioCost(tuple(by_quarter.tolist()), penalty, beyond)
 
-    def _probability(self, scenario: str) -> float:
-        return next(s.probability_frac for s in self.future.scenarios if s.name == scenario)
-
     def _quarter_usd(self, q: Quarter, best: Incumbent, scenario: str) -> tuple[float, float]:
         """Cost and penalty of a quarter in one scenario, besides commitments."""
         fleet = q.block.fleet
-        months = cost_by_month(fleet, best.paths, best.purchases)
-        shed = np.zeros(fleet.months)
-        for path in best.paths:
-            by_slot = fleet.slot_hours[path.slot] * path.penalty_usd_per_h
-            shed += np.bincount(fleet.slot_month[path.slot], by_slot, fleet.months) / fleet.weight_of_month
-        scenarios = [s for s in self.future.scenarios if q.of.scenario in (None, s.name)]
-        groups = month_groups(self.case, q.of.quarter, scenarios)
-        times = np.array([len(group.months) if scenario in group.scenarios else 0 for group in groups])
-        return float(months @ times), float(shed @ times)
+        months, shed = cost_by_month(fleet, best.paths, best.purchases), penalty_by_month(fleet, best.paths)
+        return q.block.usd_in(months)[scenario], q.block.usd_in(shed)[scenario]
 
     def signed(self, problem: HorizonProblem, solution: HorizonSolution) -> tuple[SignedCommitment, ...]:
         return tuple(self._signed(c, n) for c, n in zip(problem.commitments, solution.signed, strict=True) if n)
 
     def _signed(self, c: CommitmentColumn, n: int) -> SignedCommitment:
         first = quarter_days(self.future.starts, c.quarter)[0]
-        upfront = self.case.offers[c.offer].prices.upfront().get(c.term)
-        likely = 1.0 if c.scenario is None else self._probability(c.scenario)
+        scenario = next((s for s in self.future.scenarios if s.name == c.scenario), None)
+        upfront = case_in(self.case, c.quarter, scenario).offers[c.offer].prices.upfront().get(c.term)
+        likely = scenario.probability_frac if scenario else 1.0
         return SignedCommitment(
             offer=c.offer,
             term=c.term,
@@ -233,8 +236,9 @@ def _no_worse(a: CommitmentColumn, b: CommitmentColumn) -> bool:
     return a.blocks == b.blocks and a.usd <= b.usd and a.usd_per_month <= b.usd_per_month and a.owed_usd <= b.owed_usd
 
 
-def _most_of(fleet: FleetProblem, g: str) -> int:
-    """Instances of an offer beyond those held that no plan of a block needs more of."""
-    offer = fleet.offers[g]
-    most = max(fleet.most_instances.get(g, 0), FEWEST_MOST)
-    return most if offer.max_instances is None else max(0, offer.max_instances - offer.on_hand)
+def _most_of(fleets: Sequence[FleetProblem], g: str) -> int:
+    """Instances of an offer beyond those held that no plan needs more of, and that each block's quota leaves."""
+    needed = max((max(fleet.most_instances.get(g, 0), FEWEST_MOST) for fleet in fleets), default=0)
+    offers = [fleet.offers[g] for fleet in fleets]
+    left = [o.max_instances - o.on_hand for o in offers if o.max_instances is not None]
+    return max(0, min(left if len(left) == len(offers) else [*left, needed], default=0))

@@ -6,11 +6,15 @@ import numpy as np
 
 from planner.case.case import Case
 from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.case.terms import beyond_months, months_to_pay, not_for_sale
 from planner.catalog.entries import TERM_MONTHS, HourlyPrice, SpotPrice
-from planner.plan.plan import HELD, HELD_SOURCE, Commitment, FleetLine
+from planner.plan.plan import HELD, HELD_SOURCE, Commitment, FleetLine, LongTerm
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from solvers.heuristics.incumbent import Incumbent
+
+SAME, SAME_USD = 1e-9, 1e-6
+"""of prices, and of money: what is nearer to each other is the same"""
 
 
 def fleet_lines(case: Case, fleet: FleetProblem, best: Incumbent) -> list[FleetLine]:
@@ -90,6 +94,66 @@ def commitments(case: Case, best: Incumbent) -> list[Commitment]:
                 )
             )
     return found
+
+
+def long_terms(case: Case, fleet: FleetProblem, lines: tuple[FleetLine, ...]) -> tuple[LongTerm, ...] | None:
+    """What terms that outlast the plan would save with the same instances in every hour; None where the menu has none.
+
+    Shorter commitments that cost more are replaced, and so are as many instances on demand as it pays to hold all the
+    time. Nothing is planned again, and quotas are not looked at.
+    """
+    shut = not_for_sale(case)
+    if not shut:
+        return None
+    found = []
+    for offer in dict.fromkeys(line.offer for line in lines):
+        prices = case.offers[offer].prices.reserved()
+        terms = [term for term in shut if term in prices]
+        if terms:
+            term = min(terms, key=lambda t: (round(prices[t].usd_per_h, 9), t))
+            mine = [line for line in lines if line.offer == offer]
+            n, replaced = _replaced(case, fleet, mine, prices[term].usd_per_h)
+            if n:
+                found.append(_long_term(case, offer, term, n, replaced))
+    return tuple(found)
+
+
+def _replaced(case: Case, fleet: FleetProblem, lines: list[FleetLine], usd_per_h: float) -> tuple[int, float]:
+    """Instances of an offer that it pays to hold at this price, and what they cost as they are bought now."""
+    count, usd = 0, 0.0
+    for line in lines:
+        instances = np.array(line.instances_by_slot)
+        if line.purchase in TERM_MONTHS and line.usd_per_h > usd_per_h * (1 + SAME):
+            count, usd = count + int(instances[0]), usd + line.cost_usd_per_month
+        elif line.purchase == "on-demand":
+            price = case.offers[line.offer].prices.on_demand
+            assert price is not None
+            rest = [
+                _line(case, fleet, line.offer, line.purchase, np.maximum(0, instances - k), price).cost_usd_per_month
+                for k in range(int(instances.max()) + 1)
+            ]
+            totals = [left + k * usd_per_h * HOURS_PER_MONTH for k, left in enumerate(rest)]
+            k = next(k for k, total in enumerate(totals) if total <= min(totals) + SAME_USD)
+            count, usd = count + k, usd + rest[0] - rest[k]
+    return count, usd
+
+
+def _long_term(case: Case, offer: str, term: str, n: int, replaced_usd: float) -> LongTerm:
+    prices = case.offers[offer].prices
+    upfront, each = prices.upfront().get(term), prices.reserved()[term].usd_per_h
+    monthly = n * each * HOURS_PER_MONTH
+    later = upfront.usd_per_h if upfront else each
+    return LongTerm(
+        offer=offer,
+        term=term,
+        instances=n,
+        usd_per_month=monthly,
+        replaces_usd_per_month=replaced_usd,
+        saves_usd_per_month=replaced_usd - monthly,
+        upfront_usd=n * upfront.upfront_usd if upfront else 0.0,
+        beyond_horizon_usd=n * later * HOURS_PER_MONTH * beyond_months(case, term),
+        months_to_pay=months_to_pay(term, monthly, replaced_usd),
+    )
 
 
 def extra_at_p95(case: Case, line: FleetLine) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.case.case import Case
 from planner.case.horizon import Slot, requests_per_month
-from planner.case.vendors import VENDOR_KINDS, Vendor, vendor_usd, vendors_of_api, vendors_of_offer
+from planner.case.vendors import VENDOR_KINDS, Vendor, cap_left_usd, vendor_usd, vendors_of_api, vendors_of_offer
 from problems.recipes.vendors import NO_VENDORS, Vendors
 
 
@@ -12,8 +12,8 @@ def vendor_rules(case: Case, slots: tuple[Slot, ...]) -> Vendors:
     """Only kinds of vendors that something is said of are followed: others need no column."""
     limits = case.limits
     at_most, shares = limits.max_vendors or {}, limits.least_vendor_share_frac or {}
-    charged = {key.partition(" ")[0] for key in limits.vendor_usd_per_month or {}}
-    kinds = {kind for kind in VENDOR_KINDS if kind in {*at_most, *shares, *charged}}
+    named = (*(limits.vendor_usd_per_month or {}), *(limits.vendor_cap_usd_per_month or {}))
+    kinds = {kind for kind in VENDOR_KINDS if kind in {*at_most, *shares, *(key.partition(" ")[0] for key in named)}}
     if not kinds:
         return NO_VENDORS
 
@@ -25,4 +25,5 @@ def vendor_rules(case: Case, slots: tuple[Slot, ...]) -> Vendors:
     every = {vendor for vendors in (*of_offer.values(), *of_api.values()) for vendor in vendors}
     usd = {vendor: vendor_usd(case, vendor) for vendor in sorted(every) if vendor_usd(case, vendor)}
     requests = sum(requests_per_month(w, slots) for w in case.workloads)
-    return Vendors(of_offer, of_api, usd, dict(at_most), dict(shares), requests)
+    caps = {vendor: most for vendor in sorted(every) if (most := cap_left_usd(case, vendor)) is not None}
+    return Vendors(of_offer, of_api, usd, dict(at_most), dict(shares), caps, requests)

@@ -112,11 +112,15 @@ def _vendors_in_the_way(plan: Plan, option: OptionRecord) -> str | None:
     more = [v for v in vendors_bought_of(plan.case, offers, apis) if v not in plan.vendors_in_use()]
     for kind, name in more:
         if kind in (plan.case.limits.max_vendors or {}):
-            most = (plan.case.limits.max_vendors or {})[kind]
-            return f"{name} would be one more {VENDOR_NAMES[kind]}, and policy.vendors.at_most.{kind} is {most}"
+            count = (plan.case.limits.max_vendors or {})[kind]
+            return f"{name} would be one more {VENDOR_NAMES[kind]}, and policy.vendors.at_most.{kind} is {count}"
         if kind in (plan.case.limits.least_vendor_share_frac or {}):
             least = percent((plan.case.limits.least_vendor_share_frac or {})[kind], 1)
             return f"{name} must serve {least} of all requests (policy.vendors.least_share.{kind})"
+    for kind, name in vendors_bought_of(plan.case, offers, apis):
+        most = (plan.case.limits.vendor_cap_usd_per_month or {}).get(f"{kind} {name}")
+        if most is not None:
+            return f"{name} may be paid {usd(most)} a month (policy.vendors.max_usd_per_month)"
     cost = sum(vendor_usd(plan.case, vendor) for vendor in more)
     names = " and ".join(name for _, name in more)
     return f"having {names} costs {usd(cost)} / month" if cost else None

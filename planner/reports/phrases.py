@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from planner.case.costs import baseline_of
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
+from planner.checker.costs import vendor_usd_of_month
+from planner.checker.vendors import held_of_vendor_usd
 from planner.io.formatting import percent, tokens, usd
 from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
 from planner.plan.sellers import having_usd, sold_cheaper
 from planner.plan.study_records import ProviderBill
+from planner.plan.view import PlanView
 from problems.constants import HOURS_PER_MONTH
 
 NAMES_SHOWN = 3
+_WHOSE = {"provider": "this provider", "region": "this region", "api": "this API"}
 PROVED = {
     "optimal": "proved optimal",
     "within-gap": "proved within {gap}",
@@ -171,6 +175,38 @@ def owed(c: Commitment) -> str:
     return f"{c.instances} x {c.offer} {c.term}: {', '.join(parts)}"
 
 
+def long_terms(plan: Plan) -> str:
+    """What terms would save that outlast the plan, where they are not bought; nothing where they would save nothing."""
+    some = plan.long_terms or ()
+    saved = sum(t.saves_usd_per_month for t in some)
+    if saved < NOTHING_USD:
+        return ""
+    what = alike([f"{t.instances} x {t.offer} {t.term}" for t in some])
+    cash, owed = sum(t.upfront_usd for t in some), sum(t.beyond_horizon_usd for t in some)
+    paid = [f"{usd(cash)} in cash at signing"] if cash else []
+    paid += [f"{usd(owed)} owed after this quarter"] if owed else []
+    months = max(t.months_to_pay for t in some)
+    return (
+        f"not bought, since they outlast the plan: {what}; for the same instances they would save {usd(saved)} / month "
+        f"(an estimate: nothing is planned again), with {' and '.join(paid)}, and pay after {months:,.1f} months of "
+        "such demand: 'starts' and 'unused_after_horizon: {worth: 50%}', or 'policy: {max_liability: $200k}', allow it"
+    )
+
+
+def vendor_caps(plan: Plan) -> Iterator[str]:
+    """What vendors with a cap are paid in their most expensive month, held instances included."""
+    caps = plan.case.limits.vendor_cap_usd_per_month
+    if not caps:
+        return
+    view = PlanView(plan)
+    for key, most in caps.items():
+        kind, _, name = key.partition(" ")
+        held = held_of_vendor_usd(view, kind, name)
+        paid = max(vendor_usd_of_month(view, kind, name, month) for month in range(view.months)) + held
+        if paid:
+            yield f"{name} is paid {usd(paid)} in its most expensive month, of {usd(most)} allowed for {_WHOSE[kind]}"
+
+
 def fleet_notes(plan: Plan) -> Iterator[str]:
     """What a reader of the fleet should know besides."""
     spent = sum(line.starting_usd_per_month for line in plan.fleet)
@@ -179,6 +215,9 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
         minutes, times = f"{plan.case.start.instance_s / 60:g} min", f"{starts:,.0f} times a month"
         yield f"{usd(spent)} / month of it is for the {minutes} that an instance takes to start, {times}"
     yield from (owed(c) for c in plan.commitments)
+    yield from vendor_caps(plan)
+    if sentence := long_terms(plan):
+        yield sentence
     if risk := spot_risk(plan):
         yield risk
         yield "spot counts on a gateway that sheds what is not critical, at once and by priority, while it is reclaimed"

@@ -54,6 +54,8 @@ def headline(review: Review) -> Iterator[str]:
         yield f"  {sentence}"
     if review.next.p90_cost_usd_per_month is not None:
         yield f"  if all demand is at its P90: {usd(review.next.p90_cost_usd_per_month)} / month"
+    for sentence in ahead_sentences(review):
+        yield f"  {sentence}"
 
 
 def _period(review: Review) -> str:
@@ -71,6 +73,19 @@ def commitments_sentences(review: Review) -> Iterator[str]:
     if n.overlap_usd_per_month:
         cost = n.cost_usd_per_month - n.overlap_usd_per_month
         yield f"{usd(cost)} / month where commitments that lapse serve until then, and are renewed or replaced then"
+
+
+def ahead_sentences(review: Review) -> Iterator[str]:
+    """State what to sign now for several quarters; nothing if the review does not look so far."""
+    ahead = review.ahead
+    if ahead is None:
+        return
+    span = "the next quarter" if ahead.quarters == 1 else f"the {ahead.quarters} quarters from {ahead.first_day}"
+    if ahead.expected_cost_usd is None:
+        yield f"over {span}: {ahead.note}"
+        return
+    signed = ", ".join(f"{s.instances} x {s.offer} {s.term}" for s in ahead.sign_now) or "nothing"
+    yield f"over {span}, with P10, P50 and P90 as scenarios: sign {signed} now, {usd(ahead.expected_cost_usd)} expected"
 
 
 def hindsight_sentence(review: Review) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from planner.case.case import OWNED, Case, Scenario, Workload
-from planner.case.dates import month_name
+from planner.case.case import AMENDED, OWNED, Case, Scenario, Workload
+from planner.case.dates import month_name, quarter_days
 from planner.case.demand.from_logs import variation_of
 from planner.case.horizon import MONTHS_OF_A_QUARTER, requests_per_month, slots_of
 from planner.io.errors import escaped, shortened
@@ -18,6 +18,8 @@ from planner.reports.tables.table import Table
 from planner.reports.tables.text import Report, table_text
 from problems.constants import HOURS_PER_MONTH
 
+AMENDED_NAMES = {"offers": "instances and their prices", "purchase": "ways to buy", "limits": "quotas and limits"}
+"""fields of a case that are called otherwise"""
 MEASURED = (
     C("workload", "workload"),
     C("requests", "requests", "count"),
@@ -57,6 +59,7 @@ def validation_report(case: Case) -> Report:
                 "name": s.name,
                 "probability_frac": s.probability_frac,
                 "requests_by_month": {w.name: _by_month(w, s) for w in case.workloads},
+                "differs_from_quarter": {str(q + 1): fields for q, fields in _amended(s).items()},
             }
             for s in (case.future.scenarios if case.future else ())
         ],
@@ -73,11 +76,23 @@ def _horizon_lines(case: Case) -> Iterator[str]:
     if future is not None:
         yield f"  {future.quarters} quarters from {future.starts}" if future.quarters > 1 else f"  from {future.starts}"
         if len(future.scenarios) > 1:
-            yield "  scenarios: " + ", ".join(f"{s.name} {100 * s.probability_frac:.4g}%" for s in future.scenarios)
+            names = ", ".join(f"{s.name} {100 * s.probability_frac:.4g}%" for s in future.scenarios)
+            worst = "; the worst case is minimized, not the expected cost" if future.risk == "worst-case" else ""
+            yield f"  scenarios: {names}{worst}"
+        for s in future.scenarios:
+            for quarter, fields in _amended(s).items():
+                what = ", ".join(AMENDED_NAMES.get(name, name.replace("_", " ")) for name in fields) or "nothing"
+                yield f"  {s.name}: from {quarter_days(future.starts, quarter)[0]} on other than now: {what}"
     for h in case.held or ():
         until = f" until {h.last_day}" if h.last_day else ""
         price = f"${h.usd_per_h:,.4g}/h{' while it runs' if h.purchase == OWNED else ''}"
         yield f"  held: {h.instances} x {h.offer}, {h.purchase}, {price}{until}"
+
+
+def _amended(scenario: Scenario) -> dict[int, list[str]]:
+    """Quarter -> fields of the case that differ from then on."""
+    amendments = scenario.amendments or ()
+    return {a.from_quarter: [name for name in AMENDED if getattr(a, name) is not None] for a in amendments}
 
 
 def _volume(case: Case, w: Workload) -> str | None:

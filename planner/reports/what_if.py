@@ -31,16 +31,32 @@ FIGURES = (
     C("next_1000_basis", "how that is known"),
     C("least_budget_usd_per_month", "least budget $/month", "money"), C("fleet", "fleet at its busiest"),
 )  # fmt: skip
+HORIZON_FIGURES = (
+    C("budget_usd_per_month", "budget $/month", "money"), C("months", "months", "count"),
+    C("expected_cost_usd", "expected $", "money"), C("cost_usd_per_month", "expected $/month", "money"),
+    C("p90_usd", "P90 $", "money"), C("worst_usd", "worst $", "money"), C("worst_scenario", "in scenario"),
+    C("sign_now", "sign now"), C("signed_usd_per_month", "signed $/month", "money"),
+    C("upfront_usd", "cash now $", "money"), C("owed_after_usd", "owed after $", "money"),
+    C("most_owed_after_usd", "with what is signed later, at most $", "money"),
+    C("held_usd", "held before $", "money"), C("counted_usd", "minimized $", "money"),
+    C("bound_usd", "bound $", "money"), C("gap_frac", "gap", "percent"), C("status", "plan"),
+    C("penalty_usd_per_month", "penalty $/month", "money"), C("served_frac", "served", "percent"),
+    C("api_frac", "API", "percent"), C("shed_frac", "shed", "percent"),
+    C("requests_per_month", "requests / month", "tokens"),
+    C("least_budget_usd_per_month", "least budget $/month", "money"), C("without_a_plan", "has no plan"),
+)  # fmt: skip
+"""of plans of a horizon: money is over all of it, unless it says a month"""
+HORIZON_PEOPLE = ("budget_usd_per_month", "expected_cost_usd", "worst_usd", "sign_now", "owed_after_usd")
+LISTS, HORIZON_LISTS = ("workloads",), ("scenarios", "commitments")
+"""that only JSON has room for"""
 WITHOUT_BUDGETS = ("budget_usd_per_month", "next_1000_served_frac", "next_1000_requests_per_month", "next_1000_basis")
 BAR = 30
 
 
 def runs(sweep: Sweep) -> Table:
     """One row for each run and budget: its name, its inputs, its figures; people read those that fit on a screen."""
-    figures = [c for c in FIGURES if sweep.budgets or c.key not in WITHOUT_BUDGETS]
-    keys = {"budget_usd_per_month", "cost_usd_per_month", "served_frac", "usd_per_1m_tokens"}
-    keys |= {k for k in ("api_frac", "shed_frac") if any(row.get(k) for row in sweep.rows)}
-    keys |= {"next_1000_served_frac" if sweep.budgets else "peak_gpus"}
+    figures = [c for c in _figures(sweep) if sweep.budgets or c.key not in WITHOUT_BUDGETS]
+    keys = _keys_for_people(sweep)
     several = not sweep.budgets or sweep.inputs or len({row["run"] for row in sweep.rows}) > 1
     columns = (
         C("run", "run", formats=EVERY if several else DATA), *(C(name, name, formats=DATA) for name in sweep.inputs),
@@ -53,9 +69,28 @@ def runs(sweep: Sweep) -> Table:
     return Table("what_if", "what-if", columns, rows, tuple(notes(sweep)))
 
 
+def _figures(sweep: Sweep) -> tuple[C, ...]:
+    return HORIZON_FIGURES if sweep.horizon else FIGURES
+
+
+def _keys_for_people(sweep: Sweep) -> set[str]:
+    """Figures that fit on a screen."""
+    if sweep.horizon:
+        several = any(len(row.get("scenarios") or ()) > 1 for row in sweep.rows)
+        lengths = len({row.get("months") for row in sweep.rows}) > 1
+        keys = {*HORIZON_PEOPLE, *(["worst_scenario"] if several else []), *(["months"] if lengths else [])}
+        return keys | {"cost_usd_per_month"} | {k for k in ("shed_frac",) if any(row.get(k) for row in sweep.rows)}
+    keys = {"budget_usd_per_month", "cost_usd_per_month", "served_frac", "usd_per_1m_tokens"}
+    keys |= {k for k in ("api_frac", "shed_frac") if any(row.get(k) for row in sweep.rows)}
+    return keys | {"next_1000_served_frac" if sweep.budgets else "peak_gpus"}
+
+
 def _proof(point: dict[str, Any]) -> str:
     if "error" in point:
         return str(point["status"])
+    if point["cost_usd_per_month"] is None and "months" in point:
+        where = f" in {point['without_a_plan']}" if point["without_a_plan"] else ""
+        return ("no fleet can do it" if point["status"] == "infeasible" else "no plan was found") + where
     if point["cost_usd_per_month"] is None:
         return "no fleet can do it" if point["status"] == "infeasible" else "no plan was found in the time"
     if point["status"] == "optimal":
@@ -88,16 +123,32 @@ def _bars(sweep: Sweep) -> list[str]:
 def notes(sweep: Sweep) -> list[str]:
     """What the table alone does not say."""
     lines = []
-    least = [p["least_budget_usd_per_month"] for p in sweep.rows if p["least_budget_usd_per_month"] is not None]
+    least = [p["least_budget_usd_per_month"] for p in sweep.rows if p.get("least_budget_usd_per_month") is not None]
     if least and sweep.budgets:
         lines.append(
             f"the cheapest plan needs {usd(max(least))} a month, and nothing may be shed here: "
             "--shed normal shows what less would serve"
         )
-    if any(p.get("api_frac") for p in sweep.rows):
+    if sweep.horizon:
+        lines += _horizon_notes(sweep)
+    elif any(p.get("api_frac") for p in sweep.rows):
         lines.append("served includes what the API answers")
     if any(p.get("penalty_usd_per_month") for p in sweep.rows):
         lines.append("gaps and bounds refer to cost + penalty; the penalty of shed requests is not part of the cost")
+    return lines
+
+
+def _horizon_notes(sweep: Sweep) -> list[str]:
+    lengths = sorted({row["months"] for row in sweep.rows if row.get("months")})
+    over = f"{lengths[0]} months" if len(lengths) == 1 else "the months of each run"
+    lines = [
+        f"expected and worst cost are over {over}; sign now: what to sign for the first quarter; owed after: what is "
+        "still to be paid for it when the horizon ends"
+    ]
+    held = sorted({row["held_usd"] for row in sweep.rows if row.get("held_usd")})
+    if held:
+        amount = usd(held[0]) if len(held) == 1 else f"{usd(held[0])} to {usd(held[-1])}"
+        lines.append(f"{amount} of the cost is for what was held before, and is paid in any case")
     return lines
 
 
@@ -131,8 +182,12 @@ def what_if_markdown(sweep: Sweep) -> str:
 
 def what_if_json(sweep: Sweep) -> str:
     """A list of points; those of a frontier have the same keys as all others."""
-    keys = [c.key for c in FIGURES]
-    rows = [{k: row.get(k) for k in keys} | {k: row[k] for k in ("run", "inputs", "workloads")} for row in sweep.rows]
+    keys = [c.key for c in _figures(sweep)]
+    lists = HORIZON_LISTS if sweep.horizon else LISTS
+    rows = [
+        {k: row.get(k) for k in keys} | {k: row[k] for k in ("run", "inputs")} | {k: row.get(k) or [] for k in lists}
+        for row in sweep.rows
+    ]
     return json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 

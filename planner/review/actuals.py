@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.case.case import Bucket, Workload
+from planner.case.demand.future.forecasting import WEEK
 from planner.case.demand.usage import Hours, by_hour
 from planner.case.horizon import KINDS, MONTHS_OF_A_QUARTER
 from planner.performance.length_spread import LengthSpread
 from planner.review.cleaning import Cleaned
-from planner.review.forecasting import WEEK
 from planner.review.period import FEWEST_HOURS, Span
 from planner.review.usage_log import HOUR, UsageLog
 from problems.constants import HOURS_PER_MONTH

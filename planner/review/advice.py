@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.case.case import Case
+from planner.case.demand.future.forecasting import LEAST_WEEKS
 from planner.plan.plan import Plan
 from planner.review.commitments import Advice
-from planner.review.forecasting import LEAST_WEEKS
 from planner.review.records import (
     CapacityUse,
     Figures,

@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime
 import numpy as np
 from pydantic import model_validator
 
+from planner.case.demand.future.forecasting import WEEK, WEEKS_AHEAD
 from planner.io.errors import input_error
 from planner.io.validation import FieldProblem, Strict
-from planner.review.forecasting import WEEK, WEEKS_AHEAD
 from planner.review.usage_log import HOUR, UsageLog
 
 LONGEST_QUARTER_H = 100 * 24

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -145,6 +146,39 @@ class NextPlan(Strict):
         return self.figures.cost_usd_per_month + besides
 
 
+class SignedAhead(Strict):
+    """A commitment to sign now, for several quarters whatever comes."""
+
+    offer: str
+    term: str
+    instances: int
+    last_day: date
+    usd_per_month: float
+    owed_after_usd: float
+    """still to be paid when the horizon ends"""
+
+
+class ScenarioAhead(Strict):
+    name: str
+    probability_frac: float
+    cost_usd: float
+    """over the horizon, with what is held"""
+    regret_usd: float | None
+
+
+class Ahead(Strict):
+    """Several quarters from the next one on, with the percentiles of the forecast as scenarios."""
+
+    first_day: date
+    quarters: int
+    expected_cost_usd: float | None = None
+    gap_frac: float | None = None
+    sign_now: tuple[SignedAhead, ...] = ()
+    scenarios: tuple[ScenarioAhead, ...] = ()
+    note: str = ""
+    """why there is no plan"""
+
+
 class CommitmentAdvice(Strict):
     """What to do about reserved instances of one offer and term."""
 
@@ -221,6 +255,8 @@ class Review(Strict):
     hindsight_note: str
     forecasts: tuple[WorkloadForecast, ...]
     next: NextPlan
+    ahead: Ahead | None = None
+    """where the review file asks for several quarters or for scenarios"""
     commitments: tuple[CommitmentAdvice, ...]
     bridge: Bridge
     risks: tuple[ReviewItem, ...]
@@ -230,7 +266,7 @@ class Review(Strict):
     fleetplan_version: str
 
     def as_json(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
+        return self.model_dump(mode="json", exclude={"ahead"} if self.ahead is None else None)
 
     def to_json(self) -> str:
         """One value a line, so that a diff of two reviews can be read."""

@@ -10,19 +10,21 @@ import numpy as np
 
 from planner.case.case import Case, Workload
 from planner.case.costs import tokens_per_request
+from planner.case.demand.future.forecasting import Forecast, forecasts
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.explanations.relaxations import Infeasible
 from planner.io.time_zones import UTC
 from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import plan_fleet
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import Plan
 from planner.review import actuals as observed
 from planner.review import advice, bill_advice
+from planner.review.ahead import plan_ahead
 from planner.review.bills.reconciliation import reconcile
 from planner.review.bridge import bridge
 from planner.review.cleaning import Cleaned, cleaned
 from planner.review.commitments import advise
-from planner.review.forecasting import Forecast, forecasts
 from planner.review.period import Span
 from planner.review.records import (
     Figures,
@@ -47,6 +49,8 @@ BY_PLAN = "the planned fleet, with API calls by actual demand: no bill was given
 class Reviewed:
     review: Review
     next_plan: Plan
+    horizon_plan: HorizonPlan | None = None
+    """where the review file asks for several quarters or for scenarios, and there is one"""
 
 
 def review_fleet(
@@ -70,6 +74,7 @@ def review_fleet(
     next_case, said = _next_case(inputs, clean, span, found)
     plan = replanner.plan(next_case, "the next plan", plan_fleet)
     p90, p90_note = _at_p90(plan.case, said, replanner)
+    ahead, horizon = plan_ahead(inputs, plan.case, clean, options, on_progress)
     commitments = advise(plan, inputs.held)
     capacity = tuple(capacity_used(last, actual))
     next_plan = NextPlan(
@@ -103,6 +108,7 @@ def review_fleet(
         hindsight_note=note,
         forecasts=said,
         next=next_plan,
+        ahead=ahead,
         commitments=commitments.lines,
         bridge=bridge(last, plan),
         risks=(
@@ -119,7 +125,7 @@ def review_fleet(
         fleetplan_version=version("fleetplan"),
     )
     past = past_points(inputs.history, spec.name, period.last_hour)
-    return Reviewed(review.model_copy(update={"trend": (*past, point_of(review))}), plan)
+    return Reviewed(review.model_copy(update={"trend": (*past, point_of(review))}), plan, horizon)
 
 
 def _figures(plan: Plan) -> Figures:

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from planner.case.case import Case, Holding
 from planner.case.demand.future.holdings import holding_of
+from planner.case.demand.future_schema import ForecastScenarios, Quarters
 from planner.case.demand.load import load_case
 from planner.case.demand.overrides import offers_called, own_offers, repriced
 from planner.case.demand.schema import DemandFile, PriceSpec
@@ -33,6 +34,7 @@ from planner.review.period import PeriodSpec, Span, span_of
 from planner.review.usage_log import HOUR, UsageLog, read_log
 
 T = TypeVar("T")
+FROM_FORECAST = ForecastScenarios.model_validate({"from": "forecast"})
 
 
 class NextSpec(Strict):
@@ -51,12 +53,33 @@ class NextSpec(Strict):
     starts: date | None = None
     """The first day of the next quarter; by default that of the demand file, or the day after the period under
     review."""
+    horizon: Quarters | None = None
+    """Also plan so many quarters, with the P10, P50 and P90 of the forecast as scenarios, and say what to sign now."""
+    scenarios: ForecastScenarios | None = Field(default=None, examples=[{"from": "forecast"}])
+    """The same for one quarter, or with other weights: {from: forecast, weights: {p10: 25%, p50: 50%, p90: 25%}}."""
 
     @model_validator(mode="after")
     def _has_a_forecast(self) -> NextSpec:
         if self.forecast == "given" and self.demand is None:
             raise FieldProblem(("forecast",), "is 'given', but no demand file gives it", "Write demand: demand.yaml")
+        if self.forecast == "given" and self.looks_ahead:
+            message = "needs a forecast from the log, and 'forecast' is 'given'"
+            raise FieldProblem(self.where_ahead[1:], message, "Plan a demand file with scenarios instead", at_key=True)
         return self
+
+    @property
+    def looks_ahead(self) -> bool:
+        """whether several quarters or scenarios are planned too"""
+        return self.horizon is not None or self.scenarios is not None
+
+    @property
+    def where_ahead(self) -> tuple[str, str]:
+        """the key that asks for it"""
+        return ("next", "horizon" if self.horizon is not None else "scenarios")
+
+    @property
+    def scenarios_ahead(self) -> ForecastScenarios:
+        return self.scenarios or FROM_FORECAST
 
 
 class ReviewFile(Strict):
@@ -108,6 +131,7 @@ class ReviewInputs:
     next_case: Case
     """before any rates of the log, planned around what is held"""
     held: HeldNext
+    document: Document
     history: Path | None
     bill: Bill | None = None
     prices: tuple[BillPrice, ...] = ()
@@ -150,6 +174,10 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     case = _at_new_prices(case, spec, document)
     said = starts or spec.next.starts
     held = held_next(document, spec.committed, have, last, case, said or _day_after(log, span))
+    if spec.next.looks_ahead and held.first.day != 1:
+        message = f"begins with a month, and the next quarter on {held.first}"
+        remedy = "Write the first day of a month as next: {starts: ...}"
+        raise InputError([document.diagnostic(spec.next.where_ahead, message, remedy, at_key=True)])
     return ReviewInputs(
         spec=spec,
         last=last,
@@ -157,6 +185,7 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
         span=span,
         next_case=planned_around(case, held, said is not None),
         held=held,
+        document=document,
         history=_history(document, spec.history, files.root),
         bill=bill,
         prices=_still(prices, case),

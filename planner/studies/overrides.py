@@ -17,10 +17,8 @@ from typing import Any
 
 from planner.case.case import Case
 from planner.case.changes import multiplied, with_workload
-from planner.case.demand.future.edits import clashes, put, relative, value_at
-from planner.case.demand.future.paths import resolved
+from planner.case.demand.future.edits import clashes, edits_of, put
 from planner.case.demand.load import DEFAULT_PURCHASE, case_of_document
-from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import MenuSpec
 from planner.catalog.entries import find, names_of
 from planner.io.errors import InputError, Path, did_you_mean, dotted, input_error, shown
@@ -90,9 +88,6 @@ class Source:
         self.document = read_yaml(file)
         self.stem = FilePath(file).stem
         self.case = case_of_document(self.document, self.stem, self.files)
-        if self.case.future is not None:
-            message = "what-if plans one quarter, without scenarios"
-            raise input_error(file, message, "Take 'horizon' and 'scenarios' out of a copy of it")
 
     def changed(self, run: Scenario) -> Case:
         """The case of a run; what is wrong with a change is said with the option that made it."""
@@ -124,29 +119,8 @@ class Source:
         if change.kind == "shed":
             may = [k for k, w in enumerate(data["workloads"]) if "shed" not in w]
             return [(("workloads", k, "shed"), {"priority": change.text}) for k in may]
-        path = resolved(change.key, data, change.option)
         value = parsed_value(change.text, change.option)
-        if path[:1] == ("prices",) and len(path) >= 2:
-            return self._priced(path, value, data, change.option)
-        return [(path, relative(value_at(data, path), value))]
-
-    def _priced(self, path: Path, value: Any, data: Any, option: str) -> list[tuple[Path, Any]]:
-        """A price by the instance's name, or of all instances on the menu with a GPU."""
-        gpu = find(str(path[1]), self.case.gpus)
-        if gpu is None and not offers_called(str(path[1]), self.case.offers):
-            known = [*self.case.gpus, *dict.fromkeys(key.split("@")[0] for key in self.case.offers)]
-            remedy = did_you_mean(str(path[1]), known) or f"The menu has {', '.join(known)}"
-            raise input_error(option, f"no instance or GPU on the menu is called {shown(path[1])}", remedy)
-        if gpu is None or str(path[1]) in (data.get("prices") or {}):
-            return [(path, relative(value_at(data, path), value))]
-        names = [key for key, offer in self.case.offers.items() if offer.gpu == gpu]
-        own = data.get("prices") or {}
-        edits: list[tuple[Path, Any]] = []
-        for key in names:
-            name = key if key in own else key.split("@")[0] if key.split("@")[0] in own else key
-            place: Path = ("prices", name, *path[2:])
-            edits.append((place, relative(value_at(data, place), value)))
-        return list({place: (place, v) for place, v in edits}.values())
+        return edits_of(change.key, value, data, self.case.gpus, self.case.offers, change.option)
 
     def _without(self, change: Override, data: Any) -> tuple[Path, Any]:
         menu, name = data.get("menu") or {}, change.key

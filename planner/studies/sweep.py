@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planner.case.case import Case
+from planner.io.errors import input_error
 from planner.studies.executing.jobs import Executor, Job, failed
 from planner.studies.executing.run import run_jobs
+from planner.studies.horizon_runs import Point
 from planner.studies.overrides import Scenario, Source
-from planner.studies.sweep_job import Point, plans_of_case, point_of_error, shape_of_case
+from planner.studies.sweep_job import plans_of_case, point_of_error, shape_of_case
 from solvers.search.fleet_solution import Options
 
 NEXT_USD = 1000.0
@@ -33,6 +36,8 @@ class Sweep:
     budgets: tuple[float, ...]
     gap_frac: float
     """that was asked for"""
+    horizon: bool = False
+    """whether the runs are plans of a horizon"""
 
     @property
     def frontier(self) -> list[Point]:
@@ -52,10 +57,12 @@ def sweep(
 ) -> Sweep:
     """Plan every run. All changes are read before anything is planned, so a mistake costs no time."""
     asked = sorted(set(budgets))
-    planned = sorted({*asked, *(b + NEXT_USD for b in (asked if len(asked) <= FEW_BUDGETS else asked[-1:]))})
     cases = [source.changed(run) for run in runs]
+    horizon = _all_have_a_horizon(runs, cases)
+    again = [] if horizon else asked if len(asked) <= FEW_BUDGETS else asked[-1:]
+    planned = sorted({*asked, *(b + NEXT_USD for b in again)})
     jobs = [_job(case.as_json(), planned if asked else None, options) for case in cases]
-    if asked and on_shape is not None:
+    if asked and on_shape is not None and not horizon:
         shape_job = _job(cases[0].as_json(), planned, options, "shape")
         for _, result in executor.results(shape_of_case, [shape_job]):
             if failed(result):
@@ -68,9 +75,20 @@ def sweep(
         points = _points(found[job.key], planned if asked else [None])
         inputs = {c.column: c.text for c in run.changes if c.kind != "shed"}
         head = {"run": run.label, "inputs": inputs}
-        rows += [head | p for p in (_with_next(points, asked) if asked else points)]
+        rows += [head | p for p in (_with_next(points, asked) if asked and not horizon else points)]
     columns = dict.fromkeys(c.column for run in runs for c in run.changes if c.kind != "shed")
-    return Sweep(source.case.name, tuple(columns), tuple(rows), tuple(asked), options.gap_frac)
+    return Sweep(source.case.name, tuple(columns), tuple(rows), tuple(asked), options.gap_frac, horizon)
+
+
+def _all_have_a_horizon(runs: Sequence[Scenario], cases: Sequence[Case]) -> bool:
+    """Raises InputError where some have one and others do not: their costs are not of the same things."""
+    horizon = cases[0].future is not None
+    for run, case in zip(runs, cases, strict=True):
+        if (case.future is not None) != horizon:
+            became, was = ("a horizon", "one quarter") if case.future else ("one quarter", "a horizon")
+            message = f"makes a plan of {became} of what is one of {was}; the cost of these two cannot be compared"
+            raise input_error(run.label, message, "Change a copy of the file, and plan that")
+    return horizon
 
 
 def _job(case: dict[str, Any], budgets: list[float] | None, options: Options, what: str = "plans") -> Job:
@@ -140,6 +158,13 @@ def swings(found: Sweep) -> list[Sensitivity]:
             continue
         low, high = min(cost, key=lambda v: cost[v]), max(cost, key=lambda v: cost[v])
         pairs = [r for v in (low, high) for r in by_value[v]]
-        unsure = max(r["gap_frac"] * (r["cost_usd_per_month"] + r["penalty_usd_per_month"]) for r in pairs)
+        unsure = max(_unproved_usd_per_month(r) for r in pairs)
         result.append(Sensitivity(column, low, cost[low], high, cost[high], cost[high] - cost[low] > unsure))
     return sorted(result, key=lambda s: (-s.usd_per_month, s.input))
+
+
+def _unproved_usd_per_month(row: Point) -> float:
+    """What the proof leaves open."""
+    if "counted_usd" in row:
+        return float((row["counted_usd"] - row["bound_usd"]) / row["months"])
+    return float(row["gap_frac"] * (row["cost_usd_per_month"] + row["penalty_usd_per_month"]))

@@ -10,10 +10,9 @@ from planner.case.case import Case, case_from_json
 from planner.case.horizon import requests_per_month, slots_of
 from planner.plan.plan import Plan
 from planner.studies.frontier import BudgetPlan, Frontier, served_frac, share
+from planner.studies.horizon_runs import HorizonRuns, Point, horizon_point
 from planner.studies.waterfall import fleet_at_its_busiest
 from solvers.search.fleet_solution import Options
-
-Point = dict[str, Any]
 
 
 def shape_of_case(payload: dict[str, Any]) -> dict[str, Any]:
@@ -24,9 +23,14 @@ def shape_of_case(payload: dict[str, Any]) -> dict[str, Any]:
 def plans_of_case(payload: dict[str, Any]) -> dict[str, Any]:
     """A record for each budget; with no budgets, one for the case as it is."""
     budgets = payload["budgets"]
+    case = case_from_json(payload["case"])
+    if case.future is not None:
+        runs = HorizonRuns(case, Options(**payload["options"]))
+        if budgets is None:
+            return {"points": [horizon_point(case, case.limits.budget_usd_per_month, runs.own())]}
+        return {"points": [horizon_point(case, b, r) for b, r in zip(budgets, runs.plans(budgets), strict=True)]}
     frontier = _frontier(payload)
     if budgets is None:
-        case = case_from_json(payload["case"])
         own = case.limits.budget_usd_per_month
         return {"points": [point(case, own, frontier.unlimited() if own is None else frontier.plans([own])[0])]}
     return {"points": [point(frontier.case, b, p) for b, p in zip(budgets, frontier.plans(budgets), strict=True)]}

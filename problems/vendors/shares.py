@@ -31,7 +31,7 @@ def vendors_in_use_serve_their_share(fleet: FleetProblem, v: Variables) -> Itera
     sum_r,t,s requests[r,t,s,x] serve[r,t,s] + sum_r,n requests[r,n,x] sent[r,n] - least[k] vendor[x] >= 0
         for all vendors x of kinds k with a least share, requests as shares of all of them        [-]
     """
-    if not fleet.with_shares or not fleet.vendors.least_share:
+    if not fleet.whole_program or not fleet.vendors.least_share:
         return
     served: dict[Vendor, dict[int, float]] = {x: {} for x in v.vendor if x[0] in fleet.vendors.least_share}
     for r, recipe in enumerate(fleet.recipes):

@@ -11,6 +11,7 @@ from problems.fleet_variables import Variables
 from problems.purchase import Purchase
 from problems.recipes.deferral import left_over
 from problems.recipes.recipe import Deferral, Recipe, RecipeKey
+from problems.vendors.spend import caps_are_kept
 from solvers.heuristics.incumbent import Incumbent, complete, in_order, incumbent_of, is_covered
 from solvers.pricing.vendor_shares import shares_are_kept
 
@@ -102,7 +103,11 @@ def from_solution(fleet: FleetProblem, v: Variables, x: np.ndarray) -> Incumbent
     paths = in_order(fleet, (_path(fleet, v, r, x) for r in picked))
     as_bought = _with_purchases(fleet, v, x, paths)
     plans = [complete(fleet, paths), as_bought if is_covered(fleet, as_bought) else None]
-    plans = [plan for plan in plans if plan is not None and shares_are_kept(fleet, plan.paths)]
+    plans = [
+        plan
+        for plan in plans
+        if plan is not None and shares_are_kept(fleet, plan.paths) and caps_are_kept(fleet, plan.paths, plan.purchases)
+    ]
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 

@@ -16,6 +16,7 @@ from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourl
 from problems.recipes.deferral import cheapest_counts
 from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS, Vendor
+from problems.vendors.spend import caps_are_kept
 from solvers.pricing.dual_bound import list_prices
 from solvers.pricing.vendor_shares import shares_are_kept
 
@@ -96,6 +97,15 @@ def cost_by_month(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dic
     return np.asarray(by_month / fleet.weight_of_month + fixed)
 
 
+def penalty_by_month(fleet: FleetProblem, paths: Iterable[Recipe]) -> np.ndarray:
+    """Penalty of what is shed in each month, however much it counts [month]."""
+    shed = np.zeros(fleet.months)
+    for path in paths:
+        by_slot = fleet.slot_hours[path.slot] * path.penalty_usd_per_h
+        shed += np.bincount(fleet.slot_month[path.slot], by_slot, fleet.months)
+    return np.asarray(shed / fleet.weight_of_month)
+
+
 def is_covered(fleet: FleetProblem, plan: Incumbent) -> bool:
     """Whether every GPU in use is bought, and every firm one in a way that no reclaim takes away."""
     for g in {g for path in plan.paths for g in path.offers}:
@@ -128,6 +138,8 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
     if fleet.max_gpu_types is not None and len(used) > fleet.max_gpu_types:
         return False
     if not fleet.vendors.keeps_counts(fleet.vendors_used(plan.paths)) or not shares_are_kept(fleet, plan.paths):
+        return False
+    if not caps_are_kept(fleet, plan.paths, plan.purchases):
         return False
     budget = fleet.budget_usd_per_month
     return budget is None or cost_by_month(fleet, plan.paths, plan.purchases).max() <= budget * (1 + 1e-9)

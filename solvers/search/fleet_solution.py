@@ -1,4 +1,4 @@
-"""Options, progress and result of a search for the cheapest fleet, and for the cheapest horizon."""
+"""Options, progress and result of a search for the cheapest fleet."""
 
 from __future__ import annotations
 
@@ -141,26 +141,3 @@ def outcome_of(solution: FleetSolution, options: Options) -> Outcome:
     if solution.gap_frac <= 2e-6:
         return Outcome.OPTIMAL
     return Outcome.WITHIN_GAP if solution.gap_frac <= options.gap_frac else Outcome.FEASIBLE
-
-
-@dataclass(eq=False)
-class HorizonSolution:
-    """The best plan of a horizon so far and what is proved about it."""
-
-    outcome: Outcome = Outcome.NOT_FOUND
-    signed: tuple[int, ...] = ()
-    """of each commitment"""
-    blocks: tuple[FleetSolution, ...] = ()
-    """the plan of each block with these instances on hand"""
-    usd: float = np.inf
-    """commitments as counted, and cost and penalties of the blocks, over the horizon"""
-    bound_usd: float = 0.0
-    rounds: int = 0
-    without_a_plan: str = ""
-    """the block that has none"""
-
-    @property
-    def gap_frac(self) -> float:
-        if not self.blocks or self.usd <= 0:
-            return 0.0 if self.blocks else np.inf
-        return max(0.0, (self.usd - self.bound_usd) / self.usd)

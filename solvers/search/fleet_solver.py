@@ -22,6 +22,8 @@ from solvers.search.search import Search
 
 GRACE_S = 0.3
 """after its time limit that a search may take to end by itself"""
+CLOSE_FRAC = 1e-4
+"""gap without the budget that searches of limited work try first: cheaper than a proof that nothing keeps it"""
 
 
 def solve_fleet(
@@ -75,18 +77,21 @@ def _within_budget(
     if budget is not None:
         started = time.monotonic()
         free = known.free or FleetSolution()
-        try:
-            if known.free is None:
-                Search(replace(fleet, budget_usd_per_month=None), options, free, on_progress, known).run()
-        finally:
-            if free.best is None or limits_are_kept(fleet, free.best):
-                vars(solution).update(vars(free))
-        if solution.best is not None or free.best is None:
-            return
         may_shed = any(pool.shed_usd_per_request is not None for pool in fleet.pools.values())
-        if not may_shed and free.bound_usd_per_month > budget * (1 + 1e-9):
-            solution.outcome = Outcome.INFEASIBLE
-            return
+        closest = options.gap_frac if options.round_limit is None else min(options.gap_frac, CLOSE_FRAC)
+        for gap_frac in (options.gap_frac, closest):
+            try:
+                if known.free is None and (free.best is None or free.gap_frac > gap_frac):
+                    closer, begun = replace(options, gap_frac=gap_frac), known if free.best is None else free.known
+                    Search(replace(fleet, budget_usd_per_month=None), closer, free, on_progress, begun).run()
+            finally:
+                if free.best is None or limits_are_kept(fleet, free.best):
+                    vars(solution).update(vars(free))
+            if solution.best is not None or free.best is None:
+                return
+            if not may_shed and free.bound_usd_per_month > budget * (1 + 1e-9):
+                solution.outcome = Outcome.INFEASIBLE
+                return
         if options.time_limit_s is not None:
             left = options.time_limit_s - (time.monotonic() - started)
             options = replace(options, time_limit_s=max(0.5, left))

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
-from problems.dominance import without_dominated_recipes
+from problems.dominance.offers import without_dominated_offers
+from problems.dominance.recipes import without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
-from problems.offer_dominance import without_dominated_offers
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from solvers.cuts.beyond_commitments import always_beyond
@@ -373,7 +373,7 @@ class Search:
         )
         if left_out > (self.hopeless if may_miss is None else may_miss):
             return _Program(generated.bound, left_out)
-        narrowed = replace(generated.fleet, recipes=kept, with_shares=bool(generated.fleet.vendors.least_share))
+        narrowed = replace(generated.fleet, recipes=kept, whole_program=generated.fleet.vendors.whole_programs_alone)
         if not all(narrowed.recipes_of.values()):  # nothing written down serves some workload for less
             proved = max(generated.bound, min(smallest_left_out, solution.objective))
             return _Program(proved, left_out, infeasible=not left_out)

@@ -49,6 +49,18 @@ def brute_force(case: Case, allowed: WayFilter = lambda choice, slot, way: True)
     return _Search(case, allowed).run()
 
 
+def cheapest_by_choices(case: Case) -> dict[frozenset[Choice], float]:
+    """What the cheapest plan costs with each set of choices that serves all workloads, where kinds of GPU are free."""
+    search, costs = _Search(case, lambda choice, slot, way: True), {}
+    for together in search._groupings(case.workloads):
+        served = [search.served[k] for k in together]
+        search.best = Truth(math.inf)
+        if search._vendors_usd(served) < math.inf:
+            search._try_choices(served)
+        costs[frozenset(s.choice for s in served)] = search.best.objective
+    return costs
+
+
 def cheapest_with(case: Case, forced: Choice, in_slot: Callable[[int, Way], bool] = lambda slot, way: True) -> float:
     """What the cheapest plan costs that makes a given choice, and serves it in one of some ways."""
     served = {pool.key: set(pool.workloads) for pool in case.pools}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from problems.fleet_problem import ON_HAND
-from problems.horizon import Block
+from problems.horizon.horizon_problem import Block
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet

@@ -15,13 +15,16 @@ from solvers.heuristics.incumbent import limits_are_kept
 from solvers.pricing.column_generation import ColumnGeneration
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.fleet_solver import solve_fleet
+from tests.oracle import vendor_caps
 from tests.oracle.brute_force import Truth, brute_force
 from tests.oracle.plans import check_plan
+from tests.oracle.vendor_caps import cap_case
 from tests.oracle.vendor_shares import least_usd, share_case
 from tests.oracle.vendors import vendor_case
 
 SEEDS = range(40)
 SHARES = range(16)
+CAPS = range(24)
 
 
 @cache
@@ -92,3 +95,34 @@ def test_least_shares_decide() -> None:
     """So many optima of the cases above cost more than without."""
     free = [least_usd(replace(case, vendors=replace(case.vendors, least_share={}))) for case in map(share_case, SHARES)]
     assert sum(least_usd(share_case(seed)) > usd * (1 + 1e-6) for seed, usd in zip(SHARES, free, strict=True)) == 8
+
+
+@cache
+def capped_usd(seed: int) -> float:
+    return vendor_caps.least_usd(cap_case(seed))
+
+
+@pytest.mark.parametrize("solver", ["cbc", "highs"])
+@pytest.mark.parametrize("seed", CAPS)
+def test_caps_on_what_vendors_are_paid_give_the_optimum_of_brute_force(seed: int, solver: SolverName) -> None:
+    case, truth = cap_case(seed), capped_usd(seed)
+    solution = solve_fleet(case.fleet, Options(solver=solver, gap_frac=0.0))
+    if truth == math.inf:
+        assert solution.outcome is Outcome.INFEASIBLE
+        return
+    assert solution.outcome is Outcome.OPTIMAL
+    assert solution.objective == pytest.approx(truth, rel=1e-6)
+    assert solution.bound_usd_per_month <= truth * (1 + 1e-9)
+    assert solution.best is not None
+    assert limits_are_kept(case.fleet, solution.best)
+
+
+def test_caps_decide() -> None:
+    """Of the cases above, so many optima cost more than without, and so many cases become infeasible."""
+    outcomes: Counter[str] = Counter()
+    for seed in CAPS:
+        case = cap_case(seed)
+        free = vendor_caps.least_usd(replace(case, vendors=replace(case.vendors, most_usd={})))
+        outcomes["infeasible"] += capped_usd(seed) == math.inf > free
+        outcomes["costs more"] += math.inf > capped_usd(seed) > free * (1 + 1e-6)
+    assert outcomes == {"costs more": 6, "infeasible": 11}

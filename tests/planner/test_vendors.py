@@ -88,6 +88,61 @@ def test_a_second_region_must_be_worth_it() -> None:
     assert "max_vendors 1 (region" in render(one)
 
 
+def paid_usd(plan: Plan, region: str) -> float:
+    """On demand alone, starts included, in a region and a month; all months are alike here."""
+    return sum(line.cost_usd_per_month for line in plan.fleet if line.offer.endswith(region))
+
+
+def test_a_region_is_paid_no_more_than_its_cap() -> None:
+    plain, capped = plan_of(TWO_PLACES), plan_of(TWO_PLACES, "max_usd_per_month: {us-west-2: 1k}")
+    assert paid_usd(plain, "us-west-2") > 1000 >= paid_usd(capped, "us-west-2")
+    assert capped.status == "optimal" and capped.cost_usd_per_month > plain.cost_usd_per_month
+    enough = plan_of(TWO_PLACES, f"max_usd_per_month: {{us-west-2: {paid_usd(plain, 'us-west-2') + 0.01:.2f}}}")
+    assert enough.cost_usd_per_month == pytest.approx(plain.cost_usd_per_month)
+    said = f"aws us-west-2 is paid ${paid_usd(enough, 'us-west-2'):,.0f} in its most expensive month"
+    assert said in render(enough)
+
+
+def test_an_api_is_paid_no_more_than_its_cap() -> None:
+    plain = plan_of(CHAT)
+    most = plain.costs.api_usd_per_month / 2
+    assert most > 0
+    capped = plan_of(CHAT, f"max_usd_per_month: {{openai: {most:.4f}}}")
+    assert capped.costs.api_usd_per_month <= most * (1 + 1e-9)
+    assert plain.cost_usd_per_month < capped.cost_usd_per_month
+    by_kind = plan_of(CHAT, f"max_usd_per_month: {{api: {most:.4f}}}")
+    assert by_kind.cost_usd_per_month == pytest.approx(capped.cost_usd_per_month)
+
+
+def test_what_is_held_counts_against_a_cap() -> None:
+    """Two instances at $1 an hour are $1,460 of the cap, and one more on demand is $1,359 of what is left."""
+    held = "starts: 2027-01-01\nhave: [{offer: aws/g6e.xlarge@us-west-2, purchase: reserved-1y, instances: 2, "
+    held += "price: $1/h, until: 2027-12-31}]\n"
+    text = TWO_PLACES.replace("requests_per_day: 100k", "requests_per_day: 600k") + held
+    plain = plan_of(text)
+    more = paid_usd(plain, "us-west-2")
+    assert more > 1
+    enough, less = (plan_of(text, f"max_usd_per_month: {{us-west-2: {1460 + more + d:.2f}}}") for d in (0.01, -1.0))
+    assert enough.cost_usd_per_month == pytest.approx(plain.cost_usd_per_month)
+    assert paid_usd(less, "us-west-2") <= more - 1 + 1e-6 and less.cost_usd_per_month > plain.cost_usd_per_month
+    none = plan_of(text, "max_usd_per_month: {us-west-2: 100}")
+    assert paid_usd(none, "us-west-2") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "caps", "words"),
+    [
+        (TWO_PLACES, "{awz: 1k}", "nobody on the menu is called 'awz'. Did you mean 'aws'?"),
+        (TWO_PLACES, "{aws: -5}", "policy.vendors.max_usd_per_month.aws"),
+        (TWO_PLACES + "starts: 2027-01-01\nhorizon: 2 quarters\n", "{aws: 1k}", "is for plans of one quarter"),
+    ],
+)
+def test_a_cap_that_cannot_be_is_refused(text: str, caps: str, words: str) -> None:
+    with pytest.raises(planner.InputError) as refused:
+        plan_of(text, f"max_usd_per_month: {caps}")
+    assert words in str(refused.value)
+
+
 def test_what_to_sign_adds_up_with_fixed_costs() -> None:
     plan = plan_of(TWO_PLACES, "fixed_usd_per_month: {region: 1}")
     *rows, whole = to_sign(plan).rows
@@ -113,9 +168,14 @@ def too_small_a_share(plan: Json) -> None:
     plan["case"]["limits"]["least_vendor_share_frac"] = {"region": 0.55}
 
 
+def too_low_a_cap(plan: Json) -> None:
+    plan["case"]["limits"]["vendor_cap_usd_per_month"] = {"region aws us-west-2": 500.0}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (too_low_a_cap, "$500.00 allowed"),
         (forgotten_cost, "costs.vendors_usd_per_month"),
         (free_after_all, "costs.vendors_usd_per_month"),
         (moved_elsewhere, "2 providers are in use (aws, gcp), 1 allowed"),

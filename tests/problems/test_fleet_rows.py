@@ -36,6 +36,7 @@ from problems.staffing import Staffing
 from problems.valid_inequalities import used_offers_are_charged
 from problems.vendors.rows import few_vendors_are_used, vendors_in_use_are_paid
 from problems.vendors.shares import vendors_in_use_serve_their_share
+from problems.vendors.spend import no_vendor_is_paid_too_much
 from tests.support.fleets import Case
 from tests.support.places import TESTS
 
@@ -108,6 +109,7 @@ SELLERS = Vendors(
     usd_per_month={("provider", "a"): 300.0, ("provider", "b"): 500.0, ("api", "c"): 100.0},
     at_most={"provider": 1, "region": 2},
     least_share={"provider": 0.2, "api": 0.05},
+    most_usd={("provider", "a"): 4000.0, ("api", "c"): 900.0},
     requests_per_month=3600 * 3000.0,
 )
 
@@ -117,8 +119,13 @@ def small_fleet(family: Family | None = None) -> FleetProblem:
     fleet = small_case().fleet
     if family is replicas_fit_into_boxes:
         return replace(fleet, offers=fleet.offers | {"quad": replace(fleet.offers["quad"], box=3)})
-    if family in (vendors_in_use_are_paid, few_vendors_are_used, vendors_in_use_serve_their_share):
-        return replace(replace(small_case(), vendors=SELLERS).fleet, with_shares=True)
+    if family in (
+        vendors_in_use_are_paid,
+        few_vendors_are_used,
+        vendors_in_use_serve_their_share,
+        no_vendor_is_paid_too_much,
+    ):
+        return replace(replace(small_case(), vendors=SELLERS).fleet, whole_program=True)
     if family is used_offers_are_charged:
         return replace(fleet, boxes_in_parts=True)
     beyond = {"batch": np.array([0.0] * 5 + [0.5]), "chat": np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 1.0])}
@@ -244,9 +251,9 @@ def test_where_an_api_costs_something_to_have_gpus_do_without_it_too() -> None:
     assert ("chat", ("chat on quad",), None) not in {recipe.key for recipe in small_fleet().recipes}
 
 
-def test_least_shares_are_in_no_program_that_prices_come_from() -> None:
+def test_least_shares_and_caps_are_in_no_program_that_prices_come_from() -> None:
     model, _ = master(replace(small_case(), vendors=SELLERS).fleet)
-    assert "least-share" not in {key[0] for key in model.row_keys}
+    assert not {"least-share", "vendor-cap"} & {key[0] for key in model.row_keys}
 
 
 def test_an_offer_without_spot_has_no_firm_rows() -> None:

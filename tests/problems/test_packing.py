@@ -10,7 +10,7 @@ import pytest
 import planner
 from planner.checker import check_plan
 from planner.checker.packing import boxes_needed
-from problems.dominance import no_more_expensive, without_dominated_recipes
+from problems.dominance.recipes import no_more_expensive, without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import Offer
 from problems.packing import most_of_a_box

@@ -129,7 +129,7 @@ def test_bursts_need_several_replicas() -> None:
 @seeded
 @given(staffings, st.integers(1, 500))
 def test_replicas_carry_no_less_together_than_in_two_groups(staffing: Staffing, n: int) -> None:
-    """n L(n) is neither concave nor convex, but merging twins relies on this (problems/offer_dominance.py)."""
+    """n L(n) is neither concave nor convex, but merging twins relies on this (problems/dominance/offers.py)."""
     free = replace(staffing, min_replicas=1)
     each = free.carried_load(np.arange(1, 2 * n + 1))
     assert (np.diff(each) >= -1e-12).all()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner import cli
+from tests.support.patience import PATIENCE_S
 
 SCRIPT = Path(sys.executable).with_name("fleetplan")
 
@@ -80,7 +81,7 @@ class Command:
 def run_script(*arguments: str | Path, cwd: Path | None = None) -> Ran:
     """The installed command in a process of its own."""
     done = subprocess.run(
-        [SCRIPT, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
+        [SCRIPT, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -146,8 +146,8 @@ def assembled(case: Case, signed: tuple[SignedCommitment, ...], quarters: tuple[
         results.append(
             ScenarioResult(
                 name=name, probability_frac=p, by_quarter_usd=tuple(by_quarter), cost_usd=cost, penalty_usd=0.0,
-                if_known_usd=IF_KNOWN[name] * sum(by_quarter), if_known_bound_usd=0.9 * sum(by_quarter),
-                regret_usd=(1 - IF_KNOWN[name]) * sum(by_quarter),
+                counted_usd=sum(by_quarter), if_known_usd=IF_KNOWN[name] * sum(by_quarter),
+                if_known_bound_usd=0.9 * sum(by_quarter), regret_usd=(1 - IF_KNOWN[name]) * sum(by_quarter),
             )
         )  # fmt: skip
     expected = sum(r.probability_frac * r.cost_usd for r in results)
@@ -160,9 +160,22 @@ def assembled(case: Case, signed: tuple[SignedCommitment, ...], quarters: tuple[
         for n, x in ((0, None), (1, 1.1), (2, 1.0), (4, 1.05))
     )  # fmt: skip
     return HorizonPlan(
-        name=case.name, status="within-gap", counted_usd=counted, bound_usd=BOUND_SHARE * counted,
-        gap_frac=1 - BOUND_SHARE, expected_cost_usd=expected, held_usd=held_usd, commitments=signed, quarters=quarters,
-        scenarios=tuple(results), middle=MiddlePlan(scenario="low", expected_usd=counted + 1234.0),
+        name=case.name, status="within-gap", risk="expected", counted_usd=counted, bound_usd=BOUND_SHARE * counted,
+        gap_frac=1 - BOUND_SHARE, expected_cost_usd=expected, worst_scenario="high", held_usd=held_usd,
+        commitments=signed, quarters=quarters,
+        scenarios=tuple(results), middle=MiddlePlan(scenario="low", counted_usd=counted + 1234.0),
         curve=CommitmentCurve(offer=now.offer, term=now.term, points=points), long_terms_would_save_usd=None, notes=(),
         case_hash=case.hash(), case=case, fleetplan_version="0.1.0",
     )  # fmt: skip
+
+
+@cache
+def worst_case_plan() -> HorizonPlan:
+    """The same plan, had the worst case been minimized: all that differs is what is counted and proved."""
+    plan = horizon_plan()
+    assert plan.case.future is not None
+    case = plan.case.model_copy(update={"future": plan.case.future.model_copy(update={"risk": "worst-case"})})
+    most = max(s.counted_usd for s in plan.scenarios)
+    middle = MiddlePlan(scenario="low", counted_usd=most + 1234.0)
+    figures = {"counted_usd": most, "bound_usd": BOUND_SHARE * most, "middle": middle}
+    return plan.model_copy(update={"risk": "worst-case", "case": case, "case_hash": case.hash(), **figures})

@@ -9,7 +9,7 @@ import re
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
 from planner.case.case import OWNED
 from planner.io.errors import Expected, Problem, shown
@@ -101,8 +101,10 @@ class ScenarioSpec(Strict):
     probability: Fraction = Field(examples=["30%"])
     """How likely it is; all scenarios together add up to 100%."""
     changes: dict[str, Any] = Field(default={}, examples=[{"workloads.chat.forecast.growth_per_month": "5%"}])
-    """What differs from the file, by path as in `what-if --set`: requests_per_day, hourly, growth_per_month, from,
-    until and steps of workloads."""
+    """What differs from the file, by path as in `what-if --set`: the volume of demand over the whole horizon; prices,
+    objectives, lengths, menu and policy after the first quarter, which is the same in all scenarios."""
+    from_day: date | None = Field(default=None, alias="from", examples=["2027-07-01"])
+    """When changes begin that are none of volume: the first day of a quarter, by default of the second."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> ScenarioSpec:
@@ -111,11 +113,48 @@ class ScenarioSpec(Strict):
         return self
 
 
+class WeightsSpec(Strict):
+    """How likely the percentiles of a forecast are taken to be."""
+
+    p10: Fraction = Field(default=0.3, examples=["30%"])
+    p50: Fraction = Field(default=0.4, examples=["40%"])
+    p90: Fraction = Field(default=0.3, examples=["30%"])
+
+    @model_validator(mode="after")
+    def _add_up(self) -> WeightsSpec:
+        total = self.p10 + self.p50 + self.p90
+        if abs(total - 1) > 1e-9:
+            raise FieldProblem((), f"add up to {100 * total:.6g}%", "Give p10, p50 and p90 that add up to 100%")
+        for name in ("p10", "p50", "p90"):
+            if not getattr(self, name):
+                raise FieldProblem((name,), "must be above 0%", "List scenarios yourself to leave one out")
+        return self
+
+
+class ForecastScenarios(Strict):
+    """Scenarios P10, P50 and P90 of the forecast of all workloads whose rates come from a log."""
+
+    of: Literal["forecast"] = Field(alias="from", examples=["forecast"])
+    weights: WeightsSpec = WeightsSpec()
+    """Probabilities: {p10: 30%, p50: 40%, p90: 30%} by default, Swanson's rule."""
+
+
 class UnusedSpec(Strict):
     """What commitments of more than a year are worth after the horizon."""
 
     worth: Fraction = Field(examples=["50%"])
     """Share of the price of what is left of the term; terms up to a year are worth all of it."""
+
+
+def _kind(scenarios: Any) -> str:
+    return "forecast" if isinstance(scenarios, dict | ForecastScenarios) else "listed"
+
+
+Scenarios = Annotated[
+    Annotated[tuple[ScenarioSpec, ...], Field(max_length=MOST_SCENARIOS), Tag("listed")]
+    | Annotated[ForecastScenarios, Tag("forecast")],
+    Discriminator(_kind),
+]
 
 
 def check_scenarios(scenarios: tuple[ScenarioSpec, ...]) -> None:

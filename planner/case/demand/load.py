@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from planner.case.case import Case, Workload
 from planner.case.demand.diagnostics import Diagnostics
+from planner.case.demand.future.amendments import AmendmentReader, CaseOn
 from planner.case.demand.future.load_future import as_planned, future_fields
+from planner.case.demand.future.price_steps import check_price_steps, offers_at
+from planner.case.demand.future.scenarios import ScenarioReader
 from planner.case.demand.load_levers import Surroundings
 from planner.case.demand.load_policy import cache_costs_of, engineers_usd_per_month, limits_of, start_of, tenancy_of
 from planner.case.demand.load_workloads import WorkloadReader
@@ -16,6 +21,7 @@ from planner.case.demand.overrides import offers_called, own_catalog, repriced
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.owned import with_owned_offers
+from planner.case.quarters import caps_vendors
 from planner.catalog import api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
 from planner.catalog.profile import Profile
@@ -61,6 +67,41 @@ class _Loader:
 
     def case(self) -> Case:
         spec = validate(DemandFile, self.document)
+        case, reader = self._read(spec, with_future=True)
+        if case.future is not None and reader is not None:
+
+            def changed(data: Any) -> CaseOn:
+                other = _Loader(replace(self.document, data=data), self.default_name, self.files)
+                other_spec = validate(DemandFile, other.document)
+                return other._on_days(other._read(other_spec, with_future=False)[0], other_spec)
+
+            scenarios = AmendmentReader(reader, self._on_days(case, spec), changed).amended(case.future.scenarios)
+            if self.found.diagnostics:
+                raise InputError(self.found.diagnostics)
+            assumptions = tuple(self.found.assumptions)
+            future = case.future.model_copy(update={"scenarios": scenarios})
+            case = case.model_copy(update={"future": future, "assumptions": assumptions})
+        planned = as_planned(with_owned_offers(case), spec)
+        if planned.future is not None and caps_vendors(planned):
+            message = "is for plans of one quarter, and this file has a horizon or scenarios"
+            in_policy = bool(planned.limits.vendor_cap_usd_per_month)
+            path: tuple[str, ...] = ("policy", "vendors", "max_usd_per_month") if in_policy else ("scenarios",)
+            message = message if in_policy else f"max_usd_per_month of vendors {message}"
+            self.found.complain(path, message, "Remove it, or limit policy.budget_usd_per_month")
+            raise InputError(self.found.diagnostics)
+        return planned
+
+    def _on_days(self, case: Case, spec: DemandFile) -> CaseOn:
+        """The case at the prices of a day."""
+
+        def on_day(day: date) -> Case:
+            offers = offers_at(case.offers, spec, day, self.document.file)
+            return with_owned_offers(case.model_copy(update={"offers": offers}))
+
+        return on_day
+
+    def _read(self, spec: DemandFile, with_future: bool) -> tuple[Case, ScenarioReader | None]:
+        """The case without boxes that are owned; where it is one of a scenario, without quarters and scenarios."""
         catalog = own_catalog(spec.catalog, self.document, self.files)
         self._unique_names(spec)
         gpus = self._names(spec.menu.gpus, catalog.gpus, "GPU", ("menu", "gpus")) or tuple(catalog.gpus)
@@ -87,18 +128,22 @@ class _Loader:
         def read(w: WorkloadSpec, k: int, found: Diagnostics) -> Workload:
             return WorkloadReader(around, self.files, found, names, zone).workload(w, k)
 
-        future = future_fields(spec, workloads, catalog, offers, limits, read, self.found)
+        check_price_steps(spec, offers, self.found)
+        gpus_used = sorted({offer.gpu for offer in offers.values()})
+        on_menu = {g: catalog.gpus[g] for g in gpus_used}
+        menu = (on_menu, offers, catalog.offers)
+        scenarios = ScenarioReader(spec, workloads, reader.logged, menu, read, self.found) if with_future else None
+        future = future_fields(spec, catalog, offers, limits, scenarios, self.found)
         if spec.time_zone != zone:
             message = f"there is no time zone {shown(spec.time_zone)}"
             self.found.complain(("time_zone",), message, "Write one as Europe/Berlin or UTC")
         if self.found.diagnostics:
             raise InputError(self.found.diagnostics)
-        gpus_used = sorted({offer.gpu for offer in offers.values()})
         case = Case(
             name=spec.name or self.default_name,
             workloads=workloads,
             purchase=purchase,
-            gpus={g: catalog.gpus[g] for g in gpus_used},
+            gpus=on_menu,
             offers=offers,
             models={c.model: catalog.models[c.model] for w in workloads for c in w.models},
             quantizations={q: catalog.quantizations[q] for q in quantizations},
@@ -119,7 +164,7 @@ class _Loader:
             time_zone=spec.time_zone,
             **future,
         )
-        return as_planned(with_owned_offers(case), spec)
+        return case, scenarios
 
     # -- what the user did not say ------------------------------------------------------------------------
 

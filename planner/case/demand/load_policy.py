@@ -8,7 +8,7 @@ from planner.case.case import LEAST_REQUESTS, CacheCosts, ColdStart, Limits, Ten
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile, PolicySpec
-from planner.case.vendors import vendors_of_api, vendors_of_offer
+from planner.case.vendors import VENDOR_KINDS, Vendor, vendors_of_api, vendors_of_offer
 from planner.catalog.entries import ApiModel, Catalog, Offer, Sourced, find, names_of, shipped_entries
 from planner.io.errors import did_you_mean
 
@@ -70,23 +70,50 @@ def limits_of(
         vendor_usd_per_month=_vendor_costs(policy, offers, apis, found),
         new_api_usd_per_month=policy.vendors.fixed_usd_per_month.api or None,
         least_vendor_share_frac={kind: share for kind, share in policy.vendors.least_share if share} or None,
+        vendor_cap_usd_per_month=_vendor_caps(policy, offers, apis, found),
     )
+
+
+def _vendor_caps(
+    policy: PolicySpec, offers: dict[str, Offer], apis: dict[str, ApiModel], found: Diagnostics
+) -> dict[str, float] | None:
+    """What each vendor with a cap may be paid a month; one that is named has its own, whatever its kind has."""
+    given = policy.vendors.max_usd_per_month
+    named = _names_of_vendors(offers, apis)
+    known = sorted({*VENDOR_KINDS, *(alias for names in named.values() for alias in names)})
+    for name in given:
+        if name not in known:
+            message = f"nobody on the menu is called '{name}'"
+            remedy = did_you_mean(name, known) or f"There are {', '.join(known)}"
+            found.complain(("policy", "vendors", "max_usd_per_month", name), message, remedy)
+    caps = {}
+    for (kind, vendor), names in named.items():
+        own = [most for name, most in given.items() if name in names]
+        if own or kind in given:
+            caps[f"{kind} {vendor}"] = min(own) if own else given[kind]
+    return caps or None
+
+
+def _names_of_vendors(offers: dict[str, Offer], apis: dict[str, ApiModel]) -> dict[Vendor, set[str]]:
+    """What each vendor of offers and APIs may be called; a region goes by its name with and without its provider."""
+    places = {vendor for offer in offers.values() for vendor in vendors_of_offer(offer)}
+    every = sorted(places | {vendor for api in apis.values() for vendor in vendors_of_api(api)})
+    return {vendor: {vendor[1], vendor[1].rpartition(" ")[2]} for vendor in every}
 
 
 def _vendor_costs(
     policy: PolicySpec, offers: dict[str, Offer], apis: dict[str, ApiModel], found: Diagnostics
 ) -> dict[str, float] | None:
     """The fixed cost of every vendor that is named and not there anyway; None where there is none."""
-    places = {vendor for offer in offers.values() for vendor in vendors_of_offer(offer)}
-    every = sorted(places | {vendor for api in apis.values() for vendor in vendors_of_api(api)})
-    named = {name: {name, name.rpartition(" ")[2]} for _, name in every}
+    named = _names_of_vendors(offers, apis)
     known = sorted({alias for names in named.values() for alias in names})
     for k, name in enumerate(policy.vendors.have):
         if name not in known:
             message = f"nobody on the menu is called '{name}'"
             found.complain(("policy", "vendors", "have", k), message, did_you_mean(name, known))
     have, costs = set(policy.vendors.have), dict(policy.vendors.fixed_usd_per_month)
-    return {f"{kind} {name}": costs[kind] for kind, name in every if costs[kind] and not named[name] & have} or None
+    charged = [vendor for vendor, names in named.items() if costs[vendor[0]] and not names & have]
+    return {f"{kind} {name}": costs[kind] for kind, name in charged} or None
 
 
 def engineers_usd_per_month(policy: PolicySpec, found: Diagnostics) -> float:

@@ -10,7 +10,7 @@ from planner.case.case import Bucket, LatencyTarget, ModelChoice, Workload
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.load_levers import Surroundings, levers_of
 from planner.case.demand.logged_lengths import spread_of
-from planner.case.demand.usage import Hours, by_hour, usage_hours
+from planner.case.demand.usage import Hours, LoggedHours, by_hour, usage_hours
 from planner.case.demand.workload_schema import Spread, WorkloadSpec
 from planner.case.length_buckets import buckets_from, must_hold
 from planner.catalog.entries import DEFAULT_BENCHMARK, find
@@ -43,6 +43,8 @@ class WorkloadReader:
         self.around, self.files, self.found, self.names, self.zone = around, files, found, names, zone
         self.logs: dict[tuple[object, ...], Usage] = {}
         """by their names and columns, each read once"""
+        self.logged: dict[str, LoggedHours] = {}
+        """what logs have, by workload"""
 
     def workload(self, w: WorkloadSpec, k: int) -> Workload:
         path, key = ("workloads", k), f"workloads.{w.name}"
@@ -130,6 +132,8 @@ class WorkloadReader:
         except InputError as error:
             self.found.diagnostics += error.diagnostics
             return Hours((1.0,) * 24, (1.0,) * 24)
+        if hours.logged is not None:
+            self.logged[workload] = hours.logged
         for note in hours.notes:
             self.found.assume(f"{key}.forecast.csv", note, "as the log is; a gap is never taken for no demand")
         return hours

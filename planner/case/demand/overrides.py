@@ -84,7 +84,7 @@ def offers_called(name: str, offers: dict[str, Offer]) -> list[str]:
 
 
 def repriced(offer: Offer, own: PriceSpec, file: str) -> Offer:
-    """An offer at the user's prices: on-demand changes are on the list price, the others on the on-demand price."""
+    """An offer at the user's prices: on-demand changes are on the price it has, the others on the on-demand price."""
     source = f"your own price in {Path(file).name}"
     listed = offer.prices.on_demand.usd_per_h if offer.prices.on_demand else None
     on_demand = _price(own.on_demand, listed)

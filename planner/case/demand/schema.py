@@ -7,21 +7,25 @@ Case, with every default said, is planner/case/demand/load.py.
 from __future__ import annotations
 
 from datetime import date
+from itertools import pairwise
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from planner.case.case import RouterName
+from planner.case.case import RiskMeasure, RouterName
 from planner.case.demand.future_schema import (
-    MOST_SCENARIOS,
+    MOST_QUARTERS,
+    ForecastScenarios,
     HoldingSpec,
     Quarters,
+    Scenarios,
     ScenarioSpec,
     UnusedSpec,
     check_scenarios,
     check_start,
 )
 from planner.case.demand.workload_schema import WorkloadSpec
+from planner.io.errors import Path
 from planner.io.units import (
     Count,
     Duration,
@@ -126,6 +130,34 @@ class PriceSpec(Strict):
         return self
 
 
+class PriceStepSpec(PriceSpec):
+    """Prices that change at a date: a change of on_demand in percent is on the price before."""
+
+    from_day: date = Field(alias="from", examples=["2027-07-01"])
+    """The first day of a quarter of the plan, other than the first."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> PriceStepSpec:
+        if all(getattr(self, name) is None for name in PriceSpec.model_fields):
+            raise FieldProblem((), "gives no price", "Add one, such as on_demand: -10%")
+        return self
+
+
+class DatedPriceSpec(PriceSpec):
+    """Your own prices of an instance, now and from later dates on."""
+
+    steps: tuple[PriceStepSpec, ...] = Field(default=(), max_length=MOST_QUARTERS)
+    """Prices that change: [{from: 2027-07-01, on_demand: -10%}]. Commitments are signed at the prices of their day."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> DatedPriceSpec:
+        for k, (a, b) in enumerate(pairwise(self.steps), start=1):
+            if b.from_day <= a.from_day:
+                message = f"is not after the step before it, {a.from_day}"
+                raise FieldProblem(("steps", k, "from"), message, "Give each date once, the earliest first")
+        return self
+
+
 class Engineers(Strict):
     count: PositiveCount
     usd_per_year: UsdBare
@@ -206,6 +238,8 @@ class VendorSpec(Strict):
     fixed_usd_per_month: VendorCostSpec = VendorCostSpec()
     at_most: VendorCountSpec = VendorCountSpec()
     least_share: VendorShareSpec = VendorShareSpec()
+    max_usd_per_month: dict[str, UsdBare] = Field(default={}, examples=[{"provider": 20000, "openai": 500}])
+    """Most that a vendor is paid in a month: each provider, region or api, or one by its name."""
     have: tuple[str, ...] = Field(default=(), examples=[["aws", "openai"]], max_length=100)
     """Providers, regions and providers of APIs that are there anyway: they have no fixed cost."""
 
@@ -222,6 +256,8 @@ class PolicySpec(Strict):
     """Most kinds of GPU that the team is ready to operate."""
     max_liability: Usd | None = Field(default=None, examples=["$200k"])
     """Most that may be owed after the horizon in commitments of more than a year; without it, none is bought."""
+    risk: RiskMeasure = Field(default="expected", examples=["worst-case"])
+    """What is minimized over scenarios: the expected cost, or the cost of the scenario that costs most."""
     min_replicas: PositiveWhole | None = None
     """Fewest replicas of a workload while it runs on GPUs."""
     routing: RouterName | None = Field(default=None, examples=["least-requests"])
@@ -258,7 +294,7 @@ class DemandFile(Strict):
         examples=[[{"name": "support-chat", "models": ["llama-3.1-8b"], "forecast": {"requests_per_day": "400k"}}]],
     )
     menu: MenuSpec = MenuSpec()
-    prices: dict[str, PriceSpec] = {}
+    prices: dict[str, DatedPriceSpec] = {}
     catalog: dict[str, dict[str, Any]] | str | None = None
     """Your own entries (gpus, offers, models, quantizations, apis, efficiency, engines, shapes), or their file."""
     profiles: tuple[str, ...] = ()
@@ -276,8 +312,8 @@ class DemandFile(Strict):
     """How far the plan goes, such as 4 quarters; one quarter where it is absent."""
     have: tuple[HoldingSpec, ...] = Field(default=(), max_length=500)
     """What is there before anything is bought: commitments, capacity reservations, owned instances."""
-    scenarios: tuple[ScenarioSpec, ...] = Field(default=(), max_length=MOST_SCENARIOS)
-    """Ways that demand may go; what is signed now is the same in all of them."""
+    scenarios: Scenarios = ()
+    """Ways that things may go, or {from: forecast}; what is signed now is the same in all of them."""
     unused_after_horizon: UnusedSpec | None = Field(default=None, examples=[{"worth": "50%"}])
     """What commitments of more than a year are worth after the horizon; without it, none that outlasts it is bought."""
 
@@ -286,10 +322,16 @@ class DemandFile(Strict):
         if self.starts is not None:
             check_start(self.starts)
         else:
-            dated = [("workloads", k, key) for k, w in enumerate(self.workloads) for key in w.dates]
+            dated: list[Path] = [("workloads", k, key) for k, w in enumerate(self.workloads) for key in w.dates]
+            dated += [("prices", name, "steps") for name, price in self.prices.items() if price.steps]
             keys = [(key,) for key in ("horizon", "have", "scenarios") if getattr(self, key)]
             problems = [FieldProblem(path, WITHOUT_START, STARTS, at_key=True) for path in (*dated, *keys)]
             if problems:
                 raise FieldProblems(problems)
-        check_scenarios(self.scenarios)
+        check_scenarios(self.listed_scenarios)
         return self
+
+    @property
+    def listed_scenarios(self) -> tuple[ScenarioSpec, ...]:
+        """none where they come from the forecast"""
+        return () if isinstance(self.scenarios, ForecastScenarios) else self.scenarios

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,18 @@ FEWEST_HOURS = 24
 NAMES_SHOWN = 5
 
 
+@dataclass(frozen=True, eq=False)
+class LoggedHours:
+    """What a log has of a workload, hour by hour."""
+
+    requests: np.ndarray
+    """NaN where nothing is known, or is to be trusted"""
+    first_hour: int | None
+    """number of the first hour since 1970, by the local clock; None where the log has no dates"""
+    mean_per_hour: float
+    """of the rates at its end, which workloads are planned with"""
+
+
 @dataclass(frozen=True)
 class Hours:
     """Mean requests/s by hour, and how far single days differ from that."""
@@ -30,6 +42,7 @@ class Hours:
     notes: tuple[str, ...] = ()
     lengths: Marginals | None = None
     """what a log tells of prompts and answers"""
+    logged: LoggedHours | None = field(default=None, compare=False)
 
 
 def usage_hours(usage: Usage, path: Path, workload: str, zone: str | None = None) -> Hours:
@@ -54,7 +67,9 @@ def usage_hours(usage: Usage, path: Path, workload: str, zone: str | None = None
     check_busiest(path, w.hours.rate)
     weekday, weekend = (tuple(x / 3600 for x in rates) for rates in (w.rates.weekday, w.rates.weekend))
     lengths = traffic.lengths if isinstance(traffic.lengths, Marginals) else None
-    return Hours(weekday, weekend, w.swings.variation, tuple(_notes(usage, w, zone or UTC)), lengths)
+    mean = (5 * sum(w.rates.weekday) + 2 * sum(w.rates.weekend)) / 168
+    logged = LoggedHours(w.hours.rate, w.hours.first if traffic.dated else None, mean)
+    return Hours(weekday, weekend, w.swings.variation, tuple(_notes(usage, w, zone or UTC)), lengths, logged)
 
 
 def _notes(usage: Usage, w: Workload, zone: str) -> list[str]:
@@ -65,7 +80,7 @@ def _notes(usage: Usage, w: Workload, zone: str) -> list[str]:
         notes.append(split_note(zone))
     if w.growth.per_month:
         notes.append(f"the log grew by {w.growth.per_month:+.1%} a month: rates are those of its end; growth_per_month "
-                     "carries it on")  # fmt: skip
+                     "or scenarios from the forecast carry it on")  # fmt: skip
     elif w.growth.since:
         notes.append(f"growth of the log: {w.growth.basis}")
     return notes

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most, change_rules, judged_rules
+from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most, change_rules, checked, judged_rules
 from planner.checker.policy.schema import Policy
-from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
-from planner.plan.horizon.horizon_plan import HorizonPlan
-from planner.plan.horizon.horizon_view import Use, owed_beyond_usd, quarters_of, regret_frac, use_of
+from planner.plan.horizon.horizon_plan import HorizonPlan, cost_as_minimized
+from planner.plan.horizon.horizon_view import Use, gpus_of, owed_beyond_usd, quarters_of, regret_frac, use_of
 
 OF_THE_WHOLE = ("max_change", "max_commitment_usd", "max_gap")
 """rules that look at the horizon, not at its quarters"""
@@ -28,21 +27,15 @@ def check_horizon_policy(
     horizon: HorizonPlan, policy: Policy, against: HorizonPlan | None = None, as_of: date | None = None
 ) -> Check:
     """Every rule of the policy with its value and limit, as `check_policy` does for a plan of one quarter."""
-    if policy.max_change is not None and against is None:
-        message = "must be given: the policy's max_change compares with the plan before it"
-        raise input_error("--against", message, "Give --against OLD.json, or delete the rule")
-    day = as_of or (date.fromisoformat(policy.as_of) if policy.as_of else date.today())
     j = JudgedHorizon(horizon, policy, against)
-    own = [rule for judge in OWN if getattr(policy, judge.__name__) is not None for rule in judge(j)]
-    rules = (*own, *_of_quarters(horizon, policy, day))
-    return Check(
-        plan=horizon.name,
-        against=None if against is None else against.name,
-        as_of=day.isoformat() if policy.max_price_age is not None else None,
-        as_of_is_today=policy.max_price_age is not None and as_of is None and policy.as_of is None,
-        passed=all(rule.passed for rule in rules),
-        rules=rules,
-    )
+
+    def judge(day: date) -> Iterator[Rule]:
+        for rule in OWN:
+            if getattr(policy, rule.__name__) is not None:
+                yield from rule(j)
+        yield from _of_quarters(horizon, policy, day)
+
+    return checked(horizon.name, None if against is None else against.name, policy, as_of, judge)
 
 
 def _of_quarters(horizon: HorizonPlan, policy: Policy, day: date) -> Iterator[Rule]:
@@ -67,10 +60,14 @@ def _excess(rule: Rule) -> tuple[bool, float]:
 
 def max_change(j: JudgedHorizon) -> Iterator[Rule]:
     assert j.against is not None and j.policy.max_change is not None
-    limit, before, after = j.policy.max_change, j.against.expected_cost_usd, j.horizon.expected_cost_usd
-    detail = f"{usd(before)} to {usd(after)}, expected over the horizon"
+    limit, risk = j.policy.max_change, j.horizon.risk
+    before, after = (cost_as_minimized(horizon, risk) for horizon in (j.against, j.horizon))
+    which, of = ("in the worst case", "the worst case") if risk == "worst-case" else ("expected", "the expected cost")
+    detail = f"{usd(before)} to {usd(after)}, {which} over the horizon"
+    if j.against.risk != risk:
+        detail += f"; the plan before minimizes another measure ({j.against.risk})"
     change = (after - before) / before if before else 0.0
-    yield from change_rules(limit, change, "the expected cost", detail)
+    yield from change_rules(limit, change, of, detail)
 
 
 def max_commitment_usd(j: JudgedHorizon) -> Iterator[Rule]:
@@ -82,7 +79,8 @@ def max_commitment_usd(j: JudgedHorizon) -> Iterator[Rule]:
 
 
 def max_gap(j: JudgedHorizon) -> Iterator[Rule]:
-    detail = f"{j.horizon.status}: no plan has less than {usd(j.horizon.bound_usd)}"
+    of = " in the worst case" if j.horizon.risk == "worst-case" else ""
+    detail = f"{j.horizon.status}: no plan has less than {usd(j.horizon.bound_usd)}{of}"
     yield at_most("max_gap", "cost that is not proved", "frac", j.horizon.gap_frac, j.policy.max_gap or 0.0, detail)
 
 
@@ -138,7 +136,7 @@ def _use(horizon: HorizonPlan) -> dict[str, Use]:
     for s in horizon.scenarios:
         total = Use()
         for offer in sorted(offers):
-            total += use_of(horizon, offer, s, quarters_of(horizon)).times(horizon.case.offers[offer].gpus)
+            total += use_of(horizon, offer, s, quarters_of(horizon)).times(gpus_of(horizon, offer))
         found[s.name] = total
     return found
 

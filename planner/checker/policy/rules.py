@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import Any, Literal
 from planner.case.support import is_unproven
 from planner.checker.costs import month_usd
 from planner.checker.policy.schema import ChangeSpec, HeadroomSpec, Policy
+from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
 from planner.io.validation import Strict
 from planner.plan.plan import DeploymentPlan, Plan
@@ -50,6 +51,25 @@ class Check(Strict):
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
+
+
+def checked(
+    plan: str, against: str | None, policy: Policy, as_of: date | None, judge: Callable[[date], Iterable[Rule]]
+) -> Check:
+    """What a policy's rules come to. The age of prices is that on `as_of`, else on the policy's date, else today."""
+    if policy.max_change is not None and against is None:
+        message = "must be given: the policy's max_change compares with the plan before it"
+        raise input_error("--against", message, "Give --against OLD.json, or delete the rule")
+    day = as_of or (date.fromisoformat(policy.as_of) if policy.as_of else date.today())
+    rules = tuple(judge(day))
+    return Check(
+        plan=plan,
+        against=against,
+        as_of=day.isoformat() if policy.max_price_age is not None else None,
+        as_of_is_today=policy.max_price_age is not None and as_of is None and policy.as_of is None,
+        passed=all(rule.passed for rule in rules),
+        rules=rules,
+    )
 
 
 REL, ABS = 1e-6, 1e-9

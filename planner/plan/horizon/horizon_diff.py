@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.case.case import RiskMeasure
 from planner.io.validation import Strict
-from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan, cost_as_minimized
 
 HORIZON_DIFF_FORMAT = "fleetplan-horizon-diff/1"
 
@@ -37,6 +38,12 @@ class HorizonDiff(Strict):
     same: bool
     expected_before_usd: float
     expected_after_usd: float
+    risk_before: RiskMeasure
+    risk_after: RiskMeasure
+    """what each of them minimizes"""
+    minimized_before_usd: float
+    minimized_after_usd: float
+    """cost by what the second one minimizes"""
     bound_before_usd: float
     bound_after_usd: float
     counted_before_usd: float
@@ -74,6 +81,10 @@ def diff_horizons(before: HorizonPlan, after: HorizonPlan) -> HorizonDiff:
         same=same_case and not signed and not moved,
         expected_before_usd=before.expected_cost_usd,
         expected_after_usd=after.expected_cost_usd,
+        risk_before=before.risk,
+        risk_after=after.risk,
+        minimized_before_usd=cost_as_minimized(before, after.risk),
+        minimized_after_usd=cost_as_minimized(after, after.risk),
         bound_before_usd=before.bound_usd,
         bound_after_usd=after.bound_usd,
         counted_before_usd=before.counted_usd,

@@ -16,11 +16,10 @@ from typing import Any
 
 from pydantic import Field
 
-from planner.case.case import Case
-from planner.io.errors import input_error, shown
+from planner.case.case import Case, RiskMeasure
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
-from planner.plan.plan import Plan, Status, written_by
+from planner.plan.plan import Plan, Status
 
 HORIZON_FORMAT = "fleetplan-horizon/1"
 MONTHS_OF_A_QUARTER = 3
@@ -68,21 +67,23 @@ class ScenarioResult(Strict):
     """of these quarters, and of what was held before"""
     penalty_usd: float
     """of shed requests; not part of the cost"""
+    counted_usd: float
+    """what it comes to: cost and penalty, and what commitments are not worth after the horizon, without what was held
+    before"""
     if_known_usd: float | None
-    """cost and penalty, and what commitments are not worth after the horizon, of the plan that had known that this
-    scenario comes, without what was held before; None: not worked out"""
+    """the same of the plan that had known that this scenario comes; None: not worked out"""
     if_known_bound_usd: float | None
     """no plan that had known comes to less"""
     regret_usd: float | None
-    """how much more this plan comes to, as counted there"""
+    """how much more this plan comes to"""
 
 
 class MiddlePlan(Strict):
     """What signing for the middle scenario alone would lead to."""
 
     scenario: str
-    expected_usd: float | None
-    """as counted in `counted_usd`; None: not possible in some scenario"""
+    counted_usd: float | None
+    """what it comes to, as `counted_usd` of the plan is counted; None: not possible in some scenario"""
 
 
 class CurvePoint(Strict):
@@ -106,13 +107,18 @@ class HorizonPlan(Strict):
     format: str = HORIZON_FORMAT
     name: str
     status: Status
+    risk: RiskMeasure
+    """what was minimized over the scenarios: the mean of what they come to, or the most that one of them comes to"""
     counted_usd: float
-    """what was minimized, over the horizon: expected cost and penalties of the quarters, and commitments as counted"""
+    """what was minimized, over the horizon: cost and penalties of the quarters, and commitments as counted, expected or
+    in the worst case"""
     bound_usd: float
     """no plan has less of that"""
     gap_frac: float = Field(ge=0)
     expected_cost_usd: float
     """over the horizon: mean of the scenarios' costs"""
+    worst_scenario: str
+    """the one that comes to most"""
     held_usd: float
     """of which what was held before, and is paid in any case"""
     commitments: tuple[SignedCommitment, ...]
@@ -134,6 +140,10 @@ class HorizonPlan(Strict):
     def signed_now(self) -> tuple[SignedCommitment, ...]:
         return tuple(c for c in self.commitments if c.scenario is None)
 
+    @property
+    def worst(self) -> ScenarioResult:
+        return next(s for s in self.scenarios if s.name == self.worst_scenario)
+
     def plan_of(self, quarter: int, scenario: str) -> Plan:
         return next(q.plan for q in self.quarters if q.quarter == quarter and q.scenario in (None, scenario))
 
@@ -147,18 +157,14 @@ class HorizonPlan(Strict):
         return json.dumps(self.as_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def cost_as_minimized(horizon: HorizonPlan, risk: RiskMeasure) -> float:
+    """Cost in the worst case or expected, with what was held before, without penalties."""
+    return horizon.worst.cost_usd if risk == "worst-case" else horizon.expected_cost_usd
+
+
 def horizon_from_json(text: str, file: str = "<plan>") -> HorizonPlan:
     """Read the saved plan of a horizon; raises InputError where it is none."""
-    try:
-        data = json.loads(text)
-        found = data.get("format") if isinstance(data, dict) else None
-        if found != HORIZON_FORMAT:
-            other = shown(found) if str(found).startswith("fleetplan-") else "another file"
-            raise ValueError(f"{other}{written_by(data)}; '{HORIZON_FORMAT}' is read")
-    except (ValueError, RecursionError) as error:
-        remedy = "Plan its demand file again"
-        raise input_error(file, f"not a plan of a horizon: {error}", remedy) from None
-    return saved(HorizonPlan, text, file, "a plan of a horizon", "Plan it again")
+    return saved(HorizonPlan, text, file, "a plan of a horizon", "Plan its demand file again", HORIZON_FORMAT)
 
 
 def read_horizon(path: Path | str) -> HorizonPlan:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TypeVar
 
+from planner.case import terms
 from planner.case.case import OWNED, Future, Holding
 from planner.case.dates import quarter_days
-from planner.case.quarters import future_of, month_groups
+from planner.case.quarters import case_in, covers, future_of, holding_usd, month_groups
 from planner.catalog.entries import TERM_MONTHS
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
 from planner.plan.plan import Plan
@@ -103,6 +104,25 @@ def _idle_h(horizon: HorizonPlan, offer: str, quarter: int) -> float:
     return hours
 
 
+@dataclass(frozen=True)
+class PartQuarter:
+    """A holding that begins or lapses within a quarter, and is of no use in it."""
+
+    holding: Holding
+    quarter: int
+    usd: float
+    """paid for its days there"""
+
+
+def parts_of_quarters(horizon: HorizonPlan) -> Iterator[PartQuarter]:
+    """Commitments that are paid for a part of a quarter only, by quarter."""
+    for quarter in quarters_of(horizon):
+        for h in horizon.case.held or ():
+            usd = holding_usd(horizon.case, h, quarter)
+            if usd and not covers(h, *days_of(horizon, quarter)):
+                yield PartQuarter(h, quarter, usd)
+
+
 def committed_in(plan: Plan, offer: str) -> int:
     """Instances of an offer that are paid for whether they run or not."""
     return sum(h.instances for h in plan.case.held or () if h.offer == offer and h.purchase != OWNED)
@@ -150,21 +170,34 @@ def quarters_covered(horizon: HorizonPlan, c: SignedCommitment) -> list[int]:
     return [q for q in quarters_of(horizon) if c.first_day <= days_of(horizon, q)[0] <= c.last_day]
 
 
-def on_demand_usd_per_h(horizon: HorizonPlan, offer: str) -> float | None:
-    price = horizon.case.offers[offer].prices.on_demand if offer in horizon.case.offers else None
-    return None if price is None else price.usd_per_h
+def gpus_of(horizon: HorizonPlan, offer: str) -> int:
+    """GPUs of an instance of an offer that some quarter has."""
+    return next(q.plan.case.offers[offer].gpus for q in horizon.quarters if offer in q.plan.case.offers)
+
+
+def on_demand_usd_per_h(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
+    """What an hour on demand costs while a commitment is in force: the mean, where that changes or is not known yet."""
+    found: list[tuple[float, float]] = []
+    for s in (s for s in _future(horizon).scenarios if c.scenario in (None, s.name)):
+        for quarter in quarters_covered(horizon, c):
+            price = case_in(horizon.case, quarter, s).offers[c.offer].prices.on_demand
+            if price is not None:
+                found.append((s.probability_frac, price.usd_per_h))
+    if len({usd for _, usd in found}) <= 1:
+        return found[0][1] if found else None
+    return sum(p * usd for p, usd in found) / sum(p for p, _ in found)
 
 
 def break_even_frac(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
     """The utilization from which on a commitment costs less than the same hours on demand."""
-    price = on_demand_usd_per_h(horizon, c.offer)
+    price = on_demand_usd_per_h(horizon, c)
     return c.usd_per_h / price if price else None
 
 
 def months_to_pay(horizon: HorizonPlan, c: SignedCommitment) -> float | None:
     """Months of such demand after which the hours used would have cost as much on demand as the whole term does."""
-    share, used = break_even_frac(horizon, c), expected_utilization(horizon, c)
-    return TERM_MONTHS[c.term] * share / used if share is not None and used else None
+    price, used = on_demand_usd_per_h(horizon, c), expected_utilization(horizon, c)
+    return terms.months_to_pay(c.term, c.usd_per_h, price * used) if price and used else None
 
 
 def expected_utilization(horizon: HorizonPlan, c: SignedCommitment) -> float | None:

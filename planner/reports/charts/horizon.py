@@ -156,13 +156,15 @@ def commit(horizon: HorizonPlan) -> Html:
              [f"{p.instances}: {name} {usd(v or 0.0)}" for p, v in zip(points, values, strict=True)])
         for name, values in figures.items()
     ]  # fmt: skip
-    best = min(points, key=lambda p: p.expected_usd or 0.0)
+    worst_case = horizon.risk == "worst-case"
+    best = min(points, key=lambda p: (p.worst_usd if worst_case else p.expected_usd) or 0.0)
     x, y = Axis("instances signed now"), Axis("$ in the horizon", written=_money)
     values = [v for line in lines for v in line.y]
     low = 0.0 if min(values) < 0.5 * max(values) else min(values) - 0.2 * (max(values) - min(values)) - 1
     frame = Frame(x, y, x.ticks([p.instances for p in points]), nice_ticks(max(0.0, low), max(values)), HALF, 300,
                   62, 30, 24)  # fmt: skip
-    title = f"{best.instances} x {horizon.curve.offer} {horizon.curve.term} cost least on average"
+    where = "in the worst case" if worst_case else "on average"
+    title = f"{best.instances} x {horizon.curve.offer} {horizon.curve.term} cost least {where}"
     drawn = picture(title, frame.width, frame.height, [*frame.grid(), *curves(frame, lines)])
     keys = legend((f"b{k + 1}", line.name) for k, line in enumerate(lines))
     caption = "Everything else is planned again for each number."

@@ -12,6 +12,9 @@ from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Table, paragraphs
 from planner.reports.tables.text import titled_text
 
+NAMES = {"expected": "the expected cost", "worst-case": "the worst case"}
+"""of what is minimized"""
+
 
 def horizon_diff_text(diff: HorizonDiff) -> str:
     if diff.same:
@@ -30,14 +33,19 @@ def horizon_diff_markdown(diff: HorizonDiff) -> str:
 
 
 def _headline(diff: HorizonDiff) -> Iterator[str]:
-    a, b = diff.expected_before_usd, diff.expected_after_usd
+    a, b = diff.minimized_before_usd, diff.minimized_after_usd
+    worst_case = diff.risk_after == "worst-case"
     share = f", {'+' if b > a else ''}{percent((b - a) / a, 1)}" if a else ""
     moved = f"{'+' if b > a else ''}{usd(b - a)}{share}" if a != b else "the same cost"
-    yield f"expected {usd(a)} → {usd(b)} over the horizon  ({moved})"
+    yield f"{'worst case' if worst_case else 'expected'} {usd(a)} → {usd(b)} over the horizon  ({moved})"
+    if worst_case:
+        yield f"  expected {usd(diff.expected_before_usd)} → {usd(diff.expected_after_usd)}"
+    if diff.risk_before != diff.risk_after:
+        yield f"  they minimize different measures: {NAMES[diff.risk_before]} → {NAMES[diff.risk_after]}"
     if diff.quarters_before != diff.quarters_after:
         yield f"  {diff.quarters_before} → {diff.quarters_after} quarters: costs are not of the same months"
     unsure = max(diff.counted_before_usd - diff.bound_before_usd, diff.counted_after_usd - diff.bound_after_usd)
-    if 0 < abs(b - a) < unsure:
+    if 0 < abs(b - a) < unsure and diff.risk_before == diff.risk_after:
         yield f"  the change is within the proof gap ({usd(unsure)})"
     if diff.same_case:
         yield "  both are made from the same demand file"

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
 from planner.io.formatting import percent, usd
-from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
-from planner.plan.horizon.horizon_view import months_name, owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
+from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, cost_as_minimized
+from planner.plan.horizon.horizon_view import (
+    days_of,
+    months_name,
+    owed_beyond_usd,
+    parts_of_quarters,
+    percentile_usd,
+    quarters_of,
+    usd_per_month,
+)
 from planner.reports.phrases import PROVED
 
 NOTHING_USD = 0.5
+A_DAY = timedelta(days=1)
 
 
 def facts(horizon: HorizonPlan) -> list[str]:
@@ -19,7 +29,13 @@ def facts(horizon: HorizonPlan) -> list[str]:
     quarters, scenarios = len(quarters_of(horizon)), len(horizon.scenarios)
     span = months_name(horizon, 0, quarters - 1)
     count = f"{quarters} quarter{'s' * (quarters != 1)}"
-    return [f"{span} ({count})", f"{scenarios} scenario{'s' * (scenarios != 1)}"]
+    minimized = ["worst case minimized"] if is_worst_case(horizon) else []
+    return [f"{span} ({count})", f"{scenarios} scenario{'s' * (scenarios != 1)}", *minimized]
+
+
+def is_worst_case(horizon: HorizonPlan) -> bool:
+    """Whether the worst case was minimized, and it is not the only one."""
+    return horizon.risk == "worst-case" and len(horizon.scenarios) > 1
 
 
 def proof(horizon: HorizonPlan) -> str:
@@ -44,16 +60,34 @@ def sign_now(horizon: HorizonPlan) -> str:
 
 
 def costs(horizon: HorizonPlan) -> Iterator[str]:
-    """Expected cost, its spread, and what of it is already decided."""
+    """What was minimized first, then the spread of costs, and what of them is already decided."""
     months = MONTHS_OF_A_QUARTER * len(quarters_of(horizon))
-    mean = horizon.expected_cost_usd
-    yield f"expected cost {usd(mean)} over {months} months ({usd(mean / months)} / month)"
-    if len(horizon.scenarios) > 1:
-        p50, p90 = (usd(percentile_usd(horizon.scenarios, share)) for share in (0.5, 0.9))
-        worst = max(horizon.scenarios, key=lambda s: s.cost_usd)
-        yield f"P50 {p50}, P90 {p90}, worst {usd(worst.cost_usd)} ({worst.name})"
+    mean, worst = horizon.expected_cost_usd, horizon.worst
+    over = f"over {months} months ({usd(cost_as_minimized(horizon, horizon.risk) / months)} / month)"
+    p50, p90 = (usd(percentile_usd(horizon.scenarios, share)) for share in (0.5, 0.9))
+    if is_worst_case(horizon):
+        yield f"worst case: {usd(worst.cost_usd)} in scenario {worst.name} {over}; expected: {usd(mean)}"
+        yield f"P50 {p50}, P90 {p90}"
+    else:
+        yield f"expected cost {usd(mean)} {over}"
+        if len(horizon.scenarios) > 1:
+            yield f"P50 {p50}, P90 {p90}, worst {usd(worst.cost_usd)} ({worst.name})"
     if horizon.held_usd:
         yield f"{usd(horizon.held_usd)} of it is for what was held before, and is paid in any case"
+
+
+def part_quarters(horizon: HorizonPlan) -> Iterator[str]:
+    """Which commitments begin or lapse within a quarter, and what that leaves to buy."""
+    for part in parts_of_quarters(horizon):
+        h, months = part.holding, months_name(horizon, part.quarter, part.quarter)
+        first, last = days_of(horizon, part.quarter)
+        what = f"{h.instances} x {h.offer} {h.purchase}"
+        paid = f"paid {usd(part.usd)} there and not used, since instances serve whole quarters"
+        if h.last_day is not None and h.last_day < last:
+            needed = f"what takes their place is planned from {first} on, and needed from {h.last_day + A_DAY} on"
+            yield f"{what} lapse on {h.last_day}, within {months}: {paid}; {needed}"
+        else:
+            yield f"{what} begin on {h.first_day}, within {months}: {paid}"
 
 
 def value_of_scenarios(horizon: HorizonPlan) -> str:
@@ -61,16 +95,17 @@ def value_of_scenarios(horizon: HorizonPlan) -> str:
     middle = horizon.middle
     if middle is None:
         return ""
-    if middle.expected_usd is None:
+    if middle.counted_usd is None:
         return (
             f"signing for {middle.scenario} alone is not possible: with what it signs now, another scenario has no plan"
         )
-    worth = middle.expected_usd - horizon.counted_usd
+    worth = middle.counted_usd - horizon.counted_usd
     unsure = horizon.counted_usd - horizon.bound_usd
+    of = " in the worst case" if is_worst_case(horizon) else ""
     if worth <= 0:
-        return f"signing for {middle.scenario} alone would come to no more, as far as is proved"
+        return f"signing for {middle.scenario} alone would come to no more{of}, as far as is proved"
     within = f"; the proof leaves {usd(unsure)} open" if worth < unsure else ""
-    return f"planning for all scenarios saves {usd(worth)} over signing for {middle.scenario} alone{within}"
+    return f"planning for all scenarios saves {usd(worth)}{of} over signing for {middle.scenario} alone{within}"
 
 
 def long_terms(horizon: HorizonPlan) -> str:
@@ -80,15 +115,18 @@ def long_terms(horizon: HorizonPlan) -> str:
         return ""
     if saved < NOTHING_USD:
         return "terms of more than a year are not bought, and would save nothing here"
+    where = ", in the worst case" if is_worst_case(horizon) else ""
     return (
         f"terms of more than a year that outlast the horizon are not bought; with the same deployments they would save "
-        f"{usd(saved)} in it: 'unused_after_horizon: {{worth: 50%}}' or 'policy: {{max_liability: $200k}}' allows them"
+        f"{usd(saved)} in it{where}: 'unused_after_horizon: {{worth: 50%}}' or 'policy: {{max_liability: $200k}}' "
+        "allows them"
     )
 
 
 def proved(horizon: HorizonPlan) -> str:
     """What the bound says, and of what."""
-    of = "expected cost, penalties and commitments as counted, without what was held before"
+    which = f"worst case, {horizon.worst_scenario}: cost" if is_worst_case(horizon) else "expected cost"
+    of = f"{which}, penalties and commitments as counted, without what was held before"
     return f"no plan has less than {usd(horizon.bound_usd)}, this one {usd(horizon.counted_usd)} ({of})"
 
 

@@ -12,6 +12,7 @@ from planner.plan.horizon.horizon_view import (
     break_even_frac,
     committed_in,
     expected_utilization,
+    gpus_of,
     known_usd,
     ladder,
     months_name,
@@ -24,6 +25,7 @@ from planner.plan.horizon.horizon_view import (
     usd_per_month,
     use_of,
 )
+from planner.reports.horizon.phrases import part_quarters
 from planner.reports.tables.table import BEYOND_TEXT, DATA, FILES, TICK, Row, Table
 from planner.reports.tables.table import Column as C
 
@@ -38,6 +40,19 @@ def tables_of(horizon: HorizonPlan) -> tuple[Table, ...]:
         sign_now(horizon), use(horizon), held(horizon), scenarios(horizon), by_quarter(horizon), curve(horizon),
         expiries(horizon), later(horizon), quarters(horizon),
     )  # fmt: skip
+
+
+def about(horizon: HorizonPlan) -> Table:
+    """The plan in a few figures, for a workbook."""
+    facts: tuple[Row, ...] = (
+        ("plan", horizon.name), ("status", horizon.status), ("minimized", horizon.risk),
+        ("expected_cost_usd", horizon.expected_cost_usd),
+        ("p50_usd", percentile_usd(horizon.scenarios, 0.5)), ("p90_usd", percentile_usd(horizon.scenarios, 0.9)),
+        ("worst_scenario", horizon.worst_scenario), ("worst_cost_usd", horizon.worst.cost_usd),
+        ("counted_usd", horizon.counted_usd), ("bound_usd", horizon.bound_usd), ("gap_frac", horizon.gap_frac),
+        ("case_hash", horizon.case_hash), ("fleetplan_version", horizon.fleetplan_version),
+    )  # fmt: skip
+    return Table("about", "About", (C("key", "key"), C("value", "value")), facts)
 
 
 def sign_now(horizon: HorizonPlan) -> Table:
@@ -76,7 +91,7 @@ def use(horizon: HorizonPlan) -> Table:
         for offer in offers:
             used = use_of(horizon, offer, s, quarters_of(horizon))
             rows.append((s.name, offer, *_use(used)))
-            total += used.times(horizon.case.offers[offer].gpus)
+            total += used.times(gpus_of(horizon, offer))
         if len(offers) > 1:
             rows.append((s.name, ALL, *_use(total)))
     columns = (
@@ -112,7 +127,7 @@ def held(horizon: HorizonPlan) -> Table:
         C("first_day", "from", missing="before"), C("last_day", "until", missing="beyond"),
         C("price_usd_per_h", "$/h each", "price"), C("usd_per_month", "$/month", "money", missing="while it runs"),
     )  # fmt: skip
-    return Table("held", "Held before, paid in any case", columns, rows)
+    return Table("held", "Held before, paid in any case", columns, rows, tuple(part_quarters(horizon)))
 
 
 def _day(day: date | None) -> str | None:
@@ -121,22 +136,24 @@ def _day(day: date | None) -> str | None:
 
 def scenarios(horizon: HorizonPlan) -> Table:
     rows = tuple(
-        (s.name, s.probability_frac, s.cost_usd, s.penalty_usd, known_usd(horizon, s), s.if_known_usd,
+        (s.name, s.probability_frac, s.cost_usd, s.penalty_usd, s.counted_usd, known_usd(horizon, s), s.if_known_usd,
          s.if_known_bound_usd, s.regret_usd, regret_frac(horizon, s))
         for s in horizon.scenarios
     )  # fmt: skip
-    blank = (None,) * 6
+    blank = (None,) * 7
     summary: tuple[Row, ...] = ()
     if len(rows) > 1:
         summary = (
             ("expected", None, horizon.expected_cost_usd, *blank),
             ("P50", None, percentile_usd(horizon.scenarios, 0.5), *blank),
             ("P90", None, percentile_usd(horizon.scenarios, 0.9), *blank),
+            ("worst case", None, horizon.worst.cost_usd, *blank),
         )
     penalties = BEYOND_TEXT if any(s.penalty_usd for s in horizon.scenarios) else DATA
     columns = (
         C("scenario", "scenario"), C("probability_frac", "probability", "percent", missing=" "),
         C("cost_usd", "cost in the horizon $", "money"), C("penalty_usd", "penalty $", "money", penalties),
+        C("counted_usd", "comes to without what was held $", "money", DATA),
         C("known_usd", "had it been known $", "money", missing=" "),
         C("if_known_usd", "without what was held $", "money", DATA),
         C("if_known_bound_usd", "at least $", "money", DATA), C("regret_usd", "regret $", "money", missing=" "),
@@ -145,6 +162,8 @@ def scenarios(horizon: HorizonPlan) -> Table:
     notes: tuple[str, ...] = ()
     if any(s.regret_usd is not None for s in horizon.scenarios):
         notes = ("regret: how much more than the plan that had known the scenario, penalties included",)
+    if horizon.risk == "worst-case":
+        notes = (f"the worst case was minimized, not the expected cost: {horizon.worst_scenario}", *notes)
     return Table("scenarios", "Cost by scenario", columns, rows, notes, people_rows=(*rows, *summary))
 
 

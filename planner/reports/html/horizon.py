@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.formatting import percent, usd
-from planner.plan.horizon.horizon_plan import HorizonPlan, QuarterPlan
+from planner.plan.horizon.horizon_plan import HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import months_name, owed_beyond_usd, percentile_usd, usd_per_month
 from planner.reports.charts import horizon as pictures
 from planner.reports.horizon import phrases, tables
@@ -51,7 +51,7 @@ def horizon_page(horizon: HorizonPlan) -> str:
         ("quarters", "Quarter by quarter", plans),
         ("proof", "What is proved", [panel("proved", "Proof and value", notes(remarks(horizon)))]),
     )
-    title = f"{horizon.name}: {usd(horizon.expected_cost_usd)} expected"
+    title = f"{horizon.name}: {usd(cost_as_minimized(horizon, horizon.risk))}{_measure(horizon)}"
     sub = " · ".join([*phrases.facts(horizon), phrases.proof(horizon)])
     foot = (
         f"fleetplan {horizon.fleetplan_version}. A month is 730 hours. Every figure is of the plan "
@@ -66,7 +66,11 @@ def _answer(horizon: HorizonPlan) -> Html:
     lines += [el("p", _sentence(line)) for line in phrases.costs(horizon)]
     if line := phrases.value_of_scenarios(horizon):
         lines.append(el("p", _sentence(line)))
-    return hero(usd(horizon.expected_cost_usd), " expected", lines, cards(_cards(horizon)))
+    return hero(usd(cost_as_minimized(horizon, horizon.risk)), _measure(horizon), lines, cards(_cards(horizon)))
+
+
+def _measure(horizon: HorizonPlan) -> str:
+    return " in the worst case" if phrases.is_worst_case(horizon) else " expected"
 
 
 def _sentence(words: str) -> str:
@@ -86,6 +90,8 @@ def _cards(horizon: HorizonPlan) -> Iterator[Html]:
     if len(horizon.scenarios) > 1:
         for share, title in ((0.5, "P50"), (0.9, "P90")):
             yield card(title, usd(percentile_usd(horizon.scenarios, share)), "cost, weighted by probability")
+        if phrases.is_worst_case(horizon):
+            yield card("Expected", usd(horizon.expected_cost_usd), "mean of the scenarios")
         known = [s for s in horizon.scenarios if s.regret_usd is not None]
         if known:
             worst = max(known, key=lambda s: s.regret_usd or 0.0)

@@ -9,7 +9,7 @@ from planner.reports.charts import bill as bill_pictures
 from planner.reports.charts import review as pictures
 from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, el, join, name, panel
-from planner.reports.review import commitments_sentences, hindsight_sentence
+from planner.reports.review import ahead_sentences, commitments_sentences, hindsight_sentence
 from planner.reports.tables import review as tables
 from planner.reports.tables.bills.bill import bill_sentences, bill_tables
 from planner.reports.tables.html import table_panel
@@ -29,6 +29,7 @@ def review_page(review: Review) -> str:
     following = [
         figures(pictures.bridge(review), pictures.next_demand(review), pictures.trend(review)),
         _panel(tables.forecasts(review), _TRIED),
+        *(_panel(t) for t in (tables.ahead(review), tables.sign_now(review)) if t.rows),
         _panel(tables.commitments(review), _HELD),
         _fleet(review),
     ]
@@ -60,7 +61,7 @@ _HELD = (
 def _answer(review: Review) -> Html:
     verdict = el("b", "The quarter went as planned.", class_="good") if review.as_planned else review.verdict
     lines = [el("p", verdict), el("p", _sentence(hindsight_sentence(review)))]
-    lines += [el("p", _sentence(words)) for words in commitments_sentences(review)]
+    lines += [el("p", _sentence(words)) for words in (*commitments_sentences(review), *ahead_sentences(review))]
     return hero(usd(review.next.figures.cost_usd_per_month), " / month next", lines, cards(_cards(review)))
 
 

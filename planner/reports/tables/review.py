@@ -17,7 +17,8 @@ BRIDGE_PARTS = {
     "efficiency": "the rest: another fleet, other choices, economies of scale, commitments not used",
 }
 NAMES = (
-    "costs", "workloads", "capacity", "bridge", "forecasts", "commitments", "findings", "trend", *BILL_TABLES,
+    "costs", "workloads", "capacity", "bridge", "forecasts", "ahead", "sign_now", "commitments", "findings", "trend",
+    *BILL_TABLES,
 )  # fmt: skip
 """of all tables that a review may have"""
 NAMES_TOGETHER = 3
@@ -25,7 +26,7 @@ NAMES_TOGETHER = 3
 
 
 def review_tables(review: Review) -> Iterator[Table]:
-    made = (costs, workloads, capacity, bridge, forecasts, commitments, findings, trend)
+    made = (costs, workloads, capacity, bridge, forecasts, ahead, sign_now, commitments, findings, trend)
     tables = [table for make in made if (table := make(review)).rows]
     of_bill = () if review.bill is None else bill_tables(review.bill)
     yield from (*tables[:1], *of_bill, *tables[1:])
@@ -118,6 +119,38 @@ def forecasts(review: Review) -> Table:
         C("tried_weeks", "weeks ahead", "count"),
     )  # fmt: skip
     return Table("forecasts", "forecast for the next quarter", columns, rows)
+
+
+def ahead(review: Review) -> Table:
+    if review.ahead is None:
+        return Table("ahead", "", (), ())
+    a = review.ahead
+    rows: list[Row] = [(s.name, s.probability_frac, s.cost_usd, s.regret_usd) for s in a.scenarios]
+    if a.expected_cost_usd is not None:
+        rows.append(("expected", None, a.expected_cost_usd, None))
+    columns = (
+        C("scenario", "scenario"), C("probability_frac", "probability", "percent"),
+        C("cost_usd", "cost in the horizon $", "money"), C("regret_usd", "regret $", "money"),
+    )  # fmt: skip
+    return Table("ahead", f"{_quarters(a.quarters)} from {a.first_day}, by the forecast", columns, tuple(rows))
+
+
+def sign_now(review: Review) -> Table:
+    if review.ahead is None:
+        return Table("sign_now", "", (), ())
+    rows = tuple(
+        (s.instances, s.offer, s.term, str(s.last_day), s.usd_per_month, s.owed_after_usd)
+        for s in review.ahead.sign_now
+    )
+    columns = (
+        C("instances", "instances", "count"), C("offer", "instance"), C("term", "term"), C("last_day", "until"),
+        C("usd_per_month", "$/month", "money"), C("owed_after_usd", "owed after the horizon $", "money"),
+    )  # fmt: skip
+    return Table("sign_now", "sign now, whatever comes", columns, rows)
+
+
+def _quarters(count: int) -> str:
+    return "one quarter" if count == 1 else f"{count} quarters"
 
 
 def commitments(review: Review) -> Table:

@@ -142,12 +142,13 @@ def test_dates_within_one_quarter_become_its_months() -> None:
 
 
 def test_the_commented_keys_of_the_starter_work() -> None:
-    text = re.sub(r"^(\s*)# (from:|steps:|max_liability:)", r"\1\2", starter_text(), flags=re.MULTILINE)
+    text = re.sub(r"^(\s*)# (from:|steps:|max_liability:|risk:)", r"\1\2", starter_text(), flags=re.MULTILINE)
     head, found, last = text.partition("# starts: ")
     case = planner.case_from_text(head + re.sub(r"^# ", "", found + last, flags=re.MULTILINE))
     grown = [0.0, *(1.01**m * (1.5 if m >= 4 else 1.0) for m in range(11))]
     assert factors(case, "support-chat", 1) == pytest.approx(grown)
     assert (case.held or ())[0].instances == 2
+    assert case.future is not None and case.future.risk == "worst-case"
 
 
 def test_the_file_in_the_documentation_loads() -> None:
@@ -302,8 +303,8 @@ def test_last_day_of_a_term() -> None:
         ("have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 1, price: 1}]\n", 'Write "$1/h"'),
         ("have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 0, price: $1/h}]\n", "must be 1 or more"),
         (scenarios("name: a, probability: 1"), "needs a percent sign"),
-        (scenarios("name: a, probability: 100%, changes: {policy.min_replicas: 3}"), "is no volume of demand"),
-        (scenarios("name: a, probability: 100%, changes: {workloads.chat.name: b}"), "is no volume of demand"),
+        (scenarios("name: a, probability: 100%, changes: {policy.min_replicas: 3}"), "and the horizon has one"),
+        (scenarios("name: a, probability: 100%, changes: {workloads.chat.name: b}"), "tell workloads apart"),
         (
             scenarios("name: a, probability: 100%, changes: {workloads.chat.steps: [{from: 2026-01-01, times: 2}]}"),
             "before the plan starts",

@@ -715,7 +715,7 @@ def test_a_saved_plan_is_read_back(good: Json, tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("", "not a plan"),
-        ("[]", "expected a plan of format 'fleetplan-plan/4'"),
+        ("[]", "expected 'fleetplan-plan/4'"),
         ('{"format": "fleetplan-plan/99"}', "got 'fleetp"),
         ('{"format": "fleetplan-plan/4"}', "Plan it again"),
         ("[" * 100_000, "not a plan"),

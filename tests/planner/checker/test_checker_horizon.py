@@ -11,7 +11,7 @@ import pytest
 
 from planner.case.case import case_from_json
 from planner.checker.horizon import check_horizon
-from tests.support.horizon_plans import OFFER, horizon_plan
+from tests.support.horizon_plans import OFFER, horizon_plan, worst_case_plan
 
 Json = dict[str, Any]
 
@@ -38,6 +38,30 @@ def test_a_true_plan_passes(good: Json) -> None:
     assert [c["scenario"] for c in good["commitments"]] == [None, "high"]
     lines = quarter(good, 0, None)["plan"]["fleet"]
     assert [line["instances_by_slot"][0] for line in lines if line["purchase"] == "held"] == [3]
+
+
+def test_a_true_plan_of_the_worst_case_passes() -> None:
+    assert check_horizon(worst_case_plan().as_json()) == []
+
+
+def _mean_for_the_worst(plan: Json) -> None:
+    mean = sum(s["probability_frac"] * s["counted_usd"] for s in plan["scenarios"])
+    plan |= {"counted_usd": mean, "bound_usd": mean, "gap_frac": 0.0, "status": "optimal"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_mean_for_the_worst, "counted_usd, in the worst case"),
+        (lambda p: p.update(risk="expected"), "what is minimized is worst-case"),
+        (lambda p: p.update(worst_scenario="low"), "the worst scenario is high with $"),
+        (lambda p: p["curve"]["points"][3].update(worst_usd=2.0, p90_usd=2.0, expected_usd=2.0), "than any plan can"),
+    ],
+)
+def test_one_change_of_the_worst_case_is_refused(change: Callable[[Json], None], words: str) -> None:
+    plan = json.loads(worst_case_plan().to_json())
+    change(plan)
+    assert [problem for problem in check_horizon(plan) if words in problem]
 
 
 def _set(*path: Any) -> Callable[[Json], None]:
@@ -141,11 +165,15 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
     "regret of nothing": (_set("scenarios", 0, "if_known_usd", None), "no plan that had known, but a regret"),
     "below its bound": (_set("scenarios", 0, "if_known_bound_usd", 1e9), "less than the bound of plans that had known"),
     "expected": (_set("expected_cost_usd", _more), "expected_cost_usd"),
+    "what a scenario comes to": (_set("scenarios", 1, "counted_usd", _more), "high: counted_usd"),
+    "another measure": (_set("risk", "worst-case"), "what is minimized is expected"),
+    "another worst scenario": (_set("worst_scenario", "low"), "the worst scenario is high with $"),
+    "no such worst scenario": (_set("worst_scenario", "other"), "the worst scenario is said to be other"),
     "counted in all": (_set("counted_usd", _more), "counted_usd"),
     "bound": (_set("bound_usd", 1e9), "less than its bound"),
     "gap": (_set("gap_frac", 0.001), "gap_frac"),
     "optimal": (_set("status", "optimal"), "called optimal"),
-    "middle": (_set("middle", "expected_usd", 1.0), "middle scenario comes to less than the bound"),
+    "middle": (_set("middle", "counted_usd", 1.0), "middle scenario comes to less than the bound"),
     "middle name": (_set("middle", "scenario", "none"), "the middle scenario is"),
     "curve below the bound": (_set("curve", "points", 1, "expected_usd", 1.0), "it costs less than any plan can"),
     "curve's gap": (_set("curve", "points", 1, "gap_frac", 25.0), "its gap is 25"),

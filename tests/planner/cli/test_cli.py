@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from planner.cli.command import app
 from solvers.backends.child import run_child
 from solvers.backends.trouble import SolverMissing
 from tests.support.command_line import HARD, SCRIPT, SMALL, Command, run_script
+from tests.support.patience import PATIENCE_S, wait_until
 
 VERBS = (
     *("plan", "study", "explain", "init", "validate", "schema", "catalog"),
@@ -381,7 +382,9 @@ def test_help_imports_nothing_heavy() -> None:
         "heavy = {'numpy', 'pandas', 'pydantic', 'pulp', 'highspy', 'rich', 'yaml', 'genai_prices'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     assert done.stderr.strip() == "[]"
     assert "Usage:" in done.stdout
 
@@ -397,7 +400,7 @@ def test_a_reader_that_stops_early_causes_no_traceback(arguments: tuple[str, ...
     os.close(read_end)
     with os.fdopen(write_end, "wb") as stdout:
         done = subprocess.run(
-            [SCRIPT, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+            [SCRIPT, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
         )
     assert done.stderr == ""
 
@@ -407,7 +410,7 @@ def test_a_reader_that_stops_early_is_no_failure(fleetplan: Command) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb") as stdout:
-        done = subprocess.run([SCRIPT, "schema"], stdout=stdout, timeout=60, check=False)
+        done = subprocess.run([SCRIPT, "schema"], stdout=stdout, timeout=PATIENCE_S, check=False)
     assert done.returncode in (0, 128 + signal.SIGPIPE, -signal.SIGPIPE)
 
 
@@ -428,14 +431,6 @@ def is_running(pid: int) -> bool:
     return False
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 300.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-    return result
-
-
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the solver's process")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 @pytest.mark.parametrize("solver", ["cbc", "highs"])
@@ -447,8 +442,7 @@ def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, f
         assert isinstance(solving, list), process.communicate()
         time.sleep(0.3)  # well into the search
         process.send_signal(number)
-        # It promises about a second; a busy machine gets more.
-        out, err = process.communicate(timeout=5)
+        out, err = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
         process.wait()
@@ -510,8 +504,8 @@ def test_progress_is_shown_on_a_terminal_only(fleetplan: Command) -> None:
     try:
         wait_until(lambda: not read() or (b"solving" in seen and b"gap" in seen))
         process.send_signal(signal.SIGINT)
-        wait_until(lambda: not read(), seconds=10)
-        process.wait(timeout=5)
+        wait_until(lambda: not read())
+        process.wait(timeout=PATIENCE_S)
     finally:
         process.kill()
         process.wait()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
 
 FIRST_STEP = ROOT / "planner" / "cli" / "fleetplan_command.py"
@@ -20,7 +21,9 @@ def command(path: list[Path | str], cwd: Path) -> subprocess.CompletedProcess[st
     """`fleetplan --version` as the installed script runs it, with these folders first on Python's path."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))}
     argv = [sys.executable, "-P", FIRST_STEP, "--version"]
-    return subprocess.run(argv, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        argv, cwd=cwd, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
 
 
 def plant(folder: Path, name: str, as_package: bool = True) -> Path:

@@ -11,7 +11,7 @@ import planner
 from planner.plan.horizon.horizon_plan import horizon_from_json
 from planner.plan.plan import CostRange
 from tests.support.command_line import Command
-from tests.support.horizon_plans import horizon_plan
+from tests.support.horizon_plans import horizon_plan, worst_case_plan
 
 TINY = """\
 name: tiny
@@ -94,15 +94,18 @@ def test_a_quarter_whose_range_was_not_worked_out_has_none(fleetplan: Command, t
         (("report", "H", "--quarter", "2", "--scenario", "hihg"), "Did you mean 'high'?"),
         (("report", "H", "--scenario", "high"), "Add --quarter 1"),
         (("explain", "H"), "Add --quarter 1"),
-        (("study", "H"), "fleetplan report H.json --quarter 1 --out q1.json"),
-        (("diff", "H", "Q"), "fleetplan report H.json --quarter 1 --out q1.json"),
+        (("study", "H"), "Add --quarter 1"),
+        (("study", "H", "--quarter", "1", "--out", "H"), "would overwrite"),
+        (("diff", "H", "Q"), "Add --quarter 1"),
+        (("diff", "Q", "Q", "--quarter", "1"), "is a plan of one quarter"),
+        (("calibrate", "--suggest", "H"), "fleetplan report H.json --quarter 1 --out q1.json"),
         (("export", "H", "--to", "compose", "--out", "x"), "Name a scenario"),
         (("export", "H", "--to", "compose", "--out", "x", "--scenario", "low", "--month", "4"), "has 3 months"),
         (("export", "Q", "--to", "compose", "--out", "x", "--quarter", "1"), "is a plan of one quarter"),
         (("plan", "D", "--verify"), "is for plans of one quarter"),
         (("plan", "D", "--explain"), "is for plans of one quarter"),
-        (("explain", "D"), "only 'fleetplan plan' plans them yet"),
-        (("what-if", "D", "--scale", "demand=2"), "what-if plans one quarter, without scenarios"),
+        (("explain", "D"), "then give h.json with --quarter 1"),
+        (("what-if", "D", "--set", "horizon=1 quarter", "--set", "scenarios=[]"), "makes a plan of one quarter"),
     ],
 )
 def test_what_cannot_be_done_is_said(
@@ -137,8 +140,39 @@ def test_export_takes_the_month_of_a_scenario(fleetplan: Command, saved: Path, t
     assert peaks["1"] != peaks["3"]
 
 
+def test_diff_takes_a_quarter(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
+    one = tmp_path / "q.json"
+    one.write_text(horizon_plan().quarters[0].plan.to_json(), encoding="utf-8")
+    assert fleetplan("diff", saved, one, "--quarter", "1").out == "no change\n"
+    ran = fleetplan("diff", one, saved, "--quarter", "2", "--scenario", "high", "--exit-code")
+    assert ran.code == 1 and "demand" in ran.out
+
+
 def test_diff_of_two_horizons(fleetplan: Command, saved: Path) -> None:
     assert fleetplan("diff", saved, saved, "--exit-code").out == "no change\n"
+
+
+def test_diff_and_check_name_different_measures(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
+    other, policy = tmp_path / "worst.json", tmp_path / "policy.yaml"
+    other.write_text(worst_case_plan().to_json(), encoding="utf-8")
+    policy.write_text("max_change: 15%\nmax_gap: 3%\n")
+    worst, mean = horizon_plan().scenarios[1].cost_usd, horizon_plan().expected_cost_usd
+    told = fleetplan("diff", saved, other).out
+    assert told.startswith(f"worst case ${worst:,.0f} → ${worst:,.0f} over the horizon  (the same cost)")
+    assert f"expected ${mean:,.0f} → ${mean:,.0f}" in told
+    assert "they minimize different measures: the expected cost → the worst case" in told
+    assert "different measures: the worst case → the expected cost" in fleetplan("diff", other, saved).out
+    rules = json.loads(fleetplan("check", other, "--policy", policy, "--against", saved, "--format", "json").out)[
+        "rules"
+    ]
+    detail = {rule["rule"]: rule["detail"] for rule in rules}
+    assert (
+        "in the worst case over the horizon; the plan before minimizes another measure (expected)"
+        in detail["max_change"]
+    )
+    assert detail["max_gap"].endswith("in the worst case")
+    same = fleetplan("check", other, "--policy", policy, "--against", other, "--format", "json").out
+    assert "another measure" not in same
 
 
 def test_check_holds_a_horizon_against_a_policy(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
@@ -158,6 +192,13 @@ def test_check_holds_a_horizon_against_a_policy(fleetplan: Command, saved: Path,
     assert fleetplan("check", saved, "--policy", policy).code == 5
 
 
+def test_validate_says_which_measure_is_minimized(fleetplan: Command, tmp_path: Path) -> None:
+    demand = tmp_path / "tiny.yaml"
+    for policy, told in (("", False), ("policy: {risk: expected}\n", False), ("policy: {risk: worst-case}\n", True)):
+        demand.write_text(TINY + policy)
+        assert ("the worst case is minimized" in fleetplan("validate", demand).out) is told
+
+
 def test_plan_of_a_demand_file_with_scenarios(fleetplan: Command, tmp_path: Path) -> None:
     """The whole way: YAML, optimizer, checker, report; what it says of itself is read again."""
     demand, out = tmp_path / "tiny.yaml", tmp_path / "h.json"
@@ -166,6 +207,15 @@ def test_plan_of_a_demand_file_with_scenarios(fleetplan: Command, tmp_path: Path
     assert ran.code == 0, ran.err
     assert "tiny   2027-01 to 2027-06 (2 quarters), 2 scenarios" in ran.out
     assert fleetplan("report", out, "--format", "md").code == 0
+    demand.write_text(TINY + "policy: {risk: worst-case}\n")
+    worst = tmp_path / "worst.json"
+    ran = fleetplan("plan", demand, "--gap", "5%", "--out", worst, "--quiet")
+    assert ran.code == 0, ran.err
+    assert "worst case minimized" in ran.out and "  worst case: $" in ran.out
+    expected, least = (horizon_from_json(file.read_text()) for file in (out, worst))
+    assert least.risk == "worst-case"
+    assert least.bound_usd <= max(s.counted_usd for s in expected.scenarios) * (1 + 1e-9)
+    assert expected.bound_usd <= sum(s.probability_frac * s.counted_usd for s in least.scenarios) * (1 + 1e-9)
     changed = tmp_path / "more.json"
     changed.write_text(horizon_plan().to_json(), encoding="utf-8")
     differing = fleetplan("diff", out, changed, "--exit-code")

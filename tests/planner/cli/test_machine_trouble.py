@@ -29,6 +29,7 @@ from solvers.search import fleet_solver
 from tests.solvers.backends.test_solver_traps import two_choices
 from tests.support.command_line import SCRIPT, SMALL, Command
 from tests.support.executing_work import squares
+from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals and files as POSIX has them")
@@ -211,7 +212,7 @@ def test_an_interrupt_during_imports_leaves_no_traceback(name: str, module: str,
     (tmp_path / "lib" / f"{module}.py").write_text(code.format(name))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "lib"), str(ROOT)])}
     command = [SCRIPT, "plan", tmp_path / "demand.yaml"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 130, done.stderr
     assert done.stderr == "interrupted before a plan was found\n"
 

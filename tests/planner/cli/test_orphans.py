@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from solvers.backends import scratch
 from tests.support.command_line import SCRIPT, SMALL
+from tests.support.patience import wait_until
 from tests.support.places import ROOT
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sees processes in /proc")
@@ -87,13 +87,6 @@ def solvers_in(temporary: Path) -> list[int]:
     """Those that work on a file there."""
     found = psutil.process_iter(["cmdline"])
     return [p.pid for p in found if any(a.startswith(str(temporary)) for a in p.info["cmdline"] or ())]
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import SCRIPT, SMALL
+from tests.support.patience import PATIENCE_S
 
 NARROW = SMALL.replace("name: chat", 'name: "chat → 日本"')
 
@@ -58,12 +59,14 @@ def test_what_is_only_printed_says_so_too(here: Path, words: str) -> None:
 def test_closed_streams(here: Path) -> None:
     """A file that is opened takes the lowest free number: without a place for stdout, that of the plan."""
     command = f"'{SCRIPT}' plan small.yaml --quiet --out plan.json"
-    ran = subprocess.run(["sh", "-c", f"{command} >&-"], stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    ran = subprocess.run(
+        ["sh", "-c", f"{command} >&-"], stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
+    )
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
     assert ran.stderr.startswith("stdout: cannot be written: Bad file descriptor.")
     plan = Path("plan.json").read_bytes()
     Path("plan.json").unlink()
-    all_closed = subprocess.run(["sh", "-c", f"{command} <&- >&- 2>&-"], timeout=120, check=False)
+    all_closed = subprocess.run(["sh", "-c", f"{command} <&- >&- 2>&-"], timeout=PATIENCE_S, check=False)
     assert all_closed.returncode == 2
     assert Path("plan.json").read_bytes() == plan
 

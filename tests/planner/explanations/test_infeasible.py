@@ -291,3 +291,14 @@ def test_the_command_lists_remedies_and_exits_with_3(
         r"a plan then costs \$\1 a month",
         lines[2],
     )
+
+
+def test_a_cap_on_what_a_vendor_is_paid_is_raised_to_what_is_enough() -> None:
+    """The cheapest plan without the cap is one within the new cap; another one may need less, and that is said."""
+    case = planner.case_from_text(with_policy("vendors: {max_usd_per_month: {aws: 900}}", APART))
+    assert outcome(case) is Outcome.INFEASIBLE
+    found = smallest(case, "policy.vendors.max_usd_per_month.aws")
+    assert "let provider aws be paid $" in found.said and "less may be enough" in found.said
+    assert not found.proved_smallest
+    plan = planner.plan_fleet(found.change(case))
+    assert plan.cost_usd_per_month == pytest.approx(found.cost_usd_per_month, rel=0.002)

@@ -94,7 +94,7 @@ def test_the_format_of_another_file_is_not_quoted(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)  # a long path would leave no room for the rest of the message
     path = Path("plan.json")
     path.write_text(json.dumps({"format": SECRET}))
-    with pytest.raises(InputError, match="expected a plan of format 'fleetplan-plan/4', got another file"):
+    with pytest.raises(InputError, match="got another file, expected 'fleetplan-plan/4'"):
         read_plan(path)
 
 

@@ -33,6 +33,7 @@ from tests.support.bill_data import as_focus, example_bill
 from tests.support.command_line import SCRIPT, Command, no_control_characters
 from tests.support.lever_plans import lever_plan
 from tests.support.markdown_pages import only_our_tags
+from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
 from tests.support.report_plans import hostile_plan
 from tests.support.review_data import MONDAY, Row, as_csv, earlier_review, example_log, planned_rows
@@ -377,7 +378,9 @@ def test_the_command_of_its_readme_runs_and_changes_nothing_when_run_again(tmp_p
     path = f"{SCRIPT.parent}{os.pathsep}{os.environ['PATH']}"
     written = []
     for _ in range(2):
-        subprocess.run(["sh", "-ec", block], cwd=folder, env=os.environ | {"PATH": path}, check=True, timeout=120)
+        subprocess.run(
+            ["sh", "-ec", block], cwd=folder, env=os.environ | {"PATH": path}, check=True, timeout=PATIENCE_S
+        )
         written.append({file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.is_file()})
     assert written[0] == written[1]
     made = {str(file) for file in written[0]} - {str(f.relative_to(EXAMPLE)) for f in EXAMPLE.rglob("*")}

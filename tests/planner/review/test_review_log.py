@@ -9,10 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from planner.case.demand.future.forecasting import (
+    GRID,
+    NAIVE,
+    SMOOTHED,
+    TREND,
+    WEEK,
+    HoltWinters,
+    forecasts,
+    seasonal_naive,
+)
 from planner.io.errors import InputError
 from planner.logs.reading.ledger import Ledger
 from planner.review.cleaning import ALL, cleaned
-from planner.review.forecasting import GRID, NAIVE, SMOOTHED, TREND, WEEK, HoltWinters, forecasts, seasonal_naive
 from planner.review.usage_log import UsageLog, read_log
 
 MONDAY = datetime(2025, 9, 1)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +23,7 @@ from planner.studies.executing.plan_case import FIGURES, plan_case
 from planner.studies.executing.run import run_jobs
 from tests.support.command_line import SMALL
 from tests.support.executing_work import deadly_square, noted_square, picky_square, ran, square, squares
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.places import ROOT
 
 SWEEP = """\
@@ -47,12 +47,14 @@ def sweep_until_interrupted(executor: str, journal: Path, folder: Path, number: 
     process = subprocess.Popen(
         [sys.executable, "-c", SWEEP, executor, journal, folder], cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
-    until = time.monotonic() + 60
-    while not journal.exists() or journal.read_bytes().count(b"\n") < 6:
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.02)
+
+    def some_are_there() -> bool:
+        assert process.poll() is None
+        return journal.exists() and journal.read_bytes().count(b"\n") >= 6
+
+    wait_until(some_are_there)
     process.send_signal(number)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode != 0
     if number == signal.SIGINT:
         assert "KeyboardInterrupt" in err
@@ -165,7 +167,7 @@ def test_workers_that_cannot_start_are_a_complaint(tmp_path: Path) -> None:
     guarded = SWEEP.replace('if __name__ == "__main__":', "if True:")
     script.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{guarded}")
     command = [sys.executable, script, "processes:1", tmp_path / "journal", tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert "if __name__ == '__main__'" in done.stderr.splitlines()[-1]
 
 
@@ -175,10 +177,7 @@ def test_an_interrupted_sweep_resumes(executor: str, number: int, tmp_path: Path
     journal, folder = tmp_path / "sweep.jsonl", tmp_path / "ran"
     sweep_until_interrupted(executor, journal, folder, number)
     pids = {pid for x in range(40) for pid in ran(folder, x)}
-    until = time.monotonic() + 10
-    while any(is_alive(pid) for pid in pids) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not any(is_alive(pid) for pid in pids)
+    wait_until(lambda: not any(is_alive(pid) for pid in pids))
     is_resumed(journal, folder)
 
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from tests.planner.studies.test_executing import (
     sweep_until_interrupted,
 )
 from tests.support.executing_work import deadly_square, noted_square, picky_square, ran, square, squares
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.places import ROOT
 
 DASK = Path(sys.executable).with_name("dask")
@@ -42,7 +42,7 @@ def workers() -> Iterator[Any]:
 
 @pytest.fixture
 def address(workers: Any) -> str:
-    workers.wait_for_workers(2, timeout=30)
+    workers.wait_for_workers(2, timeout=PATIENCE_S)
     return workers.scheduler_address.replace("tcp://", "dask://")
 
 
@@ -110,10 +110,7 @@ def test_ctrl_c_keeps_the_journal_and_frees_the_cluster(address: str, workers: A
     journal, folder = tmp_path / "sweep.jsonl", tmp_path / "ran"
     sweep_until_interrupted(address, journal, folder)
     with distributed.Client(workers.scheduler_address, set_as_default=False) as client:
-        until = time.monotonic() + 10
-        while any(client.processing().values()) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert not any(client.processing().values())
+        wait_until(lambda: not any(client.processing().values()))
     is_resumed(journal, folder)
 
 
@@ -170,7 +167,7 @@ def test_workers_and_schedulers_that_go_for_good_are_complaints_and_the_sweep_re
             )  # fmt: skip
             try:
                 with distributed.Client(tcp, set_as_default=False) as client:
-                    client.wait_for_workers(1, timeout=30)
+                    client.wait_for_workers(1, timeout=PATIENCE_S)
 
                 def stop(job: Job, result: dict[str, Any], done: int, total: int, step: int = step) -> None:
                     if done == 10 * (step + 1):

@@ -20,6 +20,7 @@ from solvers.backends.cbc_log import CbcLog
 from solvers.backends.result import Claim, Request, Status, StoppedBy
 from solvers.backends.solve import SolverName, solve_mip
 from solvers.backends.verify import verify
+from tests.support.patience import PATIENCE_S
 from tests.support.places import ROOT
 
 both = pytest.mark.parametrize("solver", ["cbc", "highs"])
@@ -385,7 +386,7 @@ def test_5_and_10_ctrl_c_ends_everything_at_once(solver: SolverName, tmp_path: P
         assert process.stdout.readline() == "running\n"
         assert processes_mentioning(str(tmp_path))
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
     assert "KeyboardInterrupt" in errors

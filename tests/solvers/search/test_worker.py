@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -24,6 +23,7 @@ from solvers.search.worker_main import Task, plans_of
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
 from tests.solvers.heuristics.test_destroy_repair import two_boxes
+from tests.support.patience import wait_until
 
 
 class Never:
@@ -39,18 +39,21 @@ def task(seconds: float = 20.0) -> Task:
     return Task(fleet, (alone,), alone.paths, alone.paths, "cbc", seconds)
 
 
-def found_within(beside: Worker, seconds: float) -> list[Incumbent]:
-    until, plans = time.monotonic() + seconds, []
-    while time.monotonic() < until and not any(p.objective < 8 * 730 - 1 for p in plans):
-        plans += beside.received()
-        time.sleep(0.05)
+def better_plan_of(beside: Worker) -> list[Incumbent]:
+    plans: list[Incumbent] = []
+
+    def is_better() -> bool:
+        plans.extend(beside.received())
+        return any(p.objective < 8 * 730 - 1 for p in plans)
+
+    wait_until(is_better)
     return plans
 
 
 def test_it_finds_the_box_that_both_fill() -> None:
     with Worker() as beside:
         beside.look(task())
-        plans = found_within(beside, 30)
+        plans = better_plan_of(beside)
     best = min(plans, key=lambda plan: plan.objective)
     assert best.objective == pytest.approx(6 * 730)
     check_plan(two_boxes(), best)
@@ -75,15 +78,12 @@ def test_it_ends_with_this_one(handler: Any, monkeypatch: pytest.MonkeyPatch) ->
     try:
         with Worker() as beside:
             beside.look(task(600.0))
-            assert found_within(beside, 30)
+            assert better_plan_of(beside)
             assert beside._process is not None
             pid = beside._process.pid
             assert running(pid)
         left.set()
-        until = time.monotonic() + 60
-        while running(pid) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert not running(pid)
+        wait_until(lambda: not running(pid))
         assert waited == [True]
     finally:
         signal.signal(signal.SIGINT, before)

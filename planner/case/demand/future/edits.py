@@ -3,13 +3,55 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from planner.io.errors import Path
+from planner.case.demand.future.paths import resolved
+from planner.case.demand.overrides import offers_called
+from planner.catalog.entries import Gpu, Offer, find
+from planner.io.errors import Path, did_you_mean, input_error, shown
 
 _RELATIVE = re.compile(r"([+-])([0-9.]+) ?%")
 _SCALABLE = re.compile(r"(\$ ?|[uU][sS][dD] ?)?([0-9][0-9_,]*(?:\.[0-9]+)?)( ?[^%]*)")
+
+
+def edits_of(
+    key: str,
+    value: Any,
+    data: Any,
+    gpus: Mapping[str, Gpu],
+    offers: dict[str, Offer],
+    where: str,
+    may_join: dict[str, Offer] | None = None,
+) -> list[tuple[Path, Any]]:
+    """The places in a file's data that a change by path is about, and what they become.
+
+    `may_join` are offers that another change may put on the menu.
+    """
+    path = resolved(key, data, where)
+    if path[:1] == ("prices",) and len(path) >= 2 and not offers_called(str(path[1]), may_join or {}):
+        return _priced(path, value, data, gpus, offers, where)
+    return [(path, relative(value_at(data, path), value))]
+
+
+def _priced(
+    path: Path, value: Any, data: Any, gpus: Mapping[str, Gpu], offers: dict[str, Offer], where: str
+) -> list[tuple[Path, Any]]:
+    """A price by the instance's name, or of all instances on the menu with a GPU."""
+    gpu = find(str(path[1]), gpus)
+    if gpu is None and not offers_called(str(path[1]), offers):
+        known = [*gpus, *dict.fromkeys(key.split("@")[0] for key in offers)]
+        remedy = did_you_mean(str(path[1]), known) or f"The menu has {', '.join(known)}"
+        raise input_error(where, f"no instance or GPU on the menu is called {shown(path[1])}", remedy)
+    if gpu is None or str(path[1]) in (data.get("prices") or {}):
+        return [(path, relative(value_at(data, path), value))]
+    own = data.get("prices") or {}
+    edits: list[tuple[Path, Any]] = []
+    for key in (key for key, offer in offers.items() if offer.gpu == gpu):
+        name = key if key in own else key.split("@")[0] if key.split("@")[0] in own else key
+        place: Path = ("prices", name, *path[2:])
+        edits.append((place, relative(value_at(data, place), value)))
+    return list({place: (place, v) for place, v in edits}.values())
 
 
 def relative(before: Any, value: Any) -> Any:

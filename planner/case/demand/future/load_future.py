@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.case.case import Case, Future, Limits, Scenario, Workload
+from planner.case.case import Case, Future, Limits, Scenario
 from planner.case.dates import last_day_after, quarter_days
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.future.holdings import holdings_of
 from planner.case.demand.future.month_factors import assume_dates, check_dates
-from planner.case.demand.future.scenarios import ReadWorkload, ScenarioReader
+from planner.case.demand.future.scenarios import ScenarioReader
 from planner.case.demand.schema import DemandFile
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.quarters import quarter_case
@@ -21,16 +21,18 @@ A_MONTH = "a representative weekday and weekend day of each month; a month is 73
 
 def future_fields(
     spec: DemandFile,
-    workloads: tuple[Workload, ...],
     catalog: Catalog,
     offers: dict[str, Offer],
     limits: Limits,
-    read: ReadWorkload,
+    reader: ScenarioReader | None,
     found: Diagnostics,
 ) -> dict[str, Any]:
-    """Fields of a Case that are about time."""
+    """Fields of a Case that are about time; of one that is read for a scenario, what is held."""
     worth = spec.unused_after_horizon.worth if spec.unused_after_horizon else None
     after = {"unused_worth_frac": worth, "max_liability_usd": spec.policy.max_liability}
+    if spec.policy.risk == "worst-case" and not spec.scenarios:
+        message = "there are no scenarios that one could be the worst of"
+        found.complain(("policy", "risk"), message, "List 'scenarios' with their probabilities, or leave 'risk' out")
     quarters = spec.horizon or 1
     if all(value is None for value in after.values()):
         _assume_no_long_terms(spec, MONTHS_OF_A_QUARTER * quarters, found)
@@ -43,6 +45,8 @@ def future_fields(
                 found.complain(key, "is about what is owed after a horizon", "Write when it begins: starts: 2027-01-01")
         found.assume("horizon", "one quarter", A_MONTH)
         return {}
+    if reader is None:
+        return {"starts": spec.starts, "held": holdings_of(spec, catalog, offers, limits, found) or None}
     count = "one quarter" if quarters == 1 else f"{quarters} quarters"
     ends = last_day_after(spec.starts, MONTHS_OF_A_QUARTER * quarters)
     found.assume("horizon", f"{count}, {spec.starts} to {ends}", A_MONTH)
@@ -50,11 +54,11 @@ def future_fields(
         check_dates(w, ("workloads", k), spec.starts, MONTHS_OF_A_QUARTER * quarters, found)
         assume_dates(w, spec.starts, found)
     held = holdings_of(spec, catalog, offers, limits, found)
-    scenarios = ScenarioReader(spec, workloads, read, found).scenarios()
+    scenarios = reader.scenarios()
     if found.diagnostics:
         return {}
     _check_that_something_comes(spec, scenarios, found)
-    future = Future(starts=spec.starts, quarters=quarters, scenarios=scenarios, **after)
+    future = Future(starts=spec.starts, quarters=quarters, scenarios=scenarios, risk=spec.policy.risk, **after)
     return {"starts": spec.starts, "held": held or None, "future": future}
 
 
@@ -90,7 +94,7 @@ def _check_that_something_comes(spec: DemandFile, scenarios: tuple[Scenario, ...
             continue
         first, last = quarter_days(spec.starts, quarter)
         message = f"no workload has any demand from {first} to {last}"
-        if quarter and spec.scenarios:
+        if quarter and spec.listed_scenarios:
             found.complain(("scenarios", comes.index(False)), message, "Let one go on, or shorten 'horizon'")
         else:
             found.complain(("starts",) if not quarter else ("horizon",), message, "Change 'starts', 'horizon' or dates")

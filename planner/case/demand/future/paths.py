@@ -1,7 +1,8 @@
 """Paths into a demand file: `workloads.support-chat.slo.ttft_p95`, `prices.h100.on_demand`.
 
-A workload is addressed by its name. Keys with dots in them are found where the file has them; else quote them:
-`prices.'aws/p5.48xlarge'.on_demand`.
+A workload is addressed by its name. Keys with dots in them, such as aws/p5.48xlarge, are taken whole where the file has
+them, and where a mapping of any names ends with a known key or a value: `prices.aws/p5.48xlarge.on_demand`; else quote
+them.
 """
 
 from __future__ import annotations
@@ -77,12 +78,24 @@ def _key(here: dict[str, Any], parts: list[str], said: list[str], spec: Any, opt
             below = fields[joined].annotation if fields is not None and joined in fields else _inside(spec)
             return joined, parts[length:], _model_in(below) or below
     if fields is None:
-        return parts[0], parts[1:], _inside(spec)
+        length = _length_of_name(parts, spec)
+        return ".".join(parts[:length]), parts[length:], _inside(spec)
     known = list(dict.fromkeys([*here, *fields]))
     where = ".".join(said) or "the demand file"
     match, keys = close_match(parts[0], known), _listed(known)
     told = keys if match is None else f"did you mean {shown(match)}? {keys}"
     raise input_error(option, f"there is no key {shown(parts[0])} in {where}", told)
+
+
+def _length_of_name(parts: list[str], spec: Any) -> int:
+    """How many parts are one key of a mapping of any names: up to a key of what it holds, or all before a value."""
+    inside, held = _inside(spec), (getattr(spec, "__args__", None) or (None,))[-1]
+    if _is_model(inside):
+        known = {f.alias or name for name, f in inside.model_fields.items()}
+        mistyped = len(parts) > 1 and close_match(parts[-1], sorted(known)) is not None
+        return next((k for k in range(1, len(parts)) if parts[k] in known), len(parts) - mistyped)
+    is_mapping = getattr(spec, "__origin__", None) is dict
+    return len(parts) if is_mapping and held is not Any and getattr(held, "__origin__", None) is not dict else 1
 
 
 def _listed(names: list[str]) -> str:

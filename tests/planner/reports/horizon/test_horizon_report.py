@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import date
 
 import pytest
 
@@ -13,7 +14,7 @@ from planner.reports.horizon import phrases, tables
 from planner.reports.horizon.text import horizon_csv, horizon_markdown, horizon_text
 from planner.reports.html.horizon import horizon_page
 from planner.reports.tables.table import Cell, Table
-from tests.support.horizon_plans import HELD_USD_PER_H, MONTHS_OF, OFFER, PROBABILITIES, horizon_plan
+from tests.support.horizon_plans import HELD_USD_PER_H, MONTHS_OF, OFFER, PROBABILITIES, horizon_plan, worst_case_plan
 
 HOURS = {"weekday": 5 / 7 * 730 / 24, "weekend": 2 / 7 * 730 / 24}
 COMMITTED = {(0, "low"): 1 + 2, (0, "high"): 1 + 2, (1, "low"): 2, (1, "high"): 2 + 3}
@@ -136,7 +137,7 @@ def test_sentences() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"middle": MiddlePlan(scenario="low", expected_usd=None)}, "signing for low alone is not possible"),
+        ({"middle": MiddlePlan(scenario="low", counted_usd=None)}, "signing for low alone is not possible"),
         ({"long_terms_would_save_usd": 4321.0}, "would save $4,321 in it"),
         ({"long_terms_would_save_usd": 0.0}, "would save nothing here"),
         ({"commitments": ()}, "sign nothing now"),
@@ -169,4 +170,35 @@ def test_names_are_text_everywhere() -> None:
 
 
 def _renamed(horizon: HorizonPlan, name: str) -> HorizonPlan:
-    return horizon.model_copy(update={"name": name, "middle": MiddlePlan(scenario=name, expected_usd=None)})
+    return horizon.model_copy(update={"name": name, "middle": MiddlePlan(scenario=name, counted_usd=None)})
+
+
+def test_the_worst_case_is_named_wherever_it_was_minimized() -> None:
+    horizon = worst_case_plan()
+    mean, high = horizon.expected_cost_usd, horizon.scenarios[1]
+    line = f"worst case: ${high.cost_usd:,.0f} in scenario high over 6 months (${high.cost_usd / 6:,.0f} / month)"
+    for told in (horizon_text(horizon), horizon_markdown(horizon).replace("\\", "")):
+        assert f"{line}; expected: ${mean:,.0f}" in told
+        assert "2 scenarios, worst case minimized" in told
+        assert "the worst case was minimized, not the expected cost: high" in told
+        assert "saves $1,234 in the worst case over signing for low alone" in told
+        assert "(worst case, high: cost, penalties and commitments as counted" in told
+    page = horizon_page(horizon)
+    assert f"<title>growth: ${high.cost_usd:,.0f} in the worst case" in page
+    assert "cost least in the worst case" in page and "cost least on average" not in page
+    facts = dict(tables.about(horizon).rows)
+    assert (facts["minimized"], facts["worst_scenario"]) == ("worst-case", "high")
+    assert facts["worst_cost_usd"] == high.cost_usd
+    assert "worst case minimized" not in horizon_text(horizon_plan())
+
+
+def test_a_commitment_that_lapses_within_a_quarter_is_named_with_what_it_costs_there() -> None:
+    """One instance at $1.25/h until 14 February: 45 of 90 days of 2,190 h, $1,368.75."""
+    horizon = horizon_plan()
+    (held,) = horizon.case.held or ()
+    case = horizon.case.model_copy(update={"held": (held.model_copy(update={"last_day": date(2027, 2, 14)}),)})
+    (note,) = tables.held(horizon.model_copy(update={"case": case})).notes
+    assert note.startswith("1 x aws/g6e.xlarge@us-east-1 reserved-1y lapse on 2027-02-14, within 2027-01 to 2027-03")
+    assert "paid $1,369 there and not used" in note
+    assert note.endswith("planned from 2027-01-01 on, and needed from 2027-02-15 on")
+    assert tables.held(horizon).notes == ()

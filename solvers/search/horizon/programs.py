@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from problems.horizon import HorizonProblem, Prices, Trade, Trades, horizon_master
-from problems.horizon_bound import bound_program
+from problems.horizon.bound import bound_program
+from problems.horizon.horizon_problem import HorizonProblem, Prices
+from problems.horizon.master import Trade, Trades, horizon_master
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_lp, solve_mip
 from solvers.search.fleet_solution import Options
-from solvers.search.horizon_blocks import BlockSearches, left_s
+from solvers.search.horizon.blocks import BlockSearches, left_s
 
 NODES, TIME_FRAC, LEAST_S = 5_000, 0.1, 0.5
 """of a program; the share of the time left that it may take, and the least seconds"""

@@ -1,9 +1,9 @@
-"""The search for the cheapest commitments over a horizon (problems/horizon.py).
+"""The search for the commitments with the least expected cost over a horizon (problems/horizon).
 
-Blocks share nothing but commitments, so all that is searched is single blocks (solvers/search/horizon_blocks.py): with
-commitments for sale at some prices, or with some signed. What is proved of each makes the program of
-problems/horizon_bound.py: its optimum is a bound on every plan of the horizon, and what it signs is tried next, since
-nothing known speaks against it. So bounds rise and plans get better by the same step, until they meet.
+Blocks share nothing but commitments, so all that is searched is single blocks (blocks.py): with commitments for sale at
+some prices, or with some signed. What is proved of each makes the program of problems/horizon/bound.py: its optimum is
+a bound on every plan of the horizon, and what it signs is tried next, since nothing known speaks against it. So bounds
+rise and plans get better by the same step, until they meet.
 
 1. All blocks are priced, each commitment spread evenly over its quarters.
 2. What the restricted master signs, over the plans that are known, is tried: each block with these instances on hand.
@@ -18,12 +18,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from problems.horizon import HorizonProblem, Prices, even_prices
-from solvers.search.fleet_solution import FleetSolution, HorizonSolution, Options, Outcome, Progress
-from solvers.search.horizon_blocks import BlockSearches, left_s
-from solvers.search.horizon_programs import HorizonPrograms
-
-__all__ = ["HorizonSearch", "HorizonSolution"]
+from problems.horizon.horizon_problem import HorizonProblem, Prices, even_prices
+from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.search.horizon.blocks import BlockSearches, left_s
+from solvers.search.horizon.programs import HorizonPrograms
+from solvers.search.horizon.solution import HorizonSolution
 
 MOST_ROUNDS, MOST_MISSES, LAST_MISSES = 40, 3, 8
 """in all; of what is tried in a row that is no better, before blocks are priced again, and before the search ends where
@@ -42,7 +41,7 @@ FIRST_GAP = 0.01
 """gap at which the search of a block ends at first"""
 
 
-class HorizonSearch:
+class ExpectedCostSearch:
     """One horizon; what is known of its blocks serves for other commitments that are decided, too."""
 
     def __init__(
@@ -72,11 +71,12 @@ class HorizonSearch:
         self.impossible = False
         """proved: nothing that may be signed leaves every block a plan"""
 
-    def run(self) -> HorizonSolution:
+    def run(self, at_least_usd: float = 0.0) -> HorizonSolution:
         """Price, sign and try until the gap is reached, nothing more comes of it, or time is up.
 
-        Ctrl-C keeps the best plan.
+        `at_least_usd` is proved of every plan already. Ctrl-C keeps the best plan.
         """
+        self.solution.bound_usd = at_least_usd
         try:
             with self.blocks.searches:
                 return self._run()
@@ -179,10 +179,7 @@ class HorizonSearch:
             solution.outcome = Outcome.INFEASIBLE if self.impossible else Outcome.NOT_FOUND
             solution.without_a_plan = self.without_a_plan
             return
-        solution.bound_usd = min(solution.bound_usd, solution.usd)
-        close = 2e-6 if solution.gap_frac <= 2e-6 else self.options.gap_frac
-        within = Outcome.OPTIMAL if close == 2e-6 else Outcome.WITHIN_GAP
-        solution.outcome = within if solution.gap_frac <= close else Outcome.FEASIBLE
+        solution.conclude(self.options.gap_frac)
 
     def _tell(self, phase: str) -> None:
         months = sum(block.months for block in self.problem.blocks)
@@ -230,7 +227,8 @@ class HorizonSearch:
             usd += block.months * found[-1].objective
         if usd >= solution.usd:
             return False
-        solution.signed, solution.blocks, solution.usd = tuple(signed), tuple(found), usd
+        solution.signed, solution.blocks = tuple(signed), tuple(found)
+        solution.usd = solution.minimized_usd = usd
         return True
 
     def _look_closer(self, signed: Sequence[int]) -> bool:
@@ -255,7 +253,7 @@ class HorizonSearch:
 
         The first block of the problem may be another one, if all that is signed with it is decided.
         """
-        other = HorizonSearch(problem, options, self.on_progress, quick=True)
+        other = ExpectedCostSearch(problem, options, self.on_progress, quick=True)
         same = problem.blocks[0] is self.problem.blocks[0]
         other.blocks = self.blocks.copied(problem, options, other._tell_of_blocks, first_too=same)
         other.programs = HorizonPrograms(other.blocks, options, other.deadline)
@@ -263,7 +261,7 @@ class HorizonSearch:
             if not same:
                 other.try_signing([few for few, _ in problem.bounds])
             if other.blocks.known[0]:
-                for signed in (other.programs.whole(), _within(self.solution.signed, problem)):
+                for signed in (other.programs.whole(), problem.nearest(self.solution.signed)):
                     other.try_signing(signed)
                 other._raise_bound()
         other._finish()
@@ -272,8 +270,3 @@ class HorizonSearch:
 
 def _close(a: Prices, b: Prices) -> bool:
     return all(abs(usd - b.get(key, 0.0)) <= SAME_PRICE * max(abs(usd), 1.0) for key, usd in a.items())
-
-
-def _within(signed: Sequence[int], problem: HorizonProblem) -> list[int]:
-    """Commitments as near to these as is decided."""
-    return [min(max(n, few), most) for n, (few, most) in zip(signed, problem.bounds, strict=True)]

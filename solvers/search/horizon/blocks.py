@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
-from problems.horizon import COMMITTED, BlockPlan, HorizonProblem, Prices
-from problems.horizon_bound import PlannedBlock, PricedBlock, Proved, counts_of
+from problems.horizon.bound import PlannedBlock, PricedBlock, Proved, counts_of
+from problems.horizon.horizon_problem import COMMITTED, BlockPlan, HorizonProblem, Prices
 from solvers.heuristics.incumbent import Incumbent, complete, limits_are_kept
 from solvers.heuristics.local_search import simplest_plan
 from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Outcome, WarmStart

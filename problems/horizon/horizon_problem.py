@@ -12,29 +12,65 @@ master of a horizon picks one plan for each block and signs commitments, each of
     no more is owed than may be          sum_{k signed in s} owed[k] x[k] <= limit                     for scenarios s
 
 with x whole and y 0 or 1. A block's plans are those of its fleet problem with any number n[g] of instances committed
-to; usd[p] is what a plan costs besides, a month, penalties included. There are too many to list: some are found at
-prices mu of the second family. A block asks for the plan with the least months x usd + sum_g mu[b,g] n[g] there, which
-is its fleet problem with a commitment to g at mu[b,g] / months[b] a month. What that proves of all plans is said by
-problems/horizon_bound.py.
+to; usd[p] is what a plan costs besides, a month, penalties included. There are too many to list: they are priced. At
+duals mu of the second family a block asks for the plan with the least months x usd + sum_g mu[b,g] n[g], which is its
+fleet problem with a commitment to g at mu[b,g] / months[b] a month. For any mu >= 0 no plan of the horizon costs less
+than (weak duality; limits on commitments are left out, which only lowers it)
+
+    sum_b min_p (months[b] usd[p] + sum_g mu[b,g] n[p,g])  +  sum_k min(0, usd[k] - sum_{b of k} mu[b,g]) most[k]
+
+and bound.py puts such bounds at several mu together, for the expected cost.
+
+The objective above is the expected cost. For the worst case it counts e times, and (1 - e) w comes on top, with
+
+    none costs more than the worst       w - sum_k usd[k,s] x[k] - sum_{b,p} usd[p,s] y[b,p] >= 0      for scenarios s
+
+where usd[.,s] is what a commitment or plan costs in scenario s (risk.py says what e is for). The duals of this
+family, and e times the probabilities, add up to one: these **weights** take the place of the probabilities in
+months[b], usd[k] and the months of the first block. For any weights the bound above, worked out with them, holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
+from typing import Any
 
 import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
-from problems.model import Column, Model, Row, build_model
+from problems.horizon.risk import EXPECTED, Risk, Weights
 
 COMMITTED = "committed"
 """the term of commitments in a block"""
 Prices = dict[tuple[int, str], float]
 """(block, offer) -> what an instance that is committed to is worth there, mu [USD]"""
+Owed = dict[str | None, float]
+"""scenario -> the price of a dollar that is owed after the horizon, where that is limited"""
+
+
+@dataclass(frozen=True, eq=False)
+class Duals:
+    """Prices at which blocks are planned and all plans are bounded."""
+
+    committed: Prices
+    owed: Owed = field(default_factory=dict)
+    weights: Weights = field(default_factory=dict)
+    """of scenarios; none: their probabilities"""
+
+    def towards(self, other: Duals, share: float) -> Duals:
+        """So much of the way to others: weights still add up to 1."""
+
+        def between(a: dict[Any, float], b: dict[Any, float], keys: Iterable[Any]) -> dict[Any, float]:
+            return {key: (1 - share) * a.get(key, 0.0) + share * b.get(key, 0.0) for key in keys}
+
+        return Duals(
+            between(self.committed, other.committed, other.committed),
+            between(self.owed, other.owed, self.owed.keys() | other.owed.keys()),
+            between(self.weights, other.weights, other.weights),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +82,37 @@ class Block:
     months: float
     """times its probability"""
     name: str
+    times: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """scenario -> months of the calendar that each month of the fleet stands for in it"""
+
+    def usd_in(self, usd_by_month: np.ndarray) -> dict[str, float]:
+        """What months of the fleet that cost so much come to in each scenario."""
+        return {s: float(usd_by_month @ np.array(times)) for s, times in self.times.items()}
+
+    def months_at(self, weights: Weights) -> float:
+        """How much it counts with these weights of scenarios."""
+        return sum(weights[s] * sum(times) for s, times in self.times.items()) if weights else self.months
+
+    def at(self, weights: Weights) -> Block:
+        """The block with scenarios that count so much, whatever their probabilities.
+
+        Shares of requests that vendors must have are left out: they are shares by the probabilities.
+        """
+        if not weights:
+            return self
+        months = self.months_at(weights)
+        if len(self.times) == 1:
+            return replace(self, months=months)
+        by_month = sum((weights[s] * np.array(times) for s, times in self.times.items()), np.zeros(self.fleet.months))
+        month_weight = by_month * len(by_month) / months
+        hours = self.fleet.slot_hours * (month_weight / self.fleet.weight_of_month)[self.fleet.slot_month]
+        recipes = tuple(
+            r if r.deferral is None else replace(r, deferral=replace(r.deferral, hours=hours))
+            for r in self.fleet.recipes
+        )
+        vendors = replace(self.fleet.vendors, least_share={}) if self.fleet.vendors.least_share else self.fleet.vendors
+        fleet = replace(self.fleet, slot_hours=hours, month_weight=month_weight, recipes=recipes, vendors=vendors)
+        return replace(self, fleet=fleet, months=months)
 
     def with_commitments_at(self, usd_per_month: dict[str, float]) -> FleetProblem:
         """The fleet that may commit to offers at prices by the month.
@@ -95,19 +162,8 @@ class BlockPlan:
     """cost and penalty besides commitments"""
     committed: dict[str, int]
     """instances that it needs to be committed to"""
-
-
-@dataclass(frozen=True)
-class Trade:
-    """Instances that the master may buy in a block, or sell there, besides commitments."""
-
-    usd: float
-    most: float = inf
-    sold: bool = False
-
-
-Trades = dict[tuple[int, str], Sequence[Trade]]
-"""(block, offer) -> what may be bought and sold"""
+    usd_in: dict[str, float] = field(default_factory=dict)
+    """what it comes to in each scenario, over the block"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +173,7 @@ class HorizonProblem:
     max_owed_usd: float | None = None
     decided: tuple[tuple[int, int], ...] = ()
     """fewest and most of each commitment, where that is decided"""
+    risk: Risk = EXPECTED
 
     @cached_property
     def bounds(self) -> tuple[tuple[int, int], ...]:
@@ -145,7 +202,7 @@ class HorizonProblem:
             for price in (o.on_demand_usd_per_h, o.spot_usd_per_h)
             if price is not None
         ]
-        return 10.0 * max([*each, *(c.usd for c in self.commitments)], default=0.0)
+        return 10.0 * max([*each, *(c.usd for c in self.commitments)], default=0.0) or 1.0
 
     def committed_in(self, b: int, x: Sequence[int]) -> dict[str, int]:
         """Instances of each offer that are committed to in a block."""
@@ -159,8 +216,23 @@ class HorizonProblem:
         """What commitments cost a month in a block, as budgets count them."""
         return sum(c.usd_per_month * n for c, n in zip(self.commitments, x, strict=True) if b in c.blocks)
 
-    def commitments_usd(self, x: Sequence[int]) -> float:
-        return sum(c.usd * n for c, n in zip(self.commitments, x, strict=True))
+    def commitments_usd(self, x: Sequence[int], weights: Weights | None = None) -> float:
+        """Expected, or with scenarios that count so much."""
+        return sum(self.usd_at(c, weights) * n for c, n in zip(self.commitments, x, strict=True) if n)
+
+    def usd_at(self, c: CommitmentColumn, weights: Weights | None) -> float:
+        """What a commitment costs with scenarios that count so much, whatever their probabilities."""
+        if not weights or c.scenario is None:
+            return c.usd
+        return c.usd * weights[c.scenario] / self.risk.probabilities[c.scenario]
+
+    def usd_in(self, c: CommitmentColumn, scenario: str) -> float:
+        """What a commitment costs in one scenario."""
+        return self.usd_at(c, {s: float(s == scenario) for s in self.risk.probabilities})
+
+    def nearest(self, x: Sequence[int]) -> list[int]:
+        """Commitments as near to these as is decided."""
+        return [min(max(n, few), most) for n, (few, most) in zip(x, self.bounds, strict=True)]
 
     def left_of_quota(self, b: int) -> dict[str, int]:
         """GPUs of limited types that holdings leave in a block."""
@@ -181,82 +253,18 @@ class HorizonProblem:
             (k, c.owed_usd) for k, c in enumerate(self.commitments) if c.owed_usd and c.scenario in (None, scenario)
         ]
 
-
-def horizon_master(
-    problem: HorizonProblem,
-    plans: Sequence[Sequence[BlockPlan]],
-    relaxed: bool,
-    trades: Trades | None = None,
-) -> Model:
-    """The restricted master over the plans of each block that are known, commitments first.
-
-    Until enough plans are known, some may lack what they need at a price that is never worth it. Where `trades` are
-    given there are those instead: they keep its duals near to other prices.
-    """
-    columns = [
-        Column(("sign", k), c.usd, fewest, most, integer=not relaxed)
-        for k, (c, (fewest, most)) in enumerate(zip(problem.commitments, problem.bounds, strict=True))
-    ]
-    at: list[list[int]] = []
-    traded: dict[tuple[int, str], list[tuple[int, float]]] = {}
-    for b, offers in enumerate(problem.offers_of):
-        for g in offers:
-            traded[b, g] = []
-            for t, trade in enumerate((Trade(problem.too_much_usd),) if trades is None else trades[b, g]):
-                sign = -1.0 if trade.sold else 1.0
-                traded[b, g].append((len(columns), sign))
-                columns.append(Column(("traded", b, g, t), sign * trade.usd, upper=trade.most))
-    for b, known in enumerate(plans):
-        at.append([])
-        for p, plan in enumerate(known):
-            at[b].append(len(columns))
-            usd = problem.blocks[b].months * plan.usd_per_month
-            columns.append(Column(("plan", b, p), usd, upper=1, integer=not relaxed))
-    return build_model(columns, _rows(problem, plans, at, traded, relaxed))
-
-
-def _rows(
-    problem: HorizonProblem,
-    plans: Sequence[Sequence[BlockPlan]],
-    at: list[list[int]],
-    traded: dict[tuple[int, str], list[tuple[int, float]]],
-    relaxed: bool,
-) -> list[Row]:
-    rows = [Row(("one-plan", b), [(c, 1.0) for c in known], "==", 1.0) for b, known in enumerate(at)]
-    for b, offers in enumerate(problem.offers_of):
-        for g in offers:
-            signed = [(k, 1.0) for k, c in enumerate(problem.commitments) if c.offer == g and b in c.blocks]
-            used = [
-                (column, -float(plan.committed[g]))
-                for column, plan in zip(at[b], plans[b], strict=True)
-                if plan.committed.get(g)
-            ]
-            rows.append(Row(("committed", b, g), [*signed, *used, *traded[b, g]], ">=", 0.0))
-    rows += limits_on_commitments(problem, gpus=not relaxed)
-    return rows
-
-
-def limits_on_commitments(problem: HorizonProblem, gpus: bool = True) -> Iterator[Row]:
-    """Commitments leave quotas of GPU types intact, and no more is owed than may be; they are the first columns."""
-    for b, block in enumerate(problem.blocks) if gpus else ():
-        for gpu, left in sorted(problem.left_of_quota(b).items()):
-            offers = block.fleet.offers
-            terms = [
-                (k, float(offers[c.offer].box))
-                for k, c in enumerate(problem.commitments)
-                if b in c.blocks and c.offer in offers and offers[c.offer].gpu == gpu
-            ]
-            if terms:
-                yield Row(("gpus-committed", b, gpu), terms, "<=", float(max(0, left)))
-        for g in problem.offers_of[b]:
-            offer = block.fleet.offers[g]
-            if offer.max_instances is not None:
-                signed = [(k, 1.0) for k, c in enumerate(problem.commitments) if b in c.blocks and c.offer == g]
-                left = max(0, offer.max_instances - offer.on_hand)
-                yield Row(("instances-committed", b, g), signed, "<=", float(left))
-    for scenario in problem.scenarios if problem.max_owed_usd is not None else ():
-        if owed := problem.owed_in(scenario):
-            yield Row(("owed", scenario), owed, "<=", problem.max_owed_usd or 0.0)
+    def bound_at(self, duals: Duals, least: Sequence[float]) -> float:
+        """No plan of the horizon costs less, where no plan of a block has less than `least` at these prices."""
+        of_owed = [0.0] * len(self.commitments)
+        for scenario, usd_per_usd in duals.owed.items():
+            for k, owed_usd in self.owed_in(scenario):
+                of_owed[k] += usd_per_usd * owed_usd
+        total = float(sum(least))
+        for c, more, (fewest, most) in zip(self.commitments, of_owed, self.bounds, strict=True):
+            worth = sum(duals.committed.get((b, c.offer), 0.0) for b in c.blocks)
+            reduced = self.usd_at(c, duals.weights) + more - worth
+            total += min(reduced * fewest, reduced * most)
+        return total - sum(duals.owed.values()) * (self.max_owed_usd or 0.0)
 
 
 def even_prices(problem: HorizonProblem) -> Prices:

@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from problems.horizon import HorizonProblem, limits_on_commitments
+from problems.horizon.horizon_problem import HorizonProblem
+from problems.horizon.master import limits_on_commitments
 from problems.model import Column, Model, Row, build_model
 from problems.recipes.vendors import NO_VENDORS
 

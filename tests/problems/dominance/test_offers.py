@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from problems.dominance.offers import without_dominated_offers
 from problems.fleet_problem import Offer
-from problems.offer_dominance import without_dominated_offers
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.staffing import Staffing
 from solvers.search.fleet_solution import Options

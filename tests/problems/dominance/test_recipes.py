@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from problems.dominance import no_more_expensive, without_dominated_recipes
+from problems.dominance.recipes import no_more_expensive, without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.pools import Deployment, Pool

@@ -1,0 +1,128 @@
+"""What differs from the file from a later quarter on: prices with a date, and what a scenario changes besides volume.
+
+The first quarter is one plan for all scenarios, and what is signed with it is signed in all of them. So it is planned
+with the prices, objectives and menu of the file; each later quarter is one of a scenario and has those of the scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from planner.case.case import AMENDED, Amendment, Case, Scenario
+from planner.case.dates import month_index, quarter_days
+from planner.case.demand.diagnostics import Diagnostics
+from planner.case.demand.future.price_steps import quarter_beginning, step_days
+from planner.case.demand.future.scenario_edits import ScenarioEdits, is_other
+from planner.case.demand.future.scenarios import ScenarioReader, hours_of
+from planner.case.demand.future_schema import ScenarioSpec
+from planner.case.demand.schema import DemandFile
+from planner.case.horizon import MONTHS_OF_A_QUARTER
+from planner.io.errors import InputError, Path
+from planner.io.validation import validate
+
+CaseOn = Callable[[date], Case]
+"""a case at the prices of a day"""
+
+
+class AmendmentReader:
+    def __init__(self, reader: ScenarioReader, base: CaseOn, changed: Callable[[Any], CaseOn]) -> None:
+        """`base` is the file's case on a day, `changed` that of changed data."""
+        assert reader.spec.starts is not None
+        self.reader, self.base, self.changed = reader, base, changed
+        self.spec: DemandFile = reader.spec
+        self.found: Diagnostics = reader.found
+        self.starts, self.quarters = reader.spec.starts, reader.spec.horizon or 1
+        self.now = base(self.starts)
+
+    def amended(self, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, ...]:
+        """Scenarios with their amendments; mistakes go to the diagnostics."""
+        found = []
+        for k, s in enumerate(scenarios):
+            given = self.spec.listed_scenarios[k] if self.spec.listed_scenarios else None
+            found.append(s.model_copy(update={"amendments": self._of_scenario(given, k)}))
+        return tuple(found)
+
+    def _of_scenario(self, given: ScenarioSpec | None, k: int) -> tuple[Amendment, ...] | None:
+        """By quarter, each as it differs from the first; None where nothing does."""
+        turns = {self._quarter(day): self.base for day in step_days(self.spec)}
+        if given is not None:
+            edits = self.reader.edits(given, k)
+            data, places = edits.laid_over(is_other)
+            begins = self._begins(edits, places)
+            if begins is not None:
+                try:
+                    later = self._later(data, places)
+                    days = step_days(validate(DemandFile, replace(self.found.document, data=data)))
+                except InputError as error:
+                    edits.complain(error.diagnostics, places)
+                    return None
+                turns = {q: case_on for q, case_on in turns.items() if q < begins}
+                turns |= {q: later for q in {begins, *(self._quarter(day) for day in days)} if q >= begins}
+        return tuple(self._differing(turns)) or None
+
+    def _begins(self, edits: ScenarioEdits, places: dict[Path, Path]) -> int | None:
+        """The quarter with which changes other than of volume begin; None where there are none."""
+        given, path = edits.given, (*edits.here, "from")
+        if not places:
+            if given.from_day is not None:
+                message = "is of no use: changes of volume have dates of their own, and there are no others"
+                self.found.complain(path, message, "Give the workload a date, with from or steps")
+            return None
+        if given.from_day is not None:
+            what = "prices, objectives and menus"
+            return quarter_beginning(given.from_day, path, self.starts, self.quarters, what, self.found)
+        if self.quarters == 1:
+            message = "begins after the first quarter, which is one plan for all scenarios, and the horizon has one"
+            remedy = "Lengthen 'horizon', or compare with what-if"
+            written = next(iter(places.values()))
+            self.found.diagnostics.append(self.found.document.diagnostic(written, message, remedy, at_key=True))
+            return None
+        first = quarter_days(self.starts, 1)[0]
+        what = ", ".join(dict.fromkeys(str(written[-1]) for written in places.values()))
+        why = "the first quarter is one plan for all scenarios; write from: for another quarter"
+        self.found.assume(f"scenarios.{given.name}", f"{what} from {first}", why)
+        return 1
+
+    def _later(self, data: Any, places: dict[Path, Path]) -> CaseOn:
+        """The case of changed data; raises InputError where they change what all scenarios share."""
+        later = self.changed(data)
+        case, document = later(self.starts), self.found.document
+        lost = [key for key in self.now.offers if key not in case.offers]
+        if lost:
+            message = f"takes {lost[0]} off the menu, which may be signed for now"
+            remedy = f"Write policy.max_instances.'{lost[0]}': 0 instead"
+            raise InputError([document.diagnostic(("menu",), message, remedy)])
+        for k, (w, was) in enumerate(zip(case.workloads, self.now.workloads, strict=True)):
+            if not np.allclose(hours_of(w), hours_of(was), rtol=1e-9, atol=0):
+                message = "changes how many requests come, by way of something else"
+                remedy = "Change requests_per_day, hourly, growth_per_month or steps"
+                raise InputError([document.diagnostic(("workloads", k), message, remedy)])
+        return later
+
+    def _differing(self, turns: dict[int, CaseOn]) -> Iterable[Amendment]:
+        before = Amendment(from_quarter=1)
+        for quarter, case_on in sorted(turns.items(), key=lambda turn: turn[0]):
+            case = with_rates_of(self.now, case_on(quarter_days(self.starts, quarter)[0]))
+            fields = {name: getattr(case, name) for name in AMENDED}
+            differs = {name: new for name, new in fields.items() if new != getattr(self.now, name)}
+            amendment = Amendment(from_quarter=quarter, **differs)
+            if amendment != before.model_copy(update={"from_quarter": quarter}):
+                yield amendment
+            before = amendment
+
+    def _quarter(self, day: date) -> int:
+        return month_index(self.starts, day) // MONTHS_OF_A_QUARTER
+
+
+def with_rates_of(base: Case, case: Case) -> Case:
+    """A case whose workloads come as often as in another, which scenarios multiply."""
+    workloads = []
+    for w, was in zip(case.workloads, base.workloads, strict=True):
+        rates = {key: getattr(was, key) for key in ("weekday_rps", "weekend_rps", "growth_per_month_frac")}
+        workloads.append(w.model_copy(update=rates))
+    return case.model_copy(update={"workloads": tuple(workloads)})

@@ -1,0 +1,1 @@
+"""What a cheaper or equal alternative makes needless: dominated recipes and dominated offers."""

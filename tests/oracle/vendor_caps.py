@@ -1,0 +1,117 @@
+"""Tiny fleets whose vendors may be paid so much a month, and their optimum by trying everything.
+
+Two months of one slot, one length of requests, instances of one GPU, no mixes; one offer has a commitment too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from problems.fleet_problem import Offer
+from problems.recipes.pools import Api, Deployment, Pool
+from problems.recipes.vendors import Vendor, Vendors
+from problems.staffing import Staffing
+from tests.oracle.rules import max_utilization, replicas_for
+from tests.support.fleets import Case
+
+RULE = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)
+HOURS, SLOTS = 730.0, 2
+
+
+def cap_case(seed: int) -> Case:
+    rng = np.random.default_rng([seed, 7])
+    offers = {g: Offer(g, "h", 1, on_demand_usd_per_h=float(rng.uniform(0.8, 1.2))) for g in ("g0", "g1", "g2")}
+    offers["g0"] = replace(offers["g0"], reserved_usd_per_h={"1y": 0.6 * (offers["g0"].on_demand_usd_per_h or 0.0)})
+    apis = [Api(key, np.array([rng.uniform(0.6, 2.5) / 3600])) for key in ("a0", "a1")]
+    pools = []
+    for w in ("w0", "w1")[: int(rng.integers(1, 3))]:
+        some = [g for g in offers if rng.random() < 0.8] or ["g0"]
+        deployments = tuple(
+            Deployment(f"{w} {g}", g, 1, np.array([rng.uniform(0.8, 1.3)]), RULE, staffing_in_a_mix=None) for g in some
+        )
+        sold = tuple(api for api in apis if rng.random() < 0.7)
+        pools.append(Pool(w, (w,), rng.uniform(0.2, 1.8, (SLOTS, 1)), 1.0, False, deployments, sold))
+    of_offer: dict[str, tuple[Vendor, ...]] = {g: (("provider", "pqq"[k]),) for k, g in enumerate(offers)}
+    of_api: dict[str, tuple[Vendor, ...]] = {api.key: (("api", api.key),) for api in apis}
+    every = (("provider", "p"), ("provider", "q"), ("api", "a0"), ("api", "a1"))
+    rules = Vendors(
+        of_offer=of_offer,
+        of_api=of_api,
+        usd_per_month={("provider", "q"): float(rng.choice([0.0, 100.0]))},
+        most_usd={x: float(rng.choice([200.0, 400.0, 700.0, 1100.0])) for x in every if rng.random() < 0.85},
+    )
+    hours = np.full(SLOTS, HOURS)
+    return Case(tuple(pools), offers, hours, np.arange(SLOTS), vendors=rules)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One workload: instances of an offer, and the bill of an API, in each month."""
+
+    offer: str
+    counts: tuple[int, ...]
+    api: str | None
+    bills: tuple[float, ...]
+
+
+def least_usd(case: Case) -> float:
+    """What the cheapest plan costs a month; infinite where there is none."""
+    best = math.inf
+    for ways in itertools.product(*(_ways(case, pool) for pool in case.pools)):
+        running = {
+            g: tuple(sum(way.counts[t] for way in ways if way.offer == g) for t in range(SLOTS)) for g in case.offers
+        }
+        for held in range(max(running["g0"]) + 1):
+            usd = _usd(case, ways, running, held)
+            best = min(best, usd)
+    return best
+
+
+def _usd(case: Case, ways: tuple[_Way, ...], running: dict[str, tuple[int, ...]], held: int) -> float:
+    """What these ways cost with so many commitments; infinite where a vendor is paid too much."""
+    rules, total = case.vendors, 0.0
+    for t in range(SLOTS):
+        paid: dict[Vendor, float] = {}
+        for g, counts in running.items():
+            offer, vendor = case.offers[g], rules.of_offer[g][0]
+            owned = held if g == "g0" else 0
+            usd = HOURS * max(0, counts[t] - owned) * (offer.on_demand_usd_per_h or 0.0)
+            usd += HOURS * owned * offer.reserved_usd_per_h.get("1y", 0.0)
+            paid[vendor] = paid.get(vendor, 0.0) + usd
+        for way in ways:
+            if way.api is not None:
+                vendor = rules.of_api[way.api][0]
+                paid[vendor] = paid.get(vendor, 0.0) + way.bills[t]
+        for vendor, fixed in rules.usd_per_month.items():
+            if any(any(counts) for g, counts in running.items() if vendor in rules.of_offer[g]):
+                paid[vendor] = paid.get(vendor, 0.0) + fixed
+        if any(paid.get(vendor, 0.0) > most * (1 + 1e-9) for vendor, most in rules.most_usd.items()):
+            return math.inf
+        total += sum(paid.values())
+    return total / SLOTS
+
+
+def _ways(case: Case, pool: Pool) -> list[_Way]:
+    found = []
+    for api in (*pool.apis, None):
+        price = None if api is None else float(api.usd_per_request[0])
+        if price is not None and api is not None:
+            bills = tuple(3600 * HOURS * float(rate) * price for rate in pool.rate_rps[:, 0])
+            found.append(_Way("", (0,) * SLOTS, api.key, bills))
+        for d in pool.deployments:
+            seconds = float(d.seconds_per_request[0])
+            most = [replicas_for(RULE, float(rate) * seconds) for rate in pool.rate_rps[:, 0]]
+            for counts in itertools.product(*(range(n + 1) for n in most)):
+                rest = []
+                for t, n in enumerate(counts):
+                    rate = float(pool.rate_rps[t, 0])
+                    left = rate - min(rate, max_utilization(RULE, n) / seconds)
+                    rest.append(left if left > 1e-9 * rate else 0.0)
+                if any(counts) and (price is not None or not any(rest)):
+                    bills = tuple(3600 * HOURS * left * (price or 0.0) for left in rest)
+                    found.append(_Way(d.offer, counts, api.key if api and any(rest) else None, bills))
+    return found
