@@ -21,7 +21,7 @@ from scale import PeakMemory, generated_case
 from planner.case.case import Case, Future, Scenario
 from planner.optimization.horizon_work import HorizonWork
 from solvers.search.fleet_solution import Options
-from solvers.search.horizon import horizon_search
+from solvers.search.horizon import HorizonSearch
 
 QUARTERS_OF_A_YEAR = 4
 SLOW, MIDDLE, FAST = ("slow", 0.3, 0.2), ("middle", 0.5, 0.5), ("fast", 0.2, 0.8)
@@ -68,7 +68,7 @@ def main() -> None:
         problem = work.problem()
         formulated = time.monotonic() - started
         left_s = max(1.0, given.time_limit - formulated)
-        search = horizon_search(problem, Options(solver=given.solver, gap_frac=given.gap, time_limit_s=left_s))
+        search = HorizonSearch(problem, Options(solver=given.solver, gap_frac=given.gap, time_limit_s=left_s))
         solution = search.run()
     seconds = time.monotonic() - started
     slots = sum(len(b.fleet.slot_hours) for b in problem.blocks)

@@ -15,7 +15,7 @@ from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from solvers.search.fleet_solution import Options, Outcome
-from solvers.search.horizon import horizon_search
+from solvers.search.horizon import HorizonSearch
 
 MAIN_FRAC = 0.5
 """share of a time limit for the plan itself; the rest is for what compares it"""
@@ -56,7 +56,7 @@ def plan_horizon(
     left_s = (
         None if limit_s is None else max(1.0, (MAIN_FRAC if compare else 1.0) * limit_s - (time.monotonic() - started))
     )
-    search = horizon_search(problem, replace(options, time_limit_s=left_s), on_progress)
+    search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
     deadline = np.inf if limit_s is None else started + limit_s
     answers = Answers(work, problem, search, options, deadline, on_progress)
     solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else 0.0)

@@ -16,7 +16,7 @@ from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, Middl
 from planner.plan.horizon.horizon_view import at_probability
 from problems.horizon.horizon_problem import HorizonProblem
 from solvers.search.fleet_solution import Options, Progress
-from solvers.search.horizon import HorizonSearch, HorizonSolution, horizon_search
+from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import served_as
 
 OnProgress = Callable[[Progress], None]
@@ -84,7 +84,7 @@ class Answers:
         if s.name not in self.if_known:
             alone = HorizonWork(self.work.case, [s], self.work)
             problem = alone.problem()
-            solution = horizon_search(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
+            solution = HorizonSearch(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
             self.if_known[s.name] = alone, problem, solution
         return self.if_known[s.name][2]
 
@@ -172,7 +172,7 @@ class Answers:
             replace(block, fleet=served_as(block.fleet, found.best)) if found.best else block
             for block, found in zip(open_ones.blocks, solution.blocks, strict=True)
         )
-        found = horizon_search(
+        found = HorizonSearch(
             replace(open_ones, blocks=blocks), self._options(), self._told("with long terms"), quick=True
         ).run()
         return max(0.0, solution.usd - found.usd) if found.blocks else 0.0

@@ -14,17 +14,25 @@ instances that are bought by the hour, and that fewer of them save nothing. Wher
 that was tried and no other: other instances of a GPU whose number is limited may be in the way, an offer may not be
 for sale by the hour, and a budget counts what was paid for commitments.
 
+For the worst case it has (1 - e) w + e times the above as its objective (risk.py), and
+
+    the worst case       w >= sum_k usd[k,s] x[k] + sum_b months[b,s] theta[b]                for all scenarios s
+
+where the first block, which scenarios share, has a theta[s] for each of them. What is proved of it with some weights of
+scenarios is about their mean: sum_s weight[s] months[s] theta[s] / sum_s weight[s] months[s] stands for theta.
+
 Its solution signs what could cost the least as far as anything is known. So it is what to try next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from problems.horizon.horizon_problem import HorizonProblem
 from problems.horizon.master import limits_on_commitments
+from problems.horizon.risk import Weights
 from problems.model import Column, Model, Row, build_model
 from problems.recipes.vendors import NO_VENDORS
 
@@ -41,6 +49,8 @@ class PricedBlock:
     usd_per_month: dict[str, float]
     """mu of each offer"""
     least_usd_per_month: float
+    weights: Weights = field(default_factory=dict)
+    """of scenarios that share the block; none: their probabilities"""
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,8 @@ class PlannedBlock:
 
     counts: tuple[Count, ...]
     least_usd_per_month: float
+    weights: Weights = field(default_factory=dict)
+    """of scenarios that share the block; none: their probabilities"""
 
 
 @dataclass(eq=False)
@@ -67,17 +79,19 @@ class Proved:
     """All that is proved of one block."""
 
     priced: list[PricedBlock] = field(default_factory=list)
-    planned: dict[tuple[Count, ...], PlannedBlock] = field(default_factory=dict)
+    planned: dict[tuple[tuple[Count, ...], tuple[float, ...]], PlannedBlock] = field(default_factory=dict)
+    """by counts and weights"""
 
     def learn(self, planned: PlannedBlock) -> None:
-        before = self.planned.get(planned.counts)
+        key = planned.counts, tuple(planned.weights.values())
+        before = self.planned.get(key)
         if before is None or planned.least_usd_per_month > before.least_usd_per_month:
-            self.planned[planned.counts] = planned
+            self.planned[key] = planned
 
 
-def counts_of(problem: HorizonProblem, b: int, x: Sequence[int]) -> tuple[Count, ...]:
-    """What the plan of a block depends on."""
-    fleet = problem.blocks[b].fleet
+def counts_of(problem: HorizonProblem, b: int, x: Sequence[int], weights: Weights | None = None) -> tuple[Count, ...]:
+    """What the plan of a block depends on, with scenarios that count so much in it."""
+    fleet = problem.blocks[b].at(weights or {}).fleet
     here = [k for k, c in enumerate(problem.commitments) if b in c.blocks and c.offer in fleet.offers]
     if fleet.budget_usd_per_month is not None:
         return tuple(Count((k,), x[k], inf, True) for k in here)
@@ -100,13 +114,16 @@ def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Seque
     `near`: what is to be tried next is looked for near to what is signed already, so every commitment more or less
     costs a share of its price. The optimum is no bound then.
     """
+    mean = problem.risk.mean_frac
     columns = [
-        Column(("sign", k), c.usd, fewest, most, integer=True)
+        Column(("sign", k), mean * c.usd, fewest, most, integer=True)
         for k, (c, (fewest, most)) in enumerate(zip(problem.commitments, problem.bounds, strict=True))
     ]
-    theta = [len(columns) + b for b in range(len(problem.blocks))]
-    columns += [Column(("theta", b), block.months) for b, block in enumerate(problem.blocks)]
+    theta = _Thetas(problem, columns)
     rows = list(limits_on_commitments(problem))
+    if problem.risk.worst_case:
+        rows += no_scenario_costs_more_than_the_worst(problem, theta, len(columns))
+        columns.append(Column(("worst",), (1 - mean) * problem.too_much_usd))
     made = _Counts(problem, columns, rows)
     for b, of_block in enumerate(proved):
         offers = problem.offers_of[b]
@@ -116,9 +133,10 @@ def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Seque
                 for k, c in enumerate(problem.commitments)
                 if b in c.blocks and c.offer in offers and priced.usd_per_month[c.offer] > 0
             ]
-            rows.append(Row(("priced", b, i), [(theta[b], 1.0), *worth], ">=", priced.least_usd_per_month))
+            mean_of = theta.mean(b, priced.weights)
+            rows.append(Row(("priced", b, i), [*mean_of, *worth], ">=", priced.least_usd_per_month))
         for i, planned in enumerate(of_block.planned.values()):
-            rows += _of_planned(("planned", b, i), theta[b], planned, made)
+            rows += _of_planned(("planned", b, i), theta.mean(b, planned.weights), planned, made)
     for k, signed in enumerate(near or ()):
         change_usd = CHANGE_FRAC * problem.commitments[k].usd
         changed = [(len(columns), -1.0), (len(columns) + 1, 1.0)]
@@ -127,7 +145,52 @@ def bound_program(problem: HorizonProblem, proved: Sequence[Proved], near: Seque
     return build_model(columns, rows)
 
 
-def _of_planned(key: tuple[str, int, int], theta: int, planned: PlannedBlock, made: _Counts) -> list[Row]:
+class _Thetas:
+    """Columns for what blocks cost, a month: one for each, or one for each scenario that shares it."""
+
+    def __init__(self, problem: HorizonProblem, columns: list[Column]) -> None:
+        self.problem = problem
+        self.of: list[dict[str | None, int]] = []
+        mean, p = problem.risk.mean_frac, problem.risk.probabilities
+        for b, block in enumerate(problem.blocks):
+            self.of.append({})
+            if not problem.risk.worst_case or not block.differs:
+                self.of[b][None] = len(columns)
+                columns.append(Column(("theta", b), mean * block.months))
+                continue
+            for s, times in block.times.items():
+                self.of[b][s] = len(columns)
+                columns.append(Column(("theta", b, s), mean * p[s] * sum(times)))
+
+    def mean(self, b: int, weights: Weights) -> list[tuple[int, float]]:
+        """What a block costs, with scenarios that count so much."""
+        if None in self.of[b]:
+            return [(self.of[b][None], 1.0)]
+        some, times = weights or self.problem.risk.probabilities, self.problem.blocks[b].times
+        months = self.problem.blocks[b].months_at(some)
+        return [(column, some[s] * sum(times[s]) / months) for s, column in self.of[b].items() if s is not None]
+
+    def usd_in(self, s: str) -> list[tuple[int, float]]:
+        """What all blocks cost in a scenario."""
+        each = zip(self.of, self.problem.blocks, strict=True)
+        return [(of[s if s in of else None], sum(block.times[s])) for of, block in each if s in block.times]
+
+
+def no_scenario_costs_more_than_the_worst(problem: HorizonProblem, theta: _Thetas, worst: int) -> Iterator[Row]:
+    """The worst case is at least what each scenario could cost.
+
+    w - sum_k usd[k,s] x[k] - sum_b months[b,s] theta[b] >= 0        for all scenarios s        [too_much_usd]
+    """
+    unit = problem.too_much_usd
+    for s in problem.risk.probabilities:
+        signed = [(k, problem.usd_in(c, s)) for k, c in enumerate(problem.commitments)]
+        terms = [(column, -usd / unit) for column, usd in (*signed, *theta.usd_in(s)) if usd]
+        yield Row(("worst", s), [(worst, 1.0), *terms], ">=", 0.0)
+
+
+def _of_planned(
+    key: tuple[str, int, int], theta: list[tuple[int, float]], planned: PlannedBlock, made: _Counts
+) -> list[Row]:
     """theta >= least where as many are signed, less what others save; nothing is said where that is not known."""
     least = planned.least_usd_per_month
     other: list[int] = []
@@ -143,10 +206,10 @@ def _of_planned(key: tuple[str, int, int], theta: int, planned: PlannedBlock, ma
         elif count.signed < most and least < inf:
             saved.append((made.beyond(count), count.more_saves_usd))
     if least == inf and not other:  # nothing else helps: the program has no solution either
-        return [Row(key, [(theta, 1.0)], "<=", -1.0)]
+        return [Row(key, theta, "<=", -1.0)]
     if least == inf:
         return [Row(key, [(column, 1.0) for column in other], ">=", 1.0)]
-    return [Row(key, [(theta, 1.0), *saved, *((column, least) for column in other)], ">=", least)]
+    return [Row(key, [*theta, *saved, *((column, least) for column in other)], ">=", least)]
 
 
 class _Counts:

@@ -38,13 +38,20 @@ def horizon_master(
     ]
     at: list[list[int]] = []
     traded: dict[tuple[int, str], list[tuple[int, float]]] = {}
+    spent: list[tuple[int, int, float]] = []
+    """block, column, and what it costs in each of the block's scenarios"""
     for b, offers in enumerate(problem.offers_of):
         for g in offers:
             traded[b, g] = []
             for t, trade in enumerate((Trade(problem.too_much_usd),) if trades is None else trades[b, g]):
                 sign = -1.0 if trade.sold else 1.0
                 traded[b, g].append((len(columns), sign))
-                columns.append(Column(("traded", b, g, t), sign * trade.usd, upper=trade.most))
+                usd = sign * trade.usd
+                if trades is not None and problem.risk.worst_case:
+                    likely = sum(problem.risk.probabilities[s] for s in problem.blocks[b].times)
+                    spent.append((b, len(columns), usd / likely))
+                    usd *= mean
+                columns.append(Column(("traded", b, g, t), usd, upper=trade.most))
     for b, known in enumerate(plans):
         at.append([])
         for p, plan in enumerate(known):
@@ -53,13 +60,17 @@ def horizon_master(
             columns.append(Column(("plan", b, p), usd, upper=1, integer=not relaxed))
     rows = _rows(problem, plans, at, traded, relaxed)
     if problem.risk.worst_case:
-        rows += no_scenario_costs_more_than_the_worst(problem, plans, at, len(columns))
+        rows += no_scenario_costs_more_than_the_worst(problem, plans, at, spent, len(columns))
         columns.append(Column(("worst",), (1 - mean) * problem.too_much_usd))
     return build_model(columns, rows)
 
 
 def no_scenario_costs_more_than_the_worst(
-    problem: HorizonProblem, plans: Sequence[Sequence[BlockPlan]], at: list[list[int]], worst: int
+    problem: HorizonProblem,
+    plans: Sequence[Sequence[BlockPlan]],
+    at: list[list[int]],
+    spent: list[tuple[int, int, float]],
+    worst: int,
 ) -> Iterator[Row]:
     """The worst case is at least what each scenario costs; both sides over `too_much_usd`, so that they are near one.
 
@@ -74,7 +85,8 @@ def no_scenario_costs_more_than_the_worst(
             for column, plan in zip(of_block, known, strict=True)
             if s in plan.usd_in
         ]
-        terms = [(column, -usd / unit) for column, usd in (*signed, *planned) if usd]
+        traded = [(column, usd) for b, column, usd in spent if s in problem.blocks[b].times]
+        terms = [(column, -usd / unit) for column, usd in (*signed, *planned, *traded) if usd]
         yield Row(("worst", s), [(worst, 1.0), *terms], ">=", 0.0)
 
 

@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from problems.horizon.bound import PlannedBlock, PricedBlock, Proved, bound_program, counts_of
-from problems.horizon.horizon_problem import BlockPlan, Duals, HorizonProblem, even_prices
+from problems.horizon.horizon_problem import BlockPlan, HorizonProblem, even_prices
 from problems.horizon.master import horizon_master
 from problems.horizon.risk import TIE_FRAC, Risk, worst_case_of
 from solvers.backends.solve import SolverName
 from solvers.search.fleet_solution import Options, Outcome
-from solvers.search.horizon import HorizonSolution, horizon_search
+from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import usd_in
-from solvers.search.horizon.expected_cost import ExpectedCostSearch
-from solvers.search.horizon.worst_case import WorstCaseSearch
 from tests.oracle.horizons import TinyHorizon, least_of, least_usd, tiny_horizon, tiny_horizon_apart
 
 SEEDS = [5, 7, 11, 14, 16, 17, 26, 28]
@@ -28,7 +26,7 @@ GAP = 1e-3
 
 
 def solved(problem: HorizonProblem, solver: SolverName = "cbc") -> HorizonSolution:
-    return horizon_search(problem, Options(solver=solver, gap_frac=GAP)).run()
+    return HorizonSearch(problem, Options(solver=solver, gap_frac=GAP)).run()
 
 
 @pytest.mark.parametrize(("seed", "solver"), [*((s, "cbc") for s in SEEDS), *((s, "highs") for s in SEEDS[1::3])])
@@ -160,15 +158,16 @@ def test_the_worst_of_a_scenario_in_two_halves_is_the_same(seed: int) -> None:
 def test_a_bound_on_the_worst_case_holds_at_any_weights() -> None:
     horizon = apart(41)
     problem, truth = horizon.worst_case, least_of(horizon).worst_usd
-    search = WorstCaseSearch(problem, Options(gap_frac=GAP))
+    search = HorizonSearch(problem, Options(gap_frac=GAP))
     for low in (0.0001, 0.2, 0.6, 0.9999):
         weights = {"low": low, "high": 1 - low}
         likely = problem.risk.probabilities["low"]
         scale = {0: 1.0, 1: low / likely, 2: (1 - low) / (1 - likely)}
         prices = {(b, g): usd * scale[b] for (b, g), usd in even_prices(problem).items()}
-        least = search._price(Duals(prices, weights=weights), 0)
-        assert least is not None
-        assert problem.bound_at(Duals(prices, weights=weights), least) <= truth * (1 + 1e-7) + 1e-4
+        search.weights = weights
+        assert search._price(prices)
+        search._raise_bound()
+        assert search.solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
 
 
 def test_a_horizon_without_a_plan_names_the_block() -> None:
@@ -220,7 +219,7 @@ def test_a_bound_holds_at_any_prices() -> None:
     """Prices that are drawn, not found: the bound is still one."""
     horizon = tiny_horizon(7)
     problem, truth = horizon.problem, least_usd(horizon)
-    search = ExpectedCostSearch(problem, Options(gap_frac=GAP))
+    search = HorizonSearch(problem, Options(gap_frac=GAP))
     for times in (0.0, 0.4, 1.0, 3.0):
         prices = {key: times * usd for key, usd in even_prices(problem).items()}
         assert search._price(prices)
@@ -233,29 +232,16 @@ def test_what_is_proved_of_some_commitments_is_true_of_all(seed: int) -> None:
     """Blocks that were planned with commitments that were drawn: what is proved of these is known, and no more."""
     horizon = tiny_horizon(seed)
     problem, truth = horizon.problem, least_usd(horizon)
-    search, rng = ExpectedCostSearch(problem, Options(gap_frac=GAP)), np.random.default_rng(seed)
+    search, rng = HorizonSearch(problem, Options(gap_frac=GAP)), np.random.default_rng(seed)
     for _ in range(3):
         signed = [int(rng.integers(0, c.most + 1)) for c in problem.commitments]
         search.try_signing(signed)
         search._raise_bound()
         assert search.solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
-        tried = [search.blocks.tried[search.blocks.key(b, signed)] for b in range(len(problem.blocks))]
+        tried = [search.blocks.tried[search.blocks.key(b, signed)].expected for b in range(len(problem.blocks))]
         proved = sum(block.months * s.bound_usd_per_month for block, s in zip(problem.blocks, tried, strict=True))
         _, bound = search.programs.possible(replace(problem, decided=tuple((n, n) for n in signed)))
         assert bound >= (problem.commitments_usd(signed) + proved) * (1 - GAP)
-
-
-def test_a_bound_holds_at_any_prices_of_what_is_owed() -> None:
-    horizon = tiny_horizon(14)
-    problem, truth = horizon.problem, least_usd(horizon)
-    assert problem.max_owed_usd is not None
-    search = WorstCaseSearch(problem, Options(gap_frac=GAP))
-    for times in (0.4, 1.0, 3.0):
-        prices = {key: times * usd for key, usd in even_prices(problem).items()}
-        least = search._price(Duals(prices), 0)
-        assert least is not None
-        for owed in ({}, {"low": 0.1}, {"low": 0.1, "high": 0.3}):
-            assert problem.bound_at(Duals(prices, owed), least) <= truth * (1 + 1e-7) + 1e-4
 
 
 def test_rows_of_the_master_by_hand() -> None:
@@ -367,3 +353,31 @@ def test_rows_of_the_worst_case_by_hand() -> None:
     expected = horizon_master(replace(three, risk=Risk(p)), plans, relaxed=True)
     assert ("worst",) not in expected.column_keys
     assert not [key for key in expected.row_keys if key[0] == "worst"]
+
+
+def test_rows_of_the_bound_on_the_worst_case_by_hand() -> None:
+    """Golden rows: a theta for each scenario of the first block; a search with weights is about their mean."""
+    problem = apart(41).worst_case
+    now, _, low, high = problem.commitments
+    g, p, months = now.offer, problem.risk.probabilities, {s: sum(t) for s, t in problem.blocks[0].times.items()}
+    three = HorizonProblem(
+        problem.blocks, (replace(now, usd=100.0), replace(low, usd=30.0), replace(high, usd=8.0)), risk=problem.risk
+    )
+    weights = {"low": 0.9, "high": 0.1}
+    model = bound_program(three, [Proved([PricedBlock({g: 70.0}, 900.0, weights)]), Proved(), Proved()])
+    rows = {
+        key: {model.column_keys[model.indices[k]]: model.values[k] for k in range(model.starts[r], model.starts[r + 1])}
+        for r, key in enumerate(model.row_keys)
+    }
+    weighed = sum(weights[s] * months[s] for s in weights)
+    assert rows["priced", 0, 0] == pytest.approx(
+        {("theta", 0, s): weights[s] * months[s] / weighed for s in weights} | {("sign", 0): 70.0}
+    )
+    unit = three.too_much_usd
+    assert rows["worst", "low"] == pytest.approx(
+        {("worst",): 1.0, ("sign", 0): -100 / unit, ("sign", 1): -30 / p["low"] / unit,
+         ("theta", 0, "low"): -months["low"] / unit, ("theta", 1): -sum(three.blocks[1].times["low"]) / unit}
+    )  # fmt: skip
+    cost = dict(zip(model.column_keys, model.cost, strict=True))
+    assert cost["worst",] == pytest.approx((1 - TIE_FRAC) * unit)
+    assert cost["theta", 0, "high"] == pytest.approx(TIE_FRAC * p["high"] * months["high"])

@@ -8,7 +8,7 @@ import pytest
 
 from solvers.search import searches
 from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Outcome
-from solvers.search.horizon import horizon_search
+from solvers.search.horizon import HorizonSearch
 from solvers.search.searches import FleetSearch, Searches
 from tests.oracle.cases import case_of
 from tests.oracle.horizons import least_usd, tiny_horizon
@@ -53,8 +53,8 @@ def test_what_a_process_does_not_end_is_done_here() -> None:
 
 def test_a_horizon_is_the_same_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     horizon = tiny_horizon(17)
-    both = [horizon_search(horizon.problem, Options(gap_frac=1e-3)).run()]
+    both = [HorizonSearch(horizon.problem, Options(gap_frac=1e-3)).run()]
     monkeypatch.setattr(searches, "cores", lambda: 1)
-    both.append(horizon_search(horizon.problem, Options(gap_frac=1e-3)).run())
+    both.append(HorizonSearch(horizon.problem, Options(gap_frac=1e-3)).run())
     assert [(s.signed, s.usd, s.bound_usd) for s in both[:1]] == [(s.signed, s.usd, s.bound_usd) for s in both[1:]]
     assert both[0].usd == pytest.approx(least_usd(horizon))
