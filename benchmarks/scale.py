@@ -8,6 +8,7 @@ The same case then goes to a textbook formulation (benchmarks/textbook.py) with 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -167,13 +168,20 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._over.wait(LOOK_EVERY_S):
-            children = Path(f"/proc/self/task/{os.getpid()}/children")
-            pids = ["self", *(children.read_text().split() if children.exists() else ())]
+            pids = _with_children(str(os.getpid()))
             self.mib = max(self.mib, sum(_resident_mib(Path("/proc") / pid / "status") for pid in pids))
 
     def peak_mib(self) -> int:
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return round(max(self.mib, own))
+
+
+def _with_children(pid: str) -> list[str]:
+    """A process, those that it started, and those that these did."""
+    started: list[str] = []
+    with contextlib.suppress(OSError):
+        started = [child for of in Path(f"/proc/{pid}/task").glob("*/children") for child in of.read_text().split()]
+    return [pid, *(one for child in started for one in _with_children(child))]
 
 
 def _resident_mib(status: Path) -> float:

@@ -59,7 +59,7 @@ def plan_horizon(
     search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
     deadline = np.inf if limit_s is None else started + limit_s
     answers = Answers(work, problem, search, options, deadline, on_progress)
-    solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else -np.inf)
+    solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else 0.0)
     if not solution.blocks:
         raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}

@@ -15,9 +15,9 @@ from planner.optimization.horizon_work import HorizonWork, ScenarioCost
 from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
 from planner.plan.horizon.horizon_view import at_probability
 from problems.horizon.horizon_problem import HorizonProblem
-from solvers.search.block_plans import served_as
 from solvers.search.fleet_solution import Options, Progress
 from solvers.search.horizon import HorizonSearch, HorizonSolution
+from solvers.search.horizon.block_plans import served_as
 
 OnProgress = Callable[[Progress], None]
 T = TypeVar("T")

@@ -1,1 +1,1 @@
-"""Several quarters and scenarios: the instance, its master, and what is minimized over scenarios."""
+"""Several quarters and scenarios: the instance, its master, the bound, and what is minimized over scenarios."""

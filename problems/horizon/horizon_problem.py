@@ -14,10 +14,7 @@ master of a horizon picks one plan for each block and signs commitments, each of
 with x whole and y 0 or 1. A block's plans are those of its fleet problem with any number n[g] of instances committed
 to; usd[p] is what a plan costs besides, a month, penalties included. There are too many to list: they are priced. At
 duals mu of the second family a block asks for the plan with the least months x usd + sum_g mu[b,g] n[g], which is its
-fleet problem with a commitment to g at mu[b,g] / months[b] a month. For any mu >= 0 no plan of the horizon costs less
-than (weak duality; limits on commitments are left out, which only lowers it)
-
-    sum_b min_p (months[b] usd[p] + sum_g mu[b,g] n[p,g])  +  sum_k min(0, usd[k] - sum_{b of k} mu[b,g]) most[k]
+fleet problem with a commitment to g at mu[b,g] / months[b] a month. What that proves of all plans is said by bound.py.
 
 The objective above is the expected cost. For the worst case it counts e times, and (1 - e) w comes on top, with
 
@@ -25,15 +22,14 @@ The objective above is the expected cost. For the worst case it counts e times, 
 
 where usd[.,s] is what a commitment or plan costs in scenario s (risk.py says what e is for). The duals of this
 family, and e times the probabilities, add up to one: these **weights** take the place of the probabilities in
-months[b], usd[k] and the months of the first block. For any weights the bound above, worked out with them, holds.
+months[b], usd[k] and the months of the first block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -45,30 +41,6 @@ COMMITTED = "committed"
 """the term of commitments in a block"""
 Prices = dict[tuple[int, str], float]
 """(block, offer) -> what an instance that is committed to is worth there, mu [USD]"""
-Owed = dict[str | None, float]
-"""scenario -> the price of a dollar that is owed after the horizon, where that is limited"""
-
-
-@dataclass(frozen=True, eq=False)
-class Duals:
-    """Prices at which blocks are planned and all plans are bounded."""
-
-    committed: Prices
-    owed: Owed = field(default_factory=dict)
-    weights: Weights = field(default_factory=dict)
-    """of scenarios; none: their probabilities"""
-
-    def towards(self, other: Duals, share: float) -> Duals:
-        """So much of the way to others: weights still add up to 1."""
-
-        def between(a: dict[Any, float], b: dict[Any, float], keys: Iterable[Any]) -> dict[Any, float]:
-            return {key: (1 - share) * a.get(key, 0.0) + share * b.get(key, 0.0) for key in keys}
-
-        return Duals(
-            between(self.committed, other.committed, other.committed),
-            between(self.owed, other.owed, self.owed.keys() | other.owed.keys()),
-            between(self.weights, other.weights, other.weights),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +54,11 @@ class Block:
     name: str
     times: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """scenario -> months of the calendar that each month of the fleet stands for in it"""
+
+    @property
+    def differs(self) -> bool:
+        """whether months of the fleet are of some scenarios more than of others"""
+        return len(set(self.times.values())) > 1
 
     def usd_in(self, usd_by_month: np.ndarray) -> dict[str, float]:
         """What months of the fleet that cost so much come to in each scenario."""
@@ -99,7 +76,7 @@ class Block:
         if not weights:
             return self
         months = self.months_at(weights)
-        if len(self.times) == 1:
+        if not self.differs:
             return replace(self, months=months)
         by_month = sum((weights[s] * np.array(times) for s, times in self.times.items()), np.zeros(self.fleet.months))
         month_weight = by_month * len(by_month) / months
@@ -228,6 +205,10 @@ class HorizonProblem:
         """What a commitment costs in one scenario."""
         return self.usd_at(c, {s: float(s == scenario) for s in self.risk.probabilities})
 
+    def nearest(self, x: Sequence[int]) -> list[int]:
+        """Commitments as near to these as is decided."""
+        return [min(max(n, few), most) for n, (few, most) in zip(x, self.bounds, strict=True)]
+
     def left_of_quota(self, b: int) -> dict[str, int]:
         """GPUs of limited types that holdings leave in a block."""
         fleet = self.blocks[b].fleet
@@ -246,19 +227,6 @@ class HorizonProblem:
         return [
             (k, c.owed_usd) for k, c in enumerate(self.commitments) if c.owed_usd and c.scenario in (None, scenario)
         ]
-
-    def bound_at(self, duals: Duals, least: Sequence[float]) -> float:
-        """No plan of the horizon costs less, where no plan of a block has less than `least` at these prices."""
-        of_owed = [0.0] * len(self.commitments)
-        for scenario, usd_per_usd in duals.owed.items():
-            for k, owed_usd in self.owed_in(scenario):
-                of_owed[k] += usd_per_usd * owed_usd
-        total = float(sum(least))
-        for c, more, (fewest, most) in zip(self.commitments, of_owed, self.bounds, strict=True):
-            worth = sum(duals.committed.get((b, c.offer), 0.0) for b in c.blocks)
-            reduced = self.usd_at(c, duals.weights) + more - worth
-            total += min(reduced * fewest, reduced * most)
-        return total - sum(duals.owed.values()) * (self.max_owed_usd or 0.0)
 
 
 def even_prices(problem: HorizonProblem) -> Prices:

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
 
 from problems.horizon.horizon_problem import BlockPlan, HorizonProblem
 from problems.model import Column, Model, Row, build_model
 
 
-def horizon_master(problem: HorizonProblem, plans: Sequence[Sequence[BlockPlan]], relaxed: bool) -> Model:
+@dataclass(frozen=True)
+class Trade:
+    """Instances that the master may buy in a block, or sell there, besides commitments."""
+
+    usd: float
+    most: float = inf
+    sold: bool = False
+
+
+Trades = dict[tuple[int, str], Sequence[Trade]]
+"""(block, offer) -> what may be bought and sold"""
+
+
+def horizon_master(
+    problem: HorizonProblem, plans: Sequence[Sequence[BlockPlan]], relaxed: bool, trades: Trades | None = None
+) -> Model:
     """The restricted master over the plans of each block that are known, commitments first.
 
-    Until enough plans are known, some may lack what they need at a price that is never worth it.
+    Until enough plans are known, some may lack what they need at a price that is never worth it. Where `trades` are
+    given there are those instead: they keep its duals near to other prices.
     """
     mean = problem.risk.mean_frac
     columns = [
@@ -19,26 +37,40 @@ def horizon_master(problem: HorizonProblem, plans: Sequence[Sequence[BlockPlan]]
         for k, (c, (fewest, most)) in enumerate(zip(problem.commitments, problem.bounds, strict=True))
     ]
     at: list[list[int]] = []
-    lacking = {}
+    traded: dict[tuple[int, str], list[tuple[int, float]]] = {}
+    spent: list[tuple[int, int, float]] = []
+    """block, column, and what it costs in each of the block's scenarios"""
     for b, offers in enumerate(problem.offers_of):
         for g in offers:
-            lacking[b, g] = len(columns)
-            columns.append(Column(("lacking", b, g), problem.too_much_usd, integer=False))
+            traded[b, g] = []
+            for t, trade in enumerate((Trade(problem.too_much_usd),) if trades is None else trades[b, g]):
+                sign = -1.0 if trade.sold else 1.0
+                traded[b, g].append((len(columns), sign))
+                usd = sign * trade.usd
+                if trades is not None and problem.risk.worst_case:
+                    likely = sum(problem.risk.probabilities[s] for s in problem.blocks[b].times)
+                    spent.append((b, len(columns), usd / likely))
+                    usd *= mean
+                columns.append(Column(("traded", b, g, t), usd, upper=trade.most))
     for b, known in enumerate(plans):
         at.append([])
         for p, plan in enumerate(known):
             at[b].append(len(columns))
             usd = mean * problem.blocks[b].months * plan.usd_per_month
             columns.append(Column(("plan", b, p), usd, upper=1, integer=not relaxed))
-    rows = _rows(problem, plans, at, lacking, relaxed)
+    rows = _rows(problem, plans, at, traded, relaxed)
     if problem.risk.worst_case:
-        rows += no_scenario_costs_more_than_the_worst(problem, plans, at, len(columns))
+        rows += no_scenario_costs_more_than_the_worst(problem, plans, at, spent, len(columns))
         columns.append(Column(("worst",), (1 - mean) * problem.too_much_usd))
     return build_model(columns, rows)
 
 
 def no_scenario_costs_more_than_the_worst(
-    problem: HorizonProblem, plans: Sequence[Sequence[BlockPlan]], at: list[list[int]], worst: int
+    problem: HorizonProblem,
+    plans: Sequence[Sequence[BlockPlan]],
+    at: list[list[int]],
+    spent: list[tuple[int, int, float]],
+    worst: int,
 ) -> Iterator[Row]:
     """The worst case is at least what each scenario costs; both sides over `too_much_usd`, so that they are near one.
 
@@ -53,7 +85,8 @@ def no_scenario_costs_more_than_the_worst(
             for column, plan in zip(of_block, known, strict=True)
             if s in plan.usd_in
         ]
-        terms = [(column, -usd / unit) for column, usd in (*signed, *planned) if usd]
+        traded = [(column, usd) for b, column, usd in spent if s in problem.blocks[b].times]
+        terms = [(column, -usd / unit) for column, usd in (*signed, *planned, *traded) if usd]
         yield Row(("worst", s), [(worst, 1.0), *terms], ">=", 0.0)
 
 
@@ -61,7 +94,7 @@ def _rows(
     problem: HorizonProblem,
     plans: Sequence[Sequence[BlockPlan]],
     at: list[list[int]],
-    lacking: dict[tuple[int, str], int],
+    traded: dict[tuple[int, str], list[tuple[int, float]]],
     relaxed: bool,
 ) -> list[Row]:
     rows = [Row(("one-plan", b), [(c, 1.0) for c in known], "==", 1.0) for b, known in enumerate(at)]
@@ -73,17 +106,29 @@ def _rows(
                 for column, plan in zip(at[b], plans[b], strict=True)
                 if plan.committed.get(g)
             ]
-            rows.append(Row(("committed", b, g), [*signed, *used, (lacking[b, g], 1.0)], ">=", 0.0))
-        for gpu, left in sorted(problem.left_of_quota(b).items()) if not relaxed else ():
-            fleet = problem.blocks[b].fleet
+            rows.append(Row(("committed", b, g), [*signed, *used, *traded[b, g]], ">=", 0.0))
+    rows += limits_on_commitments(problem, gpus=not relaxed)
+    return rows
+
+
+def limits_on_commitments(problem: HorizonProblem, gpus: bool = True) -> Iterator[Row]:
+    """Commitments leave quotas of GPU types intact, and no more is owed than may be; they are the first columns."""
+    for b, block in enumerate(problem.blocks) if gpus else ():
+        for gpu, left in sorted(problem.left_of_quota(b).items()):
+            offers = block.fleet.offers
             terms = [
-                (k, float(fleet.offers[c.offer].box))
+                (k, float(offers[c.offer].box))
                 for k, c in enumerate(problem.commitments)
-                if b in c.blocks and c.offer in fleet.offers and fleet.offers[c.offer].gpu == gpu
+                if b in c.blocks and c.offer in offers and offers[c.offer].gpu == gpu
             ]
             if terms:
-                rows.append(Row(("gpus-committed", b, gpu), terms, "<=", float(left)))
+                yield Row(("gpus-committed", b, gpu), terms, "<=", float(max(0, left)))
+        for g in problem.offers_of[b]:
+            offer = block.fleet.offers[g]
+            if offer.max_instances is not None:
+                signed = [(k, 1.0) for k, c in enumerate(problem.commitments) if b in c.blocks and c.offer == g]
+                left = max(0, offer.max_instances - offer.on_hand)
+                yield Row(("instances-committed", b, g), signed, "<=", float(left))
     for scenario in problem.scenarios if problem.max_owed_usd is not None else ():
         if owed := problem.owed_in(scenario):
-            rows.append(Row(("owed", scenario), owed, "<=", problem.max_owed_usd or 0.0))
-    return rows
+            yield Row(("owed", scenario), owed, "<=", problem.max_owed_usd or 0.0)

@@ -1,1 +1,1 @@
-"""The search: branch and bound, warm starts, the frontier of budgets and the worker process."""
+"""The search: branch and bound, warm starts, the frontier of budgets, horizons and worker processes."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from problems.horizon.horizon_problem import BlockPlan, Duals, HorizonProblem, even_prices
+from problems.horizon.bound import PlannedBlock, PricedBlock, Proved, bound_program, counts_of
+from problems.horizon.horizon_problem import BlockPlan, HorizonProblem, even_prices
 from problems.horizon.master import horizon_master
 from problems.horizon.risk import TIE_FRAC, Risk, worst_case_of
 from solvers.backends.solve import SolverName
-from solvers.search.block_plans import usd_in
 from solvers.search.fleet_solution import Options, Outcome
 from solvers.search.horizon import HorizonSearch, HorizonSolution
+from solvers.search.horizon.block_plans import usd_in
 from tests.oracle.horizons import TinyHorizon, least_of, least_usd, tiny_horizon, tiny_horizon_apart
 
 SEEDS = [5, 7, 11, 14, 16, 17, 26, 28]
@@ -162,9 +164,10 @@ def test_a_bound_on_the_worst_case_holds_at_any_weights() -> None:
         likely = problem.risk.probabilities["low"]
         scale = {0: 1.0, 1: low / likely, 2: (1 - low) / (1 - likely)}
         prices = {(b, g): usd * scale[b] for (b, g), usd in even_prices(problem).items()}
-        least = search._price(Duals(prices, weights=weights), 0)
-        assert least is not None
-        assert problem.bound_at(Duals(prices, weights=weights), least) <= truth * (1 + 1e-7) + 1e-4
+        search.weights = weights
+        assert search._price(prices)
+        search._raise_bound()
+        assert search.solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
 
 
 def test_a_horizon_without_a_plan_names_the_block() -> None:
@@ -219,10 +222,26 @@ def test_a_bound_holds_at_any_prices() -> None:
     search = HorizonSearch(problem, Options(gap_frac=GAP))
     for times in (0.0, 0.4, 1.0, 3.0):
         prices = {key: times * usd for key, usd in even_prices(problem).items()}
-        least = search._price(Duals(prices), 0)
-        assert least is not None
-        for owed in ({}, {"low": 0.1}, {"low": 0.1, "high": 0.3}) if problem.max_owed_usd is not None else ({},):
-            assert problem.bound_at(Duals(prices, owed), least) <= truth * (1 + 1e-7) + 1e-4
+        assert search._price(prices)
+        search._raise_bound()
+        assert search.solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
+
+
+@pytest.mark.parametrize("seed", [7, 12])
+def test_what_is_proved_of_some_commitments_is_true_of_all(seed: int) -> None:
+    """Blocks that were planned with commitments that were drawn: what is proved of these is known, and no more."""
+    horizon = tiny_horizon(seed)
+    problem, truth = horizon.problem, least_usd(horizon)
+    search, rng = HorizonSearch(problem, Options(gap_frac=GAP)), np.random.default_rng(seed)
+    for _ in range(3):
+        signed = [int(rng.integers(0, c.most + 1)) for c in problem.commitments]
+        search.try_signing(signed)
+        search._raise_bound()
+        assert search.solution.bound_usd <= truth * (1 + 1e-7) + 1e-4
+        tried = [search.blocks.tried[search.blocks.key(b, signed)].expected for b in range(len(problem.blocks))]
+        proved = sum(block.months * s.bound_usd_per_month for block, s in zip(problem.blocks, tried, strict=True))
+        _, bound = search.programs.possible(replace(problem, decided=tuple((n, n) for n in signed)))
+        assert bound >= (problem.commitments_usd(signed) + proved) * (1 - GAP)
 
 
 def test_rows_of_the_master_by_hand() -> None:
@@ -244,10 +263,59 @@ def test_rows_of_the_master_by_hand() -> None:
     }
     assert rows["one-plan", 0] == {("plan", 0, 0): 1.0, ("plan", 0, 1): 1.0}
     assert rows["committed", 1, g] == {
-        ("sign", 0): 1.0, ("sign", 1): 1.0, ("plan", 1, 0): -1.0, ("plan", 1, 1): -2.0, ("lacking", 1, g): 1.0,
+        ("sign", 0): 1.0, ("sign", 1): 1.0, ("plan", 1, 0): -1.0, ("plan", 1, 1): -2.0, ("traded", 1, g, 0): 1.0,
     }  # fmt: skip
     assert rows["owed", "low"] == {("sign", 0): 7.0, ("sign", 1): 2000.0}
     assert model.row_upper[model.row_keys.index(("owed", "low"))] == 21.0
+
+
+def test_rows_of_the_bound_by_hand() -> None:
+    """Golden rows: a block priced once and planned once, of an offer that is for sale by the hour."""
+    problem = tiny_horizon(17).problem
+    long, _, low, _ = problem.commitments
+    g = long.offer
+    fleet = problem.blocks[0].fleet
+    offers = {g: replace(fleet.offers[g], on_demand_usd_per_h=2.0)}
+    blocks = tuple(replace(block, fleet=replace(fleet, offers=offers)) for block in problem.blocks[:2])
+    two = HorizonProblem(blocks, (replace(long, blocks=(0, 1)), low))
+    proved = [Proved(), Proved([PricedBlock({g: 70.0}, 900.0)])]
+    proved[1].learn(PlannedBlock(counts_of(two, 1, [1, 0]), 650.0))
+    model = bound_program(two, proved)
+    rows = {
+        key: {model.column_keys[model.indices[k]]: model.values[k] for k in range(model.starts[r], model.starts[r + 1])}
+        for r, key in enumerate(model.row_keys)
+    }
+    lower = dict(zip(model.row_keys, model.row_lower.tolist(), strict=True))
+    assert rows["priced", 1, 0] == {("theta", 1): 1.0, ("sign", 0): 70.0, ("sign", 1): 70.0}
+    assert lower["priced", 1, 0] == 900.0
+    assert rows["planned", 1, 0] == {("theta", 1): 1.0, ("beyond", (0, 1), 1): 2.0 * fleet.weight.sum()}
+    assert lower["planned", 1, 0] == 650.0
+    most = long.most + low.most
+    assert rows["more", 0, 1, 1] == {("sign", 0): 1.0, ("sign", 1): 1.0, ("more", (0, 1), 1): -2.0}
+    assert rows["beyond", 0, 1, 1] == {("beyond", (0, 1), 1): 1.0, ("more", (0, 1), 1): 1.0 - most}
+    assert rows["up-to", 0, 1, 1] == {
+        ("beyond", (0, 1), 1): 1.0, ("sign", 0): -1.0, ("sign", 1): -1.0, ("more", (0, 1), 1): 1.0,
+    }  # fmt: skip
+    limited = replace(fleet, offers=offers, max_gpus={offers[g].gpu: 100})
+    other = HorizonProblem(tuple(replace(block, fleet=limited) for block in blocks), two.commitments)
+    (count,) = counts_of(other, 1, [1, 0])
+    assert count.more_saves_usd == math.inf
+    assert count.fewer_may_save
+    few = {g: replace(offers[g], max_instances=1, on_hand=1)}
+    scarce = HorizonProblem(
+        tuple(replace(block, fleet=replace(fleet, offers=few)) for block in blocks), two.commitments
+    )
+    (too_many,) = counts_of(scarce, 1, [1, 0])
+    assert too_many.fewer_may_save  # a block without a plan has one with fewer
+    proved[1].planned.clear()
+    proved[1].learn(PlannedBlock((count,), 650.0))
+    model = bound_program(other, proved)
+    rows = {
+        key: {model.column_keys[model.indices[k]]: model.values[k] for k in range(model.starts[r], model.starts[r + 1])}
+        for r, key in enumerate(model.row_keys)
+    }
+    assert rows["planned", 1, 0] == {("theta", 1): 1.0, ("fewer", (0, 1), 1): 650.0, ("more", (0, 1), 1): 650.0}
+    assert rows["fewer", 0, 1, 1] == {("sign", 0): 1.0, ("sign", 1): 1.0, ("fewer", (0, 1), 1): float(most)}
 
 
 def test_rows_of_the_worst_case_by_hand() -> None:
@@ -285,3 +353,31 @@ def test_rows_of_the_worst_case_by_hand() -> None:
     expected = horizon_master(replace(three, risk=Risk(p)), plans, relaxed=True)
     assert ("worst",) not in expected.column_keys
     assert not [key for key in expected.row_keys if key[0] == "worst"]
+
+
+def test_rows_of_the_bound_on_the_worst_case_by_hand() -> None:
+    """Golden rows: a theta for each scenario of the first block; a search with weights is about their mean."""
+    problem = apart(41).worst_case
+    now, _, low, high = problem.commitments
+    g, p, months = now.offer, problem.risk.probabilities, {s: sum(t) for s, t in problem.blocks[0].times.items()}
+    three = HorizonProblem(
+        problem.blocks, (replace(now, usd=100.0), replace(low, usd=30.0), replace(high, usd=8.0)), risk=problem.risk
+    )
+    weights = {"low": 0.9, "high": 0.1}
+    model = bound_program(three, [Proved([PricedBlock({g: 70.0}, 900.0, weights)]), Proved(), Proved()])
+    rows = {
+        key: {model.column_keys[model.indices[k]]: model.values[k] for k in range(model.starts[r], model.starts[r + 1])}
+        for r, key in enumerate(model.row_keys)
+    }
+    weighed = sum(weights[s] * months[s] for s in weights)
+    assert rows["priced", 0, 0] == pytest.approx(
+        {("theta", 0, s): weights[s] * months[s] / weighed for s in weights} | {("sign", 0): 70.0}
+    )
+    unit = three.too_much_usd
+    assert rows["worst", "low"] == pytest.approx(
+        {("worst",): 1.0, ("sign", 0): -100 / unit, ("sign", 1): -30 / p["low"] / unit,
+         ("theta", 0, "low"): -months["low"] / unit, ("theta", 1): -sum(three.blocks[1].times["low"]) / unit}
+    )  # fmt: skip
+    cost = dict(zip(model.column_keys, model.cost, strict=True))
+    assert cost["worst",] == pytest.approx((1 - TIE_FRAC) * unit)
+    assert cost["theta", 0, "high"] == pytest.approx(TIE_FRAC * p["high"] * months["high"])

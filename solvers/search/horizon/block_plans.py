@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
-from problems.horizon.horizon_problem import Block
+from problems.horizon.horizon_problem import Block, BlockPlan
 from problems.horizon.risk import Weights
 from solvers.heuristics.incumbent import Incumbent, cost_by_month, penalty_by_month
 from solvers.search.fleet_solution import FleetSolution, Options, outcome_of
@@ -49,6 +49,10 @@ class Tried:
         """the search with the probabilities"""
         return self.proved[0][1]
 
+    def plans(self) -> list[BlockPlan]:
+        """Plans as the master knows them; what they need is on hand."""
+        return [BlockPlan(of.solution.objective, {}, of.usd_in) for of in self.answers]
+
     def knows(self, weights: Weights) -> bool:
         return any(same_weights(weights, tried) for tried, _ in self.proved[1:])
 
@@ -62,7 +66,10 @@ class Tried:
 
         Whatever it was made for, a plan stands here with the bound of the search with the probabilities.
         """
-        self.proved.append((weights, found))
+        if weights or not self.proved:
+            self.proved.append((weights, found))
+        else:  # again, and more closely
+            self.proved[0] = ({}, found)
         for plan in plans:
             solution = self.expected
             if weights:
