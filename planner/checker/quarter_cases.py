@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from planner.case.case import OWNED, Case, Future, Holding, Scenario, Workload
+from planner.checker.prices import TERM_MONTHS
 from planner.plan.horizon.horizon_plan import SignedCommitment
 from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, differs, is_not
 
@@ -43,8 +44,11 @@ def as_amended(case: Case, quarter: int, scenario: Scenario | None) -> Case:
 
 
 def amendments_fit(case: Case) -> Iterator[str]:
-    """Whether what scenarios amend leaves what they share: quarters, offers, and workloads with their rates."""
+    """Whether scenarios are all that may happen, and amend none of what they share: quarters, offers, rates."""
     assert case.future is not None
+    total = sum(s.probability_frac for s in case.future.scenarios)
+    if abs(total - 1) > 1e-6:
+        yield f"the probabilities of the scenarios add up to {total:.6%}"
     for s in case.future.scenarios:
         begin = [a.from_quarter for a in s.amendments or ()]
         if begin != sorted(set(begin)) or any(not 0 < q < case.future.quarters for q in begin):
@@ -94,8 +98,9 @@ def quarter_case_is_true(
     for key in type(case).model_fields:
         if key not in OWN and getattr(planned, key) != getattr(as_in_quarter, key):
             yield f"the {key} of its case differ from those of the horizon"
-    if set(planned.purchase) - set(case.purchase):
-        yield "its case has ways to buy that the horizon has not"
+    by_the_hour = set(case.purchase) - set(TERM_MONTHS)
+    if set(planned.purchase) - set(case.purchase) or by_the_hour - set(planned.purchase):
+        yield "the ways to buy of its case differ from those of the horizon"
     if planned.future is not None:
         yield "its case is a horizon of its own"
     assert case.future is not None

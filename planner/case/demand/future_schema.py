@@ -138,6 +138,18 @@ class ForecastScenarios(Strict):
     weights: WeightsSpec = WeightsSpec()
     """Probabilities: {p10: 30%, p50: 40%, p90: 30%} by default, Swanson's rule."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_meant(cls, data: Any) -> Any:
+        if isinstance(data, str):
+            remedy = "Write {from: forecast}, or a list of scenarios"
+            raise FieldProblem((), f"expected a list, or a mapping with 'from', got {shown(data)}", remedy)
+        if isinstance(data, dict) and "from" not in data and any(isinstance(v, dict) for v in data.values()):
+            name = shown(next(key for key, v in data.items() if isinstance(v, dict)))[1:-1]
+            remedy = f'Write each in a line of its own: "- {{name: {name}, probability: 30%}}"'
+            raise FieldProblem((), "expected a list of scenarios, got a mapping", remedy)
+        return data
+
 
 class UnusedSpec(Strict):
     """What commitments of more than a year are worth after the horizon."""
@@ -147,7 +159,7 @@ class UnusedSpec(Strict):
 
 
 def _kind(scenarios: Any) -> str:
-    return "forecast" if isinstance(scenarios, dict | ForecastScenarios) else "listed"
+    return "forecast" if isinstance(scenarios, dict | str | ForecastScenarios) else "listed"
 
 
 Scenarios = Annotated[

@@ -111,6 +111,39 @@ def test_a_launch_that_slips_and_another_objective_together() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("own", "change", "way", "usd_per_h"),
+    [
+        ("on_demand: $2/h, reserved_1y: $1.20/h", "prices.l40s.reserved_1y: -10%", "reserved_1y", 1.2 * 0.9),
+        ("on_demand: $2/h, reserved_1y: -40%", "prices.l40s.reserved_1y: -10%", "reserved_1y", 1.2 * 0.9),
+        ("on_demand: $2/h, reserved_1y: -40%", "prices.aws/g6e.xlarge.reserved_1y: +50%", "reserved_1y", 1.2 * 1.5),
+        ("on_demand: -20%", "prices.l40s.on_demand: +25%", "on_demand", 1.861 * 0.8 * 1.25),
+        ("on_demand: -20%", "prices.aws/g6e.xlarge.on_demand: +25%", "on_demand", 1.861 * 0.8 * 1.25),
+        ("on_demand: $1.50/h", "prices.l40s.on_demand: +25%", "on_demand", 1.5 * 1.25),
+    ],
+)
+def test_percentages_are_on_the_price_that_the_menu_has(own: str, change: str, way: str, usd_per_h: float) -> None:
+    """In 'prices' of the file, -40% is off the price on demand, or off that of the catalog."""
+    case = case_of(chat(), f"prices: {{aws/g6e.xlarge: {{{own}}}}}\n", ONE % change)
+    listed = case_of(chat()).offers[OFFER].prices.on_demand
+    assert listed is not None
+    assert listed.usd_per_h == pytest.approx(1.861)
+    price = getattr(quarters_of(case, "a")[1].offers[OFFER].prices, way)
+    assert price.usd_per_h == pytest.approx(usd_per_h)
+
+
+def test_percentages_of_commitments_are_on_those_of_the_catalog() -> None:
+    now, later = (q.offers[OFFER].prices for q in quarters_of(case_of(chat(), ONE % "prices.l40s.spot: +50%"), "a"))
+    assert now.spot is not None
+    assert later.spot is not None
+    assert later.spot.p50_usd_per_h == pytest.approx(1.5 * now.spot.p50_usd_per_h)
+    changes = "prices.l40s.reserved_1y: -10%, prices.l40s.on_demand: +25%"
+    now, later = (q.offers[OFFER].prices for q in quarters_of(case_of(chat(), ONE % changes), "a"))
+    assert now.reserved_1y is not None
+    assert later.reserved_1y is not None
+    assert later.reserved_1y.usd_per_h == pytest.approx(0.9 * now.reserved_1y.usd_per_h)
+
+
 ONE = "horizon: 2\n" + "scenarios: [{name: a, probability: 100%%, changes: {%s}}]\n"
 
 
@@ -125,6 +158,7 @@ ONE = "horizon: 2\n" + "scenarios: [{name: a, probability: 100%%, changes: {%s}}
         (ONE % "workloads.chat.forecast.shape: flat", "changes at which hours requests come"),
         (ONE % "prices.h100.on_demand: +5%", "no instance or GPU on the menu is called 'h100'"),
         (ONE % "prices.l40s.on_demand: 5", "scenarios[0].changes['prices.l40s.on_demand']"),
+        (ONE % "prices.l40s.on_demand: $3/h", "is one price for boxes of 1, 4 and 8 GPUs. Write a change"),
         (ONE % "policy.min_replica: 5", "there is no key 'min_replica' in policy"),
         (ONE % "workloads.chat.models: [gpt-5]", "there is no model 'gpt-5' in the catalog"),
         (ONE % "menu.gpus: [l4]", "off the menu, which may be signed for now"),

@@ -303,6 +303,9 @@ def test_last_day_of_a_term() -> None:
         ("have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 1, price: 1}]\n", 'Write "$1/h"'),
         ("have: [{offer: aws/g6e.xlarge, purchase: owned, instances: 0, price: $1/h}]\n", "must be 1 or more"),
         (scenarios("name: a, probability: 1"), "needs a percent sign"),
+        ("scenarios: {slow: {probability: 100%}}\n", 'got a mapping. Write each in a line of its own: "- {name: slow,'),
+        ("scenarios: forecast\n", "got 'forecast'. Write {from: forecast}"),
+        ("scenarios: {form: forecast}\n", "unknown key 'form'. Did you mean 'from'?"),
         (scenarios("name: a, probability: 100%, changes: {policy.min_replicas: 3}"), "and the horizon has one"),
         (scenarios("name: a, probability: 100%, changes: {workloads.chat.name: b}"), "tell workloads apart"),
         (

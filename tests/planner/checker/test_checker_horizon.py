@@ -123,6 +123,22 @@ def _other_day(plan: Json) -> None:
     rehash_quarter(q)
 
 
+def _more_likely(plan: Json) -> None:
+    """Sums are made to fit, so that nothing but the probabilities themselves is wrong."""
+    for scenarios in (plan["case"]["future"]["scenarios"], plan["scenarios"]):
+        scenarios[0]["probability_frac"] += 0.05
+    cost = plan["scenarios"][0]["cost_usd"]
+    plan["expected_cost_usd"] += 0.05 * cost
+    plan["counted_usd"] += 0.05 * (cost - plan["held_usd"])
+    rehashed(plan)
+
+
+def _fewer_ways_to_buy(plan: Json) -> None:
+    q = quarter(plan, 1, "low")
+    q["plan"]["case"]["purchase"] = ["reserved-1y"]
+    rehash_quarter(q)
+
+
 def _twice(plan: Json) -> None:
     plan["commitments"].append(copy.deepcopy(plan["commitments"][0]))
 
@@ -133,6 +149,8 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
     "hash": (_set("case_hash", "sha256:0"), "its hash differs"),
     "a quarter is missing": (lambda p: p["quarters"].pop(), "there is not one plan for"),
     "probability": (_set("scenarios", 0, "probability_frac", 0.7), "scenarios and their probabilities"),
+    "probabilities": (_more_likely, "the probabilities of the scenarios add up to 105"),
+    "ways to buy": (_fewer_ways_to_buy, "quarter 2, low: the ways to buy of its case differ"),
     "a quarter's cost is missing": (_set("scenarios", 0, "by_quarter_usd", [1.0]), "a cost for each quarter"),
     "not shared": (_set("commitments", 0, "scenario", "low"), "what is signed now is signed in every scenario"),
     "unknown scenario": (_set("commitments", 1, "scenario", "other"), "a quarter or scenario that is none"),

@@ -21,8 +21,8 @@ def quarter_beginning(day: date, path: Path, starts: date, quarters: int, what: 
     if day > ends:
         found.complain(path, f"is after the horizon, which ends {ends}", "Remove it, or lengthen 'horizon'")
     elif day <= starts:
-        message = f"is not after the plan starts, {starts}, and the first quarter has {what} of the file"
-        found.complain(path, message, "Write a later date, or leave it out and give the value itself")
+        message = f"is not after {starts}, when the plan starts with {what} of the file"
+        found.complain(path, message, "Write the first day of a later quarter")
     elif within or day.day > 1:
         around = [quarter_days(starts, q)[0] for q in (quarter, quarter + 1) if 1 <= q < quarters]
         remedy = f"Write {' or '.join(map(str, around))}" if around else "Lengthen 'horizon'"
