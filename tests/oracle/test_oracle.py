@@ -130,7 +130,7 @@ def _each_deployment(case: Case, **change: object) -> Case:
 
 @pytest.mark.parametrize(
     ("lever", "times"),
-    [("start", 8), ("types", 2), ("budget", 18), ("quotas", 7), ("team", 22), ("zones", 9), ("slow start", 4)],
+    [("start", 6), ("types", 2), ("budget", 18), ("quotas", 7), ("team", 22), ("zones", 9), ("slow start", 4)],
 )
 def test_without_a_lever_some_optimum_changes(lever: str, times: int) -> None:
     """Of the first 25 cases that have it."""

