@@ -7,8 +7,9 @@ child that is started there would run whatever calls itself `solvers` or `numpy`
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -32,6 +33,19 @@ def module_argv(module: str, *arguments: str) -> list[str]:
 
 def module_environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(import_path()), "PYTHONSAFEPATH": "1"}
+
+
+def piped_module(module: str, preexec_fn: Callable[[], None] | None = None) -> subprocess.Popen[bytes]:
+    """A process that runs a module of fleetplan, to be spoken with over its standard streams."""
+    return subprocess.Popen(
+        module_argv(module),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=module_environment(),
+        start_new_session=True,  # a terminal's Ctrl-C is for this process, which then ends the other
+        preexec_fn=preexec_fn,
+    )
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import multiprocessing
 import pickle
 import queue
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from types import TracebackType
 from problems.fleet_problem import FleetProblem
 from problems.recipes.vendors import NO_VENDORS
 from solvers.backends.parent import killed_with_parent
-from solvers.backends.python_child import module_argv, module_environment
+from solvers.backends.python_child import piped_module
 from solvers.search.fleet_solution import FleetSolution, Options, WarmStart
 from solvers.search.fleet_solver import solve_fleet
 from solvers.search.worker import cores
@@ -104,15 +103,7 @@ class _Process:
     """A process that searches, one fleet after the other."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            module_argv("solvers.search.searches"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=module_environment(),
-            start_new_session=True,  # a terminal's Ctrl-C is for this process, which then ends the other
-            preexec_fn=killed_with_parent(),
-        )
+        self._process = piped_module("solvers.search.searches", preexec_fn=killed_with_parent())
         self.alive = True
 
     def start(

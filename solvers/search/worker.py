@@ -15,7 +15,7 @@ import subprocess
 import threading
 from types import TracebackType
 
-from solvers.backends.python_child import module_argv, module_environment
+from solvers.backends.python_child import piped_module
 from solvers.heuristics.incumbent import Incumbent
 from solvers.search.worker_main import Task
 
@@ -48,14 +48,7 @@ class Worker:
     def look(self, task: Task) -> None:
         """Tell it what to look among from now on."""
         if self._process is None:
-            self._process = subprocess.Popen(
-                module_argv("solvers.search.worker_main"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=module_environment(),
-                start_new_session=True,  # a terminal's Ctrl-C is for this process, which then ends the other
-            )
+            self._process = piped_module("solvers.search.worker_main")
             threading.Thread(target=self._hear, args=(self._process,), daemon=True).start()
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from problems.fleet_problem import Offer
-from problems.recipes.pools import Api, Deployment, Pool
+from problems.recipes.pools import Pool
 from problems.recipes.vendors import Vendor, Vendors
 from problems.staffing import Staffing
 from tests.oracle.rules import max_utilization, replicas_for
+from tests.oracle.vendor_shares import random_parts
 from tests.support.fleets import Case
 
 RULE = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)
@@ -24,17 +24,8 @@ HOURS, SLOTS = 730.0, 2
 
 def cap_case(seed: int) -> Case:
     rng = np.random.default_rng([seed, 7])
-    offers = {g: Offer(g, "h", 1, on_demand_usd_per_h=float(rng.uniform(0.8, 1.2))) for g in ("g0", "g1", "g2")}
+    offers, apis, pools = random_parts(rng, SLOTS, most_rps=1.8)
     offers["g0"] = replace(offers["g0"], reserved_usd_per_h={"1y": 0.6 * (offers["g0"].on_demand_usd_per_h or 0.0)})
-    apis = [Api(key, np.array([rng.uniform(0.6, 2.5) / 3600])) for key in ("a0", "a1")]
-    pools = []
-    for w in ("w0", "w1")[: int(rng.integers(1, 3))]:
-        some = [g for g in offers if rng.random() < 0.8] or ["g0"]
-        deployments = tuple(
-            Deployment(f"{w} {g}", g, 1, np.array([rng.uniform(0.8, 1.3)]), RULE, staffing_in_a_mix=None) for g in some
-        )
-        sold = tuple(api for api in apis if rng.random() < 0.7)
-        pools.append(Pool(w, (w,), rng.uniform(0.2, 1.8, (SLOTS, 1)), 1.0, False, deployments, sold))
     of_offer: dict[str, tuple[Vendor, ...]] = {g: (("provider", "pqq"[k]),) for k, g in enumerate(offers)}
     of_api: dict[str, tuple[Vendor, ...]] = {api.key: (("api", api.key),) for api in apis}
     every = (("provider", "p"), ("provider", "q"), ("api", "a0"), ("api", "a1"))

@@ -21,9 +21,10 @@ from tests.support.fleets import Case
 RULE = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)
 
 
-def share_case(seed: int) -> Case:
-    rng = np.random.default_rng([seed, 6])
-    slots, hours = 2, np.array([300.0, 430.0])
+def random_parts(
+    rng: np.random.Generator, slots: int, most_rps: float
+) -> tuple[dict[str, Offer], list[Api], list[Pool]]:
+    """Three offers, two APIs, and one or two workloads on some of them."""
     offers = {g: Offer(g, "h", 1, on_demand_usd_per_h=float(rng.uniform(0.8, 1.2))) for g in ("g0", "g1", "g2")}
     apis = [Api(key, np.array([rng.uniform(0.6, 2.5) / 3600])) for key in ("a0", "a1")]
     pools = []
@@ -33,7 +34,14 @@ def share_case(seed: int) -> Case:
             Deployment(f"{w} {g}", g, 1, np.array([rng.uniform(0.8, 1.3)]), RULE, staffing_in_a_mix=None) for g in some
         )
         sold = tuple(api for api in apis if rng.random() < 0.7)
-        pools.append(Pool(w, (w,), rng.uniform(0.2, 2.6, (slots, 1)), 1.0, False, deployments, sold))
+        pools.append(Pool(w, (w,), rng.uniform(0.2, most_rps, (slots, 1)), 1.0, False, deployments, sold))
+    return offers, apis, pools
+
+
+def share_case(seed: int) -> Case:
+    rng = np.random.default_rng([seed, 6])
+    slots, hours = 2, np.array([300.0, 430.0])
+    offers, apis, pools = random_parts(rng, slots, most_rps=2.6)
     of_offer: dict[str, tuple[Vendor, ...]] = {g: (("provider", "pqq"[k]),) for k, g in enumerate(offers)}
     requests = sum(float(3600 * hours @ pool.rate_rps.sum(axis=1)) for pool in pools)
     rules = Vendors(

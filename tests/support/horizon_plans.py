@@ -35,6 +35,18 @@ workloads:
 menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand, reserved-1y], max_deployments: 1}
 baseline: openai/gpt-4o-mini
 """
+FLAT_DEMAND = """\
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 720k, shape: flat, variation: 0%, burstiness: 1}
+    tokens: {input: 900, output: 180}
+    api: forbidden
+menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand, reserved-1y], max_deployments: 1}
+policy: {max_instances: {aws/g6e.12xlarge: 0, aws/g6e.48xlarge: 0}}
+baseline: openai/gpt-4o-mini
+"""
+"""the same in every hour, on boxes of one size: figures can be worked out by hand"""
 OFFER = "aws/g6e.xlarge@us-east-1"
 STARTS = date(2027, 1, 1)
 HELD_USD_PER_H, BOUND_SHARE = 1.25, 0.98

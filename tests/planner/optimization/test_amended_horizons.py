@@ -16,21 +16,10 @@ from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.horizon.horizon_view import break_even_frac
 from planner.plan.plan import Plan
 from planner.reports.horizon.text import horizon_text
+from tests.support.horizon_plans import FLAT_DEMAND
 
 QUARTER_H = 2190.0
-BASE = """\
-starts: 2027-01-01
-horizon: 2 quarters
-workloads:
-  - name: chat
-    models: [llama-3.1-8b]
-    forecast: {requests_per_day: 720k, shape: flat, variation: 0%, burstiness: 1}
-    tokens: {input: 900, output: 180}
-    api: forbidden
-menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand, reserved-1y], max_deployments: 1}
-policy: {max_instances: {aws/g6e.12xlarge: 0, aws/g6e.48xlarge: 0}}
-baseline: openai/gpt-4o-mini
-"""
+BASE = "starts: 2027-01-01\nhorizon: 2 quarters\n" + FLAT_DEMAND
 OWN = "prices: {aws/g6e.xlarge: {on_demand: $2/h, reserved_1y: $1.20/h%s}}\n"
 OFFER = "aws/g6e.xlarge@us-east-1"
 

@@ -17,19 +17,9 @@ from planner.review.review import Reviewed, review_fleet
 from planner.review.review_file import read_review
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
+from tests.support.horizon_plans import FLAT_DEMAND
 from tests.support.review_data import as_csv, planned_rows, wobble
 
-DEMAND = """\
-workloads:
-  - name: chat
-    models: [llama-3.1-8b]
-    forecast: {requests_per_day: 720k, shape: flat, variation: 0%, burstiness: 1}
-    tokens: {input: 900, output: 180}
-    api: forbidden
-menu: {gpus: [l40s], quantizations: [fp8], purchase: [on-demand, reserved-1y], max_deployments: 1}
-policy: {max_instances: {aws/g6e.12xlarge: 0, aws/g6e.48xlarge: 0}}
-baseline: openai/gpt-4o-mini
-"""
 HELD = "committed: [{offer: aws/g6e.xlarge@us-east-1, purchase: reserved-1y, instances: 1, price: $1/h, lapses: %s}]\n"
 FEW_WEEKS = 8
 
@@ -38,7 +28,7 @@ FEW_WEEKS = 8
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A last plan and a log of eight weeks, each of which is off by up to a tenth, until the end of November."""
     folder = tmp_path_factory.mktemp("ahead")
-    (folder / "demand.yaml").write_text(DEMAND, encoding="utf-8")
+    (folder / "demand.yaml").write_text(FLAT_DEMAND, encoding="utf-8")
     plan = planner.plan_fleet(planner.load_case(folder / "demand.yaml"))
     (folder / "last-plan.json").write_text(plan.to_json(), encoding="utf-8")
     start = datetime(2026, 10, 6)
