@@ -25,10 +25,15 @@ __all__ = ["check_plan"]
 
 def check_plan(plan: dict[str, Any]) -> list[str]:
     """Everything that is wrong with a plan, in words; whatever is given, never an exception."""
+    return in_words(_problems(plan))
+
+
+def in_words(problems: Iterator[str]) -> list[str]:
+    """Each problem on a line of its own, and last of all that of a plan that cannot be worked out to the end."""
     found: list[str] = []
     try:
         with np.errstate(all="ignore"):
-            for problem in _problems(plan):
+            for problem in problems:
                 found.append(_on_one_line(problem))
     except Exception as error:  # what cannot be worked out again is refused, whatever the reason
         found.append(_on_one_line(f"the plan cannot be worked out again: {type(error).__name__}: {error}"))

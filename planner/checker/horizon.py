@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from planner.case.case import Case, Future, Scenario
-from planner.checker import check_plan
+from planner.checker import check_plan, in_words
+from planner.checker.binding import PROVED_GAP, ROUNDING
 from planner.checker.costs import month_usd, penalty_usd_of_month
 from planner.checker.prices import TERM_MONTHS, held_usd, price_of
 from planner.checker.quarter_cases import (
@@ -29,22 +29,11 @@ from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, REL, PlanView, differ
 
 SHORT_MONTHS = 12
 """terms up to this are worth their price after the horizon"""
-PROVED_FRAC = 1e-6
 
 
 def check_horizon(data: Any) -> list[str]:
     """Everything that is wrong with the plan of a horizon, in words; whatever is given, never an exception."""
-    found: list[str] = []
-    try:
-        with np.errstate(all="ignore"):
-            found.extend(_on_one_line(problem) for problem in _problems(data))
-    except Exception as error:  # what cannot be worked out again is refused, whatever the reason
-        found.append(_on_one_line(f"the plan cannot be worked out again: {type(error).__name__}: {error}"))
-    return found
-
-
-def _on_one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)
+    return in_words(_problems(data))
 
 
 def _problems(data: Any) -> Iterator[str]:
@@ -236,7 +225,7 @@ def _claims_are_honest(horizon: HorizonPlan) -> Iterator[str]:
         yield f"the plan comes to ${counted:,.2f}, less than its bound of ${bound:,.2f}"
     gap = max(0.0, (counted - bound) / counted) if counted > 0 else 0.0
     yield from differs("gap_frac", horizon.gap_frac, gap)
-    if horizon.status == "optimal" and gap > PROVED_FRAC:
+    if horizon.status == "optimal" and gap > PROVED_GAP * (1 + ROUNDING):
         yield f"the plan is called optimal, but is proved within {gap:.4%} only"
     middle = horizon.middle
     if middle is not None and middle.counted_usd is not None and middle.counted_usd < bound * (1 - REL):

@@ -19,7 +19,10 @@ def check(
     file: PlanFile,
     policy: Annotated[Path, typer.Option("--policy", "-p", metavar="POLICY.yaml", help="The rules.")],
     against: Annotated[Path | None, typer.Option(metavar="OLD.json", help="The previous plan, for max_change.")] = None,
-    as_of: Annotated[str | None, typer.Option(help="The day for max_price_age, as 2027-01-31; default today.")] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(help="The day for max_price_age, as 2027-01-31; default: as_of of the policy, else today."),
+    ] = None,
     format: Annotated[DiffFormat, typer.Option(help="What to print on stdout; md suits a pull request.")] = (
         DiffFormat.table
     ),

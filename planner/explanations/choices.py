@@ -10,7 +10,7 @@ from planner.case.case import Case
 from planner.case.changes import Change, with_workloads
 from planner.explanations.records import Choice, RunnerUp, extra_cost
 from planner.io.formatting import percent
-from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
+from planner.plan.plan import Plan, PoolPlan
 from planner.plan.why_not import menu_judged
 from solvers.search.fleet_solution import FleetSolution, Outcome
 
@@ -66,7 +66,7 @@ def _choices(plan: Plan, pool: PoolPlan, names: tuple[str, ...]) -> Iterator[Cho
         told = next(w for w in plan.workloads if w.name == name)
         choice = Choice(
             workloads=(name,),
-            served_by=_served_by([deployment_name(d) for d in pool.deployments], told.api),
+            served_by=_served_by([d.name for d in pool.deployments], told.api),
             cost_usd_per_month=told.cost_usd_per_month,
             usd_per_1m_tokens=told.usd_per_1m_tokens,
             ways=sum(o.workload == name and o.cost_usd_per_month is not None for o in plan.options),
@@ -78,11 +78,6 @@ def _choices(plan: Plan, pool: PoolPlan, names: tuple[str, ...]) -> Iterator[Cho
             both = first.model_copy(update={"workloads": (*first.workloads, name)})
             alike[_but_for_the_name(choice)] = both
     yield from alike.values()
-
-
-def deployment_name(told: DeploymentPlan) -> str:
-    d = told.deployment
-    return f"{d.model} {d.quantization} on {d.gpus_per_replica} x {d.gpu}"
 
 
 def _served_by(deployments: list[str], api: str | None) -> str:
@@ -102,7 +97,7 @@ def _binds(plan: Plan, pool: PoolPlan) -> Iterator[str]:
         if told.ttft_ms is not None:
             headroom.append(f"TTFT {told.ttft_ms / 1e3:.2f} of {min(w.ttft.seconds for w in of):g} s")
         yield (
-            f"{deployment_name(d)} is bound by {told.bound_by} at {told.requests_in_flight:.0f} requests in flight, "
+            f"{d.name} is bound by {told.bound_by} at {told.requests_in_flight:.0f} requests in flight, "
             f"{percent(d.utilization_frac)} busy ({', '.join(headroom)})"
         )
     places = {pool.key, None, *(x for d in pool.deployments for x in (d.deployment.gpu, d.deployment.offer))}
@@ -114,7 +109,7 @@ def _binds(plan: Plan, pool: PoolPlan) -> Iterator[str]:
 
 def _without(plan: Plan, pool: PoolPlan) -> tuple[Change, Excluded]:
     """What serves a pool may not serve its workloads, whoever rents it out; where only an API does, no API may."""
-    names = {deployment_name(d) for d in pool.deployments}
+    names = {d.name for d in pool.deployments}
     if names:
         return (lambda case: case), frozenset((w, name) for w in pool.workloads for name in names)
 

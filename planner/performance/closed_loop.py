@@ -68,16 +68,14 @@ def closed_loop(
     concurrency: np.ndarray | float,
     input_tokens: np.ndarray | float,
     output_tokens: np.ndarray | float,
-    cached_tokens: np.ndarray | float = 0.0,
-    resident_tokens: float = 0.0,
     scaling: Scaling | None = None,
 ) -> ClosedLoop:
     """Rates and mean latencies; a concurrency of infinity keeps the engine full."""
     wanted = np.asarray(concurrency, dtype=float)
     prompt = np.asarray(input_tokens, dtype=float)
     output = np.maximum(np.asarray(output_tokens, dtype=float), 1.0)
-    new = np.maximum(prompt - np.asarray(cached_tokens, dtype=float), 1.0)
-    in_flight = np.minimum(wanted, largest_in_flight(machine, prompt, output, cached_tokens, resident_tokens))
+    new = np.maximum(prompt, 1.0)
+    in_flight = np.minimum(wanted, largest_in_flight(machine, prompt, output))
     b = np.maximum(in_flight, 1.0)
     step = decode_step_s(machine, b, prompt + output / 2)
     alone = prefill_s(machine, new, prompt)

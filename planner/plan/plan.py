@@ -176,6 +176,11 @@ class DeploymentPlan(Strict):
     utilization_frac: float
     """mean load over the replicas that run; instances that are paid for may be emptier"""
 
+    @property
+    def name(self) -> str:
+        d = self.deployment
+        return f"{d.model} {d.quantization} on {d.gpus_per_replica} x {d.gpu}"
+
 
 class PoolPlan(Strict):
     """Workloads that are served together, and the deployments that serve them (none: nothing is hosted)."""

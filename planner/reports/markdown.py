@@ -77,7 +77,7 @@ def _headline(plan: Plan) -> Iterator[str]:
 def _binds(plan: Plan) -> Iterator[str]:
     for pool in plan.pools:
         for d in pool.deployments:
-            name = f"{', '.join(pool.workloads)}: {tables.deployment_name(d)}"
+            name = f"{', '.join(pool.workloads)}: {d.name}"
             yield f"- {markdown(f'{name} is bound by {d.deployment.bound_by}, {percent(d.utilization_frac)} busy')}"
     yield from (f"- {markdown(f'limit reached: {line}')}" for line in phrases.limits_reached(plan))
     r = plan.if_throughput_is_off

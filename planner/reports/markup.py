@@ -53,6 +53,11 @@ def words(text: str) -> Html:
     return Html("<wbr>".join(esc(part) for part in LONG_WORD.sub("\\g<0>\n", printable).split("\n")))
 
 
+def as_sentence(text: str) -> str:
+    """Text with a capital at its beginning and a full stop at its end."""
+    return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
 def pre(text: str) -> Html:
     """Text as it stands, line by line."""
     lines = Html("\n".join(escape(escaped(line)) for line in text.splitlines()))

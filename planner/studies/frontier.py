@@ -18,11 +18,11 @@ from planner.case.quarters import held_usd_per_month
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import budget_left, formulate
 from planner.optimization.replan import Replanner
-from planner.pipeline import verified
+from planner.pipeline import checked
 from planner.plan.plan import Plan
 from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.incumbent import cost_by_month
-from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
+from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Options, Outcome, Progress
 from solvers.search.frontier import BudgetSearch
 
 
@@ -33,7 +33,7 @@ class BudgetPlan:
     budget_usd_per_month: float | None
     outcome: Outcome
     plan: Plan | None
-    """verified; None where there is none, or none was found"""
+    """checked; None where there is none, or none was found"""
     bound_usd_per_month: float | None
     """on cost + penalty of every plan within this budget; None where it is proved that there is none"""
     least_budget_usd_per_month: float | None
@@ -108,10 +108,12 @@ class Frontier:
             gap_frac = max(0.0, 1 - solution.bound_usd_per_month / objective) if objective else 0.0
             if gap_frac <= max(self.options.gap_frac, plan.gap_frac):
                 bound = min(solution.bound_usd_per_month, objective)
-                status = "optimal" if gap_frac <= 2e-6 else plan.status if plan.status != "optimal" else "within-gap"
+                status = (
+                    "optimal" if gap_frac <= OPTIMAL_FRAC else plan.status if plan.status != "optimal" else "within-gap"
+                )
                 update = {"bound_usd_per_month": bound, "gap_frac": gap_frac, "status": status}
                 plan = smaller.plan.model_copy(update=update | {"case": case, "case_hash": case.hash()})
-        return BudgetPlan(budget, Outcome(plan.status), verified(plan), plan.bound_usd_per_month, None)
+        return BudgetPlan(budget, Outcome(plan.status), checked(plan), plan.bound_usd_per_month, None)
 
     def unlimited(self) -> BudgetPlan:
         """The best plan without any budget."""
@@ -119,7 +121,7 @@ class Frontier:
         if free.best is None:
             proved = free.outcome is Outcome.INFEASIBLE
             return BudgetPlan(None, free.outcome, None, None if proved else free.bound_usd_per_month, None)
-        plan = verified(self._assembled(None, free))
+        plan = checked(self._assembled(None, free))
         return BudgetPlan(None, Outcome(plan.status), plan, plan.bound_usd_per_month, None)
 
     def _assembled(self, budget: float | None, solution: FleetSolution) -> Plan:

@@ -20,9 +20,9 @@ from planner.pipeline import HorizonAttempt, attempt_horizon
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
 from planner.plan.horizon.horizon_view import owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
 from planner.plan.view import PlanView
-from solvers.search.fleet_solution import Options, Outcome
+from solvers.search.fleet_solution import OPTIMAL_FRAC, Options, Outcome
 
-PROVED_FRAC, SAME = 2e-6, 1e-9
+SAME = 1e-9
 Point = dict[str, Any]
 
 
@@ -100,7 +100,7 @@ class HorizonRuns:
         assert run.plan is not None
         gap = 1 - bound / run.plan.counted_usd if run.plan.counted_usd > 0 else 0.0
         within = Outcome.WITHIN_GAP if gap <= self.options.gap_frac else Outcome.FEASIBLE
-        return replace(run, bound_usd=bound, outcome=Outcome.OPTIMAL if gap <= PROVED_FRAC else within)
+        return replace(run, bound_usd=bound, outcome=Outcome.OPTIMAL if gap <= OPTIMAL_FRAC else within)
 
 
 def _run(made: HorizonAttempt) -> HorizonRun:

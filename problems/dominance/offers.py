@@ -61,14 +61,19 @@ def _no_more_expensive(a: Offer, b: Offer, spot_matters: bool) -> bool:
     """Whether what is bought of b could be bought of a for no more, under every limit that b keeps."""
     if a.gpu != b.gpu or a.max_instances is not None or b.box % a.box or a.start_h > b.start_h or b.on_hand:
         return False
+    ways = [(a.on_demand_usd_per_h, b.on_demand_usd_per_h)]
+    ways += [(a.spot_usd_per_h, b.spot_usd_per_h)] if spot_matters else []
+    ways += [(a.reserved_usd_per_h.get(term), usd) for term, usd in b.reserved_usd_per_h.items()]
+    return no_way_costs_more(ways, a.box, b.box)
+
+
+def no_way_costs_more(ways: list[tuple[float | None, float | None]], box: int, other_box: int) -> bool:
+    """Whether the first of each pair of prices is at most the second, by GPU; None: not sold that way."""
 
     def per_gpu(price: float | None, box: int) -> float:
         return np.inf if price is None else price / box
 
-    ways = [(a.on_demand_usd_per_h, b.on_demand_usd_per_h)]
-    ways += [(a.spot_usd_per_h, b.spot_usd_per_h)] if spot_matters else []
-    ways += [(a.reserved_usd_per_h.get(term), usd) for term, usd in b.reserved_usd_per_h.items()]
-    return all(per_gpu(x, a.box) <= per_gpu(y, b.box) * (1 + SAME) for x, y in ways)
+    return all(per_gpu(x, box) <= per_gpu(y, other_box) * (1 + SAME) for x, y in ways)
 
 
 def _replaces(pool: Pool, twin: Deployment, d: Deployment, box: int) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from problems.dominance.offers import no_way_costs_more
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 
@@ -99,14 +100,10 @@ def no_more_expensive(fleet: FleetProblem, first: str, second: str) -> bool:
         return False
     if first in fleet.most_of_a_box or not fleet.vendors.no_more(first, second):
         return False
-
-    def per_gpu(price: float | None, box: int) -> float:
-        return np.inf if price is None else price / box
-
     ways = [(a.on_demand_usd_per_h, b.on_demand_usd_per_h), (a.spot_usd_per_h, b.spot_usd_per_h)]
     terms = set(a.reserved_usd_per_h) | set(b.reserved_usd_per_h)
     ways += [(a.reserved_usd_per_h.get(k), b.reserved_usd_per_h.get(k)) for k in sorted(terms)]
-    return all(per_gpu(x, a.box) <= per_gpu(y, b.box) * (1 + 1e-12) for x, y in ways)
+    return no_way_costs_more(ways, a.box, b.box)
 
 
 def _beats_whole(a: Recipe, b: Recipe) -> bool:

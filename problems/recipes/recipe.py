@@ -240,12 +240,6 @@ class Recipe:
 
         return self.only(np.isin(numbered(self), numbered(other)))
 
-    def same_servings(self, other: Recipe) -> bool:
-        return len(self.slot) == len(other.slot) and all(
-            (a.replicas == b.replicas).all() and (a.firm_replicas == b.firm_replicas).all()
-            for a, b in zip(self.uses, other.uses, strict=True)
-        )
-
 
 def joined(one: Recipe, other: Recipe) -> Recipe:
     """One recipe with the servings of two that differ in nothing else, each once."""

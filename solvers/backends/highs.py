@@ -109,15 +109,6 @@ class WarmLp:
         if self._first_basis is not None:
             self._highs.setBasis(self._first_basis)
 
-    def add_rows_of(self, model: Model) -> None:
-        """Add the rows that a model has beyond the present ones."""
-        first = self._highs.getNumRow()
-        entries = slice(int(model.starts[first]), None)
-        starts = (model.starts[first:-1] - model.starts[first]).astype(np.int32)
-        indices, values = model.indices[entries].astype(np.int32), model.values[entries]
-        bounds = model.row_lower[first:], model.row_upper[first:]
-        self._highs.addRows(len(starts), *bounds, len(values), starts, indices, values)
-
     def add_columns(self, columns: list[tuple[float, np.ndarray, np.ndarray]]) -> None:
         """Shares from 0 to 1, each with its cost, its rows and its entries there."""
         starts = np.cumsum([0, *(len(rows) for _, rows, _ in columns)])

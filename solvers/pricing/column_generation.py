@@ -99,13 +99,6 @@ class Generated:
     rounds: int
 
 
-def generate(
-    fleet: FleetProblem, on_round: Callable[[int, float], None] = lambda n, bound: None, known: tuple[Recipe, ...] = ()
-) -> Generated:
-    """Solve the master LP over all servings of all recipes; `known` are paths of a plan at hand, to start from."""
-    return ColumnGeneration(fleet, on_round, known).run(CONVERGED_FRAC)
-
-
 class ColumnGeneration:
     """The state of the rounds, so that they can go on where they stopped."""
 

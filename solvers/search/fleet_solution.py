@@ -16,6 +16,8 @@ from solvers.heuristics.incumbent import Incumbent
 from solvers.pricing.budget_bounds import BudgetBound
 
 MOST_EARLIER = 8
+OPTIMAL_FRAC = 2e-6
+"""gap up to which a plan is called optimal"""
 
 
 class Outcome(StrEnum):
@@ -138,6 +140,6 @@ class FleetSolution:
 
 
 def outcome_of(solution: FleetSolution, options: Options) -> Outcome:
-    if solution.gap_frac <= 2e-6:
+    if solution.gap_frac <= OPTIMAL_FRAC:
         return Outcome.OPTIMAL
     return Outcome.WITHIN_GAP if solution.gap_frac <= options.gap_frac else Outcome.FEASIBLE

@@ -9,6 +9,7 @@ import numpy as np
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem, Offer, fleet_of
 from problems.recipes.pools import Api, Deployment, Pool
+from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS, Vendors
 from problems.staffing import Staffing
 
@@ -160,4 +161,11 @@ def random_pool(
         spot_allowed=bool(rng.random() < 0.8),
         deployments=tuple(deployments),
         apis=tuple(apis),
+    )
+
+
+def same_servings(one: Recipe, other: Recipe) -> bool:
+    return len(one.slot) == len(other.slot) and all(
+        (a.replicas == b.replicas).all() and (a.firm_replicas == b.firm_replicas).all()
+        for a, b in zip(one.uses, other.uses, strict=True)
     )

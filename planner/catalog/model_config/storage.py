@@ -12,7 +12,6 @@ from planner.io.errors import shown
 METHODS = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "mxfp4", "awq": "int4-awq", "gptq": "int4-gptq"}
 ALGORITHMS = {"FP8": "fp8", "NVFP4": "nvfp4", "W4A8_NVFP4_FP8": "nvfp4", "NVFP4_AWQ": "nvfp4"}
 """of checkpoints made by NVIDIA's Model Optimizer"""
-UNPACKED = ("fp16", "bf16", "bfloat16", "float16", "float32", "none")
 
 
 def native_quantization(config: ModelConfig, name: str) -> str:

@@ -123,10 +123,10 @@ def titled(element: str, words: str) -> str:
     return f'<g class="m">{element}<title>{_safe(words)}</title></g>'
 
 
-def picture(label: str, width: float, height: float, parts: Sequence[str], kind: str = "") -> str:
+def picture(label: str, width: float, height: float, parts: Sequence[str]) -> str:
     """An SVG element for a page; the label is what those read who do not see it."""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img"{_class(kind)} '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img" '
         f'aria-label="{_safe(label)}">' + "".join(parts) + "</svg>"
     )
 

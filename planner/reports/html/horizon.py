@@ -12,7 +12,7 @@ from planner.reports.horizon import phrases, tables
 from planner.reports.horizon.phrases import NOTHING_USD
 from planner.reports.horizon.text import remarks
 from planner.reports.html.page import card, cards, figures, hero, page
-from planner.reports.markup import Html, details, el, name, notes, panel
+from planner.reports.markup import Html, as_sentence, details, el, name, notes, panel
 from planner.reports.tables.html import table_html, table_panel
 from planner.reports.tables.plan import fleet
 from planner.reports.tables.pools import pools
@@ -62,19 +62,15 @@ def horizon_page(horizon: HorizonPlan) -> str:
 
 def _answer(horizon: HorizonPlan) -> Html:
     first = phrases.sign_now(horizon)
-    lines = [el("p", el("b", _sentence(first)))]
-    lines += [el("p", _sentence(line)) for line in phrases.costs(horizon)]
+    lines = [el("p", el("b", as_sentence(first)))]
+    lines += [el("p", as_sentence(line)) for line in phrases.costs(horizon)]
     if line := phrases.value_of_scenarios(horizon):
-        lines.append(el("p", _sentence(line)))
+        lines.append(el("p", as_sentence(line)))
     return hero(usd(cost_as_minimized(horizon, horizon.risk)), _measure(horizon), lines, cards(_cards(horizon)))
 
 
 def _measure(horizon: HorizonPlan) -> str:
     return " in the worst case" if phrases.is_worst_case(horizon) else " expected"
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:].rstrip(".") + "."
 
 
 def _cards(horizon: HorizonPlan) -> Iterator[Html]:

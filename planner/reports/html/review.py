@@ -8,7 +8,7 @@ from planner.io.formatting import usd, usd_small
 from planner.reports.charts import bill as bill_pictures
 from planner.reports.charts import review as pictures
 from planner.reports.html.page import card, cards, figures, hero, page
-from planner.reports.markup import Html, el, join, name, panel
+from planner.reports.markup import Html, as_sentence, el, join, name, panel
 from planner.reports.review import ahead_sentences, commitments_sentences, hindsight_sentence
 from planner.reports.tables import review as tables
 from planner.reports.tables.bills.bill import bill_sentences, bill_tables
@@ -60,13 +60,9 @@ _HELD = (
 
 def _answer(review: Review) -> Html:
     verdict = el("b", "The quarter went as planned.", class_="good") if review.as_planned else review.verdict
-    lines = [el("p", verdict), el("p", _sentence(hindsight_sentence(review)))]
-    lines += [el("p", _sentence(words)) for words in (*commitments_sentences(review), *ahead_sentences(review))]
+    lines = [el("p", verdict), el("p", as_sentence(hindsight_sentence(review)))]
+    lines += [el("p", as_sentence(words)) for words in (*commitments_sentences(review), *ahead_sentences(review))]
     return hero(usd(review.next.figures.cost_usd_per_month), " / month next", lines, cards(_cards(review)))
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:].rstrip(".") + "."
 
 
 def _cards(review: Review) -> Iterator[Html]:
@@ -103,7 +99,7 @@ def _panel(table: Table, *remarks: str) -> Html:
 def _bill(review: Review) -> list[Html]:
     if review.bill is None:
         return []
-    sentences = [el("p", _sentence(words)) for words in bill_sentences(review.bill)]
+    sentences = [el("p", as_sentence(words)) for words in bill_sentences(review.bill)]
     drawn = figures(bill_pictures.paid(review.bill), bill_pictures.teams(review.bill))
     return [*sentences, drawn, *(_panel(table) for table in bill_tables(review.bill))]
 

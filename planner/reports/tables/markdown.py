@@ -53,11 +53,11 @@ def code(text: str) -> str:
     return f"<code>{_as_it_is(escaped(text))}</code>"
 
 
-def fenced(text: str, language: str = "sh") -> list[str]:
-    """Lines as code, behind a fence that nothing in them can close."""
+def fenced(text: str) -> list[str]:
+    """Lines of a shell, behind a fence that nothing in them can close."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}{language}", *(escaped(line) for line in text.split("\n")), fence]
+    return [f"{fence}sh", *(escaped(line) for line in text.split("\n")), fence]
 
 
 def _as_it_is(text: str) -> str:

@@ -142,16 +142,11 @@ def workloads(plan: Plan) -> Table:
 def _workload_row(plan: Plan, w: WorkloadPlan) -> Row:
     pool = plan.pool_of(w.name)
     return (
-        w.name, w.pool, " + ".join(deployment_name(d) for d in pool.deployments) or None, w.caching, w.api,
+        w.name, w.pool, " + ".join(d.name for d in pool.deployments) or None, w.caching, w.api,
         w.requests_per_month, w.tokens_per_month, w.cache_share_frac, w.api_share_frac, w.shed_share_frac,
         w.gpu_cost_usd_per_month, w.api_cost_usd_per_month, w.caching_cost_usd_per_month, w.cost_usd_per_month,
         w.usd_per_1m_tokens, w.penalty_usd_per_month,
     )  # fmt: skip
-
-
-def deployment_name(planned: DeploymentPlan) -> str:
-    d = planned.deployment
-    return f"{d.model} {d.quantization} on {d.gpus_per_replica} x {d.gpu}"
 
 
 def deployments(plan: Plan) -> Table:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 ZERO = Decimal(0)
-CENT = Decimal("0.01")
 
 
 @dataclass

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from solvers.search.fleet_solution import FleetSolution, Outcome
-
-OPTIMAL_FRAC = 2e-6
-"""gap up to which a plan is called optimal"""
+from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Outcome
 
 
 @dataclass(eq=False)

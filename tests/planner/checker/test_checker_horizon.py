@@ -40,6 +40,15 @@ def test_a_true_plan_passes(good: Json) -> None:
     assert [line["instances_by_slot"][0] for line in lines if line["purchase"] == "held"] == [3]
 
 
+@pytest.mark.parametrize("gap_frac", [0.0, 1.9e-6])
+def test_what_the_search_calls_optimal_may_be_called_so(good: Json, gap_frac: float) -> None:
+    """A gap between one and two millionths was optimal to the search and not to the checker."""
+    proved = copy.deepcopy(good)
+    bound = (1 - gap_frac) * proved["counted_usd"]
+    proved |= {"bound_usd": bound, "gap_frac": gap_frac, "status": "optimal"}
+    assert not [problem for problem in check_horizon(proved) if "called optimal" in problem or "gap" in problem]
+
+
 def test_a_true_plan_of_the_worst_case_passes() -> None:
     assert check_horizon(worst_case_plan().as_json()) == []
 

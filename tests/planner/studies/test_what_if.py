@@ -184,7 +184,7 @@ def test_a_price_changes_by_gpu_or_by_instance(tmp_path: Path) -> None:
         assert offer.prices.on_demand is not None
         return offer.prices.on_demand.usd_per_h
 
-    assert price(changed(source, ("set", "menu.prices.l4.on_demand=-20%"))) == pytest.approx(0.64)
+    assert price(changed(source, ("set", "prices.l4.on_demand=-20%"))) == pytest.approx(0.64)
     assert price(changed(source, ("set", "prices.aws/g6.xlarge.on_demand=$0.50/h"))) == pytest.approx(0.5)
     assert price(changed(source, ("set", "prices.'aws/g6.xlarge'.on_demand=+50%"))) == pytest.approx(1.2)
 

@@ -10,6 +10,7 @@ from problems.recipes.side_by_side import SideBySide
 from solvers.heuristics.incumbent import each_by_itself
 from solvers.heuristics.local_search import improved
 from tests.oracle.cases import case_of
+from tests.support.fleets import same_servings
 
 
 @pytest.mark.parametrize("seed", range(1000, 1020))
@@ -27,7 +28,7 @@ def test_each_recipe_costs_what_it_does_alone(seed: int) -> None:
                 own = cost[first : first + recipe.servings]
                 best = recipe.first_of_each_slot(own)
                 assert least[k] == pytest.approx(own[best].sum())
-                assert some.cheapest(k, cost).same_servings(recipe.only(best))
+                assert same_servings(some.cheapest(k, cost), recipe.only(best))
                 for g in recipe.offers:
                     at, gpus, firm = some.used[g]
                     mine = (at >= first) & (at < first + recipe.servings)

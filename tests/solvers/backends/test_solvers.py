@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from problems.model import Column, Model, Row, Sense, build_model
+from problems.model import Column, Model, Row, build_model
 from solvers.backends.result import Solution, Status, StoppedBy, cost_scale
 from solvers.backends.solve import SolverName, WarmLp, checked_point, solve_lp, solve_mip
 from solvers.backends.verify import dual_bound, verify
@@ -133,35 +133,6 @@ def test_decided_step_by_step_a_program_ends_as_if_it_had_been_so_from_the_start
         assert (x is None) == (anew.status is not Status.OPTIMAL)
         if x is not None:
             assert model.objective(x) == pytest.approx(anew.objective, rel=1e-6, abs=1e-6)
-
-
-@given(model=small_programs(), at_first=st.integers(0, 3))
-@settings(max_examples=100, deadline=None, derandomize=True)
-def test_with_rows_added_on_the_way_a_program_ends_as_if_it_had_had_them(model: Model, at_first: int) -> None:
-    whole, before = model.relaxed(), min(at_first, model.n_rows)
-    model = _first_rows(whole, before)
-    warm = WarmLp(model)
-    for n in range(before, whole.n_rows + 1):
-        if n > before:
-            entries = slice(whole.starts[n - 1], whole.starts[n])
-            terms = list(zip(whole.indices[entries].tolist(), whole.values[entries].tolist(), strict=True))
-            lower, upper = float(whole.row_lower[n - 1]), float(whole.row_upper[n - 1])
-            sense: Sense = "==" if lower == upper else ">=" if np.isfinite(lower) else "<="
-            model = model.with_rows([Row(whole.row_keys[n - 1], terms, sense, lower if sense != "<=" else upper)])
-            warm.add_rows_of(model)
-        assert (model.values == _first_rows(whole, n).values).all()
-        anew, x = solve_lp(_first_rows(whole, n)), warm.solve()
-        assert (x is None) == (anew.status is not Status.OPTIMAL)
-        if x is not None:
-            assert model.objective(x) == pytest.approx(anew.objective, rel=1e-6, abs=1e-6)
-
-
-def _first_rows(model: Model, n: int) -> Model:
-    return dataclasses.replace(
-        model, starts=model.starts[: n + 1], indices=model.indices[: model.starts[n]],
-        values=model.values[: model.starts[n]], row_lower=model.row_lower[:n], row_upper=model.row_upper[:n],
-        row_keys=model.row_keys[:n],
-    )  # fmt: skip
 
 
 def test_what_was_decided_can_be_taken_back() -> None:

@@ -15,7 +15,7 @@ from problems.staffing import Staffing
 from solvers.heuristics.destroy_repair import MOST_IN_VAIN, near_the_plan, repaired, scattered
 from solvers.heuristics.incumbent import each_by_itself, limits_are_kept
 from solvers.heuristics.local_search import improved, put_back
-from solvers.pricing.column_generation import generate
+from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
 from tests.support.fleets import Case
@@ -126,7 +126,7 @@ def test_who_comes_back_takes_the_cheapest_way_beside_the_others() -> None:
 def test_what_is_worth_shaking_holds_the_plan_and_the_cheapest_ways(seed: int) -> None:
     fleet = case_of(seed).fleet
     plan = each_by_itself(fleet)
-    found = generate(fleet)
+    found = ColumnGeneration(fleet, lambda n, bound: None).run(CONVERGED_FRAC)
     if plan is None or not found.feasible:
         return
     near = near_the_plan(found.fleet, found.priced, plan)

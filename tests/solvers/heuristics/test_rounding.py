@@ -9,7 +9,7 @@ from solvers.heuristics.rounding import MOST_PATHS, near_paths, rounded_plan
 from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from tests.oracle.cases import case_of
 from tests.oracle.plans import check_plan
-from tests.support.fleets import Case
+from tests.support.fleets import Case, same_servings
 
 SEEDS = [*range(500, 506), *range(1000, 1016)]
 
@@ -59,7 +59,7 @@ def test_the_program_is_small_and_knows_what_the_lp_leans_on() -> None:
         by_workloads[path.workloads] = by_workloads.get(path.workloads, 0) + 1
     leant_on = [path for path, w in zip(*generation.settled(), strict=True) if w > 1e-3]
     assert leant_on
-    assert all(any(path.key == other.key and path.same_servings(other) for other in near) for path in leant_on)
+    assert all(any(path.key == other.key and same_servings(path, other) for other in near) for path in leant_on)
     assert all(n <= 2 * MOST_PATHS + len(leant_on) for n in by_workloads.values())
 
 

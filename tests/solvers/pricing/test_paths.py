@@ -12,7 +12,7 @@ from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe, joined
 from solvers.backends.solve import solve_lp
 from solvers.cuts.separation import Picked
-from solvers.pricing.column_generation import generate
+from solvers.pricing.column_generation import CONVERGED_FRAC, ColumnGeneration
 from solvers.pricing.paths import IDLE_ROUNDS, LEVELS, Paths, single_paths
 from tests.oracle.cases import lever_case
 from tests.support.fleets import random_case
@@ -147,7 +147,7 @@ def test_the_lp_over_paths_is_the_lp_over_all_servings(seed: int) -> None:
     fleet = replace(case.fleet, pools={k: replace(p, max_deployments=1) for k, p in case.fleet.pools.items()})
     if not all(fleet.recipes_of.values()):
         return
-    found = generate(fleet)
+    found = ColumnGeneration(fleet, lambda n, bound: None).run(CONVERGED_FRAC)
     lp = solve_lp(master(replace(found.fleet, own_boxes=frozenset(), rounded={}))[0])
     if not found.feasible:
         return

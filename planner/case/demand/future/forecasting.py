@@ -28,7 +28,7 @@ from planner.logs.trend import levels, line
 WEEK = 168
 WEEKS_AHEAD = 13
 ORIGINS = 6
-"""earlier points from which both methods are tried"""
+"""earlier points from which each method is tried"""
 ALPHA, BETA, GAMMA = (0.002, 0.01, 0.05), (0.0, 0.002, 0.02), (0.1, 0.3)
 DAMPED_A_WEEK = (0.5, 0.9)
 """what is left of the trend a week later"""

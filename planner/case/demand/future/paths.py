@@ -38,8 +38,6 @@ def split(text: str, option: str) -> list[str]:
 def resolved(text: str, data: Any, option: str) -> Path:
     """The path in the file's data; raises InputError with the keys that exist where it goes astray."""
     parts = split(text, option)
-    if parts[:2] == ["menu", "prices"]:
-        parts = parts[1:]
     path: Path = ()
     said: list[str] = []
     spec: Any = DemandFile
