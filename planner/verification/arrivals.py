@@ -99,7 +99,7 @@ def stream_of(
     found = prefix * (rng.random(len(times)) < w.prefix_hit_frac) * (blocks is None)
     found = found + template * (rng.random(len(times)) < w.template_hit_frac)
     critical = rng.random(len(times)) < w.critical_share_frac
-    return Stream(times, prompt, output.astype(np.int64), np.floor(found), bucket, critical, blocks)
+    return Stream(times, prompt.astype(float), output.astype(np.int64), np.floor(found), bucket, critical, blocks)
 
 
 def _arrivals(expected: np.ndarray, scv: float, rng: np.random.Generator) -> np.ndarray:
