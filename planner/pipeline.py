@@ -57,7 +57,7 @@ def plan_fleet(
     options: Options | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Plan:
-    """The cheapest fleet for a case, verified.
+    """The cheapest fleet for a case, checked.
 
     Raises Infeasible where no fleet can do it, and OutOfTime where the time limit came before the first plan.
     """
@@ -84,7 +84,7 @@ class Attempt:
 
     outcome: Outcome
     plan: Plan | None
-    """verified; None where there is none, or none was found"""
+    """checked; None where there is none, or none was found"""
     candidates: Candidates | None = None
     fleet: FleetProblem | None = None
     """None where time was up before they were known"""
@@ -135,7 +135,7 @@ def attempt(
         return Attempt(solution.outcome, None, candidates, fleet, doing)
     with interruptions_held() as held:
         tell("putting the plan together")
-        plan = _verified_best(work, solution)
+        plan = _checked_best(work, solution)
         if complete:
             plan = _completed(work, plan, solution, replace(limit, deadline=limit.deadline - finish_s), held, tell)
     return Attempt(solution.outcome, plan, candidates, fleet)
@@ -199,7 +199,7 @@ def _searched(
     return solution
 
 
-def _verified_best(work: _Work, solution: FleetSolution) -> Plan:
+def _checked_best(work: _Work, solution: FleetSolution) -> Plan:
     """The best plan that the checker has nothing against; a better one that it refuses is dropped, and that is said."""
     while True:
         plan = work.assembled(solution)
@@ -210,7 +210,7 @@ def _verified_best(work: _Work, solution: FleetSolution) -> Plan:
             raise BrokenPlan("the plan failed its own check: " + "; ".join(broken))
         solution.notes = [
             *solution.notes,
-            f"a candidate for ${plan.cost_usd_per_month:,.0f} a month failed verification and was dropped: {broken[0]}",
+            f"a candidate for ${plan.cost_usd_per_month:,.0f} a month failed the check and was dropped: {broken[0]}",
         ]
 
 
@@ -241,7 +241,7 @@ def _completed(
         try:
             if stopped is None:
                 with held.let_in():
-                    plan = verified(completed(limit.left_s if limited else None))
+                    plan = checked(completed(limit.left_s if limited else None))
                 continue
         except KeyboardInterrupt as stop:
             stopped = why(stop)
@@ -254,13 +254,13 @@ def plan_horizon(
     options: Options | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> HorizonPlan:
-    """What to sign now and later, and a plan for each quarter and scenario, verified.
+    """What to sign now and later, and a plan for each quarter and scenario, checked.
 
     Raises Infeasible where a quarter has no plan; the reasons name it and its scenario.
     """
     options = options or Options()
     try:
-        return _verified_horizon(plan_blocks(case, options, on_progress))
+        return _checked_horizon(plan_blocks(case, options, on_progress))
     except NoHorizonPlan as none:
         raise _without_a_plan(case, none, options, on_progress) from None
 
@@ -271,7 +271,7 @@ class HorizonAttempt:
 
     outcome: Outcome
     plan: HorizonPlan | None
-    """verified; None where there is none, or none was found"""
+    """checked; None where there is none, or none was found"""
     without_a_plan: str = ""
     """the quarter, and its scenario, that has none"""
 
@@ -285,13 +285,13 @@ def attempt_horizon(
 ) -> HorizonAttempt:
     """Like plan_horizon, but returns a HorizonAttempt instead of raising Infeasible, and compares no other plan."""
     try:
-        planned = _verified_horizon(plan_blocks(case, options, on_progress, compare=False))
+        planned = _checked_horizon(plan_blocks(case, options, on_progress, compare=False))
     except NoHorizonPlan as none:
         return HorizonAttempt(Outcome.INFEASIBLE if none.proved else Outcome.NOT_FOUND, None, none.block)
     return HorizonAttempt(Outcome(planned.status), planned)
 
 
-def _verified_horizon(planned: HorizonPlan) -> HorizonPlan:
+def _checked_horizon(planned: HorizonPlan) -> HorizonPlan:
     broken = check_horizon(planned.as_json())
     if broken:
         raise BrokenPlan("the plan failed its own check: " + "; ".join(broken))
@@ -319,7 +319,7 @@ def why(stop: KeyboardInterrupt) -> Why:
     return "time-limit" if isinstance(stop, TimeIsUp) else "interrupted"
 
 
-def verified(plan: Plan) -> Plan:
+def checked(plan: Plan) -> Plan:
     """The plan, once the checker has nothing against it."""
     broken = check_plan(plan.as_json())
     if broken:

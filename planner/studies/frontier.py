@@ -18,7 +18,7 @@ from planner.case.quarters import held_usd_per_month
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import budget_left, formulate
 from planner.optimization.replan import Replanner
-from planner.pipeline import verified
+from planner.pipeline import checked
 from planner.plan.plan import Plan
 from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.incumbent import cost_by_month
@@ -33,7 +33,7 @@ class BudgetPlan:
     budget_usd_per_month: float | None
     outcome: Outcome
     plan: Plan | None
-    """verified; None where there is none, or none was found"""
+    """checked; None where there is none, or none was found"""
     bound_usd_per_month: float | None
     """on cost + penalty of every plan within this budget; None where it is proved that there is none"""
     least_budget_usd_per_month: float | None
@@ -111,7 +111,7 @@ class Frontier:
                 status = "optimal" if gap_frac <= 2e-6 else plan.status if plan.status != "optimal" else "within-gap"
                 update = {"bound_usd_per_month": bound, "gap_frac": gap_frac, "status": status}
                 plan = smaller.plan.model_copy(update=update | {"case": case, "case_hash": case.hash()})
-        return BudgetPlan(budget, Outcome(plan.status), verified(plan), plan.bound_usd_per_month, None)
+        return BudgetPlan(budget, Outcome(plan.status), checked(plan), plan.bound_usd_per_month, None)
 
     def unlimited(self) -> BudgetPlan:
         """The best plan without any budget."""
@@ -119,7 +119,7 @@ class Frontier:
         if free.best is None:
             proved = free.outcome is Outcome.INFEASIBLE
             return BudgetPlan(None, free.outcome, None, None if proved else free.bound_usd_per_month, None)
-        plan = verified(self._assembled(None, free))
+        plan = checked(self._assembled(None, free))
         return BudgetPlan(None, Outcome(plan.status), plan, plan.bound_usd_per_month, None)
 
     def _assembled(self, budget: float | None, solution: FleetSolution) -> Plan:

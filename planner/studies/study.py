@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.pipeline import verified
+from planner.pipeline import checked
 from planner.plan.plan import Plan
 from planner.plan.study_records import Studies
 from planner.studies.break_even import break_even
@@ -49,4 +49,4 @@ def _study(
             found = found.model_copy(update={"break_even": curve})
     if found == Studies():
         raise KeyboardInterrupt
-    return verified(plan.model_copy(update={"studies": found})), plans
+    return checked(plan.model_copy(update={"studies": found})), plans
