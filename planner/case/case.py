@@ -185,6 +185,8 @@ class Limits(Strict):
     """share of all requests that a vendor in use serves at least, by kind; None: any"""
     vendor_cap_usd_per_month: dict[str, float] | None = None
     """most that a vendor is paid in a month, by kind and name; None: any amount"""
+    new_api_cap_usd_per_month: float | None = None
+    """the same for a provider of APIs that the case does not name"""
 
 
 class CacheCosts(Strict):

@@ -12,7 +12,7 @@ import numpy as np
 from planner.case.case import Case, Workload
 from planner.case.costs import answered_per_month, tokens_of
 from planner.case.horizon import slots_of
-from planner.case.vendors import vendor_usd
+from planner.case.vendors import cap_left_usd, vendor_usd
 from planner.catalog.api_prices import api_model, known_api_models
 from planner.catalog.entries import ApiModel, Model
 from planner.plan.plan import Plan
@@ -29,7 +29,7 @@ def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
     """Bills of providers that sell a model which the plan hosts for less than it hosts it, the cheapest first.
 
     Of workloads that may use an API; APIs on the menu are left out, since the plan could have used those, and so are
-    providers that would be one too many. The fixed cost of a provider counts.
+    providers that would be one too many or may not be paid so much. The fixed cost of a provider counts.
     """
     case, asked = plan.case, requests_of(plan)
     here = {w.name: w.cost_usd_per_month for w in plan.workloads if w.models}
@@ -52,7 +52,10 @@ def having_usd(plan: Plan, bill: ProviderBill) -> float:
 
 
 def _is_allowed(plan: Plan, bill: ProviderBill) -> bool:
-    """Whether the policy allows one more provider of APIs, where the workloads of the bill leave theirs."""
+    """Whether the policy allows such a bill, and its provider where the workloads leave theirs."""
+    most = cap_left_usd(plan.case, ("api", bill.provider))
+    if most is not None and bill.cost_usd_per_month + having_usd(plan, bill) > most:
+        return False
     kept = {plan.case.apis[w.api].provider for w in plan.workloads if w.api and w.name not in bill.workloads}
     return len(kept | {bill.provider}) <= (plan.case.limits.max_vendors or {}).get("api", math.inf)
 

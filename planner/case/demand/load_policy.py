@@ -71,6 +71,7 @@ def limits_of(
         new_api_usd_per_month=policy.vendors.fixed_usd_per_month.api or None,
         least_vendor_share_frac={kind: share for kind, share in policy.vendors.least_share if share} or None,
         vendor_cap_usd_per_month=_vendor_caps(policy, offers, apis, found),
+        new_api_cap_usd_per_month=policy.vendors.max_usd_per_month.get("api"),
     )
 
 
