@@ -66,6 +66,7 @@ def limits_of(
         max_deployments=spec.menu.max_deployments,
         routing=policy.routing or LEAST_REQUESTS,
         unproven_forbidden=True if policy.unproven == "forbidden" else None,
+        smaller_apis_forbidden=True if policy.smaller_apis == "forbidden" else None,
         max_vendors={kind: most for kind, most in policy.vendors.at_most if most is not None} or None,
         vendor_usd_per_month=_vendor_costs(policy, offers, apis, found),
         new_api_usd_per_month=policy.vendors.fixed_usd_per_month.api or None,

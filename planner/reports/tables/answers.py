@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.names import sells
 from planner.io.formatting import percent
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
-from planner.plan.sellers import sells
 from planner.plan.study_records import ProviderBill, Studies
 from planner.reports.phrases import NOTHING_USD, alike, throughput_error
 from planner.reports.tables.table import DATA, EVERY, PEOPLE, Format, Row, Table
