@@ -1,7 +1,7 @@
 """What a sweep of budgets costs beside single plans: `python benchmarks/budget_sweep.py [CASE] [LOW HIGH COUNT] [GAP]`.
 
 Every budget of the sweep is planned by itself too, from the case on, with nothing shared, and so is the case without a
-budget. All plans are assembled and verified, on both sides, and asked for the same gap. The target is a sweep of 20
+budget. All plans are assembled and checked, on both sides, and asked for the same gap. The target is a sweep of 20
 points in at most 4 times the seconds of one plan.
 """
 
@@ -19,7 +19,7 @@ from planner.case.demand.load import load_case
 from planner.case.horizon import slots_of
 from planner.optimization.assemble import assemble_plan
 from planner.optimization.formulate import formulate
-from planner.pipeline import verified
+from planner.pipeline import checked
 from planner.plan.plan import Plan
 from planner.studies.frontier import Frontier
 from solvers.search.fleet_solution import Options
@@ -60,7 +60,7 @@ def planned(case: Case, options: Options) -> tuple[float, Plan | None]:
     solution = solve_fleet(fleet, options)
     plan = None
     if solution.best is not None:
-        plan = verified(assemble_plan(case, candidates, fleet, solution, slots, options))
+        plan = checked(assemble_plan(case, candidates, fleet, solution, slots, options))
     return time.monotonic() - started, plan
 
 

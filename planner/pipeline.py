@@ -210,7 +210,7 @@ def _checked_best(work: _Work, solution: FleetSolution) -> Plan:
             raise BrokenPlan("the plan failed its own check: " + "; ".join(broken))
         solution.notes = [
             *solution.notes,
-            f"a candidate for ${plan.cost_usd_per_month:,.0f} a month failed verification and was dropped: {broken[0]}",
+            f"a candidate for ${plan.cost_usd_per_month:,.0f} a month failed the check and was dropped: {broken[0]}",
         ]
 
 

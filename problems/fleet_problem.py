@@ -80,7 +80,7 @@ class FleetProblem:
     vendors_decided: dict[Vendor, bool] = field(default_factory=dict)
     """vendor -> whether it is used, where that is decided"""
     whole_program: bool = False
-    """a program whose rows say what vendors in use serve at least, and are paid at most; prices come of none"""
+    """a program whose rows say what vendors in use serve at least; prices come of none"""
     held: Held = field(default_factory=dict)
     """(offer, term) -> fewest and most commitments, where that is decided; None: as many as anybody could use"""
     uses: dict[tuple[str, str], bool] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from problems.recipes.deferral import cheapest_counts
 from problems.recipes.recipe import Deferral, Recipe
 from problems.recipes.vendors import Vendor
 from problems.rounding_up import BOTH, RoundedSlots
+from problems.vendors.spend import api_usd_per_h
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,8 @@ class Prices:
     """on top of a GPU in use, or a firm one, in a replica of some size or larger: by kind, offer and size [slot]"""
     vendor_usd: dict[tuple[str, Vendor], float] = field(default_factory=dict)
     """a workload's share of one more vendor"""
+    api_usd_factor: dict[str, np.ndarray] = field(default_factory=dict)
+    """how much more a dollar of an API's bill weighs where a cap on its vendor binds [slot]"""
     in_dollars: bool = True
     """False in the phase that only looks for a feasible plan, where real costs count nothing"""
     _tables: dict[tuple[str, str, tuple[str, ...]], np.ndarray] = field(default_factory=dict)
@@ -59,6 +62,11 @@ class Prices:
     def know_boxes(self) -> bool:
         """Whether GPUs cost more than one by one."""
         return bool(self.box_usd or self.beyond_usd or self.rounded_usd)
+
+    def usd_factor_of(self, api: str | None) -> np.ndarray:
+        """How much a dollar of an API's bill weighs [slot]."""
+        more = self.api_usd_factor.get(api) if api is not None else None
+        return self.usd_factor if more is None else self.usd_factor + more
 
     def usd_of_a_gpu(self, kind: str, offer: str, size: int) -> np.ndarray:
         """A GPU in use, or what a firm one costs on top, in a replica of so many [slot]."""
@@ -110,6 +118,7 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
     team = dict.fromkeys(fleet.workloads, 0.0)
     types: dict[tuple[str, str], float] = {}
     vendors: dict[tuple[str, Vendor], float] = {}
+    caps: dict[Vendor, np.ndarray] = {}
     boxes: dict[tuple[str, str, str], np.ndarray] = {}
     rounded: dict[tuple[str, str, int], np.ndarray] = {}
     fits: dict[tuple[str, str, int], np.ndarray] = {}
@@ -126,6 +135,8 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
             types[key[1], key[2]] = max(-dual, 0.0)
         elif key[0] == "vendor":
             vendors[key[1], (key[2], key[3])] = max(-dual, 0.0)
+        elif key[0] == "vendor-cap" and dual < 0:
+            caps.setdefault((key[1], key[2]), np.zeros(fleet.months))[key[3]] = -dual
         elif key[0] == "own-boxes" and dual > 0:
             boxes.setdefault((key[1], key[2], key[3]), np.zeros(slots))[key[4]] = dual
         elif key[0] == "fits" and dual > 0:
@@ -138,13 +149,27 @@ def prices_from_duals(fleet: FleetProblem, row_duals: dict[tuple[Any, ...], floa
         by_offer.setdefault((kind, g), []).append((fleet.rounded_slots[kind, g, number], usd))
     together = {g: RoundedSlots.priced(cuts) for (kind, g), cuts in by_offer.items() if kind == BOTH}
     beyond = {key: cuts for key, cuts in by_offer.items() if key[0] != BOTH}
-    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, fits, vendors, in_dollars)
+    bills = _factors_of_bills(fleet, caps)
+    return Prices(gpu, firm, factor, team, types, boxes, beyond, together, fits, vendors, bills, in_dollars)
+
+
+def _factors_of_bills(fleet: FleetProblem, caps: dict[Vendor, np.ndarray]) -> dict[str, np.ndarray]:
+    """What prices of caps add to a dollar of each API's bill [slot]; instances pay theirs where they are bought."""
+    factors: dict[str, np.ndarray] = {}
+    for api, vendors in fleet.vendors.of_api.items() if caps else ():
+        for vendor in vendors:
+            if vendor in caps:
+                more = fleet.months * caps[vendor][fleet.slot_month]
+                factors[api] = factors.get(api, 0.0) + more
+    return factors
 
 
 def serving_values(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> np.ndarray:
     """Cost of each serving of a recipe at these prices [serving]."""
     t = recipe.slot
     hourly = recipe.usd_per_h * prices.usd_factor[t] + recipe.penalty_usd_per_h * prices.in_dollars
+    if recipe.api in prices.api_usd_factor:
+        hourly = hourly + api_usd_per_h(fleet, recipe) * prices.api_usd_factor[recipe.api][t]
     value: np.ndarray = fleet.weight[t] * hourly
     for use in recipe.uses:
         for kind, gpus in (("in-use", use.gpus), ("firm", use.firm_gpus)):
@@ -240,7 +265,8 @@ def _least_by_slot(
 
 def settled_path(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> Recipe:
     """A path of work that may wait with the counts of replicas settled, near the cheapest at these prices."""
-    return cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, prices.usd_factor)[1]
+    weighs = prices.usd_factor_of(recipe.api)
+    return cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, weighs)[1]
 
 
 def _price_deferred(fleet: FleetProblem, recipe: Recipe, deferral: Deferral, prices: Prices, fixed: float) -> Priced:
@@ -252,7 +278,7 @@ def _price_deferred(fleet: FleetProblem, recipe: Recipe, deferral: Deferral, pri
     least = np.where(deferral.window, per_load_h[None, :], np.inf).min(axis=1)
     api = np.full(slots, np.inf)
     if deferral.api_usd_per_load_h is not None:
-        api = deferral.api_usd_per_load_h * prices.usd_factor
+        api = deferral.api_usd_per_load_h * prices.usd_factor_of(recipe.api)
     work = deferral.load * hours
     some = work > 0
     value = float((work[some] * np.minimum(least, api)[some]).sum()) + float(none.sum()) + fixed

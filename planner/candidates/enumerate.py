@@ -6,6 +6,7 @@ replicas, under one choice of caching.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from planner.candidates.candidate import Candidate
@@ -14,7 +15,9 @@ from planner.candidates.pools import PoolSpec, groups_alone, shared_groups
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.screen import Excluded, Screen, Screening
 from planner.case.case import Case
+from planner.case.costs import is_too_small
 from planner.case.horizon import slots_of
+from planner.catalog.api_tiers import tier_of_api, tier_of_model
 
 __all__ = ["Candidate", "Candidates", "Rejection", "enumerate_candidates"]
 
@@ -59,7 +62,7 @@ def enumerate_candidates(case: Case, without: Excluded = frozenset()) -> Candida
         else:
             against.setdefault((*group.models, *group.workloads), verdict.against_sharing(group))
     rejected += [r for reasons in against.values() for r in reasons]
-    return Candidates(pools, {key: accepted[key] for key in pools}, (*rejected, *refused))
+    return Candidates(pools, {key: accepted[key] for key in pools}, (*rejected, *refused, *_against_apis(case)))
 
 
 def _against_every_option(verdicts: list[Screening]) -> list[Rejection]:
@@ -69,6 +72,16 @@ def _against_every_option(verdicts: list[Screening]) -> list[Rejection]:
     for rejection in (r for v in verdicts for r in v.rejected):
         first.setdefault(rejection.candidate, rejection)
     return [r for r in first.values() if r.candidate not in whole]
+
+
+def _against_apis(case: Case) -> Iterator[Rejection]:
+    """APIs that sell a smaller model than a workload asks for, where that is forbidden."""
+    for w in case.workloads:
+        first = w.models[0].model
+        for api in case.menu_apis if w.api_allowed else ():
+            if is_too_small(case, w, api):
+                asked, there = f"{tier_of_model(case.models[first])}, as {first}", f"{tier_of_api(api)}"
+                yield Rejection(w.name, f"api {api}", "sells a model of a lower tier", asked, there)
 
 
 def _against_the_option(group: PoolSpec, better: PoolSpec) -> Rejection:

@@ -121,6 +121,8 @@ class Workload(Strict):
     """whether a loss must have been measured on that family of benchmarks, for a model of the same family"""
     critical_share_frac: float
     api_allowed: bool
+    smaller_apis_forbidden: bool | None = None
+    """whether no API may answer it that sells a smaller model than it lists first; None: as the limits say"""
     baseline: str | None = None
     """the API model that it is compared with; None: that of the case"""
 
@@ -175,6 +177,8 @@ class Limits(Strict):
     """which replica of a deployment a request goes to"""
     unproven_forbidden: bool | None = None
     """whether what the engine was never seen to run may not be used; None: it may"""
+    smaller_apis_forbidden: bool | None = None
+    """whether no API may answer a workload that sells a smaller model than it lists first; None: it may"""
     max_vendors: dict[str, int] | None = None
     """providers, regions and APIs that may be in use, by kind (provider, region, api); None: any number"""
     vendor_usd_per_month: dict[str, float] | None = None
@@ -185,6 +189,8 @@ class Limits(Strict):
     """share of all requests that a vendor in use serves at least, by kind; None: any"""
     vendor_cap_usd_per_month: dict[str, float] | None = None
     """most that a vendor is paid in a month, by kind and name; None: any amount"""
+    new_api_cap_usd_per_month: float | None = None
+    """the same for a provider of APIs that the case does not name"""
 
 
 class CacheCosts(Strict):

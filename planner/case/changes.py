@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planner.case.case import Case, Workload
+from planner.case.costs import allowed_apis
 from planner.case.horizon import month_factor, slots_of
 
 Change = Callable[[Case], Case]
@@ -108,7 +109,7 @@ def multiplied(multiple: float) -> Change:
 
 
 def may_use_an_api(case: Case) -> bool:
-    return bool(case.menu_apis) and any(w.api_allowed for w in case.workloads)
+    return any(allowed_apis(case, w) for w in case.workloads)
 
 
 without_apis: Change = with_workloads(lambda w: w.model_copy(update={"api_allowed": False, "api_wait_h": 0.0}))

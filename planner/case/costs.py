@@ -6,11 +6,29 @@ import numpy as np
 
 from planner.case.case import CACHE_KINDS, Case, Workload, kinds_of
 from planner.case.horizon import Slot, rates_rps, requests_per_month
+from planner.catalog.api_tiers import is_below, tier_of_api, tier_of_model
+from planner.catalog.names import sells
 from problems.constants import HOURS_PER_MONTH
 
 
 def allowed_apis(case: Case, workload: Workload) -> tuple[str, ...]:
-    return case.menu_apis if workload.api_allowed else ()
+    """The APIs of the menu that may answer a workload."""
+    if not workload.api_allowed:
+        return ()
+    return tuple(api for api in case.menu_apis if not is_too_small(case, workload, api))
+
+
+def is_too_small(case: Case, workload: Workload, api: str) -> bool:
+    """Whether an API sells a smaller model than a workload asks for, and that is forbidden."""
+    forbidden = workload.smaller_apis_forbidden or case.limits.smaller_apis_forbidden
+    return bool(forbidden) and sells_a_smaller_model(case, workload, api)
+
+
+def sells_a_smaller_model(case: Case, workload: Workload, api: str) -> bool:
+    """Whether an API is known to sell a smaller model than a workload lists first; no model is smaller than itself."""
+    first = workload.models[0].model
+    model = case.models[first]
+    return is_below(tier_of_api(api), tier_of_model(model)) and not sells(api, first, model)
 
 
 def request_usd(case: Case, workload: Workload, api: str) -> np.ndarray:

@@ -34,15 +34,27 @@ def vendors_bought_of(case: Case, offers: Iterable[str], apis: Iterable[str]) ->
 def vendor_usd(case: Case, vendor: Vendor) -> float:
     """What it costs a month to have a vendor, whatever is bought there."""
     kind, name = vendor
-    if kind == "api" and name not in {api.provider for api in case.apis.values()}:
+    if _is_new_api(case, vendor):
         return case.limits.new_api_usd_per_month or 0.0
     return (case.limits.vendor_usd_per_month or {}).get(f"{kind} {name}", 0.0)
+
+
+def _is_new_api(case: Case, vendor: Vendor) -> bool:
+    """Whether a vendor is a provider of APIs that the case does not name."""
+    return vendor[0] == "api" and vendor[1] not in {api.provider for api in case.apis.values()}
+
+
+def is_shut_out(case: Case, vendor: Vendor) -> bool:
+    """Whether a cap does not allow anything to be bought of a vendor."""
+    left = cap_left_usd(case, vendor)
+    return left is not None and (left <= 0 or left < vendor_usd(case, vendor))
 
 
 def cap_left_usd(case: Case, vendor: Vendor) -> float | None:
     """What a vendor may be paid in a month besides what is held of it; None: any amount."""
     kind, name = vendor
     most = (case.limits.vendor_cap_usd_per_month or {}).get(f"{kind} {name}")
+    most = case.limits.new_api_cap_usd_per_month if _is_new_api(case, vendor) else most
     return None if most is None else max(0.0, most - vendor_held_usd(case, vendor))
 
 

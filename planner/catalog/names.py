@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from planner.catalog.entries import find, names_of
+from planner.catalog.entries import Model, find, names_of
 from planner.io.errors import did_you_mean
 
 _MARK = re.compile(
@@ -16,6 +17,8 @@ _SILENT = ("int4", "4bit", "8bit", "dynamic", "block", "kv", "quantized", "marli
 """marks that do not say how by themselves: INT4 stands beside AWQ or GPTQ"""
 _STORED = {"w8a8": "int8-w8a8"}
 ADD_MODEL = "add it from its config.json: fleetplan catalog add-model config.json"
+_ORNAMENTS = re.compile(r"^(meta)?-?|-?(instruct|chat|it|hf|versatile|instant)$")
+"""what providers put around the name of the same weights"""
 _HUB_CACHE = re.compile(r"models--([^/]+?)--([^/]+)")
 
 
@@ -58,3 +61,22 @@ def _model_spellings(name: str) -> Iterator[str]:
         yield "/".join(parts[-2:])
     if parts:
         yield parts[-1]
+
+
+def sells(api: str, key: str, model: Model) -> bool:
+    """Whether an API, as provider/model, sells this very model, by its name."""
+    return bare_name(api.partition("/")[2]) in names_of_weights(key, model)
+
+
+def names_of_weights(key: str, model: Model) -> set[str]:
+    return {bare_name(name) for name in (key, *model.aliases)}
+
+
+@cache
+def bare_name(name: str) -> str:
+    """The last part of a name, without case, punctuation and what providers put around it."""
+    last = name.lower().rsplit("/", 1)[-1].replace("_", "-")
+    before = ""
+    while before != last:
+        before, last = last, _ORNAMENTS.sub("", last)
+    return re.sub(r"[^a-z0-9.]", "", last)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from planner.case.case import Case, Workload
+from planner.catalog.api_tiers import TIERS, tier_of_api, tier_of_model
+from planner.catalog.names import sells
 from planner.plan.plan import PoolPlan
 from planner.plan.view import REL, PlanView, Served, near
 
@@ -38,8 +41,18 @@ def _the_api_may_serve(facts: PlanView, s: Served) -> Iterator[str]:
         yield "requests go to an API although that is forbidden"
     if api not in facts.case.menu_apis:
         yield f"requests go to the API {api}, which is not on the menu"
+    yield from _the_api_is_large_enough(facts.case, s.w, api)
     if not s.told.api_flows:
         yield f"no requests go to the API {api}, which it names"
+
+
+def _the_api_is_large_enough(case: Case, w: Workload, api: str) -> Iterator[str]:
+    if not (w.smaller_apis_forbidden or case.limits.smaller_apis_forbidden):
+        return
+    first = w.models[0].model
+    asked, there = tier_of_model(case.models[first]), tier_of_api(api)
+    if there is not None and TIERS.index(there) < TIERS.index(asked) and not sells(api, first, case.models[first]):
+        yield f"requests go to {api}, a {there} model, although none smaller than {first} ({asked}) is allowed"
 
 
 def _it_may_be_shed(s: Served) -> Iterator[str]:

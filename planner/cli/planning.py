@@ -249,10 +249,10 @@ def _exit_code(
 ) -> None:
     """Exit as the work ended; `stopped`: somebody interrupted it."""
     if plan.status == "interrupted":
-        note("interrupted: this is the best verified plan so far; it is not proved", quiet)
+        note("interrupted: this is the best checked plan so far; it is not proved", quiet)
         raise typer.Exit(130)
     if stopped:
-        note("interrupted: the plan is verified; this is what is known of it so far", quiet)
+        note("interrupted: the plan is checked; this is what is known of it so far", quiet)
         raise typer.Exit(130)
     if explanation is not None:
         _exit_if_interrupted(explanation, quiet)

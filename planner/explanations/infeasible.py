@@ -155,6 +155,8 @@ def _nothing_serves(workload: str, case: Case, candidates: Candidates) -> list[s
     """The reasons that came up for a workload, one line each kind of reason."""
     spec = next(w for w in case.workloads if w.name == workload)
     api = "its requests may not go to an API" if not spec.api_allowed else "no API is on the menu"
+    if spec.api_allowed and case.menu_apis:
+        api = "every API on the menu sells a model of a lower tier, which may not answer it"
     lines = [f"'{workload}': nothing on the menu can serve it, and {api}."]
     first = {r.reason: r for r in reversed(candidates.rejected) if r.workload == workload}
     return lines + [f"  {r}" for r in list(first.values())[:REASONS_SHOWN]]

@@ -18,6 +18,7 @@ from planner.case.changes import (
     with_vendors,
     with_workload,
 )
+from planner.case.costs import allowed_apis
 from planner.case.demand.schema import MOST_DEPLOYMENTS
 from planner.case.menu import sellable
 from planner.case.quality import quality_of
@@ -174,12 +175,21 @@ def _permission(key: str, step: Step, workload: str | None = None, one_more: Ste
 def _api(case: Case, w: Workload) -> Iterator[Limit]:
     missing = not case.menu_apis
     if w.api_allowed and not missing:
+        yield from _smaller_apis(case, w)
         return
     changes: list[Change] = [] if w.api_allowed else [with_workload(w.name, api_allowed=True)]
     if missing:
         changes.append(lambda case: case.model_copy(update={"menu_apis": (case.baseline,)}))
     where = " and ".join([*([] if w.api_allowed else ["api: allowed"]), *(["menu.apis"] if missing else [])])
     step = Step(f"let {w.name} use an API ({where})", one_after_the_other(changes))
+    yield _permission(f"{w.name}.api", step, w.name, one_more=step)
+
+
+def _smaller_apis(case: Case, w: Workload) -> Iterator[Limit]:
+    if allowed_apis(case, w):
+        return
+    changes = [with_workload(w.name, smaller_apis_forbidden=None), with_limits(smaller_apis_forbidden=None)]
+    step = Step(f"let {w.name} use an API of a lower tier (api, policy.smaller_apis)", one_after_the_other(changes))
     yield _permission(f"{w.name}.api", step, w.name, one_more=step)
 
 

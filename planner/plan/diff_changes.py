@@ -127,7 +127,7 @@ def _asked(w: Workload) -> dict[str, Value]:
         "quality max loss": w.max_quality_loss_frac,
         "critical share": w.critical_share_frac,
         "deadline, h": w.deadline_h,
-        "api allowed": "yes" if w.api_allowed else "no",
+        "api allowed": ("no smaller" if w.smaller_apis_forbidden else "yes") if w.api_allowed else "no",
         "baseline": w.baseline,
         "may share": "yes" if w.sharing else "no",
         "may cache": ", ".join(w.caching),

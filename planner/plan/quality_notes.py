@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.case.case import Workload
+from planner.case.costs import sells_a_smaller_model
 from planner.case.quality import QualityBasis, quality_of
-from planner.catalog.api_tiers import TIERS, Tier, is_below, tier_of_api, tier_of_model
+from planner.catalog.api_tiers import TIERS, Tier, tier_of_api, tier_of_model
 from planner.io.formatting import percent
 from planner.plan.plan import Plan, WorkloadPlan
-from planner.plan.sellers import sells
 
 Hosted = tuple[Workload, str, str, QualityBasis]
 """a workload, a model and a quantization that serve it, and what the loss rests on"""
@@ -38,21 +38,21 @@ def smaller_apis(plan: Plan) -> Iterator[str]:
     """Workloads whose requests go to an API model of a lower tier than the model that they list first."""
     for told in plan.workloads:
         if told.api and told.api_share_frac and _is_smaller(plan, told.api, told):
-            first = next(w for w in plan.case.workloads if w.name == told.name).models[0].model
+            first = _workload(plan, told).models[0].model
             there = f"goes to {told.api}, a {tier_of_api(told.api)} model, where {first} is a {_asked(plan, told)} one"
-            yield f"{percent(told.api_share_frac)} of {told.name} {there}: compare their answers, or set api: forbidden"
+            yield f"{percent(told.api_share_frac)} of {told.name} {there}: compare answers, or set api: no-smaller"
 
 
 def _is_smaller(plan: Plan, api: str, told: WorkloadPlan) -> bool:
-    """Whether an API is known to sell a smaller model than a workload lists first; no model is smaller than itself."""
-    w = next(w for w in plan.case.workloads if w.name == told.name)
-    first = w.models[0].model
-    return is_below(tier_of_api(api), _asked(plan, told)) and not sells(api, first, plan.case.models[first])
+    return sells_a_smaller_model(plan.case, _workload(plan, told), api)
+
+
+def _workload(plan: Plan, told: WorkloadPlan) -> Workload:
+    return next(w for w in plan.case.workloads if w.name == told.name)
 
 
 def _asked(plan: Plan, told: WorkloadPlan) -> Tier:
-    w = next(w for w in plan.case.workloads if w.name == told.name)
-    return tier_of_model(plan.case.models[w.models[0].model])
+    return tier_of_model(plan.case.models[_workload(plan, told).models[0].model])
 
 
 def size_beside(plan: Plan, api: str, workloads: tuple[str, ...]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -12,14 +11,13 @@ import numpy as np
 from planner.case.case import Case, Workload
 from planner.case.costs import answered_per_month, tokens_of
 from planner.case.horizon import slots_of
-from planner.case.vendors import vendor_usd
+from planner.case.vendors import cap_left_usd, vendor_usd
 from planner.catalog.api_prices import api_model, known_api_models
-from planner.catalog.entries import ApiModel, Model
+from planner.catalog.entries import ApiModel
+from planner.catalog.names import bare_name, names_of_weights
 from planner.plan.plan import Plan
 from planner.plan.study_records import ProviderBill
 
-_ORNAMENTS = re.compile(r"^(meta)?-?|-?(instruct|chat|it|hf|versatile|instant)$")
-"""what providers put around the name of the same weights"""
 PASSED_ON = "huggingface_"
 NOTHING_USD = 0.005
 """less than this a month is nothing"""
@@ -29,7 +27,7 @@ def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
     """Bills of providers that sell a model which the plan hosts for less than it hosts it, the cheapest first.
 
     Of workloads that may use an API; APIs on the menu are left out, since the plan could have used those, and so are
-    providers that would be one too many. The fixed cost of a provider counts.
+    providers that would be one too many or may not be paid so much. The fixed cost of a provider counts.
     """
     case, asked = plan.case, requests_of(plan)
     here = {w.name: w.cost_usd_per_month for w in plan.workloads if w.models}
@@ -52,7 +50,10 @@ def having_usd(plan: Plan, bill: ProviderBill) -> float:
 
 
 def _is_allowed(plan: Plan, bill: ProviderBill) -> bool:
-    """Whether the policy allows one more provider of APIs, where the workloads of the bill leave theirs."""
+    """Whether the policy allows such a bill, and its provider where the workloads leave theirs."""
+    most = cap_left_usd(plan.case, ("api", bill.provider))
+    if most is not None and bill.cost_usd_per_month + having_usd(plan, bill) > most:
+        return False
     kept = {plan.case.apis[w.api].provider for w in plan.workloads if w.api and w.name not in bill.workloads}
     return len(kept | {bill.provider}) <= (plan.case.limits.max_vendors or {}).get("api", math.inf)
 
@@ -66,12 +67,13 @@ def hosted_by(plan: Plan) -> dict[str, set[str]]:
 def sellers() -> list[str]:
     """Every API model but those that Hugging Face passes on from a provider that sells it by itself."""
     known = known_api_models()
-    direct = {(name.partition("/")[0], _bare(name)) for name in known}
-    return [
-        name
-        for name in known
-        if not name.startswith(PASSED_ON) or (name.removeprefix(PASSED_ON).partition("/")[0], _bare(name)) not in direct
-    ]
+    direct = {(name.partition("/")[0], bare_name(name)) for name in known}
+
+    def is_passed_on(name: str) -> bool:
+        seller = name.removeprefix(PASSED_ON).partition("/")[0]
+        return name.startswith(PASSED_ON) and (seller, bare_name(name)) in direct
+
+    return [name for name in known if not is_passed_on(name)]
 
 
 Asked = dict[str, tuple[Workload, np.ndarray]]
@@ -124,7 +126,7 @@ def by_cost(bill: ProviderBill) -> tuple[float, str, str]:
 
 def able(case: Case, api: str, models: dict[str, set[str]] | None = None) -> tuple[str, ...]:
     """Workloads that may run the model which this API sells, if it is one of theirs, or of those that are given."""
-    name = _bare(api.partition("/")[2])
+    name = bare_name(api.partition("/")[2])
     return tuple(w.name for w in case.workloads if any(name in names for names in _names_of(case, w, models)))
 
 
@@ -134,26 +136,7 @@ def _names_of(case: Case, w: Workload, models: dict[str, set[str]] | None) -> It
         if models is not None and choice.model not in models[w.name]:
             continue
         if choice.quality_loss_frac <= w.max_quality_loss_frac + 1e-12:
-            yield _names(choice.model, case.models[choice.model])
-
-
-def sells(api: str, key: str, model: Model) -> bool:
-    """Whether an API sells this very model, by its name."""
-    return _bare(api.partition("/")[2]) in _names(key, model)
-
-
-def _names(key: str, model: Model) -> set[str]:
-    return {_bare(name) for name in (key, *model.aliases)}
-
-
-@cache
-def _bare(name: str) -> str:
-    """The last part of a name, without case, punctuation and what providers put around it."""
-    last = name.lower().rsplit("/", 1)[-1].replace("_", "-")
-    before = ""
-    while before != last:
-        before, last = last, _ORNAMENTS.sub("", last)
-    return re.sub(r"[^a-z0-9.]", "", last)
+            yield names_of_weights(choice.model, case.models[choice.model])
 
 
 def known(name: str) -> ApiModel:

@@ -13,7 +13,7 @@ from planner.candidates.rejection import Variant
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case, Workload
 from planner.case.menu import allowed_offers
-from planner.case.vendors import VENDOR_NAMES, vendor_usd, vendors_bought_of
+from planner.case.vendors import VENDOR_NAMES, Vendor, is_shut_out, vendor_usd, vendors_bought_of
 from planner.io.formatting import percent, usd, usd_small
 from planner.io.validation import Strict
 from planner.plan.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
@@ -59,6 +59,8 @@ def why_not(plan: Plan, option: OptionRecord) -> str:
         return ""
     if option.cost_usd_per_month is None:
         return "the menu cannot buy it"
+    if shut_out := _shut_out(plan, option):
+        return shut_out
     chosen = chosen_option(plan, option.workload)
     if chosen is None or chosen.cost_usd_per_month is None:
         return ""
@@ -106,10 +108,27 @@ def _in_the_way(plan: Plan, option: OptionRecord) -> str:
     return "not in a plan for everything together"
 
 
+def _shut_out(plan: Plan, option: OptionRecord) -> str | None:
+    """A vendor of an option of which a cap does not allow anything to be bought."""
+    for kind, name in _vendors_of(plan, option):
+        if is_shut_out(plan.case, (kind, name)):
+            return _capped(plan, kind, name)
+    return None
+
+
+def _capped(plan: Plan, kind: str, name: str) -> str:
+    most = (plan.case.limits.vendor_cap_usd_per_month or {})[f"{kind} {name}"]
+    return f"{name} may be paid {usd(most)} a month (policy.vendors.max_usd_per_month)"
+
+
+def _vendors_of(plan: Plan, option: OptionRecord) -> list[Vendor]:
+    offers, apis = ([key] if key else [] for key in (option.offer, option.api))
+    return vendors_bought_of(plan.case, offers, apis)
+
+
 def _vendors_in_the_way(plan: Plan, option: OptionRecord) -> str | None:
     """A vendor of an option that the plan does without, if it would be one too many or has a fixed cost."""
-    offers, apis = ([key] if key else [] for key in (option.offer, option.api))
-    more = [v for v in vendors_bought_of(plan.case, offers, apis) if v not in plan.vendors_in_use()]
+    more = [v for v in _vendors_of(plan, option) if v not in plan.vendors_in_use()]
     for kind, name in more:
         if kind in (plan.case.limits.max_vendors or {}):
             count = (plan.case.limits.max_vendors or {})[kind]
@@ -117,10 +136,9 @@ def _vendors_in_the_way(plan: Plan, option: OptionRecord) -> str | None:
         if kind in (plan.case.limits.least_vendor_share_frac or {}):
             least = percent((plan.case.limits.least_vendor_share_frac or {})[kind], 1)
             return f"{name} must serve {least} of all requests (policy.vendors.least_share.{kind})"
-    for kind, name in vendors_bought_of(plan.case, offers, apis):
-        most = (plan.case.limits.vendor_cap_usd_per_month or {}).get(f"{kind} {name}")
-        if most is not None:
-            return f"{name} may be paid {usd(most)} a month (policy.vendors.max_usd_per_month)"
+    for kind, name in _vendors_of(plan, option):
+        if f"{kind} {name}" in (plan.case.limits.vendor_cap_usd_per_month or {}):
+            return _capped(plan, kind, name)
     cost = sum(vendor_usd(plan.case, vendor) for vendor in more)
     names = " and ".join(name for _, name in more)
     return f"having {names} costs {usd(cost)} / month" if cost else None

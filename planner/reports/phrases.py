@@ -22,8 +22,8 @@ _WHOSE = {"provider": "this provider", "region": "this region", "api": "this API
 PROVED = {
     "optimal": "proved optimal",
     "within-gap": "proved within {gap}",
-    "feasible": "a verified plan, proved only within {gap}",
-    "interrupted": "INTERRUPTED: a verified plan, not proved; the optimum may be {gap} lower",
+    "feasible": "a checked plan, proved only within {gap}",
+    "interrupted": "INTERRUPTED: a checked plan, not proved; the optimum may be {gap} lower",
 }
 PARTS = {
     "options": "what other options would cost",
@@ -58,7 +58,7 @@ def price_date(plan: Plan) -> list[str]:
 
 def proof(plan: Plan) -> str:
     if plan.status == "feasible" and not bounded(plan):
-        return "a verified plan; the time was too short to prove how near it is to the optimum"
+        return "a checked plan; the time was too short to prove how near it is to the optimum"
     return PROVED[plan.status].format(gap=percent(plan.gap_frac, 2))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from planner.io.errors import escaped
@@ -140,7 +141,8 @@ def hour_name(hour: int) -> str:
 
 
 def seconds(value: float) -> str:
-    """ms below a second, s below an hour, else hours."""
-    if value < 1:
-        return f"{1000 * value:.3g} ms"
-    return f"{value:.3g} s" if value < 3600 else f"{value / 3600:.3g} h"
+    """ms below a second, s below an hour, else hours, each to three digits or the whole number."""
+    units = (("ms", 1e-3, 1.0), ("s", 1.0, 3600.0), ("h", 3600.0, math.inf))
+    unit, size, _ = next(u for u in units if float(f"{value / u[1]:.4g}") * u[1] < u[2])
+    figure = f"{value / size:.3g}"
+    return f"{value / size:,.0f} {unit}" if float(figure) >= 1000 else f"{figure} {unit}"

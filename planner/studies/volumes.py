@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from planner.case.case import Case, kinds_of
 from planner.case.changes import has_quotas, may_use_an_api, multiplied, never_shedding, without_apis, without_quotas
-from planner.case.costs import answered_per_month, baseline_of, baseline_usd_per_month, tokens_of
+from planner.case.costs import allowed_apis, answered_per_month, baseline_of, baseline_usd_per_month, tokens_of
 from planner.case.horizon import slots_of
 from planner.case.vendors import apis_usd
 from planner.optimization.replan import Replanner
@@ -58,8 +58,7 @@ class Volumes:
             own: Way = "mixed" if may_use_an_api(plan.case) else "self-hosted"
             self.found[own][1.0] = Found(plan.cost_usd_per_month, plan.bound_usd_per_month)
         self.saving_grows = not self.api_fixed_usd and all(
-            baseline_of(whole, w) in whole.menu_apis
-            and w.api_allowed
+            baseline_of(whole, w) in allowed_apis(whole, w)
             and not any("semantic" in kinds_of(option) for option in w.caching)
             for w in whole.workloads
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from planner.case.case import Case
-from planner.case.changes import has_quotas, without_quotas
+from planner.case.changes import has_quotas, may_use_an_api, without_quotas
 from planner.optimization.replan import Replanner, to_compare
 from planner.pipeline import attempt, why
 from planner.plan.plan import Plan
@@ -149,7 +149,7 @@ def _usd(plan: Plan) -> float:
 
 def _everything(case: Case) -> str:
     more = []
-    if case.menu_apis and any(w.api_allowed for w in case.workloads):
+    if may_use_an_api(case):
         more.append("requests may go to an API")
     if any(w.deadline_h is not None for w in case.workloads):
         more.append("batch work may wait")

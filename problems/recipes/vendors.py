@@ -38,7 +38,7 @@ class Vendors:
     @property
     def whole_programs_alone(self) -> bool:
         """whether there are rules that no LP has which prices come from"""
-        return bool(self.least_share or self.most_usd)
+        return bool(self.least_share)
 
     def of(self, offers: Iterable[str], api: str | None) -> tuple[Vendor, ...]:
         """The vendors of some offers and an API, each once."""

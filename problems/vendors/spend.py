@@ -1,8 +1,4 @@
-"""What is paid to a vendor in a month, and the rows that cap it: instances, API bills, and what having it costs.
-
-As with least shares, no LP that prices come from has these rows: without them it is a relaxation, so its bound holds,
-and nothing that prices recipes need know of them.
-"""
+"""What is paid to a vendor in a month, and the rows that cap it: instances, API bills, and what having it costs."""
 
 from __future__ import annotations
 
@@ -29,8 +25,6 @@ def no_vendor_is_paid_too_much(fleet: FleetProblem, v: Variables) -> Iterator[Ro
 
     Both sides count as much as the month does.
     """
-    if not fleet.whole_program:
-        return
     for vendor, most in sorted(fleet.vendors.most_usd.items()):
         for month in range(fleet.months):
             counts = float(fleet.weight_of_month[month])

@@ -95,7 +95,8 @@ class PricedPool:
         hour = 3600 * float(self.fleet.weight[t])
         ways = []
         if self.api is not None:
-            ways.append(Outlet(False, hour * float(self.prices.usd_factor[t]) * self.api.usd_per_request))
+            weighs = float(self.prices.usd_factor_of(self.api.key)[t])
+            ways.append(Outlet(False, hour * weighs * self.api.usd_per_request))
         if self.pool.shed_usd_per_request is not None:
             ways.append(Outlet(True, hour * float(self.prices.in_dollars) * self.pool.shed_usd_per_request))
         if len(ways) == 2:

@@ -165,7 +165,9 @@ class Mixes:
             shed = [Outlet(pool.shed_usd_per_request, 3600 * weight * prices.in_dollars)]
         mixes: list[_Mix] = []
         for api in pool.apis_beside_gpus:
-            outlets = [Outlet(api.usd_per_request, 3600 * weight * prices.usd_factor), *shed] if api else shed
+            outlets = shed
+            if api is not None:
+                outlets = [Outlet(api.usd_per_request, 3600 * weight * prices.usd_factor_of(api.key)), *shed]
             each_outlet = [o.weight[:, None] * o.usd_per_request[None, :] for o in outlets]
             outlet_usd = np.minimum.reduce(each_outlet) if outlets else None
             bounds = np.full(asked.shape, np.inf)

@@ -11,6 +11,7 @@ import numpy as np
 from problems.fleet_problem import FleetProblem
 from problems.pricing import Priced
 from problems.recipes.recipe import Recipe
+from problems.vendors.presolve import servings_within_caps
 from solvers.pricing.routing import work_moved
 
 MOST_SERVINGS = 12_000
@@ -29,12 +30,12 @@ class PricedRecipes(Protocol):
 
 
 def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
-    """Recipes without servings that alone would break a quota, or need firm GPUs that nobody sells."""
+    """Recipes without servings that alone would break a quota or a cap, or need firm GPUs that nobody sells."""
     slots = len(fleet.slot_hours)
     for recipe in fleet.recipes:
         if not all(fleet.offers[g].to_be_had for g in recipe.offers):
             continue
-        allowed = np.ones(recipe.servings, dtype=bool)
+        allowed = servings_within_caps(fleet, recipe)
         for g in recipe.offers:
             offer = fleet.offers[g]
             most = fleet.max_gpus.get(offer.gpu, np.inf)

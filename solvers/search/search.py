@@ -29,6 +29,7 @@ from problems.dominance.offers import without_dominated_offers
 from problems.dominance.recipes import without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
+from problems.vendors.presolve import without_vendors_shut_out
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from solvers.cuts.beyond_commitments import always_beyond
@@ -121,7 +122,7 @@ class Search:
         self.started = time.monotonic()
         self.deadline = np.inf if options.time_limit_s is None else self.started + options.time_limit_s
         self.options, self.solution, self.on_progress, self.known = options, solution, on_progress, known
-        fleet = without_dominated_offers(fleet)
+        fleet = without_dominated_offers(without_vendors_shut_out(fleet))
         self.fleet = without_dominated_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
         self.exhausted: Incumbent | None = None
         """the plan that destroy and repair did not improve"""

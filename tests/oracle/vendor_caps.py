@@ -22,6 +22,31 @@ RULE = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=16.0, min_replicas=1)
 HOURS, SLOTS = 730.0, 2
 
 
+TIGHT_USD = (0.0, 1.0, 20.0, 150.0)
+"""caps that allow nothing, hardly a request, or an instance for a part of a month"""
+
+
+def tight_case(seed: int) -> Case:
+    """A case of which some caps are so low that they shut their vendors out, or nearly so."""
+    rng, case = np.random.default_rng([seed, 8]), cap_case(seed)
+    caps = {x: float(rng.choice([*TIGHT_USD, most])) for x, most in case.vendors.most_usd.items()}
+    return replace(case, vendors=replace(case.vendors, most_usd=caps))
+
+
+def without_vendor(case: Case, vendor: Vendor) -> Case:
+    """The case where nobody sells what a vendor sells."""
+    sold = {key for of in (case.vendors.of_offer, case.vendors.of_api) for key, who in of.items() if vendor in who}
+    pools = [
+        replace(
+            pool,
+            apis=tuple(api for api in pool.apis if api.key not in sold),
+            deployments=tuple(d for d in pool.deployments if d.offer not in sold),
+        )
+        for pool in case.pools
+    ]
+    return replace(case, pools=tuple(pools))
+
+
 def cap_case(seed: int) -> Case:
     rng = np.random.default_rng([seed, 7])
     offers, apis, pools = random_parts(rng, SLOTS, most_rps=1.8)

@@ -85,7 +85,7 @@ def laid_over(old: Any, new: Any) -> Any:
 
 @cache
 def planned(example: str, change: str = "") -> Plan:
-    """Verified and proved."""
+    """Checked and proved."""
     plan = planner.plan_fleet(case_of(example, change))
     assert plan.status in ("optimal", "within-gap")
     assert plan.gap_frac <= 1e-3

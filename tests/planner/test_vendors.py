@@ -13,10 +13,13 @@ import planner
 from planner.checker import check_plan
 from planner.plan.plan import Plan
 from planner.plan.sellers import sold_cheaper
+from planner.plan.study_records import Studies
+from planner.plan.why_not import why_not
 from planner.reports.html.plan import html_report
 from planner.reports.markdown import plan_markdown
-from planner.reports.tables.answers import to_sign
+from planner.reports.tables.answers import elsewhere, to_sign
 from planner.reports.terminal import render
+from planner.studies.providers import providers
 from solvers.search.fleet_solution import Options
 
 Json = dict[str, Any]
@@ -112,6 +115,30 @@ def test_an_api_is_paid_no_more_than_its_cap() -> None:
     assert plain.cost_usd_per_month < capped.cost_usd_per_month
     by_kind = plan_of(CHAT, f"max_usd_per_month: {{api: {most:.4f}}}")
     assert by_kind.cost_usd_per_month == pytest.approx(capped.cost_usd_per_month)
+
+
+def test_a_vendor_that_may_be_paid_nothing_is_in_no_option_and_on_no_first_screen() -> None:
+    """The plan, its proof and what it says of other ways are those of a menu without the API."""
+    capped, without = (
+        plan_of(CHAT, "max_usd_per_month: {api: 0}"),
+        plan_of(CHAT.replace("menu: {", "menu: {apis: [], ")),
+    )
+    assert capped.cost_usd_per_month == pytest.approx(without.cost_usd_per_month)
+    assert capped.status == "optimal"
+    of_api = next(o for o in capped.options if o.api)
+    assert why_not(capped, of_api) == "openai may be paid $0.00 a month (policy.vendors.max_usd_per_month)"
+    assert sold_cheaper(without) and not sold_cheaper(capped), "no seller of this model may be paid either"
+
+
+def test_a_model_that_is_listed_and_not_in_use_is_not_called_the_same() -> None:
+    little = plan_of(CHAT.replace("300k", "50"))
+    assert not little.workloads[0].models
+    hosted, bought = (
+        elsewhere(plan.model_copy(update={"studies": Studies(providers=providers(plan))})).rows
+        for plan in (plan_of(CHAT), little)
+    )
+    assert [row[1] for row in hosted if row[2] != "everything"] == ["the same"]
+    assert [row[1] for row in bought if row[2] != "everything"] == ["listed, not in use"]
 
 
 def test_what_is_held_counts_against_a_cap() -> None:

@@ -99,5 +99,5 @@ ROUGHLY = Options(gap_frac=0.3, node_limit=200)
 
 @cache
 def lever_plan(name: str) -> Plan:
-    """Verified, and good enough: how near it is to the optimum is for other tests."""
+    """Checked, and good enough: how near it is to the optimum is for other tests."""
     return planner.plan_fleet(planner.case_from_text(DEMANDS[name]), ROUGHLY)

@@ -63,6 +63,7 @@ def levers_of(
         "providers": w.providers,
         "shed_usd_per_request": _penalty(w.shed, k, w.name, buckets, around, found) if w.shed else None,
         "api_allowed": _api_allowed(w, found),
+        "smaller_apis_forbidden": True if w.api == "no-smaller" else None,
         "baseline": w.baseline,
     }
 
@@ -125,7 +126,7 @@ def _api_allowed(w: WorkloadSpec, found: Diagnostics) -> bool:
         why = "its data must stay where 'regions' and 'providers' say; write api: allowed if the API is there too"
         found.assume(f"workloads.{w.name}.api", "forbidden", why)
         return False
-    return w.api == "allowed"
+    return w.api != "forbidden"
 
 
 def _penalty(

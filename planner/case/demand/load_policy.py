@@ -66,11 +66,13 @@ def limits_of(
         max_deployments=spec.menu.max_deployments,
         routing=policy.routing or LEAST_REQUESTS,
         unproven_forbidden=True if policy.unproven == "forbidden" else None,
+        smaller_apis_forbidden=True if policy.smaller_apis == "forbidden" else None,
         max_vendors={kind: most for kind, most in policy.vendors.at_most if most is not None} or None,
         vendor_usd_per_month=_vendor_costs(policy, offers, apis, found),
         new_api_usd_per_month=policy.vendors.fixed_usd_per_month.api or None,
         least_vendor_share_frac={kind: share for kind, share in policy.vendors.least_share if share} or None,
         vendor_cap_usd_per_month=_vendor_caps(policy, offers, apis, found),
+        new_api_cap_usd_per_month=policy.vendors.max_usd_per_month.get("api"),
     )
 
 

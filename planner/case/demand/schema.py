@@ -264,6 +264,8 @@ class PolicySpec(Strict):
     """Which replica of a deployment a request goes to: the one with the fewest in flight, the next, or any."""
     unproven: Literal["allowed", "forbidden"] = Field(default="allowed", examples=["forbidden"])
     """Deployments of which no source says that the engine runs them; those known not to run are never used."""
+    smaller_apis: Literal["allowed", "forbidden"] = Field(default="allowed", examples=["forbidden"])
+    """API models of a lower tier than the model that a workload lists first."""
     engineers: Engineers | None = None
     """The team that self-hosting needs; nothing if all is bought from an API."""
     startup: Duration | None = None

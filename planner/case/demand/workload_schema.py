@@ -381,8 +381,9 @@ class WorkloadSpec(Strict):
     """Who may run it, out of the menu's providers."""
     shed: Shed | None = None
     """Lets its requests be shed where serving them is too expensive. By default all are served."""
-    api: Literal["allowed", "forbidden"] = "allowed"
-    """Whether its requests may go to an API provider. Where it has `regions` or `providers`, not unless you say so."""
+    api: Literal["allowed", "no-smaller", "forbidden"] = "allowed"
+    """Whether its requests may go to an API provider, or to one that sells no smaller model than the first of `models`.
+    Where it has `regions` or `providers`, not unless you say so."""
     baseline: str | None = Field(default=None, examples=["openai/gpt-4o"])
     """The API model to compare this workload with, as provider/model. By default the baseline of the file."""
     from_day: date | None = Field(default=None, alias="from", examples=["2027-04-01"])

@@ -53,7 +53,7 @@ def _spread(loads: list[float]) -> list[float]:
     return sorted(set(loads)) if len(set(loads)) > 1 else [loads[0] * 0.9, loads[0] * 1.1]
 
 
-def week(w: WorkloadServed, p: Promise) -> Html:
+def week(w: WorkloadServed, p: Promise, key: str) -> Html:
     """The latency at the promised share over its target, by hour and day."""
     head = el("tr", el("th", ""), *(el("th", str(h) if h % EVERY_HOURS == 0 else "", scope="col") for h in range(24)))
     columns = Html('<colgroup><col class="d">' + "<col>" * 24 + "</colgroup>")
@@ -77,10 +77,10 @@ def week(w: WorkloadServed, p: Promise) -> Html:
     bad = "No hour misses" if not p.bad_hours else f"{p.bad_hours} hours miss" if p.bad_hours > 1 else "One hour misses"
     title = f"{bad} {p.what} {seconds(p.target_s)} of {w.name}"
     caption = f"Latency at the {percent(p.percentile)} that is promised, in percent of its target."
-    return figure(f"week-{p.what.lower()}-{_id(w)}", title, box, caption=caption, wide=True)
+    return figure(f"week-{p.what.lower()}-{key}", title, box, caption=caption, wide=True)
 
 
-def distribution(w: WorkloadServed) -> Html:
+def distribution(w: WorkloadServed, key: str) -> Html:
     """How many requests have which TTFT, on a logarithmic axis, and the target."""
     edges, counts = w.ttft_histogram.edges_s, w.ttft_histogram.requests
     target = next((p for p in w.promises if p.what == "TTFT"), None)
@@ -102,10 +102,10 @@ def distribution(w: WorkloadServed) -> Html:
     parts.append(text(at + 6, frame.top + 12, f"target {seconds(target.target_s)}", kind="limit"))
     half, most = seconds(w.ttft.p50_s), seconds(w.ttft.p99_s)
     title = f"Half of the requests of {w.name} have a first token within {half}, 99% within {most}"
-    return figure(f"ttft-{_id(w)}", title, Html(picture(title, NARROW, LOW, parts)))
+    return figure(f"ttft-{key}", title, Html(picture(title, NARROW, LOW, parts)))
 
 
-def worst_hour(w: WorkloadServed, p: Promise) -> Html:
+def worst_hour(w: WorkloadServed, p: Promise, key: str) -> Html:
     """The share within the target, minute by minute, in the hour that was worst."""
     if p.worst_hour is None or p.worst_frac is None or p.worst_frac >= 1:
         return Html("")
@@ -123,17 +123,14 @@ def worst_hour(w: WorkloadServed, p: Promise) -> Html:
     limit = f'<path class="limit" d="M{frame.left:g} {at:.1f}H{frame.width - frame.right:g}"/>'
     parts = [*frame.grid(), limit, *curves(frame, [line])]
     title = f"The worst hour of {w.name} is {hour_name(p.worst_hour)}: {percent(p.worst_frac)} within {p.what}"
-    return figure(f"worst-{p.what.lower()}-{_id(w)}", title, Html(picture(title, NARROW, LOW, parts)))
+    return figure(f"worst-{p.what.lower()}-{key}", title, Html(picture(title, NARROW, LOW, parts)))
 
 
-def pictures_of(run: Verification) -> Html:
-    """Draw for each workload the week of each promise, the distribution, and the worst hour."""
+def pictures_of(run: Verification, number: int) -> Html:
+    """Draw for each workload the week of each promise, the distribution, and the worst hour; runs have numbers."""
     drawn: list[Html] = []
-    for w in run.workloads:
-        drawn += [week(w, p) for p in w.promises]
-        drawn += [distribution(w), *(worst_hour(w, p) for p in w.promises)]
+    for k, w in enumerate(run.workloads):
+        key = f"{number}-{k}"
+        drawn += [week(w, p, key) for p in w.promises]
+        drawn += [distribution(w, key), *(worst_hour(w, p, key) for p in w.promises)]
     return join(drawn)
-
-
-def _id(w: WorkloadServed) -> str:
-    return "".join(c if c.isalnum() else "-" for c in w.name)

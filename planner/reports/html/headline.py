@@ -39,7 +39,7 @@ def notices(plan: Plan) -> Iterator[Html]:
     """What nobody may overlook."""
     if plan.status == "interrupted":
         lower = percent(plan.gap_frac, 2)
-        yield _notice(f"The search was interrupted: this plan is verified, but the optimum may be {lower} lower.")
+        yield _notice(f"The search was interrupted: this plan is checked, but the optimum may be {lower} lower.")
     if held := held_sentence(plan):
         yield _notice(f"{held[0].upper()}{held[1:]}.")
     shed = [w for w in plan.workloads if w.shed_requests_per_month]
@@ -136,7 +136,7 @@ def _remarks(plan: Plan) -> Iterator[Html]:
     how = "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}"
     said = [f"{proved} {how}: no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}."]
     if not bounded(plan) and plan.cost_usd_per_month:
-        said = ["Verified, but the time was too short to prove how near it is to the optimum."]
+        said = ["Checked, but the time was too short to prove how near it is to the optimum."]
     if break_even := _break_even(plan):
         said.append(break_even)
     reached = [line for line in limits_reached(plan) if not line.startswith("min_replicas")]

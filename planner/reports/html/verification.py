@@ -23,7 +23,7 @@ def verification_page(report: VerificationReport) -> str:
     for k, run in enumerate(report.runs):
         label = "Promises" if len(report.runs) == 1 else f"At {run.load:g} times the demand"
         panels = [table_panel(f"{t.name}-{k}", t) for t in tables(run)]
-        sections.append((f"run-{k}", label, [figures(pictures_of(run)), *panels, notes(run.notes)]))
+        sections.append((f"run-{k}", label, [figures(pictures_of(run, k)), *panels, notes(run.notes)]))
     title = f"{first.plan}: {'every promise kept' if report.kept else 'a promise is missed'}"
     foot = f"fleetplan {first.fleetplan_version}. Simulated: {first.case_hash[:19]}, seed {first.seed}."
     return page(title, first.plan, headline(first), sections, [_hero(first, report.kept)], foot)

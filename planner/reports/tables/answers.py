@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.names import sells
 from planner.io.formatting import percent
-from planner.plan.plan import Plan
+from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
 from planner.plan.study_records import ProviderBill, Studies
 from planner.reports.phrases import NOTHING_USD, alike, throughput_error
@@ -23,6 +24,8 @@ TERMS = {
     "reserved-1y": "1 year", "reserved-3y": "3 years", "reserved-1y-upfront": "1 year, paid up front",
     "reserved-3y-upfront": "3 years, paid up front",
 }  # fmt: skip
+OTHER_MODEL = "listed, not in use"
+"""of a model that workloads may run, where something else answers them"""
 BY_THE_HOUR, BY_THE_TOKEN, SALARIES = "by the hour", "by the token", "salaries"
 
 
@@ -164,7 +167,20 @@ def _bills(plan: Plan) -> Iterator[Row]:
     ranked = sorted(least.items(), key=lambda x: -here_usd(plan, x[0]))
     for workloads, bill in ranked[:SELLERS_SHOWN]:
         here = here_usd(plan, workloads)
-        yield f"{bill.provider}/{bill.model}", "the same", alike(workloads), bill.cost_usd_per_month, here
+        api = f"{bill.provider}/{bill.model}"
+        yield api, _likeness(plan, api, workloads), alike(workloads), bill.cost_usd_per_month, here
+
+
+def _likeness(plan: Plan, api: str, workloads: tuple[str, ...]) -> str:
+    """Whether an API sells the very model that answers some workloads, on GPUs or at another API, or only one that they
+    list."""
+    sold = {key: model for key, model in plan.case.models.items() if sells(api, key, model)}
+
+    def is_the_same(told: WorkloadPlan) -> bool:
+        bought = told.api is not None and any(sells(told.api, key, model) for key, model in sold.items())
+        return bought or not sold.keys().isdisjoint(told.models)
+
+    return "the same" if all(is_the_same(w) for w in plan.workloads if w.name in workloads) else OTHER_MODEL
 
 
 def here_usd(plan: Plan, workloads: tuple[str, ...]) -> float:

@@ -16,7 +16,7 @@ FIGURES = (
 
 
 def plan_case(payload: dict[str, Any]) -> Result:
-    """{case, options} to the headline of its verified plan; where there is none, a status and no figures."""
+    """{case, options} to the headline of its checked plan; where there is none, a status and no figures."""
     tried = attempt(case_from_json(payload["case"]), Options(**payload.get("options", {})))
     if tried.outcome is Outcome.INTERRUPTED:
         raise KeyboardInterrupt  # half a search is no result to keep

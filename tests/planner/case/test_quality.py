@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 
 import pytest
 
 import planner
 from planner.case.case import Case
+from planner.case.costs import allowed_apis
 from planner.case.quality import quality_of
 from planner.catalog.api_tiers import tier_of_api, tier_of_model
 from planner.catalog.entries import DEFAULT_BENCHMARK, benchmark_families, shipped_catalog
+from planner.checker import check_plan
 from planner.io.errors import InputError
 from planner.plan.quality_notes import quality_notes, size_beside, smaller_apis
 from planner.reports.html.plan import html_report
@@ -132,3 +135,50 @@ def test_a_large_workload_is_not_sent_to_a_small_model_without_a_word() -> None:
     assert any("a small model" in str(row[-1]) for row in quality(plan).rows)
     large = planner.plan_fleet(planner.case_from_text(few.replace("[API]", "[openai/gpt-4o]")), ROUGHLY)
     assert list(smaller_apis(large)) == []
+
+
+FEW = TEXT.replace("200k", "300").replace("MODEL", "llama-3.3-70b").replace("LOSS", "1%")
+MINI = FEW.replace("[API]", "[openai/gpt-4o-mini]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [MINI + "policy: {smaller_apis: forbidden}\n", MINI.replace("    quality:", "    api: no-smaller\n    quality:")],
+    ids=["policy", "workload"],
+)
+def test_an_api_of_a_lower_tier_may_be_forbidden(text: str) -> None:
+    plan = planner.plan_fleet(planner.case_from_text(text), ROUGHLY)
+    assert plan.workloads[0].api is None
+    assert not any(o.api for o in plan.options)
+    (against,) = (r for r in plan.rejected if r.candidate == "api openai/gpt-4o-mini")
+    assert (against.reason, against.limit, against.value) == (
+        "sells a model of a lower tier", "large, as llama-3.3-70b", "small",
+    )  # fmt: skip
+    shown = html_report(plan)
+    assert "sells a model of a lower tier" in shown
+    larger = text.replace("gpt-4o-mini]", "gpt-4o-mini, openai/gpt-4o]")
+    both = planner.plan_fleet(planner.case_from_text(larger), ROUGHLY)
+    assert both.workloads[0].api == "openai/gpt-4o"
+
+
+def test_the_same_model_and_one_of_unknown_size_are_never_too_small() -> None:
+    prices = "tiers: [{input_usd_per_1m: 1, output_usd_per_1m: 2}]"
+    own = f"catalog: {{apis: {{own/mystery: {{provider: own, model: mystery, source: mine, {prices}}}}}}}\n"
+    text = FEW.replace("[API]", "[groq/llama-3.3-70b-versatile, own/mystery]")
+    case = planner.case_from_text(text + own + "policy: {smaller_apis: forbidden}\n")
+    assert allowed_apis(case, case.workloads[0]) == case.menu_apis
+
+
+def test_a_plan_that_sends_requests_to_a_smaller_model_than_allowed_fails_its_check() -> None:
+    plan = json.loads(planner.plan_fleet(planner.case_from_text(MINI), ROUGHLY).to_json())
+    assert check_plan(plan) == []
+    plan["case"]["limits"]["smaller_apis_forbidden"] = True
+    assert any("a small model, although none smaller than llama-3.3-70b (large)" in said for said in check_plan(plan))
+
+
+def test_where_only_a_smaller_model_could_serve_that_is_the_reason_and_the_remedy() -> None:
+    impossible = MINI.replace("gpus: [l40s, h100]", "gpus: [t4]") + "policy: {smaller_apis: forbidden}\n"
+    with pytest.raises(planner.Infeasible) as none:
+        planner.plan_fleet(planner.case_from_text(impossible), ROUGHLY)
+    assert "every API on the menu sells a model of a lower tier" in str(none.value)
+    assert "let chat use an API of a lower tier (api, policy.smaller_apis)" in str(none.value)

@@ -305,7 +305,7 @@ def test_an_interruption_after_the_search_writes_the_plan_and_exits_with_130(
     monkeypatch.setattr(pipeline, where, interrupting(number, getattr(pipeline, where)))
     ran = fleetplan("plan", "small.yaml", "--out", "plan.json", "--study")
     assert ran.code == 130
-    assert "interrupted: the plan is verified" in ran.err
+    assert "interrupted: the plan is checked" in ran.err
     written = json.loads(Path("plan.json").read_text(encoding="utf-8"))
     assert planner.check_plan(written) == []
     assert [(part["what"], part["why"]) for part in written["left_out"]] == [(w, "interrupted") for w in what]
@@ -385,7 +385,7 @@ def test_a_candidate_that_fails_verification_is_dropped_for_the_best_that_holds(
     plan = planner.plan_fleet(case)
     assert plan.cost_usd_per_month == sound.cost_usd_per_month
     assert plan.status == sound.status
-    (said,) = (note for note in plan.proof.notes if "failed verification and was dropped" in note)
+    (said,) = (note for note in plan.proof.notes if "failed the check and was dropped" in note)
     ran = fleetplan("plan", "small.yaml", "--out", "plan.json", "--verbose")
     assert ran.code == 0
     assert said in ran.out

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
+from planner.reports.verification import seconds
 from planner.verification.arrivals import HOURS, Stream
 from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
 from planner.verification.measuring import EDGES, Tally
@@ -81,3 +82,11 @@ def test_an_hour_in_which_nothing_is_answered_has_no_percentile() -> None:
     promise = result.promises[0]
     assert promise.at_percentile_by_hour_s[7] is None and promise.at_percentile_by_hour_s[8] is not None
     assert (promise.worst_hour, promise.worst_frac, promise.bad_hours) == (7, 0.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0213, "21.3 ms"), (0.99999, "1 s"), (1.5, "1.5 s"), (1800.0, "1,800 s"), (3600.0, "1 h"), (5400.0, "1.5 h")],
+)
+def test_seconds_are_written_without_powers_of_ten(value: float, shown: str) -> None:
+    assert seconds(value) == shown
