@@ -153,12 +153,20 @@ class Staffing:
     """mean load of a lone replica beyond which its own queue of prompts breaks the TTFT objective, L1"""
     routing: Routing | None = None
     """how much more each of several carries; None: no more, as for work that may wait"""
-    load_factor: float = 1.0
-    """share of the load of this rule that replicas carry: below 1 where serving a plan showed that it is too much"""
+    load_factor: float | np.ndarray = 1.0
+    """share of the load of this rule that replicas carry: below 1 where serving a plan showed that it is too much; of
+    some hours [slot]"""
 
     def in_slots(self, slot: np.ndarray) -> Staffing:
         """The rule for loads of these slots, one after the other."""
-        return replace(self, rate_cv=self.rate_cv[slot]) if isinstance(self.rate_cv, np.ndarray) else self
+        by_slot = {"rate_cv": self.rate_cv, "load_factor": self.load_factor}
+        chosen = {name: x[slot] for name, x in by_slot.items() if isinstance(x, np.ndarray)}
+        return replace(self, **chosen) if chosen else self
+
+    @property
+    def in_worst_slot(self) -> Staffing:
+        """The rule with the least load factor of any slot."""
+        return replace(self, load_factor=float(np.min(self.load_factor)))
 
     def margin(self, load: np.ndarray) -> np.ndarray:
         """Replicas on top of the mean load: sqrt(z^2 R (1 + c2) / (2 B) + (w R)^2)."""

@@ -29,8 +29,8 @@ class Candidate:
     replica: Replica
     staffing_in_a_mix: Staffing | None
     """that of its worst length, as any may come to it; None: it is never one of several that serve the pool"""
-    load_factor: float
-    """share of the staffing rule's load that its replicas carry"""
+    load_factors: tuple[float, ...]
+    """share of the staffing rule's load that its replicas carry where they serve the pool alone [hour of the days]"""
     spot_allowed: bool
     """whether it starts fast enough to replace what a reclaim takes"""
     alone: bool = True

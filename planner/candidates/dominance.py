@@ -145,9 +145,10 @@ def _no_worse(
     alone = _at_most(b.batch, a.batch[:, None]) & _at_most(b.max_utilization, a.max_utilization[:, None])
     scv = others[0].pool.traffic.arrival_scv
     alone &= carries_no_less(a.routing[:, :, None], b.routing[:, None, :], scv)
-    both &= _at_most(b.load_factor, a.load_factor[:, None])
+    alone &= _at_most(b.load_factors, a.load_factors[:, None]).all(axis=2)
     alone = both & (alone | ~b.serves_all)
     mixed = both & _at_most(b.batch_in_a_mix, a.batch_in_a_mix[:, None])
+    mixed &= _at_most(b.load_factor_in_a_mix, a.load_factor_in_a_mix[:, None])
     mixed &= _at_most(b.most_load_in_a_mix, a.most_load_in_a_mix[:, None])
     mixed &= carries_no_less(a.routing_in_a_mix[:, :, None], b.routing_in_a_mix[:, None, :], scv)
     if "spot" in case.purchase and 0 < others[0].pool.critical_share < 1:
@@ -167,7 +168,7 @@ class _Figures:
         self.spot_allowed = np.array([c.spot_allowed for c in found])
         self.mixes = np.array([s is not None for s in mixed])
         self.gpus = np.array([c.machine.gpus for c in found])
-        self.load_factor = np.array([c.load_factor for c in found])
+        self.load_factors = np.array([c.load_factors for c in found])
         self.seconds = np.array([r.seconds_per_request for r in replicas])
         self.serves_all = np.array([r.serves_all for r in replicas])
         self.batch = np.array([r.staffing_batch for r in replicas])
@@ -175,6 +176,7 @@ class _Figures:
         self.routing = np.array([_figures_of(c.routing, c.max_utilization) for c in found]).T
         in_a_mix = [(s.routing, s.max_utilization) if s else (None, 0.0) for s in mixed]
         self.routing_in_a_mix = np.array([_figures_of(*s) for s in in_a_mix]).T
+        self.load_factor_in_a_mix = np.array([s.load_factor if s else 0.0 for s in mixed])
         self.batch_in_a_mix = np.array([s.batch if s else 0.0 for s in mixed])
         self.most_load_in_a_mix = np.array([s.max_utilization if s else 0.0 for s in mixed])
 

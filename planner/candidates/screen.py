@@ -99,15 +99,17 @@ class Screen:
         start_s = self.case.start.instance_s + weights_gb / self.case.start.weights_gb_per_s
         traffics = [group.traffic for group in groups]
         for group, replica in zip(groups, replicas_for(self.case, traffics, model, quantization, gpu, n), strict=True):
-            factor = self.case.load_factor(group.workloads, replica_kind(model, quantization, n, gpu))
-            in_a_mix = self._staffing_in_a_mix(group, replica, factor)
+            factors = self.case.load_factors_of(group.workloads, replica_kind(model, quantization, n, gpu))
+            if group.deadline_h is not None:
+                factors = (min(factors),) * len(factors)
+            in_a_mix = self._staffing_in_a_mix(group, replica, min(factors))
             if not self._serves(group, replica, variant) and (replica.serves_all or in_a_mix is None):
                 continue
             key, offer = next((k, o) for k, o in here[group.key].items() if n <= o.gpus)
             yield Candidate(
                 pool=group, offer_key=key, offer=offer, model_key=model, quantization_key=quantization,
                 quality_loss_frac=max(self._losses(group, model, quantization)), replica=replica,
-                staffing_in_a_mix=in_a_mix, load_factor=factor, spot_allowed=start_s <= self.case.start.spot_within_s,
+                staffing_in_a_mix=in_a_mix, load_factors=factors, spot_allowed=start_s <= self.case.start.spot_within_s,
             )  # fmt: skip
 
     def _staffing_in_a_mix(self, group: PoolSpec, replica: Replica, load_factor: float) -> Staffing | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import date
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,6 +20,8 @@ from planner.io.validation import Strict
 from planner.performance.length_spread import LengthSpread
 
 CASE_FORMAT = "fleetplan-case/2"
+HOURS_OF_DAYS = 48
+"""of a weekday and a weekend day"""
 CACHE_KINDS = ("prefix", "template", "semantic")
 
 
@@ -233,7 +235,10 @@ class Assumption(Strict):
 
 
 class LoadFactor(Strict):
-    """What serving a plan taught about one kind of replica: it carries less than the staffing rule says."""
+    """What serving a plan taught about one kind of replica: it carries less than the staffing rule says.
+
+    In mixes and for work that may wait the lowest factor holds in all hours.
+    """
 
     workloads: tuple[str, ...]
     """of the pool"""
@@ -241,6 +246,8 @@ class LoadFactor(Strict):
     """model/quantization/GPUs x/GPU"""
     factor: float = Field(gt=0, le=1)
     """share of the load of the staffing rule that its replicas carry"""
+    hours: tuple[Annotated[int, Field(ge=0, lt=HOURS_OF_DAYS)], ...] | None = Field(default=None, min_length=1)
+    """of a weekday (0 to 23) and of a weekend day (24 to 47), in every month; None: all"""
 
 
 def replica_kind(model: str, quantization: str, gpus: int, gpu: str) -> str:
@@ -374,10 +381,11 @@ class Case(Strict):
     load_factors: tuple[LoadFactor, ...] | None = None
     """where plans of this case were served and missed a promise"""
 
-    def load_factor(self, workloads: tuple[str, ...], replica: str) -> float:
-        """Share of the staffing rule's load that replicas of this kind carry for a pool."""
-        given = (f.factor for f in self.load_factors or () if (f.workloads, f.replica) == (workloads, replica))
-        return min(given, default=1.0)
+    def load_factors_of(self, workloads: tuple[str, ...], replica: str) -> tuple[float, ...]:
+        """Share of the staffing rule's load that replicas of this kind carry for a pool [hour of the two days]."""
+        given = [f for f in self.load_factors or () if (f.workloads, f.replica) == (workloads, replica)]
+        each = ([f.factor for f in given if f.hours is None or h in f.hours] for h in range(HOURS_OF_DAYS))
+        return tuple(min(factors, default=1.0) for factors in each)
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude_none=True)

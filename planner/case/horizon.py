@@ -25,6 +25,11 @@ class Slot:
     label: str
 
 
+def hour_of_days(day: str, hour: int) -> int:
+    """An hour, counted through a weekday and a weekend day."""
+    return 24 * [kind for kind, _ in KINDS].index(day) + hour
+
+
 def slots_of(case: Case) -> tuple[Slot, ...]:
     """One pair of days where nothing grows, else one pair per month."""
     grows = any(w.growth_per_month_frac for w in case.workloads)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planner.case.case import Case
 from planner.checker.deployment import (
     deployment_is_allowed,
     prefix_cache_is_as_told,
@@ -86,6 +85,7 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
     may_wait = members[0].w.deadline_h is not None
     critical = max(s.w.critical_share_frac for s in members)
     shares = traffic_of(facts, members).request_shares
+    in_a_mix = len(pool.deployments) > 1 or None in record.seconds_per_request
     rules = [
         Rule(
             z=0.0 if may_wait else deviations(max(s.w.ttft.percentile for s in members)),
@@ -95,12 +95,12 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
             max_utilization=record.most_load_frac,
             routing=record.routing,
             minimum=case.limits.min_replicas,
-            load_factor=_load_factor(case, pool, record),
+            load_factor=_load_factor(facts, pool, record, t, in_a_mix or may_wait),
         )
-        for cv in rate_cv_by_slot(facts, pool, members)
+        for t, cv in enumerate(rate_cv_by_slot(facts, pool, members))
     ]
     return Staffed(
-        in_a_mix=len(pool.deployments) > 1 or None in record.seconds_per_request,
+        in_a_mix=in_a_mix,
         may_wait=may_wait,
         rules=rules,
         critical_share=critical,
@@ -109,11 +109,15 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
     )
 
 
-def _load_factor(case: Case, pool: PoolPlan, record: DeploymentRecord) -> float:
-    kind = f"{record.model}/{record.quantization}/{record.gpus_per_replica}x/{record.gpu}"
-    return min(
-        [f.factor for f in case.load_factors or () if (f.workloads, f.replica) == (pool.workloads, kind)] + [1.0]
-    )
+def _load_factor(facts: PlanView, pool: PoolPlan, record: DeploymentRecord, t: int, all_hours: bool) -> float:
+    """The least that holds in a slot; in mixes and for work that waits, the least of any hour."""
+    kind, slot = f"{record.model}/{record.quantization}/{record.gpus_per_replica}x/{record.gpu}", facts.plan.slots[t]
+    hour, factor = slot.hour + (24 if slot.day == "weekend" else 0), 1.0
+    for f in facts.case.load_factors or ():
+        holds = all_hours or f.hours is None or hour in f.hours
+        if holds and (f.workloads, f.replica) == (pool.workloads, kind):
+            factor = min(factor, f.factor)
+    return factor
 
 
 def _deployment_serves(facts: PlanView, pool: PoolPlan, members: list[Served], k: int) -> Iterator[str]:

@@ -8,7 +8,7 @@ from planner.candidates.enumerate import Candidate, Candidates
 from planner.candidates.pools import PoolSpec
 from planner.case.case import Case
 from planner.case.costs import allowed_apis, cache_usd_per_h, request_usd
-from planner.case.horizon import Slot, rates_rps, slots_before, window_of
+from planner.case.horizon import Slot, hour_of_days, rates_rps, slots_before, window_of
 from planner.case.menu import held_instances, sellable
 from planner.case.quarters import held_usd_per_month
 from planner.case.terms import is_long
@@ -113,8 +113,15 @@ def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
         min_replicas=case.limits.min_replicas,
         max_utilization=c.max_utilization,
         routing=c.routing,
-        load_factor=c.load_factor,
+        load_factor=_load_factor(c, slots),
     )
+
+
+def _load_factor(c: Candidate, slots: tuple[Slot, ...]) -> float | np.ndarray:
+    """What replicas that serve the pool alone carry: by the slot where hours differ."""
+    if min(c.load_factors) == max(c.load_factors):
+        return c.load_factors[0]
+    return np.array([c.load_factors[hour_of_days(s.day, s.hour)] for s in slots])
 
 
 def _rate_cv(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> float | np.ndarray:

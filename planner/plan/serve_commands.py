@@ -141,8 +141,9 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
         found = " and ".join(f"{share:.1%}" for share in d.prefix_cache.found_fracs)
         router = "a prefix-aware router" if case.limits.routing == PREFIX_AWARE else f"{case.limits.routing} routing"
         yield (
-            f"the plan counts on {found} of prompt tokens from its prefix cache, behind {router}, in the KV memory "
-            f"that running requests leave: about {d.prefix_cache.cache_tokens:,.0f} tokens"
+            f"the plan counts on {found} of prompt tokens from its prefix cache while replicas are as busy as they may "
+            f"be, behind {router}, in the KV memory that running requests leave: about "
+            f"{d.prefix_cache.cache_tokens:,.0f} tokens; less busy, they find more"
         )
     if any("template" in kinds_of(w.caching) for w in _told(plan, pool)):
         yield "vLLM finds prefixes only; templates inside prompts need a KV store that finds them anywhere"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.case.case import HOURS_OF_DAYS
 from planner.case.costs import baseline_of
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
@@ -80,7 +81,16 @@ def served(plan: Plan) -> str:
             f"{usd(found.first_cost_usd_per_month)} / month, proved no less than {usd(found.first_bound_usd_per_month)}"
         )
         tightened = f"; {found.rounds - 1} plans before it missed a promise (the first: {before})"
-    return f"verified by {found.requests:,} requests, every promise kept{tightened}"
+    return f"verified by {found.requests:,} requests, every promise kept{tightened}{_tightened_hours(plan)}"
+
+
+def _tightened_hours(plan: Plan) -> str:
+    """In how many hours replicas carry less than the staffing rule says."""
+    factors = plan.case.load_factors or ()
+    hours = {h for f in factors for h in f.hours or ()}
+    if not factors or any(f.hours is None for f in factors):
+        return ""
+    return f"; replicas were added in {len(hours)} of the {HOURS_OF_DAYS} hours of a weekday and a weekend day"
 
 
 def saving(plan: Plan) -> str:

@@ -92,7 +92,7 @@ def requests(run: Verification) -> Table:
     titles = ("requests", "on GPUs", "API", "shed", "refused", "unfinished")
     columns = [C("workload", "workload"), *(C(k, t, "count") for k, t in zip(counts, titles, strict=True))]
     columns += [C("preempted_frac", "preempted", "percent"), C("found_frac", "cached tokens", "percent")]
-    columns += [C("planned_found_frac", "as planned", "percent")]
+    columns += [C("planned_found_frac", "planned at least", "percent")]
     rows = (
         (w.name, *(getattr(w, k) for k in counts),
          *(percent(share, 1) for share in (w.preempted_frac, w.found_frac, w.planned_found_frac)))

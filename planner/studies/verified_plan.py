@@ -1,7 +1,9 @@
 """Plan, serve the plan, and where it misses a promise tighten what missed and plan again.
 
-What missed is a kind of replica in a pool: it carries less than the staffing rule says. Its load factor is lowered so
-that its busiest hour has one replica more, and never raised again. All rounds serve the same requests, so that they can
+What missed is a kind of replica in a pool, in some hours of a weekday or a weekend day: it carries less than the
+staffing rule says. Its load factor in these hours is lowered so that each has one replica more, and never raised again.
+Where work waits or several deployments share it by length, one factor holds in all hours, and the busiest has one
+more. All rounds serve the same requests, so that they can
 be compared; a plan that keeps every promise is served once more with a fresh seed.
 """
 
@@ -10,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from planner.case.case import Case, LoadFactor, replica_kind
+from planner.case.case import HOURS_OF_DAYS, Case, LoadFactor, replica_kind
+from planner.case.horizon import hour_of_days
 from planner.checker.serving import staffed
 from planner.io.errors import OutOfTime
 from planner.pipeline import plan_fleet
 from planner.plan.plan import Plan, PoolPlan, Served
 from planner.plan.view import PlanView
-from planner.verification.records import Verification
+from planner.verification.records import Verification, WorkloadServed
 from planner.verification.serving import ServeOptions, verify_plan
 from solvers.backends.deadline import TimeIsUp, limited_to
 from solvers.search.fleet_solution import Options, Progress
@@ -90,27 +93,49 @@ def _served(plan: Plan, serving: ServeOptions, tell: Callable[[str, float], None
 
 def _tightened(case: Case, found: _Round) -> Case:
     """The case with lower load factors for the replicas of every pool that misses a promise."""
-    missed = {w.name for w in found.served.workloads if not w.kept}
-    factors = {(f.workloads, f.replica): f for f in case.load_factors or ()}
+    missed = {w.name: _bad_hours(w) for w in found.served.workloads if not w.kept}
+    factors = {(f.workloads, f.replica, f.hours): f for f in case.load_factors or ()}
     view = PlanView(found.plan)
     for pool in found.plan.pools:
-        if missed.isdisjoint(pool.workloads):
-            continue
-        for k, told in enumerate(pool.deployments):
+        bad = set[int]().union(*(missed[name] for name in pool.workloads if name in missed))
+        for k, told in enumerate(pool.deployments if bad else ()):
             d = told.deployment
             kind = replica_kind(d.model, d.quantization, d.gpus_per_replica, d.gpu)
-            factor = case.load_factor(pool.workloads, kind) * _one_replica_more(view, pool, k)
-            factors[pool.workloads, kind] = LoadFactor(workloads=pool.workloads, replica=kind, factor=factor)
+            by_hour = case.load_factors_of(pool.workloads, kind)
+            for hours, less in _one_replica_more(view, pool, k, bad).items():
+                now = min(by_hour) if hours is None else by_hour[hours[0]]
+                factors[pool.workloads, kind, hours] = LoadFactor(
+                    workloads=pool.workloads, replica=kind, factor=now * less, hours=hours
+                )
     return case.model_copy(update={"load_factors": tuple(factors.values()) or None})
 
 
-def _one_replica_more(view: PlanView, pool: PoolPlan, k: int) -> float:
-    """By how much its replicas must carry less so that the busiest hour of a deployment needs one more."""
-    told, rules = pool.deployments[k], staffed(view, pool, k).rules
-    busiest = max(view.slots, key=lambda t: told.load_by_slot[t])
-    replicas, load = told.replicas_by_slot[busiest], told.load_by_slot[busiest]
-    carried = rules[busiest].carried(replicas)
-    return min(replicas / (replicas + 1), (1 - CLEARLY) * load / carried) if carried > 0 else 1.0
+def _bad_hours(w: WorkloadServed) -> set[int]:
+    """Hours of the days in which a workload misses a promise; all, if none has requests enough to tell."""
+    bad = {h for p in w.promises if not p.kept for h in p.bad_hours_of_days}
+    return bad or set(range(HOURS_OF_DAYS))
+
+
+def _one_replica_more(view: PlanView, pool: PoolPlan, k: int, bad: set[int]) -> dict[tuple[int, ...] | None, float]:
+    """By how much its replicas must carry less so that bad hours of a deployment need one more; None: in all hours.
+
+    Of the same hour in several months the one that needs it most counts.
+    """
+    told, how = pool.deployments[k], staffed(view, pool, k)
+
+    def less(t: int) -> float:
+        replicas, load = told.replicas_by_slot[t], told.load_by_slot[t]
+        carried = how.rules[t].carried(replicas)
+        return min(replicas / (replicas + 1), (1 - CLEARLY) * load / carried) if carried > 0 else 1.0
+
+    if how.in_a_mix or how.may_wait:
+        return {None: less(max(view.slots, key=lambda t: told.load_by_slot[t]))}
+    by_hour: dict[tuple[int, ...] | None, float] = {}
+    for t in view.slots:
+        hour = hour_of_days(view.plan.slots[t].day, view.plan.slots[t].hour)
+        if hour in bad and told.load_by_slot[t] > 0:
+            by_hour[(hour,)] = min(less(t), by_hour.get((hour,), 1.0))
+    return by_hour
 
 
 def _with_record(best: _Round, rounds: list[_Round], serving: ServeOptions) -> Plan:

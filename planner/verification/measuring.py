@@ -11,6 +11,7 @@ from planner.verification.records import Histogram, Percentiles, Promise, Worklo
 
 FEWEST = 20
 """requests below which an hour is not judged by itself"""
+WEEKDAYS = 5
 Z_95 = 1.96
 SHORTEST_S, LONGEST_S, BINS = 1e-4, 1e6, 1150
 """of latencies that are told apart, in steps of 2%"""
@@ -114,12 +115,20 @@ class Tally:
             high_frac=min(1.0, share + Z_95 * error),
             at_percentile_s=_slowest_but(late.sum(), seen.sum(axis=0)),
             bad_hours=int((by_hour < target.percentile).sum()),
+            bad_hours_of_days=_bad_hours_of_days(good, count, target.percentile),
             worst_hour=worst,
             worst_frac=float(by_hour.min()) if len(judged) else None,
             at_percentile_by_hour_s=tuple(_slowest_but(*hour) for hour in zip(late.tolist(), seen, strict=True)),
             worst_hour_within=tuple(float(x / n) if n else None for x, n in by_minute),
             worst_hour_requests=tuple(n for _, n in by_minute),
         )
+
+
+def _bad_hours_of_days(good: np.ndarray, count: np.ndarray, percentile: float) -> tuple[int, ...]:
+    """Hours of a weekday and of a weekend day in which too few requests of a week were within a target."""
+    kept, owed = (x.reshape(7, 24) for x in (good, count))
+    kept, owed = (np.concatenate([x[:WEEKDAYS].sum(axis=0), x[WEEKDAYS:].sum(axis=0)]) for x in (kept, owed))
+    return tuple(np.flatnonzero((owed >= FEWEST) & (kept < percentile * owed)).tolist())
 
 
 def _targets(w: Workload) -> dict[str, LatencyTarget]:

@@ -36,6 +36,8 @@ class Promise(Strict):
     """latency at the target's percentile; None where fewer requests were served"""
     bad_hours: int
     """hours in which a smaller share than promised was within the target"""
+    bad_hours_of_days: tuple[int, ...] = ()
+    """hours of a weekday (0 to 23) and of a weekend day (24 to 47) in which that is so over the week"""
     worst_hour: int | None = None
     """of the week, from Monday 0h on"""
     worst_frac: float | None = None

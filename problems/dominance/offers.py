@@ -115,7 +115,7 @@ def _no_stricter(a: Staffing, b: Staffing) -> bool:
         and a.batch >= b.batch * (1 - SAME)
         and a.min_replicas <= b.min_replicas
         and a.max_utilization >= b.max_utilization * (1 - SAME)
-        and a.load_factor >= b.load_factor
+        and bool(np.all(np.asarray(a.load_factor) >= np.asarray(b.load_factor)))
         and (a.max_utilization >= 1 or _routes_no_worse(a, b))
     )
 

@@ -74,7 +74,7 @@ def member_of(pool: Pool, d: Deployment) -> Member | None:
         counts = np.unique(np.r_[0, tried])
     carried = staffing.carried_load(counts)
     firm = _firm(pool, d, staffing, load, counts, carried)
-    covered = d.serves_all and bool((d.staffing.carried_load(counts) >= carried * (1 - 1e-12)).all())
+    covered = d.serves_all and bool((d.staffing.in_worst_slot.carried_load(counts) >= carried * (1 - 1e-12)).all())
     return Member(d, counts, carried, _kept_small(firm, d.gpus_per_replica), np.searchsorted(counts, needed), covered)
 
 

@@ -114,24 +114,24 @@ def _overflow(
     Of all loads only those matter beyond which one more replica, or one more firm replica, would be needed; plus none.
     Of many replicas every few are tried, and all near what carries everything.
     """
-    fewest, most = d.staffing.min_replicas, int(whole.max(initial=0))
+    rule, factor = replace(d.staffing, load_factor=1.0), np.broadcast_to(d.staffing.load_factor, (pool.slots,))
+    fewest, most, by_rule = d.staffing.min_replicas, int(whole.max(initial=0)), load / factor
     few = every or most - fewest < MOST_STEPS
     if few:
         counts = np.arange(fewest, most + 1)
-        steps = d.staffing.carried_load(counts)
+        steps = rule.carried_load(counts)
         if pool.spot_allowed and 0 < pool.critical_share < 1:
             steps = np.concatenate([steps, steps / pool.critical_share])
         loads = np.unique(np.r_[0.0, steps])
-        slot, choice = np.nonzero(loads[None, :] < load[:, None] * (1 - 1e-12))
-        kept = loads[choice]
+        slot, choice = np.nonzero(loads[None, :] < by_rule[:, None] * (1 - 1e-12))
     else:
         counts = np.arange(max(1, fewest), most + 1)
         coarse = np.isin(counts, np.linspace(fewest, most, COARSE_STEPS).astype(int))
         near = (counts >= whole[:, None] - COARSE_STEPS) & (counts < whole[:, None])
         tried = np.column_stack([np.ones(pool.slots, dtype=bool), coarse | near])
-        loads = np.append(0.0, d.staffing.carried_load(counts))
-        slot, choice = np.nonzero(tried & (loads < load[:, None] * (1 - 1e-12)))
-        kept = loads[choice]
+        loads = np.append(0.0, rule.carried_load(counts))
+        slot, choice = np.nonzero(tried & (loads < by_rule[:, None] * (1 - 1e-12)))
+    kept, staffing = factor[slot] * loads[choice], d.staffing.in_slots(slot)
 
     def bill(loads: np.ndarray) -> np.ndarray:
         share = kept_share(pool.rate_rps[slot], d.seconds_per_request, usd, loads)
@@ -139,13 +139,13 @@ def _overflow(
         return usd_per_h
 
     bills = bill(kept)
-    servings = _Servings(slot, kept, d.staffing.replicas(kept), bills, shed)
+    servings = _Servings(slot, kept, staffing.replicas(kept), bills, shed)
     if few:
         return servings, None
     last = np.r_[np.diff(slot) != 0, True]
     next_bill = np.where(last, 0.0, np.r_[bills[1:], 0.0])
     more = kept * (1 + 1e-9) + 1e-12
-    return servings, _Servings(slot, more, d.staffing.replicas(more), next_bill, shed)
+    return servings, _Servings(slot, more, staffing.replicas(more), next_bill, shed)
 
 
 def _skipped(recipe: Recipe, d: Deployment) -> Recipe:

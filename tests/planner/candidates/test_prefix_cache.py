@@ -31,6 +31,7 @@ menu: {gpus: [l40s, h100], quantizations: [fp8], purchase: [on-demand], max_depl
 policy: {routing: ROUTER, min_replicas: 1}
 baseline: openai/gpt-4o-mini
 """
+WITHOUT = DEMAND.replace(", prefix_reuse: CURVE", "").replace("ROUTER", "least-requests")
 
 
 @cache
@@ -144,3 +145,14 @@ def test_the_rate_of_a_curve_is_assumed_aloud() -> None:
     case = case_from_text(DEMAND.replace("ROUTER", "random").replace("CURVE", CURVE.replace("requests_per_s: 4, ", "")))
     assumed = {a.key: a for a in case.assumptions}
     assert assumed["workloads.agent.caching.prefix_reuse.requests_per_s"].value == "5.787"
+
+
+def test_what_api_bills_count_of_a_curve_is_assumed_aloud() -> None:
+    """Bills have the shared prefix alone; in 5 minutes 300 x 4 x 6,500 = 7.8M tokens come, where the curve has 70%."""
+    assumed = {a.key: a for a in case_behind("prefix-aware").assumptions}
+    told = assumed["workloads.agent.caching.prefix_reuse, on APIs"]
+    assert told.value == "the shared prefix"
+    assert "would find about 70% of prompt tokens" in told.why
+    with_curve, without = case_behind("prefix-aware"), case_from_text(WITHOUT)
+    bills = [case.workloads[0].api_cached_tokens(8000) for case in (with_curve, without)]
+    assert bills == [500.0, 500.0]

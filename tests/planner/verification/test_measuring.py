@@ -82,6 +82,7 @@ def test_an_hour_in_which_nothing_is_answered_has_no_percentile() -> None:
     promise = result.promises[0]
     assert promise.at_percentile_by_hour_s[7] is None and promise.at_percentile_by_hour_s[8] is not None
     assert (promise.worst_hour, promise.worst_frac, promise.bad_hours) == (7, 0.0, 1)
+    assert promise.bad_hours_of_days == (7,)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from dataclasses import replace
 from math import ceil
@@ -18,6 +19,7 @@ from planner.case.case import LoadFactor
 from planner.io.errors import InputError
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
+from planner.reports import phrases
 from planner.studies import verified_plan
 from planner.verification.records import Verification
 from planner.verification.request_logs import bucket_of, read_request_log, source_of
@@ -353,6 +355,54 @@ def test_what_misses_is_tightened_and_planned_again(monkeypatch: pytest.MonkeyPa
     data = plan.as_json()
     data["case"]["load_factors"][0]["factor"] /= 2
     assert any("replicas where" in problem for problem in planner.check_plan(data))
+
+
+def test_only_hours_that_miss_get_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One hour of weekdays is taken to miss twice: each time it gets a replica, and no other hour does."""
+    served: list[Plan] = []
+    bad = 9
+
+    def misses_twice(plan: Plan, *arguments: object) -> Verification:
+        served.append(plan)
+        result = verify_plan(plan, replace(AS_PLANNED, days=1))
+        if len(served) > 2:
+            return result
+        (w,) = result.workloads
+        missed = w.promises[0].model_copy(update={"within_frac": 0.5, "bad_hours_of_days": (bad,)})
+        promises = (missed, *w.promises[1:])
+        return result.model_copy(update={"workloads": (w.model_copy(update={"promises": promises}),)})
+
+    monkeypatch.setattr(verified_plan, "verify_plan", misses_twice)
+    plan = verified_plan.plan_and_verify(planner.case_from_text(TINY), Options(), AS_PLANNED)
+    counts = [np.array(p.pools[0].deployments[0].replicas_by_slot) for p in served[:3]]
+    for before, after in itertools.pairwise(counts):
+        assert np.flatnonzero(after != before).tolist() == [bad]
+        assert after[bad] == before[bad] + 1
+    assert [f.hours for f in plan.case.load_factors or ()] == [(bad,)]
+    assert plan.cost_usd_per_month > served[0].cost_usd_per_month
+    assert "replicas were added in 1 of the 48 hours" in phrases.served(plan)
+    assert planner.check_plan(plan.as_json()) == []
+    data = plan.as_json()
+    data["case"]["load_factors"][0]["factor"] /= 2
+    assert any("replicas where" in problem for problem in planner.check_plan(data))
+
+
+@pytest.mark.parametrize("api", ["forbidden", "allowed"])
+def test_a_factor_of_every_hour_is_one_of_all(api: str) -> None:
+    """Whether what GPUs do not carry goes to an API or not."""
+    demand = TINY.replace("api: forbidden", f"api: {api}").replace("gpt-4o-mini", "gpt-4o").replace("250k", "2M")
+    case = planner.case_from_text(demand.replace("flat", "consumer"))
+    kind, plans = "llama-3.1-8b/fp8/1x/l4", []
+    for hours in ([None], [(h,) for h in range(48)]):
+        factors = tuple(LoadFactor(workloads=("chat",), replica=kind, factor=0.7, hours=h) for h in hours)
+        plans.append(planner.plan_fleet(case.model_copy(update={"load_factors": factors})))
+    assert plans[0].pools[0].deployments[0].replicas_by_slot == plans[1].pools[0].deployments[0].replicas_by_slot
+    assert plans[0].cost_usd_per_month == pytest.approx(plans[1].cost_usd_per_month)
+    assert (plans[0].workloads[0].api_share_frac > 0) == (api == "allowed")
+    some = tuple(LoadFactor(workloads=("chat",), replica=kind, factor=0.7, hours=(h,)) for h in (8, 12, 30))
+    between = planner.plan_fleet(case.model_copy(update={"load_factors": some}))
+    free = planner.plan_fleet(case).cost_usd_per_month
+    assert free <= between.cost_usd_per_month * (1 + 1e-9) <= plans[0].cost_usd_per_month * (1 + 2e-9)
 
 
 def test_a_plan_that_never_holds_is_the_best_so_far_and_exit_code_6(
