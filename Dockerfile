@@ -1,7 +1,7 @@
 # fleetplan as a command in a container that runs as nobody in particular:
 #   docker build --tag fleetplan .
 #   docker run --rm --volume "$PWD:/data" --user "$(id -u):$(id -g)" fleetplan plan demand.yaml --out plan.json
-# For `verify` and Parquet files add --build-arg EXTRAS=[verify,parquet] (300 MB more); packages from an index of your own:
+# For `verify` and Parquet files add --build-arg 'EXTRAS=[verify,parquet]' (340 MB more); packages from an index of your own:
 # --build-arg PIP_INDEX_URL=https://...
 FROM python:3.12-slim AS build
 ARG PIP_INDEX_URL

@@ -22,6 +22,7 @@ from planner.reports.phrases import (
     cheaper_providers,
     first_notes,
     held_sentence,
+    left_out,
     limits_reached,
     no_api_is_allowed,
     sheds_much,
@@ -163,7 +164,9 @@ def _break_even(plan: Plan) -> str:
 
 def _demand_note(plan: Plan) -> Html:
     kept = "commitments stay as signed; " if plan.commitments else ""
-    return el("p", f"If demand differs, {kept}replicas, hours and API bills follow it.", class_="said")
+    missing = left_out(plan)
+    more = f" {missing[0].upper()}{missing[1:]}." if missing else ""
+    return el("p", f"If demand differs, {kept}replicas, hours and API bills follow it.{more}", class_="said")
 
 
 def _elsewhere_note(plan: Plan) -> Html:

@@ -13,7 +13,7 @@ import pytest
 import planner
 from planner.explanations.records import Explanation, LeverValue, MarginalValue
 from planner.io.formatting import percent, tokens, usd, usd_small
-from planner.plan.plan import Plan, plan_from_json
+from planner.plan.plan import LeftOut, Plan, plan_from_json
 from planner.plan.serve_commands import serve_commands
 from planner.plan.token_costs import token_costs
 from planner.plan.why_not import why_not
@@ -119,6 +119,13 @@ def test_the_gap_of_a_proof_is_no_range_of_the_cost() -> None:
     assert str(rows[0][0]).startswith("demand is")
     assert all(row[1] > 1.0 for row in rows)  # type: ignore[operator]
     assert "gap of the proof" not in html_report(plan)
+
+
+def test_the_first_screen_says_which_risk_was_not_worked_out(plan: Plan) -> None:
+    late = plan.model_copy(update={"left_out": (LeftOut(what="if_throughput_is_off", why="time-limit"),)})
+    said = "Not worked out, because the time limit was reached: what the plan costs if throughput is off"
+    assert said in html_report(late).split("<h2")[0]
+    assert said not in html_report(plan)
 
 
 def test_little_that_is_shed_is_a_remark_and_much_an_alarm() -> None:
