@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from planner.logs.engine import Stage
 from planner.logs.reading.requests import NO_ID
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ class Grouped:
     """requests by prompt length"""
     outputs: pd.DataFrame
     models: pd.DataFrame
-    duplicates: int
 
 
 def without_duplicates(connection: Any, requests: Any) -> tuple[Any, int]:
@@ -54,18 +54,17 @@ def without_duplicates(connection: Any, requests: Any) -> tuple[Any, int]:
     return kept.select(requests.columns), int((twice.times - 1).sum())
 
 
-def shared_by_files(connection: Any, requests: Any) -> int:
+def shared_by_files(connection: Any, requests: Any, stage: Stage) -> int:
     """How many requests without an id stand in one more file with the same time and lengths.
 
     Only the times that two files have in common are looked at: logs that follow one another cost nothing.
     """
-    rows = requests.filter(requests.id == NO_ID)
-    spans = connection.execute(rows.group_by("file").agg(first=rows.time_us.min(), last=rows.time_us.max()))
-    spans = spans.sort_values("first")
-    begins, ends = spans["first"].to_numpy()[1:], np.maximum.accumulate(spans["last"].to_numpy())[:-1]
+    spans = np.array(sorted(stage.spans.values()), dtype=np.int64).reshape(-1, 2)
+    begins, ends = spans[1:, 0], np.maximum.accumulate(spans[:, 1])[:-1]
     if not (begins <= ends).any():
         return 0
     low, high = int(begins[begins <= ends].min()), int(ends[begins <= ends].max())
+    rows = requests.filter(requests.id == NO_ID)
     inside = rows.filter((rows.time_us >= low) & (rows.time_us <= high))
     own = ["time_us", "prompt", "output"]
     by_file = inside.group_by(*own, "file").agg(n=inside.count())
@@ -75,23 +74,32 @@ def shared_by_files(connection: Any, requests: Any) -> int:
     return 0 if again is None or again != again else int(again)
 
 
-def with_few_keys(connection: Any, requests: Any) -> tuple[Any, int]:
-    """The keys with most requests; all others become one, and how many those are."""
+def named(frame: pd.DataFrame, codes: dict[str, int], *columns: str) -> pd.DataFrame:
+    """Names instead of their numbers, in the order of the columns."""
+    names = np.array(list(codes), dtype=object)
+    frame = frame.assign(**{c: names[frame[c].to_numpy(dtype=np.int64)] for c in ("key", "model") if c in frame})
+    return frame.sort_values(list(columns), ignore_index=True)
+
+
+def with_few_keys(connection: Any, requests: Any, stage: Stage) -> tuple[Any, pd.DataFrame, int]:
+    """The keys with most requests, all others as one; the models of each; and how many keys those others are."""
     import ibis
 
-    sizes = connection.execute(requests.group_by("key").agg(n=requests.count()))
-    sizes = sizes.sort_values(["n", "key"], ascending=[False, True])
+    pairs = connection.execute(requests.group_by("key", "model").agg(n=requests.count()))
+    models = named(pairs, stage.codes, "key", "model")
+    sizes = models.groupby("key", as_index=False).n.sum().sort_values(["n", "key"], ascending=[False, True])
     large = sizes[sizes.n >= FEWEST_REQUESTS].key.head(MOST_WORKLOADS).tolist()
     small = len(sizes) - len(large)
     if small == 0 or len(sizes) == 1:
-        return requests, 0
-    if not large:
-        return requests.mutate(key=ibis.literal(OTHER)), small
-    return requests.mutate(key=ibis.ifelse(requests.key.isin(large), requests.key, ibis.literal(OTHER))), small
+        return requests, models, 0
+    kept, other = requests.key.isin([stage.code(key) for key in large]), ibis.literal(stage.code(OTHER), "int32")
+    few = requests.mutate(key=ibis.ifelse(kept, requests.key, other) if large else other)
+    models = models.assign(key=models.key.where(models.key.isin(large), OTHER))
+    return few, models.groupby(["key", "model"], as_index=False).n.sum(), small
 
 
-def grouped(connection: Any, requests: Any, duplicates: int) -> Grouped:
-    """Minutes, lengths and models."""
+def grouped(connection: Any, requests: Any, stage: Stage, models: pd.DataFrame) -> Grouped:
+    """Minutes and lengths."""
     import ibis
 
     within = ibis.window(group_by=[requests.key, requests.minute], order_by=[requests.time_us])
@@ -111,16 +119,16 @@ def grouped(connection: Any, requests: Any, duplicates: int) -> Grouped:
         tick_us=ibis.ifelse(t.gap > 0, t.gap, None).min(),
     )
 
-    def by(*names: str) -> pd.DataFrame:
-        table = connection.execute(requests.group_by(*names).agg(n=requests.count()))
-        return table.sort_values(list(names), ignore_index=True)
+    def by(length: str) -> pd.DataFrame:
+        table = connection.execute(requests.group_by("key", length).agg(n=requests.count()))
+        return named(table, stage.codes, "key", length)
 
-    whole = connection.execute(minutes).sort_values(["key", "minute"], ignore_index=True)
-    return Grouped(whole, by("key", "prompt"), by("key", "output"), by("key", "model"), duplicates)
+    whole = named(connection.execute(minutes), stage.codes, "key", "minute")
+    return Grouped(whole, by("prompt"), by("output"), models)
 
 
 def length_cells(
-    connection: Any, requests: Any, cuts: dict[str, tuple[Sequence[float], Sequence[float]]]
+    connection: Any, requests: Any, stage: Stage, cuts: dict[str, tuple[Sequence[float], Sequence[float]]]
 ) -> pd.DataFrame:
     """Requests and tokens by slice of prompts and of answers; a length at a cut belongs to the slice below it."""
     import ibis
@@ -131,7 +139,9 @@ def length_cells(
     rows = []
     for key, pair in cuts.items():
         padded = [[int(np.floor(c)) for c in side] + [NO_CUT] * (most[i] - len(side)) for i, side in enumerate(pair)]
-        rows.append({"cut_key": key, **dict(zip([*names[0], *names[1]], [*padded[0], *padded[1]], strict=True))})
+        rows.append(
+            {"cut_key": stage.code(key), **dict(zip([*names[0], *names[1]], [*padded[0], *padded[1]], strict=True))}
+        )
     table = ibis.memtable(pd.DataFrame(rows))
     joined = requests.inner_join(table, requests.key == table.cut_key)
 
@@ -143,4 +153,4 @@ def length_cells(
     sums = cells.group_by("key", "prompt_slice", "output_slice").agg(
         requests=cells.count(), prompt=cells.prompt.sum(), output=cells.output.sum()
     )
-    return connection.execute(sums).sort_values(["key", "prompt_slice", "output_slice"], ignore_index=True)
+    return named(connection.execute(sums), stage.codes, "key", "prompt_slice", "output_slice")

@@ -117,16 +117,16 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
     with connected(options.engine, stage.folder) as connection:
         table, twice = without_duplicates(connection, stage.table(connection))
         ledger.leave_out_together(DUPLICATE_IDS, twice, "by request id")
-        again = shared_by_files(connection, table)
+        again = shared_by_files(connection, table, stage)
         if again > AGAIN_FRAC * stage.rows:
             ledger.note(
                 f"{again:,} requests without an id stand in two files with the same time and lengths: where the files "
                 f"overlap, demand is too high by up to {again / (stage.rows - again):.1%}; give each time once"
             )
-        table, small = with_few_keys(connection, table)
+        table, models, small = with_few_keys(connection, table, stage)
         if small:
             ledger.note(few_together(small))
-        groups = grouped(connection, table, twice)
+        groups = grouped(connection, table, stage, models)
         sides: dict[str, tuple[Any, Any]] = {}
         cuts: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
         for key in groups.models.key.unique():
@@ -136,7 +136,7 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
                 pair.append((rows[column].to_numpy(dtype=np.int64), rows.n.to_numpy(dtype=np.int64)))
             sides[str(key)] = (side_of(*pair[0]), side_of(*pair[1]))
             cuts[str(key)] = (cuts_of(*pair[0], PROMPT_CUTS), cuts_of(*pair[1], OUTPUT_CUTS))
-        cells = length_cells(connection, table, cuts)
+        cells = length_cells(connection, table, stage, cuts)
     lengths = {key: Lengths(*sides[key], buckets_of(cells[cells.key == key])) for key in sides}
     return traffic_of_requests(groups, lengths, dated)
 
