@@ -22,6 +22,10 @@ NO_CUT = 2**62
 OTHER = "other"
 MOST_WORKLOADS, FEWEST_REQUESTS = 24, 50
 """of what a log is split by; the rest is put together"""
+SAME = ("ms", "prompt", "output", "model", "key")
+"""what a request without an id is known by"""
+BEYOND_CHANCE = 3.0
+"""times what independent files would have in common, and one"""
 
 
 def few_together(values: int) -> str:
@@ -54,24 +58,55 @@ def without_duplicates(connection: Any, requests: Any) -> tuple[Any, int]:
     return kept.select(requests.columns), int((twice.times - 1).sum())
 
 
-def shared_by_files(connection: Any, requests: Any, stage: Stage) -> int:
-    """How many requests without an id stand in one more file with the same time and lengths.
+@dataclass(frozen=True)
+class Shared:
+    """Requests without an id that stand in one more file with the same millisecond, lengths, model and key."""
 
-    Only the times that two files have in common are looked at: logs that follow one another cost nothing.
+    again: int
+    """of the requests, those that are there already"""
+    is_chance: bool
+    """whether as many coincide within files, by chance or by a coarse clock"""
+
+
+def shared_by_files(connection: Any, requests: Any, stage: Stage) -> tuple[Shared, Any]:
+    """What files have in common, and the requests in question.
+
+    Only the time that files have in common is looked at: logs that follow one another cost nothing. Independent files
+    (of several servers, say) coincide as often as one file does with itself, times the others that cover a moment.
     """
-    spans = np.array(sorted(stage.spans.values()), dtype=np.int64).reshape(-1, 2)
-    begins, ends = spans[1:, 0], np.maximum.accumulate(spans[:, 1])[:-1]
-    if not (begins <= ends).any():
-        return 0
-    low, high = int(begins[begins <= ends].min()), int(ends[begins <= ends].max())
+    low, high, depth = _common_time(list(stage.spans.values()))
     rows = requests.filter(requests.id == NO_ID)
     inside = rows.filter((rows.time_us >= low) & (rows.time_us <= high))
-    own = ["time_us", "prompt", "output"]
-    by_file = inside.group_by(*own, "file").agg(n=inside.count())
-    alike = by_file.group_by(*own).agg(files=by_file.count(), all_of=by_file.n.sum(), most=by_file.n.max())
-    several = alike.filter(alike.files > 1)
-    again = connection.execute(several.agg(again=several.all_of.sum() - several.most.sum())).again.iloc[0]
-    return 0 if again is None or again != again else int(again)
+    inside = inside.mutate(ms=inside.time_us - inside.time_us % 1000)
+    if depth < 2:
+        return Shared(0, True), inside
+    by_file = inside.group_by(*SAME, "file").agg(n=inside.count())
+    alike = by_file.group_by(*SAME).agg(files=by_file.count(), all_of=by_file.n.sum(), most=by_file.n.max())
+    sums = connection.execute(alike.agg(rows=alike.all_of.sum(), most=alike.most.sum(), cells=alike.files.sum()))
+    n, most, cells = (int(sums[name].fillna(0).iloc[0]) for name in ("rows", "most", "cells"))
+    return Shared(n - most, n - most <= BEYOND_CHANCE * (1 + (depth - 1) * (n - cells))), inside
+
+
+def _common_time(spans: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+    """When two or more spans overlap, first and last, and how many do at most."""
+    changes = sorted([(first, 1) for first, _ in spans] + [(last + 1, -1) for _, last in spans])
+    depth = np.cumsum([step for _, step in changes])
+    shared = np.flatnonzero(depth > 1)
+    if not len(shared):
+        return 0, 0, 1
+    return changes[shared[0]][0], changes[shared[-1] + 1][0] - 1, int(depth.max())
+
+
+def without_shared(connection: Any, requests: Any, inside: Any) -> Any:
+    """Of a request that stands in several files the last one counts, as of ids; a file may hold it more than once."""
+    import ibis
+
+    each = ibis.window(group_by=[inside[name] for name in (*SAME, "file")], order_by=[inside.row])
+    numbered = inside.mutate(nth=ibis.row_number().over(each))
+    places = numbered.mutate(kept=numbered.row.max().over(ibis.window(group_by=[*SAME, "nth"])))
+    earlier = connection.execute(places.filter(places.row < places.kept).select(dropped=places.row))
+    dropped = ibis.memtable(earlier)
+    return requests.anti_join(dropped, requests.row == dropped.dropped)
 
 
 def named(frame: pd.DataFrame, codes: dict[str, int], *columns: str) -> pd.DataFrame:
