@@ -163,12 +163,13 @@ class Screen:
                     group, variant, "quality was not measured", f"{basis.asked}, same model family", basis.remark, k
                 )
                 return False
-        native = self.case.models[model].native_quantization
-        if native not in ("fp16", quantization) and scheme.weight_bits > 0.9 * native_bits(self.case, native):
+        native, stored = self.case.models[model].native_quantization, scheme.weights or quantization
+        if native not in ("fp16", stored) and scheme.weight_bits > 0.9 * native_bits(self.case, native):
             self._reject(group, variant, f"published in {native}, which is no larger", native, quantization)
             return False
-        if scheme.needs != "none" and scheme.needs not in self.case.gpus[gpu].dense_tflops:
-            self._reject(group, variant, f"the GPU has no native {scheme.needs}", scheme.needs, "none")
+        lacked = scheme.lacked_by(self.case.gpus[gpu])
+        if lacked:
+            self._reject(group, variant, f"the GPU has no native {lacked}", lacked, "none")
             return False
         support = support_of(self.case, model, quantization, gpu)
         if support.verdict == "fails":

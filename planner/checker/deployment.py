@@ -25,6 +25,8 @@ def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord
     yield from is_not("the GPU of its offer", d.gpu, offer.gpu)
     if scheme.needs != "none" and scheme.needs not in case.gpus[offer.gpu].dense_tflops:
         yield f"{offer.gpu} has no native {scheme.needs}"
+    if scheme.kv_bits <= 8 and "fp8" not in case.gpus[offer.gpu].dense_tflops:
+        yield f"{offer.gpu} has no native fp8 for its KV cache"
     support = support_of(case, d.model, d.quantization, offer.gpu)
     if support.verdict == "fails":
         yield f"{d.model} {d.quantization} on {offer.gpu}: {support.reason}"
@@ -69,10 +71,17 @@ def _loss_by_quantization(case: Case, w: Workload, d: DeploymentRecord) -> tuple
 
     Benchmarks that the workload names come first, then those that stand in for them; of these the largest size class
     that the model reaches, then models of its own family, then the worst. The worst of all if it reaches none; zero in
-    its native format.
+    its native format. A KV cache in fewer bits adds its own loss.
     """
     model, scheme = case.models[d.model], case.quantizations[d.quantization]
-    if model.native_quantization == d.quantization:
+    weights, as_asked = _loss_by_weights(w, model, scheme, scheme.weights or d.quantization)
+    if scheme.kv_loss is None:
+        return weights, as_asked
+    return min(weights + scheme.kv_loss.loss_frac, 1.0), as_asked and not scheme.kv_loss.assumption
+
+
+def _loss_by_weights(w: Workload, model: Model, scheme: Quantization, stored: str) -> tuple[float, bool]:
+    if model.native_quantization == stored:
         return 0.0, True
     asked = w.quality_benchmark or "mmlu"
     chosen = _level(scheme, model, asked)

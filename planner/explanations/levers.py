@@ -8,7 +8,7 @@ from typing import Any
 
 from planner.case.case import CACHE_KINDS, Case, Workload, kinds_of
 from planner.case.changes import Change, with_limits, with_workloads, without_purchase
-from planner.catalog.entries import QualityLoss, shipped_catalog
+from planner.catalog.entries import CacheLoss, QualityLoss, shipped_catalog
 from planner.plan.plan import Plan, WorkloadPlan
 
 UNQUANTIZED = "fp16"
@@ -102,10 +102,11 @@ def _is_commitment(purchase: str) -> bool:
 
 def unquantized(case: Case) -> Case:
     """Models in 16 bit, or as they were published: whatever else loses all quality."""
-    ruined = (QualityLoss(min_parameters_b=0.0, loss_frac=1.0),)
+    ruined, ruined_cache = (QualityLoss(min_parameters_b=0.0, loss_frac=1.0),), CacheLoss(loss_frac=1.0)
     known = {UNQUANTIZED: shipped_catalog().quantizations[UNQUANTIZED]} | case.quantizations
     changed = {
-        key: scheme if key == UNQUANTIZED else scheme.model_copy(update={"quality_loss": ruined})
+        key: scheme.model_copy(update={"quality_loss": ruined, "kv_loss": ruined_cache if scheme.kv_loss else None})
         for key, scheme in known.items()
+        if key != UNQUANTIZED
     }
-    return case.model_copy(update={"quantizations": changed})
+    return case.model_copy(update={"quantizations": {UNQUANTIZED: known[UNQUANTIZED]} | changed})

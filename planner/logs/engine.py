@@ -11,12 +11,18 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.io.errors import input_error, shown
-from planner.logs.reading.requests import Requests
+from planner.logs.reading.requests import NO_ID, Requests
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
 
 DUCKDB_MEMORY = "900MB"
+SPARK_MEMORY, SPARK_PARTITIONS = "2g", 64
+"""of local mode: the heap of its one process, and parts of a sort, of which small ones are put together"""
 FILE_ROWS = 2_000_000
 MONDAY_US = 4 * 86_400_000_000
 """the first Monday after 1970 began, where a log without dates is taken to start"""
@@ -69,10 +75,12 @@ def connected(name: str, work: Path) -> Iterator[Any]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "8" if name == SPARK else "200",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",  # else rows come and go one by one, and joins are sorted
         "spark.local.dir": str(work),
         "spark.log.level": "ERROR",
     }
+    if name == SPARK:
+        settings |= {"spark.driver.memory": SPARK_MEMORY, "spark.sql.shuffle.partitions": str(SPARK_PARTITIONS)}
     try:
         for key, value in settings.items():
             builder = builder.config(key, value)
@@ -87,11 +95,15 @@ def connected(name: str, work: Path) -> Iterator[Any]:
 
 
 class Stage:
-    """Requests on their way to Parquet files that engines read."""
+    """Requests on their way to Parquet files that engines read; names are staged as numbers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.rows = 0
+        self.codes: dict[str, int] = {}
+        """numbers of models and of what logs are split by"""
+        self.spans: dict[int, tuple[int, int]] = {}
+        """first and last time of the requests without an id, by file"""
         self._writer: Any = None
 
     def add(self, part: Requests) -> None:
@@ -112,14 +124,29 @@ class Stage:
             "cached": part.cached,
             "id": part.id,
             "file": np.full(count, part.file, dtype=np.int32),
-            "key": pa.array(part.key.to_numpy(dtype=object), pa.string()),
-            "model": pa.array(part.model.to_numpy(dtype=object), pa.string()),
+            "key": self._coded(part.key),
+            "model": self._coded(part.model),
         })  # fmt: skip
+        without_id = time_us[part.id == NO_ID]
+        if len(without_id):
+            low, high = self.spans.get(part.file, (without_id[0], without_id[0]))
+            self.spans[part.file] = (min(low, int(without_id.min())), max(high, int(without_id.max())))
         if self._writer is None or self.rows % FILE_ROWS + count > FILE_ROWS:
             self.close()
             self._writer = pq.ParquetWriter(self.folder / f"requests-{self.rows:012d}.parquet", table.schema)
         self._writer.write_table(table)
         self.rows += count
+
+    def _coded(self, values: pd.Series) -> np.ndarray:
+        import numpy as np
+        import pandas as pd
+
+        places, names = pd.factorize(values)
+        codes: np.ndarray = np.array([self.code(str(name)) for name in names], dtype=np.int32)[places]
+        return codes
+
+    def code(self, name: str) -> int:
+        return self.codes.setdefault(name, len(self.codes))
 
     def close(self) -> None:
         if self._writer is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from planner.logs.engine import Stage
 from planner.logs.reading.requests import NO_ID
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ NO_CUT = 2**62
 OTHER = "other"
 MOST_WORKLOADS, FEWEST_REQUESTS = 24, 50
 """of what a log is split by; the rest is put together"""
+SAME = ("ms", "prompt", "output", "model", "key")
+"""what a request without an id is known by"""
+BEYOND_CHANCE = 3.0
+"""times what independent files would have in common, and one"""
 
 
 def few_together(values: int) -> str:
@@ -36,7 +41,6 @@ class Grouped:
     """requests by prompt length"""
     outputs: pd.DataFrame
     models: pd.DataFrame
-    duplicates: int
 
 
 def without_duplicates(connection: Any, requests: Any) -> tuple[Any, int]:
@@ -54,44 +58,83 @@ def without_duplicates(connection: Any, requests: Any) -> tuple[Any, int]:
     return kept.select(requests.columns), int((twice.times - 1).sum())
 
 
-def shared_by_files(connection: Any, requests: Any) -> int:
-    """How many requests without an id stand in one more file with the same time and lengths.
+@dataclass(frozen=True)
+class Shared:
+    """Requests without an id that stand in one more file with the same millisecond, lengths, model and key."""
 
-    Only the times that two files have in common are looked at: logs that follow one another cost nothing.
+    again: int
+    """of the requests, those that are there already"""
+    is_chance: bool
+    """whether as many coincide within files, by chance or by a coarse clock"""
+
+
+def shared_by_files(connection: Any, requests: Any, stage: Stage) -> tuple[Shared, Any]:
+    """What files have in common, and the requests in question.
+
+    Only the time that files have in common is looked at: logs that follow one another cost nothing. Independent files
+    (of several servers, say) coincide as often as one file does with itself, times the others that cover a moment.
     """
+    low, high, depth = _common_time(list(stage.spans.values()))
     rows = requests.filter(requests.id == NO_ID)
-    spans = connection.execute(rows.group_by("file").agg(first=rows.time_us.min(), last=rows.time_us.max()))
-    spans = spans.sort_values("first")
-    begins, ends = spans["first"].to_numpy()[1:], np.maximum.accumulate(spans["last"].to_numpy())[:-1]
-    if not (begins <= ends).any():
-        return 0
-    low, high = int(begins[begins <= ends].min()), int(ends[begins <= ends].max())
     inside = rows.filter((rows.time_us >= low) & (rows.time_us <= high))
-    own = ["time_us", "prompt", "output"]
-    by_file = inside.group_by(*own, "file").agg(n=inside.count())
-    alike = by_file.group_by(*own).agg(files=by_file.count(), all_of=by_file.n.sum(), most=by_file.n.max())
-    several = alike.filter(alike.files > 1)
-    again = connection.execute(several.agg(again=several.all_of.sum() - several.most.sum())).again.iloc[0]
-    return 0 if again is None or again != again else int(again)
+    inside = inside.mutate(ms=inside.time_us - inside.time_us % 1000)
+    if depth < 2:
+        return Shared(0, True), inside
+    by_file = inside.group_by(*SAME, "file").agg(n=inside.count())
+    alike = by_file.group_by(*SAME).agg(files=by_file.count(), all_of=by_file.n.sum(), most=by_file.n.max())
+    sums = connection.execute(alike.agg(rows=alike.all_of.sum(), most=alike.most.sum(), cells=alike.files.sum()))
+    n, most, cells = (int(sums[name].fillna(0).iloc[0]) for name in ("rows", "most", "cells"))
+    return Shared(n - most, n - most <= BEYOND_CHANCE * (1 + (depth - 1) * (n - cells))), inside
 
 
-def with_few_keys(connection: Any, requests: Any) -> tuple[Any, int]:
-    """The keys with most requests; all others become one, and how many those are."""
+def _common_time(spans: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+    """When two or more spans overlap, first and last, and how many do at most."""
+    changes = sorted([(first, 1) for first, _ in spans] + [(last + 1, -1) for _, last in spans])
+    depth = np.cumsum([step for _, step in changes])
+    shared = np.flatnonzero(depth > 1)
+    if not len(shared):
+        return 0, 0, 1
+    return changes[shared[0]][0], changes[shared[-1] + 1][0] - 1, int(depth.max())
+
+
+def without_shared(connection: Any, requests: Any, inside: Any) -> Any:
+    """Of a request that stands in several files the last one counts, as of ids; a file may hold it more than once."""
     import ibis
 
-    sizes = connection.execute(requests.group_by("key").agg(n=requests.count()))
-    sizes = sizes.sort_values(["n", "key"], ascending=[False, True])
+    each = ibis.window(group_by=[inside[name] for name in (*SAME, "file")], order_by=[inside.row])
+    numbered = inside.mutate(nth=ibis.row_number().over(each))
+    places = numbered.mutate(kept=numbered.row.max().over(ibis.window(group_by=[*SAME, "nth"])))
+    earlier = connection.execute(places.filter(places.row < places.kept).select(dropped=places.row))
+    dropped = ibis.memtable(earlier)
+    return requests.anti_join(dropped, requests.row == dropped.dropped)
+
+
+def named(frame: pd.DataFrame, codes: dict[str, int], *columns: str) -> pd.DataFrame:
+    """Names instead of their numbers, in the order of the columns."""
+    names = np.array(list(codes), dtype=object)
+    frame = frame.assign(**{c: names[frame[c].to_numpy(dtype=np.int64)] for c in ("key", "model") if c in frame})
+    return frame.sort_values(list(columns), ignore_index=True)
+
+
+def with_few_keys(connection: Any, requests: Any, stage: Stage) -> tuple[Any, pd.DataFrame, int]:
+    """The keys with most requests, all others as one; the models of each; and how many keys those others are."""
+    import ibis
+
+    pairs = connection.execute(requests.group_by("key", "model").agg(n=requests.count()))
+    models = named(pairs, stage.codes, "key", "model")
+    sizes = models.groupby("key", as_index=False).n.sum().sort_values(["n", "key"], ascending=[False, True])
     large = sizes[sizes.n >= FEWEST_REQUESTS].key.head(MOST_WORKLOADS).tolist()
     small = len(sizes) - len(large)
     if small == 0 or len(sizes) == 1:
-        return requests, 0
-    if not large:
-        return requests.mutate(key=ibis.literal(OTHER)), small
-    return requests.mutate(key=ibis.ifelse(requests.key.isin(large), requests.key, ibis.literal(OTHER))), small
+        return requests, models, 0
+    kept, other = requests.key.isin([stage.code(key) for key in large]), ibis.literal(stage.code(OTHER), "int32")
+    few = requests.mutate(key=ibis.ifelse(kept, requests.key, other) if large else other)
+    models = models.assign(key=models.key.where(models.key.isin(large), OTHER))
+    return few, models.groupby(["key", "model"], as_index=False).n.sum(), small
 
 
-def grouped(connection: Any, requests: Any, duplicates: int) -> Grouped:
-    """Minutes, lengths and models."""
+def grouped(connection: Any, requests: Any, stage: Stage, models: pd.DataFrame) -> Grouped:
+    """Minutes and lengths."""
     import ibis
 
     within = ibis.window(group_by=[requests.key, requests.minute], order_by=[requests.time_us])
@@ -111,16 +154,16 @@ def grouped(connection: Any, requests: Any, duplicates: int) -> Grouped:
         tick_us=ibis.ifelse(t.gap > 0, t.gap, None).min(),
     )
 
-    def by(*names: str) -> pd.DataFrame:
-        table = connection.execute(requests.group_by(*names).agg(n=requests.count()))
-        return table.sort_values(list(names), ignore_index=True)
+    def by(length: str) -> pd.DataFrame:
+        table = connection.execute(requests.group_by("key", length).agg(n=requests.count()))
+        return named(table, stage.codes, "key", length)
 
-    whole = connection.execute(minutes).sort_values(["key", "minute"], ignore_index=True)
-    return Grouped(whole, by("key", "prompt"), by("key", "output"), by("key", "model"), duplicates)
+    whole = named(connection.execute(minutes), stage.codes, "key", "minute")
+    return Grouped(whole, by("prompt"), by("output"), models)
 
 
 def length_cells(
-    connection: Any, requests: Any, cuts: dict[str, tuple[Sequence[float], Sequence[float]]]
+    connection: Any, requests: Any, stage: Stage, cuts: dict[str, tuple[Sequence[float], Sequence[float]]]
 ) -> pd.DataFrame:
     """Requests and tokens by slice of prompts and of answers; a length at a cut belongs to the slice below it."""
     import ibis
@@ -131,7 +174,9 @@ def length_cells(
     rows = []
     for key, pair in cuts.items():
         padded = [[int(np.floor(c)) for c in side] + [NO_CUT] * (most[i] - len(side)) for i, side in enumerate(pair)]
-        rows.append({"cut_key": key, **dict(zip([*names[0], *names[1]], [*padded[0], *padded[1]], strict=True))})
+        rows.append(
+            {"cut_key": stage.code(key), **dict(zip([*names[0], *names[1]], [*padded[0], *padded[1]], strict=True))}
+        )
     table = ibis.memtable(pd.DataFrame(rows))
     joined = requests.inner_join(table, requests.key == table.cut_key)
 
@@ -143,4 +188,4 @@ def length_cells(
     sums = cells.group_by("key", "prompt_slice", "output_slice").agg(
         requests=cells.count(), prompt=cells.prompt.sum(), output=cells.output.sum()
     )
-    return connection.execute(sums).sort_values(["key", "prompt_slice", "output_slice"], ignore_index=True)
+    return named(connection.execute(sums), stage.codes, "key", "prompt_slice", "output_slice")

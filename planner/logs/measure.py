@@ -22,12 +22,13 @@ from planner.logs.expressions import (
     shared_by_files,
     with_few_keys,
     without_duplicates,
+    without_shared,
 )
 from planner.logs.gathering import traffic_in
 from planner.logs.growth import Growth, growth_of
 from planner.logs.hours import Hours, hours_of
 from planner.logs.lengths import OUTPUT_CUTS, PROMPT_CUTS, Lengths, buckets_of, cuts_of, side_of
-from planner.logs.reading.ledger import DUPLICATE_IDS, Ledger
+from planner.logs.reading.ledger import DUPLICATE_IDS, IN_TWO_FILES, Ledger
 from planner.logs.reading.requests import By, Requests, open_logs
 from planner.logs.reading.tables import Reading
 from planner.logs.reuse import MOST_REFERENCES, ReuseCurve, reuse_curve
@@ -117,16 +118,19 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
     with connected(options.engine, stage.folder) as connection:
         table, twice = without_duplicates(connection, stage.table(connection))
         ledger.leave_out_together(DUPLICATE_IDS, twice, "by request id")
-        again = shared_by_files(connection, table)
-        if again > AGAIN_FRAC * stage.rows:
+        shared, inside = shared_by_files(connection, table, stage)
+        if shared.again and not shared.is_chance:
+            table = without_shared(connection, table, inside)
+            ledger.leave_out_together(IN_TWO_FILES, shared.again, "by time, lengths and model")
+        elif shared.again > AGAIN_FRAC * stage.rows:
             ledger.note(
-                f"{again:,} requests without an id stand in two files with the same time and lengths: where the files "
-                f"overlap, demand is too high by up to {again / (stage.rows - again):.1%}; give each time once"
+                f"{shared.again:,} requests without an id stand in two files with the same time and lengths, as chance "
+                "may have it: if the files overlap, give each time once, or a column of ids"
             )
-        table, small = with_few_keys(connection, table)
+        table, models, small = with_few_keys(connection, table, stage)
         if small:
             ledger.note(few_together(small))
-        groups = grouped(connection, table, twice)
+        groups = grouped(connection, table, stage, models)
         sides: dict[str, tuple[Any, Any]] = {}
         cuts: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
         for key in groups.models.key.unique():
@@ -136,7 +140,7 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
                 pair.append((rows[column].to_numpy(dtype=np.int64), rows.n.to_numpy(dtype=np.int64)))
             sides[str(key)] = (side_of(*pair[0]), side_of(*pair[1]))
             cuts[str(key)] = (cuts_of(*pair[0], PROMPT_CUTS), cuts_of(*pair[1], OUTPUT_CUTS))
-        cells = length_cells(connection, table, cuts)
+        cells = length_cells(connection, table, stage, cuts)
     lengths = {key: Lengths(*sides[key], buckets_of(cells[cells.key == key])) for key in sides}
     return traffic_of_requests(groups, lengths, dated)
 

@@ -31,10 +31,10 @@ def machine_for(catalog: Catalog, model: str, gpu: str, gpus: int, quantization:
         raise InputError(diagnostics)
     machine = Machine(found["model"], found["quantization"], found["gpu"], gpus,
                       catalog.efficiency_of(find(gpu, catalog.gpus) or gpu), found["engine"])  # fmt: skip
-    needs = machine.quantization.needs
-    if needs != "none" and needs not in machine.gpu.dense_tflops:
+    lacked = machine.quantization.lacked_by(machine.gpu)
+    if lacked:
         raise input_error(
-            "--quantization", f"{gpu} has no native {needs}, which {quantization} needs", "Choose another one"
+            "--quantization", f"{gpu} has no native {lacked}, which {quantization} needs", "Choose another one"
         )
     if machine.model.query_heads % gpus:
         message = f"{machine.model.query_heads} attention heads do not split over {gpus} GPUs"

@@ -30,8 +30,8 @@ def quality_notes(plan: Plan) -> Iterator[str]:
         if not basis.as_asked:
             alike.setdefault((model, scheme, basis), []).append(w.name)
     for (model, scheme, basis), names in alike.items():
-        loss = percent(basis.loss_frac, 1)
-        yield f"quality loss of {model} {scheme} ({', '.join(names)}): {loss} on {basis.benchmark}; {basis.remark}"
+        loss = percent(basis.loss_frac, 1) + (f" on {basis.benchmark}" if basis.benchmark else "")
+        yield f"quality loss of {model} {scheme} ({', '.join(names)}): {loss}; {basis.remark}"
 
 
 def smaller_apis(plan: Plan) -> Iterator[str]:

@@ -105,9 +105,9 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     case = plan.case
     scheme, engine = case.quantizations[d.quantization], case.engine
     yield from ("--tensor-parallel-size", str(d.gpus_per_replica))
-    model = case.models[d.model]
-    known = quantized_checkpoint(model.checkpoint, d.quantization)
-    if model.native_quantization != d.quantization and scheme.vllm_on_load and known is None:
+    model, stored = case.models[d.model], scheme.weights or d.quantization
+    known = quantized_checkpoint(model.checkpoint, stored)
+    if model.native_quantization != stored and scheme.vllm_on_load and known is None:
         yield from ("--quantization", scheme.vllm_on_load)
     yield from ("--dtype", "half" if case.gpus[d.gpu].architecture.lower() in WITHOUT_BF16 else "auto")
     if scheme.kv_bits <= 8:
@@ -133,6 +133,8 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
     support = support_of(case, d.model, d.quantization, d.gpu)
     if support.verdict == "unproven":
         yield f"unproven: {support.reason}; try it before you count on it"
+    if case.quantizations[d.quantization].kv_loss is not None:
+        yield "the KV cache is in FP8, with scales of 1 unless the checkpoint has calibrated ones: compare its answers"
     if not case.engine_name.startswith("vllm"):
         yield f"the plan counts on {case.engine_name}; this is how vLLM would run it, at its own speed"
     if per_instance > 1:
@@ -170,7 +172,7 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
 def checkpoint_of(case: Case, name: str, quantization: str) -> tuple[str, str]:
     """What to load of a model in a quantization, and what to know about it."""
     model, scheme = case.models[name], case.quantizations[quantization]
-    published = model.checkpoint
+    published, quantization = model.checkpoint, scheme.weights or quantization
     if model.native_quantization == quantization:
         unknown = f"the catalog does not know where the weights of {name} are: put their id or path in its place"
         return (published or name), ("" if published else unknown)

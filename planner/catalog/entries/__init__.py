@@ -19,7 +19,7 @@ from planner.catalog.entries.engines import DEFAULT_ENGINE, Backing, Basis, Effi
 from planner.catalog.entries.gpus import Gpu, Interconnect
 from planner.catalog.entries.models import Linear, Mla, Model, Moe, Sliding, Sparse
 from planner.catalog.entries.offers import TERM_MONTHS, HourlyPrice, Offer, OfferPrices, Price, SpotPrice, UpfrontPrice
-from planner.catalog.entries.quantizations import Precision, QualityLoss, Quantization
+from planner.catalog.entries.quantizations import CacheLoss, Precision, QualityLoss, Quantization
 from planner.catalog.entries.sourced import OWN_FIGURE, Named, Sourced
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "ApiTier",
     "Backing",
     "Basis",
+    "CacheLoss",
     "Catalog",
     "Efficiency",
     "Engine",

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from planner.catalog.entries.benchmarks import DEFAULT_BENCHMARK, benchmark_family, nearest_families
+from planner.catalog.entries.gpus import Gpu
 from planner.catalog.entries.models import Model
 from planner.catalog.entries.sourced import Named, Sourced
 
@@ -21,6 +22,10 @@ class QualityLoss(Sourced):
     """Of the model that it was measured on; None: nobody says."""
     benchmark: str | None = None
     """None: that of the quantization."""
+
+
+class CacheLoss(Sourced):
+    loss_frac: float = Field(ge=0, le=1)
 
 
 class Quantization(Named):
@@ -39,6 +44,10 @@ class Quantization(Named):
     checkpoint quantized so, from which vLLM reads the method by itself."""
     benchmark: str = "none"
     quality_loss: tuple[QualityLoss, ...] = Field(min_length=1)
+    weights: str | None = None
+    """The entry whose weights these are, where the KV cache alone differs; None: they are its own."""
+    kv_loss: CacheLoss | None = None
+    """What the KV cache loses beside the weights."""
 
     @property
     def precision(self) -> Precision:
@@ -47,12 +56,23 @@ class Quantization(Named):
             return "w8a16" if self.weight_bits > 6 else "w4a16"
         return self.compute
 
+    def lacked_by(self, gpu: Gpu) -> str | None:
+        """The precision that a GPU would need natively and has not: that of the weights, or FP8 for an 8-bit cache."""
+        needed = [self.needs] * (self.needs != "none") + ["fp8"] * (self.kv_bits <= 8)
+        return next((precision for precision in needed if precision not in gpu.dense_tflops), None)
+
     def loss_for(self, model: Model, name: str, benchmark: str | None = None) -> QualityLoss:
         """The loss that applies to a model of this size and family on a family of benchmarks, or the nearest to it.
 
-        Its native format loses nothing.
+        Its native format loses nothing; a KV cache of fewer bits loses its own part beside the weights.
         """
-        if model.native_quantization == name:
+        loss = self._loss_of_weights(model, name, benchmark)
+        if self.kv_loss is None:
+            return loss
+        return loss.model_copy(update={"loss_frac": min(1.0, loss.loss_frac + self.kv_loss.loss_frac)})
+
+    def _loss_of_weights(self, model: Model, name: str, benchmark: str | None) -> QualityLoss:
+        if model.native_quantization == (self.weights or name):
             published = "the model is published in this format"
             return QualityLoss(min_parameters_b=0, loss_frac=0, source=published)
         levels = [q for q in self.quality_loss if q.min_parameters_b <= model.parameters_b]

@@ -12,6 +12,7 @@ from planner.io.errors import shortened
 
 ROWS_NAMED = 3
 DUPLICATE_IDS = "duplicate ids: the last one counts"
+IN_TWO_FILES = "the same request in files that overlap: the last one counts"
 
 
 @dataclass

@@ -29,6 +29,14 @@ class Spread:
     def typical(self) -> float | None:
         return self.p50 if self.mean is None else self.mean
 
+    @property
+    def tail(self) -> float | None:
+        return self.p99 if self.p95 is None else self.p95
+
+    @property
+    def is_tail_only(self) -> bool:
+        return self.typical is None and self.tail is not None
+
     def times(self, factor: float) -> Spread:
         scaled = (None if v is None else v * factor for v in (self.mean, self.p50, self.p95, self.p99))
         return Spread(*scaled)
@@ -67,6 +75,10 @@ class BenchPoint:
     failed: int | None = None
     date: str | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def latencies(self) -> dict[str, Spread]:
+        return {"TTFT": self.ttft_ms, "TPOT": self.tpot_ms, "E2E": self.e2e_ms}
 
 
 @dataclass

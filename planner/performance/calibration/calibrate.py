@@ -9,9 +9,10 @@ from typing import Any
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, shipped_catalog
 from planner.catalog.profile import Profile, profiles_text
-from planner.io.errors import Diagnostic, InputError
+from planner.io.errors import Diagnostic, InputError, listed
+from planner.performance.calibration.benchmark_runs import BenchPoint
 from planner.performance.calibration.errors import Assessed, ErrorRow, assessed
-from planner.performance.calibration.make_profiles import make_profiles
+from planner.performance.calibration.make_profiles import GIVE_MEANS, make_profiles
 from planner.performance.calibration.read_results import read_results
 from planner.performance.machine_by_name import machine_for
 
@@ -88,7 +89,7 @@ def calibrate(
     profiles = make_profiles(
         points, catalog=catalog, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization
     )
-    notes = dict.fromkeys(f"{p.file}: {text}" for p in points for text in p.notes)
+    notes = dict.fromkeys(f"{p.file}: {text}" for p in points for text in (*p.notes, *_tails_only(p)))
     done = tuple(_calibrated(profile, catalog) for profile in profiles)
     if not any(d.is_used for d in done):
         losing = [Diagnostic(d.name, None, None, "", text, MEASURE_INSTEAD) for d in done for text in _left_out(d)]
@@ -96,6 +97,12 @@ def calibrate(
         raise InputError(losing or too_few)
     doubts = tuple(f"{d.name}: {text}" for d in done for text in (*_left_out(d), *_doubts(d)))
     return Calibration(len(points), (*notes, *doubts), done, profiles_text([d.profile for d in done if d.is_used]))
+
+
+def _tails_only(point: BenchPoint) -> Iterator[str]:
+    names = [name for name, spread in point.latencies.items() if spread.is_tail_only]
+    if names:
+        yield f"percentiles of {listed(names, 'and')} without a mean or median are not used. {GIVE_MEANS}"
 
 
 def _calibrated(profile: Profile, catalog: Catalog) -> CalibratedDeployment:

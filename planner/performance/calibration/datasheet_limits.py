@@ -24,6 +24,8 @@ from planner.performance.memory import kv_read_bytes, weight_bytes
 
 ROUNDING = 0.98
 """datasheets round, by a percent or two"""
+FAR_TOO_SLOW = 500.0
+"""times the least that a step can take: no engine is so slow, and microseconds taken for ms are 1,000 times or more"""
 LEAST_KV_BITS = 8.0
 USED_EXPERTS_FRAC = 0.5
 PRECISION_BITS = {"fp16": 16, "fp8": 8, "int8": 8, "fp4": 4}
@@ -150,6 +152,22 @@ def beyond_limits(replica: Replica, point: MeasuredPoint) -> Iterator[Broken]:
             requests_per_s=point.requests_per_s,
         )
         yield from rate_beyond_limits(replica, rate, point.concurrency)
+
+
+def in_other_units(replica: Replica, point: MeasuredPoint) -> Iterator[Broken]:
+    """Latencies so long that they must be in microseconds; a TTFT only of a lone request, which waits for nobody."""
+    context = point.input_tokens + point.output_tokens / 2
+    step_ms = 1e3 * replica.step_s(point.concurrency, context)
+    least = {"tpot_ms": step_ms, "decode_step_ms": step_ms}
+    if point.concurrency <= 1:
+        # Of a short prompt, reading the weights takes longer than its arithmetic.
+        least["ttft_ms"] = max(1e3 * replica.prefill_s(point.input_tokens), step_ms)
+    for field, least_ms in least.items():
+        measured = getattr(point, field)
+        if measured is not None and measured > FAR_TOO_SLOW * least_ms:
+            what = {"tpot_ms": "TPOT", "ttft_ms": "TTFT"}.get(field, "decode step")
+            times = f"{measured / least_ms:,.0f} times the least that it can take ({least_ms:.3g} ms)"
+            yield field, f"a {what} of {measured:,.0f} ms is {times}"
 
 
 def rate_beyond_limits(replica: Replica, rate: MaxRate, in_flight: float | None = None) -> Iterator[Broken]:

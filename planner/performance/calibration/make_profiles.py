@@ -9,14 +9,22 @@ from typing import Any
 from planner.catalog.entries import Catalog, names_of
 from planner.catalog.names import checkpoint, find_gpu, find_model, unknown_model
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
-from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, shown
+from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, listed, shown
 from planner.performance.calibration.benchmark_runs import BenchPoint
-from planner.performance.calibration.datasheet_limits import Replica, beyond_limits, rate_beyond_limits, too_large
+from planner.performance.calibration.datasheet_limits import (
+    Replica,
+    beyond_limits,
+    in_other_units,
+    rate_beyond_limits,
+    too_large,
+)
 
 MOST_FAILED_FRAC = 0.1
 KEPT_UP_FRAC = 0.9
 """of the arrivals: below it, requests of an open loop pile up"""
 CHECK_DEPLOYMENT = "Check GPUs and quantization"
+CHECK_UNITS = "Are these microseconds? Divide by 1,000: latencies are read in ms"
+GIVE_MEANS = "Add the means beside them (ttft_ms, tpot_ms)"
 Deployment = tuple[str, str, str, int]
 
 
@@ -144,7 +152,14 @@ class _Maker:
         rate = _requests_per_s(point)
         tpot = point.tpot_ms.typical
         if tpot is None and rate is None and point.ttft_ms.typical is None and point.decode_step_ms is None:
-            self.complain(point, "measures no latency and no rate", "Benchmark with streaming on")
+            tails = [name for name, spread in point.latencies.items() if spread.is_tail_only]
+            if tails:
+                tails_only = (
+                    f"gives percentiles of {listed(tails, 'and')} and no mean or median, from which nothing is fitted"
+                )
+                self.complain(point, tails_only, f"{GIVE_MEANS}, or output_tok_s")
+            else:
+                self.complain(point, "measures no latency and no rate", "Benchmark with streaming on")
             return None
         concurrency = point.concurrency or _in_flight(point, rate)
         if concurrency is None:
@@ -162,10 +177,15 @@ class _Maker:
             source=escaped(point.file),
             date=point.date,
         )
+        # A tail is checked as if it were a mean: it is in the unit of all else, and of no mean where it stands alone.
+        tail = measured.model_copy(update={"tpot_ms": point.tpot_ms.tail if tpot is None else tpot})
+        units = list(in_other_units(replica, tail))
         broken = list(beyond_limits(replica, measured))
+        for _, arithmetic in units:
+            self.complain(point, arithmetic, CHECK_UNITS)
         for _, arithmetic in broken:
             self.complain(point, arithmetic, CHECK_DEPLOYMENT)
-        return None if broken else measured
+        return None if units or broken else measured
 
     def _table(self, points: Iterable[BenchPoint], replica: Replica) -> list[MaxRate]:
         table: dict[tuple[float, float], MaxRate] = {}

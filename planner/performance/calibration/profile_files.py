@@ -12,8 +12,14 @@ from planner.catalog.profile import Profile, ProfileFile
 from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
 from planner.io.strict_yaml import Document, parse_yaml, read_yaml
 from planner.io.validation import validate
-from planner.performance.calibration.datasheet_limits import beyond_limits, rate_beyond_limits, replica_of, too_large
-from planner.performance.calibration.make_profiles import CHECK_DEPLOYMENT
+from planner.performance.calibration.datasheet_limits import (
+    beyond_limits,
+    in_other_units,
+    rate_beyond_limits,
+    replica_of,
+    too_large,
+)
+from planner.performance.calibration.make_profiles import CHECK_DEPLOYMENT, CHECK_UNITS
 
 
 def read_profiles(path: Path | str, catalog: Catalog) -> tuple[Profile, ...]:
@@ -73,6 +79,8 @@ def _implausible(profile: Profile, k: int, document: Document, catalog: Catalog)
     for i, point in enumerate(profile.points):
         for name, arithmetic in beyond_limits(replica, point):
             found.append(document.diagnostic(("profiles", k, "points", i, name), arithmetic, CHECK_DEPLOYMENT))
+        for name, arithmetic in in_other_units(replica, point):
+            found.append(document.diagnostic(("profiles", k, "points", i, name), arithmetic, CHECK_UNITS))
     for i, rate in enumerate(profile.max_rates):
         for name, arithmetic in rate_beyond_limits(replica, rate):
             found.append(document.diagnostic(("profiles", k, "max_rates", i, name), arithmetic, CHECK_DEPLOYMENT))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from planner.case.demand.load import load_case
@@ -199,17 +203,47 @@ def test_names_and_splits_that_cannot_be_are_refused(
     assert "Traceback" not in ran.err and options[1][:3] in ran.err
 
 
-def test_a_copy_of_a_file_is_read_once_and_files_that_overlap_are_named(tmp_path: Path) -> None:
+def test_a_copy_of_a_file_is_read_once_and_so_is_what_files_have_in_common(tmp_path: Path) -> None:
     lines = rows().splitlines(keepends=True)
     for name, part in (("a.csv", lines[:400]), ("b.csv", lines[:400]), ("c.csv", lines[300:])):
         (tmp_path / name).write_text(HEADER + "".join(part))
     found = measure_logs(MeasureOptions((str(tmp_path),)))
-    assert total(found) == 700
-    notes = "\n".join(found.ledger.notes)
-    assert "'b.csv' is a copy of 'a.csv': read once" in notes
-    assert "100 requests without an id stand in two files with the same time and lengths" in notes
-    assert "too high by up to 16.7%" in notes
+    assert "'b.csv' is a copy of 'a.csv': read once" in "\n".join(found.ledger.notes)
+    assert total(found) == 600
+    (line,) = found.ledger.left_out_lines()
+    assert line.startswith("100 rows left out: the same request in files that overlap: the last one counts (by time")
     (tmp_path / "c.csv").write_text(HEADER + "".join(lines[400:]))
     found = measure_logs(MeasureOptions((str(tmp_path),)))
-    assert total(found) == 600
-    assert "two files" not in "\n".join(found.ledger.notes)
+    assert total(found) == 600 and not found.ledger.left_out
+
+
+@pytest.mark.parametrize(("tick_s", "same"), [(0.001, False), (0.001, True), (1.0, True)])
+def test_exports_that_overlap_count_each_request_once(tick_s: float, same: bool, tmp_path: Path) -> None:
+    """Three exports of one service, against a count by hand: of each request, as many as the file that has most."""
+    rng = np.random.default_rng(7)
+    times = np.sort(rng.random(3_000)) * 3_600
+    lengths = np.full((3_000, 2), 50) if same else rng.integers(1, 400, (3_000, 2))
+    lines = [
+        f"{1.7888e9 + round(t / tick_s) * tick_s:.3f},{i},{o},m\n" for t, (i, o) in zip(times, lengths, strict=True)
+    ]
+    parts = [lines[:1200], lines[1000:2100], lines[1900:]]
+    for k, part in enumerate(parts):
+        (tmp_path / f"{k}.csv").write_text(HEADER + "".join(part))
+    by_hand = reduce(or_, (Counter(part) for part in parts))
+    found = measure_logs(MeasureOptions((str(tmp_path),)))
+    if tick_s == 1.0:  # one second holds several requests of the same length: nobody can tell
+        assert total(found) == 3_400 and "as chance may have it" in "\n".join(found.ledger.notes)
+    else:
+        assert total(found) == by_hand.total() == 3_000
+
+
+def test_logs_of_servers_side_by_side_all_count(tmp_path: Path) -> None:
+    """Eight servers that answer in the same hour, times in whole seconds, two lengths: many requests look alike."""
+    rng = np.random.default_rng(8)
+    for server in range(8):
+        seconds = np.sort(rng.integers(0, 3_600, 500)).tolist()
+        text = "".join(f"{1_788_800_000 + t},{50 + t % 2},10,m\n" for t in seconds)
+        (tmp_path / f"{server}.csv").write_text(HEADER + text)
+    found = measure_logs(MeasureOptions((str(tmp_path),)))
+    assert total(found) == 4_000 and not found.ledger.left_out
+    assert "as chance may have it" in "\n".join(found.ledger.notes)

@@ -114,8 +114,7 @@ def test_a_published_format_needs_no_flag_and_old_gpus_have_no_bf16() -> None:
     case = plan.case.model_copy(
         update={
             "models": catalog.models,
-            "quantizations": catalog.quantizations
-            | {"kv8": catalog.quantizations["fp8"].model_copy(update={"kv_bits": 8})},
+            "quantizations": catalog.quantizations,
             "gpus": catalog.gpus,
             "efficiency": catalog.efficiency,
         }
@@ -125,9 +124,22 @@ def test_a_published_format_needs_no_flag_and_old_gpus_have_no_bf16() -> None:
     assert "--quantization" not in flags(native) and flags(native)[""] == ["deepseek-ai/DeepSeek-V3"]
     (old,) = serve_commands(changed(plan, gpu="t4"))
     assert flags(old)["--dtype"] == ["half"]
-    (small,) = serve_commands(changed(plan, quantization="kv8"))
-    assert flags(small)["--kv-cache-dtype"] == ["fp8"]
     assert "--kv-cache-dtype" not in flags(old)
+
+
+@pytest.mark.parametrize("stored", [key for key, q in shipped_catalog().quantizations.items() if q.kv_bits == 16])
+def test_an_8_bit_cache_is_named_beside_the_same_weights(stored: str) -> None:
+    plan, catalog = lever_plan("waiting"), shipped_catalog()
+    known = {"models": catalog.models, "quantizations": catalog.quantizations, "gpus": catalog.gpus}
+    plan = plan.model_copy(update={"case": plan.case.model_copy(update=known)})
+    for model in ("llama-3.1-8b", "deepseek-v3"):
+        wide, narrow = (
+            serve_commands(changed(plan, model=model, quantization=q))[0] for q in (stored, f"{stored}-kv8")
+        )
+        assert flags(narrow)["--kv-cache-dtype"] == ["fp8"] and "--kv-cache-dtype" not in flags(wide)
+        for name in ("", "--quantization", "--dtype"):
+            assert flags(narrow).get(name) == flags(wide).get(name)
+        assert any("scales of 1" in note for note in narrow.notes)
 
 
 def test_what_a_user_named_cannot_reach_the_shell() -> None:

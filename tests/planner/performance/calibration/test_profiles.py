@@ -187,6 +187,30 @@ def test_the_kv_cache_of_the_requests_in_flight_counts() -> None:
     assert not list(beyond_limits(replica(), point(1, 16_000, 1000, tpot_ms=9.0)))
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"tpot_ms": Spread(9.1)}, {"tpot_ms": Spread(p50=9.1)}, {"decode_step_ms": 7.0},
+        {"concurrency": 1, "ttft_ms": Spread(40.0)}, {"requests_per_s": 3.0, "tpot_ms": Spread(p95=12.0)},
+    ],
+)  # fmt: skip
+def test_microseconds_in_columns_of_ms_are_refused(run: dict[str, Any]) -> None:
+    """Nothing else in such a row contradicts them; a profile of them made a replica 1,000 times too slow."""
+    plain = replace(RUN, line=3, requests_per_s=None, tpot_ms=Spread(), ttft_ms=Spread(), e2e_ms=Spread())
+    assert make_profiles([replace(plain, **run)], catalog=CATALOG)
+    latency = {
+        name: x * 1e3 if isinstance(x, float) else x.times(1e3) for name, x in run.items() if name.endswith("_ms")
+    }
+    (text,) = refusals([replace(plain, **(run | latency))])
+    assert f"{RUN.file}:3: a " in text and "times the least that it can take" in text and "microseconds?" in text
+
+
+def test_percentiles_alone_are_refused_with_the_remedy() -> None:
+    tails = replace(RUN, line=2, requests_per_s=None, tpot_ms=Spread(p95=12.0), ttft_ms=Spread(p99=90.0))
+    (text,) = refusals([tails])
+    assert "gives percentiles of TTFT and TPOT and no mean or median" in text and "Add the means" in text
+
+
 def test_requests_that_waited_for_their_first_token_held_nobody_up() -> None:
     """With 64 allowed and 60 of them waiting, a step is that of 4."""
     assert not list(beyond_limits(replica(), point(64, 16_000, 1000, tpot_ms=9.0, requests_per_s=0.44)))
@@ -263,7 +287,7 @@ def test_the_text_is_plain_to_read() -> None:
 
 @given(
     engine=st.text(max_size=20).filter(lambda text: not any("\ud800" <= c <= "\udfff" for c in text)),
-    tpot=st.floats(5, 1e6),
+    tpot=st.floats(5, 2_000),
     concurrency=st.floats(0.01, 1e4),
 )
 def test_any_text_and_number_survives_the_file(engine: str, tpot: float, concurrency: float) -> None:
