@@ -73,12 +73,6 @@ def case_in(case: Case, quarter: int, scenario: Scenario | None) -> Case:
     return case.model_copy(update={name: new for name in AMENDED if (new := getattr(begun[-1], name)) is not None})
 
 
-def caps_vendors(case: Case) -> bool:
-    """Whether some quarter of a case has caps on what vendors are paid."""
-    amended = [a.limits for s in future_of(case).scenarios for a in s.amendments or ()] if case.future else []
-    return any(limits is not None and limits.vendor_cap_usd_per_month for limits in (case.limits, *amended))
-
-
 def month_groups(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> tuple[MonthGroup, ...]:
     """Months of a quarter, scenarios that are alike in one together, then months that are alike in the same ones.
 
