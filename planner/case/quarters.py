@@ -73,12 +73,6 @@ def case_in(case: Case, quarter: int, scenario: Scenario | None) -> Case:
     return case.model_copy(update={name: new for name in AMENDED if (new := getattr(begun[-1], name)) is not None})
 
 
-def caps_vendors(case: Case) -> bool:
-    """Whether some quarter of a case has caps on what vendors are paid."""
-    amended = [a.limits for s in future_of(case).scenarios for a in s.amendments or ()] if case.future else []
-    return any(limits is not None and limits.vendor_cap_usd_per_month for limits in (case.limits, *amended))
-
-
 def month_groups(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> tuple[MonthGroup, ...]:
     """Months of a quarter, scenarios that are alike in one together, then months that are alike in the same ones.
 
@@ -117,9 +111,7 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
     several = len(scenarios) > 1
 
     def label(group: MonthGroup) -> str:
-        names = [month_name(future.starts, m) for m in group.months]
-        adjacent = group.months[-1] - group.months[0] == len(names) - 1
-        when = f"{names[0]} to {names[-1]}" if adjacent and len(names) > 1 else " and ".join(names)
+        when = span_name(future.starts, group.months)
         which = several and len(group.scenarios) < len(scenarios)
         return f"{when}, {' or '.join(group.scenarios)}" if which else when
 
@@ -138,6 +130,13 @@ def quarter_case(case: Case, quarter: int, scenarios: Sequence[Scenario]) -> Cas
             "future": None,
         }
     )
+
+
+def span_name(starts: date, months: Sequence[int]) -> str:
+    """Months of a horizon as 2027-04 to 2027-06, or 2027-04 and 2027-06."""
+    names = [month_name(starts, m) for m in months]
+    adjacent = months[-1] - months[0] == len(names) - 1
+    return f"{names[0]} to {names[-1]}" if adjacent and len(names) > 1 else " and ".join(names)
 
 
 # -- what is held ---------------------------------------------------------------------------------------------------

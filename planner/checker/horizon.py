@@ -24,6 +24,7 @@ from planner.checker.quarter_cases import (
     quarter_case_is_true,
     quarter_span,
 )
+from planner.checker.vendors import commitments_leave_caps
 from planner.plan.horizon.horizon_plan import HORIZON_FORMAT, HorizonPlan, ScenarioResult, SignedCommitment
 from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, REL, PlanView, differs, is_not
 
@@ -94,6 +95,9 @@ def _figures(horizon: HorizonPlan, future: Future) -> Iterator[str]:
         if q.plan.commitments:
             problems.append("it signs commitments of its own")
         problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed)
+        first, last = quarter_span(future.starts, q.quarter)
+        in_force = [c for c in signed if c.first_day <= first and c.last_day >= last]
+        problems += commitments_leave_caps(PlanView(q.plan), in_force)
         yield from (f"{where}: {problem}" for problem in problems)
     yield from _money_adds_up(horizon, future)
 

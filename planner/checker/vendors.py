@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from planner.case.case import OWNED
 from planner.catalog.entries import Offer
+from planner.plan.horizon.horizon_plan import SignedCommitment
 from planner.plan.view import MONTH_HOURS, REL, PlanView
 
 PLURAL = {"provider": "providers", "region": "regions", "api": "APIs"}
@@ -68,12 +69,21 @@ def _requests(facts: PlanView) -> dict[tuple[str, str], float]:
 
 def held_of_vendor_usd(facts: PlanView, kind: str, name: str) -> float:
     """What is held of a vendor, a month, owned boxes aside."""
-    usd = 0.0
-    for h in facts.case.held or ():
-        offer = facts.case.offers[h.offer]
-        if h.purchase != OWNED and name in {"provider": (offer.provider,), "region": (_region(offer),)}.get(kind, ()):
-            usd += h.instances * h.usd_per_h * MONTH_HOURS
-    return usd
+    held = [(h.offer, h.instances * h.usd_per_h) for h in facts.case.held or () if h.purchase != OWNED]
+    return MONTH_HOURS * sum(usd for offer, usd in held if sells(facts, kind, name, offer))
+
+
+def commitments_leave_caps(facts: PlanView, signed: Sequence[SignedCommitment]) -> Iterator[str]:
+    """What is signed in a horizon stays within the caps of a quarter that it stands in as held.
+
+    What was held before is there in any case; where that is more than a cap, nothing is signed besides.
+    """
+    for key, most in (facts.case.limits.vendor_cap_usd_per_month or {}).items():
+        kind, _, name = key.partition(" ")
+        new = MONTH_HOURS * sum(c.instances * c.usd_per_h for c in signed if sells(facts, kind, name, c.offer))
+        left = max(0.0, most - (held_of_vendor_usd(facts, kind, name) - new))
+        if new > left * (1 + REL) + REL:
+            yield f"commitments to the {kind} {name} cost ${new:,.2f} a month, ${left:,.2f} allowed"
 
 
 def _region(offer: Offer) -> str:

@@ -78,19 +78,27 @@ def _ask_for_a_quarter(file: Path) -> NoReturn:
 
 def quarter_of(horizon: HorizonPlan, quarter: int, scenario: str | None) -> Plan:
     """The plan of one quarter, from 1 on."""
+    names = [s.name for s in horizon.scenarios]
+    asked = blocks_asked(horizon, quarter, scenario)
+    if scenario is None and quarter > 1 and len(names) > 1:
+        refuse("--scenario", f"is needed: quarter {quarter} has a plan for each", f"Give one of {', '.join(names)}")
+    return horizon.plan_of(*asked[0])
+
+
+def blocks_asked(horizon: HorizonPlan, quarter: int | None, scenario: str | None) -> list[tuple[int, str]]:
+    """Quarters, from 0 on, with a scenario each: all of them, or those that were asked for, scenario by scenario."""
     from planner.io.errors import did_you_mean, shown
     from planner.plan.horizon.horizon_view import quarters_of
 
     names = [s.name for s in horizon.scenarios]
-    count = len(quarters_of(horizon))
-    if quarter > count:
+    quarters = quarters_of(horizon)
+    count = len(quarters)
+    if quarter is not None and quarter > count:
         refuse("--quarter", f"the horizon has {count} quarter{'s' * (count > 1)}", f"Give one from 1 to {count}")
     if scenario is not None and scenario not in names:
         remedy = did_you_mean(scenario, names) or f"there are {', '.join(names)}"
         refuse("--scenario", f"there is no scenario {shown(scenario)}", remedy)
-    if scenario is None and quarter > 1 and len(names) > 1:
-        refuse("--scenario", f"is needed: quarter {quarter} has a plan for each", f"Give one of {', '.join(names)}")
-    return horizon.plan_of(quarter - 1, scenario or names[0])
+    return [(q, name) for name in names for q in quarters if scenario in (None, name) and quarter in (None, q + 1)]
 
 
 def months_of(file: Path, quarter: int | None, scenario: str | None) -> dict[int, int] | None:

@@ -1,8 +1,9 @@
-"""The verb that serves a plan: verify."""
+"""The verb that serves a plan, or every quarter of a horizon: verify."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,11 +21,20 @@ from planner.cli.common import (
     refuse,
     require_numba,
 )
-from planner.cli.horizon import QuarterOption, ScenarioOption, is_horizon, months_of, saved_quarter
+from planner.cli.horizon import (
+    QuarterOption,
+    ScenarioOption,
+    blocks_asked,
+    is_horizon,
+    months_of,
+    saved_horizon,
+    saved_quarter,
+)
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from planner.plan.plan import Plan
-    from planner.verification.records import VerificationReport
     from planner.verification.request_logs import RequestSource
     from planner.verification.serving import ServeOptions
 
@@ -42,6 +52,7 @@ class Router(StrEnum):
 
 @verbs.command(
     epilog="Examples:  fleetplan verify plan.json    fleetplan verify plan.json --load 1,1.1,1.3 --html verified.html"
+    "    fleetplan verify horizon.json --days 1    fleetplan verify horizon.json --quarter 2 --scenario fast"
 )
 def verify(
     file: PlanFile,
@@ -74,56 +85,80 @@ def verify(
 ) -> None:
     """Serve a plan request by request and hold its promises against what users would have seen.
 
+    Of a horizon the busiest month of each quarter in each scenario; --quarter and --scenario narrow it down.
+
     Exits with 6 where a promise is missed.
     """
-    from planner.io.files import check_targets, write_whole
-    from planner.reports.verification import verification_markdown, verification_text
+    from planner.io.files import check_targets
 
     check_targets({"--out": out, "--html": html, "--markdown": markdown}, [file, *([log] if log else [])])
     require_numba()
-    plan = saved_quarter(file, quarter, scenario, default=1)
     loads = _loads(load)
-    months = {s.month for s in plan.slots}
-    if month is None and is_horizon(file):
-        month = _busiest_month(file, plan, quarter, scenario, quiet)
-    if month is not None and month - 1 not in months:
-        refuse("--month", f"the plan has {len(months)} month{'s' * (len(months) > 1)}", "Leave it out")
     options = _options(router, reclaim, fail, month, days, seed)
-    report = _verified(plan, options, loads, slack, _log_of(plan, log, workload, at), quiet)
-    if out is not None:
-        write_whole(out, report.model_dump_json(indent=1) + "\n")
-        note(f"wrote {out}", quiet)
-    if markdown is not None:
-        write_whole(markdown, verification_markdown(report))
-        note(f"wrote {markdown}", quiet)
-    if html is not None:
-        from planner.reports.html.verification import verification_page
-
-        write_whole(html, verification_page(report))
-        note(f"wrote {html}", quiet)
-    if format is DiffFormat.json:
-        put_json(report.model_dump(mode="json"))
+    targets = _Targets(format, out, html, markdown, quiet)
+    if is_horizon(file) and (quarter is None or (quarter > 1 and scenario is None)):
+        _refuse_for_several({"--log": log, "--workload": workload, "--at": at, "--month": month})
+        _refuse_for_several({"--slack": slack or None})
+        kept = _horizon_served(file, quarter, scenario, options, loads, targets)
     else:
-        put(verification_markdown(report) if format is DiffFormat.md else verification_text(report))
-    if not report.kept:
+        plan = saved_quarter(file, quarter, scenario)
+        options = replace(options, month=_month(file, plan, month, quarter, scenario, quiet))
+        kept = _plan_served(plan, options, loads, slack, _log_of(plan, log, workload, at), targets)
+    if not kept:
         raise typer.Exit(MISSED)
 
 
-def _busiest_month(file: Path, plan: Plan, quarter: int | None, scenario: str | None, quiet: bool) -> int:
-    """The month of a quarter of a horizon to serve, from 1 on: the busiest of the scenario, or of all of them."""
-    from planner.plan.view import PlanView
+@dataclass(frozen=True)
+class _Targets:
+    """Where what was served goes."""
 
-    view = PlanView(plan)
-    rates = [view.rates_rps(w) for w in plan.case.workloads]
-    mine = months_of(file, quarter, scenario) or dict.fromkeys(range(view.months))
+    format: DiffFormat
+    out: Path | None
+    html: Path | None
+    markdown: Path | None
+    quiet: bool
 
-    def load(month: int) -> float:
-        return sum(r[t] for r in rates for t, s in enumerate(plan.slots) if s.month == month)
+    def put(
+        self, report: BaseModel, text: Callable[[], str], markdown: Callable[[], str], page: Callable[[], str]
+    ) -> None:
+        from planner.io.files import write_whole
 
-    busiest = max(mine, key=load)
+        def as_json() -> str:
+            return report.model_dump_json(indent=1) + "\n"
+
+        for target, content in ((self.out, as_json), (self.markdown, markdown), (self.html, page)):
+            if target is not None:
+                write_whole(target, content())
+                note(f"wrote {target}", self.quiet)
+        if self.format is DiffFormat.json:
+            put_json(report.model_dump(mode="json"))
+        else:
+            put(markdown() if self.format is DiffFormat.md else text())
+
+
+def _refuse_for_several(asked: dict[str, object]) -> None:
+    for flag in (flag for flag, given in asked.items() if given is not None):
+        remedy = "Add --quarter 1, or a later one with --scenario NAME"
+        refuse(flag, "is for one quarter, and several quarters of the horizon would be served", remedy)
+
+
+def _month(
+    file: Path, plan: Plan, month: int | None, quarter: int | None, scenario: str | None, quiet: bool
+) -> int | None:
+    """The month to serve, from 0 on; of a quarter of a horizon the busiest of the scenario, or of all of them."""
+    months = {s.month for s in plan.slots}
+    if month is not None:
+        if month - 1 not in months:
+            refuse("--month", f"the plan has {len(months)} month{'s' * (len(months) > 1)}", "Leave it out")
+        return month - 1
+    if not is_horizon(file):
+        return None
+    from planner.verification.horizons import busiest_month
+
+    busiest = busiest_month(plan, months_of(file, quarter, scenario) or sorted(months))
     if plan.case.months is not None:
-        note(f"serving {plan.case.months[busiest].label}, the busiest month of quarter {quarter or 1}", quiet)
-    return busiest + 1
+        note(f"serving {plan.case.months[busiest].label}, the busiest month of quarter {quarter}", quiet)
+    return busiest
 
 
 def _loads(text: str) -> list[float]:
@@ -166,20 +201,23 @@ def _log_of(plan: Plan, log: Path | None, workload: str | None, at: int | None) 
     return source_of(plan, log, workload or names[0], at)
 
 
-def _verified(
+def _plan_served(
     plan: Plan,
     options: ServeOptions,
     loads: list[float],
     slack: bool,
     log: RequestSource | None,
-    quiet: bool,
-) -> VerificationReport:
+    targets: _Targets,
+) -> bool:
+    """Serve a plan and show it; whether its promises are kept."""
+    from planner.reports.html.verification import verification_page
     from planner.reports.progress import share_on_stderr
+    from planner.reports.verification import verification_markdown, verification_text
     from planner.verification.records import VerificationReport
     from planner.verification.serving import verify_plan
     from planner.verification.slack import slack_of
 
-    with share_on_stderr(quiet) as on_progress:
+    with share_on_stderr(targets.quiet) as on_progress:
         runs = []
         for k, load in enumerate(loads):
             at_load = replace(options, load=load)
@@ -190,4 +228,28 @@ def _verified(
 
             runs.append(verify_plan(plan, at_load, tell, log))
         found = slack_of(plan, options, on_progress, log) if slack else None
-    return VerificationReport(runs=tuple(runs), slack=found)
+    report = VerificationReport(runs=tuple(runs), slack=found)
+    targets.put(
+        report,
+        lambda: verification_text(report),
+        lambda: verification_markdown(report),
+        lambda: verification_page(report),
+    )
+    return report.kept
+
+
+def _horizon_served(
+    file: Path, quarter: int | None, scenario: str | None, options: ServeOptions, loads: list[float], targets: _Targets
+) -> bool:
+    """Serve every quarter of a horizon, or of one scenario, or a later quarter in every scenario, and show them."""
+    from planner.reports.horizon.verification import served_markdown, served_text
+    from planner.reports.html.horizon_verification import served_page
+    from planner.reports.progress import share_on_stderr
+    from planner.verification.horizons import verify_horizon
+
+    horizon = saved_horizon(file)
+    asked = blocks_asked(horizon, quarter, scenario)
+    with share_on_stderr(targets.quiet) as on_progress:
+        served = verify_horizon(horizon, asked, options, loads, on_progress)
+    targets.put(served, lambda: served_text(served), lambda: served_markdown(served), lambda: served_page(served))
+    return served.kept

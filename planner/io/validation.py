@@ -371,4 +371,6 @@ def _remedy(value: Any, noun: str) -> str:
         return "Write " + ("true" if value.lower() in ("yes", "on") else "false")
     if noun == LIST and not isinstance(value, dict):
         return f"Write [{shown(value).strip(chr(39))}]"
+    if noun == LIST:
+        return "Put it in brackets: [{" + ", ".join(f"{shown(key)[1:-1]}: ..." for key in list(value)[:3]) + "}]"
     return "Write it without quotes and unit" if noun in ("a number", "a whole number") else ""

@@ -9,8 +9,6 @@ from importlib.metadata import version
 import numpy as np
 
 from planner.case.case import Case
-from planner.case.quarters import caps_vendors
-from planner.io.errors import input_error
 from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
 from planner.plan.horizon.horizon_plan import HorizonPlan
@@ -46,9 +44,6 @@ def plan_horizon(
     Without `compare`, all the time is for the plan, and nothing is worked out that compares it with others. Raises
     NoHorizonPlan where a quarter has none.
     """
-    if caps_vendors(case):
-        message = "caps on what vendors are paid are for plans of one quarter"
-        raise input_error(case.name, message, "Remove policy.vendors.max_usd_per_month")
     options, started = options or Options(), time.monotonic()
     limit_s = options.time_limit_s
     work = HorizonWork(case)

@@ -195,9 +195,7 @@ class HorizonWork:
                 if n and b in c.blocks
             )
             case = q.case.model_copy(update={"held": (*(q.case.held or ()), *held) or None})
-            fleet = q.block.with_committed(
-                problem.committed_in(b, solution.signed), problem.paid_in(b, solution.signed)
-            )
+            fleet = problem.fleet_with(b, solution.signed)
             plan = assemble_plan(case, q.candidates, fleet, found, q.slots, options)
             plans.append(QuarterPlan(quarter=q.of.quarter, scenario=q.of.scenario, plan=plan))
         return tuple(plans)

@@ -205,16 +205,20 @@ def long_terms(plan: Plan) -> str:
 
 def vendor_caps(plan: Plan) -> Iterator[str]:
     """What vendors with a cap are paid in their most expensive month, held instances included."""
-    caps = plan.case.limits.vendor_cap_usd_per_month
-    if not caps:
-        return
-    view = PlanView(plan)
-    for key, most in caps.items():
+    for key, (paid, most) in paid_of_caps(plan).items():
         kind, _, name = key.partition(" ")
-        held = held_of_vendor_usd(view, kind, name)
-        paid = max(vendor_usd_of_month(view, kind, name, month) for month in range(view.months)) + held
         if paid:
             yield f"{name} is paid {usd(paid)} in its most expensive month, of {usd(most)} allowed for {_WHOSE[kind]}"
+
+
+def paid_of_caps(plan: Plan) -> dict[str, tuple[float, float]]:
+    """By vendor with a cap: what it is paid in its most expensive month, with what is held, and the cap."""
+    view, found = PlanView(plan), dict[str, tuple[float, float]]()
+    for key, most in (plan.case.limits.vendor_cap_usd_per_month or {}).items():
+        kind, _, name = key.partition(" ")
+        paid = max(vendor_usd_of_month(view, kind, name, month) for month in range(view.months))
+        found[key] = (paid + held_of_vendor_usd(view, kind, name), most)
+    return found
 
 
 def fleet_notes(plan: Plan) -> Iterator[str]:

@@ -12,7 +12,7 @@ with n[b,g] = sum_{k of g, lasts in b} x[k], x whole, and the limits on commitme
 block was planned with commitments for sale at mu. The second says that what is committed to replaces no more than
 instances that are bought by the hour, and that fewer of them save nothing. Where that is not so it holds for the n
 that was tried and no other: other instances of a GPU whose number is limited may be in the way, an offer may not be
-for sale by the hour, and a budget counts what was paid for commitments.
+for sale by the hour, and a budget or a cap on a vendor counts what was paid for commitments.
 
 For the worst case it has (1 - e) w + e times the above as its objective (risk.py), and
 
@@ -93,8 +93,11 @@ def counts_of(problem: HorizonProblem, b: int, x: Sequence[int], weights: Weight
     """What the plan of a block depends on, with scenarios that count so much in it."""
     fleet = problem.blocks[b].at(weights or {}).fleet
     here = [k for k, c in enumerate(problem.commitments) if b in c.blocks and c.offer in fleet.offers]
-    if fleet.budget_usd_per_month is not None:
-        return tuple(Count((k,), x[k], inf, True) for k in here)
+    if fleet.budget_usd_per_month is not None or fleet.vendors.most_usd:
+        alike: dict[tuple[str, float], list[int]] = {}
+        for k in here:
+            alike.setdefault((problem.commitments[k].offer, problem.commitments[k].usd_per_month), []).append(k)
+        return tuple(Count(tuple(of), sum(x[k] for k in of), inf, True) for of in alike.values())
     counts = []
     for g in problem.offers_of[b]:
         offer = fleet.offers[g]

@@ -9,6 +9,7 @@ master of a horizon picks one plan for each block and signs commitments, each of
     one plan for each block              sum_p y[b,p] = 1                                              for all b
     plans use what is committed to       sum_{k of g, lasts in b} x[k] - sum_p n[p,g] y[b,p] >= 0      for all b, g
     GPUs of a type within their quota    sum_{k, g of type} box[g] x[k] <= what holdings leave         for all b, types
+    vendors within their cap             sum_{k of vendor} usd_a_month[k] x[k] <= what holdings leave  for b, vendors
     no more is owed than may be          sum_{k signed in s} owed[k] x[k] <= limit                     for scenarios s
 
 with x whole and y 0 or 1. A block's plans are those of its fleet problem with any number n[g] of instances committed
@@ -36,6 +37,7 @@ import numpy as np
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.horizon.risk import EXPECTED, Risk, Weights
+from problems.recipes.vendors import Vendor
 
 COMMITTED = "committed"
 """the term of commitments in a block"""
@@ -92,7 +94,7 @@ class Block:
     def with_commitments_at(self, usd_per_month: dict[str, float]) -> FleetProblem:
         """The fleet that may commit to offers at prices by the month.
 
-        Its budget is left out: what commitments really cost in it is known only once they are chosen.
+        Its budget and caps on vendors are left out: what commitments really cost is known only once they are chosen.
         """
         offers = {
             g: replace(o, reserved_usd_per_h={COMMITTED: usd_per_month[g] / HOURS_PER_MONTH})
@@ -100,14 +102,20 @@ class Block:
             else o
             for g, o in self.fleet.offers.items()
         }
-        return replace(self.fleet, offers=offers, budget_usd_per_month=None)
+        return without_spending_limits(replace(self.fleet, offers=offers))
 
-    def with_committed(self, instances: dict[str, int], usd_per_month: float) -> FleetProblem:
-        """The fleet with so many instances on hand besides, which cost so much of the budget."""
+    def with_committed(
+        self, instances: dict[str, int], usd_per_month: float, by_vendor: dict[Vendor, float] | None = None
+    ) -> FleetProblem:
+        """The fleet with so many instances on hand besides, which cost so much of the budget and of vendors' caps."""
         offers = {g: replace(o, on_hand=o.on_hand + instances.get(g, 0)) for g, o in self.fleet.offers.items()}
         budget = self.fleet.budget_usd_per_month
         left = None if budget is None else budget - usd_per_month
-        return replace(self.fleet, offers=offers, budget_usd_per_month=left)
+        fleet = replace(self.fleet, offers=offers, budget_usd_per_month=left)
+        if not by_vendor:
+            return fleet
+        caps = {x: most - by_vendor.get(x, 0.0) for x, most in fleet.vendors.most_usd.items()}
+        return replace(fleet, vendors=replace(fleet.vendors, most_usd=caps))
 
 
 @dataclass(frozen=True)
@@ -191,6 +199,27 @@ class HorizonProblem:
         """What commitments cost a month in a block, as budgets count them."""
         return sum(c.usd_per_month * n for c, n in zip(self.commitments, x, strict=True) if b in c.blocks)
 
+    def paid_to(self, b: int, x: Sequence[int]) -> dict[Vendor, float]:
+        """What commitments of vendors with a cap cost a month in a block, each by itself."""
+        return {
+            vendor: sum(n * usd for k, usd in self.paid_by(b, vendor) if (n := x[k]))
+            for vendor in sorted(self.blocks[b].fleet.vendors.most_usd)
+        }
+
+    def paid_by(self, b: int, vendor: Vendor) -> list[tuple[int, float]]:
+        """Commitments that a vendor is paid for in a block, and what for each instance, a month."""
+        of_offer = self.blocks[b].fleet.vendors.of_offer
+        return [
+            (k, c.usd_per_month)
+            for k, c in enumerate(self.commitments)
+            if b in c.blocks and vendor in of_offer.get(c.offer, ())
+        ]
+
+    def fleet_with(self, b: int, x: Sequence[int], weights: Weights | None = None) -> FleetProblem:
+        """The fleet of a block with what is signed on hand, within what that leaves of budgets and caps."""
+        block = self.blocks[b].at(weights or {})
+        return block.with_committed(self.committed_in(b, x), self.paid_in(b, x), self.paid_to(b, x))
+
     def commitments_usd(self, x: Sequence[int], weights: Weights | None = None) -> float:
         """Expected, or with scenarios that count so much."""
         return sum(self.usd_at(c, weights) * n for c, n in zip(self.commitments, x, strict=True) if n)
@@ -227,6 +256,12 @@ class HorizonProblem:
         return [
             (k, c.owed_usd) for k, c in enumerate(self.commitments) if c.owed_usd and c.scenario in (None, scenario)
         ]
+
+
+def without_spending_limits(fleet: FleetProblem) -> FleetProblem:
+    """The fleet without a budget and without caps on what vendors are paid."""
+    vendors = replace(fleet.vendors, most_usd={}) if fleet.vendors.most_usd else fleet.vendors
+    return replace(fleet, budget_usd_per_month=None, vendors=vendors)
 
 
 def even_prices(problem: HorizonProblem) -> Prices:

@@ -32,6 +32,8 @@ def no_vendor_is_paid_too_much(fleet: FleetProblem, v: Variables) -> Iterator[Ro
             if vendor in v.vendor:
                 terms.append((v.vendor[vendor], fleet.vendors.usd([vendor]) * counts))
             terms = [(c, usd) for c, usd in terms if usd]
+            if most < 0:  # commitments alone are more: nothing may be picked
+                terms = terms or [(c, 1.0) for c in v.pick.values()]
             if terms:
                 yield Row(("vendor-cap", *vendor, month), terms, "<=", most * counts)
 

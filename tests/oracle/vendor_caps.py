@@ -65,7 +65,7 @@ def cap_case(seed: int) -> Case:
 
 
 @dataclass(frozen=True)
-class _Way:
+class Way:
     """One workload: instances of an offer, and the bill of an API, in each month."""
 
     offer: str
@@ -77,17 +77,17 @@ class _Way:
 def least_usd(case: Case) -> float:
     """What the cheapest plan costs a month; infinite where there is none."""
     best = math.inf
-    for ways in itertools.product(*(_ways(case, pool) for pool in case.pools)):
+    for several in itertools.product(*(ways(case, pool) for pool in case.pools)):
         running = {
-            g: tuple(sum(way.counts[t] for way in ways if way.offer == g) for t in range(SLOTS)) for g in case.offers
+            g: tuple(sum(way.counts[t] for way in several if way.offer == g) for t in range(SLOTS)) for g in case.offers
         }
         for held in range(max(running["g0"]) + 1):
-            usd = _usd(case, ways, running, held)
+            usd = _usd(case, several, running, held)
             best = min(best, usd)
     return best
 
 
-def _usd(case: Case, ways: tuple[_Way, ...], running: dict[str, tuple[int, ...]], held: int) -> float:
+def _usd(case: Case, several: tuple[Way, ...], running: dict[str, tuple[int, ...]], held: int) -> float:
     """What these ways cost with so many commitments; infinite where a vendor is paid too much."""
     rules, total = case.vendors, 0.0
     for t in range(SLOTS):
@@ -98,7 +98,7 @@ def _usd(case: Case, ways: tuple[_Way, ...], running: dict[str, tuple[int, ...]]
             usd = HOURS * max(0, counts[t] - owned) * (offer.on_demand_usd_per_h or 0.0)
             usd += HOURS * owned * offer.reserved_usd_per_h.get("1y", 0.0)
             paid[vendor] = paid.get(vendor, 0.0) + usd
-        for way in ways:
+        for way in several:
             if way.api is not None:
                 vendor = rules.of_api[way.api][0]
                 paid[vendor] = paid.get(vendor, 0.0) + way.bills[t]
@@ -111,13 +111,13 @@ def _usd(case: Case, ways: tuple[_Way, ...], running: dict[str, tuple[int, ...]]
     return total / SLOTS
 
 
-def _ways(case: Case, pool: Pool) -> list[_Way]:
+def ways(case: Case, pool: Pool) -> list[Way]:
     found = []
     for api in (*pool.apis, None):
         price = None if api is None else float(api.usd_per_request[0])
         if price is not None and api is not None:
             bills = tuple(3600 * HOURS * float(rate) * price for rate in pool.rate_rps[:, 0])
-            found.append(_Way("", (0,) * SLOTS, api.key, bills))
+            found.append(Way("", (0,) * SLOTS, api.key, bills))
         for d in pool.deployments:
             seconds = float(d.seconds_per_request[0])
             most = [replicas_for(RULE, float(rate) * seconds) for rate in pool.rate_rps[:, 0]]
@@ -129,5 +129,5 @@ def _ways(case: Case, pool: Pool) -> list[_Way]:
                     rest.append(left if left > 1e-9 * rate else 0.0)
                 if any(counts) and (price is not None or not any(rest)):
                     bills = tuple(3600 * HOURS * left * (price or 0.0) for left in rest)
-                    found.append(_Way(d.offer, counts, api.key if api and any(rest) else None, bills))
+                    found.append(Way(d.offer, counts, api.key if api and any(rest) else None, bills))
     return found

@@ -135,7 +135,7 @@ class ForecastScenarios(Strict):
     """Scenarios P10, P50 and P90 of the forecast of all workloads whose rates come from a log."""
 
     of: Literal["forecast"] = Field(alias="from", examples=["forecast"])
-    weights: WeightsSpec = WeightsSpec()
+    weights: WeightsSpec = Field(default=WeightsSpec(), examples=[{"p10": "30%", "p50": "40%", "p90": "30%"}])
     """Probabilities: {p10: 30%, p50: 40%, p90: 30%} by default, Swanson's rule."""
 
     @model_validator(mode="before")

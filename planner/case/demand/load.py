@@ -21,7 +21,6 @@ from planner.case.demand.overrides import offers_called, own_catalog, repriced
 from planner.case.demand.schema import DemandFile
 from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.owned import with_owned_offers
-from planner.case.quarters import caps_vendors
 from planner.catalog import api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
 from planner.catalog.profile import Profile
@@ -81,15 +80,7 @@ class _Loader:
             assumptions = tuple(self.found.assumptions)
             future = case.future.model_copy(update={"scenarios": scenarios})
             case = case.model_copy(update={"future": future, "assumptions": assumptions})
-        planned = as_planned(with_owned_offers(case), spec)
-        if planned.future is not None and caps_vendors(planned):
-            message = "is for plans of one quarter, and this file has a horizon or scenarios"
-            in_policy = bool(planned.limits.vendor_cap_usd_per_month)
-            path: tuple[str, ...] = ("policy", "vendors", "max_usd_per_month") if in_policy else ("scenarios",)
-            message = message if in_policy else f"max_usd_per_month of vendors {message}"
-            self.found.complain(path, message, "Remove it, or limit policy.budget_usd_per_month")
-            raise InputError(self.found.diagnostics)
-        return planned
+        return as_planned(with_owned_offers(case), spec)
 
     def _on_days(self, case: Case, spec: DemandFile) -> CaseOn:
         """The case at the prices of a day."""

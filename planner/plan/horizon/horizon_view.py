@@ -16,7 +16,7 @@ from typing import TypeVar
 from planner.case import terms
 from planner.case.case import OWNED, Future, Holding
 from planner.case.dates import quarter_days
-from planner.case.quarters import case_in, covers, future_of, holding_usd, month_groups
+from planner.case.quarters import MonthGroup, case_in, covers, future_of, holding_usd, month_groups, span_name
 from planner.catalog.entries import TERM_MONTHS
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, ScenarioResult, SignedCommitment
 from planner.plan.plan import Plan
@@ -44,9 +44,18 @@ def months_name(horizon: HorizonPlan, first: int, last: int) -> str:
 
 def months_in(horizon: HorizonPlan, quarter: int, scenario: str) -> dict[int, int]:
     """The months of a quarter's plan that are a scenario's, and for how many months of the calendar each stands."""
-    scenarios = [s for s in _future(horizon).scenarios if quarter == 0 or s.name == scenario]
-    groups = month_groups(horizon.case, quarter, scenarios)
+    groups = _groups(horizon, quarter, scenario)
     return {m: len(group.months) for m, group in enumerate(groups) if scenario in group.scenarios}
+
+
+def calendar_name(horizon: HorizonPlan, quarter: int, scenario: str, month: int) -> str:
+    """The months of the calendar that a month of a quarter's plan stands for, as 2027-04 to 2027-06."""
+    return span_name(_future(horizon).starts, _groups(horizon, quarter, scenario)[month].months)
+
+
+def _groups(horizon: HorizonPlan, quarter: int, scenario: str) -> tuple[MonthGroup, ...]:
+    scenarios = [s for s in _future(horizon).scenarios if quarter == 0 or s.name == scenario]
+    return month_groups(horizon.case, quarter, scenarios)
 
 
 @dataclass(frozen=True)

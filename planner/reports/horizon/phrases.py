@@ -8,7 +8,7 @@ from datetime import timedelta
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
 from planner.io.formatting import percent, usd
-from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, cost_as_minimized
+from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import (
     days_of,
     months_name,
@@ -18,7 +18,7 @@ from planner.plan.horizon.horizon_view import (
     quarters_of,
     usd_per_month,
 )
-from planner.reports.phrases import PROVED
+from planner.reports.phrases import PROVED, paid_of_caps
 
 NOTHING_USD = 0.5
 A_DAY = timedelta(days=1)
@@ -88,6 +88,21 @@ def part_quarters(horizon: HorizonPlan) -> Iterator[str]:
             yield f"{what} lapse on {h.last_day}, within {months}: {paid}; {needed}"
         else:
             yield f"{what} begin on {h.first_day}, within {months}: {paid}"
+
+
+def vendor_caps(horizon: HorizonPlan) -> Iterator[str]:
+    """What vendors with a cap are paid where that is nearest to it, commitments and held instances included."""
+    nearest: dict[str, tuple[float, float, QuarterPlan]] = {}
+    for q in horizon.quarters:
+        for vendor, (paid, most) in paid_of_caps(q.plan).items():
+            before = nearest.get(vendor)
+            if before is None or paid * before[1] > before[0] * most:
+                nearest[vendor] = (paid, most, q)
+    for vendor, (paid, most, q) in nearest.items():
+        if paid:
+            where = f"quarter {q.quarter + 1}" + (f", {q.scenario}" if q.scenario else "")
+            name = vendor.partition(" ")[2]
+            yield f"{name} is paid at most {usd(paid)} in a month ({where}), of {usd(most)} allowed there"
 
 
 def value_of_scenarios(horizon: HorizonPlan) -> str:

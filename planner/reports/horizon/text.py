@@ -42,6 +42,7 @@ def remarks(horizon: HorizonPlan) -> Iterator[str]:
     """What the tables do not say."""
     told = (phrases.value_of_scenarios, phrases.long_terms, phrases.proved)
     yield from (line for say in told if (line := say(horizon)))
+    yield from phrases.vendor_caps(horizon)
     yield from (f"note: {note}" for note in horizon.notes)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from problems.fleet_problem import FleetProblem
 from problems.horizon.bound import PlannedBlock, PricedBlock, Proved, counts_of
-from problems.horizon.horizon_problem import COMMITTED, BlockPlan, HorizonProblem, Prices
+from problems.horizon.horizon_problem import COMMITTED, BlockPlan, HorizonProblem, Prices, without_spending_limits
 from problems.horizon.risk import Weights
 from problems.recipes.recipe import Recipe
 from solvers.heuristics.incumbent import Incumbent, complete, limits_are_kept
@@ -31,7 +31,7 @@ LEAST_BLOCK_S = 0.3
 """seconds that a block has at least"""
 STARTS = 3
 """plans of a block, the latest, of which the best is what a search begins with"""
-Key = tuple[int, tuple[tuple[str, int], ...], float]
+Key = tuple[int, tuple[tuple[str, int], ...], tuple[float, ...]]
 """what the plan of a block with commitments depends on"""
 
 
@@ -77,7 +77,8 @@ class BlockSearches:
     def key(self, b: int, signed: Sequence[int]) -> Key:
         limited = self.problem.blocks[b].fleet.budget_usd_per_month is not None
         paid = self.problem.paid_in(b, signed) if limited else 0.0
-        return b, tuple(sorted(self.problem.committed_in(b, signed).items())), paid
+        to_vendors = self.problem.paid_to(b, signed).values()
+        return b, tuple(sorted(self.problem.committed_in(b, signed).items())), (paid, *to_vendors)
 
     def price(
         self,
@@ -107,7 +108,7 @@ class BlockSearches:
                 held_usd = sum(monthly[b][g] * n for g, n in committed.items() if n)
                 self._learn(b, fleets[b], found.best, committed, held_usd)
                 continue
-            fleet = replace(likely.with_committed(committed, 0.0), budget_usd_per_month=None)
+            fleet = without_spending_limits(likely.with_committed(committed, 0.0))
             if (plan := complete(fleet, found.best.paths)) is not None:
                 self._learn(b, fleet, plan, committed)
         return solutions
@@ -140,10 +141,7 @@ class BlockSearches:
         """Plan the blocks that are new with what is signed on hand, and some again with more effort."""
         problem = self.problem
         some = closely or self.new(signed)
-        fleets = {
-            b: problem.blocks[b].with_committed(problem.committed_in(b, signed), problem.paid_in(b, signed))
-            for b in some
-        }
+        fleets = {b: problem.fleet_with(b, signed) for b in some}
         starts = {b: self.tried[self.key(b, signed)].expected.best for b in closely}
         for b, found in self._solved(fleets, gap_frac, seconds, starts, bool(closely)).items():
             key = self.key(b, signed)
@@ -162,7 +160,7 @@ class BlockSearches:
         problem = self.problem
         for b in (b for b in range(len(problem.blocks)) if self._unweighed(b, signed, weights)):
             committed, tried = problem.committed_in(b, signed), self.tried[self.key(b, signed)]
-            fleet = problem.blocks[b].at(weights).with_committed(committed, problem.paid_in(b, signed))
+            fleet = problem.fleet_with(b, signed, weights)
             found = self._solved({b: fleet}, gap_frac, seconds)[b]
             plans = [] if found.best is None else self._as_likely(b, tried, found.best, gap_frac, seconds)
             tried.take(found, weights, plans, self.options)

@@ -32,7 +32,7 @@ from solvers.search.horizon.solution import HorizonSolution
 
 MOST_ROUNDS, MOST_MISSES, LAST_MISSES = 40, 3, 8
 """in all; of what is tried in a row that is no better, before blocks are priced again, and before the search ends where
-there is no time limit"""
+there is a plan and no time limit"""
 QUICK_ROUNDS = 3
 """of a search that is to compare"""
 SAME_PRICE = 0.01
@@ -71,6 +71,8 @@ class HorizonSearch:
         """blocks that were planned again at the last prices"""
         self.misses = 0
         """what was tried since the last better plan, or since the last prices"""
+        self.signed: set[tuple[int, ...]] = set()
+        """all that was tried"""
         self.each_s = 0.0
         """seconds that a block had at the last prices of all"""
         self.impossible = False
@@ -141,7 +143,7 @@ class HorizonSearch:
         if self._price_again():
             self.misses = 0
             return True
-        if self.deadline == np.inf and self.misses >= LAST_MISSES:
+        if self.deadline == np.inf and self.misses >= LAST_MISSES and self.solution.blocks:
             return False
         return self._try_what_is_possible() or self._try(signed) or self._weigh_again(signed)
 
@@ -171,7 +173,7 @@ class HorizonSearch:
         if signed is None:
             return False
         before = self.solution.minimized_usd
-        if self.blocks.new(signed, self.weights):
+        if tuple(signed) not in self.signed or self.blocks.new(signed, self.weights):
             self.try_signing(signed)
             self.weights = self.programs.weights()
             self.try_signing(self.programs.whole())
@@ -257,6 +259,7 @@ class HorizonSearch:
     def try_signing(self, signed: Sequence[int]) -> bool:
         """Plan every block with so many commitments; True if it is the best plan so far."""
         solution, tried = self.solution, []
+        self.signed.add(tuple(signed))
         self.blocks.plan(signed, self._block_gap(), left_s(self.deadline, PLANNING_FRAC))
         for b, block in enumerate(self.problem.blocks):
             tried.append(self.blocks.tried[self.blocks.key(b, signed)])

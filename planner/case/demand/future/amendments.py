@@ -27,6 +27,8 @@ from planner.io.validation import validate
 
 CaseOn = Callable[[date], Case]
 """a case at the prices of a day"""
+NAMING_OFFERS = ("prices", "have", "policy", "scenarios", "unused_after_horizon")
+"""keys whose values name instances, or need what is named there"""
 
 
 class AmendmentReader:
@@ -90,9 +92,15 @@ class AmendmentReader:
 
     def _later(self, data: Any, places: dict[Path, Path]) -> CaseOn:
         """The case of changed data; raises InputError where they change what all scenarios share."""
-        later = self.changed(data)
-        case, document = later(self.starts), self.found.document
-        lost = [key for key in self.now.offers if key not in case.offers]
+        document = self.found.document
+        if any(path[0] == "menu" for path in places):
+            before, after = (self._menu_of(each) for each in (document.data, data))
+            lost = [key for key in before if key not in after]
+        else:
+            lost = []
+        later = self.changed(data) if not lost else self.base
+        case = later(self.starts)
+        lost = lost or [key for key in self.now.offers if key not in case.offers]
         if lost:
             message = f"takes {lost[0]} off the menu, which may be signed for now"
             remedy = f"Write policy.max_instances.'{lost[0]}': 0 instead"
@@ -103,6 +111,11 @@ class AmendmentReader:
                 remedy = "Change requests_per_day, hourly, growth_per_month or steps"
                 raise InputError([document.diagnostic(("workloads", k), message, remedy)])
         return later
+
+    def _menu_of(self, data: Any) -> Iterable[str]:
+        """Offers on the menu, whatever else of the file names instances that may not be there."""
+        menu = {key: value for key, value in data.items() if key not in NAMING_OFFERS}
+        return self.changed(menu)(self.starts).offers
 
     def _differing(self, turns: dict[int, CaseOn]) -> Iterable[Amendment]:
         before = Amendment(from_quarter=1)

@@ -32,6 +32,15 @@ def edits_of(
     `may_join` are offers that another change may put on the menu.
     """
     path = resolved(key, data, where)
+    factor, before = _factor(value), value_at(data, path)
+    if factor is not None and factor <= 0 and (path[0] == "prices" or relative(before, value) != value):
+        raise input_error(
+            where,
+            f"{value} leaves nothing of {shown(before)}"
+            if before is not None
+            else f"{value} leaves nothing of the price",
+            "Write a change above -100%, such as -50%",
+        )
     if path[:1] != ("prices",) or len(path) < 2:
         return [(path, relative(value_at(data, path), value))]
     if offers_called(str(path[1]), may_join or {}):

@@ -9,7 +9,9 @@ from typing import Any
 
 from planner.case.demand.diagnostics import Diagnostics
 from planner.case.demand.future.edits import clashes, edits_of, put
+from planner.case.demand.future.paths import split
 from planner.case.demand.future_schema import ScenarioSpec
+from planner.case.demand.schema import DemandFile
 from planner.catalog.entries import Gpu, Offer
 from planner.io.errors import Diagnostic, InputError, Path, dotted, input_error
 
@@ -23,6 +25,7 @@ SHARED = {
     "starts": "all scenarios have the same months",
     "horizon": "all scenarios have the same months",
     "unused_after_horizon": "what is signed now must be weighed in one way",
+    "scenarios": "each has its own probability",
 }
 
 
@@ -51,6 +54,7 @@ class ScenarioEdits:
         for key, value in self.given.changes.items():
             at = (*self.here, "changes", key)
             try:
+                check_top(key, document.file)
                 edits = edits_of(key, value, data, self.gpus, self.offers, document.file, self.catalog)
                 for path, _ in edits:
                     check_path(path, places)
@@ -90,14 +94,22 @@ def is_other(path: Path) -> bool:
     return not is_volume(path)
 
 
+def check_top(key: str, where: str) -> None:
+    """Raise InputError where a path begins with a key of the file that no scenario may change."""
+    top = split(key, where)[0]
+    if top in {f.alias or name for name, f in DemandFile.model_fields.items()} - {*TOPS}:
+        why = SHARED.get(top, "it is the same in all scenarios")
+        raise input_error(where, f"cannot differ between scenarios: {why}", "Compare with what-if, or leave it out")
+
+
 def check_path(path: Path, others: Iterable[Path]) -> None:
     """Raise InputError where a scenario may not change what is there."""
     where = dotted(path)
     if clashes(path, others):
         raise input_error(where, f"{where} is changed twice", "Keep one of the two")
-    if path[0] not in TOPS or path == ("policy", "max_liability"):
-        why = SHARED.get(str(path[0]), "it is the same in all scenarios")
-        raise input_error(where, f"cannot differ between scenarios: {why}", "Compare with what-if, or leave it out")
+    if path in (("policy", "max_liability"), ("policy", "risk")):
+        message = "cannot differ between scenarios: it is about all of them"
+        raise input_error(where, message, "Write it under 'policy' itself, or compare with what-if")
     if len(path) == 1 or (path[0] == "workloads" and (len(path) == 2 or path[2:] == ("forecast",))):
         raise input_error(where, "is more than one value", f"Write a longer path, such as {_longer(path)}")
     if path[0] == "workloads" and path[2] == "name":

@@ -1,0 +1,127 @@
+"""Serve the plan of a horizon: the busiest month of every quarter in every scenario, one after the other.
+
+Months that are served alike (the first quarter is one plan, and scenarios may share its months; a quarter may repeat
+another one) are served once and stand for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+from planner.io.validation import Strict
+from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.horizon.horizon_view import calendar_name, months_in
+from planner.plan.plan import Plan
+from planner.plan.view import PlanView
+from planner.verification.records import Verification, VerificationReport
+from planner.verification.serving import ServeOptions, verify_plan
+
+HORIZON_VERIFICATION_FORMAT = "fleetplan-horizon-verification/1"
+BESIDES_SERVING = {"months": None, "starts": None, "held": None, "held_besides_usd_per_month": None}
+"""what requests do not notice in a case: dates, and who pays"""
+
+
+class ServedQuarter(Strict):
+    """A quarter of a scenario, and its busiest month served."""
+
+    scenario: str
+    quarter: int
+    """from 0"""
+    month: str
+    """the one that was served, with those that have the same rates: 2027-04 to 2027-06"""
+    run: int
+    """which of the runs it is, from 0; quarters that are served alike share one"""
+
+
+class HorizonVerification(Strict):
+    """Quarters of a horizon, each served at one or several loads."""
+
+    format: str = HORIZON_VERIFICATION_FORMAT
+    plan: str
+    case_hash: str
+    fleetplan_version: str
+    quarters: tuple[ServedQuarter, ...]
+    """scenario by scenario"""
+    runs: tuple[VerificationReport, ...]
+
+    @property
+    def kept(self) -> bool:
+        return all(run.kept for run in self.runs)
+
+    @property
+    def requests(self) -> int:
+        return sum(run.requests for report in self.runs for run in report.runs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Month:
+    scenario: str
+    quarter: int
+    plan: Plan
+    month: int
+    """of the plan"""
+    label: str
+
+    def served_as(self) -> tuple[str, ...]:
+        """All that serving it depends on."""
+        plan = self.plan
+        demand = plan.case.model_copy(update=BESIDES_SERVING).model_dump_json()
+        pools = [pool.model_dump_json() for pool in plan.pools]
+        return (f"{self.month} of {plan.slots}", demand, *pools)
+
+
+def verify_horizon(
+    horizon: HorizonPlan,
+    asked: Iterable[tuple[int, str]],
+    options: ServeOptions,
+    loads: list[float],
+    on_progress: Callable[[str, float], None] = lambda what, done: None,
+) -> HorizonVerification:
+    """Serve the quarters asked for, each a number from 0 and a scenario, at all loads."""
+    months = [_busiest(horizon, quarter, scenario) for quarter, scenario in asked]
+    numbers: dict[tuple[str, ...], int] = {}
+    run_of = [numbers.setdefault(m.served_as(), len(numbers)) for m in months]
+    total = len(numbers) * len(loads)
+    reports: list[VerificationReport] = []
+    for m in (months[run_of.index(n)] for n in range(len(numbers))):
+        runs: list[Verification] = []
+        for load in loads:
+            done = len(reports) * len(loads) + len(runs)
+            tell = _telling(on_progress, f"{done + 1} of {total}: {m.label}, {m.scenario}: ", done, total)
+            runs.append(verify_plan(m.plan, replace(options, month=m.month, load=load), tell))
+        reports.append(VerificationReport(runs=tuple(runs)))
+    return HorizonVerification(
+        plan=horizon.name,
+        case_hash=horizon.case_hash,
+        fleetplan_version=version("fleetplan"),
+        quarters=tuple(
+            ServedQuarter(scenario=m.scenario, quarter=m.quarter, month=m.label, run=n)
+            for m, n in zip(months, run_of, strict=True)
+        ),
+        runs=tuple(reports),
+    )
+
+
+def _telling(
+    on_progress: Callable[[str, float], None], head: str, before: int, total: int
+) -> Callable[[str, float], None]:
+    return lambda what, done: on_progress(head + what, (before + done) / total)
+
+
+def _busiest(horizon: HorizonPlan, quarter: int, scenario: str) -> _Month:
+    plan = horizon.plan_of(quarter, scenario)
+    month = busiest_month(plan, months_in(horizon, quarter, scenario))
+    return _Month(scenario, quarter, plan, month, calendar_name(horizon, quarter, scenario, month))
+
+
+def busiest_month(plan: Plan, months: Iterable[int]) -> int:
+    """Of some months of a plan, the one with the most requests."""
+    view = PlanView(plan)
+    rates = [view.rates_rps(w) for w in plan.case.workloads]
+
+    def load(month: int) -> float:
+        return sum(r[t] for r in rates for t, s in enumerate(plan.slots) if s.month == month)
+
+    return max(months, key=load)
