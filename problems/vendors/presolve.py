@@ -20,10 +20,25 @@ def without_vendors_shut_out(fleet: FleetProblem) -> FleetProblem:
     if not fleet.vendors.most_usd:
         return fleet
     offers = {g: _affordable(fleet, offer) for g, offer in fleet.offers.items()}
-    pools = {key: replace(pool, apis=_asked(fleet, pool)) for key, pool in fleet.pools.items()}
+    pools = {
+        key: replace(
+            pool,
+            apis=_asked(fleet, pool),
+            deployments=tuple(d for d in pool.deployments if offers[d.offer].to_be_had),
+        )
+        for key, pool in fleet.pools.items()
+    }
     kept = {key: {None, *(api.key for api in pool.apis)} for key, pool in pools.items()}
     recipes = tuple(recipe for recipe in fleet.recipes if recipe.api in kept[recipe.pool])
     return replace(fleet, offers=offers, pools=pools, recipes=recipes)
+
+
+def is_shut_out(fleet: FleetProblem, path: Recipe) -> bool:
+    """Whether a path of an earlier search asks a vendor that was left out since."""
+    if not all(fleet.offers[g].to_be_had for g in path.offers):
+        return True
+    pool = fleet.pools.get(path.pool)
+    return path.api is not None and pool is not None and path.api not in {api.key for api in pool.apis}
 
 
 def _affordable(fleet: FleetProblem, offer: Offer) -> Offer:
