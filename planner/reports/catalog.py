@@ -149,7 +149,8 @@ def _summary(kind: str, e: Any) -> Row:
     if kind == "quantizations":
         own = [q for q in e.quality_loss if e.benchmark_of(q) == e.benchmark] or e.quality_loss
         own = sorted(own, key=lambda q: q.min_parameters_b)
-        return e.weight_bits, e.needs, own[0].loss_frac, own[-1].loss_frac
+        cache = e.kv_loss.loss_frac if e.kv_loss else 0.0
+        return e.weight_bits, ", ".join(e.needed) or "none", own[0].loss_frac + cache, own[-1].loss_frac + cache
     if kind == "apis":
         return e.tiers[0].input_usd_per_1m, e.tiers[0].cached_input_usd_per_1m, e.tiers[0].output_usd_per_1m
     return ()

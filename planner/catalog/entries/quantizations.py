@@ -56,10 +56,15 @@ class Quantization(Named):
             return "w8a16" if self.weight_bits > 6 else "w4a16"
         return self.compute
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Precisions that a GPU must have natively: that of the weights, and FP8 for an 8-bit cache."""
+        weights = () if self.needs == "none" else (self.needs,)
+        return tuple(dict.fromkeys((*weights, *(("fp8",) if self.kv_bits <= 8 else ()))))
+
     def lacked_by(self, gpu: Gpu) -> str | None:
-        """The precision that a GPU would need natively and has not: that of the weights, or FP8 for an 8-bit cache."""
-        needed = [self.needs] * (self.needs != "none") + ["fp8"] * (self.kv_bits <= 8)
-        return next((precision for precision in needed if precision not in gpu.dense_tflops), None)
+        """The precision that a GPU would need and has not."""
+        return next((precision for precision in self.needed if precision not in gpu.dense_tflops), None)
 
     def loss_for(self, model: Model, name: str, benchmark: str | None = None) -> QualityLoss:
         """The loss that applies to a model of this size and family on a family of benchmarks, or the nearest to it.

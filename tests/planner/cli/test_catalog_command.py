@@ -135,3 +135,11 @@ def test_bad_arguments_exit_with_2(arguments: tuple[str, ...], words: str, fleet
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.err
     assert "\x1b" not in ran.err
+
+
+def test_quantizations_show_what_an_8_bit_cache_needs_and_loses(fleetplan: Command) -> None:
+    ran = fleetplan("catalog", "quantizations")
+    cells = {line.split()[0]: line.split()[1:] for line in ran.out.splitlines() if line}
+    assert cells["int4-awq"][1:4] == ["none", "5.7%", "1.1%"]
+    assert cells["int4-awq-kv8"][1:4] == ["fp8", "6.2%", "1.6%"]
+    assert cells["fp16-kv8"][1:5] == ["fp16,", "fp8", "0.5%", "0.5%"]
