@@ -18,7 +18,7 @@ from datetime import date
 
 from scale import PeakMemory, generated_case
 
-from planner.case.case import Case, Future, Scenario
+from planner.case.case import Case, Future, RiskMeasure, Scenario
 from planner.optimization.horizon_work import HorizonWork
 from solvers.search.fleet_solution import Options
 from solvers.search.horizon import HorizonSearch
@@ -29,7 +29,7 @@ SLOW, MIDDLE, FAST = ("slow", 0.3, 0.2), ("middle", 0.5, 0.5), ("fast", 0.2, 0.8
 SCENARIOS = {1: (MIDDLE,), 2: (SLOW, FAST), 3: (SLOW, MIDDLE, FAST)}
 
 
-def horizon_case(workloads: int, seed: int, quarters: int, how_many: int) -> Case:
+def horizon_case(workloads: int, seed: int, quarters: int, how_many: int, risk: RiskMeasure = "expected") -> Case:
     case = generated_case(workloads, seed)
     total = sum(weight for _, weight, _ in SCENARIOS[how_many])
     scenarios = tuple(
@@ -43,7 +43,9 @@ def horizon_case(workloads: int, seed: int, quarters: int, how_many: int) -> Cas
         )
         for name, weight, growth in SCENARIOS[how_many]
     )
-    return case.model_copy(update={"future": Future(starts=date(2027, 1, 1), quarters=quarters, scenarios=scenarios)})
+    return case.model_copy(
+        update={"future": Future(starts=date(2027, 1, 1), quarters=quarters, scenarios=scenarios, risk=risk)}
+    )
 
 
 def _cpu_s() -> float:
@@ -58,13 +60,14 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--quarters", type=int, default=4)
     arguments.add_argument("--scenarios", type=int, choices=(1, 2, 3), default=3, help="middle; slow and fast; all")
+    arguments.add_argument("--risk", choices=("expected", "worst-case"), default="expected", help="what is minimized")
     arguments.add_argument("--solver", default="cbc")
     arguments.add_argument("--gap", type=float, default=0.005, help="stop when proved within this share")
     arguments.add_argument("--time-limit", type=float, default=600.0, help="seconds")
     given = arguments.parse_args()
     started = time.monotonic()
     with PeakMemory() as memory:
-        work = HorizonWork(horizon_case(given.workloads, given.seed, given.quarters, given.scenarios))
+        work = HorizonWork(horizon_case(given.workloads, given.seed, given.quarters, given.scenarios, given.risk))
         problem = work.problem()
         formulated = time.monotonic() - started
         left_s = max(1.0, given.time_limit - formulated)
@@ -72,7 +75,8 @@ def main() -> None:
         solution = search.run()
     seconds = time.monotonic() - started
     slots = sum(len(b.fleet.slot_hours) for b in problem.blocks)
-    print(f"{given.workloads} workloads, seed {given.seed}: {len(problem.blocks)} blocks, {slots} slots")
+    what = f"{given.workloads} workloads, seed {given.seed}, {given.risk}"
+    print(f"{what}: {len(problem.blocks)} blocks, {slots} slots")
     print(f"  ${solution.usd:,.0f} over the horizon, bound ${solution.bound_usd:,.0f}, gap {solution.gap_frac:.2%}")
     print(f"  {seconds:.0f} s, of which formulating {formulated:.0f} s; {_cpu_s():.0f} s of all cores; "
           f"{solution.rounds} rounds; {memory.peak_mib():,.0f} MiB")  # fmt: skip

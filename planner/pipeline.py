@@ -256,13 +256,18 @@ def plan_horizon(
 ) -> HorizonPlan:
     """What to sign now and later, and a plan for each quarter and scenario, checked.
 
-    Raises Infeasible where a quarter has no plan; the reasons name it and its scenario.
+    Raises Infeasible where a quarter has no plan; the reasons name it and its scenario. Raises OutOfTime where the time
+    limit came before the first plan.
     """
-    options = options or Options()
+    options, started = options or Options(), time.monotonic()
     try:
         return _checked_horizon(plan_blocks(case, options, on_progress))
     except NoHorizonPlan as none:
-        raise _without_a_plan(case, none, options, on_progress) from None
+        took, limit_s = time.monotonic() - started, options.time_limit_s
+        if limit_s is not None and not none.proved and took >= (1 - REPORT_FRAC) * limit_s:
+            raise OutOfTime(limit_s, FIRST_PLAN, FIRST_PLAN_TAKES[FIRST_PLAN] * took) from None
+        left = replace(options, time_limit_s=None if limit_s is None else max(1.0, limit_s - took))
+        raise _without_a_plan(case, none, left, on_progress) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,11 +288,15 @@ class HorizonAttempt:
 def attempt_horizon(
     case: Case, options: Options, on_progress: Callable[[Progress], None] = lambda progress: None
 ) -> HorizonAttempt:
-    """Like plan_horizon, but returns a HorizonAttempt instead of raising Infeasible, and compares no other plan."""
+    """Like plan_horizon, but returns a HorizonAttempt instead of raising Infeasible or OutOfTime, and compares no other
+    plan.
+    """
     try:
         planned = _checked_horizon(plan_blocks(case, options, on_progress, compare=False))
     except NoHorizonPlan as none:
         return HorizonAttempt(Outcome.INFEASIBLE if none.proved else Outcome.NOT_FOUND, None, none.block)
+    except OutOfTime:
+        return HorizonAttempt(Outcome.NOT_FOUND, None)
     return HorizonAttempt(Outcome(planned.status), planned)
 
 

@@ -9,14 +9,21 @@ from importlib.metadata import version
 import numpy as np
 
 from planner.case.case import Case
+from planner.io.errors import OutOfTime
 from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
 from planner.plan.horizon.horizon_plan import HorizonPlan
-from solvers.search.fleet_solution import Options, Outcome
+from solvers.backends.deadline import TimeIsUp, limited_to
+from solvers.search.fleet_solution import Options, Outcome, Progress
 from solvers.search.horizon import HorizonSearch
 
 MAIN_FRAC = 0.5
-"""share of a time limit for the plan itself; the rest is for what compares it"""
+"""share of what formulating leaves of a time limit for the plan itself; the rest is for what compares it"""
+FORMULATING_FRAC = 0.75
+"""share of a time limit that formulating may take, so that something can be planned"""
+A_PLAN_TAKES = 1.5
+"""times as long as formulating: a guess for those who ran out of time"""
+FORMULATING = "working out ways to serve quarter {} of {}"
 
 
 class NoHorizonPlan(RuntimeError):
@@ -42,15 +49,14 @@ def plan_horizon(
     """The cheapest commitments and fleets for a horizon; every quarter's plan is still to be checked.
 
     Without `compare`, all the time is for the plan, and nothing is worked out that compares it with others. Raises
-    NoHorizonPlan where a quarter has none.
+    NoHorizonPlan where a quarter has none, and OutOfTime where the limit comes while the program is written.
     """
     options, started = options or Options(), time.monotonic()
     limit_s = options.time_limit_s
-    work = HorizonWork(case)
+    work = _formulated(case, limit_s, on_progress)
     problem = work.problem()
-    left_s = (
-        None if limit_s is None else max(1.0, (MAIN_FRAC if compare else 1.0) * limit_s - (time.monotonic() - started))
-    )
+    share = MAIN_FRAC if compare else 1.0
+    left_s = None if limit_s is None else max(1.0, share * (limit_s - (time.monotonic() - started)))
     search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
     deadline = np.inf if limit_s is None else started + limit_s
     answers = Answers(work, problem, search, options, deadline, on_progress)
@@ -84,3 +90,23 @@ def plan_horizon(
         case=case,
         fleetplan_version=version("fleetplan"),
     )
+
+
+def _formulated(case: Case, limit_s: float | None, on_progress: OnProgress) -> HorizonWork:
+    """The blocks of a horizon, within a share of the time limit."""
+    started, at = time.monotonic(), (0, 1)
+
+    def tell(done: int, of: int) -> None:
+        nonlocal at
+        at = (done, of)
+        on_progress(Progress(FORMULATING.format(done + 1, of), None, None))
+
+    with limited_to(None if limit_s is None else FORMULATING_FRAC * limit_s) as limit:
+        try:
+            return HorizonWork(case, on_quarter=tell)
+        except TimeIsUp as stop:
+            if limit_s is None or not limit.ended(stop):
+                raise
+            done, of = at
+            needed_s = A_PLAN_TAKES * (time.monotonic() - started) * of / max(1, done)
+            raise OutOfTime(limit_s, FORMULATING.format(done + 1, of), needed_s) from None

@@ -15,6 +15,7 @@ from planner.optimization.horizon_work import HorizonWork, ScenarioCost
 from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
 from planner.plan.horizon.horizon_view import at_probability
 from problems.horizon.horizon_problem import HorizonProblem
+from solvers.backends.deadline import limited_to
 from solvers.search.fleet_solution import Options, Progress
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import served_as
@@ -48,11 +49,14 @@ class Answers:
     def unless_stopped(self, ask: Callable[[], T]) -> T | None:
         """An answer; None from the first interruption on, and when the time is up."""
         self.late = self.late or time.monotonic() >= self.deadline
-        try:
-            return None if self.stopped or self.late else ask()
-        except KeyboardInterrupt:
-            self.stopped = True
+        if self.stopped or self.late:
             return None
+        with limited_to(None if self.deadline == np.inf else self.deadline - time.monotonic()) as limit:
+            try:
+                return ask()
+            except KeyboardInterrupt as stop:
+                self.late, self.stopped = limit.ended(stop), not limit.ended(stop)
+                return None
 
     def _options(self) -> Options:
         self.left = max(1, self.left - 1)

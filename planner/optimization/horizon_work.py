@@ -6,7 +6,7 @@ horizon's (problems/horizon). What is signed stands in the plans of its quarters
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -50,19 +50,24 @@ class HorizonWork:
     """A horizon, or one scenario of it that is taken to be known: its blocks and commitments."""
 
     def __init__(
-        self, case: Case, scenarios: Sequence[Scenario] | None = None, known: HorizonWork | None = None
+        self,
+        case: Case,
+        scenarios: Sequence[Scenario] | None = None,
+        known: HorizonWork | None = None,
+        on_quarter: Callable[[int, int], None] = lambda done, of: None,
     ) -> None:
-        """`known` has later quarters that are the same."""
+        """`known` has later quarters that are the same; `on_quarter` hears how many are worked out."""
         future = future_of(case)
         some = tuple(scenarios or future.scenarios)
         total = sum(s.probability_frac for s in some)
         certain = tuple(s.model_copy(update={"probability_frac": s.probability_frac / total}) for s in some)
         self.case = case.model_copy(update={"future": future.model_copy(update={"scenarios": certain})})
         later = {(q.of.quarter, q.of.scenario): q for q in known.quarters} if known else {}
-        planned = (
-            self._quarter(of, later.get((of.quarter, of.scenario)) if of.quarter else None)
-            for of in blocks_of(self.case)
-        )
+        blocks = blocks_of(self.case)
+        planned: list[Quarter | None] = []
+        for of in blocks:
+            on_quarter(len(planned), len(blocks))
+            planned.append(self._quarter(of, later.get((of.quarter, of.scenario)) if of.quarter else None))
         self.quarters: tuple[Quarter, ...] = tuple(quarter for quarter in planned if quarter is not None)
 
     @property

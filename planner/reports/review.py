@@ -86,6 +86,12 @@ def ahead_sentences(review: Review) -> Iterator[str]:
         return
     signed = ", ".join(f"{s.instances} x {s.offer} {s.term}" for s in ahead.sign_now) or "nothing"
     yield f"over {span}, with P10, P50 and P90 as scenarios: sign {signed} now, {usd(ahead.expected_cost_usd)} expected"
+    offers = {s.offer for s in ahead.sign_now}
+    lapsing = [a for a in review.commitments if a.act == "renew" and a.offer in offers]
+    if lapsing:
+        what = ", ".join(f"{a.instances} x {a.offer} {a.purchase} (until {a.lapses})" for a in lapsing)
+        rest = "from the first day on: that renewal is no other one"
+        yield f"what is signed now includes what takes the place of {what} {rest}"
 
 
 def hindsight_sentence(review: Review) -> str:

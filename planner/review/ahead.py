@@ -16,7 +16,7 @@ from planner.case.demand.usage import LoggedHours
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.owned import with_owned_offers
 from planner.explanations.relaxations import Infeasible
-from planner.io.errors import InputError
+from planner.io.errors import InputError, OutOfTime
 from planner.optimization.replan import OnProgress
 from planner.pipeline import plan_horizon
 from planner.plan.horizon.horizon_plan import HorizonPlan
@@ -44,6 +44,9 @@ def plan_ahead(
         plan = plan_horizon(case, replace(options, gap_frac=max(options.gap_frac, LEAST_GAP_FRAC)), on_progress)
     except Infeasible as error:
         note = f"no fleet keeps the limits {' '.join(error.reasons[:2])}"
+        return Ahead(first_day=future.starts, quarters=future.quarters, note=note), None
+    except OutOfTime:
+        note = "no plan within the time limit"
         return Ahead(first_day=future.starts, quarters=future.quarters, note=note), None
     signed = (
         SignedAhead(

@@ -145,8 +145,8 @@ def scenarios(horizon: HorizonPlan) -> Table:
     if len(rows) > 1:
         summary = (
             ("expected", None, horizon.expected_cost_usd, *blank),
-            ("P50", None, percentile_usd(horizon.scenarios, 0.5), *blank),
-            ("P90", None, percentile_usd(horizon.scenarios, 0.9), *blank),
+            ("P50 of costs", None, percentile_usd(horizon.scenarios, 0.5), *blank),
+            ("P90 of costs", None, percentile_usd(horizon.scenarios, 0.9), *blank),
             ("worst case", None, horizon.worst.cost_usd, *blank),
         )
     penalties = BEYOND_TEXT if any(s.penalty_usd for s in horizon.scenarios) else DATA

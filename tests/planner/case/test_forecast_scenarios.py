@@ -125,3 +125,10 @@ def test_mistakes_are_named(tmp_path: Path, text: str, log: dict[str, datetime],
         case_of(tmp_path, text)
     assert message in str(error.value)
     assert all(d.line is not None for d in error.value.diagnostics)
+
+
+def test_a_log_that_cannot_be_read_is_the_only_mistake(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("hour,requests\n2026-12-07 00:00,36964\n", encoding="utf-8")
+    with pytest.raises(InputError) as refused:
+        case_of(tmp_path, CHAT % ("", ""), FROM_LOG % "")
+    assert [d.message[:24] for d in refused.value.diagnostics] == ["has no column for time, "]

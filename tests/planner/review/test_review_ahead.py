@@ -10,9 +10,10 @@ import pytest
 
 import planner
 from planner.checker.horizon import check_horizon
-from planner.io.errors import InputError
+from planner.io.errors import InputError, OutOfTime
 from planner.reports.html.review import review_page
 from planner.reports.review import review_markdown, review_text
+from planner.review.records import CommitmentAdvice
 from planner.review.review import Reviewed, review_fleet
 from planner.review.review_file import read_review
 from solvers.search.fleet_solution import Options
@@ -75,6 +76,23 @@ def test_the_percentiles_of_the_forecast_are_the_scenarios(folder: Path) -> None
         assert "the 2 quarters from 2026-12-01" in text
         assert "by the forecast" in text
     assert found.next_plan.case.future is None
+    (signed, *_) = ahead.sign_now
+    renewal = CommitmentAdvice(
+        act="renew", offer=signed.offer, purchase="reserved-1y", instances=1, lapses="2027-01-15", usd_per_month=1.0,
+        said="",
+    )  # fmt: skip
+    both = review_text(review.model_copy(update={"commitments": (renewal,)}))
+    assert f"takes the place of 1 x {signed.offer} reserved-1y (until 2027-01-15) from the first day on" in both
+    assert "takes the place of" not in review_text(review.model_copy(update={"commitments": ()}))
+
+
+def test_a_review_outlives_a_time_limit_on_what_lies_ahead(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*given: object) -> None:
+        raise OutOfTime(1.0, "working out ways to serve quarter 1 of 4", 10.0)
+
+    monkeypatch.setattr("planner.review.ahead.plan_horizon", late)
+    found = reviewed(folder, "next: {starts: 2026-12-01, horizon: 2 quarters}\n")
+    assert "over the 2 quarters from 2026-12-01: no plan within the time limit" in review_text(found.review)
 
 
 def test_scenarios_alone_are_for_one_quarter_and_have_their_weights(folder: Path) -> None:

@@ -48,7 +48,7 @@ def forecast_scenarios(
         if w.name in logged and w.forecast.growth_per_month:
             message = "the forecast of the log has its own growth, and 'scenarios' are from it"
             found.complain(("workloads", k, "forecast", "growth_per_month"), message, "Remove it, or list scenarios")
-    if not logged and len(found.diagnostics) == before:
+    if not any(w.forecast.csv for w in spec.workloads):
         message = "are from the forecast of logs, and no workload has 'forecast: {csv: ...}'"
         found.complain(("scenarios",), message, "Give a workload its log, or list scenarios")
     if len(found.diagnostics) > before:

@@ -82,8 +82,8 @@ def test_costs_by_scenario_and_their_quantiles() -> None:
     assert low < high
     shown = {row[0]: row for row in tables.scenarios(horizon).view("text").shown()}
     assert shown["expected"][2] == f"{0.75 * low + 0.25 * high:,.0f}"
-    assert shown["P50"][2] == f"{low:,.0f}"
-    assert shown["P90"][2] == f"{high:,.0f}"
+    assert shown["P50 of costs"][2] == f"{low:,.0f}"
+    assert shown["P90 of costs"][2] == f"{high:,.0f}"
     found = rows(tables.scenarios(horizon))
     for row, s in zip(found, horizon.scenarios, strict=True):
         assert isinstance(row["known_usd"], float)
