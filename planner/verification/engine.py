@@ -454,6 +454,28 @@ def _end_step(
     reps.prefills[r] = kept
 
 
+@njit(cache=True, inline="always")
+def _decode_on(reps: _Replicas, speed: _Speed, r: int, until: float, outcome: Outcome) -> None:
+    """Run the steps in which nothing happens but that each decoding request has a token more.
+
+    Most steps are such. They are those of _end_step and _begin_step in the same arithmetic, in half the time.
+    """
+    decoding, step, end = reps.decoding[r], reps.step[r], reps.end[r]
+    if decoding == 0 or reps.prefills[r] > 0 or reps.waiting[r] > 0:
+        return
+    before, context, used = reps.heap_step[r, 0], reps.context[r], reps.used[r]
+    kv, row, last = decoding * speed.kv_token, speed.decode[decoding], len(outcome.busy_s) - 1
+    while end <= until and step + 1 < before and used + kv + kv <= speed.room:
+        step += 1
+        context += decoding
+        used += kv
+        took = _between(row, _seen(speed, context / decoding) / speed.seen_step)
+        outcome.busy_s[min(int(end / 3600), last)] += took
+        outcome.tokens[1] += decoding
+        end += took
+    reps.step[r], reps.end[r], reps.context[r], reps.used[r] = step, end, context, used
+
+
 @njit(cache=True)
 def _serve(
     requests: Requests,
@@ -516,6 +538,8 @@ def _serve(
                 if not reps.idle[r]:
                     _end_step(reps, requests, speed, each, cache, r, outcome)
                 _begin_step(reps, requests, speed, each, cache, r, began, sequences, budget, outcome)
+                if cache is None:
+                    _decode_on(reps, speed, r, now, outcome)
         if now == np.inf:
             break
         if change <= arrival:
