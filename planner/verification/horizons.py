@@ -69,7 +69,8 @@ class _Month:
         plan = self.plan
         demand = plan.case.model_copy(update=BESIDES_SERVING).model_dump_json()
         pools = [pool.model_dump_json() for pool in plan.pools]
-        return (f"{self.month} of {plan.slots}", demand, *pools)
+        slots = [(s.month, s.day, s.hour) for s in plan.slots]
+        return (f"{self.month} of {slots}", demand, *pools)
 
 
 def verify_horizon(
