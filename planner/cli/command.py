@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Annotated
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -58,13 +60,19 @@ def common(
         raise typer.Exit()
 
 
+@cache
+def _verbs() -> Callable[[], Any]:
+    """The verbs with their options, which take longer to put together than many a verb to run."""
+    return typer.main.get_command(app)
+
+
 def run() -> int:
     """Run the command; every foreseeable failure is one message and its exit code, never a traceback."""
     Stopwatch.start()
     LOST.clear()
     prepare_streams()
     try:
-        app()
+        _verbs()()
     except SystemExit as stop:
         if _interrupted(stop):  # what Typer makes of a KeyboardInterrupt
             raise KeyboardInterrupt from stop
