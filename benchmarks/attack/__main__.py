@@ -5,7 +5,7 @@
     python benchmarks/attack --markdown docs/reliability.md
 
 Random cases are planned in ways that must agree, proofs are held against brute force, files are spoiled, runs are
-killed, limited and put on odd machines. The judges are the script's own; exit code 1 if anything failed. With
+killed, limited and put on odd machines. The checks are the script's own; exit code 1 if anything failed. With
 --markdown the rows of other classes in that file stay, so that classes may be run one by one.
 """
 
@@ -39,7 +39,7 @@ CLASSES = {
 HEAD = """\
 # Reliability
 
-What `python benchmarks/attack --markdown docs/reliability.md` tried, and what came of it. It shares no judge with
+What `python benchmarks/attack --markdown docs/reliability.md` tried, and what came of it. It shares no check with
 fleetplan unless a line says so: costs are added up again by hand from the saved plan, proofs are held against brute
 force, and processes, files and exit codes are looked at from outside. `--quick` tries a tenth of it, `--only CLASS` one
 class ({classes}). A failure stays in the table until a later run

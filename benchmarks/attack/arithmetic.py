@@ -173,7 +173,7 @@ class Books:
             if w.get("api") == "forbidden" and told[w["name"]]["api_flows"]:
                 yield f"{w['name']}: goes to an API although that is forbidden"
             if "shed" not in w and told[w["name"]]["shed_flows"]:
-                yield f"{w['name']}: is turned away although that is not allowed"
+                yield f"{w['name']}: is shed although that is not allowed"
             pool = next(p for p in self.plan["pools"] if w["name"] in p["workloads"])
             offers = {d["deployment"]["offer"] for d in pool["deployments"]}
             yield from (

@@ -32,7 +32,7 @@ CHECKS = {
     "served": "every request is somewhere, on replicas with room for it",
     "wishes": "volumes, regions, ways to buy, quotas and budget as the demand file says",
     "checker": "fleetplan's own checker agrees",
-    "options": "no dearer than the cheapest options of its own table, where nothing is limited",
+    "options": "no more expensive than the cheapest options of its own table, where nothing is limited",
     "order": "the order of workloads and menu entries does not matter",
     "wider": "one more GPU, quantization or way to buy on the menu costs no more",
     "bytes": "the same file gives the same bytes, also in another process with another hash seed",
@@ -78,7 +78,7 @@ def attack_random_cases(attack: Attack) -> list[Row]:
                 late += finding.check == "bound" and ": interrupted" in finding.worst
             if done % 20 == 0:
                 tell(f"{GROUP}: {done} of {len(seeds)}, {sum(len(r.failures) for r in rows.values())} failures")
-    rows["bound"].worst += f"; {late} plans were interrupted after {LONGEST_S} s, and judged as they were"
+    rows["bound"].worst += f"; {late} plans were interrupted after {LONGEST_S} s, and checked as they were"
     return list(rows.values())
 
 
@@ -91,7 +91,7 @@ def _attacked(seed: int, folder: str) -> list[Finding]:
     found = [_agree("codes", place, first, second)]
     for solver, one in (("CBC", first), ("HiGHS", second)):
         if one.plan is not None:
-            found += list(_judged(f"{place} with {solver}", one, demand, gap))
+            found += list(_checked(f"{place} with {solver}", one, demand, gap))
     how = ("order", "wider", "bytes")[seed % 3]
     if how == "bytes":
         again = planned(demand, "cbc", gap)
@@ -103,7 +103,7 @@ def _attacked(seed: int, folder: str) -> list[Finding]:
     elif how == "order":
         found.append(_agree("order", place, first, planned(reordered(demand, rng), "cbc", gap)))
     else:
-        found.append(_no_dearer(place, first, planned(widened(demand, rng), "cbc", gap)))
+        found.append(_costs_no_more(place, first, planned(widened(demand, rng), "cbc", gap)))
     return found
 
 
@@ -148,7 +148,7 @@ def planned(demand: Demand, solver: Any, gap: float) -> Planned:
     return Planned(130 if plan.interrupted else 0, json.loads(text), text)
 
 
-def _judged(place: str, one: Planned, demand: Demand, gap: float) -> Iterator[Finding]:
+def _checked(place: str, one: Planned, demand: Demand, gap: float) -> Iterator[Finding]:
     plan, books = one.plan, Books(one.plan or {})
     assert plan is not None
     proved = plan["status"] in ("optimal", "within-gap")
@@ -160,16 +160,16 @@ def _judged(place: str, one: Planned, demand: Demand, gap: float) -> Iterator[Fi
     off = abs(cost - by_hand) / max(cost, 1e-9)
     bad = [f"{place}: says {cost}, by hand {by_hand}"] if off > MILLIONTH else []
     yield Finding("money", tuple(bad), off, f"{place}: off by {off:.0e} of ${cost:,.0f}")
-    judges: dict[str, Callable[[], Iterator[str]]] = {
+    checks: dict[str, Callable[[], Iterator[str]]] = {
         "gpus": books.missing_gpus,
         "served": books.lost_requests,
         "wishes": lambda: books.broken_wishes(demand),
         "checker": lambda: iter(planner.check_plan(plan)),
     }
-    for check, judge in judges.items():
-        yield Finding(check, tuple(f"{place}: {problem}" for problem in list(judge())[:3]))
+    for name, check in checks.items():
+        yield Finding(name, tuple(f"{place}: {problem}" for problem in list(check())[:3]))
     if not is_limited(demand) and one.code == 0:
-        yield _no_dearer_than_options(place, one, gap)
+        yield _within_its_options(place, one, gap)
 
 
 def _agree(check: str, place: str, a: Planned, b: Planned) -> Finding:
@@ -189,7 +189,7 @@ def _agree(check: str, place: str, a: Planned, b: Planned) -> Finding:
     return Finding(check, bad, differ, f"{place}: costs differ by {differ:.3%}, within the gaps")
 
 
-def _no_dearer(place: str, narrow: Planned, wide: Planned) -> Finding:
+def _costs_no_more(place: str, narrow: Planned, wide: Planned) -> Finding:
     if narrow.plan is None:
         bad = [f"{place}: exit {wide.code}: {wide.text[-200:]}"] if wide.code in (1, 2) else []
         return Finding("wider", tuple(bad))
@@ -204,11 +204,11 @@ def _no_dearer(place: str, narrow: Planned, wide: Planned) -> Finding:
         if over > MILLIONTH
         else []
     )
-    dearer = (wide.objective - narrow.objective) / max(narrow.objective, 1e-9)
-    return Finding("wider", tuple(bad), dearer, f"{place}: {dearer:+.3%}, within the gap")
+    more = (wide.objective - narrow.objective) / max(narrow.objective, 1e-9)
+    return Finding("wider", tuple(bad), more, f"{place}: {more:+.3%}, within the gap")
 
 
-def _no_dearer_than_options(place: str, one: Planned, gap: float) -> Finding:
+def _within_its_options(place: str, one: Planned, gap: float) -> Finding:
     plan = one.plan
     assert plan is not None
     pools = {p["key"]: p for p in plan["pools"]}

@@ -96,12 +96,13 @@ def _amended(scenario: Scenario) -> dict[int, list[str]]:
 
 
 def _volume(case: Case, w: Workload) -> str | None:
-    """Requests in the first and the last month of the horizon, in each scenario where they differ."""
+    """Requests in the first and the last month that has any, in each scenario where they differ."""
     future = case.future
     if future is None:
         return None
-    ends = []
-    for month in (0, MONTHS_OF_A_QUARTER * future.quarters - 1):
+    ends, every = [], range(MONTHS_OF_A_QUARTER * future.quarters)
+    some = [month for month in every if any(_by_month(w, s)[month] for s in future.scenarios)]
+    for month in (some[0], some[-1]) if some else ():
         counts = {s.name: f"{_by_month(w, s)[month]:,.0f}" for s in future.scenarios}
         same = len(set(counts.values())) == 1
         each = next(iter(counts.values())) if same else ", ".join(f"{n} ({name})" for name, n in counts.items())

@@ -127,7 +127,7 @@ def bursts() -> Iterator[Rule]:
         text = flat("llama-2-7b", ["a100-80gb"], "[fp16]", 5e6, hours)
         found[hours] = plan_of(text).usd_per_1m_tokens
         found[-hours] = plan_of(text.replace("purchase: [on-demand]", "purchase: [reserved-1y]")).usd_per_1m_tokens
-    verdict = f"depends on who pays for idle hours: kept on, {found[-3] / found[-24]:.1f} times as dear"
+    verdict = f"depends on who pays for idle hours: kept on, {found[-3] / found[-24]:.1f} times as expensive"
     yield Rule("Steady load is cheaper than bursts of the same requests",
                f"kept on: steady ${found[-24]:.3f}, three hours a day ${found[-3]:.3f}; "
                f"rented by the hour: ${found[24]:.3f} and ${found[3]:.3f} per 1M tokens", verdict)  # fmt: skip

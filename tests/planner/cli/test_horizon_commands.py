@@ -199,6 +199,13 @@ def test_validate_says_which_measure_is_minimized(fleetplan: Command, tmp_path: 
         assert ("the worst case is minimized" in fleetplan("validate", demand).out) is told
 
 
+def test_validate_gives_the_first_and_last_month_with_requests(fleetplan: Command, tmp_path: Path) -> None:
+    demand = tmp_path / "tiny.yaml"
+    demand.write_text(TINY.replace("- name: chat\n", "- name: chat\n    from: 2027-02-01\n    until: 2027-05-31\n"))
+    out = fleetplan("validate", demand).out
+    assert "requests a month: 15,208,333 in 2027-02; 15,208,333 (low), 17,605,547 (high) in 2027-05" in out
+
+
 def test_plan_of_a_demand_file_with_scenarios(fleetplan: Command, tmp_path: Path) -> None:
     """The whole way: YAML, optimizer, checker, report; what it says of itself is read again."""
     demand, out = tmp_path / "tiny.yaml", tmp_path / "h.json"
