@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 
 import planner
+from planner.candidates.enumerate import enumerate_candidates
 from planner.case.case import Case
 from planner.case.costs import allowed_apis
 from planner.case.quality import quality_of
@@ -131,6 +132,10 @@ def test_the_loss_by_an_8_bit_cache_is_said_to_be_assumed() -> None:
     basis = quality_of(known, w, "llama-3.1-8b", "fp16-kv8")
     assert basis.loss_frac == pytest.approx(0.005) and not basis.as_asked
     assert basis.remark == "the part of the KV cache in 8 bits is assumed"
+    menu = TEXT.replace("int8]", "int8, int4-gptq-kv8]").replace("MODEL", "llama-3.1-8b").replace("LOSS", "1.2%")
+    against = enumerate_candidates(planner.case_from_text(menu.replace("API", "openai/gpt-4o"))).rejected
+    values = {r.value for r in against if "int4-gptq-kv8" in r.candidate}
+    assert values == {"1.6% on OpenLLM v1, 0.5% of it assumed for the KV cache"}
 
 
 @pytest.mark.parametrize(
