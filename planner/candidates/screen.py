@@ -156,6 +156,8 @@ class Screen:
             accepted, basis = w.max_quality_loss_frac, quality_of(self.case, w, model, quantization)
             if loss > accepted + 1e-12:
                 value = f"{loss:.1%} on {basis.benchmark or basis.asked}"
+                if scheme.kv_loss is not None and basis.cache_assumed:
+                    value += f", {scheme.kv_loss.loss_frac:.1%} of it assumed for the KV cache"
                 self._reject(group, variant, "quality loss", f"{accepted:.1%}", value, k)
                 return False
             if w.unmeasured_forbidden and not basis.as_asked:

@@ -20,8 +20,11 @@ def allowed_apis(case: Case, workload: Workload) -> tuple[str, ...]:
 
 def is_too_small(case: Case, workload: Workload, api: str) -> bool:
     """Whether an API sells a smaller model than a workload asks for, and that is forbidden."""
-    forbidden = workload.smaller_apis_forbidden or case.limits.smaller_apis_forbidden
-    return bool(forbidden) and sells_a_smaller_model(case, workload, api)
+    return forbids_smaller_apis(case, workload) and sells_a_smaller_model(case, workload, api)
+
+
+def forbids_smaller_apis(case: Case, workload: Workload) -> bool:
+    return bool(workload.smaller_apis_forbidden or case.limits.smaller_apis_forbidden)
 
 
 def sells_a_smaller_model(case: Case, workload: Workload, api: str) -> bool:

@@ -26,6 +26,8 @@ SAME = ("ms", "prompt", "output", "model", "key")
 """what a request without an id is known by"""
 BEYOND_CHANCE = 3.0
 """times what independent files would have in common, and one"""
+REPEATED_FRAC, FEWEST_REPEATED = 0.95, 5
+"""of what two files have in their common time, as often in both: bursts of one length that both exported"""
 
 
 def few_together(values: int) -> str:
@@ -81,10 +83,20 @@ def shared_by_files(connection: Any, requests: Any, stage: Stage) -> tuple[Share
     if depth < 2:
         return Shared(0, True), inside
     by_file = inside.group_by(*SAME, "file").agg(n=inside.count())
-    alike = by_file.group_by(*SAME).agg(files=by_file.count(), all_of=by_file.n.sum(), most=by_file.n.max())
-    sums = connection.execute(alike.agg(rows=alike.all_of.sum(), most=alike.most.sum(), cells=alike.files.sum()))
-    n, most, cells = (int(sums[name].fillna(0).iloc[0]) for name in ("rows", "most", "cells"))
-    return Shared(n - most, n - most <= BEYOND_CHANCE * (1 + (depth - 1) * (n - cells))), inside
+    alike = by_file.group_by(*SAME).agg(
+        files=by_file.count(), all_of=by_file.n.sum(), most=by_file.n.max(), least=by_file.n.min()
+    )
+    equal = (alike.files > 1) & (alike.least == alike.most)
+    sums = connection.execute(
+        alike.agg(
+            rows=alike.all_of.sum(), most=alike.most.sum(), cells=alike.files.sum(), kinds=alike.count(),
+            equal=equal.cast("int64").sum(), several=((alike.most > 1) & equal).cast("int64").sum(),
+        )
+    )  # fmt: skip
+    n, most, cells, kinds, same, several = (int(sums[name].fillna(0).iloc[0]) for name in sums.columns)
+    is_chance = n - most <= BEYOND_CHANCE * (1 + (depth - 1) * (n - cells))
+    repeated = several >= FEWEST_REPEATED and same >= REPEATED_FRAC * kinds
+    return Shared(n - most, is_chance and not repeated), inside
 
 
 def _common_time(spans: Sequence[tuple[int, int]]) -> tuple[int, int, int]:

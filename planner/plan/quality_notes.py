@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.case.case import Workload
-from planner.case.costs import sells_a_smaller_model
+from planner.case.costs import forbids_smaller_apis, sells_a_smaller_model
 from planner.case.quality import QualityBasis, quality_of
 from planner.catalog.api_tiers import TIERS, Tier, tier_of_api, tier_of_model
+from planner.catalog.names import sells
 from planner.io.formatting import percent
 from planner.plan.plan import Plan, WorkloadPlan
 
@@ -35,16 +36,29 @@ def quality_notes(plan: Plan) -> Iterator[str]:
 
 
 def smaller_apis(plan: Plan) -> Iterator[str]:
-    """Workloads whose requests go to an API model of a lower tier than the model that they list first."""
+    """Workloads whose requests go to an API model of a lower tier than the model that they list first.
+
+    Where that is forbidden, those whose requests go to one of unknown size.
+    """
     for told in plan.workloads:
         if told.api and told.api_share_frac and _is_smaller(plan, told.api, told):
             first = _workload(plan, told).models[0].model
             there = f"goes to {told.api}, a {tier_of_api(told.api)} model, where {first} is a {_asked(plan, told)} one"
             yield f"{percent(told.api_share_frac)} of {told.name} {there}: compare answers, or set api: no-smaller"
+        elif told.api and told.api_share_frac and _is_unknown(plan, told.api, told):
+            there = f"goes to {told.api}, whose size its name does not tell, so no-smaller does not keep it out"
+            yield f"{percent(told.api_share_frac)} of {told.name} {there}: compare answers, or take it off menu.apis"
 
 
 def _is_smaller(plan: Plan, api: str, told: WorkloadPlan) -> bool:
     return sells_a_smaller_model(plan.case, _workload(plan, told), api)
+
+
+def _is_unknown(plan: Plan, api: str, told: WorkloadPlan) -> bool:
+    w = _workload(plan, told)
+    first = w.models[0].model
+    unknown = tier_of_api(api) is None and not sells(api, first, plan.case.models[first])
+    return unknown and forbids_smaller_apis(plan.case, w)
 
 
 def _workload(plan: Plan, told: WorkloadPlan) -> Workload:

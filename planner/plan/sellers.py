@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from planner.case.case import Case, Workload
-from planner.case.costs import answered_per_month, tokens_of
+from planner.case.costs import answered_per_month, is_too_small, tokens_of
 from planner.case.horizon import slots_of
 from planner.case.vendors import cap_left_usd, vendor_usd
 from planner.catalog.api_prices import api_model, known_api_models
@@ -26,15 +26,16 @@ NOTHING_USD = 0.005
 def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
     """Bills of providers that sell a model which the plan hosts for less than it hosts it, the cheapest first.
 
-    Of workloads that may use an API; APIs on the menu are left out, since the plan could have used those, and so are
-    providers that would be one too many or may not be paid so much. The fixed cost of a provider counts.
+    Of workloads that may use an API of this size; APIs on the menu are left out, since the plan could have used those,
+    and so are providers that would be one too many or may not be paid so much. The fixed cost of a provider counts.
     """
     case, asked = plan.case, requests_of(plan)
     here = {w.name: w.cost_usd_per_month for w in plan.workloads if w.models}
-    allowed = {w.name for w in case.workloads if w.api_allowed} & here.keys()
+    allowed = {w.name: w for w in case.workloads if w.api_allowed and w.name in here}
     found = []
     for name in sellers() if allowed else ():
-        workloads = tuple(w for w in able(case, name, hosted_by(plan)) if w in allowed)
+        served = (w for w in able(case, name, hosted_by(plan)) if w in allowed)
+        workloads = tuple(w for w in served if not is_too_small(case, allowed[w], name))
         if workloads and name not in case.menu_apis:
             bill = bill_of(known(name), "same model", workloads, asked)
             there = bill.cost_usd_per_month + having_usd(plan, bill)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.case.case import HOURS_OF_DAYS
-from planner.case.costs import baseline_of
+from planner.case.costs import baseline_of, is_too_small
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
 from planner.checker.costs import vendor_usd_of_month
@@ -313,6 +313,7 @@ def baseline_notes(plan: Plan) -> Iterator[str]:
     apis = {baseline_of(plan.case, w) for w in plan.case.workloads}
     if fixed := apis_usd(plan.case, apis):
         yield f"the baseline leaves out {usd(fixed)} / month, the fixed cost of {_owners(plan, apis)}"
+    yield from _baselines_too_small(plan)
     barred = [bill for bill in bills if not bill.may_use_an_api]
     if not barred:
         return
@@ -330,6 +331,17 @@ def baseline_notes(plan: Plan) -> Iterator[str]:
     compared = f"{usd(own)} here{team}, {usd(there)} at their baseline"
     without = f"without that the plan {verdict}: {compared}" if there else "the others cost nothing at an API"
     yield f"no API may serve {names}, {part}; {without}"
+
+
+def _baselines_too_small(plan: Plan) -> Iterator[str]:
+    """Workloads that may use an API, and not that of their baseline, which sells a smaller model than they ask for."""
+    case, names = plan.case, dict[str, list[str]]()
+    for w in case.workloads:
+        if w.api_allowed and is_too_small(case, w, baseline_of(case, w)):
+            names.setdefault(baseline_of(case, w), []).append(w.name)
+    for api, workloads in names.items():
+        why = "which asks for a larger model" if len(workloads) == 1 else "which ask for a larger model"
+        yield f"the baseline {api} may not answer {alike(workloads)}, {why}: a price to compare with, not one to buy at"
 
 
 def _named(bills: list[BaselineBill]) -> set[str]:

@@ -98,7 +98,7 @@ def requests(run: Verification) -> Table:
          *(percent(share, 1) for share in (w.preempted_frac, w.found_frac, w.planned_found_frac)))
         for w in run.workloads
     )  # fmt: skip
-    title = f"requests ({run.source}; a week of month {run.month + 1})"
+    title = f"requests ({run.source}; month {run.month + 1})"
     return Table("requests", title, tuple(columns), tuple(rows))
 
 

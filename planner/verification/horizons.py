@@ -21,6 +21,8 @@ from planner.verification.serving import ServeOptions, verify_plan
 HORIZON_VERIFICATION_FORMAT = "fleetplan-horizon-verification/1"
 BESIDES_SERVING = {"months": None, "starts": None, "held": None, "held_besides_usd_per_month": None}
 """what requests do not notice in a case: dates, and who pays"""
+WAYS = ("caching", "api_flows", "shed_flows", "deployment_flows", "moves")
+"""where the requests of a workload go"""
 
 
 class ServedQuarter(Strict):
@@ -65,12 +67,13 @@ class _Month:
     label: str
 
     def served_as(self) -> tuple[str, ...]:
-        """All that serving it depends on."""
+        """All that serving it depends on; what months are called and how many days they have is not."""
         plan = self.plan
+        hours = [(s.month, s.day, s.hour) for s in plan.slots]
         demand = plan.case.model_copy(update=BESIDES_SERVING).model_dump_json()
         pools = [pool.model_dump_json() for pool in plan.pools]
-        slots = [(s.month, s.day, s.hour) for s in plan.slots]
-        return (f"{self.month} of {slots}", demand, *pools)
+        ways = [w.model_dump_json(include={*WAYS}) for w in plan.workloads]
+        return (f"{self.month} of {hours}", demand, *pools, *ways)
 
 
 def verify_horizon(

@@ -8,15 +8,19 @@ from itertools import product
 import pytest
 
 import planner
+from planner.candidates.enumerate import enumerate_candidates
 from planner.case.case import Case
 from planner.case.costs import allowed_apis
 from planner.case.quality import quality_of
 from planner.catalog.api_tiers import tier_of_api, tier_of_model
 from planner.catalog.entries import DEFAULT_BENCHMARK, benchmark_families, shipped_catalog
 from planner.checker import check_plan
+from planner.explanations.limits import every_limit
 from planner.io.errors import InputError
 from planner.plan.quality_notes import quality_notes, size_beside, smaller_apis
+from planner.plan.sellers import sold_cheaper
 from planner.reports.html.plan import html_report
+from planner.reports.phrases import baseline_notes
 from planner.reports.tables.quality import quality
 from tests.support.lever_plans import ROUGHLY
 
@@ -128,6 +132,10 @@ def test_the_loss_by_an_8_bit_cache_is_said_to_be_assumed() -> None:
     basis = quality_of(known, w, "llama-3.1-8b", "fp16-kv8")
     assert basis.loss_frac == pytest.approx(0.005) and not basis.as_asked
     assert basis.remark == "the part of the KV cache in 8 bits is assumed"
+    menu = TEXT.replace("int8]", "int8, int4-gptq-kv8]").replace("MODEL", "llama-3.1-8b").replace("LOSS", "1.2%")
+    against = enumerate_candidates(planner.case_from_text(menu.replace("API", "openai/gpt-4o"))).rejected
+    values = {r.value for r in against if "int4-gptq-kv8" in r.candidate}
+    assert values == {"1.6% on OpenLLM v1, 0.5% of it assumed for the KV cache"}
 
 
 @pytest.mark.parametrize(
@@ -182,6 +190,8 @@ def test_an_api_of_a_lower_tier_may_be_forbidden(text: str) -> None:
     larger = text.replace("gpt-4o-mini]", "gpt-4o-mini, openai/gpt-4o]")
     both = planner.plan_fleet(planner.case_from_text(larger), ROUGHLY)
     assert both.workloads[0].api == "openai/gpt-4o"
+    steps = [limit.one_more.said for limit in every_limit(both.case) if limit.one_more]
+    assert "let chat use an API of a lower tier (api, policy.smaller_apis)" in steps
 
 
 def test_the_same_model_and_one_of_unknown_size_are_never_too_small() -> None:
@@ -190,6 +200,27 @@ def test_the_same_model_and_one_of_unknown_size_are_never_too_small() -> None:
     text = FEW.replace("[API]", "[groq/llama-3.3-70b-versatile, own/mystery]")
     case = planner.case_from_text(text + own + "policy: {smaller_apis: forbidden}\n")
     assert allowed_apis(case, case.workloads[0]) == case.menu_apis
+    text = FEW.replace("[API]", "[own/mystery]") + own
+    (said,) = smaller_apis(
+        planner.plan_fleet(planner.case_from_text(text + "policy: {smaller_apis: forbidden}\n"), ROUGHLY)
+    )
+    assert "own/mystery, whose size its name does not tell, so no-smaller does not keep it out" in said
+
+
+def test_a_baseline_and_sellers_that_are_too_small_are_not_ones_to_buy_at() -> None:
+    models = (
+        TEXT.replace("[MODEL]", "[qwen3-32b, llama-3.1-8b]")
+        .replace("LOSS", "2%")
+        .replace("gpus: [l40s, h100]", "gpus: [l4]")
+    )
+    text = models.replace(", apis: [API]", "").replace("baseline: openai/gpt-4o", "baseline: openai/gpt-4o-mini")
+    free = planner.plan_fleet(planner.case_from_text(text), ROUGHLY)
+    assert free.workloads[0].models == ("llama-3.1-8b",)
+    assert {bill.model for bill in sold_cheaper(free)} and not list(baseline_notes(free))
+    barred = planner.plan_fleet(planner.case_from_text(text + "policy: {smaller_apis: forbidden}\n"), ROUGHLY)
+    assert sold_cheaper(barred) == ()
+    (said,) = baseline_notes(barred)
+    assert said.startswith("the baseline openai/gpt-4o-mini may not answer chat, which asks for a larger model")
 
 
 def test_a_plan_that_sends_requests_to_a_smaller_model_than_allowed_fails_its_check() -> None:

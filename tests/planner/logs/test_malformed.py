@@ -237,6 +237,18 @@ def test_exports_that_overlap_count_each_request_once(tick_s: float, same: bool,
         assert total(found) == by_hand.total() == 3_000
 
 
+def test_bursts_of_one_length_that_two_exports_hold_count_once(tmp_path: Path) -> None:
+    """Up to 22 requests at a time, all alike: as many coincide within a file as between files."""
+    lines = [f"{1.7888e9 + 60 * k:.3f},50,10,m\n" for k in range(100) for _ in range(3 + 7 * k % 20)]
+    cut = [sum(3 + 7 * k % 20 for k in range(n)) for n in (40, 60)]
+    for name, part in (("a.csv", lines[: cut[1]]), ("b.csv", lines[cut[0] :])):
+        (tmp_path / name).write_text(HEADER + "".join(part))
+    found = measure_logs(MeasureOptions((str(tmp_path),)))
+    assert total(found) == len(lines)
+    (line,) = found.ledger.left_out_lines()
+    assert line.startswith(f"{cut[1] - cut[0]:,} rows left out: the same request in files that overlap")
+
+
 def test_logs_of_servers_side_by_side_all_count(tmp_path: Path) -> None:
     """Eight servers that answer in the same hour, times in whole seconds, two lengths: many requests look alike."""
     rng = np.random.default_rng(8)

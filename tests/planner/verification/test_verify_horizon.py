@@ -17,7 +17,7 @@ from tests.support.command_line import Command
 TINY = """\
 name: tiny
 starts: 2027-01-01
-horizon: 2 quarters
+horizon: 3 quarters
 workloads:
   - name: chat
     models: [llama-3.1-8b]
@@ -50,18 +50,20 @@ def fleetplan(
 def test_every_quarter_of_every_scenario_is_served(fleetplan: Command, horizon: HorizonPlan) -> None:
     ran = fleetplan("verify", "h.json", "--days", "1", "--out", "v.json", "--markdown", "v.md", "--html", "v.html")
     assert ran.code == 0, ran.err
-    assert "6 quarters of 3 scenarios" in ran.out.splitlines()[0]
+    assert "9 quarters of 3 scenarios" in ran.out.splitlines()[0]
     assert "every promise kept" in ran.out.splitlines()[0]
     data = json.loads(Path("v.json").read_text())
     assert data["format"] == "fleetplan-horizon-verification/1"
     places = [(q["scenario"], q["quarter"]) for q in data["quarters"]]
-    assert places == [(s, q) for s in ("low", "as low", "high") for q in (0, 1)]
+    assert places == [(s, q) for s in ("low", "as low", "high") for q in (0, 1, 2)]
     months = {(q["scenario"], q["quarter"]): q["month"] for q in data["quarters"]}
     assert months["high", 0] == "2027-03" and months["high", 1] == "2027-06"
     run_of = {(q["scenario"], q["quarter"]): q["run"] for q in data["quarters"]}
     assert run_of["low", 0] == run_of["as low", 0] and run_of["low", 1] == run_of["as low", 1]
-    assert len(set(run_of.values())) == len(data["runs"]) == 4
-    assert "served once, being the same requests on the same replicas: quarter 2, low; quarter 2, as low" in ran.out
+    assert run_of["low", 1] == run_of["low", 2], "the same demand on the same replicas, by other dates"
+    assert len(set(run_of.values())) == len(data["runs"]) == 5
+    alike = "quarter 2, low; quarter 3, low; quarter 2, as low; quarter 3, as low"
+    assert f"served once, being the same requests on the same replicas: {alike}" in ran.out
     # the quarter taken out gives the same figures
     (run,) = data["runs"][run_of["high", 1]]["runs"]
     alone = verify_plan(horizon.plan_of(1, "high"), ServeOptions(days=1, month=2))
@@ -73,9 +75,9 @@ def test_every_quarter_of_every_scenario_is_served(fleetplan: Command, horizon: 
 
 
 def test_a_missed_promise_anywhere_exits_with_6(fleetplan: Command) -> None:
-    ran = fleetplan("verify", "h.json", "--days", "1", "--load", "20", "--scenario", "high", "--format", "md")
+    ran = fleetplan("verify", "h.json", "--days", "1", "--load", "20", "--quarter", "2", "--format", "md")
     assert ran.code == 6
-    assert "2 quarters of 1 scenario verified" in ran.out and "MISSED in " in ran.out
+    assert "3 quarters of 3 scenarios verified" in ran.out and "MISSED in " in ran.out
     assert "missed in quarter 2, high at 20 times the demand: chat T" in ran.out
     ran = fleetplan("verify", "h.json", "--days", "1", "--load", "1,2", "--quarter", "2", "--format", "json")
     assert ran.code == 0, "what is asked beyond the demand is no promise"
@@ -97,7 +99,7 @@ def test_one_quarter_is_a_plan_as_any_other(fleetplan: Command) -> None:
         (("--slack",), "--slack: is for one quarter, and several"),
         (("--month", "1"), "--month: is for one quarter, and several"),
         (("--log", "x.csv"), "Add --quarter 1, or a later one with --scenario NAME"),
-        (("--quarter", "3"), "the horizon has 2 quarters"),
+        (("--quarter", "4"), "the horizon has 3 quarters"),
         (("--scenario", "hihg"), "Did you mean 'high'?"),
     ],
 )
