@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from problems.fleet_problem import Offer
+from problems.horizon.bound import counts_of
 from problems.horizon.horizon_problem import HorizonProblem
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.vendors import Vendors
@@ -92,3 +93,16 @@ def test_commitments_that_are_as_much_as_a_cap_leave_nothing_and_forbid_nothing(
         assert one.objective == pytest.approx(other.objective, rel=1e-6, abs=1e-6)
     too_much = with_cap(problem, long.offer, paid - 0.01).fleet_with(0, x)
     assert min(too_much.vendors.most_usd.values()) == pytest.approx(-0.01)
+
+
+def test_what_is_proved_under_a_cap_depends_on_commitments_of_no_use_in_a_block_too() -> None:
+    """They are paid there all the same, and leave less of the cap."""
+    problem = capped_horizon(10).problem
+    offer = problem.commitments[0].offer
+    fleet = problem.blocks[1].fleet
+    without = replace(fleet, offers={g: o for g, o in fleet.offers.items() if g != offer})
+    blocks = (problem.blocks[0], replace(problem.blocks[1], fleet=without), problem.blocks[2])
+    problem = with_cap(replace(problem, blocks=blocks), offer, 900.0)
+    lasting = {k for k, c in enumerate(problem.commitments) if 1 in c.blocks}
+    counted = {k for count in counts_of(problem, 1, [1] * len(problem.commitments)) for k in count.of}
+    assert counted == lasting
