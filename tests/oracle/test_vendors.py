@@ -58,9 +58,9 @@ def test_the_optimum_is_that_of_brute_force(seed: int, solver: SolverName) -> No
 def test_a_vendor_of_instances_and_an_api_counts_once() -> None:
     """In mixes with the API too: there the bound on those that are not written down would be too high."""
     case, rng = lever_case(520).case, np.random.default_rng([520, 12])
-    of_offer = {g: (("provider", str(rng.choice(["p", "q"]))),) for g in sorted(case.offers)}
-    apis = sorted({api.key for pool in case.pools for api in pool.apis})
-    of_api = {key: (("provider", str(rng.choice(["p", "q"]))),) for key in apis}
+    sold = [*sorted(case.offers), *sorted({api.key for pool in case.pools for api in pool.apis})]
+    of: dict[str, tuple[Vendor, ...]] = {key: (("provider", str(rng.choice(["p", "q"]))),) for key in sold}
+    of_offer, of_api = ({key: of[key] for key in sold if (key in case.offers) == offers} for offers in (True, False))
     usd = {vendor: 1500.0 for vendors in of_offer.values() for vendor in vendors}
     case = replace(case, vendors=Vendors(of_offer, of_api, usd))
     solution = solve_fleet(case.fleet, Options(gap_frac=0.0))
