@@ -92,10 +92,11 @@ class Proved:
 def counts_of(problem: HorizonProblem, b: int, x: Sequence[int], weights: Weights | None = None) -> tuple[Count, ...]:
     """What the plan of a block depends on, with scenarios that count so much in it."""
     fleet = problem.blocks[b].at(weights or {}).fleet
-    here = [k for k, c in enumerate(problem.commitments) if b in c.blocks and c.offer in fleet.offers]
+    paid = [k for k, c in enumerate(problem.commitments) if b in c.blocks]
+    here = [k for k in paid if problem.commitments[k].offer in fleet.offers]
     if fleet.budget_usd_per_month is not None or fleet.vendors.most_usd:
         alike: dict[tuple[str, float], list[int]] = {}
-        for k in here:
+        for k in paid:
             alike.setdefault((problem.commitments[k].offer, problem.commitments[k].usd_per_month), []).append(k)
         return tuple(Count(tuple(of), sum(x[k] for k in of), inf, True) for of in alike.values())
     counts = []

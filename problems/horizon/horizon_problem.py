@@ -38,6 +38,7 @@ from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
 from problems.horizon.risk import EXPECTED, Risk, Weights
 from problems.recipes.vendors import Vendor
+from problems.vendors.spend import ROUNDING
 
 COMMITTED = "committed"
 """the term of commitments in a block"""
@@ -110,11 +111,11 @@ class Block:
         """The fleet with so many instances on hand besides, which cost so much of the budget and of vendors' caps."""
         offers = {g: replace(o, on_hand=o.on_hand + instances.get(g, 0)) for g, o in self.fleet.offers.items()}
         budget = self.fleet.budget_usd_per_month
-        left = None if budget is None else budget - usd_per_month
+        left = None if budget is None else _left_of(budget, usd_per_month)
         fleet = replace(self.fleet, offers=offers, budget_usd_per_month=left)
         if not by_vendor:
             return fleet
-        caps = {x: most - by_vendor.get(x, 0.0) for x, most in fleet.vendors.most_usd.items()}
+        caps = {x: _left_of(most, by_vendor.get(x, 0.0)) for x, most in fleet.vendors.most_usd.items()}
         return replace(fleet, vendors=replace(fleet.vendors, most_usd=caps))
 
 
@@ -256,6 +257,12 @@ class HorizonProblem:
         return [
             (k, c.owed_usd) for k, c in enumerate(self.commitments) if c.owed_usd and c.scenario in (None, scenario)
         ]
+
+
+def _left_of(most_usd: float, paid_usd: float) -> float:
+    """What commitments leave of a budget or cap: nothing where they are as much, but for rounding; else below zero."""
+    left = most_usd - paid_usd
+    return left if left < -ROUNDING * (most_usd + 1) else max(0.0, left)
 
 
 def without_spending_limits(fleet: FleetProblem) -> FleetProblem:

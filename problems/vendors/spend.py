@@ -15,6 +15,8 @@ from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import Vendor
 
 ROUNDING = 1e-9
+KEPT_FRAC = 5e-7
+"""share of a cap, and of a dollar, by which plans may exceed it: solvers keep rows up to a millionth of a dollar"""
 Term = tuple[int, float]
 
 
@@ -80,7 +82,7 @@ def api_usd_per_h(fleet: FleetProblem, recipe: Recipe) -> np.ndarray:
 def caps_are_kept(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: Mapping[str, Purchase]) -> bool:
     """Whether no vendor is paid more than its cap in any month."""
     return all(
-        paid_by_month(fleet, vendor, paths, purchases).max() <= most * (1 + ROUNDING) + ROUNDING
+        paid_by_month(fleet, vendor, paths, purchases).max() <= most + KEPT_FRAC * (abs(most) + 1)
         for vendor, most in fleet.vendors.most_usd.items()
     )
 

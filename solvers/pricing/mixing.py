@@ -193,16 +193,15 @@ class Mixes:
         return mixes
 
     def _usd_of_vendors(self, pool: Pool, offers: np.ndarray, api: Api | None, prices: Prices) -> np.ndarray:
-        """What the vendors of any two of some offers cost, each once, with this API [offer, offer]."""
+        """What the vendors of any two of some offers and of this API cost, each once [offer, offer]."""
         if not prices.vendor_usd:
             return np.zeros((len(offers), len(offers)))
-        of = [self.fleet.vendors.of((str(g),), None) for g in offers]
+        of = [self.fleet.vendors.of((str(g),), api.key if api else None) for g in offers]
         vendors = sorted({vendor for several in of for vendor in several})
         usd = np.array([sum(prices.vendor_usd.get((w, x), 0.0) for w in pool.workloads) for x in vendors])
         sells = np.array([[float(x in several) for x in vendors] for several in of]).reshape(len(of), len(vendors))
         alone, both = sells @ usd, (sells * usd) @ sells.T
-        api_usd = vendors_value(self.fleet, pool.workloads, (), api.key if api else None, prices)
-        each: np.ndarray = np.maximum(alone[:, None] + alone[None, :] - both + api_usd, 0.0)
+        each: np.ndarray = np.maximum(alone[:, None] + alone[None, :] - both, 0.0)
         return each
 
     def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:
