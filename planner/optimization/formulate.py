@@ -85,7 +85,7 @@ def shed_usd(group: PoolSpec) -> np.ndarray | None:
 
 
 def deployment_of(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Deployment:
-    """One that cannot serve all lengths is part of a mix or of nothing."""
+    """One that cannot serve all lengths is part of a mix, or leaves the others to an API."""
     in_a_mix = c.staffing_in_a_mix
     return Deployment(
         key=c.key,

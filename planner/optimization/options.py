@@ -12,6 +12,7 @@ from planner.optimization.serving import ServedPool
 from planner.plan.plan import OptionRecord, WorkloadPlan
 from problems.fleet_problem import FleetProblem
 from problems.recipes.deferral import left_over
+from problems.recipes.pools import load_by_slot
 from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import NO_VENDORS
 from solvers.heuristics.incumbent import alone
@@ -134,12 +135,12 @@ def _sent_rps(bare: FleetProblem, recipe: Recipe, path: Recipe) -> np.ndarray:
 
 
 def _everything_on_gpus(bare: FleetProblem, recipe: Recipe) -> Recipe:
-    """Work that may wait has all hours for it."""
+    """Everything that it can serve; work that may wait has all hours for it."""
     if recipe.deferral is not None:
         return replace(recipe, api=None, deferral=replace(recipe.deferral, api_usd_per_load_h=None))
     pool, (use,) = bare.pools[recipe.pool], recipe.uses
-    seconds = next(d.seconds_per_request for d in pool.deployments if d.key == use.deployment)
-    return recipe.only(use.load >= (pool.rate_rps @ seconds)[recipe.slot] * (1 - 1e-9))
+    deployment = next(d for d in pool.deployments if d.key == use.deployment)
+    return recipe.only(use.load >= load_by_slot(pool, deployment)[recipe.slot] * (1 - 1e-9))
 
 
 def _with_the_chosen(

@@ -123,6 +123,19 @@ def pair_recipe(pool: Pool, first: Member, second: Member, api: Api | None) -> R
     )  # fmt: skip
 
 
+def part_recipe(pool: Pool, member: Member, api: Api | None) -> Recipe:
+    """A deployment that serves some lengths only, and an outlet for the others: a mix with nobody."""
+    nothing = np.zeros(1, dtype=int)
+    nobody = Member(
+        replace(member.deployment, seconds_per_request=np.full_like(member.deployment.seconds_per_request, np.inf)),
+        nothing, np.zeros(1), np.zeros((pool.slots, 1), dtype=int), np.zeros(pool.slots, dtype=int),
+        covered_alone=False,
+    )  # fmt: skip
+    recipe = pair_recipe(pool, member, nobody, api)
+    assert recipe is not None, "there is an outlet"
+    return replace(recipe, uses=recipe.uses[:1])
+
+
 def _use(member: Member, slot: np.ndarray, chosen: np.ndarray) -> Use:
     d = member.deployment
     return Use(d.key, d.offer, d.gpus_per_replica, member.counts[chosen], member.firm[slot, chosen],

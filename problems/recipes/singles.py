@@ -2,6 +2,7 @@
 
 The rest of a slot goes to the API or is shed, all of it one way. Which requests stay on the GPUs is a continuous
 knapsack whose size is the load kept: those whose outlet is most expensive per unit of load stay, which is exact.
+A deployment that serves some lengths only leaves the others to the outlet.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from problems.recipes.pairs import member_of, part_recipe
 from problems.recipes.pools import Api, Deployment, Pool, firm_replicas, load_by_slot
 from problems.recipes.recipe import Deferral, Recipe, Use
 
@@ -33,7 +35,14 @@ def recipes_of(pool: Pool, slot_hours: np.ndarray) -> list[Recipe]:
     hosted = [d for d in pool.deployments if d.serves_all and d.alone]
     if pool.window is not None:
         return without_gpus + [_deferred(pool, d, api, slot_hours) for d in hosted for api in apis]
-    return without_gpus + [_one_deployment(pool, d, api) for d in hosted for api in apis]
+    return without_gpus + [_one_deployment(pool, d, api) for d in hosted for api in apis] + _in_part(pool)
+
+
+def _in_part(pool: Pool) -> list[Recipe]:
+    """Deployments that serve some lengths only, and an outlet for the others."""
+    outlets = [api for api in pool.apis_beside_gpus if api or pool.shed_usd_per_request is not None]
+    members = [member_of(pool, d) for d in pool.deployments if not d.serves_all and d.alone]
+    return [part_recipe(pool, member, api) for member in members if member is not None for api in outlets]
 
 
 def with_every_count(pool: Pool, recipe: Recipe, slot_hours: np.ndarray) -> Recipe:

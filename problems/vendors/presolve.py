@@ -20,7 +20,6 @@ def without_vendors_shut_out(fleet: FleetProblem) -> FleetProblem:
     if not fleet.vendors.most_usd:
         return fleet
     offers = {g: _affordable(fleet, offer) for g, offer in fleet.offers.items()}
-    offers |= {g: fleet.offers[g] for g in _last_partners(fleet, offers)}
     pools = {
         key: replace(
             pool,
@@ -32,25 +31,6 @@ def without_vendors_shut_out(fleet: FleetProblem) -> FleetProblem:
     kept = {key: {None, *(api.key for api in pool.apis)} for key, pool in pools.items()}
     recipes = tuple(recipe for recipe in fleet.recipes if recipe.api in kept[recipe.pool])
     return replace(fleet, offers=offers, pools=pools, recipes=recipes)
-
-
-def _last_partners(fleet: FleetProblem, affordable: dict[str, Offer]) -> set[str]:
-    """Offers of deployments without which one that serves some lengths only would have none to be mixed with.
-
-    A mix with an outlet may have no replica of one of its members, and then nothing is bought there.
-    """
-    partners: set[str] = set()
-    for pool in fleet.pools.values():
-        outlet = bool(pool.apis) or pool.shed_usd_per_request is not None
-        if pool.max_deployments < 2 or pool.window is not None or not outlet:
-            continue
-        mixed = [d for d in pool.deployments if d.staffing_in_a_mix is not None and fleet.offers[d.offer].to_be_had]
-        for d in mixed:
-            others = {e.offer for e in mixed if e is not d and e.variant == d.variant}
-            left = any(affordable[g].to_be_had for g in others)
-            if not d.serves_all and affordable[d.offer].to_be_had and not left:
-                partners |= others
-    return partners
 
 
 def is_shut_out(fleet: FleetProblem, path: Recipe) -> bool:

@@ -41,7 +41,7 @@ def flows_of(pool: Pool, path: Recipe, slot_hours: np.ndarray) -> Flows:
         return _deferred(pool, path, members[0], slot_hours)
     if not members:
         kept: list[np.ndarray] = []
-    elif len(members) == 1:
+    elif len(members) == 1 and members[0].serves_all:
         kept = [rate * _kept_by_one(pool, path, members[0])]
     else:
         kept = _kept_by_several(pool, path, members)

@@ -103,7 +103,7 @@ def served_ways(case: Case, pool: Pool, allowed: WayFilter = lambda choice, slot
         for t in range(pool.slots):
             if work is not None:
                 ways = list(_deferred(case, pool, members[0], t))
-            elif len(members) == 2:
+            elif len(members) == 2 or (members and not _serves_all(members[0])):
                 ways = list(_mixed(pool, members, api, t))
             elif members:
                 ways = list(_alone(pool, members[0], api, t))
@@ -122,6 +122,10 @@ def served_ways(case: Case, pool: Pool, allowed: WayFilter = lambda choice, slot
     return found
 
 
+def _serves_all(d: Deployment) -> bool:
+    return bool(np.isfinite(d.seconds_per_request).all())
+
+
 def _choices(pool: Pool, or_no_api: bool = False) -> Iterator[tuple[tuple[Deployment, ...], Api | None]]:
     """Where having an API costs something, doing without it is a choice of its own."""
     apis: tuple[Api | None, ...] = pool.apis or (None,)
@@ -131,7 +135,8 @@ def _choices(pool: Pool, or_no_api: bool = False) -> Iterator[tuple[tuple[Deploy
         if api is not None or pool.shed_usd_per_request is not None:
             yield (), api
         for d in pool.deployments:
-            if np.isfinite(d.seconds_per_request).all():
+            outlet = api is not None or pool.shed_usd_per_request is not None
+            if _serves_all(d) or (outlet and d.staffing_in_a_mix is not None):
                 yield (d,), api
         if pool.max_deployments >= 2:
             mixable = [d for d in pool.deployments if d.staffing_in_a_mix is not None]
@@ -221,11 +226,11 @@ def _loads(pool: Pool, staffing: Staffing, n: int, whole: float, may_be_spot: bo
             yield min(carried, max_utilization(staffing, m) / pool.critical_share)
 
 
-def _mixed(pool: Pool, two: tuple[Deployment, ...], api: Api | None, t: int) -> Iterator[Way]:
-    """Every two counts, up to what each could carry by itself; requests are routed between them by length."""
+def _mixed(pool: Pool, members: tuple[Deployment, ...], api: Api | None, t: int) -> Iterator[Way]:
+    """All counts of each, up to what it could carry by itself; requests are routed between them by length."""
     rates = pool.rate_rps[t].tolist()
     counts, firm, rooms = [], [], []
-    for d in two:
+    for d in members:
         assert d.staffing_in_a_mix is not None
         staffing = in_slot(d.staffing_in_a_mix, t, pool.slots)
         one_zone = replace(d, spot_zones=1)
@@ -236,16 +241,16 @@ def _mixed(pool: Pool, two: tuple[Deployment, ...], api: Api | None, t: int) -> 
         firm.append(
             [firm_count(pool, one_zone, staffing, min(r, whole), n) for n, r in zip(counts[-1], rooms[-1], strict=True)]
         )
-    pairs = list(itertools.product(range(len(counts[0])), range(len(counts[1]))))
-    room = np.array([[rooms[0][i], rooms[1][j]] for i, j in pairs])
-    every_second = [d.seconds_per_request.tolist() for d in two]
+    chosen = list(itertools.product(*(range(len(each)) for each in counts)))
+    room = np.array([[rooms[k][i] for k, i in enumerate(some)] for some in chosen])
+    every_second = [d.seconds_per_request.tolist() for d in members]
     outlets: list[tuple[list[float] | None, str]] = [*_outlets(pool, api)] or [(None, "money")]
     for usd, kind in outlets:
         cost = 3600 * least_outlet_cost(rates, every_second, room, usd)
-        for (i, j), each in zip(pairs, cost.tolist(), strict=True):
+        for some, each in zip(chosen, cost.tolist(), strict=True):
             if each < math.inf:
-                way = Way((counts[0][i], counts[1][j]), (firm[0][i], firm[1][j]))
-                yield replace(way, **{kind: each})
+                ways = (tuple(of[k][i] for k, i in enumerate(some)) for of in (counts, firm))
+                yield replace(Way(*ways), **{kind: each})
 
 
 def _work(case: Case, pool: Pool, d: Deployment, api: Api | None) -> Work:

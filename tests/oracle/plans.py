@@ -84,7 +84,8 @@ def _check_path(case: Case, pool: Pool, path: Recipe) -> tuple[np.ndarray, np.nd
     assert len(path.uses) <= pool.max_deployments
     by_key = {d.key: d for d in pool.deployments}
     members = [by_key[use.deployment] for use in path.uses]
-    assert len(members) != 1 or members[0].serves_all
+    outlet = path.api is not None or pool.shed_usd_per_request is not None
+    assert len(members) != 1 or members[0].serves_all or outlet
     flows = flows_of(pool, path, case.slot_hours)
     every = sum(flows.uses, flows.api + flows.shed)
     assert every == pytest.approx(pool.rate_rps, rel=ROUNDING, abs=1e-9)
@@ -103,7 +104,7 @@ def _check_path(case: Case, pool: Pool, path: Recipe) -> tuple[np.ndarray, np.nd
 
 
 def _check_load(pool: Pool, path: Recipe, k: int, d: Deployment, flows: Flows) -> None:
-    mixed = len(path.uses) > 1
+    mixed = len(path.uses) > 1 or not d.serves_all
     staffing = d.staffing_in_a_mix if mixed else d.staffing
     assert staffing is not None
     use = path.uses[k]
