@@ -47,7 +47,7 @@ def all_options(
         entries: dict[tuple[str, str], OptionRecord] = {}
         least, path = np.inf, None
         for recipe in fleet.recipes:
-            if recipe.workloads == (told.name,) and len(recipe.uses) <= 1 and (recipe.uses or recipe.api):
+            if recipe.workloads == (told.name,) and len(recipe.uses) <= 1 and _serves_everything(bare, recipe):
                 cost = _cost_by_itself(bare, recipe)
                 on = placed[recipe.pool, recipe.deployments[0]] if recipe.deployments else None
                 found = _record(recipe, on, candidates.pools[recipe.pool].caching[0], told, cost)
@@ -59,6 +59,11 @@ def all_options(
         records += sorted(_with_the_chosen(entries, served, told), key=_cheapest_first)
         cheapest += [path] if path is not None else []
     return Options(records, cheapest if len(cheapest) == len(workloads) else [])
+
+
+def _serves_everything(bare: FleetProblem, recipe: Recipe) -> bool:
+    """Whether it can do so, with its API: one that is too slow for some lengths cannot by itself."""
+    return len(np.unique(recipe.slot[recipe.shed_frac == 0])) == len(bare.slot_hours)
 
 
 def chosen_options(pools: tuple[ServedPool, ...], workloads: tuple[WorkloadPlan, ...]) -> list[OptionRecord]:

@@ -77,13 +77,13 @@ def requests_per_s(pool: Pool, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
         return nothing, every * outside
     if recipe.deferral is not None or pool.window is not None:
         return every, every * (recipe.deferral is None and api is not None)
-    if len(recipe.uses) > 1:
+    first = next(d for d in pool.deployments if d.key == recipe.uses[0].deployment)
+    if len(recipe.uses) > 1 or not first.serves_all:
         bill = np.maximum(recipe.usd_per_h - pool.fixed_by_slot[recipe.slot], 0.0)
         cheapest = 3600 * float(api.usd_per_request.min()) if api is not None else 0.0
         most = np.minimum(bill / cheapest * (1 + CARRIES_ALL), every) if cheapest > 0 else every
         return every, most * outside
-    seconds = next(d.seconds_per_request for d in pool.deployments if d.key == recipe.uses[0].deployment)
-    load, kept = recipe.uses[0].load, every.copy()
+    seconds, load, kept = first.seconds_per_request, recipe.uses[0].load, every.copy()
     for shed, usd in ((False, api.usd_per_request if api else None), (True, pool.shed_usd_per_request)):
         part = ((recipe.shed_frac > 0) == shed) & (load < (rate @ seconds) * (1 - CARRIES_ALL))
         if usd is not None and part.any():

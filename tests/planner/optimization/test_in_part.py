@@ -47,3 +47,11 @@ def test_short_requests_stay_though_nothing_serves_the_long_ones() -> None:
     assert plan.cost_usd_per_month == pytest.approx(long_ones + gpus)
     assert plan.cost_usd_per_month < 0.9 * api_alone
     assert [o.chosen for o in plan.options if o.gpu == "l4"] == [True]
+
+
+def test_what_nothing_serves_is_shed() -> None:
+    shedding = ONE_BOX.replace("    slo:", "    api: forbidden\n    shed: {priority: normal}\n    slo:")
+    plan = planner.plan_fleet(planner.case_from_text(shedding))
+    (chat,) = plan.workloads
+    assert (chat.api_share_frac, chat.shed_share_frac) == (0, pytest.approx(0.05))
+    assert [(o.gpu, o.chosen) for o in plan.options] == [("l4", True)]
