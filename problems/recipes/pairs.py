@@ -60,8 +60,8 @@ def too_large(pool: Pool, d: Deployment) -> bool:
     )
 
 
-def member_of(pool: Pool, d: Deployment) -> Member | None:
-    """None if it cannot be part of a mix. Of a large one not every count is tried."""
+def member_of(pool: Pool, d: Deployment, every: bool = False) -> Member | None:
+    """None if it cannot be part of a mix. Of a large one not every count is tried, unless asked for."""
     staffing = d.staffing_in_a_mix
     if staffing is None:
         return None
@@ -69,7 +69,7 @@ def member_of(pool: Pool, d: Deployment) -> Member | None:
     needed = staffing.replicas(load)
     most = int(needed.max(initial=0))
     counts = np.r_[0, np.arange(staffing.min_replicas, most + 1)]
-    if too_large(pool, d):
+    if not every and too_large(pool, d):
         tried = np.linspace(staffing.min_replicas, most, most_replicas(pool.slots)).round().astype(int)
         counts = np.unique(np.r_[0, tried])
     carried = staffing.carried_load(counts)

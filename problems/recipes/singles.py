@@ -41,7 +41,7 @@ def recipes_of(pool: Pool, slot_hours: np.ndarray) -> list[Recipe]:
 def _in_part(pool: Pool) -> list[Recipe]:
     """Deployments that serve some lengths only, and an outlet for the others."""
     outlets = [api for api in pool.apis_beside_gpus if api or pool.shed_usd_per_request is not None]
-    members = [member_of(pool, d) for d in pool.deployments if not d.serves_all and d.alone]
+    members = [member_of(pool, d, every=True) for d in pool.deployments if not d.serves_all and d.alone]
     return [part_recipe(pool, member, api) for member in members if member is not None for api in outlets]
 
 
