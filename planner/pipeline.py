@@ -207,7 +207,7 @@ def _checked_best(work: _Work, solution: FleetSolution) -> Plan:
         if not broken:
             return plan
         if not solution.fall_back(work.options):
-            raise BrokenPlan("the plan failed its own check: " + "; ".join(broken))
+            _must_be_empty(broken)
         solution.notes = [
             *solution.notes,
             f"a candidate for ${plan.cost_usd_per_month:,.0f} a month failed the check and was dropped: {broken[0]}",

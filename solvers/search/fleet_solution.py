@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -11,6 +11,7 @@ from problems.beyond_commitments import Beyond
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 from problems.rounding_up import Rounded
+from problems.vendors.presolve import is_shut_out
 from solvers.backends.solve import SolverName
 from solvers.heuristics.incumbent import Incumbent
 from solvers.pricing.budget_bounds import BudgetBound
@@ -68,6 +69,11 @@ class WarmStart:
     """the same fleet without a budget, searched to the same gap: it is not searched again"""
     tangents: tuple[BudgetBound, ...] = ()
     """bounds at every budget"""
+
+    def usable_in(self, fleet: FleetProblem) -> WarmStart:
+        """Without paths, and a plan of them, that ask vendors which are left out of a fleet."""
+        start = None if self.start and any(is_shut_out(fleet, path) for path in self.start.paths) else self.start
+        return replace(self, paths=tuple(path for path in self.paths if not is_shut_out(fleet, path)), start=start)
 
     def given_to(self, fleet: FleetProblem) -> FleetProblem:
         """The fleet with the rows that are known; limits and recipes are its own."""

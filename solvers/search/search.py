@@ -29,7 +29,7 @@ from problems.dominance.offers import without_dominated_offers
 from problems.dominance.recipes import without_dominated_recipes
 from problems.fleet import master
 from problems.fleet_problem import FleetProblem
-from problems.vendors.presolve import is_shut_out, without_vendors_shut_out
+from problems.vendors.presolve import without_vendors_shut_out
 from solvers.backends.result import Status
 from solvers.backends.solve import solve_mip
 from solvers.cuts.beyond_commitments import always_beyond
@@ -121,9 +121,10 @@ class Search:
     ) -> None:
         self.started = time.monotonic()
         self.deadline = np.inf if options.time_limit_s is None else self.started + options.time_limit_s
-        self.options, self.solution, self.on_progress, self.known = options, solution, on_progress, known
+        self.options, self.solution, self.on_progress = options, solution, on_progress
         fleet = without_dominated_offers(without_vendors_shut_out(fleet))
         self.fleet = without_dominated_recipes(replace(fleet, recipes=tuple(without_what_limits_forbid(fleet))))
+        self.known = known.usable_in(self.fleet)
         self.exhausted: Incumbent | None = None
         """the plan that destroy and repair did not improve"""
         self.second: WorkerMessages | None = None
@@ -151,11 +152,10 @@ class Search:
         self._tell("pricing")
         fleet = self.known.given_to(self.fleet)
         at_hand = solution.best.paths if solution.best else ()
-        known = [path for path in self.known.paths if not is_shut_out(fleet, path)]
         if any(offer.on_hand for offer in fleet.offers.values()):
             fleet = fleet.with_whole_boxes((), always_beyond(fleet))
         generation = ColumnGeneration(
-            fleet, lambda n, bound: self._priced(generation, n, bound), known=(*at_hand, *known)
+            fleet, lambda n, bound: self._priced(generation, n, bound), known=(*at_hand, *self.known.paths)
         )
         solution.known = self.known  # where the search ends before any price is known
         if not all(generation.fleet.recipes_of[w] or generation.mixes.may_serve(w) for w in fleet.workloads):
@@ -293,8 +293,6 @@ class Search:
     def _first_plan(self) -> None:
         """Plans in closed form, and the one that is known, improved for a while."""
         fleet, start = self.fleet, self.known.start
-        if start is not None and any(is_shut_out(fleet, path) for path in start.paths):
-            start = None
         if start is not None and limits_are_kept(fleet, start):
             self.solution.offer(start)
         else:

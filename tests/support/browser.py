@@ -55,6 +55,19 @@ CUT_OFF = """[...document.querySelectorAll('.box, .heat, pre')].filter(e =>
   e.scrollWidth > e.clientWidth + 1 && !getComputedStyle(e).backgroundImage.includes('gradient')
 ).map(e => e.outerHTML.slice(0, 120))"""
 """boxes that scroll sideways and do not show it"""
+OUTSIDE = """[...document.querySelectorAll('main *, header *')].filter(e => {
+  const r = e.getBoundingClientRect();
+  return r.width && r.right > document.documentElement.clientWidth + 1 && !e.closest('.box, .heat, pre, #tip');
+}).map(e => e.outerHTML.slice(0, 120))"""
+"""elements beyond the window's right edge"""
+WIDTHS = (400, 1400)
+A4_PX = 794
+SMALL_PX = 40
+DRAWN = """[...document.querySelectorAll('figure')].map(f => {
+  const r = f.getBoundingClientRect();
+  const drawn = [...f.querySelectorAll('svg, table, code')].map(e => e.getBoundingClientRect())
+  return [f.id, r.width, r.height, Math.max(...drawn.map(d => d.width)), Math.max(...drawn.map(d => d.height))] })"""
+"""figures by id, their size and that of what is drawn in them"""
 
 
 class Socket:
@@ -193,6 +206,40 @@ def _address(process: subprocess.Popen[bytes]) -> str:
             if found:
                 return found[1].decode()
     raise AssertionError(f"chromium did not start: {text.decode(errors='replace')[-500:]}")
+
+
+def is_whole_and_quiet(page: Page, file: Path, width: int, dark: bool) -> None:
+    """Open a page: nothing complains, nothing is fetched, and nothing overlaps or is cut off without a sign."""
+    page.open(file, width, dark=dark)
+    assert page.diagnostics() == []
+    assert page.requests() == [file.resolve().as_uri()]
+    assert page.js("document.documentElement.scrollWidth") == width
+    assert page.js(OUTSIDE) == []
+    assert page.js(OVERLAPS) == []
+    assert page.js(CUT_OFF) == []
+
+
+def figures_drawn(page: Page) -> set[str]:
+    """The ids of the figures of the open page, none of which is too small to be seen."""
+    figures = page.js(DRAWN)
+    for id_, *sizes in figures:
+        assert min(sizes) > SMALL_PX, (id_, sizes)
+    return {id_ for id_, *_ in figures}
+
+
+def fits_on_paper(page: Page, file: Path) -> None:
+    page.open(file, A4_PX)
+    page.call("Emulation.setEmulatedMedia", media="print", features=[])
+    assert page.js("document.documentElement.scrollWidth") == A4_PX
+    assert page.js("document.querySelector('nav').getBoundingClientRect().height") == 0
+    page.call("Emulation.setEmulatedMedia", media="", features=[])
+
+
+def links_lead_to_sections(page: Page, file: Path, count: int) -> None:
+    page.open(file, 1280)
+    lost = "[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).length"
+    assert page.js(lost) == 0
+    assert page.js("document.querySelectorAll('nav a').length") == count
 
 
 def names_are_text(page: Page, names: Iterable[str]) -> None:

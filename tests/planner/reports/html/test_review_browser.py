@@ -11,8 +11,16 @@ from planner.review.bills.records import BillReview
 from planner.review.records import Review, TrendPoint
 from planner.review.review import review_fleet
 from planner.review.review_file import read_review
-from tests.planner.reports.html.test_plan_browser import A4_PX, DRAWN, OUTSIDE, SMALL_PX, WIDTHS
-from tests.support.browser import CHROMIUM, CUT_OFF, OVERLAPS, Page, names_are_text
+from tests.support.browser import (
+    CHROMIUM,
+    WIDTHS,
+    Page,
+    figures_drawn,
+    fits_on_paper,
+    is_whole_and_quiet,
+    links_lead_to_sections,
+    names_are_text,
+)
 from tests.support.places import ROOT
 from tests.support.report_plans import HOSTILE
 
@@ -83,24 +91,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["example", "hostile"])
 def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, files: dict[str, Path]) -> None:
-    page.open(files[name], width, dark=dark)
-    assert page.diagnostics() == []
-    assert page.requests() == [files[name].resolve().as_uri()]
-    assert page.js("document.documentElement.scrollWidth") == width
-    assert page.js(OUTSIDE) == []
-    assert page.js(OVERLAPS) == []
-    assert page.js(CUT_OFF) == []
-    figures = page.js(DRAWN)
-    assert {f[0] for f in figures} == {"by-hour", "bridge", "next-demand", "trend", "paid", "showback"}
-    for id_, *sizes in figures:
-        assert min(sizes) > SMALL_PX, (id_, sizes)
+    is_whole_and_quiet(page, files[name], width, dark)
+    assert figures_drawn(page) == {"by-hour", "bridge", "next-demand", "trend", "paid", "showback"}
 
 
 def test_it_fits_on_paper(page: Page, files: dict[str, Path]) -> None:
-    page.open(files["example"], A4_PX)
-    page.call("Emulation.setEmulatedMedia", media="print", features=[])
-    assert page.js("document.documentElement.scrollWidth") == A4_PX
-    page.call("Emulation.setEmulatedMedia", media="", features=[])
+    fits_on_paper(page, files["example"])
 
 
 def test_names_do_nothing(page: Page, files: dict[str, Path]) -> None:
@@ -109,7 +105,4 @@ def test_names_do_nothing(page: Page, files: dict[str, Path]) -> None:
 
 
 def test_links_lead_to_sections(page: Page, files: dict[str, Path]) -> None:
-    page.open(files["example"], 1280)
-    lost = "[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).length"
-    assert page.js(lost) == 0
-    assert page.js("document.querySelectorAll('nav a').length") == 5
+    links_lead_to_sections(page, files["example"], 5)

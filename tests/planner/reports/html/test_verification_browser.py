@@ -18,8 +18,16 @@ from planner.verification.records import (
     VerificationReport,
     WorkloadServed,
 )
-from tests.planner.reports.html.test_plan_browser import A4_PX, DRAWN, OUTSIDE, SMALL_PX, WIDTHS
-from tests.support.browser import CHROMIUM, CUT_OFF, OVERLAPS, Page, names_are_text
+from tests.support.browser import (
+    CHROMIUM,
+    WIDTHS,
+    Page,
+    figures_drawn,
+    fits_on_paper,
+    is_whole_and_quiet,
+    links_lead_to_sections,
+    names_are_text,
+)
 from tests.support.report_plans import HOSTILE
 
 pytestmark = pytest.mark.skipif(
@@ -110,19 +118,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     [*product(("kept", "missed"), WIDTHS, (False, True)), *product(("hostile",), WIDTHS, (False,))],
 )
 def test_it_is_whole_and_quiet(name: str, width: int, dark: bool, page: Page, files: dict[str, Path]) -> None:
-    page.open(files[name], width, dark=dark)
-    assert page.diagnostics() == []
-    assert page.requests() == [files[name].resolve().as_uri()]
-    assert page.js("document.documentElement.scrollWidth") == width
-    assert page.js(OUTSIDE) == []
-    assert page.js(OVERLAPS) == []
-    assert page.js(CUT_OFF) == []
+    is_whole_and_quiet(page, files[name], width, dark)
     assert page.js(TWICE) == 0
-    figures = page.js(DRAWN)
     kinds = {"week", "ttft", "worst"} | ({"attainment"} if name == "missed" else set())
-    assert {f[0].partition("-")[0] for f in figures} == kinds
-    for id_, *sizes in figures:
-        assert min(sizes) > SMALL_PX, (id_, sizes)
+    assert {id_.partition("-")[0] for id_ in figures_drawn(page)} == kinds
 
 
 def test_the_answer_is_the_first_thing_on_it(page: Page, files: dict[str, Path]) -> None:
@@ -133,10 +132,7 @@ def test_the_answer_is_the_first_thing_on_it(page: Page, files: dict[str, Path])
 
 
 def test_it_fits_on_paper(page: Page, files: dict[str, Path]) -> None:
-    page.open(files["missed"], A4_PX)
-    page.call("Emulation.setEmulatedMedia", media="print", features=[])
-    assert page.js("document.documentElement.scrollWidth") == A4_PX
-    page.call("Emulation.setEmulatedMedia", media="", features=[])
+    fits_on_paper(page, files["missed"])
 
 
 def test_names_do_nothing(page: Page, files: dict[str, Path]) -> None:
@@ -145,7 +141,4 @@ def test_names_do_nothing(page: Page, files: dict[str, Path]) -> None:
 
 
 def test_links_lead_to_sections(page: Page, files: dict[str, Path]) -> None:
-    page.open(files["missed"], 1280)
-    lost = "[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).length"
-    assert page.js(lost) == 0
-    assert page.js("document.querySelectorAll('nav a').length") == 4
+    links_lead_to_sections(page, files["missed"], 4)

@@ -11,8 +11,7 @@ from planner.studies.frontier import BudgetPlan
 from planner.studies.sweep import Sweep
 from planner.studies.sweep_job import point
 from solvers.search.fleet_solution import Outcome
-from tests.planner.reports.html.test_plan_browser import OUTSIDE, WIDTHS
-from tests.support.browser import CHROMIUM, CUT_OFF, OVERLAPS, Page, names_are_text
+from tests.support.browser import CHROMIUM, WIDTHS, Page, is_whole_and_quiet, names_are_text
 from tests.support.lever_plans import lever_plan
 from tests.support.report_plans import HOSTILE
 
@@ -42,11 +41,5 @@ def swept() -> Sweep:
 def test_it_is_whole_and_quiet(width: int, dark: bool, page: Page, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(what_if_page(swept()), encoding="utf-8")
-    page.open(file, width, dark=dark)
-    assert page.diagnostics() == []
-    assert page.requests() == [file.resolve().as_uri()]
-    assert page.js("document.documentElement.scrollWidth") == width
-    assert page.js(OUTSIDE) == []
-    assert page.js(OVERLAPS) == []
-    assert page.js(CUT_OFF) == []
+    is_whole_and_quiet(page, file, width, dark)
     names_are_text(page, HOSTILE)
