@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.candidates.pools import PoolSpec
-from planner.candidates.rejection import Variant
 from planner.candidates.replica import Replica
 from planner.catalog.entries import Offer
+from planner.catalog.variant import Variant
 from planner.performance.latency import Machine
 from planner.performance.throughput import Throughput
 from problems.staffing import Routing, Staffing

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from planner.catalog.variant import Variant
+
 
 class RejectionKind(StrEnum):
     UNABLE = "unable"
@@ -13,21 +15,6 @@ class RejectionKind(StrEnum):
     """one of the workloads that share it would be too much of its load"""
     DOMINATED = "dominated"
     """it could serve, but another candidate, its limit, never does worse"""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A model in a quantization on replicas of a GPU."""
-
-    model: str
-    quantization: str
-    gpu: str
-    gpus_per_replica: int = 0
-    """0: of any number"""
-
-    def __str__(self) -> str:
-        gpus = f"{self.gpus_per_replica} x {self.gpu}" if self.gpus_per_replica else self.gpu
-        return f"{self.model} {self.quantization} on {gpus}"
 
 
 @dataclass(frozen=True)

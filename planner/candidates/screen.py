@@ -15,13 +15,14 @@ import numpy as np
 from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import dominated_variants
 from planner.candidates.pools import PoolSpec
-from planner.candidates.rejection import Rejection, RejectionKind, Variant
+from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case, replica_kind
 from planner.case.menu import allowed_offers
 from planner.case.quality import quality_of
 from planner.case.support import support_of
 from planner.catalog.entries import Offer, shipped_catalog
+from planner.catalog.variant import Variant
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_room_bytes, weight_bytes
 from planner.performance.throughput import KV_MEMORY

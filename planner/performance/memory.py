@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.catalog.entries import Gpu, Model, Quantization
+from planner.catalog.variant import TENSOR, Parallelism
 
 GB = 1e9
 HBM_GB = 0.995 * 2**30
@@ -36,6 +37,11 @@ class Layout:
 
 
 SPLIT = Layout()
+
+
+def layout_of(parallelism: Parallelism, gpus: int) -> Layout:
+    """How so many GPUs share a mixture of experts."""
+    return Layout(gpus if parallelism == "data" else 1, gpus if parallelism != TENSOR else 1)
 
 
 @dataclass(frozen=True)

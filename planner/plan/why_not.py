@@ -9,11 +9,11 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from planner.candidates.rejection import Variant
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case, Workload
 from planner.case.menu import allowed_offers
 from planner.case.vendors import VENDOR_NAMES, Vendor, is_shut_out, vendor_usd, vendors_bought_of
+from planner.catalog.variant import Variant
 from planner.io.formatting import percent, usd, usd_small
 from planner.io.validation import Strict
 from planner.plan.plan import OptionRecord, Plan, RejectionRecord, WorkloadPlan
