@@ -22,6 +22,7 @@ import planner
 from planner.candidates.pools import groups_alone
 from planner.candidates.replica import Replica, replica_for
 from planner.case.case import Workload
+from planner.catalog.variant import Variant
 from planner.verification import engine
 from planner.verification.arrivals import drawn_stream
 from planner.verification.step_times import step_times
@@ -105,7 +106,7 @@ def random_kind(seed: int) -> Kind | None:
 
 def replica_of(kind: Kind) -> tuple[Workload, Replica]:
     case = planner.case_from_text(DEMAND.format(**vars(kind)))
-    replica = replica_for(case, groups_alone(case)[0].traffic, kind.model, "fp8", kind.gpu, kind.gpus)
+    replica = replica_for(case, groups_alone(case)[0].traffic, Variant(kind.model, "fp8", kind.gpu, kind.gpus))
     return case.workloads[0], replica
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from planner.candidates.pools import PoolSpec
 from planner.candidates.replica import Replica
 from planner.catalog.entries import Offer
-from planner.catalog.variant import Variant
+from planner.catalog.variant import Parallelism, Variant
 from planner.performance.latency import Machine
 from planner.performance.throughput import Throughput
 from problems.staffing import Routing, Staffing
@@ -24,6 +24,7 @@ class Candidate:
     offer: Offer
     model_key: str
     quantization_key: str
+    parallelism: Parallelism
     quality_loss_frac: float
     """the most that any of the workloads sees"""
     replica: Replica
@@ -48,7 +49,7 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        return f"{self.model_key}/{self.quantization_key}/{self.machine.gpus}x/{self.offer_key}"
+        return self.on_gpus.key_on(self.offer_key)
 
     @property
     def variant(self) -> str:
@@ -57,11 +58,16 @@ class Candidate:
     @property
     def on_gpus(self) -> Variant:
         """Without the offer."""
-        return Variant(self.model_key, self.quantization_key, self.offer.gpu, self.machine.gpus)
+        return Variant(self.model_key, self.quantization_key, self.offer.gpu, self.machine.gpus, self.parallelism)
 
     @property
     def name(self) -> str:
         return str(self.on_gpus)
+
+    @property
+    def replica_name(self) -> str:
+        """What one replica is, on whatever GPU."""
+        return self.on_gpus.key_on("")
 
     @property
     def max_utilization(self) -> float:

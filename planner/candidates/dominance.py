@@ -107,7 +107,7 @@ def _stands_for_two(some: Sequence[Candidate], others: Sequence[Candidate]) -> n
     """
     serves_all = np.array([c.replica.serves_all for c in some], dtype=bool)
     mixes = np.array([c.staffing_in_a_mix is not None for c in others], dtype=bool)
-    same = [[(a.variant, a.machine.gpus) == (b.variant, b.machine.gpus) for b in others] for a in some]
+    same = [[a.replica_name == b.replica_name for b in others] for a in some]
     allowed: np.ndarray = serves_all[:, None] | ~mixes | np.array(same, dtype=bool).reshape(len(some), len(others))
     return allowed
 

@@ -15,10 +15,12 @@ from planner.candidates.traffic import Traffic
 from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName, Workload
 from planner.case.horizon import rates_rps, slots_of
 from planner.catalog.profile import Profile, find_profile
+from planner.catalog.variant import Variant
 from planner.performance.calibration.correction import Correction
 from planner.performance.calibration.errors import correction_of
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, prefill_s
+from planner.performance.memory import layout_of
 from planner.performance.queueing import most_prompt_load, prompt_wait_s, routing_of
 from planner.performance.throughput import KV_MEMORY, Lengths, Limits, Throughput, throughput
 from problems.staffing import Routing, Staffing, staffing_z
@@ -232,31 +234,28 @@ class Replica:
         return self.prompt_s + float(self.throughput.step_s[self.serves].max())
 
 
-def machine_for(case: Case, model: str, quantization: str, gpu: str, gpus: int) -> Machine:
-    scheme = case.quantizations[quantization]
-    return Machine(case.models[model], scheme, case.gpus[gpu], gpus, case.efficiency[gpu], case.engine)
+def machine_for(case: Case, v: Variant) -> Machine:
+    model, scheme, gpu = case.models[v.model], case.quantizations[v.quantization], case.gpus[v.gpu]
+    layout = layout_of(v.parallelism, v.gpus_per_replica)
+    return Machine(model, scheme, gpu, v.gpus_per_replica, case.efficiency[v.gpu], case.engine, layout=layout)
 
 
-def measured_for(
-    case: Case, plain: Machine, model: str, quantization: str, gpu: str, gpus: int
-) -> tuple[Profile | None, Correction | None]:
+def measured_for(case: Case, plain: Machine, variant: Variant) -> tuple[Profile | None, Correction | None]:
     """The user's measurements of a machine without adapters, and what they make of its step times."""
     fitting = (p for p in case.profiles if p.engine is None or case.engine_name in p.engine.lower())
-    profile = find_profile(fitting, model, quantization, gpu, gpus)
+    profile = find_profile(fitting, variant)
     return profile, correction_of(profile, plain) if profile is not None and not profile.max_rates else None
 
 
-def replica_for(case: Case, traffic: Traffic, model: str, quantization: str, gpu: str, gpus: int) -> Replica:
+def replica_for(case: Case, traffic: Traffic, variant: Variant) -> Replica:
     """A replica by the catalog's names; its weights must fit."""
-    return next(replicas_for(case, [traffic], model, quantization, gpu, gpus))
+    return next(replicas_for(case, [traffic], variant))
 
 
-def replicas_for(
-    case: Case, traffics: Sequence[Traffic], model: str, quantization: str, gpu: str, gpus: int
-) -> Iterator[Replica]:
+def replicas_for(case: Case, traffics: Sequence[Traffic], variant: Variant) -> Iterator[Replica]:
     """Yield one machine's replica for each traffic, in their order; estimating them together is faster."""
-    plain = machine_for(case, model, quantization, gpu, gpus)
-    profile, correction = measured_for(case, plain, model, quantization, gpu, gpus)
+    plain = machine_for(case, variant)
+    profile, correction = measured_for(case, plain, variant)
     for together in _runs(traffics):
         machine = replace(plain, lora=together[0].lora)
         estimates = _estimates(machine, together, correction)

@@ -17,14 +17,14 @@ from planner.candidates.dominance import dominated_variants
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for, replicas_for
-from planner.case.case import Case, replica_kind
+from planner.case.case import Case
 from planner.case.menu import allowed_offers
 from planner.case.quality import quality_of
 from planner.case.support import support_of
 from planner.catalog.entries import Offer, shipped_catalog
-from planner.catalog.variant import Variant
+from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.performance.latency import Machine
-from planner.performance.memory import kv_room_bytes, weight_bytes
+from planner.performance.memory import does_not_split, kv_room_bytes, weight_bytes
 from planner.performance.throughput import KV_MEMORY
 from problems.staffing import Staffing, staffing_z
 
@@ -33,6 +33,10 @@ REPLICA_SIZES = (1, 2, 4, 8)
 
 Excluded = frozenset[tuple[str, str]]
 """workloads, each with the name of a candidate that may not serve it; what it would beat may then"""
+
+
+Reason = tuple[str, str, str]
+"""why not, the limit, and the value that breaks it"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,29 +82,40 @@ class Screen:
         for model, quantization in product(self.case.models, self.case.quantizations):
             able = [g for g in self.groups if model in g.models and here[g.key]]
             able = [g for g in able if self._variant_is_possible(g, model, quantization, gpu)]
-            for n in self.sizes:
+            for n, parallelism in self._ways_to_share(model):
                 fitting = [g for g in able if any(n <= o.gpus for o in here[g.key].values())]
-                for candidate in self._judge_size(fitting, model, quantization, gpu, n, here):
+                for candidate in self._judge_size(fitting, Variant(model, quantization, gpu, n, parallelism), here):
                     variants[candidate.pool.key].append(candidate)
         for group in self.groups:
             self.able[group.key] += sorted(variants[group.key], key=lambda c: group.models.index(c.model_key))
 
+    def _ways_to_share(self, model: str) -> Iterator[tuple[int, Parallelism]]:
+        """Replica sizes, each with the ways in which its GPUs may share the model."""
+        allowed = self.case.limits.parallelism or (TENSOR,)
+        for n in self.sizes:
+            yield from ((n, way) for way in allowed if self.case.models[model].moe and n > 1)
+            if self.case.models[model].moe is None or n == 1:
+                yield n, TENSOR
+
     def _judge_size(
-        self, groups: list[PoolSpec], model: str, quantization: str, gpu: str, n: int, here: dict[str, dict[str, Offer]]
+        self, groups: list[PoolSpec], variant: Variant, here: dict[str, dict[str, Offer]]
     ) -> Iterator[Candidate]:
         """Candidates on the first offer that they fit; for the others, the reason."""
-        variant = Variant(model, quantization, gpu, n)
-        machine = machine_for(self.case, model, quantization, gpu, n)
-        why = _against_the_size(machine)
+        machine, n = machine_for(self.case, variant), variant.gpus_per_replica
+        why = _against_the_size(machine) or self._against_the_engine(variant)
         if why is not None:
             for group in groups:
                 self._reject(group, variant, *why)
             return
+        if variant.parallelism != TENSOR:
+            for group in (group for group in groups if group.traffic.lora):
+                self._reject(group, variant, "adapters need slices of all layers", "tensor", variant.parallelism)
+            groups = [group for group in groups if not group.traffic.lora]
         weights_gb = weight_bytes(machine.model, machine.quantization) / 1e9
         start_s = self.case.start.instance_s + weights_gb / self.case.start.weights_gb_per_s
         traffics = [group.traffic for group in groups]
-        for group, replica in zip(groups, replicas_for(self.case, traffics, model, quantization, gpu, n), strict=True):
-            factors = self.case.load_factors_of(group.workloads, replica_kind(model, quantization, n, gpu))
+        for group, replica in zip(groups, replicas_for(self.case, traffics, variant), strict=True):
+            factors = self.case.load_factors_of(group.workloads, variant.key_on(variant.gpu))
             if group.deadline_h is not None:
                 factors = (min(factors),) * len(factors)
             in_a_mix = self._staffing_in_a_mix(group, replica, min(factors))
@@ -108,8 +123,9 @@ class Screen:
                 continue
             key, offer = next((k, o) for k, o in here[group.key].items() if n <= o.gpus)
             yield Candidate(
-                pool=group, offer_key=key, offer=offer, model_key=model, quantization_key=quantization,
-                quality_loss_frac=max(self._losses(group, model, quantization)), replica=replica,
+                pool=group, offer_key=key, offer=offer, model_key=variant.model, quantization_key=variant.quantization,
+                parallelism=variant.parallelism, replica=replica,
+                quality_loss_frac=max(self._losses(group, variant.model, variant.quantization)),
                 staffing_in_a_mix=in_a_mix, load_factors=factors, spot_allowed=start_s <= self.case.start.spot_within_s,
             )  # fmt: skip
 
@@ -174,14 +190,18 @@ class Screen:
         if lacked:
             self._reject(group, variant, f"the GPU has no native {lacked}", lacked, "none")
             return False
-        support = support_of(self.case, model, quantization, gpu)
+        why = self._against_the_engine(variant)
+        if why is not None:
+            self._reject(group, variant, *why)
+        return why is None
+
+    def _against_the_engine(self, variant: Variant) -> Reason | None:
+        support = support_of(self.case, variant)
         if support.verdict == "fails":
-            self._reject(group, variant, support.reason, self.case.engine_name, "known not to run")
-            return False
+            return support.reason, self.case.engine_name, "known not to run"
         if support.verdict == "unproven" and self.case.limits.unproven_forbidden:
-            self._reject(group, variant, f"unproven: {support.reason}", "unproven: forbidden", self.case.engine_name)
-            return False
-        return True
+            return f"unproven: {support.reason}", "unproven: forbidden", self.case.engine_name
+        return None
 
     def _serves(self, group: PoolSpec, replica: Replica, variant: Variant) -> bool:
         """Whether it serves the whole group; else why not."""
@@ -237,16 +257,14 @@ def _places(group: PoolSpec) -> str:
     return ", ".join([*(w.regions or ()), *(w.providers or ())]) or "the menu"
 
 
-Reason = tuple[str, str, str]
-"""why not, the limit, and the value that breaks it"""
-
-
 def _against_the_size(machine: Machine) -> Reason | None:
-    heads, n = machine.model.query_heads, machine.gpus
-    if heads % n:
-        return "attention heads do not split", f"{heads}", str(n)
-    if kv_room_bytes(machine.model, machine.gpu, n, machine.quantization) <= 0:
-        need = weight_bytes(machine.model, machine.quantization) / 1e9
+    n = machine.gpus
+    whole = does_not_split(machine.model, n, machine.layout)
+    if whole is not None:
+        count, _, what = whole.partition(" ")
+        return f"{what} do not split", count, str(n)
+    if kv_room_bytes(machine.model, machine.gpu, n, machine.quantization, layout=machine.layout) <= 0:
+        need = weight_bytes(machine.model, machine.quantization, machine.layout) / 1e9
         return "weights do not fit", f"{machine.gpu.vram_gb * n:.0f} GB", f"{need:.0f} GB"
     return None
 

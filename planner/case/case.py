@@ -16,6 +16,7 @@ from pydantic import Field
 
 from planner.catalog.entries import ApiModel, Efficiency, Engine, Gpu, Model, Offer, Quantization
 from planner.catalog.profile import Profile
+from planner.catalog.variant import Parallelism
 from planner.io.validation import Strict
 from planner.performance.length_spread import LengthSpread
 
@@ -175,6 +176,8 @@ class Limits(Strict):
     """kinds of GPU that the team is ready to operate"""
     max_deployments: int = Field(default=2, ge=1)
     """deployments that may serve one workload together, K"""
+    parallelism: tuple[Parallelism, ...] | None = None
+    """ways in which the GPUs of a replica may share a mixture of experts; None: tensor parallelism alone"""
     routing: RouterName = LEAST_REQUESTS
     """which replica of a deployment a request goes to"""
     unproven_forbidden: bool | None = None
@@ -248,10 +251,6 @@ class LoadFactor(Strict):
     """share of the load of the staffing rule that its replicas carry"""
     hours: tuple[Annotated[int, Field(ge=0, lt=HOURS_OF_DAYS)], ...] | None = Field(default=None, min_length=1)
     """of a weekday (0 to 23) and of a weekend day (24 to 47), in every month; None: all"""
-
-
-def replica_kind(model: str, quantization: str, gpus: int, gpu: str) -> str:
-    return f"{model}/{quantization}/{gpus}x/{gpu}"
 
 
 class Month(Strict):

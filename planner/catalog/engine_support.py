@@ -8,6 +8,7 @@ from functools import cache
 from typing import Literal
 
 from planner.catalog.entries import Gpu, Model, Sourced, shipped_entries
+from planner.catalog.variant import Parallelism, Variant
 
 Verdict = Literal["runs", "fails", "unproven"]
 NOBODY_SAYS = "no source says that it runs"
@@ -21,17 +22,19 @@ class SupportEntry(Sourced):
     families: tuple[str, ...] = ()
     quantizations: tuple[str, ...] = ()
     architectures: tuple[str, ...] = ()
+    parallelism: tuple[Parallelism, ...] = ()
     verdict: Verdict
     reason: str = ""
 
-    def fits(self, engine: str, key: str, model: Model, quantization: str, gpu: Gpu) -> bool:
-        names = (key, model.checkpoint or key)
+    def fits(self, engine: str, variant: Variant, model: Model, gpu: Gpu) -> bool:
+        names = (variant.model, model.checkpoint or variant.model)
         return (
             engine.startswith(self.engine)
             and (not self.models or any(name.startswith(self.models) for name in names))
             and (not self.families or model.family in self.families)
-            and (not self.quantizations or quantization in self.quantizations)
+            and (not self.quantizations or variant.quantization in self.quantizations)
             and (not self.architectures or gpu.architecture.lower() in self.architectures)
+            and (not self.parallelism or variant.parallelism in self.parallelism)
         )
 
 
@@ -47,10 +50,10 @@ def entries() -> tuple[SupportEntry, ...]:
     return tuple(SupportEntry.model_validate_json(json.dumps(entry)) for entry in shipped_entries("engine_support"))
 
 
-def known_support(engine: str, key: str, model: Model, quantization: str, gpu: Gpu) -> Support:
+def known_support(engine: str, variant: Variant, model: Model, gpu: Gpu) -> Support:
     """What the first entry says that fits."""
     for entry in entries():
-        if entry.fits(engine, key, model, quantization, gpu):
+        if entry.fits(engine, variant, model, gpu):
             return Support(entry.verdict, entry.reason)
     return Support("unproven", NOBODY_SAYS)
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, model_validator
 
+from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.errors import listed
 from planner.io.validation import FieldProblem, Strict
 
@@ -79,6 +80,8 @@ class Profile(Strict):
     quantization: str = Field(min_length=1, examples=["fp16"])
     gpu: str = Field(min_length=1, examples=["h100"])
     gpus_per_replica: int = Field(gt=0, examples=[1])
+    parallelism: Parallelism | None = None
+    """How its GPUs share a mixture of experts; tensor where absent."""
     engine: str | None = None
     source: str | None = None
     """Where a table of max_rates comes from."""
@@ -100,12 +103,12 @@ class Profile(Strict):
         return self
 
     @property
-    def deployment(self) -> tuple[str, str, str, int]:
-        return self.model, self.quantization, self.gpu, self.gpus_per_replica
+    def variant(self) -> Variant:
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism or TENSOR)
 
     @property
     def name(self) -> str:
-        return f"{self.model} {self.quantization} on {self.gpus_per_replica} x {self.gpu}"
+        return str(self.variant)
 
 
 class ProfileFile(Strict):
@@ -113,19 +116,16 @@ class ProfileFile(Strict):
     profiles: tuple[Profile, ...] = Field(min_length=1)
 
 
-def find_profile(
-    profiles: Iterable[Profile], model: str, quantization: str, gpu: str, gpus_per_replica: int
-) -> Profile | None:
-    """The profile of a deployment, by catalog keys."""
-    wanted = (model, quantization, gpu, gpus_per_replica)
-    return next((profile for profile in profiles if profile.deployment == wanted), None)
+def find_profile(profiles: Iterable[Profile], variant: Variant) -> Profile | None:
+    """The profile of a variant, by catalog keys."""
+    return next((profile for profile in profiles if profile.variant == variant), None)
 
 
 def profiles_text(profiles: Sequence[Profile]) -> str:
     """The YAML file of these profiles; the same profiles give the same bytes, in whichever order they come."""
     lines = ["# Measurements of your own deployments; a plan uses them before its own estimates.", ""]
     lines += [f"format: {PROFILE_FORMAT}", "profiles:"]
-    for profile in sorted(profiles, key=lambda p: p.deployment):
+    for profile in sorted(profiles, key=lambda p: p.variant):
         head = {k: v for k, v in profile.model_dump(exclude_none=True).items() if k not in ("points", "max_rates")}
         for k, (key, value) in enumerate(head.items()):
             lines.append(f"  {'- ' if k == 0 else '  '}{key}: {_scalar(value)}")

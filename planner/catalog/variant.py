@@ -12,7 +12,7 @@ PARALLELISMS: tuple[Parallelism, ...] = ("tensor", "expert", "data")
 TENSOR: Parallelism = "tensor"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Variant:
     """A model in a quantization on replicas of a GPU."""
 
@@ -26,6 +26,11 @@ class Variant:
     def __str__(self) -> str:
         gpus = f"{self.gpus_per_replica} x {self.gpu}" if self.gpus_per_replica else self.gpu
         return f"{self.model} {self.quantization} on {gpus}{in_words(self.parallelism)}"
+
+    def key_on(self, place: str) -> str:
+        """Of a deployment on an offer, or of its replicas on a GPU."""
+        how = "" if self.parallelism == TENSOR else f"-{self.parallelism}"
+        return f"{self.model}/{self.quantization}/{self.gpus_per_replica}x{how}/{place}"
 
 
 def in_words(parallelism: Parallelism) -> str:

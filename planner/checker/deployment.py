@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,17 +28,19 @@ def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord
         yield f"{offer.gpu} has no native {scheme.needs}"
     if scheme.kv_bits <= 8 and "fp8" not in case.gpus[offer.gpu].dense_tflops:
         yield f"{offer.gpu} has no native fp8 for its KV cache"
-    support = support_of(case, d.model, d.quantization, offer.gpu)
+    support = support_of(case, replace(d.variant, gpu=offer.gpu))
     if support.verdict == "fails":
-        yield f"{d.model} {d.quantization} on {offer.gpu}: {support.reason}"
+        yield f"{replace(d.variant, gpu=offer.gpu, gpus_per_replica=0)}: {support.reason}"
     if support.verdict == "unproven" and case.limits.unproven_forbidden:
-        yield f"{d.model} {d.quantization} on {offer.gpu} is unproven, which is forbidden"
+        yield f"{replace(d.variant, gpu=offer.gpu, gpus_per_replica=0)} is unproven, which is forbidden"
     if d.gpus_per_replica not in SIZES or d.gpus_per_replica > offer.gpus:
         yield f"replicas of {d.gpus_per_replica} GPUs do not pack into boxes of {offer.gpus}"
     if d.gpus_per_replica > case.limits.max_gpus_per_replica:
         yield f"replicas of {d.gpus_per_replica} GPUs, {case.limits.max_gpus_per_replica} allowed"
-    if model.query_heads % d.gpus_per_replica:
+    if model.query_heads % d.gpus_per_replica and d.parallelism != "data":
         yield f"{model.query_heads} attention heads do not split over {d.gpus_per_replica} GPUs"
+    if d.parallelism != "tensor":
+        yield from _experts_are_shared(case, members, d)
     lengths = [b.input_tokens + b.output_tokens for s in members for b in s.w.buckets]
     longest = max((n for n, u in zip(lengths, d.seconds_per_request, strict=True) if u is not None), default=0.0)
     if longest > model.max_context_tokens:
@@ -104,6 +107,17 @@ def _level(scheme: Quantization, model: Model, asked: str) -> QualityLoss:
 
 def _family(benchmark: str) -> str:
     return next((f for f, names in benchmark_families().items() if benchmark in names), benchmark)
+
+
+def _experts_are_shared(case: Case, members: list[Served], d: DeploymentRecord) -> Iterator[str]:
+    """Whole experts on each GPU: the menu allows it, there are some for each, and none has adapters."""
+    moe, how = case.models[d.model].moe, f"{d.parallelism} parallelism"
+    if d.parallelism not in (case.limits.parallelism or ()):
+        yield f"{how} is not on the menu"
+    if moe is None or d.gpus_per_replica < 2 or moe.experts % d.gpus_per_replica:
+        yield f"{d.model} has no experts that {d.gpus_per_replica} GPUs could share by {how}"
+    if len(members) > 1 and any(s.w.adapter_gb is not None for s in members):
+        yield f"adapters are not served by {how}"
 
 
 def starts_in_time(case: Case, d: DeploymentRecord) -> bool:

@@ -111,7 +111,7 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
 
 def _load_factor(facts: PlanView, pool: PoolPlan, record: DeploymentRecord, t: int, all_hours: bool) -> float:
     """The least that holds in a slot; in mixes and for work that waits, the least of any hour."""
-    kind, slot = f"{record.model}/{record.quantization}/{record.gpus_per_replica}x/{record.gpu}", facts.plan.slots[t]
+    kind, slot = record.variant.key_on(record.gpu), facts.plan.slots[t]
     hour, factor = slot.hour + (24 if slot.day == "weekend" else 0), 1.0
     for f in facts.case.load_factors or ():
         holds = all_hours or f.hours is None or hour in f.hours

@@ -91,6 +91,7 @@ def deployment_of(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Deployme
         key=c.key,
         offer=c.offer_key,
         gpus_per_replica=c.machine.gpus,
+        replica=c.replica_name,
         seconds_per_request=c.seconds_per_request,
         staffing=in_a_mix if in_a_mix and not c.replica.serves_all else _staffing(case, c, slots),
         variant=c.variant,

@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, find, shipped_catalog
 from planner.catalog.profile import Profile, find_profile
+from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.errors import Diagnostic, InputError, input_error
 from planner.io.input_files import read_input
 from planner.io.units import parse_positive_count
@@ -93,6 +94,7 @@ def estimate(
     *,
     gpus_per_replica: int = 1,
     quantization: str = "fp16",
+    parallelism: Parallelism = TENSOR,
     engine: str = DEFAULT_ENGINE,
     concurrency: float | None = None,
     ttft: tuple[float, float] | None = None,
@@ -109,8 +111,9 @@ def estimate(
     `prompts` is their spread, for TTFT at a rate; `profile` is a file of `fleetplan calibrate`.
     """
     catalog = catalog or shipped_catalog()
-    machine = machine_for(catalog, model, gpu, gpus_per_replica, quantization, engine)
-    measured = _measured(profile, catalog, model, gpu, gpus_per_replica, quantization) if profile else None
+    variant = Variant(model, quantization, gpu, gpus_per_replica, parallelism)
+    machine = machine_for(catalog, variant, engine)
+    measured = _measured(profile, catalog, variant) if profile else None
     scaling = correction_of(measured, machine) if measured else UNCORRECTED
     most = int(largest_in_flight(machine, input_tokens, output_tokens))
     asked = _points(machine, [concurrency], input_tokens, output_tokens, scaling)[0] if concurrency else None
@@ -129,23 +132,26 @@ def estimate(
         basis=basis_of(measured, input_tokens, output_tokens) if measured and scaling.corrects_rates else machine.basis,
         error_frac=None if measured else machine.rates.error_frac,
         source=str(profile) if measured else machine.rates.source,
-        weights_gb=weight_bytes(machine.model, machine.quantization) / 1e9,
-        kv_room_gb=kv_room_bytes(machine.model, machine.gpu, gpus_per_replica, machine.quantization) / 1e9,
+        weights_gb=weight_bytes(machine.model, machine.quantization, machine.layout) / 1e9,
+        kv_room_gb=kv_room_bytes(
+            machine.model, machine.gpu, gpus_per_replica, machine.quantization, layout=machine.layout
+        ) / 1e9,
         kv_gb_per_request=float(kv_bytes(machine.model, machine.quantization, input_tokens + output_tokens)) / 1e9,
         largest_batch=most, at=asked, slo=slo, loaded=loaded, sweep=tuple(sweep) if most else (),
     )  # fmt: skip
 
 
-def _measured(path: Path, catalog: Catalog, model: str, gpu: str, gpus: int, quantization: str) -> Profile:
+def _measured(path: Path, catalog: Catalog, v: Variant) -> Profile:
     """What a profile says of this deployment."""
-    keys = [find(n, e) or n for n, e in (
-        (model, catalog.models), (quantization, catalog.quantizations), (gpu, catalog.gpus),
-    )]  # fmt: skip
+    model, quantization, gpu = (find(n, e) or n for n, e in (
+        (v.model, catalog.models), (v.quantization, catalog.quantizations), (v.gpu, catalog.gpus),
+    ))  # fmt: skip
+    wanted = replace(v, model=model, quantization=quantization, gpu=gpu)
     profiles = read_profiles(path, catalog)
-    found = find_profile(profiles, keys[0], keys[1], keys[2], gpus)
+    found = find_profile(profiles, wanted)
     if found is None:
-        held = ", ".join(p.name for p in profiles)
-        raise input_error(path, f"has no profile of {keys[0]} {keys[1]} on {gpus} x {keys[2]}", f"It has {held}")
+        held = "; ".join(p.name for p in profiles)
+        raise input_error(path, f"has no profile of {wanted}", f"It has {held}")
     if found.max_rates:
         raise input_error(path, "is a table of highest rates, which says nothing of latencies", "Calibrate runs")
     return found
@@ -244,7 +250,8 @@ def _predicted(row: dict[str, str], catalog: Catalog) -> dict[str, Any]:
     if empty:
         raise ValueError(f"needs a value for {', '.join(empty)}")
     gpus, quantization = int(row.get("gpus_per_replica") or 1), row.get("quantization") or "fp16"
-    machine = machine_for(catalog, row["model"], row["gpu"], gpus, quantization, row.get("engine") or DEFAULT_ENGINE)
+    variant = Variant(row["model"], quantization, row["gpu"], gpus)
+    machine = machine_for(catalog, variant, row.get("engine") or DEFAULT_ENGINE)
     tokens = {name: parse_positive_count(row[name]) for name in ("input", "output", "concurrency")}
     point = _points(machine, [tokens["concurrency"]], tokens["input"], tokens["output"])[0]
     given = {"model": row["model"], "gpu": row["gpu"], "gpus_per_replica": gpus, "quantization": quantization}

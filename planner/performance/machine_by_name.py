@@ -7,18 +7,19 @@ from typing import Any
 
 from planner.catalog.entries import Catalog, find, names_of
 from planner.catalog.names import unknown_model
+from planner.catalog.variant import TENSOR, Variant
 from planner.io.errors import Diagnostic, InputError, did_you_mean, input_error
 from planner.performance.machine import Machine
-from planner.performance.memory import kv_room_bytes, weight_bytes
+from planner.performance.memory import does_not_split, kv_room_bytes, layout_of, weight_bytes
 
 
-def machine_for(catalog: Catalog, model: str, gpu: str, gpus: int, quantization: str, engine: str) -> Machine:
+def machine_for(catalog: Catalog, v: Variant, engine: str) -> Machine:
     """A replica by names; raises InputError for names and combinations that cannot be."""
     found = {}
     diagnostics = []
     wanted: dict[str, tuple[str, Mapping[str, Any]]] = {
-        "model": (model, catalog.models), "gpu": (gpu, catalog.gpus),
-        "quantization": (quantization, catalog.quantizations), "engine": (engine, catalog.engines),
+        "model": (v.model, catalog.models), "gpu": (v.gpu, catalog.gpus),
+        "quantization": (v.quantization, catalog.quantizations), "engine": (engine, catalog.engines),
     }  # fmt: skip
     for what, (name, entries) in wanted.items():
         key = find(name, entries)
@@ -29,18 +30,23 @@ def machine_for(catalog: Catalog, model: str, gpu: str, gpus: int, quantization:
             found[what] = entries[key]
     if diagnostics:
         raise InputError(diagnostics)
-    machine = Machine(found["model"], found["quantization"], found["gpu"], gpus,
-                      catalog.efficiency_of(find(gpu, catalog.gpus) or gpu), found["engine"])  # fmt: skip
+    gpus, layout = v.gpus_per_replica, layout_of(v.parallelism, v.gpus_per_replica)
+    efficiency = catalog.efficiency_of(find(v.gpu, catalog.gpus) or v.gpu)
+    parts = found["model"], found["quantization"], found["gpu"], gpus, efficiency, found["engine"]
+    machine = Machine(*parts, layout=layout)
     lacked = machine.quantization.lacked_by(machine.gpu)
     if lacked:
         raise input_error(
-            "--quantization", f"{gpu} has no native {lacked}, which {quantization} needs", "Choose another one"
+            "--quantization", f"{v.gpu} has no native {lacked}, which {v.quantization} needs", "Choose another one"
         )
-    if machine.model.query_heads % gpus:
-        message = f"{machine.model.query_heads} attention heads do not split over {gpus} GPUs"
-        raise input_error("--gpus-per-replica", message, "Use 1, 2, 4 or 8")
-    if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization) <= 0:
-        need = weight_bytes(machine.model, machine.quantization) / 1e9
+    if v.parallelism != TENSOR and machine.model.moe is None:
+        message = f"{v.model} is no mixture of experts"
+        raise input_error("--parallelism", message, "Leave it out: its GPUs share it by tensor parallelism")
+    whole = does_not_split(machine.model, gpus, layout)
+    if whole is not None:
+        raise input_error("--gpus-per-replica", f"{whole} do not split over {gpus} GPUs", "Use 1, 2, 4 or 8")
+    if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, layout=layout) <= 0:
+        need = weight_bytes(machine.model, machine.quantization, layout) / 1e9
         message = f"{need:.0f} GB of weights do not fit into {gpus} x {machine.gpu.vram_gb:g} GB"
         raise input_error("--gpus-per-replica", message, "Use more GPUs per replica or a smaller quantization")
     return machine

@@ -39,6 +39,15 @@ class Layout:
 SPLIT = Layout()
 
 
+def does_not_split(model: Model, gpus: int, layout: Layout) -> str | None:
+    """What of a model cannot be shared by so many GPUs in this way."""
+    if model.query_heads % (gpus // layout.attention_copies):
+        return f"{model.query_heads} attention heads"
+    if model.moe is not None and model.moe.experts % layout.expert_groups:
+        return f"{model.moe.experts} experts"
+    return None
+
+
 def layout_of(parallelism: Parallelism, gpus: int) -> Layout:
     """How so many GPUs share a mixture of experts."""
     return Layout(gpus if parallelism == "data" else 1, gpus if parallelism != TENSOR else 1)

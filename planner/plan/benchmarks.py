@@ -17,7 +17,8 @@ import numpy as np
 
 from planner.candidates.replica import ERROR_FRAC, machine_for
 from planner.catalog.profile import find_profile
-from planner.plan.plan import DeploymentPlan, OptionRecord, Plan
+from planner.catalog.variant import Variant
+from planner.plan.plan import DeploymentPlan, Plan
 from planner.plan.serve_commands import checkpoint_of, serve_commands
 
 CERTAIN = ("measured", "interpolated")
@@ -83,7 +84,7 @@ def _of_chosen(plan: Plan) -> Iterator[Suggestion]:
                 continue
             stake = cost * gpu_hours / sum(hours) * d.error_frac
             yield _suggested(
-                plan, pool.workloads, (d.model, d.quantization, d.gpu, d.gpus_per_replica), True, d.basis,
+                plan, pool.workloads, d.variant, True, d.basis,
                 d.error_frac, stake, d.requests_in_flight, shlex.split(command)[2],
             )  # fmt: skip
 
@@ -98,34 +99,35 @@ def _of_others(plan: Plan) -> Iterator[Suggestion]:
     chosen = {o.workload: o.cost_usd_per_month for o in plan.options if o.chosen and o.cost_usd_per_month is not None}
     for o in plan.options:
         now = chosen.get(o.workload)
-        if o.chosen or now is None or o.cost_usd_per_month is None or o.model is None or o.shared_with:
+        if o.chosen or now is None or o.cost_usd_per_month is None or o.variant is None or o.shared_with:
             continue
-        basis, error_frac = _backing(plan, o)
+        basis, error_frac = _backing(plan, o.variant)
         saved = now - o.cost_usd_per_month / (1 + error_frac)
         if basis not in CERTAIN and saved > 0:
-            kind = (o.model, o.quantization or "", o.gpu or "", o.gpus_per_replica)
-            checkpoint, _ = checkpoint_of(plan.case, o.model, o.quantization or "")
-            yield _suggested(plan, (o.workload,), kind, False, basis, error_frac, saved, USUAL_IN_FLIGHT, checkpoint)
+            checkpoint, _ = checkpoint_of(plan.case, o.variant.model, o.variant.quantization)
+            yield _suggested(
+                plan, (o.workload,), o.variant, False, basis, error_frac, saved, USUAL_IN_FLIGHT, checkpoint
+            )
 
 
-def _backing(plan: Plan, o: OptionRecord) -> tuple[str, float]:
-    kind = (o.model or "", o.quantization or "", o.gpu or "", o.gpus_per_replica)
-    if find_profile(plan.case.profiles, *kind) is not None:
+def _backing(plan: Plan, variant: Variant) -> tuple[str, float]:
+    if find_profile(plan.case.profiles, variant) is not None:
         return "measured", ERROR_FRAC["measured"]
-    machine = machine_for(plan.case, *kind)
+    machine = machine_for(plan.case, variant)
     return str(machine.basis), machine.error_frac
 
 
 def _suggested(
-    plan: Plan, workloads: tuple[str, ...], kind: tuple[str, str, str, int], chosen: bool, basis: str,
+    plan: Plan, workloads: tuple[str, ...], variant: Variant, chosen: bool, basis: str,
     error_frac: float, stake: float, in_flight: float, checkpoint: str,
 ) -> Suggestion:  # fmt: skip
-    model, quantization, gpu, gpus = kind
     lengths = _lengths(plan, workloads)
     several = tuple(sorted({1, *(max(1, round(in_flight * part)) for part in PARTS_OF_BATCH)}))
-    facts = {"gpu": gpu, "tensor_parallel_size": str(gpus), "quantization": quantization}
+    facts = {
+        "gpu": variant.gpu, "tensor_parallel_size": str(variant.gpus_per_replica), "quantization": variant.quantization,
+    }  # fmt: skip
     return Suggestion(
-        deployment=f"{model} {quantization} on {gpus} x {gpu}", workloads=workloads, chosen=chosen, basis=basis,
+        deployment=str(variant), workloads=workloads, chosen=chosen, basis=basis,
         error_frac=error_frac, stake_usd_per_month=stake, concurrencies=several,
         vllm=_vllm(checkpoint, lengths, several, facts), guidellm=_guidellm(lengths, several),
         aiperf=_aiperf(checkpoint, lengths, several),

@@ -14,6 +14,7 @@ from pydantic import Field
 from planner.candidates.rejection import RejectionKind
 from planner.case.case import Assumption, Case
 from planner.case.vendors import Vendor, vendors_bought_of
+from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
 from planner.plan.study_records import Studies, Why
@@ -133,6 +134,8 @@ class DeploymentRecord(Strict):
     offer: str
     gpu: str
     gpus_per_replica: int
+    parallelism: Parallelism = TENSOR
+    """how its GPUs share a mixture of experts"""
     seconds_per_request: tuple[float | None, ...]
     """replica-seconds per request [bucket of the pool's workloads, one after the other]; null where it cannot serve"""
     requests_in_flight: float
@@ -164,6 +167,10 @@ class DeploymentRecord(Strict):
     prefix_cache: PrefixCacheRecord | None = None
     """where the demand file has a curve of reuse"""
 
+    @property
+    def variant(self) -> Variant:
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism)
+
 
 class DeploymentPlan(Strict):
     """A deployment of a pool, hour by hour."""
@@ -178,8 +185,7 @@ class DeploymentPlan(Strict):
 
     @property
     def name(self) -> str:
-        d = self.deployment
-        return f"{d.model} {d.quantization} on {d.gpus_per_replica} x {d.gpu}"
+        return str(self.deployment.variant)
 
 
 class PoolPlan(Strict):
@@ -274,6 +280,7 @@ class OptionRecord(Strict):
     quantization: str | None = None
     gpu: str | None = None
     gpus_per_replica: int = 0
+    parallelism: Parallelism = TENSOR
     offer: str | None = None
     deployments: tuple[str, ...]
     """keys of those that serve it"""
@@ -287,6 +294,13 @@ class OptionRecord(Strict):
     api_share_frac: float = 0.0
     """share of the requests that would go to the API"""
     chosen: bool
+
+    @property
+    def variant(self) -> Variant | None:
+        """None for an API, and for several deployments."""
+        if self.model is None or self.quantization is None or self.gpu is None:
+            return None
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism)
 
 
 class RejectionRecord(Strict):
@@ -302,6 +316,13 @@ class RejectionRecord(Strict):
     gpu: str | None
     gpus_per_replica: int
     """0: of any number"""
+    parallelism: Parallelism = TENSOR
+
+    @property
+    def variant(self) -> Variant | None:
+        if self.model is None or self.quantization is None or self.gpu is None:
+            return None
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism)
 
     @property
     def dominated(self) -> bool:

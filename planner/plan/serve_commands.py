@@ -19,8 +19,9 @@ from planner.candidates.replica import machine_for
 from planner.case.case import PREFIX_AWARE, Case, Workload, kinds_of
 from planner.case.support import support_of
 from planner.catalog.engine_support import quantized_checkpoint
+from planner.catalog.variant import TENSOR
 from planner.performance.latency import decode_step_s, prefill_added_s
-from planner.performance.memory import kv_bytes, kv_copies, kv_room_bytes
+from planner.performance.memory import kv_bytes, kv_copies, kv_room_bytes, layout_of
 from planner.performance.throughput import KV_MEMORY
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
 
@@ -68,7 +69,7 @@ def serve_commands(plan: Plan) -> tuple[ServeCommand, ...]:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """What the command line tells the engine to admit."""
+    """What the command line tells the engine to admit: each copy of attention, where there are several."""
 
     context_tokens: int
     sequences: int
@@ -104,7 +105,12 @@ def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
 def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     case = plan.case
     scheme, engine = case.quantizations[d.quantization], case.engine
-    yield from ("--tensor-parallel-size", str(d.gpus_per_replica))
+    copies = layout_of(d.parallelism, d.gpus_per_replica).attention_copies
+    yield from ("--tensor-parallel-size", str(d.gpus_per_replica // copies))
+    if copies > 1:
+        yield from ("--data-parallel-size", str(copies))
+    if d.parallelism != TENSOR:
+        yield "--enable-expert-parallel"
     model, stored = case.models[d.model], scheme.weights or d.quantization
     known = quantized_checkpoint(model.checkpoint, stored)
     if model.native_quantization != stored and scheme.vllm_on_load and known is None:
@@ -130,7 +136,7 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
     note = checkpoint_of(case, d.model, d.quantization)[1]
     if note:
         yield note
-    support = support_of(case, d.model, d.quantization, d.gpu)
+    support = support_of(case, d.variant)
     if support.verdict == "unproven":
         yield f"unproven: {support.reason}; try it before you count on it"
     if case.quantizations[d.quantization].kv_loss is not None:
@@ -199,8 +205,9 @@ def _context_tokens(plan: Plan, d: DeploymentRecord) -> int:
     """The model's context, or what of it fits into KV memory: the engine checks lengths and reserves nothing."""
     case = plan.case
     model, scheme = case.models[d.model], case.quantizations[d.quantization]
-    room = kv_room_bytes(model, case.gpus[d.gpu], d.gpus_per_replica, scheme, case.engine.usable_memory_frac)
-    room -= _adapter_bytes(plan, d) * d.gpus_per_replica / kv_copies(model, d.gpus_per_replica)
+    gpu, gpus, layout = case.gpus[d.gpu], d.gpus_per_replica, layout_of(d.parallelism, d.gpus_per_replica)
+    room = kv_room_bytes(model, gpu, gpus, scheme, case.engine.usable_memory_frac, layout) / layout.attention_copies
+    room -= _adapter_bytes(plan, d) * gpus / kv_copies(model, gpus, layout)
     if float(kv_bytes(model, scheme, model.max_context_tokens)) <= room:
         return model.max_context_tokens
     lengths = TOKEN_STEP * np.arange(1, model.max_context_tokens // TOKEN_STEP + 1)
@@ -217,9 +224,10 @@ def _adapter_bytes(plan: Plan, d: DeploymentRecord) -> float:
 
 def _sequences(plan: Plan, d: DeploymentRecord) -> int:
     """As many as the plan counts on where memory binds; half as many again elsewhere, so that a burst is let in."""
+    each = d.requests_in_flight / layout_of(d.parallelism, d.gpus_per_replica).attention_copies
     if d.bound_by == KV_MEMORY:
-        return max(1, math.floor(d.requests_in_flight + 1e-9))
-    counted = math.ceil(BURST * d.requests_in_flight - 1e-9)
+        return max(1, math.floor(each + 1e-9))
+    counted = math.ceil(BURST * each - 1e-9)
     rounded = counted if counted <= EXACT_UP_TO else SEQUENCE_STEP * math.ceil(counted / SEQUENCE_STEP)
     return max(1, min(rounded, plan.case.engine.max_in_flight))
 
@@ -231,11 +239,11 @@ def _batched_tokens(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> int:
     one may take longer than TPOT by some; smaller steps than that would only make prompts wait.
     """
     budget, asked = plan.case.engine.chunk_tokens, _asked(plan, pool)
-    machine = machine_for(plan.case, d.model, d.quantization, d.gpu, d.gpus_per_replica)
+    machine = machine_for(plan.case, d.variant)
     tokens = max(b.input_tokens + b.output_tokens / 2 for w in asked for b in w.buckets)
     step_s = float(decode_step_s(machine, d.requests_in_flight, min(tokens, machine.model.max_context_tokens)))
-    most_s = FULL_STEP * min(w.tpot.seconds for w in asked)
-    while budget > FEWEST_TOKENS and step_s + float(prefill_added_s(machine, budget, budget, 1.0)) > most_s:
+    most_s, copies = FULL_STEP * min(w.tpot.seconds for w in asked), machine.layout.attention_copies
+    while budget > FEWEST_TOKENS and step_s + float(prefill_added_s(machine, copies * budget, budget, 1.0)) > most_s:
         budget //= 2
     return budget
 

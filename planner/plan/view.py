@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -51,7 +51,7 @@ def hours_of_slot(s: SlotRecord) -> float:
 
 def replica_of(case: Case, traffic: Traffic, d: DeploymentRecord) -> Replica:
     """What one replica of a deployment does for its traffic, asked anew."""
-    return replica_for(case, traffic, d.model, d.quantization, case.offers[d.offer].gpu, d.gpus_per_replica)
+    return replica_for(case, traffic, replace(d.variant, gpu=case.offers[d.offer].gpu))
 
 
 def behind_its_caches(w: Workload, option: str) -> Workload:
@@ -70,7 +70,7 @@ def behind_its_caches(w: Workload, option: str) -> Workload:
 
 
 def key_of(d: DeploymentRecord) -> str:
-    return f"{d.model}/{d.quantization}/{d.gpus_per_replica}x/{d.offer}"
+    return d.variant.key_on(d.offer)
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,8 +152,8 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
     asked = next(w for w in plan.case.workloads if w.name == told.name)
     possible = _variants(plan.case, asked, kind, name)
     known = set(possible)
-    against = [r for r in plan.rejected if r.workload == told.name and _variant(r) in known]
-    unable = {_variant(r) for r in against if not r.dominated}
+    against = [r for r in plan.rejected if r.workload == told.name and r.variant in known]
+    unable = {r.variant for r in against if not r.dominated}
     able = [v for v in possible if v.gpus_per_replica and not unable & {v, replace(v, gpus_per_replica=0)}]
     serving = list(dict.fromkeys(v.gpu for v in able))
     dominated_on = [gpu for gpu in serving if gpu not in {o.gpu for o in mine}]
@@ -198,12 +198,6 @@ def _nearest(against: list[RejectionRecord], asked: Workload) -> str:
     others = len({r.reason for r in against} - {last.reason})
     more = f"; {others} other reason{'s' * (others > 1)} against others" if others else ""
     return f"{last.candidate}: {last.reason}, {last.value} (limit {last.limit}){more}"
-
-
-def _variant(r: RejectionRecord) -> Variant | None:
-    if r.model is None or r.quantization is None or r.gpu is None:
-        return None
-    return Variant(r.model, r.quantization, r.gpu, r.gpus_per_replica)
 
 
 def _variants(case: Case, asked: Workload, kind: Kind, name: str) -> list[Variant]:

@@ -174,7 +174,7 @@ def throughput_error(plan: Plan) -> str:
 
 def basis(plan: Plan, d: DeploymentRecord) -> str:
     """How far its throughput is backed, and whether anybody has seen the engine run it."""
-    unproven = is_unproven(plan.case, d.model, d.quantization, d.gpu)
+    unproven = is_unproven(plan.case, d.variant)
     return f"{d.basis}, unproven" if unproven else d.basis
 
 
@@ -237,11 +237,7 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
         yield "spot counts on a gateway that sheds what is not critical, at once and by priority, while it is reclaimed"
     deployments = [d.deployment for pool in plan.pools for d in pool.deployments]
     unproven = sorted(
-        {
-            f"{d.model} {d.quantization} on {d.gpu}"
-            for d in deployments
-            if is_unproven(plan.case, d.model, d.quantization, d.gpu)
-        }
+        {f"{d.model} {d.quantization} on {d.gpu}" for d in deployments if is_unproven(plan.case, d.variant)}
     )
     if unproven:
         yield f"unproven, try it before you sign: {plan.case.engine_name} was never seen to run {', '.join(unproven)}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from planner.case.case import HOURS_OF_DAYS, Case, LoadFactor, replica_kind
+from planner.case.case import HOURS_OF_DAYS, Case, LoadFactor
 from planner.case.horizon import hour_of_days
 from planner.checker.serving import staffed
 from planner.io.errors import OutOfTime
@@ -100,7 +100,7 @@ def _tightened(case: Case, found: _Round) -> Case:
         bad = set[int]().union(*(missed[name] for name in pool.workloads if name in missed))
         for k, told in enumerate(pool.deployments if bad else ()):
             d = told.deployment
-            kind = replica_kind(d.model, d.quantization, d.gpus_per_replica, d.gpu)
+            kind = d.variant.key_on(d.gpu)
             by_hour = case.load_factors_of(pool.workloads, kind)
             for hours, less in _one_replica_more(view, pool, k, bad).items():
                 now = min(by_hour) if hours is None else by_hour[hours[0]]

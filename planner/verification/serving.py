@@ -231,8 +231,8 @@ class _Served:
         self.router = ROUTERS[_router(view.plan, options)]
         self.capacity = _capacity(view, told, week, options, rng)
         traffic = traffic_of(view, view.members(pool))
-        plain = machine_for(case, d.model, d.quantization, d.gpu, d.gpus_per_replica)
-        _, self.correction = measured_for(case, plain, d.model, d.quantization, d.gpu, d.gpus_per_replica)
+        plain = machine_for(case, d.variant)
+        _, self.correction = measured_for(case, plain, d.variant)
         self.machine = replace(plain, lora=traffic.lora)
         self.requests, self.busy_s = 0, 0.0
 

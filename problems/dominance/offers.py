@@ -52,9 +52,9 @@ def without_dominated_offers(fleet: FleetProblem) -> FleetProblem:
     return replace(fleet, pools=pools, recipes=tuple(r for r in fleet.recipes if stays.issuperset(r.offers)))
 
 
-def _likeness(d: Deployment) -> tuple[str, int]:
+def _likeness(d: Deployment) -> tuple[str, int, str]:
     """What a twin has in common with a deployment, whatever the offer."""
-    return (d.variant, d.gpus_per_replica)
+    return (d.variant, d.gpus_per_replica, d.replica)
 
 
 def _no_more_expensive(a: Offer, b: Offer, spot_matters: bool) -> bool:

@@ -25,6 +25,8 @@ class Deployment:
     staffing: Staffing
     variant: str = ""
     """model and quantization: a mix is of one variant, so that an answer does not depend on who gives it"""
+    replica: str = ""
+    """what one replica is, whatever the offer: deployments of the same are twins"""
     staffing_in_a_mix: Staffing | None = None
     """the rule where it serves some of the lengths only, whichever: that of its worst bucket. None: no mixes"""
     spot_allowed: bool = True

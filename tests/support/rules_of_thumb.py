@@ -13,6 +13,7 @@ from functools import cache
 
 import planner
 from planner.catalog.entries import shipped_catalog
+from planner.catalog.variant import Variant
 from planner.performance.closed_loop import closed_loop
 from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import kv_bytes
@@ -151,7 +152,7 @@ def unit_economics() -> Iterator[Rule]:
 
 
 def batching() -> Iterator[Rule]:
-    machine = machine_for(shipped_catalog(), "llama-2-7b", "h100", 1, "fp16", "vllm")
+    machine = machine_for(shipped_catalog(), Variant("llama-2-7b", "fp16", "h100", 1), "vllm")
     rates = {n: float(closed_loop(machine, n, 128, 128).requests_per_s) * 128 for n in (1, 64, 256)}
     times = rates[64] / rates[1]
     yield Rule("7B on an H100: about 90 tok/s alone, 4,800 at batch 64 (53 times), flat beyond 64 to 128",

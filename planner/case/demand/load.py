@@ -108,7 +108,7 @@ class _Loader:
         reader = WorkloadReader(around, self.files, self.found, names, zone)
         workloads = tuple(reader.workload(w, k) for k, w in enumerate(spec.workloads))
         menu_apis = tuple(spec.menu.apis) if spec.menu.apis is not None else (baseline,)
-        limits = limits_of(spec, catalog, offers, apis, self.found)
+        limits = limits_of(spec, catalog, workloads, offers, apis, self.found)
         engine = self._engine(spec, catalog)
         engineers = engineers_usd_per_month(spec.policy, self.found)
         start = start_of(spec.policy, purchase, self.found)

@@ -10,6 +10,7 @@ from planner.case.demand.overrides import offers_called
 from planner.case.demand.schema import DemandFile, PolicySpec
 from planner.case.vendors import VENDOR_KINDS, Vendor, vendors_of_api, vendors_of_offer
 from planner.catalog.entries import ApiModel, Catalog, Offer, Sourced, find, names_of, shipped_entries
+from planner.catalog.variant import PARALLELISMS, TENSOR, Parallelism
 from planner.io.errors import did_you_mean
 
 DEFAULT_MIN_REPLICAS = 2
@@ -25,14 +26,19 @@ class CacheCost(Sourced):
     usd: float
 
 
+DEFAULT_PARALLELISM: tuple[Parallelism, ...] = (TENSOR, "expert")
+"""what measurements of the engines back"""
+
+
 @cache
 def shipped_cache_costs() -> dict[str, CacheCost]:
     return {name: CacheCost(**entry) for name, entry in shipped_entries("cache_costs").items()}
 
 
 def limits_of(
-    spec: DemandFile, catalog: Catalog, offers: dict[str, Offer], apis: dict[str, ApiModel], found: Diagnostics
-) -> Limits:
+    spec: DemandFile, catalog: Catalog, workloads: tuple[Workload, ...], offers: dict[str, Offer],
+    apis: dict[str, ApiModel], found: Diagnostics,
+) -> Limits:  # fmt: skip
     """What the policy allows; `apis` are those of the menu and those that it is compared with."""
     policy = spec.policy
     max_gpus: dict[str, int] = {}
@@ -64,6 +70,7 @@ def limits_of(
         max_gpus_per_replica=spec.menu.max_gpus_per_replica,
         max_gpu_types=policy.max_gpu_types,
         max_deployments=spec.menu.max_deployments,
+        parallelism=_parallelism(spec, catalog, workloads),
         routing=policy.routing or LEAST_REQUESTS,
         unproven_forbidden=True if policy.unproven == "forbidden" else None,
         smaller_apis_forbidden=True if policy.smaller_apis == "forbidden" else None,
@@ -74,6 +81,14 @@ def limits_of(
         vendor_cap_usd_per_month=_vendor_caps(policy, offers, apis, found),
         new_api_cap_usd_per_month=policy.vendors.max_usd_per_month.get("api"),
     )
+
+
+def _parallelism(spec: DemandFile, catalog: Catalog, workloads: tuple[Workload, ...]) -> tuple[Parallelism, ...] | None:
+    """Ways to share a mixture of experts; None where there is none, or tensor parallelism alone."""
+    asked = spec.menu.parallelism or DEFAULT_PARALLELISM
+    ways = tuple(way for way in PARALLELISMS if way in asked)
+    experts = any(catalog.models[choice.model].moe for w in workloads for choice in w.models)
+    return ways if experts and ways != (TENSOR,) else None
 
 
 def _vendor_caps(

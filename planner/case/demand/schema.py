@@ -25,6 +25,7 @@ from planner.case.demand.future_schema import (
     check_start,
 )
 from planner.case.demand.workload_schema import WorkloadSpec
+from planner.catalog.variant import Parallelism
 from planner.io.errors import Path
 from planner.io.units import (
     Count,
@@ -66,6 +67,10 @@ class MenuSpec(Strict):
     engine: str = "vllm"
     """The serving engine: vllm, sglang, tensorrt-llm or tgi."""
     max_gpus_per_replica: PositiveWhole = 8
+    parallelism: tuple[Parallelism, ...] | None = Field(default=None, min_length=1)
+    """How the GPUs of a replica may share a mixture of experts: tensor (a slice of every layer on each), expert (whole
+    experts), data (whole experts, and all of attention on each GPU for its own requests; an estimate that no public
+    measurement of vLLM or SGLang backs). By default tensor and expert."""
     max_deployments: PositiveWhole = 2
     """Most deployments that may serve one workload together, each for the lengths it is good at."""
     caching: tuple[CacheKind, ...] | None = None

@@ -9,7 +9,6 @@ from pydantic import Field
 from planner.catalog.entries.models import Model
 from planner.catalog.entries.quantizations import Precision, Quantization
 from planner.catalog.entries.sourced import Named, Sourced
-from planner.catalog.variant import TENSOR, Parallelism
 from planner.io.validation import Strict
 
 DEFAULT_ENGINE = "vllm"
@@ -120,8 +119,6 @@ class Engine(Named):
     queued_prompts: float = Field(ge=0)
     """Prompts ahead of a request besides those, once many are in flight."""
     max_in_flight: int = Field(gt=0)
-    parallelism: tuple[Parallelism, ...] = (TENSOR,)
-    """Ways in which the GPUs of a replica may share a mixture of experts."""
     usable_memory_frac: float = Field(gt=0, le=1)
     fp8_kv: bool = False
     """Whether FP8 checkpoints keep their KV cache in 8 bits unless told otherwise."""

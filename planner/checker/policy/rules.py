@@ -235,7 +235,7 @@ def max_unproven_share(j: Judged) -> Iterator[Rule]:
     unproven = set()
     for d in (d for pool in j.plan.pools for d in pool.deployments):
         r = d.deployment
-        never_seen = is_unproven(j.plan.case, r.model, r.quantization, r.gpu)
+        never_seen = is_unproven(j.plan.case, r.variant)
         hours[never_seen] += j.facts.a_month(d.load_by_slot) * r.gpus_per_replica
         unproven |= {f"{r.model} {r.quantization} on {r.gpu}"} if never_seen else set()
     share = _share(hours[True], sum(hours.values()))

@@ -106,9 +106,8 @@ def _tails_only(point: BenchPoint) -> Iterator[str]:
 
 
 def _calibrated(profile: Profile, catalog: Catalog) -> CalibratedDeployment:
-    p = profile
-    machine = machine_for(catalog, p.model, p.gpu, p.gpus_per_replica, p.quantization, DEFAULT_ENGINE)
-    return CalibratedDeployment(profile, assessed(p.points, machine) if p.points else None)
+    machine = machine_for(catalog, profile.variant, DEFAULT_ENGINE)
+    return CalibratedDeployment(profile, assessed(profile.points, machine) if profile.points else None)
 
 
 def _left_out(d: CalibratedDeployment) -> Iterator[str]:

@@ -40,7 +40,7 @@ def _checked(document: Document, catalog: Catalog) -> tuple[Profile, ...]:
         found, wrong = _resolved(profile, k, document, catalog)
         diagnostics += wrong
         if not wrong:
-            if any(found.deployment == other.deployment for other in resolved):
+            if any(found.variant == other.variant for other in resolved):
                 message = f"there are two profiles of {found.name}"
                 diagnostics.append(document.diagnostic(("profiles", k), message, "Put all points into one of them"))
             diagnostics += _implausible(found, k, document, catalog)

@@ -48,9 +48,7 @@ def _way(o: OptionRecord) -> str:
 
 def _support(plan: Plan, o: OptionRecord) -> str | None:
     """Whether the engine is known to run it; an option of several deployments has none of its own."""
-    if o.model is None or o.quantization is None or o.gpu is None:
-        return None
-    return support_of(plan.case, o.model, o.quantization, o.gpu).verdict
+    return support_of(plan.case, o.variant).verdict if o.variant else None
 
 
 def _where(plan: Plan, o: OptionRecord, several: bool) -> str | None:

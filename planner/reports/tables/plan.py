@@ -173,7 +173,7 @@ def _deployment_row(plan: Plan, pool: PoolPlan, planned: DeploymentPlan) -> Row:
         d.requests_in_flight, d.ttft_ms, 1e3 * min(w.ttft.seconds for w in of), d.tpot_ms,
         1e3 * min(w.tpot.seconds for w in of), d.e2e_ms,
         d.bound_by, d.quality_loss_frac, d.basis,
-        support_of(plan.case, d.model, d.quantization, d.gpu).verdict, d.error_frac,
+        support_of(plan.case, d.variant).verdict, d.error_frac,
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from planner.case.case import Case, ColdStart, LatencyTarget, ModelChoice, Tenan
 from planner.case.demand.load import case_from_text
 from planner.case.horizon import rates_rps, requests_per_month, slots_before, slots_of, window_of
 from planner.catalog.profile import MaxRate, Profile
+from planner.catalog.variant import Variant
 from planner.optimization.formulate import deployment_of, formulate, pool_of
 from planner.performance.latency import Lora, decode_step_s
 from planner.performance.queueing import prompt_wait_s
@@ -544,12 +545,12 @@ def test_fifty_adapters_of_100_mb_cost_1_to_3_percent_of_a_70b_model() -> None:
         for size in (None, 0.1)
     )
     for gpu, n in (("h100", 4), ("h100", 8), ("h200", 2), ("h200", 4)):
-        machine = machine_for(case, "llama-3.3-70b", "fp16", gpu, n)
+        machine = machine_for(case, Variant("llama-3.3-70b", "fp16", gpu, n))
         with_adapters = replace(machine, lora=adapted.lora)
         for batch in (8.0, 32.0, 128.0):
             overhead = float(decode_step_s(with_adapters, batch, 1500.0) / decode_step_s(machine, batch, 1500.0)) - 1
             assert 0.01 < overhead < 0.03, (gpu, n, batch)
-    a, b = (replica_for(case, t, "llama-3.3-70b", "fp16", "h100", 4) for t in (plain, adapted))
+    a, b = (replica_for(case, t, Variant("llama-3.3-70b", "fp16", "h100", 4)) for t in (plain, adapted))
     assert b.machine.lora == Lora(50, pytest.approx(0.1))
     assert (b.seconds_per_request > a.seconds_per_request).all()
     assert b.seconds_per_request.sum() < 1.05 * a.seconds_per_request.sum()
@@ -562,7 +563,9 @@ def test_adapters_take_memory_from_requests() -> None:
     members = tuple(w.model_copy(update={"name": str(k)}) for k in range(10))
     adapted = tuple(m.model_copy(update={"adapter_gb": 0.3}) for m in members)
     tenths = (0.1,) * 10
-    plain, full = (replica_for(BASE, Traffic(m, tenths), "llama-3.1-8b", "fp16", "l4", 1) for m in (members, adapted))
+    plain, full = (
+        replica_for(BASE, Traffic(m, tenths), Variant("llama-3.1-8b", "fp16", "l4", 1)) for m in (members, adapted)
+    )
     assert plain.serves_all
     assert not full.serves.any()
     assert set(full.throughput.bound_by) == {"KV memory"}
@@ -676,9 +679,9 @@ def test_replicas_are_estimated_once_whoever_rents_them_out(monkeypatch: pytest.
 
 def test_many_together_give_what_each_gives_alone() -> None:
     traffics = [traffic_of(w) for w in (*two(), A.model_copy(update=LONG), *many())]
-    together = planner.candidates.replica.replicas_for(BASE, traffics, "llama-3.1-8b", "fp16", "h100", 1)
+    together = planner.candidates.replica.replicas_for(BASE, traffics, Variant("llama-3.1-8b", "fp16", "h100", 1))
     for traffic, replica in zip(traffics, together, strict=True):
-        alone = replica_for(BASE, traffic, "llama-3.1-8b", "fp16", "h100", 1)
+        alone = replica_for(BASE, traffic, Variant("llama-3.1-8b", "fp16", "h100", 1))
         np.testing.assert_allclose(replica.seconds_per_request, alone.seconds_per_request, rtol=1e-12)
         assert replica.throughput.bound_by == alone.throughput.bound_by
         assert replica.max_utilization == pytest.approx(alone.max_utilization, rel=1e-12)
@@ -705,9 +708,9 @@ def test_adapters_slow_down_what_was_measured_without_them() -> None:
     profile = Profile(model="llama-3.1-8b", quantization="fp16", gpu="h100", gpus_per_replica=1, max_rates=rates)
     plain = Traffic((named("a"), named("b")), (0.5, 0.5))
     adapted = Traffic((named("a", adapter_gb=2.0), named("b", adapter_gb=2.0)), (0.5, 0.5))
-    estimated = [replica_for(BASE, t, "llama-3.1-8b", "fp16", "h100", 1) for t in (plain, adapted)]
+    estimated = [replica_for(BASE, t, Variant("llama-3.1-8b", "fp16", "h100", 1)) for t in (plain, adapted)]
     case = BASE.model_copy(update={"profiles": (profile,)})
-    measured = [replica_for(case, t, "llama-3.1-8b", "fp16", "h100", 1) for t in (plain, adapted)]
+    measured = [replica_for(case, t, Variant("llama-3.1-8b", "fp16", "h100", 1)) for t in (plain, adapted)]
     assert measured[0].throughput.requests_per_s.tolist() == pytest.approx([30.0, 12.0, 30.0, 12.0])
     slowed = [a.seconds_per_request / b.seconds_per_request for a, b in ((estimated[1], estimated[0]), measured[::-1])]
     assert (slowed[0] > 1.01).all()

@@ -13,6 +13,7 @@ from planner.candidates.replica import Replica, replica_for
 from planner.candidates.traffic import traffic_of
 from planner.case.case import Case
 from planner.case.demand.load import case_from_text
+from planner.catalog.variant import Variant
 from planner.io.errors import InputError
 from planner.performance.memory import kv_bytes_per_token, kv_room_bytes
 from planner.plan.plan import Plan
@@ -41,7 +42,9 @@ def case_behind(router: str, curve: str = CURVE) -> Case:
 
 def replica(router: str, gpu: str = "h100", curve: str = CURVE, caching: str = "prefix") -> Replica:
     case = case_behind(router, curve)
-    return replica_for(case, traffic_of(case.workloads[0].with_caching(caching)), "llama-3.1-8b", "fp8", gpu, 1)
+    return replica_for(
+        case, traffic_of(case.workloads[0].with_caching(caching)), Variant("llama-3.1-8b", "fp8", gpu, 1)
+    )
 
 
 @cache

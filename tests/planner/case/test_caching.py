@@ -15,6 +15,7 @@ from planner.case.costs import cache_usd_per_h, on_gpus, request_usd
 from planner.case.demand.load import case_from_text
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.catalog.entries import ApiModel, ApiTier
+from planner.catalog.variant import Variant
 from planner.optimization.formulate import pool_of
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import prefill_s
@@ -81,7 +82,7 @@ def test_what_may_be_found_is_resident_once_on_every_replica() -> None:
 
 
 def test_resident_prefixes_leave_less_room_for_requests() -> None:
-    machine = machine_for(BASE, "llama-3.1-8b", "fp16", "l40s", 1)
+    machine = machine_for(BASE, Variant("llama-3.1-8b", "fp16", "l40s", 1))
     none, one, many = (
         float(largest_in_flight(machine, 2304.0, 200.0, found, resident))
         for found, resident in ((0.0, 0.0), (0.85 * 2048, 2048.0), (0.85 * 2048, 80 * 2048.0))
@@ -93,7 +94,9 @@ def test_resident_prefixes_leave_less_room_for_requests() -> None:
 
 def replica_of(option: str, **fields: Any) -> Replica:
     case = case_with(**fields)
-    return replica_for(case, traffic_of(case.workloads[0].with_caching(option)), "llama-3.1-8b", "fp16", "h100", 1)
+    return replica_for(
+        case, traffic_of(case.workloads[0].with_caching(option)), Variant("llama-3.1-8b", "fp16", "h100", 1)
+    )
 
 
 def test_a_prefix_makes_a_replica_faster() -> None:
@@ -108,7 +111,7 @@ def test_a_ttft_at_a_percentile_is_that_of_a_request_that_misses_where_more_of_t
     )
     assert some.prompt_s == none.prompt_s
     assert most.prompt_s < 0.5 * none.prompt_s
-    machine = machine_for(BASE, "llama-3.1-8b", "fp16", "h100", 1)
+    machine = machine_for(BASE, Variant("llama-3.1-8b", "fp16", "h100", 1))
     assert most.prompt_s == pytest.approx(float(prefill_s(machine, 256.0, 2304.0)))
 
 

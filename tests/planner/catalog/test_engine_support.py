@@ -10,6 +10,7 @@ import planner
 from planner.case.support import support_of
 from planner.catalog.engine_support import Verdict, entries, known_support, quantized_checkpoint
 from planner.catalog.entries import shipped_catalog, shipped_entries
+from planner.catalog.variant import Variant
 from planner.checker import check_plan
 from planner.io.errors import InputError
 from planner.plan.serve_commands import serve_commands
@@ -61,7 +62,7 @@ def test_known_checkpoints_are_of_models_and_quantizations_of_the_catalog() -> N
     ],
 )
 def test_what_is_known(engine: str, model: str, quantization: str, gpu: str, verdict: Verdict) -> None:
-    found = known_support(engine, model, CATALOG.models[model], quantization, CATALOG.gpus[gpu])
+    found = known_support(engine, Variant(model, quantization, gpu), CATALOG.models[model], CATALOG.gpus[gpu])
     assert found.verdict == verdict
     assert bool(found.reason) == (verdict != "runs")
 
@@ -101,7 +102,7 @@ baseline: openai/gpt-4o-mini
 
 def test_what_was_never_seen_to_run_is_marked_everywhere_and_a_policy_forbids_it() -> None:
     plan = planner.plan_fleet(planner.case_from_text(OWN))
-    assert support_of(plan.case, "llama-3.1-8b", "fp16", "own").verdict == "unproven"
+    assert support_of(plan.case, Variant("llama-3.1-8b", "fp16", "own")).verdict == "unproven"
     text = render(plan)
     assert "unproven, try it before you sign: vllm was never seen to run llama-3.1-8b fp16 on own" in text
     assert "estimated, unproven" in text

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from planner.catalog.entries import shipped_catalog
+from planner.catalog.variant import Variant
 from planner.io.errors import InputError
 from planner.performance.closed_loop import closed_loop
 from planner.performance.machine_by_name import machine_for
@@ -30,7 +31,7 @@ ROWS = [
 def test_the_table_says_what_the_model_says(
     name: str, model: str, quantization: str, gpu: str, gpus: int, prompt: int
 ) -> None:
-    machine = machine_for(shipped_catalog(), model, gpu, gpus, quantization, "vllm")
+    machine = machine_for(shipped_catalog(), Variant(model, quantization, gpu, gpus), "vllm")
     ours = float(closed_loop(machine, float("inf"), prompt, 256).requests_per_s) * 256
     text = DOCS.read_text(encoding="utf-8")
     row = re.search(rf"^\| {re.escape(name)} \| ([\d,]+) \| ([\d,]+) \|", text, re.MULTILINE)
@@ -42,4 +43,4 @@ def test_the_table_says_what_the_model_says(
 
 def test_llama_2_7b_does_not_fit_a_t4() -> None:
     with pytest.raises(InputError, match="do not fit"):
-        machine_for(shipped_catalog(), "llama-2-7b", "t4", 1, "fp16", "vllm")
+        machine_for(shipped_catalog(), Variant("llama-2-7b", "fp16", "t4", 1), "vllm")

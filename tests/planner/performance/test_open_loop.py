@@ -10,6 +10,7 @@ import pytest
 
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.profile import MeasuredPoint, Profile, profiles_text
+from planner.catalog.variant import Variant
 from planner.performance.accuracy import score
 from planner.performance.calibration.correction import Correction, predicted
 from planner.performance.estimate import estimate
@@ -18,7 +19,7 @@ from planner.performance.machine_by_name import machine_for
 from planner.performance.measurements import COLUMNS
 from planner.performance.queueing import _numbers_in_flight, percentile_of_sum, under_load
 
-H200 = machine_for(shipped_catalog(), "llama-3.1-8b", "h200", 1, "fp16", "vllm")
+H200 = machine_for(shipped_catalog(), Variant("llama-3.1-8b", "fp16", "h200", 1), "vllm")
 SERVED = [
     (6.08, 1.06, 1148.2, 274.5, 6.75, 8.10, 103.2),
     (10.25, 1.06, 1244.6, 250.8, 8.75, 11.47, 129.7),

@@ -48,7 +48,7 @@ def test_on_gpus_it_is_the_time_of_prompt_and_answer() -> None:
 
     record = d.deployment
     seen = PlanView(plan).served[0].seen
-    replica = replica_for(plan.case, traffic_of(seen), record.model, record.quantization, record.gpu, 1)
+    replica = replica_for(plan.case, traffic_of(seen), record.variant)
     t = replica.throughput
     prompt_s, answer_s = t.prefill_s[0], 200 * t.step_s[0] / t.in_flight[0]
     costs = token_costs(plan)

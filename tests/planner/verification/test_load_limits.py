@@ -10,6 +10,7 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 import planner
 from planner.candidates.pools import groups_alone
 from planner.candidates.replica import Replica, replica_for
+from planner.catalog.variant import Variant
 from planner.verification import engine
 from planner.verification.arrivals import drawn_stream
 from planner.verification.step_times import step_times
@@ -46,7 +47,7 @@ def in_time(replica: Replica, replicas: int, load: float) -> float:
 @pytest.mark.parametrize("replicas", [1])
 def test_prompts_that_are_late_by_themselves_leave_less_load_to_the_others(replicas: int) -> None:
     case = planner.case_from_text(HURRIED)
-    replica = replica_for(case, groups_alone(case)[0].traffic, "llama-3.1-8b", "fp8", "l4", 1)
+    replica = replica_for(case, groups_alone(case)[0].traffic, Variant("llama-3.1-8b", "fp8", "l4", 1))
     load = float(replica.routing.most_load(replica.max_utilization, 1.5, np.array(replicas)))
     assert in_time(replica, replicas, load) > 0.95
     assert in_time(replica, replicas, load + 0.2) < 0.92

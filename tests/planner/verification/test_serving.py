@@ -132,7 +132,7 @@ def test_the_engine_admits_whatever_context_and_memory_allow(name: str) -> None:
         traffic = traffic_of(view, view.members(pool))
         for each in pool.deployments:
             d, context = each.deployment, engine_settings(plan, pool, each.deployment).context_tokens
-            plain = machine_for(plan.case, d.model, d.quantization, d.gpu, d.gpus_per_replica)
+            plain = machine_for(plan.case, d.variant)
             times = step_times(replace(plain, lora=traffic.lora), 1, 8192, context, 0.0)
             room = times.kv_room_bytes / (times.kv_bytes_per_token + times.kv_window_bytes_per_token)
             assert context == plain.model.max_context_tokens or context <= room < context + TOKEN_STEP, d.key

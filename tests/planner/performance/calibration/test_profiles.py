@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import checkpoint
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile, find_profile, profiles_text
+from planner.catalog.variant import Variant
 from planner.io.errors import InputError
 from planner.performance.calibration.benchmark_runs import BenchPoint, Spread
 from planner.performance.calibration.datasheet_limits import Replica, beyond_limits, rate_beyond_limits, too_large
@@ -114,8 +115,8 @@ def test_models_are_found_behind_paths(name: str) -> None:
 def test_several_deployments_give_several_profiles() -> None:
     made = make_profiles([RUN, replace(RUN, gpu="h200"), replace(RUN, concurrency=9)], catalog=CATALOG)
     assert [(p.gpu, len(p.points)) for p in made] == [("h100", 2), ("h200", 1)]
-    assert find_profile(made, "llama-3.1-8b", "fp16", "h200", 1) is made[1]
-    assert find_profile(made, "llama-3.1-8b", "fp16", "h200", 2) is None
+    assert find_profile(made, Variant("llama-3.1-8b", "fp16", "h200", 1)) is made[1]
+    assert find_profile(made, Variant("llama-3.1-8b", "fp16", "h200", 2)) is None
 
 
 def test_nothing_to_calibrate_from() -> None:
