@@ -82,20 +82,18 @@ class Screen:
         for model, quantization in product(self.case.models, self.case.quantizations):
             able = [g for g in self.groups if model in g.models and here[g.key]]
             able = [g for g in able if self._variant_is_possible(g, model, quantization, gpu)]
-            for n, parallelism in self._ways_to_share(model):
-                fitting = [g for g in able if any(n <= o.gpus for o in here[g.key].values())]
-                for candidate in self._judge_size(fitting, Variant(model, quantization, gpu, n, parallelism), here):
+            for variant in self._sizes_of(model, quantization, gpu):
+                holds = variant.gpus_per_replica
+                fitting = [g for g in able if any(holds <= o.gpus for o in here[g.key].values())]
+                for candidate in self._judge_size(fitting, variant, here):
                     variants[candidate.pool.key].append(candidate)
         for group in self.groups:
             self.able[group.key] += sorted(variants[group.key], key=lambda c: group.models.index(c.model_key))
 
-    def _ways_to_share(self, model: str) -> Iterator[tuple[int, Parallelism]]:
-        """Replica sizes, each with the ways in which its GPUs may share the model."""
-        allowed = self.case.limits.parallelism or (TENSOR,)
-        for n in self.sizes:
-            yield from ((n, way) for way in allowed if self.case.models[model].moe and n > 1)
-            if self.case.models[model].moe is None or n == 1:
-                yield n, TENSOR
+    def _sizes_of(self, model: str, quantization: str, gpu: str) -> list[Variant]:
+        """A model on every number of GPUs, in every way in which these may share it."""
+        ways = ((n, way) for n in self.sizes for way in ways_to_share(self.case, model, n))
+        return [Variant(model, quantization, gpu, n, way) for n, way in ways]
 
     def _judge_size(
         self, groups: list[PoolSpec], variant: Variant, here: dict[str, dict[str, Offer]]
@@ -244,6 +242,11 @@ class Screen:
 
     def _excluded(self, group: PoolSpec, candidate: Candidate) -> bool:
         return any((name, candidate.name) in self.without for name in group.workloads)
+
+
+def ways_to_share(case: Case, model: str, gpus: int) -> tuple[Parallelism, ...]:
+    """How so many GPUs may share a model: in slices, unless it has experts."""
+    return case.limits.parallelism or (TENSOR,) if case.models[model].moe and gpus > 1 else (TENSOR,)
 
 
 def native_bits(case: Case, quantization: str) -> float:

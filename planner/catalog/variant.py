@@ -24,15 +24,15 @@ class Variant:
     parallelism: Parallelism = TENSOR
 
     def __str__(self) -> str:
+        return f"{self.model} {self.quantization} on {self.gpus}"
+
+    @property
+    def gpus(self) -> str:
+        """Those of a replica, and how they share the model where they do not simply slice it."""
         gpus = f"{self.gpus_per_replica} x {self.gpu}" if self.gpus_per_replica else self.gpu
-        return f"{self.model} {self.quantization} on {gpus}{in_words(self.parallelism)}"
+        return gpus if self.parallelism == TENSOR else f"{gpus}, {self.parallelism} parallel"
 
     def key_on(self, place: str) -> str:
         """Of a deployment on an offer, or of its replicas on a GPU."""
         how = "" if self.parallelism == TENSOR else f"-{self.parallelism}"
         return f"{self.model}/{self.quantization}/{self.gpus_per_replica}x{how}/{place}"
-
-
-def in_words(parallelism: Parallelism) -> str:
-    """What follows the GPUs of a replica in a sentence: nothing where everything is sliced."""
-    return "" if parallelism == TENSOR else f", {parallelism} parallel"

@@ -82,7 +82,7 @@ def _described(plan: Plan) -> dict[str, dict[str, Value]]:
 def _told(plan: Plan, w: WorkloadPlan) -> dict[str, Value]:
     """What the plan does with a workload."""
     hosted = [d.deployment for d in plan.pool_of(w.name).deployments]
-    names = [f"{d.model} on {d.gpus_per_replica} x {d.gpu}, {d.offer}" for d in hosted]
+    names = [f"{d.model} on {d.variant.gpus}, {d.offer}" for d in hosted]
     others = [name for name in plan.pool_of(w.name).workloads if name != w.name]
     return {
         "requests per month": w.requests_per_month,

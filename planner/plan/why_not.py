@@ -6,10 +6,9 @@ All of it follows from the plan itself: its options with their cost alone, and w
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Literal
 
-from planner.candidates.screen import REPLICA_SIZES
+from planner.candidates.screen import REPLICA_SIZES, ways_to_share
 from planner.case.case import Case, Workload
 from planner.case.menu import allowed_offers
 from planner.case.vendors import VENDOR_NAMES, Vendor, is_shut_out, vendor_usd, vendors_bought_of
@@ -154,7 +153,7 @@ def _judged(plan: Plan, told: WorkloadPlan, kind: Kind, name: str, used: set[str
     known = set(possible)
     against = [r for r in plan.rejected if r.workload == told.name and r.variant in known]
     unable = {r.variant for r in against if not r.dominated}
-    able = [v for v in possible if v.gpus_per_replica and not unable & {v, replace(v, gpus_per_replica=0)}]
+    able = [v for v in possible if v.gpus_per_replica and not unable & {v, Variant(v.model, v.quantization, v.gpu)}]
     serving = list(dict.fromkeys(v.gpu for v in able))
     dominated_on = [gpu for gpu in serving if gpu not in {o.gpu for o in mine}]
     if priced:
@@ -206,9 +205,10 @@ def _variants(case: Case, asked: Workload, kind: Kind, name: str) -> list[Varian
     boxes = {(o.gpu, n) for o in allowed_offers(case, [asked]).values() for n in (0, *sizes) if n <= o.gpus}
     schemes = [name] if kind == "quantization" else list(case.quantizations)
     return [
-        Variant(choice.model, scheme, gpu, n)
+        Variant(choice.model, scheme, gpu, n, way)
         for choice in asked.models
         for scheme in schemes
         for gpu, n in sorted(boxes)
+        for way in ways_to_share(case, choice.model, n)
         if kind == "quantization" or gpu == name
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.case.case import HOURS_OF_DAYS
 from planner.case.costs import baseline_of, is_too_small
@@ -237,7 +238,7 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
         yield "spot counts on a gateway that sheds what is not critical, at once and by priority, while it is reclaimed"
     deployments = [d.deployment for pool in plan.pools for d in pool.deployments]
     unproven = sorted(
-        {f"{d.model} {d.quantization} on {d.gpu}" for d in deployments if is_unproven(plan.case, d.variant)}
+        {str(replace(d.variant, gpus_per_replica=0)) for d in deployments if is_unproven(plan.case, d.variant)}
     )
     if unproven:
         yield f"unproven, try it before you sign: {plan.case.engine_name} was never seen to run {', '.join(unproven)}"

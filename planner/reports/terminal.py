@@ -80,7 +80,7 @@ def _hours(plan: Plan) -> Iterator[str]:
     rows: list[Row] = []
     for pool in plan.pools:
         for d in pool.deployments:
-            several = f" on {d.deployment.gpus_per_replica} x {d.deployment.gpu}" if len(pool.deployments) > 1 else ""
+            several = f" on {d.deployment.variant.gpus}" if len(pool.deployments) > 1 else ""
             cells = [pool_name(pool) + several]
             for day in ("weekday", "weekend"):
                 at = [k for k, s in enumerate(plan.slots) if s.day == day and s.month == 0]

@@ -53,7 +53,7 @@ def _used(
     return CapacityUse(
         workloads=pool.workloads,
         gpu=d.gpu,
-        deployment=f"{d.model} {d.quantization}, {d.gpus_per_replica} x {d.gpu}",
+        deployment=f"{d.model} {d.quantization}, {d.variant.gpus}",
         peak_gpus=int(replicas.max()) * d.gpus_per_replica,
         planned_frac=float(load @ hours) / running if running else 0.0,
         used_frac=float(used @ hours) / running if running else 0.0,

@@ -26,10 +26,6 @@ class CacheCost(Sourced):
     usd: float
 
 
-DEFAULT_PARALLELISM: tuple[Parallelism, ...] = (TENSOR, "expert")
-"""what measurements of the engines back"""
-
-
 @cache
 def shipped_cache_costs() -> dict[str, CacheCost]:
     return {name: CacheCost(**entry) for name, entry in shipped_entries("cache_costs").items()}
@@ -85,8 +81,7 @@ def limits_of(
 
 def _parallelism(spec: DemandFile, catalog: Catalog, workloads: tuple[Workload, ...]) -> tuple[Parallelism, ...] | None:
     """Ways to share a mixture of experts; None where there is none, or tensor parallelism alone."""
-    asked = spec.menu.parallelism or DEFAULT_PARALLELISM
-    ways = tuple(way for way in PARALLELISMS if way in asked)
+    ways = tuple(way for way in PARALLELISMS if way in (spec.menu.parallelism or (TENSOR,)))
     experts = any(catalog.models[choice.model].moe for w in workloads for choice in w.models)
     return ways if experts and ways != (TENSOR,) else None
 

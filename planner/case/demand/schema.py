@@ -69,8 +69,8 @@ class MenuSpec(Strict):
     max_gpus_per_replica: PositiveWhole = 8
     parallelism: tuple[Parallelism, ...] | None = Field(default=None, min_length=1)
     """How the GPUs of a replica may share a mixture of experts: tensor (a slice of every layer on each), expert (whole
-    experts), data (whole experts, and all of attention on each GPU for its own requests; an estimate that no public
-    measurement of vLLM or SGLang backs). By default tensor and expert."""
+    experts), data (whole experts, and all of attention on each GPU for its own requests). By default tensor: what the
+    others gain is uncertain (docs/performance.md), so measure before you count on them."""
     max_deployments: PositiveWhole = 2
     """Most deployments that may serve one workload together, each for the lengths it is good at."""
     caching: tuple[CacheKind, ...] | None = None

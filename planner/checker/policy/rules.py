@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 from typing import Any, Literal
@@ -237,7 +237,7 @@ def max_unproven_share(j: Judged) -> Iterator[Rule]:
         r = d.deployment
         never_seen = is_unproven(j.plan.case, r.variant)
         hours[never_seen] += j.facts.a_month(d.load_by_slot) * r.gpus_per_replica
-        unproven |= {f"{r.model} {r.quantization} on {r.gpu}"} if never_seen else set()
+        unproven |= {str(replace(r.variant, gpus_per_replica=0))} if never_seen else set()
     share = _share(hours[True], sum(hours.values()))
     what = "busy GPU-hours that the engine was never seen to run"
     limit = j.policy.max_unproven_share or 0.0

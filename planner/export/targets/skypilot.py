@@ -7,6 +7,7 @@ side (data parallel) behind one port.
 from __future__ import annotations
 
 import math
+import shlex
 from typing import Any
 
 from planner.export.hosted import PORT, VLLM, Hosted, HostedFleet
@@ -20,6 +21,7 @@ CLOUDS = ("aws", "azure", "gcp", "lambda", "nebius", "oci", "runpod", "verda")
 LEAST_START_S, START_SLACK = 1200, 3
 UP_S, DOWN_S = 60, 1200
 LEAST_QPS = 0.001
+RANKS = "--data-parallel-size"
 
 
 def export(fleet: HostedFleet) -> Export:
@@ -77,7 +79,7 @@ def _service(h: Hosted) -> dict[str, Any]:
     }
     if spot:
         policy |= {"base_ondemand_fallback_replicas": _must_be_firm(h)}
-    command = h.serve.command + (f" --data-parallel-size {per_instance(h)}" if per_instance(h) > 1 else "")
+    command = _side_by_side(h.serve.command, per_instance(h))
     probe = {"path": "/health", "initial_delay_seconds": max(LEAST_START_S, math.ceil(START_SLACK * h.start_s))}
     engine = f'export PATH="$HOME/vllm/bin:$PATH"\n{command} --port {PORT}\n'
     mounts = {"file_mounts": {"~/adapters": "./adapters"}} if h.adapters else {}
@@ -96,6 +98,19 @@ def _service(h: Hosted) -> dict[str, Any]:
         "setup": f"python3 -m venv ~/vllm\n~/vllm/bin/pip install vllm=={VLLM}\n",
         "run": engine,
     }
+
+
+def _side_by_side(command: str, replicas: int) -> str:
+    """One engine for all replicas of an instance: each is a rank, or several where attention has copies."""
+    if replicas == 1:
+        return command
+    words = shlex.split(command)
+    ranks = 1
+    if RANKS in words:
+        at = words.index(RANKS)
+        ranks = int(words[at + 1])
+        del words[at : at + 2]
+    return shlex.join([*words, RANKS, str(replicas * ranks)])
 
 
 def _firm(known: list[Hosted]) -> list[str]:

@@ -43,8 +43,7 @@ def _gpu_hours(plan: Plan, d: DeploymentPlan) -> float:
 
 
 def _rows(pool: PoolPlan, d: DeploymentPlan, days: list[Day]) -> Html:
-    what = f"{pool_name(pool)}: {d.deployment.model} {d.deployment.quantization}, "
-    what += f"{d.deployment.gpus_per_replica} x {d.deployment.gpu}"
+    what = f"{pool_name(pool)}: {d.deployment.model} {d.deployment.quantization}, {d.deployment.variant.gpus}"
     head = el("tr", el("th", words(what), colspan="25", scope="rowgroup"))
     return el("tbody", head, *(_row(day, d) for day in days))
 

@@ -19,8 +19,9 @@ def options(
     """The ways to serve each workload alone, cheapest first; `several` workloads may have them alike."""
     chosen = plan.options if of is None else of
     rows = tuple(
-        (o.workload, o.chosen, o.option, _way(o), o.model, o.quantization, o.gpu, o.gpus_per_replica or None, o.offer,
-         o.caching, f"{o.gpus_per_replica} x {o.gpu}" if o.offer else None, ", ".join(o.shared_with) or None,
+        (o.workload, o.chosen, o.option, _way(o), o.model, o.quantization, o.gpu, o.gpus_per_replica or None,
+         o.parallelism if o.offer else None, o.offer,
+         o.caching, o.variant.gpus if o.variant and o.offer else None, ", ".join(o.shared_with) or None,
          o.peak_replicas or None, o.api_share_frac, o.cost_usd_per_month, _where(plan, o, several),
          _support(plan, o), why_not(plan, o) or None)
         for o in chosen
@@ -30,7 +31,8 @@ def options(
         C("workload", "workload", formats=FILES), C("chosen", "✓", formats=FILES), C("option", "option", formats=FILES),
         C("way", heading, formats=SCREEN), C("model", "model", formats=FILES),
         C("quantization", "quantization", formats=FILES), C("gpu", "gpu", formats=FILES),
-        C("gpus_per_replica", "gpus each", "count", FILES), C("offer", "instance", formats=FILES),
+        C("gpus_per_replica", "gpus each", "count", FILES),
+        C("parallelism", "parallelism", formats=FILES), C("offer", "instance", formats=FILES),
         C("caching", "caching", formats=cached), C("gpus", "gpu", formats=SCREEN),
         C("shared_with", "shared with", formats=FILES), C("peak_replicas", "peak replicas", "count"),
         C("api_share_frac", "api", "share"), C("cost_usd_per_month", "$/month", "money", missing="not possible"),
@@ -69,7 +71,7 @@ def options_alike(plan: Plan) -> Iterator[tuple[list[str], list[OptionRecord]]]:
     for w in plan.workloads:
         mine = of.get(w.name, [])
         key = tuple(
-            (_way(o), o.caching, o.gpus_per_replica, o.gpu, o.peak_replicas, percent(o.api_share_frac),
+            (_way(o), o.caching, o.variant, o.peak_replicas, percent(o.api_share_frac),
              o.cost_usd_per_month and round(o.cost_usd_per_month), _where(plan, o, True))
             for o in mine
         )  # fmt: skip

@@ -152,8 +152,8 @@ def _workload_row(plan: Plan, w: WorkloadPlan) -> Row:
 def deployments(plan: Plan) -> Table:
     columns = (
         C("pool", "pool"), C("deployment", "deployment"), C("model", "model"), C("quantization", "quantization"),
-        C("gpu", "gpu"), C("gpus_per_replica", "gpus each", "count"), C("offer", "instance"),
-        C("replicas_min", "fewest", "count"), C("replicas_max", "most", "count"),
+        C("gpu", "gpu"), C("gpus_per_replica", "gpus each", "count"), C("parallelism", "parallelism"),
+        C("offer", "instance"), C("replicas_min", "fewest", "count"), C("replicas_max", "most", "count"),
         C("spot_replicas_max", "most on spot", "count"), C("utilization_frac", "load", "percent"),
         C("requests_in_flight", "in flight", "count"), C("ttft_ms", "TTFT ms", "count"),
         C("ttft_objective_ms", "of ms", "count"), C("tpot_ms", "TPOT ms", "count"),
@@ -168,7 +168,8 @@ def deployments(plan: Plan) -> Table:
 def _deployment_row(plan: Plan, pool: PoolPlan, planned: DeploymentPlan) -> Row:
     d, of = planned.deployment, [w for w in plan.case.workloads if w.name in pool.workloads]
     return (
-        pool.key, d.key, d.model, d.quantization, d.gpu, d.gpus_per_replica, d.offer, min(planned.replicas_by_slot),
+        pool.key, d.key, d.model, d.quantization, d.gpu, d.gpus_per_replica, d.parallelism, d.offer,
+        min(planned.replicas_by_slot),
         max(planned.replicas_by_slot), max(spot_replicas(plan, planned)), planned.utilization_frac,
         d.requests_in_flight, d.ttft_ms, 1e3 * min(w.ttft.seconds for w in of), d.tpot_ms,
         1e3 * min(w.tpot.seconds for w in of), d.e2e_ms,

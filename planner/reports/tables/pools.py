@@ -69,7 +69,7 @@ def _caching(w: WorkloadPlan, pool: PoolPlan | None = None) -> str | None:
 
 def _deployment(plan: Plan, pool: PoolPlan, k: int) -> str:
     d = pool.deployments[k].deployment
-    text = f"{d.model} {d.quantization}  {d.gpus_per_replica} x {d.gpu}"
+    text = f"{d.model} {d.quantization}  {d.variant.gpus}"
     if len(pool.deployments) == 1:
         return text
     return ("+ " if k else "") + text + f", {percent(_share_of_requests(plan, pool, k))} of requests"

@@ -23,7 +23,8 @@ def candidate(variant: str, gpus: int, *seconds: float) -> Any:
         max_utilization=1.0,
     )
     return SimpleNamespace(
-        variant=variant, replica_name=f"{variant}/{gpus}x", offer=SimpleNamespace(gpu="l4"), machine=SimpleNamespace(gpus=gpus), replica=replica,
+        variant=variant, replica_name=f"{variant}/{gpus}x",
+        offer=SimpleNamespace(gpu="l4"), machine=SimpleNamespace(gpus=gpus), replica=replica,
         staffing_in_a_mix=STAFFING, spot_allowed=True, load_factors=(1.0,), max_utilization=1.0,
         routing=None,
         pool=SimpleNamespace(critical_share=1.0, traffic=SimpleNamespace(arrival_scv=1.0)),
