@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import product
 
 from planner.candidates.screen import REPLICA_SIZES
 from planner.case.case import Case, LatencyTarget, Workload
@@ -22,8 +24,10 @@ from planner.case.costs import allowed_apis
 from planner.case.demand.schema import MOST_DEPLOYMENTS
 from planner.case.menu import sellable
 from planner.case.quality import quality_of
+from planner.case.support import support_of
 from planner.case.vendors import VENDOR_NAMES, vendors_bought_of
 from planner.catalog.entries import Offer
+from planner.catalog.variant import PARALLELISMS, TENSOR, Variant
 from planner.explanations.relaxations import Alternatives, Budget, Limit, Shedding, Step, SteppedLimit, VendorCap
 from planner.io.formatting import percent, usd
 
@@ -106,10 +110,25 @@ def _kinds(case: Case) -> Iterator[Limit]:
     if larger:
         said = "allow {n} GPUs per replica instead of {now} (menu.max_gpus_per_replica)"
         yield _count("max_gpus_per_replica", said, limits.max_gpus_per_replica, larger, where="menu")
+    yield from _parallelism(case)
     at_once = any(w.deadline_h is None for w in case.workloads)  # work that may wait has one deployment
     if limits.max_deployments < MOST_DEPLOYMENTS and at_once:
         said = "allow {n} deployments for a workload instead of {now} (menu.max_deployments)"
         yield _count("max_deployments", said, limits.max_deployments, [limits.max_deployments + 1], where="menu")
+
+
+def _parallelism(case: Case) -> Iterator[Limit]:
+    """Ways to share a mixture of experts that the menu leaves out and the engine is not known to lack."""
+    now = case.limits.parallelism or (TENSOR,)
+    models = [name for name, model in case.models.items() if model.moe]
+    variants = [Variant(*names) for names in product(models, case.quantizations, case.gpus)]
+    for way in PARALLELISMS:
+        able = any(support_of(case, replace(v, parallelism=way)).verdict != "fails" for v in variants)
+        if way not in now and able and case.limits.max_gpus_per_replica > 1:
+            ways = tuple(w for w in PARALLELISMS if w in (*now, way))
+            said = f"let the GPUs of a replica share experts as {way} parallel (menu.parallelism)"
+            step = Step(said, with_limits(parallelism=ways))
+            yield _permission(f"menu.parallelism.{way}", step, one_more=step)
 
 
 def _vendors(case: Case) -> Iterator[Limit]:

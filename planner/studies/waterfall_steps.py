@@ -10,6 +10,7 @@ from planner.case.case import Case, kinds_of
 from planner.case.changes import Change, one_after_the_other, with_limits, with_workloads
 from planner.case.horizon import slots_of
 from planner.catalog.entries import shipped_catalog
+from planner.catalog.variant import TENSOR
 from planner.explanations.levers import UNQUANTIZED, unquantized
 from planner.optimization.formulate import group_rates_rps
 
@@ -92,13 +93,18 @@ def _right_sizing(case: Case, gpu: str, most: int) -> _Lever:
     def one_gpu(case: Case) -> Case:
         offers = {key: offer for key, offer in case.offers.items() if offer.gpu == gpu}
         kept = case.model_copy(update={"offers": offers, "gpus": {gpu: case.gpus[gpu]}})
-        return with_limits(max_gpus_per_replica=most, max_deployments=1)(kept)
+        return with_limits(max_gpus_per_replica=most, max_deployments=1, parallelism=None)(kept)
 
     many = case.limits.max_deployments
     mixes = f", up to {many} deployments for one workload" if many > 1 else ""
-    said = f"any GPU of the menu, any number of them a replica{mixes}"
+    ways = [way for way in case.limits.parallelism or () if way != TENSOR]
+    shared = f", {' or '.join(ways)} parallel too" if ways else ""
+    said = f"any GPU of the menu, any number of them a replica{shared}{mixes}"
     step = Step("right-sizing", "right-sizing", said, _unchanged)
-    same = len(case.gpus) == 1 and most == case.limits.max_gpus_per_replica and case.limits.max_deployments == 1
+    limits = case.limits
+    same = len(case.gpus) == 1 and (most, 1, None) == (
+        limits.max_gpus_per_replica, limits.max_deployments, limits.parallelism
+    )  # fmt: skip
     return _Lever(step, one_gpu, "there is one GPU and one size" if same else "")
 
 

@@ -10,8 +10,11 @@ import pytest
 import planner
 from planner.candidates.enumerate import enumerate_candidates
 from planner.case.case import Case
+from planner.case.changes import with_limits
 from planner.checker import check_plan
+from planner.explanations.limits import every_limit
 from planner.io.errors import InputError
+from planner.optimization.replan import Replanner
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports.terminal import render
@@ -118,3 +121,20 @@ def test_adapters_are_served_in_slices_alone(way: str, together: bool) -> None:
 
 def test_a_report_says_how_experts_are_shared(shared: Plan) -> None:
     assert "8 x h200, expert parallel" in render(shared) or "4 x h200, expert parallel" in render(shared)
+
+
+def test_an_explanation_prices_the_ways_that_the_menu_leaves_out() -> None:
+    ways = [limit.key for limit in every_limit(case(None)) if "parallelism" in limit.key]
+    assert ways == ["menu.parallelism.expert", "menu.parallelism.data"]
+    assert not [limit.key for limit in every_limit(case(None, "llama-3.1-8b")) if "parallelism" in limit.key]
+    (step,) = (limit.one_more for limit in every_limit(case("[tensor, expert]")) if "parallelism" in limit.key)
+    assert step is not None
+    assert step.change(case("[tensor, expert]")).limits.parallelism == ("tensor", "expert", "data")
+
+
+def test_another_menu_is_formulated_anew() -> None:
+    """What changes quotas alone keeps its recipes; ways to share experts are no quotas."""
+    replanner = Replanner(case("[tensor]"), ROUGHLY)
+    wider = with_limits(parallelism=("tensor", "expert"))(replanner.case)
+    deployments = {d.key for pool in replanner.fleet_of(wider).pools.values() for d in pool.deployments}
+    assert any("x-expert/" in key for key in deployments)
