@@ -30,9 +30,14 @@ class Variant:
     def gpus(self) -> str:
         """Those of a replica, and how they share the model where they do not simply slice it."""
         gpus = f"{self.gpus_per_replica} x {self.gpu}" if self.gpus_per_replica else self.gpu
-        return gpus if self.parallelism == TENSOR else f"{gpus}, {self.parallelism} parallel"
+        return f"{gpus}, {self.other_parallelism} parallel" if self.other_parallelism else gpus
+
+    @property
+    def other_parallelism(self) -> Parallelism | None:
+        """None for tensor parallelism, as plans and profiles store it."""
+        return None if self.parallelism == TENSOR else self.parallelism
 
     def key_on(self, place: str) -> str:
         """Of a deployment on an offer, or of its replicas on a GPU."""
-        how = "" if self.parallelism == TENSOR else f"-{self.parallelism}"
+        how = f"-{self.other_parallelism}" if self.other_parallelism else ""
         return f"{self.model}/{self.quantization}/{self.gpus_per_replica}x{how}/{place}"

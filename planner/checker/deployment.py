@@ -39,7 +39,7 @@ def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord
         yield f"replicas of {d.gpus_per_replica} GPUs, {case.limits.max_gpus_per_replica} allowed"
     if model.query_heads % d.gpus_per_replica and d.parallelism != "data":
         yield f"{model.query_heads} attention heads do not split over {d.gpus_per_replica} GPUs"
-    if d.parallelism != "tensor":
+    if d.parallelism is not None:
         yield from _experts_are_shared(case, members, d)
     lengths = [b.input_tokens + b.output_tokens for s in members for b in s.w.buckets]
     longest = max((n for n, u in zip(lengths, d.seconds_per_request, strict=True) if u is not None), default=0.0)
@@ -112,7 +112,7 @@ def _family(benchmark: str) -> str:
 def _experts_are_shared(case: Case, members: list[Served], d: DeploymentRecord) -> Iterator[str]:
     """Whole experts on each GPU: the menu allows it, there are some for each, and none has adapters."""
     moe, how = case.models[d.model].moe, f"{d.parallelism} parallelism"
-    if d.parallelism not in (case.limits.parallelism or ()):
+    if d.parallelism not in (case.limits.parallelism or ()) or d.parallelism == "tensor":
         yield f"{how} is not on the menu"
     if moe is None or d.gpus_per_replica < 2 or moe.experts % d.gpus_per_replica:
         yield f"{d.model} has no experts that {d.gpus_per_replica} GPUs could share by {how}"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from planner.catalog.entries import Gpu, Offer
-from planner.catalog.variant import TENSOR
 from planner.export.hours import Hours, peak
 from planner.export.names import SPOT, plain, unique
 from planner.export.packing import Box, Wanted, packed
@@ -226,7 +225,7 @@ def _name(pool: PoolPlan, told: DeploymentPlan) -> str:
     if len(pool.deployments) == 1:
         return base
     gpus = f"{d.gpus_per_replica}x-" if d.gpus_per_replica > 1 else ""
-    gpus += f"{d.parallelism}-" if d.parallelism != TENSOR else ""
+    gpus += f"{d.parallelism}-" if d.parallelism else ""
     return f"{base[:24].rstrip('-')}-{gpus}{plain(d.gpu, 'gpu')}"
 
 

@@ -11,7 +11,6 @@ from planner.case.horizon import Slot
 from planner.case.quarters import held_usd_per_month
 from planner.case.vendors import vendor_usd, vendors_bought_of
 from planner.catalog.entries import TERM_MONTHS
-from planner.catalog.variant import TENSOR
 from planner.optimization.binding import binding_limits
 from planner.optimization.options import all_options, chosen_options
 from planner.optimization.purchases import commitments, extra_at_p95, fleet_lines
@@ -126,7 +125,7 @@ def _rejection_record(r: Rejection) -> RejectionRecord:
         quantization=variant.quantization if variant else None,
         gpu=variant.gpu if variant else None,
         gpus_per_replica=variant.gpus_per_replica if variant else 0,
-        parallelism=variant.parallelism if variant else TENSOR,
+        parallelism=variant.other_parallelism if variant else None,
     )
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from planner.candidates.candidate import Candidate
 from planner.candidates.enumerate import Candidates
-from planner.catalog.variant import TENSOR
 from planner.optimization.serving import ServedPool
 from planner.plan.plan import OptionRecord, WorkloadPlan
 from problems.fleet_problem import FleetProblem
@@ -93,7 +92,7 @@ def _record(
         quantization=candidate.quantization_key if candidate else None,
         gpu=candidate.offer.gpu if candidate else None,
         gpus_per_replica=candidate.machine.gpus if candidate else 0,
-        parallelism=candidate.parallelism if candidate else TENSOR,
+        parallelism=candidate.on_gpus.other_parallelism if candidate else None,
         offer=candidate.offer_key if candidate else None,
         deployments=recipe.deployments,
         api=None if recipe.deployments else recipe.api,
@@ -172,7 +171,7 @@ def _with_the_chosen(
         quantization=alone_on.quantization_key if alone_on else None,
         gpu=alone_on.offer.gpu if alone_on else None,
         gpus_per_replica=alone_on.machine.gpus if alone_on else 0,
-        parallelism=alone_on.parallelism if alone_on else TENSOR,
+        parallelism=alone_on.on_gpus.other_parallelism if alone_on else None,
         offer=alone_on.offer_key if alone_on else None,
         deployments=deployments,
         api=None if deployments else told.api,

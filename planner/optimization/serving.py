@@ -162,7 +162,7 @@ def _record(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> DeploymentRecord
         offer=c.offer_key,
         gpu=c.offer.gpu,
         gpus_per_replica=c.machine.gpus,
-        parallelism=c.parallelism,
+        parallelism=c.on_gpus.other_parallelism,
         seconds_per_request=tuple(s if np.isfinite(s) else None for s in c.seconds_per_request.tolist()),
         requests_in_flight=_in_flight(fleet, h) if h.in_a_mix else replica.batch,
         staffing_in_flight=h.staffing.batch,

@@ -134,8 +134,8 @@ class DeploymentRecord(Strict):
     offer: str
     gpu: str
     gpus_per_replica: int
-    parallelism: Parallelism = TENSOR
-    """how its GPUs share a mixture of experts"""
+    parallelism: Parallelism | None = None
+    """how its GPUs share a mixture of experts; None: by tensor parallelism, as they share every other model"""
     seconds_per_request: tuple[float | None, ...]
     """replica-seconds per request [bucket of the pool's workloads, one after the other]; null where it cannot serve"""
     requests_in_flight: float
@@ -169,7 +169,7 @@ class DeploymentRecord(Strict):
 
     @property
     def variant(self) -> Variant:
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism)
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism or TENSOR)
 
 
 class DeploymentPlan(Strict):
@@ -280,7 +280,7 @@ class OptionRecord(Strict):
     quantization: str | None = None
     gpu: str | None = None
     gpus_per_replica: int = 0
-    parallelism: Parallelism = TENSOR
+    parallelism: Parallelism | None = None
     offer: str | None = None
     deployments: tuple[str, ...]
     """keys of those that serve it"""
@@ -300,7 +300,7 @@ class OptionRecord(Strict):
         """None for an API, and for several deployments."""
         if self.model is None or self.quantization is None or self.gpu is None:
             return None
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism)
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism or TENSOR)
 
 
 class RejectionRecord(Strict):
@@ -316,13 +316,13 @@ class RejectionRecord(Strict):
     gpu: str | None
     gpus_per_replica: int
     """0: of any number"""
-    parallelism: Parallelism = TENSOR
+    parallelism: Parallelism | None = None
 
     @property
     def variant(self) -> Variant | None:
         if self.model is None or self.quantization is None or self.gpu is None:
             return None
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism)
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism or TENSOR)
 
     @property
     def dominated(self) -> bool:

@@ -19,7 +19,6 @@ from planner.candidates.replica import machine_for
 from planner.case.case import PREFIX_AWARE, Case, Workload, kinds_of
 from planner.case.support import support_of
 from planner.catalog.engine_support import quantized_checkpoint
-from planner.catalog.variant import TENSOR
 from planner.performance.latency import decode_step_s, prefill_added_s
 from planner.performance.memory import kv_bytes, kv_copies, kv_room_bytes, layout_of
 from planner.performance.throughput import KV_MEMORY
@@ -105,11 +104,11 @@ def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
 def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     case = plan.case
     scheme, engine = case.quantizations[d.quantization], case.engine
-    copies = layout_of(d.parallelism, d.gpus_per_replica).attention_copies
+    copies = layout_of(d.variant.parallelism, d.gpus_per_replica).attention_copies
     yield from ("--tensor-parallel-size", str(d.gpus_per_replica // copies))
     if copies > 1:
         yield from ("--data-parallel-size", str(copies))
-    if d.parallelism != TENSOR:
+    if d.parallelism is not None:
         yield "--enable-expert-parallel"
     model, stored = case.models[d.model], scheme.weights or d.quantization
     known = quantized_checkpoint(model.checkpoint, stored)
@@ -205,7 +204,7 @@ def _context_tokens(plan: Plan, d: DeploymentRecord) -> int:
     """The model's context, or what of it fits into KV memory: the engine checks lengths and reserves nothing."""
     case = plan.case
     model, scheme = case.models[d.model], case.quantizations[d.quantization]
-    gpu, gpus, layout = case.gpus[d.gpu], d.gpus_per_replica, layout_of(d.parallelism, d.gpus_per_replica)
+    gpu, gpus, layout = case.gpus[d.gpu], d.gpus_per_replica, layout_of(d.variant.parallelism, d.gpus_per_replica)
     room = kv_room_bytes(model, gpu, gpus, scheme, case.engine.usable_memory_frac, layout) / layout.attention_copies
     room -= _adapter_bytes(plan, d) * gpus / kv_copies(model, gpus, layout)
     if float(kv_bytes(model, scheme, model.max_context_tokens)) <= room:
@@ -224,7 +223,7 @@ def _adapter_bytes(plan: Plan, d: DeploymentRecord) -> float:
 
 def _sequences(plan: Plan, d: DeploymentRecord) -> int:
     """As many as the plan counts on where memory binds; half as many again elsewhere, so that a burst is let in."""
-    each = d.requests_in_flight / layout_of(d.parallelism, d.gpus_per_replica).attention_copies
+    each = d.requests_in_flight / layout_of(d.variant.parallelism, d.gpus_per_replica).attention_copies
     if d.bound_by == KV_MEMORY:
         return max(1, math.floor(each + 1e-9))
     counted = math.ceil(BURST * each - 1e-9)

@@ -20,7 +20,7 @@ def options(
     chosen = plan.options if of is None else of
     rows = tuple(
         (o.workload, o.chosen, o.option, _way(o), o.model, o.quantization, o.gpu, o.gpus_per_replica or None,
-         o.parallelism if o.offer else None, o.offer,
+         o.variant.parallelism if o.variant and o.offer else None, o.offer,
          o.caching, o.variant.gpus if o.variant and o.offer else None, ", ".join(o.shared_with) or None,
          o.peak_replicas or None, o.api_share_frac, o.cost_usd_per_month, _where(plan, o, several),
          _support(plan, o), why_not(plan, o) or None)

@@ -168,7 +168,7 @@ def deployments(plan: Plan) -> Table:
 def _deployment_row(plan: Plan, pool: PoolPlan, planned: DeploymentPlan) -> Row:
     d, of = planned.deployment, [w for w in plan.case.workloads if w.name in pool.workloads]
     return (
-        pool.key, d.key, d.model, d.quantization, d.gpu, d.gpus_per_replica, d.parallelism, d.offer,
+        pool.key, d.key, d.model, d.quantization, d.gpu, d.gpus_per_replica, d.variant.parallelism, d.offer,
         min(planned.replicas_by_slot),
         max(planned.replicas_by_slot), max(spot_replicas(plan, planned)), planned.utilization_frac,
         d.requests_in_flight, d.ttft_ms, 1e3 * min(w.ttft.seconds for w in of), d.tpot_ms,
