@@ -28,8 +28,10 @@ def api_model(name: str) -> ApiModel | None:
     from genai_prices import data_snapshot
 
     snapshot = data_snapshot.get_snapshot()
+    listed = ((p, m) for p in snapshot.providers if p.id == provider_id for m in p.models if m.id == model_id)
     try:
-        provider, model = snapshot.find_provider_model(model_id, None, provider_id, None)
+        # Some models answer to longer names than the one that they are listed by.
+        provider, model = next(listed, None) or snapshot.find_provider_model(model_id, None, provider_id, None)
     except LookupError:
         return None
     tiers = _tiers(model.get_prices(AS_OF))
