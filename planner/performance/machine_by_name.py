@@ -7,10 +7,20 @@ from typing import Any
 
 from planner.catalog.entries import Catalog, find, names_of
 from planner.catalog.names import unknown_model
-from planner.catalog.variant import TENSOR, Variant
-from planner.io.errors import Diagnostic, InputError, did_you_mean, input_error
+from planner.catalog.variant import PARALLELISMS, TENSOR, Parallelism, Variant
+from planner.io.errors import Diagnostic, InputError, did_you_mean, input_error, listed
 from planner.performance.machine import Machine
 from planner.performance.memory import does_not_split, kv_room_bytes, layout_of, weight_bytes
+
+USUAL_GPUS = (1, 2, 4, 8, 16)
+
+
+def parallelism_named(text: str) -> Parallelism:
+    """A way to share a mixture of experts, as people write it."""
+    found = next((way for way in PARALLELISMS if way == text.strip().lower()), None)
+    if found is None:
+        raise input_error("--parallelism", f"there is no parallelism '{text}'", f"Use {listed(PARALLELISMS)}")
+    return found
 
 
 def machine_for(catalog: Catalog, v: Variant, engine: str) -> Machine:
@@ -39,14 +49,29 @@ def machine_for(catalog: Catalog, v: Variant, engine: str) -> Machine:
         raise input_error(
             "--quantization", f"{v.gpu} has no native {lacked}, which {v.quantization} needs", "Choose another one"
         )
-    if v.parallelism != TENSOR and machine.model.moe is None:
-        message = f"{v.model} is no mixture of experts"
-        raise input_error("--parallelism", message, "Leave it out: its GPUs share it by tensor parallelism")
-    whole = does_not_split(machine.model, gpus, layout)
-    if whole is not None:
-        raise input_error("--gpus-per-replica", f"{whole} do not split over {gpus} GPUs", "Use 1, 2, 4 or 8")
+    _check_parallelism(machine, v)
     if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, layout=layout) <= 0:
         need = weight_bytes(machine.model, machine.quantization, layout) / 1e9
         message = f"{need:.0f} GB of weights do not fit into {gpus} x {machine.gpu.vram_gb:g} GB"
-        raise input_error("--gpus-per-replica", message, "Use more GPUs per replica or a smaller quantization")
+        remedy = "Use more GPUs per replica or a smaller quantization"
+        if layout.attention_copies > 1:
+            message += f", with {layout.attention_copies} copies of attention"
+            sliced = kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization) > 0
+            remedy += ", or --parallelism expert" * sliced
+        raise input_error("--gpus-per-replica", message, remedy)
     return machine
+
+
+def _check_parallelism(machine: Machine, v: Variant) -> None:
+    if v.parallelism != TENSOR and machine.model.moe is None:
+        message = f"{v.model} is no mixture of experts"
+        raise input_error("--parallelism", message, "Leave it out: its GPUs share it by tensor parallelism")
+    if v.parallelism != TENSOR and machine.gpus == 1:
+        message = f"one GPU has nothing to share by {v.parallelism} parallelism"
+        raise input_error("--parallelism", message, "Leave it out, or give --gpus-per-replica 2 or more")
+    whole = does_not_split(machine.model, machine.gpus, machine.layout)
+    if whole is not None:
+        ways = ((n, layout_of(v.parallelism, n)) for n in USUAL_GPUS if n > 1 or v.parallelism == TENSOR)
+        fitting = [str(n) for n, layout in ways if does_not_split(machine.model, n, layout) is None]
+        message = f"{whole} do not split over {machine.gpus} GPUs"
+        raise input_error("--gpus-per-replica", message, f"Use {listed(fitting)}")

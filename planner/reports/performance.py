@@ -7,11 +7,13 @@ from math import isfinite
 from pathlib import Path
 
 from planner.catalog.entries import Catalog
+from planner.catalog.variant import in_words
 from planner.io.errors import escaped
 from planner.io.formatting import percent
 from planner.performance.accuracy import Accuracy, Errors
 from planner.performance.calibration.calibrate import CalibratedDeployment, Calibration
-from planner.performance.estimate import Estimate, predict_points
+from planner.performance.estimate import Estimate
+from planner.performance.estimate_rows import predict_points
 from planner.performance.measurements import read_rows
 from planner.plan.benchmarks import Suggestion
 from planner.reports.charts.svg import Axis, Line, line_chart
@@ -27,9 +29,13 @@ def estimate_text(e: Estimate) -> str:
 
 def _estimate_lines(e: Estimate) -> Iterator[str]:
     within = f", mean error {percent(e.error_frac)} on measurements" if e.error_frac is not None else ""
-    yield f"{e.model} {e.quantization} on {e.gpus_per_replica} x {e.gpu}, {e.engine}   {e.basis}{within}"
+    yield f"{e.variant}, {e.engine}   {e.basis}{within}"
     if e.basis == "estimated":
         yield f"  rests on: {e.source}"
+    if e.support == "fails":
+        yield f"  plans refuse it: {e.support_reason}"
+    elif e.parallelism == "data" and e.basis in ("calibrated", "estimated"):
+        yield "  no public measurement of vLLM or SGLang backs what data parallel attention does: measure it"
     yield f"  requests of {e.input_tokens:g} tokens in, {e.output_tokens:g} out"
     yield (f"  memory: weights {e.weights_gb:.1f} GB, room for KV cache {e.kv_room_gb:.1f} GB, "
            f"{e.kv_gb_per_request:.3f} GB a request, at most {e.largest_batch} in flight")  # fmt: skip
@@ -69,7 +75,7 @@ def estimate_svg(e: Estimate, tpot_limit_ms: float | None = None) -> str:
     labels = [f"{p.concurrency:g} in flight: {p.output_tok_s:,.0f} tok/s, TPOT {p.tpot_ms:.1f} ms" for p in e.sweep]
     line = Line("TPOT", [p.output_tok_s for p in e.sweep], [p.tpot_ms for p in e.sweep], labels)
     lengths = f"{e.input_tokens:g} in, {e.output_tokens:g} out"
-    title = f"{e.model} {e.quantization} on {e.gpus_per_replica} x {e.gpu}, {lengths}"
+    title = f"{e.variant}, {lengths}"
     limit = (tpot_limit_ms, f"objective {tpot_limit_ms:g} ms") if tpot_limit_ms else None
     return line_chart(title, [line], Axis("output tokens per second of one replica"), Axis("TPOT [ms]"), limit)
 
@@ -152,7 +158,7 @@ def suggestions_text(suggestions: Sequence[Suggestion]) -> str:
 
 
 def points_report(path: Path, catalog: Catalog | None = None) -> Report:
-    """Predictions for every row of a CSV: model, gpu, gpus_per_replica, quantization, input, output, concurrency."""
+    """Predictions for every row of a CSV: the deployment, lengths and concurrency."""
     predictions = predict_points(path, catalog)
     columns = (
         C("model", "model"), C("gpu", "gpu"), C("input", "in", "plain"), C("output", "out", "plain"),
@@ -160,8 +166,11 @@ def points_report(path: Path, catalog: Catalog | None = None) -> Report:
         C("output_tok_s", "tok/s", "count"), C("requests_per_s", "requests/s", ".2f"), C("basis", "basis"),
     )  # fmt: skip
     rows = tuple(
-        (f"{p['model']} {p['quantization']}", f"{p['gpus_per_replica']} x {p['gpu']}", *(p[c.key] for c in columns[2:]))
+        (
+            f"{p['model']} {p['quantization']}", f"{p['gpus_per_replica']} x {p['gpu']}{in_words(p['parallelism'])}",
+            *(p[c.key] for c in columns[2:]),
+        )
         for p in predictions
-    )
+    )  # fmt: skip
     lines = table_text(Table("points", "Predictions", columns, rows), indent="")
     return Report(paragraphs([lines]), {"points": predictions})
