@@ -97,6 +97,7 @@ def estimate(
 
 @verbs.command(
     epilog="Examples:  fleetplan calibrate bench/*.json --model llama-3.1-8b --gpu h100 --out profile.yaml      "
+    "fleetplan calibrate ep/*.json --gpu h200 --gpus-per-replica 4 --parallelism expert --out profile.yaml      "
     "fleetplan calibrate --suggest plan.json"
 )
 def calibrate(
@@ -114,7 +115,8 @@ def calibrate(
         str | None, typer.Option(help="The model, if the files do not name it, or name it wrongly.")
     ] = None,
     gpu: Annotated[str | None, typer.Option(help="The GPU of the runs.")] = None,
-    gpus_per_replica: Annotated[int | None, typer.Option(min=1, help="Tensor parallelism of the runs.")] = None,
+    gpus_per_replica: Annotated[int | None, typer.Option(min=1, help="GPUs of a replica.")] = None,
+    parallelism: Annotated[str | None, typer.Option(help=f"How they share a mixture of experts: {WAYS}.")] = None,
     quantization: Annotated[str | None, typer.Option(help="Quantization of the runs.")] = None,
     catalog: CatalogOption = None,
     format: FormatOption = Format.table,
@@ -142,7 +144,8 @@ def calibrate(
         refuse("--out", "is missing", "Name the profile to write, such as --out profile.yaml")
     check_targets({"--out": out}, results)
     done = calibrate_files(
-        results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization,
+        results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica,
+        parallelism=None if parallelism is None else _parallelism(parallelism), quantization=quantization,
         catalog=catalog_with(catalog),
     )  # fmt: skip
     write_whole(out, done.profile_text)

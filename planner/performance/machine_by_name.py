@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from planner.catalog.entries import Catalog, find, names_of
+from planner.catalog.entries import Catalog, Model, find, names_of
 from planner.catalog.names import unknown_model
 from planner.catalog.variant import PARALLELISMS, TENSOR, Parallelism, Variant
 from planner.io.errors import Diagnostic, InputError, did_you_mean, input_error, listed
@@ -49,7 +50,7 @@ def machine_for(catalog: Catalog, v: Variant, engine: str) -> Machine:
         raise input_error(
             "--quantization", f"{v.gpu} has no native {lacked}, which {v.quantization} needs", "Choose another one"
         )
-    _check_parallelism(machine, v)
+    _check_sharing(v, machine.model)
     if kv_room_bytes(machine.model, machine.gpu, gpus, machine.quantization, layout=layout) <= 0:
         need = weight_bytes(machine.model, machine.quantization, layout) / 1e9
         message = f"{need:.0f} GB of weights do not fit into {gpus} x {machine.gpu.vram_gb:g} GB"
@@ -62,16 +63,22 @@ def machine_for(catalog: Catalog, v: Variant, engine: str) -> Machine:
     return machine
 
 
-def _check_parallelism(machine: Machine, v: Variant) -> None:
-    if v.parallelism != TENSOR and machine.model.moe is None:
-        message = f"{v.model} is no mixture of experts"
-        raise input_error("--parallelism", message, "Leave it out: its GPUs share it by tensor parallelism")
-    if v.parallelism != TENSOR and machine.gpus == 1:
-        message = f"one GPU has nothing to share by {v.parallelism} parallelism"
-        raise input_error("--parallelism", message, "Leave it out, or give --gpus-per-replica 2 or more")
-    whole = does_not_split(machine.model, machine.gpus, machine.layout)
-    if whole is not None:
-        ways = ((n, layout_of(v.parallelism, n)) for n in USUAL_GPUS if n > 1 or v.parallelism == TENSOR)
-        fitting = [str(n) for n, layout in ways if does_not_split(machine.model, n, layout) is None]
-        message = f"{whole} do not split over {machine.gpus} GPUs"
-        raise input_error("--gpus-per-replica", message, f"Use {listed(fitting)}")
+def cannot_share(v: Variant, model: Model) -> str:
+    """Why the GPUs of a variant cannot share the model so; empty if they can."""
+    if v.parallelism != TENSOR and model.moe is None:
+        return f"{v.model} is no mixture of experts"
+    if v.parallelism != TENSOR and v.gpus_per_replica == 1:
+        return f"one GPU has nothing to share by {v.parallelism} parallelism"
+    whole = does_not_split(model, v.gpus_per_replica, layout_of(v.parallelism, v.gpus_per_replica))
+    return f"{whole} do not split over {v.gpus_per_replica} GPUs" if whole else ""
+
+
+def _check_sharing(v: Variant, model: Model) -> None:
+    why = cannot_share(v, model)
+    if why and model.moe is None and v.parallelism != TENSOR:
+        raise input_error("--parallelism", why, "Leave it out: its GPUs share it by tensor parallelism")
+    if why and v.gpus_per_replica == 1:
+        raise input_error("--parallelism", why, "Leave it out, or give --gpus-per-replica 2 or more")
+    if why:
+        fitting = [n for n in USUAL_GPUS if not cannot_share(replace(v, gpus_per_replica=n), model)]
+        raise input_error("--gpus-per-replica", why, f"Use {listed([str(n) for n in fitting])}")
