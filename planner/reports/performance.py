@@ -146,14 +146,14 @@ def suggestions_text(suggestions: Sequence[Suggestion]) -> str:
     if not suggestions:
         return "nothing: what this plan rests on is measured, or moves its cost by less than 0.1%\n"
     lines = [
-        "Start one replica (of what the plan uses, by its serve command), run one of the lines, calibrate the results:"
+        "Start one replica (of what the plan uses, by its serve command), run a line of the first three, then the last:"
     ]
     for k, s in enumerate(suggestions, 1):
         stake = f"${s.stake_usd_per_month:,.0f} a month"
         why = f"{stake} of this plan's cost rest on its error" if s.chosen else f"not used; it could save {stake}"
         lines += ["", f"{k}. {s.deployment} for {escaped(', '.join(s.workloads))}",
                   f"   {s.basis}, off by {percent(s.error_frac)} on average: {why}"]  # fmt: skip
-        lines += [f"     {line}" for line in (s.vllm, s.guidellm, s.aiperf)]
+        lines += [f"     {line}" for line in (s.vllm, s.guidellm, s.aiperf, s.calibrate)]
     return "\n".join(lines) + "\n"
 
 
