@@ -26,7 +26,7 @@ def accuracy(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write each row with its prediction here.")] = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """Score the performance model on measured points: errors by metric, GPU, precision and source."""
+    """Score the performance model on measured points: errors by metric, GPU, precision, parallelism and source."""
     from planner.io.files import check_targets, write_whole
     from planner.performance.accuracy import score
     from planner.reports.performance import accuracy_rows_csv, accuracy_text

@@ -85,7 +85,7 @@ def accuracy_text(a: Accuracy) -> str:
     lines += [f"  left out: {n} {reason}" for reason, n in a.skipped.items()]
     groups = {
         "metric": a.by_metric, "GPU": a.by_gpu, "precision": a.by_precision, "source": a.by_source,
-        "source and metric": a.by_source_and_metric,
+        "parallelism and metric": a.by_parallelism_and_metric, "source and metric": a.by_source_and_metric,
     }  # fmt: skip
     return paragraphs([lines, *(table_text(_errors(title, by)) for title, by in groups.items())])
 
