@@ -100,9 +100,12 @@ def _gpu_hours(plan: Plan, told: DeploymentPlan) -> float:
 def _of_others(plan: Plan) -> Iterator[Suggestion]:
     """Deployments that would be cheaper than what was chosen if their figure were better by its own error."""
     chosen = {o.workload: o.cost_usd_per_month for o in plan.options if o.chosen and o.cost_usd_per_month is not None}
+    used = {d.deployment.variant for pool in plan.pools for d in pool.deployments}
     for o in plan.options:
         now = chosen.get(o.workload)
-        if o.chosen or now is None or o.cost_usd_per_month is None or o.variant is None or o.shared_with:
+        if o.chosen or now is None or o.cost_usd_per_month is None or o.variant is None:
+            continue
+        if o.shared_with or o.variant in used:
             continue
         basis, error_frac = _backing(plan, o.variant)
         saved = now - o.cost_usd_per_month / (1 + error_frac)

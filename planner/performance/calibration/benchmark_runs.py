@@ -203,8 +203,10 @@ def sharing_of(record: Record, *places: tuple[str, ...]) -> tuple[int | None, Sh
     )  # fmt: skip
     given, tensor = record.count(*at("gpus_per_replica")), record.count(*at(*TENSOR_KEYS))
     beside = () if sharing.copies_attention else (sharing.attention_copies, sharing.stages)
-    degrees = [n for n in (tensor, *beside) if n is not None]
-    return given if given is not None else prod(degrees) if degrees else None, sharing
+    others = prod(n for n in beside if n)
+    if given is None and (tensor is not None or others > 1):
+        given = others * (1 if tensor is None else tensor)
+    return given, sharing
 
 
 def _at(data: Any, key: Key) -> Any:

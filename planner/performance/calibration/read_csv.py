@@ -145,7 +145,9 @@ def _long_points(records: Iterable[Record]) -> list[BenchPoint]:
 
 def _long_point(record: Record) -> BenchPoint:
     in_all, (gpus, sharing) = record.count("n_gpus"), sharing_of(record)
-    if in_all is not None and gpus is not None and in_all != gpus:
+    if record.count("tp") is None:
+        gpus = in_all or gpus
+    elif in_all is not None and gpus is not None and in_all != gpus:
         several = sharing.attention_copies or sharing.stages
         shares = "a parallelism of" if several else "a tensor parallelism of"
         record.complain(

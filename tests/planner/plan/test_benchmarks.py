@@ -47,6 +47,9 @@ def test_the_largest_stake_comes_first_and_is_cost_times_error(plan: Plan) -> No
             d = told.deployments[0].deployment
             (own,) = [s for s in found if s.chosen and s.workloads == told.workloads]
             assert own.stake_usd_per_month == pytest.approx(costs * d.error_frac)
+    used = {told.name for pool in plan.pools for told in pool.deployments}
+    assert {s.deployment for s in found if s.chosen} <= used
+    assert not used & {s.deployment for s in found if not s.chosen}
     now = {o.workload: o.cost_usd_per_month for o in plan.options if o.chosen}
     others = [s for s in found if not s.chosen]
     assert all(s.stake_usd_per_month < (now[s.workloads[0]] or 0) for s in others)

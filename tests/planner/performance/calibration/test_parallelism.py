@@ -80,6 +80,11 @@ def test_degrees_of_parallelism_say_how_experts_were_shared(
     assert done.as_json()["deployments"][0]["parallelism"] == parallelism
 
 
+def test_one_copy_of_attention_does_not_say_how_many_gpus(tmp_path: Path) -> None:
+    asked = complaints_about(files(tmp_path, EXPERTS, data_parallel_size=1, expert_parallel_size=1))
+    assert "does not say the GPUs per replica. Give it with --gpus-per-replica 1" in asked
+
+
 def test_a_flag_counts_for_gpus_that_only_an_option_names(tmp_path: Path) -> None:
     (only,) = calibrate(files(tmp_path, EXPERTS, 1.1, enable_expert_parallel="yes"), gpus_per_replica=4).deployments
     assert only.profile.variant == EXPERTS
@@ -132,6 +137,9 @@ def test_columns_of_tables_say_it_too(tmp_path: Path) -> None:
         assert [d.profile.variant for d in calibrate([path]).deployments] == [EXPERTS]
     long.write_text(head + "".join(f"qwen3-30b-a3b,h100,4,1,4,4,{row}" for row in tail))
     assert [d.profile.variant.parallelism for d in calibrate([long]).deployments] == ["data"]
+    for degrees, parallelism in ((",1,", "tensor"), (",1,4", "expert"), (",4,4", "data")):
+        long.write_text(head + "".join(f"qwen3-30b-a3b,h100,4,{degrees},{row}" for row in tail))
+        assert [d.profile.variant for d in calibrate([long]).deployments] == [replace(EXPERTS, parallelism=parallelism)]
     long.write_text(head + "".join(f"qwen3-30b-a3b,h100,4,4,4,4,{row}" for row in tail))
     assert "4 GPUs with a parallelism of 16 are not one replica" in complaints_about([long])
 
