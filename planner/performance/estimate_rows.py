@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, shipped_catalog
 from planner.catalog.variant import TENSOR, Variant
-from planner.io.errors import Diagnostic, InputError, input_error
+from planner.io.errors import Diagnostic, InputError, input_error, shown
 from planner.io.input_files import read_input
 from planner.io.units import parse_positive_count
 from planner.performance.estimate import points_at
@@ -47,7 +47,7 @@ def _predicted(row: dict[str, str], catalog: Catalog) -> dict[str, Any]:
     empty = [name for name in ("model", "gpu", "input", "output", "concurrency") if not row[name]]
     if empty:
         raise ValueError(f"needs a value for {', '.join(empty)}")
-    gpus, quantization = int(row.get("gpus_per_replica") or 1), row.get("quantization") or "fp16"
+    gpus, quantization = _whole(row.get("gpus_per_replica") or "1"), row.get("quantization") or "fp16"
     parallelism = parallelism_named(row.get("parallelism") or TENSOR)
     variant = Variant(row["model"], quantization, row["gpu"], gpus, parallelism)
     machine = machine_for(catalog, variant, row.get("engine") or DEFAULT_ENGINE)
@@ -58,3 +58,10 @@ def _predicted(row: dict[str, str], catalog: Catalog) -> dict[str, Any]:
         "quantization": quantization,
     }  # fmt: skip
     return given | tokens | {k: v for k, v in asdict(point).items() if k != "concurrency"} | {"basis": machine.basis}
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"gpus_per_replica must be a whole number, got {shown(text)}") from None

@@ -39,6 +39,9 @@ def machine_for(catalog: Catalog, v: Variant, engine: str) -> Machine:
             diagnostics.append(Diagnostic(f"--{what}", None, None, "", f"there is no {what} '{name}'", remedy))
         else:
             found[what] = entries[key]
+    if v.gpus_per_replica < 1:
+        message = f"a replica cannot have {v.gpus_per_replica} GPUs"
+        diagnostics.append(Diagnostic("--gpus-per-replica", None, None, "", message, "Give 1 or more"))
     if diagnostics:
         raise InputError(diagnostics)
     gpus, layout = v.gpus_per_replica, layout_of(v.parallelism, v.gpus_per_replica)

@@ -103,6 +103,12 @@ def test_many_at_once_equal_one_by_one(tmp_path: Path) -> None:
         predict_points(path)
     assert ":3: model: there is no model 'nope'" in str(error.value)
     assert ":4:" in str(error.value)
+    path.write_text(
+        "model,gpu,gpus_per_replica,parallelism,input,output,concurrency\nmixtral-8x7b,h100,0,data,1,1,1\nx,x,two,,1,1,1\n"
+    )
+    with pytest.raises(InputError, match=":2: gpus-per-replica: a replica cannot have 0 GPUs") as error:
+        predict_points(path)
+    assert ":3: gpus_per_replica must be a whole number, got 'two'" in str(error.value)
 
 
 def test_ways_to_share_experts_differ_and_are_named(tmp_path: Path) -> None:
