@@ -196,7 +196,7 @@ class Screen:
     def _against_the_engine(self, variant: Variant) -> Reason | None:
         support = support_of(self.case, variant)
         if support.verdict == "fails":
-            return support.reason, self.case.engine_name, "known not to run"
+            return support.reason, self.case.engine_name, "known not to work"
         if support.verdict == "unproven" and self.case.limits.unproven_forbidden:
             return f"unproven: {support.reason}", "unproven: forbidden", self.case.engine_name
         return None

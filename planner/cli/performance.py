@@ -10,9 +10,11 @@ import typer
 from planner.cli.common import Format, FormatOption, note, parsed, put, put_json, refuse, saved_plan, seconds
 
 if TYPE_CHECKING:
+    from planner.catalog.variant import Parallelism
     from planner.performance.length_spread import LengthSpread
 
 verbs = typer.Typer()
+WAYS = "tensor, expert or data"
 CatalogOption = Annotated[
     Path | None, typer.Option(help="A file with entries of your own, as `catalog:` of a demand file names it.")
 ]
@@ -24,7 +26,7 @@ def accuracy(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write each row with its prediction here.")] = None,
     format: FormatOption = Format.table,
 ) -> None:
-    """Score the performance model on measured points: errors by metric, GPU, precision and source."""
+    """Score the performance model on measured points: errors by metric, GPU, precision, parallelism and source."""
     from planner.io.files import check_targets, write_whole
     from planner.performance.accuracy import score
     from planner.reports.performance import accuracy_rows_csv, accuracy_text
@@ -40,14 +42,16 @@ def accuracy(
 @verbs.command(
     epilog="Examples:  fleetplan estimate --model llama-3.1-8b --gpu h100 --quantization fp8 --input 1000 --output 200 "
     "--tpot-p95 50ms      fleetplan estimate --model llama-3.1-8b --gpu h200 --input 1155 --input-p95 4083 "
-    "--output 211 --rate 12 --burstiness 2 --profile profile.yaml"
+    "--output 211 --rate 12 --burstiness 2 --profile profile.yaml      fleetplan estimate --model qwen3-235b-a22b "
+    "--gpu h200 --gpus-per-replica 4 --parallelism expert --quantization fp8 --input 1000 --output 500 --concurrency 64"
 )
 def estimate(
     model: Annotated[str | None, typer.Option(help="A model of the catalog.")] = None,
     gpu: Annotated[str | None, typer.Option(help="A GPU of the catalog.")] = None,
     input: Annotated[str | None, typer.Option("--input", help="Prompt tokens.")] = None,
     output: Annotated[str | None, typer.Option("--output", help="Generated tokens.")] = None,
-    gpus_per_replica: Annotated[int, typer.Option(min=1, max=64, help="Tensor parallelism.")] = 1,
+    gpus_per_replica: Annotated[int, typer.Option(min=1, max=64, help="GPUs of a replica.")] = 1,
+    parallelism: Annotated[str, typer.Option(help=f"How they share a mixture of experts: {WAYS}.")] = "tensor",
     quantization: Annotated[str, typer.Option(help="How weights are stored.")] = "fp16",
     engine: Annotated[str, typer.Option(help="vllm, sglang, tensorrt-llm or tgi.")] = "vllm",
     concurrency: Annotated[int | None, typer.Option(min=1, help="Requests in flight.")] = None,
@@ -80,9 +84,10 @@ def estimate(
     objectives = [seconds(option, text) for option, text in given]
     limits = [None if s is None else (s, 0.95) for s in objectives]
     result = estimate_one(
-        model or "", gpu or "", *lengths, gpus_per_replica=gpus_per_replica, quantization=quantization, engine=engine,
-        concurrency=concurrency, ttft=limits[0], tpot=limits[1], e2e=limits[2], arrival_scv=burstiness, rate=rate,
-        prompts=_prompts(lengths[0], input_p50, input_p95), profile=profile, catalog=catalog_with(catalog),
+        model or "", gpu or "", *lengths, gpus_per_replica=gpus_per_replica, parallelism=_parallelism(parallelism),
+        quantization=quantization, engine=engine, concurrency=concurrency, ttft=limits[0], tpot=limits[1],
+        e2e=limits[2], arrival_scv=burstiness, rate=rate, prompts=_prompts(lengths[0], input_p50, input_p95),
+        profile=profile, catalog=catalog_with(catalog),
     )  # fmt: skip
     if plot is not None:
         write_whole(plot, estimate_svg(result, limits[1][0] * 1e3 if limits[1] else None))
@@ -92,6 +97,7 @@ def estimate(
 
 @verbs.command(
     epilog="Examples:  fleetplan calibrate bench/*.json --model llama-3.1-8b --gpu h100 --out profile.yaml      "
+    "fleetplan calibrate ep/*.json --gpu h200 --gpus-per-replica 4 --parallelism expert --out profile.yaml      "
     "fleetplan calibrate --suggest plan.json"
 )
 def calibrate(
@@ -109,7 +115,8 @@ def calibrate(
         str | None, typer.Option(help="The model, if the files do not name it, or name it wrongly.")
     ] = None,
     gpu: Annotated[str | None, typer.Option(help="The GPU of the runs.")] = None,
-    gpus_per_replica: Annotated[int | None, typer.Option(min=1, help="Tensor parallelism of the runs.")] = None,
+    gpus_per_replica: Annotated[int | None, typer.Option(min=1, help="GPUs of a replica.")] = None,
+    parallelism: Annotated[str | None, typer.Option(help=f"How they share a mixture of experts: {WAYS}.")] = None,
     quantization: Annotated[str | None, typer.Option(help="Quantization of the runs.")] = None,
     catalog: CatalogOption = None,
     format: FormatOption = Format.table,
@@ -137,12 +144,19 @@ def calibrate(
         refuse("--out", "is missing", "Name the profile to write, such as --out profile.yaml")
     check_targets({"--out": out}, results)
     done = calibrate_files(
-        results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization,
+        results, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica,
+        parallelism=None if parallelism is None else _parallelism(parallelism), quantization=quantization,
         catalog=catalog_with(catalog),
     )  # fmt: skip
     write_whole(out, done.profile_text)
     put(calibration_text(done)) if format is Format.table else put_json(done.as_json())
     note(f"wrote {out}; use it with   profiles: [{out.name}]   in a demand file")
+
+
+def _parallelism(text: str) -> Parallelism:
+    from planner.performance.machine_by_name import parallelism_named
+
+    return parallelism_named(text)
 
 
 def _prompts(mean: float, p50: str | None, p95: str | None) -> LengthSpread | None:

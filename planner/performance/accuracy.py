@@ -14,6 +14,7 @@ from planner.catalog.entries import Catalog, shipped_catalog
 from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from planner.performance.measurements import Arrivals, MachineKey, Point, Resolver, Unscorable, read_rows
+from planner.performance.memory import parallelism_of
 from planner.performance.queueing import under_load
 
 LOADED = {
@@ -21,6 +22,8 @@ LOADED = {
     "e2e_ms": "e2e_s", "e2e_p95_ms": "e2e_percentile_s",
 }  # fmt: skip
 """what a metric is called of a replica under arrivals"""
+MIXED = "mixed"
+"""pipelines, and attention or experts in other numbers of copies than those that plans choose from"""
 TOO_MANY = "more arrivals than a replica answers by the model"
 
 
@@ -78,13 +81,29 @@ class Accuracy:
         return self.by(lambda s: s.point.precision)
 
     @property
+    def by_parallelism(self) -> dict[str, Errors]:
+        """How the GPUs of a replica share the model, whether it has experts or not."""
+        return self.by(lambda s: _parallelism(s.point))
+
+    @property
+    def by_parallelism_and_metric(self) -> dict[str, Errors]:
+        return self.by(lambda s: f"{_parallelism(s.point)} {s.point.metric}")
+
+    @property
     def by_source_and_metric(self) -> dict[str, Errors]:
         return self.by(lambda s: f"{s.point.source} {s.point.metric}")
 
     def as_json(self) -> dict[str, Any]:
-        groups = ("by_metric", "by_gpu", "by_source", "by_precision", "by_source_and_metric")
+        groups = (
+            "by_metric", "by_gpu", "by_source", "by_precision", "by_parallelism", "by_parallelism_and_metric",
+            "by_source_and_metric",
+        )  # fmt: skip
         tables = {name: {key: asdict(e) for key, e in getattr(self, name).items()} for name in groups}
         return {"rows": self.rows, "scored": len(self.scored), "skipped": self.skipped, **tables}
+
+
+def _parallelism(p: Point) -> str:
+    return parallelism_of(p.machine_key.layout, p.machine_key.gpus) or MIXED
 
 
 def errors_of(error_fracs: Iterable[float]) -> Errors:

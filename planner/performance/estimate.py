@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from planner.catalog.engine_support import Verdict, known_support
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, find, shipped_catalog
 from planner.catalog.profile import Profile, find_profile
 from planner.catalog.variant import TENSOR, Parallelism, Variant
-from planner.io.errors import Diagnostic, InputError, input_error
-from planner.io.input_files import read_input
-from planner.io.units import parse_positive_count
+from planner.io.errors import input_error
 from planner.performance.calibration.correction import UNCORRECTED
 from planner.performance.calibration.errors import correction_of
 from planner.performance.calibration.lookup import basis_of
@@ -60,8 +59,12 @@ class Estimate:
     model: str
     gpu: str
     gpus_per_replica: int
+    parallelism: Parallelism
     quantization: str
     engine: str
+    support: Verdict
+    """whether the engine is known to run it"""
+    support_reason: str
     input_tokens: float
     output_tokens: float
     basis: str
@@ -78,6 +81,10 @@ class Estimate:
     loaded: Loaded | None
     """at a rate of arrivals; nothing but the rate in JSON where they pile up"""
     sweep: tuple[Point, ...]
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism)
 
     def as_json(self) -> dict[str, Any]:
         data = asdict(self)
@@ -111,24 +118,29 @@ def estimate(
     `prompts` is their spread, for TTFT at a rate; `profile` is a file of `fleetplan calibrate`.
     """
     catalog = catalog or shipped_catalog()
-    variant = Variant(model, quantization, gpu, gpus_per_replica, parallelism)
-    machine = machine_for(catalog, variant, engine)
+    machine = machine_for(catalog, Variant(model, quantization, gpu, gpus_per_replica, parallelism), engine)
+    variant = Variant(
+        find(model, catalog.models) or model, find(quantization, catalog.quantizations) or quantization,
+        find(gpu, catalog.gpus) or gpu, gpus_per_replica, parallelism,
+    )  # fmt: skip
+    engine = find(engine, catalog.engines) or engine
+    support = known_support(engine, variant, machine.model, machine.gpu)
     measured = _measured(profile, catalog, variant) if profile else None
     scaling = correction_of(measured, machine) if measured else UNCORRECTED
     most = int(largest_in_flight(machine, input_tokens, output_tokens))
-    asked = _points(machine, [concurrency], input_tokens, output_tokens, scaling)[0] if concurrency else None
+    asked = points_at(machine, [concurrency], input_tokens, output_tokens, scaling)[0] if concurrency else None
     asks = ttft or tpot or e2e
     slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, e2e, arrival_scv, scaling) if asks else None
     loaded = (
         under_load(machine, input_tokens, output_tokens, rate, arrival_scv, 0.95, scaling, prompts) if rate else None
     )
-    sweep = _points(
+    sweep = points_at(
         machine, sorted({*(b for b in SWEEP if b <= most), max(most, 1)}), input_tokens, output_tokens, scaling
     )
     return Estimate(
-        model=find(model, catalog.models) or model, gpu=find(gpu, catalog.gpus) or gpu,
-        gpus_per_replica=gpus_per_replica, quantization=find(quantization, catalog.quantizations) or quantization,
-        engine=find(engine, catalog.engines) or engine, input_tokens=input_tokens, output_tokens=output_tokens,
+        model=variant.model, gpu=variant.gpu, gpus_per_replica=gpus_per_replica, parallelism=parallelism,
+        quantization=variant.quantization, engine=engine, support=support.verdict, support_reason=support.reason,
+        input_tokens=input_tokens, output_tokens=output_tokens,
         basis=basis_of(measured, input_tokens, output_tokens) if measured and scaling.corrects_rates else machine.basis,
         error_frac=None if measured else machine.rates.error_frac,
         source=str(profile) if measured else machine.rates.source,
@@ -141,12 +153,8 @@ def estimate(
     )  # fmt: skip
 
 
-def _measured(path: Path, catalog: Catalog, v: Variant) -> Profile:
+def _measured(path: Path, catalog: Catalog, wanted: Variant) -> Profile:
     """What a profile says of this deployment."""
-    model, quantization, gpu = (find(n, e) or n for n, e in (
-        (v.model, catalog.models), (v.quantization, catalog.quantizations), (v.gpu, catalog.gpus),
-    ))  # fmt: skip
-    wanted = replace(v, model=model, quantization=quantization, gpu=gpu)
     profiles = read_profiles(path, catalog)
     found = find_profile(profiles, wanted)
     if found is None:
@@ -157,7 +165,7 @@ def _measured(path: Path, catalog: Catalog, v: Variant) -> Profile:
     return found
 
 
-def _points(
+def points_at(
     machine: Machine, concurrency: list[Any], input_tokens: float, output_tokens: float, scaling: Scaling | None = None
 ) -> list[Point]:
     many = np.array(concurrency, dtype=float)
@@ -213,46 +221,3 @@ def _inside(
         rate, rate * output_tokens, loaded.in_flight, 1e3 * loaded.tpot_percentile_s, 1e3 * loaded.ttft_percentile_s,
         bound_by,
     )  # fmt: skip
-
-
-MOST_POINTS_BYTES = 100_000_000
-COLUMNS = ("model", "gpu", "gpus_per_replica", "quantization", "input", "output", "concurrency")
-
-
-def predict_points(path: Path, catalog: Catalog | None = None) -> list[dict[str, Any]]:
-    """Every row of a CSV with its prediction; the last three of COLUMNS and the first two must be there."""
-    import csv
-    import io
-
-    catalog = catalog or shipped_catalog()
-    try:
-        text = read_input(path, MOST_POINTS_BYTES, "Predict it in parts").decode("utf-8-sig")
-        rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise input_error(path, f"cannot be read as CSV: {error}") from None
-    found = []
-    diagnostics = []
-    for line, row in enumerate(rows, start=2):
-        try:
-            found.append(_predicted(row, catalog))
-        except InputError as error:
-            diagnostics += [replace(c, file=str(path), line=line, where=c.file.lstrip("-")) for c in error.diagnostics]
-        except (KeyError, TypeError, ValueError) as error:
-            message = f"{error}" if not isinstance(error, KeyError) else f"has no column {error}"
-            diagnostics.append(Diagnostic(str(path), line, None, "", message, f"Columns: {', '.join(COLUMNS)}"))
-    if diagnostics or not found:
-        raise InputError(diagnostics or [Diagnostic(str(path), None, None, "", "has no rows")])
-    return found
-
-
-def _predicted(row: dict[str, str], catalog: Catalog) -> dict[str, Any]:
-    empty = [name for name in ("model", "gpu", "input", "output", "concurrency") if not row[name]]
-    if empty:
-        raise ValueError(f"needs a value for {', '.join(empty)}")
-    gpus, quantization = int(row.get("gpus_per_replica") or 1), row.get("quantization") or "fp16"
-    variant = Variant(row["model"], quantization, row["gpu"], gpus)
-    machine = machine_for(catalog, variant, row.get("engine") or DEFAULT_ENGINE)
-    tokens = {name: parse_positive_count(row[name]) for name in ("input", "output", "concurrency")}
-    point = _points(machine, [tokens["concurrency"]], tokens["input"], tokens["output"])[0]
-    given = {"model": row["model"], "gpu": row["gpu"], "gpus_per_replica": gpus, "quantization": quantization}
-    return given | tokens | {k: v for k, v in asdict(point).items() if k != "concurrency"} | {"basis": machine.basis}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.catalog.entries import Gpu, Model, Quantization
-from planner.catalog.variant import TENSOR, Parallelism
+from planner.catalog.variant import PARALLELISMS, TENSOR, Parallelism
 
 GB = 1e9
 HBM_GB = 0.995 * 2**30
@@ -51,6 +51,11 @@ def does_not_split(model: Model, gpus: int, layout: Layout) -> str | None:
 def layout_of(parallelism: Parallelism, gpus: int) -> Layout:
     """How so many GPUs share a mixture of experts."""
     return Layout(gpus if parallelism == "data" else 1, gpus if parallelism != TENSOR else 1)
+
+
+def parallelism_of(layout: Layout, gpus: int) -> Parallelism | None:
+    """The way that a layout is; None where it is a mix of several."""
+    return next((way for way in PARALLELISMS if layout == layout_of(way, gpus)), None)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ import numpy as np
 
 from planner.candidates.replica import ERROR_FRAC, machine_for
 from planner.catalog.profile import find_profile
-from planner.catalog.variant import Variant
+from planner.catalog.variant import TENSOR, Variant
+from planner.performance.memory import layout_of
 from planner.plan.plan import DeploymentPlan, Plan
 from planner.plan.serve_commands import checkpoint_of, serve_commands
 
@@ -48,6 +49,8 @@ class Suggestion:
     vllm: str
     guidellm: str
     aiperf: str
+    calibrate: str
+    """reads the results of any of them, which need not say what was measured"""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -97,9 +100,12 @@ def _gpu_hours(plan: Plan, told: DeploymentPlan) -> float:
 def _of_others(plan: Plan) -> Iterator[Suggestion]:
     """Deployments that would be cheaper than what was chosen if their figure were better by its own error."""
     chosen = {o.workload: o.cost_usd_per_month for o in plan.options if o.chosen and o.cost_usd_per_month is not None}
+    used = {d.deployment.variant for pool in plan.pools for d in pool.deployments}
     for o in plan.options:
         now = chosen.get(o.workload)
-        if o.chosen or now is None or o.cost_usd_per_month is None or o.variant is None or o.shared_with:
+        if o.chosen or now is None or o.cost_usd_per_month is None or o.variant is None:
+            continue
+        if o.shared_with or o.variant in used:
             continue
         basis, error_frac = _backing(plan, o.variant)
         saved = now - o.cost_usd_per_month / (1 + error_frac)
@@ -123,15 +129,30 @@ def _suggested(
 ) -> Suggestion:  # fmt: skip
     lengths = _lengths(plan, workloads)
     several = tuple(sorted({1, *(max(1, round(in_flight * part)) for part in PARTS_OF_BATCH)}))
-    facts = {
-        "gpu": variant.gpu, "tensor_parallel_size": str(variant.gpus_per_replica), "quantization": variant.quantization,
-    }  # fmt: skip
+    facts = {"gpu": variant.gpu, **_degrees(variant), "quantization": variant.quantization}
     return Suggestion(
         deployment=str(variant), workloads=workloads, chosen=chosen, basis=basis,
         error_frac=error_frac, stake_usd_per_month=stake, concurrencies=several,
         vllm=_vllm(checkpoint, lengths, several, facts), guidellm=_guidellm(lengths, several),
-        aiperf=_aiperf(checkpoint, lengths, several),
+        aiperf=_aiperf(checkpoint, lengths, several), calibrate=_calibrate(variant),
     )  # fmt: skip
+
+
+def _degrees(variant: Variant) -> dict[str, str]:
+    """How a replica shares its model, as `calibrate` reads it from metadata."""
+    copies = layout_of(variant.parallelism, variant.gpus_per_replica).attention_copies
+    degrees = {"tensor_parallel_size": str(variant.gpus_per_replica // copies)}
+    if copies > 1:
+        degrees["data_parallel_size"] = str(copies)
+    return degrees | ({} if variant.parallelism == TENSOR else {"enable_expert_parallel": "true"})
+
+
+def _calibrate(v: Variant) -> str:
+    shared = [] if v.parallelism == TENSOR else ["--parallelism", v.parallelism]
+    return shlex.join([
+        "fleetplan", "calibrate", "RESULTS", "--model", v.model, "--gpu", v.gpu, "--gpus-per-replica",
+        str(v.gpus_per_replica), *shared, "--quantization", v.quantization, "--out", "profile.yaml",
+    ])  # fmt: skip
 
 
 def _lengths(plan: Plan, workloads: tuple[str, ...]) -> _Lengths:

@@ -7,11 +7,13 @@ from math import isfinite
 from pathlib import Path
 
 from planner.catalog.entries import Catalog
+from planner.catalog.variant import Variant
 from planner.io.errors import escaped
 from planner.io.formatting import percent
 from planner.performance.accuracy import Accuracy, Errors
 from planner.performance.calibration.calibrate import CalibratedDeployment, Calibration
-from planner.performance.estimate import Estimate, predict_points
+from planner.performance.estimate import Estimate
+from planner.performance.estimate_rows import predict_points
 from planner.performance.measurements import read_rows
 from planner.plan.benchmarks import Suggestion
 from planner.reports.charts.svg import Axis, Line, line_chart
@@ -27,9 +29,13 @@ def estimate_text(e: Estimate) -> str:
 
 def _estimate_lines(e: Estimate) -> Iterator[str]:
     within = f", mean error {percent(e.error_frac)} on measurements" if e.error_frac is not None else ""
-    yield f"{e.model} {e.quantization} on {e.gpus_per_replica} x {e.gpu}, {e.engine}   {e.basis}{within}"
+    yield f"{e.variant}, {e.engine}   {e.basis}{within}"
     if e.basis == "estimated":
         yield f"  rests on: {e.source}"
+    if e.support == "fails":
+        yield f"  plans refuse it: {e.support_reason}"
+    elif e.parallelism == "data" and e.basis in ("calibrated", "estimated"):
+        yield "  no public measurement of vLLM or SGLang backs what data parallel attention does: measure it"
     yield f"  requests of {e.input_tokens:g} tokens in, {e.output_tokens:g} out"
     yield (f"  memory: weights {e.weights_gb:.1f} GB, room for KV cache {e.kv_room_gb:.1f} GB, "
            f"{e.kv_gb_per_request:.3f} GB a request, at most {e.largest_batch} in flight")  # fmt: skip
@@ -69,7 +75,7 @@ def estimate_svg(e: Estimate, tpot_limit_ms: float | None = None) -> str:
     labels = [f"{p.concurrency:g} in flight: {p.output_tok_s:,.0f} tok/s, TPOT {p.tpot_ms:.1f} ms" for p in e.sweep]
     line = Line("TPOT", [p.output_tok_s for p in e.sweep], [p.tpot_ms for p in e.sweep], labels)
     lengths = f"{e.input_tokens:g} in, {e.output_tokens:g} out"
-    title = f"{e.model} {e.quantization} on {e.gpus_per_replica} x {e.gpu}, {lengths}"
+    title = f"{e.variant}, {lengths}"
     limit = (tpot_limit_ms, f"objective {tpot_limit_ms:g} ms") if tpot_limit_ms else None
     return line_chart(title, [line], Axis("output tokens per second of one replica"), Axis("TPOT [ms]"), limit)
 
@@ -79,7 +85,7 @@ def accuracy_text(a: Accuracy) -> str:
     lines += [f"  left out: {n} {reason}" for reason, n in a.skipped.items()]
     groups = {
         "metric": a.by_metric, "GPU": a.by_gpu, "precision": a.by_precision, "source": a.by_source,
-        "source and metric": a.by_source_and_metric,
+        "parallelism and metric": a.by_parallelism_and_metric, "source and metric": a.by_source_and_metric,
     }  # fmt: skip
     return paragraphs([lines, *(table_text(_errors(title, by)) for title, by in groups.items())])
 
@@ -140,19 +146,19 @@ def suggestions_text(suggestions: Sequence[Suggestion]) -> str:
     if not suggestions:
         return "nothing: what this plan rests on is measured, or moves its cost by less than 0.1%\n"
     lines = [
-        "Start one replica (of what the plan uses, by its serve command), run one of the lines, calibrate the results:"
+        "Start one replica (of what the plan uses, by its serve command), run a line of the first three, then the last:"
     ]
     for k, s in enumerate(suggestions, 1):
         stake = f"${s.stake_usd_per_month:,.0f} a month"
         why = f"{stake} of this plan's cost rest on its error" if s.chosen else f"not used; it could save {stake}"
         lines += ["", f"{k}. {s.deployment} for {escaped(', '.join(s.workloads))}",
                   f"   {s.basis}, off by {percent(s.error_frac)} on average: {why}"]  # fmt: skip
-        lines += [f"     {line}" for line in (s.vllm, s.guidellm, s.aiperf)]
+        lines += [f"     {line}" for line in (s.vllm, s.guidellm, s.aiperf, s.calibrate)]
     return "\n".join(lines) + "\n"
 
 
 def points_report(path: Path, catalog: Catalog | None = None) -> Report:
-    """Predictions for every row of a CSV: model, gpu, gpus_per_replica, quantization, input, output, concurrency."""
+    """Predictions for every row of a CSV: the deployment, lengths and concurrency."""
     predictions = predict_points(path, catalog)
     columns = (
         C("model", "model"), C("gpu", "gpu"), C("input", "in", "plain"), C("output", "out", "plain"),
@@ -160,8 +166,12 @@ def points_report(path: Path, catalog: Catalog | None = None) -> Report:
         C("output_tok_s", "tok/s", "count"), C("requests_per_s", "requests/s", ".2f"), C("basis", "basis"),
     )  # fmt: skip
     rows = tuple(
-        (f"{p['model']} {p['quantization']}", f"{p['gpus_per_replica']} x {p['gpu']}", *(p[c.key] for c in columns[2:]))
+        (
+            f"{p['model']} {p['quantization']}",
+            Variant(p["model"], p["quantization"], p["gpu"], p["gpus_per_replica"], p["parallelism"]).gpus,
+            *(p[c.key] for c in columns[2:]),
+        )
         for p in predictions
-    )
+    )  # fmt: skip
     lines = table_text(Table("points", "Predictions", columns, rows), indent="")
     return Report(paragraphs([lines]), {"points": predictions})

@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 from planner.io.errors import Diagnostic, shown
+from planner.performance.memory import Layout
 
 Key = str | tuple[str | int, ...]
 """A key of a record, or the keys and indices that lead to a value inside it."""
 
+TENSOR_KEYS = ("tensor_parallel_size", "tensor_parallel", "tp_size", "tp")
+COPIES_KEYS = ("data_parallel_size", "attention_dp", "dp_size", "dp")
+GROUPS_KEYS = ("expert_parallel_size", "moe_ep", "ep_size", "ep")
+STAGES_KEYS = ("pipeline_parallel_size", "pp_size", "pp")
+EXPERTS_KEYS = ("enable_expert_parallel", "enable_ep")
+ATTENTION_KEYS = ("enable_dp_attention", "enable_attention_dp", "dp_attention")
+"""of SGLang, TensorRT-LLM and InferenceX, whose tensor parallelism then counts all GPUs"""
+YES_OR_NO = {"true": True, "yes": True, "1": True, "on": True, "false": False, "no": False, "0": False, "off": False}
 UNKNOWN_WORDS = ("", "unknown", "none", "null", "n/a", "nan")
 
 
@@ -43,6 +52,26 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Sharing:
+    """How the GPUs of a replica shared the model, as the file says it."""
+
+    parallelism: str | None = None
+    """in our own words, which win over degrees"""
+    attention_copies: int | None = None
+    expert_groups: int | None = None
+    stages: int | None = None
+    whole_experts: bool | None = None
+    copies_attention: bool | None = None
+
+    def layout(self, gpus: int) -> Layout:
+        """What the degrees come to on so many GPUs; everything is split over all of them unless they say otherwise."""
+        stages = self.stages or 1
+        copies = self.attention_copies or (gpus if self.copies_attention else 1)
+        groups = self.expert_groups or (max(gpus // stages, 1) if self.whole_experts else 1)
+        return Layout(copies, groups, stages)
+
+
+@dataclass(frozen=True)
 class BenchPoint:
     """One run of a benchmark; names are as the file writes them, latencies in ms."""
 
@@ -56,6 +85,7 @@ class BenchPoint:
     model: str | None = None
     gpu: str | None = None
     gpus_per_replica: int | None = None
+    sharing: Sharing = Sharing()
     quantization: str | None = None
     concurrency: float | None = None
     """requests in flight: the most allowed, or their mean; None where unknown"""
@@ -141,6 +171,15 @@ class Record:
             return None
         return None if value is None else int(value)
 
+    def flag(self, *keys: Key) -> bool | None:
+        value = self.get(*keys)
+        if value is None or isinstance(value, bool):
+            return value
+        found = YES_OR_NO.get(str(value).strip().lower())
+        if found is None:
+            self.complain(f"'{_spelled(self._found(keys))}' must be true or false, got {shown(value)}")
+        return found
+
     def needed(self, what: str, value: float | None, remedy: str = "") -> float:
         """The value; its absence is a complaint, and the record is not used."""
         if value is None:
@@ -150,6 +189,24 @@ class Record:
 
     def _found(self, keys: tuple[Key, ...]) -> Key:
         return next((key for key in keys if _at(self.data, key) is not None), keys[0])
+
+
+def sharing_of(record: Record, *places: tuple[str, ...]) -> tuple[int | None, Sharing]:
+    """GPUs of a replica and how they shared the model, from keys of the run or of some places inside it."""
+
+    def at(*names: str) -> tuple[Key, ...]:
+        return tuple((*place, name) for place in places or ((),) for name in names)
+
+    sharing = Sharing(
+        record.text(*at("parallelism")), record.count(*at(*COPIES_KEYS)), record.count(*at(*GROUPS_KEYS)),
+        record.count(*at(*STAGES_KEYS)), record.flag(*at(*EXPERTS_KEYS)), record.flag(*at(*ATTENTION_KEYS)),
+    )  # fmt: skip
+    given, tensor = record.count(*at("gpus_per_replica")), record.count(*at(*TENSOR_KEYS))
+    beside = () if sharing.copies_attention else (sharing.attention_copies, sharing.stages)
+    others = prod(n for n in beside if n)
+    if given is None and (tensor is not None or others > 1):
+        given = others * (1 if tensor is None else tensor)
+    return given, sharing
 
 
 def _at(data: Any, key: Key) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.catalog.entries import DEFAULT_ENGINE, Catalog, shipped_catalog
 from planner.catalog.profile import Profile, profiles_text
+from planner.catalog.variant import Parallelism
 from planner.io.errors import Diagnostic, InputError, listed
 from planner.performance.calibration.benchmark_runs import BenchPoint
 from planner.performance.calibration.errors import Assessed, ErrorRow, assessed
@@ -27,8 +28,7 @@ class CalibratedDeployment:
 
     @property
     def name(self) -> str:
-        p = self.profile
-        return f"{p.model} {p.quantization} on {p.gpus_per_replica} x {p.gpu}"
+        return self.profile.name
 
     @property
     def errors(self) -> tuple[ErrorRow, ...]:
@@ -64,6 +64,7 @@ class Calibration:
                     "quantization": d.profile.quantization,
                     "gpu": d.profile.gpu,
                     "gpus_per_replica": d.profile.gpus_per_replica,
+                    "parallelism": d.profile.variant.parallelism,
                     "prefill_basis": d.prefill_basis,
                     "uses_rates": d.result is None or d.result.uses_rates,
                     "uses_ttft": d.result is not None and d.result.uses_ttft,
@@ -80,6 +81,7 @@ def calibrate(
     model: str | None = None,
     gpu: str | None = None,
     gpus_per_replica: int | None = None,
+    parallelism: Parallelism | None = None,
     quantization: str | None = None,
     catalog: Catalog | None = None,
 ) -> Calibration:
@@ -87,8 +89,9 @@ def calibrate(
     catalog = catalog or shipped_catalog()
     points = read_results(results)
     profiles = make_profiles(
-        points, catalog=catalog, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, quantization=quantization
-    )
+        points, catalog=catalog, model=model, gpu=gpu, gpus_per_replica=gpus_per_replica, parallelism=parallelism,
+        quantization=quantization,
+    )  # fmt: skip
     notes = dict.fromkeys(f"{p.file}: {text}" for p in points for text in (*p.notes, *_tails_only(p)))
     done = tuple(_calibrated(profile, catalog) for profile in profiles)
     if not any(d.is_used for d in done):

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.catalog.entries import Catalog, Gpu, Model, Quantization
-from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
-from planner.performance.memory import kv_read_bytes, weight_bytes
+from planner.catalog.profile import MaxRate, MeasuredPoint
+from planner.catalog.variant import Variant
+from planner.performance.memory import kv_read_bytes, layout_of, weight_bytes
 
 ROUNDING = 0.98
 """datasheets round, by a percent or two"""
@@ -42,6 +43,8 @@ class Replica:
     quantization: Quantization
     gpu: Gpu
     gpus: int
+    copies: int = 1
+    """of attention, each on GPUs of its own: a request that is alone has the others idle"""
 
     @property
     def bandwidth(self) -> float:
@@ -99,12 +102,14 @@ class Replica:
         return max(1.0, room / self.kv_bytes_read(context_tokens))
 
 
-def replica_of(profile: Profile, catalog: Catalog) -> Replica:
+def replica_of(v: Variant, catalog: Catalog) -> Replica:
+    """A deployment by catalog keys."""
     return Replica(
-        catalog.models[profile.model],
-        catalog.quantizations[profile.quantization],
-        catalog.gpus[profile.gpu],
-        profile.gpus_per_replica,
+        catalog.models[v.model],
+        catalog.quantizations[v.quantization],
+        catalog.gpus[v.gpu],
+        v.gpus_per_replica,
+        layout_of(v.parallelism, v.gpus_per_replica).attention_copies,
     )
 
 
@@ -164,7 +169,7 @@ def in_other_units(replica: Replica, point: MeasuredPoint) -> Iterator[Broken]:
         least["ttft_ms"] = max(1e3 * replica.prefill_s(point.input_tokens), step_ms)
     for field, least_ms in least.items():
         measured = getattr(point, field)
-        if measured is not None and measured > FAR_TOO_SLOW * least_ms:
+        if measured is not None and measured > FAR_TOO_SLOW * replica.copies * least_ms:
             what = {"tpot_ms": "TPOT", "ttft_ms": "TTFT"}.get(field, "decode step")
             times = f"{measured / least_ms:,.0f} times the least that it can take ({least_ms:.3g} ms)"
             yield field, f"a {what} of {measured:,.0f} ms is {times}"

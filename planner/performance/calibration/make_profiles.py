@@ -1,23 +1,24 @@
-"""Profiles out of benchmark points: whose they are, what they measure, and whether that can be."""
+"""Profiles out of benchmark points: what they measure, and whether that can be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from planner.catalog.entries import Catalog, names_of
-from planner.catalog.names import checkpoint, find_gpu, find_model, unknown_model
+from planner.catalog.entries import Catalog
 from planner.catalog.profile import MaxRate, MeasuredPoint, Profile
-from planner.io.errors import Diagnostic, InputError, did_you_mean, escaped, listed, shown
+from planner.catalog.variant import TENSOR, Parallelism, Variant
+from planner.io.errors import Diagnostic, InputError, escaped, listed
 from planner.performance.calibration.benchmark_runs import BenchPoint
 from planner.performance.calibration.datasheet_limits import (
     Replica,
     beyond_limits,
     in_other_units,
     rate_beyond_limits,
+    replica_of,
     too_large,
 )
+from planner.performance.calibration.run_variants import RunVariants
 
 MOST_FAILED_FRAC = 0.1
 KEPT_UP_FRAC = 0.9
@@ -25,7 +26,6 @@ KEPT_UP_FRAC = 0.9
 CHECK_DEPLOYMENT = "Check GPUs and quantization"
 CHECK_UNITS = "Are these microseconds? Divide by 1,000: latencies are read in ms"
 GIVE_MEANS = "Add the means beside them (ttft_ms, tpot_ms)"
-Deployment = tuple[str, str, str, int]
 
 
 def make_profiles(
@@ -35,16 +35,19 @@ def make_profiles(
     model: str | None = None,
     gpu: str | None = None,
     gpus_per_replica: int | None = None,
+    parallelism: Parallelism | None = None,
     quantization: str | None = None,
 ) -> tuple[Profile, ...]:
     """A profile for each deployment that was measured; what is given here wins over what the files say."""
-    maker = _Maker(catalog, {"model": model, "gpu": gpu, "quantization": quantization}, gpus_per_replica)
-    groups: dict[Deployment, list[BenchPoint]] = {}
+    names = {"model": model, "gpu": gpu, "quantization": quantization}
+    runs = RunVariants(catalog, names, gpus_per_replica, parallelism)
+    groups: dict[Variant, list[BenchPoint]] = {}
     for point in points:
-        deployment = maker.deployment(point)
-        if deployment is not None:
-            groups.setdefault(deployment, []).append(point)
-    profiles = [maker.profile(deployment, group) for deployment, group in sorted(groups.items())]
+        variant = runs.variant(point)
+        if variant is not None:
+            groups.setdefault(variant, []).append(point)
+    maker = _Maker(catalog, runs.diagnostics)
+    profiles = [maker.profile(variant, group) for variant, group in sorted(groups.items())]
     if not points:
         maker.diagnostics.append(Diagnostic("results", None, None, "", "there is nothing to calibrate from"))
     if maker.diagnostics:
@@ -55,63 +58,13 @@ def make_profiles(
 @dataclass
 class _Maker:
     catalog: Catalog
-    options: Mapping[str, str | None]
-    gpus_option: int | None
-    diagnostics: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic]
 
     def complain(self, point: BenchPoint, message: str, remedy: str = "") -> None:
         self.diagnostics.append(Diagnostic(point.file, point.line, None, "", message, remedy))
 
-    # -- whose measurement it is --------------------------------------------------------------------------
-
-    def deployment(self, point: BenchPoint) -> Deployment | None:
-        if point.model is not None and self.options["model"] is None:
-            named, stored = checkpoint(point.model, self.catalog.models, self.catalog.quantizations)
-            point = replace(point, model=named or point.model, quantization=point.quantization or stored)
-        model = self._named(point, "model", self.catalog.models, "model")
-        gpu = self._named(point, "gpu", self.catalog.gpus, "GPU")
-        quantization = self._named(point, "quantization", self.catalog.quantizations, "quantization", model)
-        gpus = self.gpus_option if self.gpus_option is not None else point.gpus_per_replica
-        if gpus is None:
-            self._ask(point, "GPUs per replica", "--gpus-per-replica 1")
-        elif gpus < 1:
-            self.complain(point, f"a replica cannot have {gpus} GPUs", "Give --gpus-per-replica 1 or more")
-            gpus = None
-        if model is None or gpu is None or quantization is None or gpus is None:
-            return None
-        return model, quantization, gpu, gpus
-
-    def _named(
-        self, point: BenchPoint, name: str, entries: Mapping[str, Any], what: str, model: str | None = None
-    ) -> str | None:
-        option = self.options[name]
-        written = option if option is not None else getattr(point, name)
-        if written is None:
-            native = self.catalog.models[model].native_quantization if model is not None else None
-            self._ask(point, what, f"--{name} {native or 'NAME'}")
-            return None
-        found = (find_gpu if name == "gpu" else find_model)(written, entries)
-        if found is None:
-            file, line = (f"--{name}", None) if option is not None else (point.file, point.line)
-            message = f"there is no {what} {shown(written, 60)} in the catalog"
-            short = written.rsplit("/", 1)[-1]
-            known = unknown_model(short, entries) if name == "model" else did_you_mean(short, names_of(entries))
-            remedy = known or f"Give --{name} NAME, or add it to a catalog of your own"
-            self.diagnostics.append(Diagnostic(file, line, None, "", message, remedy))
-        return found
-
-    def _ask(self, point: BenchPoint, what: str, option: str) -> None:
-        # The file as a whole lacks it, so a file of a thousand lines asks once.
-        asked = Diagnostic(point.file, None, None, "", f"does not say the {what}", f"Give it with {option}")
-        if asked not in self.diagnostics:
-            self.diagnostics.append(asked)
-
-    # -- what it measures ---------------------------------------------------------------------------------
-
-    def profile(self, deployment: Deployment, group: Sequence[BenchPoint]) -> Profile | None:
-        model, quantization, gpu, gpus = deployment
-        catalog = self.catalog
-        replica = Replica(catalog.models[model], catalog.quantizations[quantization], catalog.gpus[gpu], gpus)
+    def profile(self, variant: Variant, group: Sequence[BenchPoint]) -> Profile | None:
+        replica = replica_of(variant, self.catalog)
         reason = too_large(replica)
         if reason:
             self.complain(group[0], reason, "Check --gpu, --gpus-per-replica and --quantization")
@@ -130,10 +83,11 @@ class _Maker:
         if len(self.diagnostics) > before or not (points or table):
             return None
         return Profile(
-            model=model,
-            quantization=quantization,
-            gpu=gpu,
-            gpus_per_replica=gpus,
+            model=variant.model,
+            quantization=variant.quantization,
+            gpu=variant.gpu,
+            gpus_per_replica=variant.gpus_per_replica,
+            parallelism=None if variant.parallelism == TENSOR else variant.parallelism,
             engine=_joined(point.engine for point in group),
             source=_joined(escaped(point.file) for point in rates),
             date=max((point.date for point in rates if point.date), default=None),

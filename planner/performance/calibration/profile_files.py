@@ -20,6 +20,7 @@ from planner.performance.calibration.datasheet_limits import (
     too_large,
 )
 from planner.performance.calibration.make_profiles import CHECK_DEPLOYMENT, CHECK_UNITS
+from planner.performance.machine_by_name import cannot_share
 
 
 def read_profiles(path: Path | str, catalog: Catalog) -> tuple[Profile, ...]:
@@ -71,7 +72,11 @@ def _resolved(profile: Profile, k: int, document: Document, catalog: Catalog) ->
 
 
 def _implausible(profile: Profile, k: int, document: Document, catalog: Catalog) -> list[Diagnostic]:
-    replica = replica_of(profile, catalog)
+    replica = replica_of(profile.variant, catalog)
+    cannot = cannot_share(profile.variant, replica.model)
+    if cannot:
+        where = ("profiles", k, "parallelism") if profile.parallelism else ("profiles", k)
+        return [document.diagnostic(where, cannot, "Check model, gpus_per_replica and parallelism")]
     reason = too_large(replica)
     if reason:
         return [document.diagnostic(("profiles", k), reason, "Check gpu, gpus_per_replica and quantization")]

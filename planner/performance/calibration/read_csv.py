@@ -3,6 +3,8 @@
 
     long: model,gpu,n_gpus,tp,dtype_weights,input_len,output_len,batch_or_concurrency,metric,value
     wide: model,gpu,gpus_per_replica,quantization,input_tokens,output_tokens,concurrency,ttft_ms,tpot_p95_ms,...
+
+Either may say how GPUs share a mixture of experts: parallelism, or attention_dp (copies of attention) and moe_ep.
 """
 
 from __future__ import annotations
@@ -13,16 +15,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from planner.io.errors import Diagnostic, did_you_mean, shown
-from planner.performance.calibration.benchmark_runs import BenchPoint, Record, Spread, iso_date
+from planner.performance.calibration.benchmark_runs import BenchPoint, Record, Spread, iso_date, sharing_of
 
 LONG_COLUMNS = ("model", "gpu", "input_len", "output_len", "batch_or_concurrency", "metric", "value")
 LATENCIES = ("ttft", "tpot", "e2e")
 STATISTICS = {"": "mean", "_mean": "mean", "_p50": "p50", "_p95": "p95", "_p99": "p99"}
 LATENCY_COLUMNS = tuple(f"{name}{statistic}_ms" for name in LATENCIES for statistic in STATISTICS)
 PLAIN_COLUMNS = (
-    "engine", "model", "gpu", "gpus_per_replica", "quantization", "input_tokens", "output_tokens", "concurrency",
-    "request_rate_per_s", "requests_per_s", "output_tok_s", "decode_step_ms", "duration_s", "n_requests", "failed",
-    "date",
+    "engine", "model", "gpu", "gpus_per_replica", "parallelism", "attention_dp", "moe_ep", "quantization",
+    "input_tokens", "output_tokens", "concurrency", "request_rate_per_s", "requests_per_s", "output_tok_s",
+    "decode_step_ms", "duration_s", "n_requests", "failed", "date",
 )  # fmt: skip
 WIDE_COLUMNS = (*PLAIN_COLUMNS, *LATENCY_COLUMNS)
 REMARKS = ("notes", "source", "url", "file", "line")
@@ -86,13 +88,15 @@ def _unknown_columns(columns: Sequence[str], file: str) -> list[Diagnostic]:
 
 
 def _wide_point(record: Record) -> BenchPoint:
+    gpus, sharing = sharing_of(record)
     return BenchPoint(
         file=record.file,
         line=record.line,
         engine=record.text("engine"),
         model=record.text("model"),
         gpu=record.text("gpu"),
-        gpus_per_replica=record.count("gpus_per_replica"),
+        gpus_per_replica=gpus,
+        sharing=sharing,
         quantization=record.text("quantization"),
         input_tokens=record.needed("input tokens", record.positive("input_tokens"), "Fill in input_tokens"),
         output_tokens=record.needed("output tokens", record.positive("output_tokens"), "Fill in output_tokens"),
@@ -140,11 +144,15 @@ def _long_points(records: Iterable[Record]) -> list[BenchPoint]:
 
 
 def _long_point(record: Record) -> BenchPoint:
-    gpus, tp = record.count("n_gpus"), record.count("tp")
-    if gpus is not None and tp is not None and gpus != tp:
+    in_all, (gpus, sharing) = record.count("n_gpus"), sharing_of(record)
+    if record.count("tp") is None:
+        gpus = in_all or gpus
+    elif in_all is not None and gpus is not None and in_all != gpus:
+        several = sharing.attention_copies or sharing.stages
+        shares = "a parallelism of" if several else "a tensor parallelism of"
         record.complain(
-            f"{gpus} GPUs with a tensor parallelism of {tp} are not one replica",
-            f"Give the figures of one replica and write {tp} for n_gpus",
+            f"{in_all} GPUs with {shares} {gpus} are not one replica",
+            f"Give the figures of one replica and write {gpus} for n_gpus",
         )
     batch = record.text("batch_or_concurrency")
     in_flight = None if batch == "max" else record.positive("batch_or_concurrency")
@@ -154,7 +162,8 @@ def _long_point(record: Record) -> BenchPoint:
         engine=record.text("engine"),
         model=record.text("model"),
         gpu=record.text("gpu"),
-        gpus_per_replica=tp if tp is not None else gpus,
+        gpus_per_replica=gpus if gpus is not None else in_all,
+        sharing=sharing,
         quantization=record.text("dtype_weights"),
         input_tokens=record.needed("input tokens", record.positive("input_len"), "Fill in input_len"),
         output_tokens=record.needed("output tokens", record.positive("output_len"), "Fill in output_len"),

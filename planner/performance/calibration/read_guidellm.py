@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from planner.performance.calibration.benchmark_runs import BenchPoint, Record, Spread
+from planner.performance.calibration.benchmark_runs import BenchPoint, Record, Spread, sharing_of
 
 EXTRAS = (("args", "output_extras"), ("config", "metadata", "labels"), ("benchmark", "extras"))
 
@@ -31,13 +31,15 @@ def guidellm_records(data: Mapping[str, Any], file: str) -> Iterator[Record]:
 def guidellm_point(record: Record) -> BenchPoint:
     sent, failed = _requests(record)
     strategy = _strategy(record)
+    gpus, sharing = sharing_of(record, *EXTRAS)
     return BenchPoint(
         file=record.file,
         line=record.line,
         engine=_extra(record, "engine"),
         model=_model(record),
         gpu=_extra(record, "gpu", "gpu_type", "hardware"),
-        gpus_per_replica=_gpus(record),
+        gpus_per_replica=gpus,
+        sharing=sharing,
         quantization=_extra(record, "quantization", "precision", "dtype"),
         input_tokens=record.needed("input tokens", _mean(record, "prompt_token_count")),
         output_tokens=record.needed("output tokens", _mean(record, "output_token_count")),
@@ -111,11 +113,6 @@ def _model(record: Record) -> str | None:
 def _extra(record: Record, *names: str) -> str | None:
     """What the user attached to the report (--output-extras, labels)."""
     return record.text(*((*path, name) for path in EXTRAS for name in names))
-
-
-def _gpus(record: Record) -> int | None:
-    names = ("gpus_per_replica", "tensor_parallel_size", "tp")
-    return record.count(*((*path, name) for path in EXTRAS for name in names))
 
 
 def _duration_s(record: Record) -> float | None:

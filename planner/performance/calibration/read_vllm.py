@@ -1,7 +1,7 @@
 """Results of `vllm bench serve --save-result` and of the tools that grew out of it (SGLang, InferenceX).
 
-One flat object per run. Neither GPU nor tensor parallelism nor quantization is in it, unless `--metadata`
-put it there under a key of the user's choice. Percentiles other than p99 are written on demand only. Keys
+One flat object per run. Neither GPU nor degrees of parallelism nor quantization are in it, unless `--metadata`
+put them there under keys of the user's choice. Percentiles other than p99 are written on demand only. Keys
 without `_ms` (`median_ttft`) are a variant that gives seconds.
 """
 
@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.performance.calibration.benchmark_runs import BenchPoint, Key, Record, Spread, iso_date
+from planner.performance.calibration.benchmark_runs import BenchPoint, Key, Record, Spread, iso_date, sharing_of
 
 GPU_KEYS = ("gpu", "gpu_type", "gpu_name", "accelerator", "hardware")
-GPUS_KEYS = ("gpus_per_replica", "tensor_parallel_size", "tensor_parallel", "tp_size", "tp")
 QUANTIZATION_KEYS = ("quantization", "quant", "precision", "dtype_weights", "dtype")
-REPLICA_KEYS = ("replicas", "num_replicas", "decode_replicas", "data_parallel_size", "dp_size", "dp")
+REPLICA_KEYS = ("replicas", "num_replicas", "decode_replicas")
 ENGINE_KEYS = ("engine", "framework", "backend", "endpoint_type")
 ENGINES = ("vllm", "sglang", "tensorrt-llm", "trtllm", "tgi", "lmdeploy")
 E2E_NAMES = ("e2el", "e2e_latency")
@@ -41,13 +40,15 @@ def vllm_point(record: Record) -> BenchPoint:
         record.complain(
             f"was measured on {several:g} replicas together", "Benchmark one replica; a plan multiplies them"
         )
+    gpus, sharing = sharing_of(record)
     return BenchPoint(
         file=record.file,
         line=record.line,
         engine=_engine(record),
         model=record.text("model_id", "model"),
         gpu=record.text(*GPU_KEYS),
-        gpus_per_replica=record.count(*GPUS_KEYS),
+        gpus_per_replica=gpus,
+        sharing=sharing,
         quantization=record.text(*QUANTIZATION_KEYS),
         input_tokens=record.needed("input tokens", _mean_tokens(record, "total_input_tokens", completed)),
         output_tokens=record.needed("output tokens", _mean_tokens(record, "total_output_tokens", completed)),

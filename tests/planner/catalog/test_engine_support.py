@@ -67,6 +67,53 @@ def test_what_is_known(engine: str, model: str, quantization: str, gpu: str, ver
     assert bool(found.reason) == (verdict != "runs")
 
 
+@pytest.mark.parametrize(
+    ("engine", "variant", "verdict"),
+    [
+        ("vllm", Variant("qwen3-235b-a22b", "fp8", "h200", 4, "expert"), "runs"),
+        ("vllm", Variant("qwen3-235b-a22b", "fp8", "h200", 4, "data"), "runs"),
+        ("vllm", Variant("gpt-oss-120b", "mxfp4", "h100", 2, "expert"), "runs"),
+        ("vllm", Variant("kimi-k2.5", "nvfp4", "b200", 4, "expert"), "runs"),
+        ("vllm", Variant("qwen3-235b-a22b", "int4-awq", "a100-80gb", 4, "expert"), "runs"),
+        ("vllm", Variant("qwen3-235b-a22b", "int4-awq", "a100-80gb", 4, "data"), "unproven"),
+        ("vllm", Variant("qwen3-235b-a22b", "int4-awq", "a100-80gb", 4), "runs"),
+        ("vllm", Variant("qwen3-30b-a3b", "int8", "b200", 2, "data"), "fails"),
+        ("vllm-2023", Variant("mixtral-8x7b", "fp16", "h100", 2, "expert"), "fails"),
+        ("vllm-2023", Variant("mixtral-8x7b", "fp16", "h100", 2), "runs"),
+        ("sglang", Variant("deepseek-r1", "nvfp4", "b200", 4, "expert"), "runs"),
+        ("sglang", Variant("deepseek-r1", "nvfp4", "b200", 4, "data"), "unproven"),
+        ("sglang", Variant("mixtral-8x7b", "int4-awq", "h100", 2, "expert"), "unproven"),
+        ("tensorrt-llm", Variant("deepseek-r1", "fp8", "h200", 8, "data"), "fails"),
+        ("tensorrt-llm", Variant("deepseek-r1", "fp8", "h200", 8, "expert"), "unproven"),
+        ("lmdeploy", Variant("mixtral-8x7b", "fp16", "h100", 2, "expert"), "unproven"),
+        ("transformers", Variant("gpt-oss-120b", "mxfp4", "h100", 2, "data"), "fails"),
+        ("tgi", Variant("mixtral-8x7b", "fp16", "h100", 2, "expert"), "fails"),
+        ("exllamav2", Variant("mixtral-8x7b", "fp16", "h100", 2, "data"), "fails"),
+    ],
+)
+def test_what_is_known_of_ways_to_share_experts(engine: str, variant: Variant, verdict: Verdict) -> None:
+    found = known_support(engine, variant, CATALOG.models[variant.model], CATALOG.gpus[variant.gpu])
+    assert found.verdict == verdict
+
+
+MIXTURE = """
+workloads:
+  - {name: chat, models: [qwen3-30b-a3b], forecast: {requests_per_day: 400k}, api: forbidden}
+menu: {engine: ENGINE, gpus: [h100], quantizations: [fp8], parallelism: [tensor, expert, data], max_deployments: 1}
+baseline: openai/gpt-4o-mini
+"""
+
+
+def test_a_way_that_the_engine_lacks_is_rejected_with_its_reason() -> None:
+    plan = planner.plan_fleet(planner.case_from_text(MIXTURE.replace("ENGINE", "tgi")))
+    assert {d.deployment.variant.parallelism for pool in plan.pools for d in pool.deployments} == {"tensor"}
+    reasons = {(r.parallelism, r.reason) for r in plan.rejected if r.parallelism}
+    assert reasons == {(way, "TGI shards every layer over all GPUs of a replica") for way in ("expert", "data")}
+    assert check_plan(plan.as_json()) == []
+    waits = planner.plan_fleet(planner.case_from_text(MIXTURE.replace("ENGINE", "tensorrt-llm")))
+    assert any(r.parallelism == "data" and "prompts wait" in r.reason for r in waits.rejected)
+
+
 GEMMA = """
 workloads:
   - {name: tags, models: [gemma-3-4b], forecast: {requests_per_day: 50k}, api: forbidden, quality: {max_loss: 5%}}

@@ -15,6 +15,7 @@ from planner.performance.closed_loop import closed_loop
 from planner.performance.latency import Machine, decode_step_s, prefill_s
 from planner.performance.measurements import engine_named
 from planner.performance.memory import Layout
+from planner.reports.performance import accuracy_text
 
 CATALOG = shipped_catalog()
 COLUMNS = ("source", "url_or_repo_path", "model", "params_b", "gpu", "n_gpus", "tp", "dtype_weights",
@@ -165,6 +166,22 @@ def test_layouts_are_read_from_columns_else_from_notes(tmp_path: Path) -> None:
     cells = {**BASE, **row, "tp": 8, "n_gpus": 8, "notes": "attention_dp=1 moe_ep=8"}
     bare.write_text(",".join(names) + "\n" + ",".join(str(cells.get(n, "")) for n in names) + "\n")
     assert score(bare).scored[0].point.machine_key.layout == Layout(1, 8, 1)
+
+
+def test_errors_by_how_gpus_share_the_model(tmp_path: Path) -> None:
+    row = {"metric": "tpot_ms", "value": 20, "model": "deepseek-r1", "gpu": "b200", "dtype_weights": "fp8", "n_gpus": 8}
+    ways: list[dict[str, object]] = [
+        {"tp": 8}, {"tp": 8, "moe_ep": 8}, {"tp": 8, "moe_ep": 8, "metric": "ttft_ms", "value": 900},
+        {"tp": 1, "attention_dp": 8, "moe_ep": 8}, {"tp": 2, "attention_dp": 4, "moe_ep": 8}, {"tp": 8, "moe_ep": 4},
+    ]  # fmt: skip
+    a = scored(tmp_path, *(row | way for way in ways), {"metric": "tpot_ms", "value": 9})
+    assert {way: e.n for way, e in a.by_parallelism.items()} == {"tensor": 2, "expert": 2, "data": 1, "mixed": 2}
+    assert set(a.as_json()["by_parallelism"]) == {"tensor", "expert", "data", "mixed"}
+    assert a.by_parallelism_and_metric["expert ttft_ms"].n == 1
+    assert a.as_json()["by_parallelism_and_metric"]["data tpot_ms"]["bias"] == a.by_parallelism["data"].bias
+    text = accuracy_text(a)
+    assert "parallelism and metric" in text
+    assert "expert ttft_ms" in text
 
 
 def test_stages_of_a_pipeline_each_serve_a_batch(tmp_path: Path) -> None:

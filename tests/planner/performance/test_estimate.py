@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from planner.catalog.variant import PARALLELISMS
 from planner.io.errors import InputError
-from planner.performance.estimate import estimate, predict_points
-from planner.reports.performance import estimate_svg, estimate_text
+from planner.performance.estimate import estimate
+from planner.performance.estimate_rows import predict_points
+from planner.reports.performance import estimate_svg, estimate_text, points_report
 
 BASE = {"model": "llama-3.1-8b", "gpu": "h100", "input_tokens": 1000, "output_tokens": 200}
 
@@ -54,6 +56,9 @@ def test_nothing_is_carried_where_one_request_is_too_slow() -> None:
     assert "nothing" in estimate_text(estimate("llama-3.1-8b", "l4", 1000, 200, tpot=(0.01, 0.95)))
 
 
+MIXTURE = {"model": "mixtral-8x7b", "gpus_per_replica": 2}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -61,7 +66,14 @@ def test_nothing_is_carried_where_one_request_is_too_slow() -> None:
         ({"gpu": "h1000"}, "there is no gpu"),
         ({"gpu": "a100-80gb", "quantization": "fp8"}, "no native fp8"),
         ({"model": "llama-3.1-70b"}, "do not fit"),
-        ({"gpus_per_replica": 3}, "do not split"),
+        ({"gpus_per_replica": 3}, "do not split over 3 GPUs. Use 1, 2, 4, 8 or 16"),
+        ({"parallelism": "expert", "gpus_per_replica": 2}, "is no mixture of experts. Leave it out"),
+        (MIXTURE | {"gpus_per_replica": 1, "parallelism": "expert"}, "one GPU has nothing to share"),
+        (
+            MIXTURE | {"gpus_per_replica": 16, "parallelism": "data"},
+            "8 experts do not split over 16 GPUs. Use 2, 4 or 8",
+        ),
+        (MIXTURE | {"gpu": "l4", "parallelism": "data"}, "copies of attention. Use more GPUs"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(changes: dict[str, object], words: str) -> None:
@@ -91,6 +103,40 @@ def test_many_at_once_equal_one_by_one(tmp_path: Path) -> None:
         predict_points(path)
     assert ":3: model: there is no model 'nope'" in str(error.value)
     assert ":4:" in str(error.value)
+    path.write_text(
+        "model,gpu,gpus_per_replica,parallelism,input,output,concurrency\nmixtral-8x7b,h100,0,data,1,1,1\nx,x,two,,1,1,1\n"
+    )
+    with pytest.raises(InputError, match=":2: gpus-per-replica: a replica cannot have 0 GPUs") as error:
+        predict_points(path)
+    assert ":3: gpus_per_replica must be a whole number, got 'two'" in str(error.value)
+
+
+def test_ways_to_share_experts_differ_and_are_named(tmp_path: Path) -> None:
+    shape = {"model": "qwen3-30b-a3b", "gpu": "h100", "input_tokens": 1000, "output_tokens": 200, "gpus_per_replica": 4}
+    ways = {way: estimate(**shape, parallelism=way, concurrency=32) for way in PARALLELISMS}  # type: ignore[arg-type]
+    assert len({e.at.tpot_ms for e in ways.values() if e.at}) == 3
+    assert ways["tensor"].weights_gb == ways["expert"].weights_gb < ways["data"].weights_gb
+    assert estimate_text(ways["expert"]).startswith("qwen3-30b-a3b fp16 on 4 x h100, expert parallel, vllm")
+    assert "no public measurement" in estimate_text(ways["data"])
+    assert ways["data"].as_json()["parallelism"] == "data"
+    path = tmp_path / "points.csv"
+    rows = "".join(f"qwen3-30b-a3b,h100,4,{way},1000,200,32\n" for way in ("", *PARALLELISMS))
+    path.write_text("model,gpu,gpus_per_replica,parallelism,input,output,concurrency\n" + rows)
+    each = predict_points(path)
+    assert [row["parallelism"] for row in each] == ["tensor", *PARALLELISMS]
+    assert [row["tpot_ms"] for row in each[1:]] == [e.at.tpot_ms for e in ways.values() if e.at]
+    assert "4 x h100, data parallel" in points_report(path).text
+    path.write_text("model,gpu,gpus_per_replica,parallelism,input,output,concurrency\nqwen3-30b-a3b,h100,4,ep,1,1,1\n")
+    with pytest.raises(InputError, match=r"points\.csv:2: parallelism: there is no parallelism 'ep'. Use tensor"):
+        predict_points(path)
+
+
+def test_what_the_engine_does_not_run_is_said() -> None:
+    shape = {"model": "mixtral-8x7b", "gpu": "h100", "input_tokens": 1000, "output_tokens": 200, "gpus_per_replica": 2}
+    e = estimate(**shape, parallelism="expert", engine="tgi")  # type: ignore[arg-type]
+    assert e.support == "fails"
+    assert "plans refuse it: TGI shards every layer" in estimate_text(e)
+    assert "plans refuse" not in estimate_text(estimate(**shape, engine="tgi"))  # type: ignore[arg-type]
 
 
 def test_an_end_to_end_objective_binds() -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import planner
+from planner.candidates.replica import machine_for
 from planner.performance.calibration.calibrate import calibrate
+from planner.performance.closed_loop import closed_loop
 from planner.plan.benchmarks import suggestions
 from planner.plan.plan import Plan
 from tests.support.command_line import Command
@@ -45,6 +47,9 @@ def test_the_largest_stake_comes_first_and_is_cost_times_error(plan: Plan) -> No
             d = told.deployments[0].deployment
             (own,) = [s for s in found if s.chosen and s.workloads == told.workloads]
             assert own.stake_usd_per_month == pytest.approx(costs * d.error_frac)
+    used = {told.name for pool in plan.pools for told in pool.deployments}
+    assert {s.deployment for s in found if s.chosen} <= used
+    assert not used & {s.deployment for s in found if not s.chosen}
     now = {o.workload: o.cost_usd_per_month for o in plan.options if o.chosen}
     others = [s for s in found if not s.chosen]
     assert all(s.stake_usd_per_month < (now[s.workloads[0]] or 0) for s in others)
@@ -82,6 +87,52 @@ def test_what_was_measured_is_not_suggested_again(tmp_path: Path) -> None:
     plan = planner.plan_fleet(planner.load_case(tmp_path / "demand.yaml"))
     assert "estimated" not in {s.basis for s in suggestions(plan)}
     assert plan.pools[0].deployments[0].deployment.basis in ("measured", "interpolated", "scaled")
+
+
+EXPERTS = """
+workloads:
+  - name: chat
+    models: [qwen3-235b-a22b]
+    forecast: {requests_per_day: 3M}
+    tokens: {input: {p50: 800, p95: 2500}, output: {p50: 150, p95: 500}}
+    api: forbidden
+menu: {gpus: [h200], quantizations: [fp8], purchase: [on-demand], max_deployments: 1, parallelism: [WAY]}
+baseline: openai/gpt-4o
+"""
+
+
+@pytest.mark.parametrize("parallelism", ["tensor", "expert", "data"])
+def test_what_a_line_saves_is_read_as_the_deployment_that_it_is_of(tmp_path: Path, parallelism: str) -> None:
+    plan = planner.plan_fleet(planner.case_from_text(EXPERTS.replace("WAY", parallelism)))
+    (deployment,) = [d.deployment for pool in plan.pools for d in pool.deployments]
+    suggestion = next(s for s in suggestions(plan) if s.chosen)
+    machine = machine_for(plan.case, deployment.variant)
+    words = shlex.split(suggestion.vllm.split("; do ")[1].split("; done")[0])
+    start = words.index("--metadata") + 1
+    facts = dict(word.split("=") for word in words[start : words.index("--max-concurrency")])
+    for c in suggestion.concurrencies:
+        run = closed_loop(machine, c, 1060.4, 190.6)
+        rate = float(run.requests_per_s)
+        result = {
+            "model_id": words[words.index("--model") + 1], "max_concurrency": c, "completed": 500, "num_prompts": 500,
+            "duration": 500 / rate, "total_input_tokens": 530_200, "total_output_tokens": 95_300,
+            "request_throughput": rate, "mean_tpot_ms": 1e3 * float(run.tpot_s),
+            "mean_ttft_ms": 1e3 * float(run.ttft_s),
+        }  # fmt: skip
+        (tmp_path / f"c{c}.json").write_text(json.dumps(result | facts))
+    files = sorted(tmp_path.glob("c*.json"))
+    assert [d.profile.variant for d in calibrate(files).deployments] == [deployment.variant]
+    assert deployment.variant.parallelism == parallelism
+    named = shlex.split(suggestion.calibrate)
+    assert ("--parallelism" in named) == (parallelism != "tensor")
+    given = dict(zip(named[3::2], named[4::2], strict=True))
+    assert int(given["--gpus-per-replica"]) == deployment.gpus_per_replica
+    bare = [json.loads(f.read_text()) for f in files]
+    for f, run in zip(files, bare, strict=True):
+        f.write_text(json.dumps({k: v for k, v in run.items() if k not in facts and k != "model_id"}))
+    options = {key[2:].replace("-", "_"): value for key, value in given.items() if key != "--out"}
+    again = calibrate(files, **options | {"gpus_per_replica": deployment.gpus_per_replica})  # type: ignore[arg-type]
+    assert [d.profile.variant for d in again.deployments] == [deployment.variant]
 
 
 def test_the_command_prints_and_refuses(

@@ -63,7 +63,7 @@ def refusals(points: Sequence[BenchPoint], **options: Any) -> list[str]:
 
 def test_metadata_gives_the_deployment() -> None:
     (made,) = make_profiles(read_results([FILES / "vllm_new.jsonl"]), catalog=CATALOG)
-    assert made.deployment == ("llama-3.1-8b", "fp16", "h100", 1)
+    assert made.variant == Variant("llama-3.1-8b", "fp16", "h100", 1)
     assert [p.concurrency for p in made.points] == pytest.approx([1, 3.704, 8, 32])  # 4/s x 0.926 s in flight
     assert made.points[2] == MeasuredPoint(
         input_tokens=512, output_tokens=128, concurrency=8, tpot_ms=7.5, ttft_ms=32, requests_per_s=8.1,
@@ -73,7 +73,7 @@ def test_metadata_gives_the_deployment() -> None:
 
 def test_options_win_over_metadata() -> None:
     (made,) = make_profiles([RUN], catalog=CATALOG, gpu="H100-SXM", gpus_per_replica=2, quantization="bf16")
-    assert made.deployment == ("llama-3.1-8b", "fp16", "h100", 2)
+    assert made.variant == Variant("llama-3.1-8b", "fp16", "h100", 2)
 
 
 def test_what_is_missing_is_asked_for_once_per_file() -> None:
@@ -265,8 +265,8 @@ def test_round_trip_of_every_fixture() -> None:
     again = profiles_from_text(text, CATALOG)
     assert profiles_text(again) == text
     assert profiles_text(tuple(reversed(made))) == text
-    assert {p.deployment: sorted(map(repr, p.points)) for p in again} == {
-        p.deployment: sorted(map(repr, p.points)) for p in made
+    assert {p.variant: sorted(map(repr, p.points)) for p in again} == {
+        p.variant: sorted(map(repr, p.points)) for p in made
     }
 
 
