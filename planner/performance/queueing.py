@@ -78,7 +78,7 @@ def under_load(
     prompt_tokens = np.array([input_tokens]) if prompts is None else lengths_at(prompts, SHARES, QUANTILES)
     lone = prefill_s(machine, prompt_tokens)
     alone = float(prefill_s(machine, input_tokens))
-    added = np.where(n > 1, prefill_added_s(machine, input_tokens, input_tokens, n), alone)
+    added = np.where(n > 1, prefill_added_s(machine, input_tokens, input_tokens, n, output), alone)
     if scaling is not None:
         step, added = step * scaling.decode_ratio(n), added * scaling.prefill_ratio
         alone, lone = float(scaling.lone_ttft_s(np.array(alone))), scaling.lone_ttft_s(lone)
@@ -131,9 +131,8 @@ def in_flight_at(
         return math.inf
     n = np.arange(1.0, most + 1)
     step = decode_step_s(machine, n, input_tokens + output / 2)
-    added = np.where(
-        n > 1, prefill_added_s(machine, new_tokens, input_tokens, n), prefill_s(machine, new_tokens, input_tokens)
-    )
+    alone = prefill_s(machine, new_tokens, input_tokens)
+    added = np.where(n > 1, prefill_added_s(machine, new_tokens, input_tokens, n, output), alone)
     if scaling is not None:
         step, added = step * scaling.decode_ratio(n), added * scaling.prefill_ratio
     mu = np.maximum.accumulate(n / (n * added + output * step))

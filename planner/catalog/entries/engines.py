@@ -122,6 +122,8 @@ class Engine(Named):
     max_in_flight: int = Field(gt=0)
     parallelism: tuple[Parallelism, ...] = (TENSOR,)
     """Ways in which the GPUs of a replica may share a mixture of experts."""
+    even_ranks: bool = False
+    """Whether prompts wait until all data-parallel ranks have some: balanced work, at the price of TTFT."""
     usable_memory_frac: float = Field(gt=0, le=1)
     fp8_kv: bool = False
     """Whether FP8 checkpoints keep their KV cache in 8 bits unless told otherwise."""
