@@ -22,8 +22,8 @@ from planner.performance.memory import attended_layers, dense_bits, kv_read_byte
 from planner.performance.ranks import busiest_requests, context_excess, prompt_excess
 
 __all__ = [
-    "Lora", "Machine", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "prefill_added_s", "prefill_s",
-    "prompt_attention_s",
+    "Lora", "Machine", "decode_attention_s", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "lora_s",
+    "prefill_added_s", "prefill_s", "prompt_attention_s", "rank_products_s", "shared_pass_s",
 ]  # fmt: skip
 
 ATTENTION_HALF_TOKENS = 1000.0
@@ -121,11 +121,11 @@ def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array 
     batch = np.asarray(batch, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
     running = busiest_requests(batch, machine.ranks)
-    attention = _decode_attention_s(machine, running, context)
+    attention = decode_attention_s(machine, running, context)
     if machine.ranks > 1:
         attention = attention * context_excess(batch, machine.ranks)
     busy = _products_s(machine, batch, running, running) + attention
-    busy = busy + _collectives_s(machine, batch, 1.0) + _lora_s(machine, running) + _latency_s(machine)
+    busy = busy + _collectives_s(machine, batch, 1.0) + lora_s(machine, running) + _latency_s(machine)
     fixed = machine.engine.step_overhead_ms / 1e3 + batch * machine.engine.sequence_overhead_us / 1e6
     return _host_bound(machine, busy, 1.0) + fixed
 
@@ -195,6 +195,12 @@ def _latency_s(machine: Machine) -> float:
     return (model.layers * per_layer + experts) / 1e6
 
 
+def shared_pass_s(machine: Machine, tokens: Array) -> Array:
+    """The part of a pass over so many tokens that all ranks have together: experts, collectives, latencies."""
+    shared = _collectives_s(machine, tokens, 1.0) + _latency_s(machine)
+    return shared + _experts_s(machine, tokens) if machine.model.moe is not None else shared
+
+
 def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:
     """Causal attention of the new tokens of one prompt: slower per pair in short prompts."""
     model = machine.model
@@ -204,7 +210,7 @@ def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array
     return 2 * model.query_heads * (model.head_dim + value_dim) * pairs / machine.attention_flops
 
 
-def _decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:
+def decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:
     """Reading the KV cache, or the arithmetic where many heads share it (MLA)."""
     model = machine.model
     read = batch * kv_read_bytes(model, machine.quantization, context, machine.kv_copies) / machine.kv_bandwidth
@@ -213,7 +219,7 @@ def _decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array
     return _larger(read, flops / machine.attention_flops)
 
 
-def _lora_s(machine: Machine, batch: Array) -> Array | float:
+def lora_s(machine: Machine, batch: Array) -> Array | float:
     """Reading the adapters that the batch uses, requests spread evenly over them, by each copy of attention."""
     if machine.lora is None:
         return 0.0

@@ -26,7 +26,7 @@ import numpy as np
 from planner.performance.closed_loop import Scaling, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.length_spread import LengthSpread, lengths_at
-from planner.performance.throughput import PROMPT_CV2
+from planner.performance.throughput import PROMPT_CV2, prompt_cv2
 from problems.staffing import Routing, z_of
 
 ROUTED, ROUTED_APART, ROOM_APART = 0.6, 0.25, 5.0
@@ -91,7 +91,7 @@ def under_load(
     interruption = machine.engine.interruption_frac * added / output
     tpots = step + (n - 1) * interruption
     tpot = float(met @ tpots)
-    by_chance = float(met @ ((n - 1) * (arrival_cv2 + PROMPT_CV2) * interruption**2))
+    by_chance = float(met @ ((n - 1) * (arrival_cv2 + prompt_cv2(machine)) * interruption**2))
     tpot_at = tpot + z * math.sqrt(burst * float(met @ (tpots - tpot) ** 2) + by_chance)
     service, cv2 = float(met @ added), max(PROMPT_CV2, float(np.var(prompt_tokens) / np.mean(prompt_tokens) ** 2))
     first = float(met @ step)

@@ -11,7 +11,7 @@ from planner.performance.latency import Lora, Machine, decode_step_s, prefill_ad
 from planner.performance.machine import ESTIMATED_ERROR_FRAC
 from planner.performance.memory import Layout, kv_bytes, kv_room_bytes, layout_of
 from planner.performance.queueing import under_load
-from planner.performance.ranks import CONTEXT_CV, context_excess, prompt_excess
+from planner.performance.ranks import LENGTH_CV2, context_excess, prompt_excess
 from planner.performance.throughput import MOST_IN_FLIGHT, Lengths, Limits, throughput
 
 CATALOG = shipped_catalog()
@@ -32,14 +32,21 @@ def even(given: Machine) -> Machine:
     return replace(given, engine=given.engine.model_copy(update={"even_ranks": True}))
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 8, 16])
-def test_the_busiest_rank_gets_prompts_as_drawn_numbers_do(ranks: int) -> None:
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_the_busiest_rank_gets_prompts_as_drawn_ones_do(ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poisson numbers of prompts, of lengths that vary, and of equal ones."""
     rng = np.random.default_rng(ranks)
     for mean in (0.01, 0.2, 1.0, 7.0, 90.0):
-        drawn = rng.poisson(mean, (60_000, ranks)).max(axis=1)
+        count = rng.poisson(mean, (40_000, ranks))
+        drawn = np.where(count > 0, rng.gamma(np.maximum(count, 1)), 0.0).max(axis=1)
         error = 4 * drawn.std() / len(drawn) ** 0.5
         excess = float(prompt_excess(np.array(ranks * mean), ranks))
-        assert mean * excess == pytest.approx(drawn.mean(), abs=error + 1e-3 * mean)
+        assert mean * excess == pytest.approx(drawn.mean(), abs=error, rel=0.07)
+        with monkeypatch.context() as patched:
+            patched.setattr("planner.performance.ranks.LENGTH_CV2", 0.0)
+            excess = float(prompt_excess(np.array(ranks * mean), ranks))
+        error = 4 * count.max(axis=1).std() / len(count) ** 0.5
+        assert mean * excess == pytest.approx(count.max(axis=1).mean(), abs=error + 1e-3 * mean)
     rare, many = prompt_excess(np.array([0.0, 1e9]), ranks)
     assert rare == pytest.approx(ranks, rel=1e-3) and 1 < many < 1.1
     assert (np.diff(prompt_excess(np.geomspace(0.01, 500.0, 50), ranks)) < 0).all()
@@ -48,7 +55,7 @@ def test_the_busiest_rank_gets_prompts_as_drawn_numbers_do(ranks: int) -> None:
 def test_the_busiest_rank_holds_as_much_context_as_drawn_ones_do() -> None:
     rng = np.random.default_rng(1)
     for each in (16, 64):
-        drawn = rng.gamma(1 / CONTEXT_CV**2, CONTEXT_CV**2, (20_000, 8, each)).mean(axis=2).max(axis=1)
+        drawn = rng.gamma(1 / LENGTH_CV2, LENGTH_CV2, (20_000, 8, each)).mean(axis=2).max(axis=1)
         assert float(context_excess(np.array(8.0 * each), 8)) == pytest.approx(drawn.mean(), rel=0.04)
     assert float(context_excess(np.array(1.0), 8)) == 1.0, "a lone request is all there is"
 
@@ -73,7 +80,7 @@ def test_uneven_ranks_are_slower_than_even_ones_and_nearly_even_where_there_is_m
     assert step[-1] < 1.1 * balanced[-1]
     added = prefill_added_s(DATA, 1000.0, 1000.0, BATCHES, 300.0)
     share = prefill_added_s(even(DATA), 1000.0, 1000.0, BATCHES, 300.0)
-    assert (added > share).all() and (added[-1] - share[-1]) < 0.3 * (added[0] - share[0])
+    assert (added > share).all() and (added[-1] - share[-1]) < 0.4 * (added[0] - share[0])
     assert prefill_added_s(DATA, 1000.0, 1000.0, 400.0, 30.0) < prefill_added_s(DATA, 1000.0, 1000.0, 400.0, 3000.0)
     assert prefill_added_s(DATA, 1000.0, 1000.0, 400.0) >= prefill_added_s(DATA, 1000.0, 1000.0, 400.0, 3000.0)
 
