@@ -562,6 +562,46 @@ def _decode_on(reps: _Replicas, speed: _Speed, r: int, until: float, outcome: Ou
 
 
 @njit(cache=True)
+def _decode_ranks_on(
+    reps: _Replicas, speed: _Speed, ranks: RankTimes, first: int, until: float, outcome: Outcome
+) -> None:
+    """Run the steps in which every request of every rank has a token more and nothing else happens."""
+    decoding, steps = 0, 1 << 62
+    for r in range(first, first + ranks.number):
+        d = reps.decoding[r]
+        if reps.prefills[r] > 0 or reps.waiting[r] > 0:
+            return
+        if d > 0:
+            kv = d * speed.kv_token
+            room = int((speed.room - reps.used[r]) / kv) - 2 if kv > 0 else 1 << 62
+            steps, decoding = min(steps, reps.heap_step[r, 0] - reps.step[r] - 1, room), decoding + d
+    if decoding == 0 or steps <= 0:
+        return
+    ratio, end, done, idle = ranks.decode_ratio[decoding], reps.end[first], 0, ranks.products_s[0] + ranks.requests_s[0]
+    together = _of_tokens(speed, ranks.shared_s, decoding) + ranks.overhead_s + decoding * ranks.request_s
+    for r in range(first, first + ranks.number):
+        d = reps.decoding[r]
+        reps.planned[r, 0] = _of_tokens(speed, ranks.products_s, d) + ranks.requests_s[d]
+    while end <= until and done < steps:
+        done += 1
+        own = idle
+        for r in range(first, first + ranks.number):
+            d = reps.decoding[r]
+            if d > 0:
+                seen = _seen(speed, reps.context[r] / d + done) / speed.seen_step
+                own = max(own, reps.planned[r, 0] + d * _between(ranks.attention_s, seen))
+        took = ratio * (own + together)
+        outcome.busy_s[min(int(end / 3600), len(outcome.busy_s) - 1)] += took
+        end += took
+    for r in range(first, first + ranks.number):
+        reps.step[r] += done
+        reps.context[r] += done * reps.decoding[r]
+        reps.used[r] += done * reps.decoding[r] * speed.kv_token
+    outcome.tokens[1] += done * decoding
+    reps.end[first] = end
+
+
+@njit(cache=True)
 def _serve(
     requests: Requests,
     capacity: Capacity,
@@ -624,6 +664,8 @@ def _serve(
             while reps.end[r] <= now and reps.end[r] < np.inf:
                 if ranks is not None:
                     _next_step_of_ranks(reps, requests, speed, each, cache, ranks, r, sequences, budget, outcome)
+                    if cache is None:
+                        _decode_ranks_on(reps, speed, ranks, r, now, outcome)
                     continue
                 began = reps.end[r]
                 if not reps.idle[r]:
