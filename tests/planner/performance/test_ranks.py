@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from planner.catalog.entries import shipped_catalog
 from planner.performance.closed_loop import closed_loop, largest_in_flight
@@ -142,3 +144,22 @@ def test_many_requests_in_flight_are_worth_ranks_and_few_are_not() -> None:
     assert many[0] > 1.3 * many[1] and few[0] < few[1]
     loaded = [under_load(m, 1000.0, 1000.0, 0.2) for m in (DATA, expert)]
     assert loaded[0].tpot_s > loaded[1].tpot_s and loaded[0].ttft_s > loaded[1].ttft_s
+
+
+@given(
+    ranks=st.integers(2, 16), batch=st.floats(1, 4000), more=st.floats(1, 4), prompt=st.floats(1, 30_000),
+    output=st.floats(1, 5000), context=st.floats(1, 60_000), engine=st.sampled_from(["vllm", "sglang"]),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_steps_grow_with_requests_and_uneven_work_lies_between_even_and_all_on_one_rank(
+    ranks: int, batch: float, more: float, prompt: float, output: float, context: float, engine: str
+) -> None:
+    one = machine(Layout(ranks, ranks), "qwen3-235b-a22b", engine, ranks)
+    assert decode_step_s(one, batch * more, context) >= decode_step_s(one, batch, context)
+    assert decode_step_s(one, batch, context * more) >= decode_step_s(one, batch, context)
+    least, added = (float(prefill_added_s(m, prompt, prompt, batch, output)) for m in (even(one), one))
+    lone = float(prefill_added_s(one, prompt, prompt, batch))
+    if one.engine.mixes_prefill:
+        assert least <= added * (1 + 1e-9)
+    assert added <= lone * (1 + 1e-9) and lone <= float(prefill_s(one, prompt)) * (1 + 1e-2)
+    assert prefill_added_s(one, prompt, prompt, batch, output * more) >= added * (1 - 1e-9)
