@@ -39,11 +39,13 @@ def _profile(
     usable: float,
     reserved: float,
     fp8_kv: bool = False,
+    even_ranks: bool | None = None,
 ) -> dict[str, Any]:
     """What an engine's documentation says, not fitted."""
     return {
         "aliases": aliases, "mixes_prefill": mixes, "chunk_tokens": chunk, "max_in_flight": most,
         "usable_memory_frac": usable, "reserved_output_frac": reserved, "fp8_kv": fp8_kv,
+        "even_ranks": even_ranks,
     }  # fmt: skip
 
 
@@ -51,13 +53,14 @@ ENGINES: dict[str, dict[str, Any]] = {
     "exllamav2": _profile(["llama.cpp", "ctranslate"], False, 2048, 8, 0.9, 1.0),
     "lmdeploy": _profile(["turbomind"], False, 8192, 128, 0.9, 0.5),
     "sglang": _profile(["sgl"], False, 8192, 1024, 0.88, 0.5),
-    "tensorrt-llm": _profile(["trtllm", "trt-llm", "tensorrt_llm"], True, 8192, 2048, 0.97, 1.0, True),
+    "tensorrt-llm": _profile(["trtllm", "trt-llm", "tensorrt_llm"], True, 8192, 2048, 0.97, 1.0, True,
+                             even_ranks=True),
     "tensorrt-llm-2024": _profile(["trtllm 0.", "tensorrt-llm 0."], True, 8192, 2048, 0.97, 1.0, True),
     "tgi": _profile(["text-generation-inference"], False, 4096, 256, 0.9, 1.0),
     "transformers": _profile(["autoawq", "huggingface", "hf", "deepspeed"], False, 8192, 64, 0.9, 1.0),
     "vllm": _profile(["vllm v1"], True, 8192, 1024, 0.9, 0.5),
     "vllm-2023": _profile(["vllm 0.1.", "vllm 0.2.", "vllm 0.3."], False, 32768, 256, 0.9, 0.5),
-}
+}  # fmt: skip
 
 ENGINE_PRIORS = {
     "step_overhead_ms": Prior(1.0, 0.6),

@@ -79,7 +79,7 @@ def closed_loop(
     b = np.maximum(in_flight, 1.0)
     step = decode_step_s(machine, b, prompt + output / 2)
     alone = prefill_s(machine, new, prompt)
-    added = np.where(b > 1, prefill_added_s(machine, new, prompt, b), alone)
+    added = np.where(b > 1, prefill_added_s(machine, new, prompt, b, output), alone)
     if scaling is not None:
         step, alone = step * scaling.decode_ratio(b), scaling.lone_ttft_s(alone)
         added = np.where(b > 1, added * scaling.prefill_ratio, alone)

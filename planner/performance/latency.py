@@ -6,6 +6,11 @@
 A smooth maximum stands for the overlap of reading and arithmetic; latency per layer and per request is what
 makes small shapes and small batches slower than the datasheet. The constants are in planner/data:
 efficiency.yaml (GPU) and engines.yaml (engine). Everything broadcasts over numpy arrays.
+
+Data-parallel ranks run their passes together, so that dense layers, head and attention take as long as on the busiest
+rank (planner/performance/ranks.py), while all GPUs share the experts over the tokens of all ranks. With equal ranks the
+formulas are those of a replica without ranks, and a rank that is busier counts as if all were: in the functions below,
+`busiest` is what it has times the ranks there are.
 """
 
 from __future__ import annotations
@@ -14,10 +19,11 @@ import numpy as np
 
 from planner.performance.machine import Lora, Machine
 from planner.performance.memory import attended_layers, dense_bits, kv_read_bytes
+from planner.performance.ranks import busiest_requests, context_excess, prompt_excess
 
 __all__ = [
-    "Lora", "Machine", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "prefill_added_s", "prefill_s",
-    "prompt_attention_s",
+    "Lora", "Machine", "decode_attention_s", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "lora_s",
+    "prefill_added_s", "prefill_s", "prompt_attention_s", "rank_products_s", "shared_pass_s",
 ]  # fmt: skip
 
 ATTENTION_HALF_TOKENS = 1000.0
@@ -42,38 +48,53 @@ def prefill_s(
     tokens = np.asarray(tokens, dtype=float)
     prompts = np.asarray(prompts, dtype=float)
     context = tokens if context_tokens is None else np.asarray(context_tokens, dtype=float)
+    copies = machine.layout.attention_copies
+    uneven = copies / np.minimum(copies, prompts)  # few prompts leave copies of attention without work
+    return _prefill_s(machine, tokens, context, prompts, uneven)
+
+
+def _prefill_s(machine: Machine, tokens: Array, context: Array, prompts: Array, uneven: Array) -> Array:
+    """The same where the busiest rank has so many times its share of the prompts."""
     in_all = tokens * prompts
-    chunks = np.maximum(1.0, in_all / machine.engine.chunk_tokens)
+    chunks = np.maximum(1.0, uneven * in_all / (machine.layout.attention_copies * machine.engine.chunk_tokens))
     chunk = in_all / chunks
-    products = chunks * _products_s(machine, chunk, prompts / chunks)
+    products = chunks * _products_s(machine, chunk, chunk, prompts / chunks)
     fixed = chunks * _latency_s(machine) + machine.engine.prefill_overhead_ms / 1e3
     attention = prompts * prompt_attention_s(machine, tokens, context)
-    copies = machine.layout.attention_copies
-    if copies > 1:  # few prompts leave copies of attention without work
-        idle = copies / np.minimum(copies, prompts) - 1
-        attention = attention + idle * (attention + machine.dense_token_s * in_all)
+    attention = attention + (uneven - 1) * (attention + machine.dense_token_s * in_all)
     busy = products + attention + _collectives_s(machine, in_all, chunks)
     return _host_bound(machine, busy + fixed, chunks)
 
 
 def prefill_added_s(
-    machine: Machine, tokens: Array | float, context_tokens: Array | float, batch: Array | float
+    machine: Machine,
+    tokens: Array | float,
+    context_tokens: Array | float,
+    batch: Array | float,
+    output_tokens: Array | float = np.inf,
 ) -> Array:
-    """Seconds that one more prompt adds to the steps of so many running requests.
+    """Seconds that one more prompt adds to the steps of so many running requests with answers of so many tokens.
 
-    Engines that mix prompt chunks into decode steps read the weights once for both.
+    Engines that mix prompt chunks into decode steps read the weights once for both. The shorter answers are, the more
+    prompts a step begins, and the more evenly ranks share them.
     """
     tokens = np.asarray(tokens, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
     batch = np.asarray(batch, dtype=float)
-    alone = prefill_s(machine, tokens, context)
+    chunks = np.maximum(1.0, tokens / machine.engine.chunk_tokens)
+    uneven, alone = np.asarray(1.0), prefill_s(machine, tokens, context)
+    if machine.ranks > 1:
+        uneven = prompt_excess(chunks * batch / np.asarray(output_tokens, dtype=float), machine.ranks)
+        alone = _prefill_s(machine, tokens, context, np.asarray(1.0), uneven)
     if not machine.engine.mixes_prefill:
         return np.broadcast_to(alone, np.broadcast_shapes(alone.shape, batch.shape))
-    chunks = np.maximum(1.0, tokens / machine.engine.chunk_tokens)
-    mixed = _products_s(machine, tokens / chunks + batch, batch + 1.0)
-    products = chunks * (mixed - _products_s(machine, batch, batch))
+    running = busiest_requests(batch, machine.ranks)
+    chunk = tokens / chunks
+    mixed = _products_s(machine, chunk + batch, uneven * chunk + running, running + uneven)
+    products = chunks * (mixed - _products_s(machine, batch, running, running))
     reduces = _collectives_s(machine, tokens, chunks - 1.0)
-    added: Array = np.minimum(products + prompt_attention_s(machine, tokens, context) + reduces, alone)
+    attention = uneven * prompt_attention_s(machine, tokens, context)
+    added: Array = np.minimum(products + attention + reduces, alone)
     return added
 
 
@@ -99,8 +120,12 @@ def decode_step_s(machine: Machine, batch: Array | float, context_tokens: Array 
     """Seconds of one decode step: one more token for each of the requests in flight."""
     batch = np.asarray(batch, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
-    busy = _products_s(machine, batch, batch) + _decode_attention_s(machine, batch, context)
-    busy = busy + _collectives_s(machine, batch, 1.0) + _lora_s(machine, batch) + _latency_s(machine)
+    running = busiest_requests(batch, machine.ranks)
+    attention = decode_attention_s(machine, running, context)
+    if machine.ranks > 1:
+        attention = attention * context_excess(batch, machine.ranks)
+    busy = _products_s(machine, batch, running, running) + attention
+    busy = busy + _collectives_s(machine, batch, 1.0) + lora_s(machine, running) + _latency_s(machine)
     fixed = machine.engine.step_overhead_ms / 1e3 + batch * machine.engine.sequence_overhead_us / 1e6
     return _host_bound(machine, busy, 1.0) + fixed
 
@@ -118,13 +143,19 @@ def _host_bound(machine: Machine, busy: Array, passes: Array | float) -> Array:
     return _larger(busy, passes * machine.model.layers * host / 1e6) if host else busy
 
 
-def _products_s(machine: Machine, tokens: Array, sampled: Array | float) -> Array:
-    """Matrix products of a pass over so many tokens, of which some are sampled from."""
-    dense = _larger(machine.dense_read_s, machine.dense_token_s * tokens)
-    head = _larger(machine.head_read_s, machine.head_token_s * sampled)
-    products: Array = dense + head
+def _products_s(machine: Machine, tokens: Array, busiest: Array, sampled: Array) -> Array:
+    """Matrix products of a pass over so many tokens; some of those of the busiest rank are sampled from."""
+    products = rank_products_s(machine, busiest, sampled)
     if machine.model.moe is not None:
         products = products + _experts_s(machine, tokens)
+    return products
+
+
+def rank_products_s(machine: Machine, busiest: Array, sampled: Array) -> Array:
+    """The part of them that every rank has by itself: dense layers and head."""
+    dense = _larger(machine.dense_read_s, machine.dense_token_s * busiest)
+    head = _larger(machine.head_read_s, machine.head_token_s * sampled)
+    products: Array = dense + head
     return products
 
 
@@ -164,6 +195,12 @@ def _latency_s(machine: Machine) -> float:
     return (model.layers * per_layer + experts) / 1e6
 
 
+def shared_pass_s(machine: Machine, tokens: Array) -> Array:
+    """The part of a pass over so many tokens that all ranks have together: experts, collectives, latencies."""
+    shared = _collectives_s(machine, tokens, 1.0) + _latency_s(machine)
+    return shared + _experts_s(machine, tokens) if machine.model.moe is not None else shared
+
+
 def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:
     """Causal attention of the new tokens of one prompt: slower per pair in short prompts."""
     model = machine.model
@@ -173,7 +210,7 @@ def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array
     return 2 * model.query_heads * (model.head_dim + value_dim) * pairs / machine.attention_flops
 
 
-def _decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:
+def decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array:
     """Reading the KV cache, or the arithmetic where many heads share it (MLA)."""
     model = machine.model
     read = batch * kv_read_bytes(model, machine.quantization, context, machine.kv_copies) / machine.kv_bandwidth
@@ -182,12 +219,13 @@ def _decode_attention_s(machine: Machine, batch: Array, context: Array) -> Array
     return _larger(read, flops / machine.attention_flops)
 
 
-def _lora_s(machine: Machine, batch: Array) -> Array | float:
-    """Reading the adapters that the batch uses, requests spread evenly over them."""
+def lora_s(machine: Machine, batch: Array) -> Array | float:
+    """Reading the adapters that the batch uses, requests spread evenly over them, by each copy of attention."""
     if machine.lora is None:
         return 0.0
-    used = 1 - (1 - 1 / machine.lora.adapters) ** batch
-    return machine.lora.bytes * used / (machine.bandwidth * machine.efficiency.rates["fp16"].weight_read_frac)
+    copies = machine.layout.attention_copies
+    used = 1 - (1 - 1 / machine.lora.adapters) ** (batch / copies)
+    return copies * machine.lora.bytes * used / (machine.bandwidth * machine.efficiency.rates["fp16"].weight_read_frac)
 
 
 def _collectives_s(machine: Machine, tokens: Array, passes: Array | float) -> Array:

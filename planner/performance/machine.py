@@ -57,7 +57,16 @@ class Machine:
     @cached_property
     def rates(self) -> Rates:
         """What its precision reaches of the datasheet, and what stands behind that for models of its class."""
-        return self.efficiency.rates_for(self.quantization).for_class(self.model)
+        rates = self.efficiency.rates_for(self.quantization).for_class(self.model)
+        if self.ranks == 1:
+            return rates
+        source = f"{rates.source}; nothing was measured with attention data parallel, so that it is an estimate"
+        return rates.model_copy(update={"basis": "estimated", "points": 0, "error_frac": None, "source": source})
+
+    @property
+    def ranks(self) -> int:
+        """Copies of attention that get prompts by chance; 1 where the engine gives each its share."""
+        return 1 if self.engine.even_ranks else self.layout.attention_copies
 
     @property
     def basis(self) -> Basis:

@@ -252,15 +252,17 @@ def largest_batch(
     reserved_bytes: float = 0.0,
     layout: Layout = SPLIT,
 ) -> np.ndarray:
-    """Requests of this context whose KV cache fits at once.
+    """Requests of this context whose KV cache fits at once, on all copies of attention together.
 
     Of its context a request finds a part, which it shares with others; what may be found is resident all the time, at
-    full length in every layer. Reserved bytes are counted over all GPUs of the replica.
+    full length in every layer. Reserved bytes are counted over all GPUs of the replica. Every copy of attention has
+    memory of its own, in which whole requests must fit beside what is resident.
     """
-    copies = kv_copies(model, gpus_per_replica, layout)
+    copies, ranks = kv_copies(model, gpus_per_replica, layout), layout.attention_copies
     room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac, layout) - reserved_bytes / copies
+    room = room / ranks
     resident = np.asarray(resident_tokens, dtype=float) * kv_bytes_per_token(model, quantization)
     own_tokens = np.asarray(context_tokens, dtype=float) - found_tokens
     own = kv_bytes(model, quantization, np.maximum(own_tokens, 1.0), copies)
-    batch: np.ndarray = np.maximum(0, np.floor((room - resident) / own))
+    batch: np.ndarray = ranks * np.maximum(0, np.floor((room - resident) / own))
     return batch

@@ -26,7 +26,7 @@ import numpy as np
 from planner.performance.closed_loop import Scaling, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.length_spread import LengthSpread, lengths_at
-from planner.performance.throughput import PROMPT_CV2
+from planner.performance.throughput import PROMPT_CV2, prompt_cv2
 from problems.staffing import Routing, z_of
 
 ROUTED, ROUTED_APART, ROOM_APART = 0.6, 0.25, 5.0
@@ -78,7 +78,7 @@ def under_load(
     prompt_tokens = np.array([input_tokens]) if prompts is None else lengths_at(prompts, SHARES, QUANTILES)
     lone = prefill_s(machine, prompt_tokens)
     alone = float(prefill_s(machine, input_tokens))
-    added = np.where(n > 1, prefill_added_s(machine, input_tokens, input_tokens, n), alone)
+    added = np.where(n > 1, prefill_added_s(machine, input_tokens, input_tokens, n, output), alone)
     if scaling is not None:
         step, added = step * scaling.decode_ratio(n), added * scaling.prefill_ratio
         alone, lone = float(scaling.lone_ttft_s(np.array(alone))), scaling.lone_ttft_s(lone)
@@ -91,7 +91,7 @@ def under_load(
     interruption = machine.engine.interruption_frac * added / output
     tpots = step + (n - 1) * interruption
     tpot = float(met @ tpots)
-    by_chance = float(met @ ((n - 1) * (arrival_cv2 + PROMPT_CV2) * interruption**2))
+    by_chance = float(met @ ((n - 1) * (arrival_cv2 + prompt_cv2(machine)) * interruption**2))
     tpot_at = tpot + z * math.sqrt(burst * float(met @ (tpots - tpot) ** 2) + by_chance)
     service, cv2 = float(met @ added), max(PROMPT_CV2, float(np.var(prompt_tokens) / np.mean(prompt_tokens) ** 2))
     first = float(met @ step)
@@ -131,9 +131,8 @@ def in_flight_at(
         return math.inf
     n = np.arange(1.0, most + 1)
     step = decode_step_s(machine, n, input_tokens + output / 2)
-    added = np.where(
-        n > 1, prefill_added_s(machine, new_tokens, input_tokens, n), prefill_s(machine, new_tokens, input_tokens)
-    )
+    alone = prefill_s(machine, new_tokens, input_tokens)
+    added = np.where(n > 1, prefill_added_s(machine, new_tokens, input_tokens, n, output), alone)
     if scaling is not None:
         step, added = step * scaling.decode_ratio(n), added * scaling.prefill_ratio
     mu = np.maximum.accumulate(n / (n * added + output * step))

@@ -26,8 +26,11 @@ KV_MEMORY = "KV memory"
 """what bounds a replica whose requests fill it"""
 PROMPT_CV2 = 1.0
 """squared coefficient of variation of the prompts whose prefills interrupt a request"""
+RANK_PROMPT_CV2 = 4.0
+"""the same where a prompt has one data-parallel rank for its attention, which grows with the square of its length: with
+it, mixed lengths keep the percentile of TPOT about as often as on a replica that splits attention"""
 MOST_IN_FLIGHT = 512
-"""requests in flight that a plan counts on per replica, even if the engine admits more"""
+"""requests in flight that a plan counts on per replica, or rank of it, even if the engine admits more"""
 GROWTH_FRAC, GROWTH_Z = 0.1, 1.0
 """room for answers, which hold more KV memory the longer they have become: a share of what they hold on average, since
 long ones are more often among those in flight, and standard deviations of it. Replicas that were full on average
@@ -81,6 +84,10 @@ class Throughput:
         return Throughput(**{f.name: getattr(self, f.name)[buckets] for f in fields(self)})
 
 
+def prompt_cv2(machine: Machine) -> float:
+    return PROMPT_CV2 if machine.ranks == 1 else RANK_PROMPT_CV2
+
+
 @lru_cache(maxsize=8)
 def _batches(most: int) -> np.ndarray:
     fine = np.arange(1, min(32, most) + 1)
@@ -88,14 +95,20 @@ def _batches(most: int) -> np.ndarray:
     return np.concatenate([fine, coarse]).astype(float)
 
 
+def _in_flight(machine: Machine) -> np.ndarray:
+    """Numbers in flight that are tried; of ranks each has the same number, but for a few requests."""
+    each, ranks = _batches(min(MOST_IN_FLIGHT, machine.engine.max_in_flight)), machine.layout.attention_copies
+    return each if ranks == 1 else np.concatenate([np.arange(1.0, ranks), ranks * each])
+
+
 def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scaling | None = None) -> Throughput:
     """The best batch size for each bucket, all buckets and batch sizes at once."""
-    batch = _batches(min(MOST_IN_FLIGHT, machine.engine.max_in_flight))[None, :]
+    batch = _in_flight(machine)[None, :]
     out = np.maximum(lengths.output_tokens, 1.0)[:, None]
     context = (lengths.input_tokens + lengths.output_tokens / 2)[:, None]
     new_tokens = np.maximum(lengths.input_tokens - lengths.cached_tokens - lengths.reused_tokens, 1.0)
     alone = prefill_s(machine, new_tokens, lengths.input_tokens)
-    prefill = prefill_added_s(machine, new_tokens[:, None], lengths.input_tokens[:, None], batch)
+    prefill = prefill_added_s(machine, new_tokens[:, None], lengths.input_tokens[:, None], batch, out)
     prefill = np.where(batch > 1, prefill, alone[:, None])
     step = decode_step_s(machine, batch, context)
     if scaling is not None:
@@ -103,14 +116,15 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
         alone = scaling.lone_ttft_s(alone)
     rate = 1 / (prefill + out * step / batch)
     interruption = machine.engine.interruption_frac * prefill / out
-    spread = np.sqrt((batch - 1) * (1 + PROMPT_CV2)) * interruption
+    spread = np.sqrt((batch - 1) * (1 + prompt_cv2(machine))) * interruption
     tpot = step + (batch - 1) * interruption + _by_row(limits.z, alone) * spread
     fits = largest_in_flight(
         machine, lengths.input_tokens, lengths.output_tokens, lengths.cached_tokens, lengths.resident_tokens
     )
     e2e = alone[:, None] + step + (out - 1) * tpot
     held = lengths.input_tokens - lengths.cached_tokens + lengths.output_tokens / 2
-    in_memory = _in_memory(batch, fits[:, None], (lengths.output_tokens / held)[:, None])
+    ranks = machine.layout.attention_copies
+    in_memory = _in_memory(batch / ranks, fits[:, None] / ranks, (lengths.output_tokens / held)[:, None])
     in_time = tpot <= _by_row(limits.tpot_s, alone)
     answered = e2e <= _by_row(limits.e2e_s, alone)
     allowed = in_memory & in_time & answered
@@ -138,7 +152,10 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
 
 
 def _in_memory(batch: np.ndarray, fits: np.ndarray, answer_frac: np.ndarray) -> np.ndarray:
-    """Whether KV memory holds so many requests on average; `answer_frac` is a whole answer over what one holds."""
+    """Whether the KV memory of a rank holds so many requests on average.
+
+    `answer_frac` is a whole answer over what a request holds.
+    """
     growth = GROWTH_FRAC * batch * answer_frac / 2 + GROWTH_Z * np.sqrt(batch / 12) * answer_frac
     return np.where(batch <= 1, fits >= 1, batch + growth <= fits)
 

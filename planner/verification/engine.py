@@ -5,6 +5,9 @@ prompts are begun first, then waiting ones, first come first served, while seque
 taken as tokens come. Where it runs out, the request that was admitted last gives its memory back, goes to the head of
 the queue and is computed again from the start. Every decoding request gains one token a step, so none is touched before
 it ends: a heap knows the step at which each will.
+
+Data-parallel ranks of a replica do all that by themselves, each for its own requests; a request goes to the rank with
+the fewest. Their steps begin and end together, those of ranks without work as well.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from planner.verification.block_cache import (
     register,
     release,
 )
-from planner.verification.step_times import StepTimes
+from planner.verification.step_times import RankTimes, StepTimes
 
 LEAST_REQUESTS, ROUND_ROBIN, RANDOM, PREFIX_AWARE = 0, 1, 2, 3
 CLOSE, CLOSE_FRAC = 2, 0.25
@@ -96,7 +99,7 @@ class _Speed(NamedTuple):
 
 
 class _Replicas(NamedTuple):
-    """One row for each replica."""
+    """One row for each replica, or for each rank of each; the first rank has `end` and `idle` of all."""
 
     end: np.ndarray
     """of the step that runs, inf where none does"""
@@ -126,6 +129,8 @@ class _Replicas(NamedTuple):
     """prompt tokens in the step that runs, of each prefilling request [replica, place]"""
     idle: np.ndarray
     """whether no step runs; `end` is then when one begins"""
+    planned: np.ndarray
+    """by a rank for the step that begins: prompt tokens, pairs of those and what they see, whether prompts begin"""
 
 
 class _Each(NamedTuple):
@@ -155,7 +160,10 @@ def serve(
     seed: int,
     blocks: Blocks = NO_BLOCKS,
 ) -> Outcome:
-    """Serve requests in the order of their arrival by the replicas there are, which cache blocks of their prompts."""
+    """Serve requests in the order of their arrival by the replicas there are, which cache blocks of their prompts.
+
+    Sequences and budget are those of a rank.
+    """
     if budget < sequences:
         raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
     requests = requests._replace(found=np.minimum(requests.found, requests.prompt - 1))  # the last one is computed
@@ -168,8 +176,9 @@ def serve(
     left = requests.prompt + requests.output
     cache = None  # compiled apart, and three times as fast as an empty one
     if len(blocks.ids):
-        cache = empty_cache(blocks, left, max(1, int(capacity.replicas.max())), speed.room, speed.block)
-    return _serve(requests, capacity, speed, sequences, budget, router, seed, cache)
+        rows = max(1, int(capacity.replicas.max())) * (times.ranks.number if times.ranks else 1)
+        cache = empty_cache(blocks, left, rows, speed.room, speed.block)
+    return _serve(requests, capacity, speed, sequences, budget, router, seed, cache, times.ranks)
 
 
 @njit(cache=True, inline="always")
@@ -194,6 +203,46 @@ def _step_s(speed: _Speed, decoding: int, context: float, chunk: float, pairs: f
     if chunk > 0:
         total += _between(speed.added[decoding], place) + speed.pair * pairs
     return total
+
+
+@njit(cache=True)
+def _step_of_ranks_s(
+    reps: _Replicas, speed: _Speed, ranks: RankTimes, first: int, decoding: int, chunks: float, begun: float
+) -> float:
+    """Seconds of a step of the ranks from this row on, which decode and prefill so much together."""
+    own, most_decode, most_prompt = 0.0, 0.0, 0.0
+    for r in range(first, first + ranks.number):
+        d, chunk, pairs = reps.decoding[r], reps.planned[r, 0], reps.planned[r, 1]
+        decode = _of_tokens(speed, ranks.products_s, d) + ranks.requests_s[d]
+        prompt = 0.0
+        if chunk > 0:
+            beside, saved = (d, decode) if ranks.mixed and decoding > 0 else (0, 0.0)
+            inside = beside + reps.prefills[r]
+            prompt = _of_tokens(speed, ranks.products_s, beside + chunk) + ranks.requests_s[inside] - saved
+        if d > 0:
+            decode += d * _between(ranks.attention_s, _seen(speed, reps.context[r] / d) / speed.seen_step)
+        if decoding == 0:
+            own = max(own, ranks.alone_ratio * prompt + speed.pair_alone * pairs)
+            continue
+        decode *= ranks.decode_ratio[decoding]
+        prompt = ranks.prefill_ratio * prompt + speed.pair * pairs
+        own = max(own, decode + prompt)
+        most_decode, most_prompt = max(most_decode, decode), max(most_prompt, prompt)
+    if decoding == 0:
+        return float(own + ranks.alone_ratio * _of_tokens(speed, ranks.shared_s, chunks) + speed.prompt_alone * begun)
+    together = _of_tokens(speed, ranks.shared_s, decoding)
+    overhead = ranks.overhead_s + decoding * ranks.request_s
+    total = ranks.decode_ratio[decoding] * (together + overhead)
+    if chunks > 0 and ranks.mixed:
+        total += ranks.prefill_ratio * (_of_tokens(speed, ranks.shared_s, decoding + chunks) - together)
+    elif chunks > 0:
+        total += ranks.prefill_ratio * (_of_tokens(speed, ranks.shared_s, chunks) + ranks.prompt_s)
+    return float(total + (own if ranks.mixed else most_decode + most_prompt))
+
+
+@njit(cache=True, inline="always")
+def _of_tokens(speed: _Speed, table: np.ndarray, tokens: float) -> float:
+    return _between(table, speed.root_steps * np.sqrt(tokens))
 
 
 @njit(cache=True, inline="always")
@@ -323,13 +372,14 @@ def _begin_step(
     speed: _Speed,
     each: _Each,
     cache: Cache | None,
+    ranks: RankTimes | None,
     r: int,
     now: float,
     sequences: int,
     budget: int,
     outcome: Outcome,
 ) -> None:
-    """Plan the next step of a replica; it idles where there is nothing to do."""
+    """Plan the next step of a replica, or of a rank; a replica idles where there is nothing to do."""
     preempted = False
     while reps.used[r] + reps.decoding[r] * speed.kv_token > speed.room and reps.inside[r] > 1:
         _preempt(reps, requests, speed, each, cache, r, outcome)
@@ -398,6 +448,9 @@ def _begin_step(
         pairs += chunk * (_seen(speed, found + chunk / 2) + speed.short)
     if cache is not None:
         evict(cache, r, int((speed.room - used) / speed.block))
+    if ranks is not None:  # their step begins when all have decided
+        reps.planned[r, 0], reps.planned[r, 1], reps.planned[r, 2] = chunks, pairs, begun
+        return
     if reps.decoding[r] == 0 and chunks == 0:
         reps.end[r], reps.idle[r] = np.inf, True
         return
@@ -408,6 +461,38 @@ def _begin_step(
     outcome.busy_s[hour] += took
     outcome.tokens[0] += chunks
     outcome.tokens[1] += reps.decoding[r]
+
+
+@njit(cache=True)
+def _next_step_of_ranks(
+    reps: _Replicas,
+    requests: Requests,
+    speed: _Speed,
+    each: _Each,
+    cache: Cache | None,
+    ranks: RankTimes,
+    first: int,
+    sequences: int,
+    budget: int,
+    outcome: Outcome,
+) -> None:
+    """End the step of a replica's ranks, if one runs, and begin the next."""
+    now, decoding, chunks, begun = reps.end[first], 0, 0.0, 0.0
+    for r in range(first, first + ranks.number):
+        if not reps.idle[first]:
+            reps.end[r] = now
+            _end_step(reps, requests, speed, each, cache, r, outcome)
+        _begin_step(reps, requests, speed, each, cache, ranks, r, now, sequences, budget, outcome)
+        decoding, chunks = decoding + reps.decoding[r], chunks + reps.planned[r, 0]
+        begun = max(begun, reps.planned[r, 2])
+    if decoding == 0 and chunks == 0:
+        reps.end[first], reps.idle[first] = np.inf, True
+        return
+    took = _step_of_ranks_s(reps, speed, ranks, first, decoding, chunks, begun)
+    reps.end[first], reps.idle[first] = now + took, False
+    outcome.busy_s[min(int(now / 3600), len(outcome.busy_s) - 1)] += took
+    outcome.tokens[0] += chunks
+    outcome.tokens[1] += decoding
 
 
 @njit(cache=True)
@@ -477,6 +562,46 @@ def _decode_on(reps: _Replicas, speed: _Speed, r: int, until: float, outcome: Ou
 
 
 @njit(cache=True)
+def _decode_ranks_on(
+    reps: _Replicas, speed: _Speed, ranks: RankTimes, first: int, until: float, outcome: Outcome
+) -> None:
+    """Run the steps in which every request of every rank has a token more and nothing else happens."""
+    decoding, steps = 0, 1 << 62
+    for r in range(first, first + ranks.number):
+        d = reps.decoding[r]
+        if reps.prefills[r] > 0 or reps.waiting[r] > 0:
+            return
+        if d > 0:
+            kv = d * speed.kv_token
+            room = int((speed.room - reps.used[r]) / kv) - 2 if kv > 0 else 1 << 62
+            steps, decoding = min(steps, reps.heap_step[r, 0] - reps.step[r] - 1, room), decoding + d
+    if decoding == 0 or steps <= 0:
+        return
+    ratio, end, done, idle = ranks.decode_ratio[decoding], reps.end[first], 0, ranks.products_s[0] + ranks.requests_s[0]
+    together = _of_tokens(speed, ranks.shared_s, decoding) + ranks.overhead_s + decoding * ranks.request_s
+    for r in range(first, first + ranks.number):
+        d = reps.decoding[r]
+        reps.planned[r, 0] = _of_tokens(speed, ranks.products_s, d) + ranks.requests_s[d]
+    while end <= until and done < steps:
+        done += 1
+        own = idle
+        for r in range(first, first + ranks.number):
+            d = reps.decoding[r]
+            if d > 0:
+                seen = _seen(speed, reps.context[r] / d + done) / speed.seen_step
+                own = max(own, reps.planned[r, 0] + d * _between(ranks.attention_s, seen))
+        took = ratio * (own + together)
+        outcome.busy_s[min(int(end / 3600), len(outcome.busy_s) - 1)] += took
+        end += took
+    for r in range(first, first + ranks.number):
+        reps.step[r] += done
+        reps.context[r] += done * reps.decoding[r]
+        reps.used[r] += done * reps.decoding[r] * speed.kv_token
+    outcome.tokens[1] += done * decoding
+    reps.end[first] = end
+
+
+@njit(cache=True)
 def _serve(
     requests: Requests,
     capacity: Capacity,
@@ -486,8 +611,10 @@ def _serve(
     router: int,
     seed: int,
     cache: Cache | None,
+    ranks: RankTimes | None,
 ) -> Outcome:
-    n, most = len(requests.arrival_s), max(1, capacity.replicas.max())
+    each_has = 1 if ranks is None else ranks.number
+    n, most = len(requests.arrival_s), each_has * max(1, capacity.replicas.max())
     first, last = np.full(n, -1.0), np.full(n, -1.0)
     state = np.full(n, UNFINISHED, dtype=np.int8)
     hours = int(requests.arrival_s[n - 1] / 3600) + 25 if n else 1
@@ -512,6 +639,7 @@ def _serve(
         np.zeros(most, dtype=np.int64),
         np.zeros((most, places)),
         np.ones(most, dtype=np.bool_),
+        np.zeros((most, 3)),
     )
     each = _Each(
         np.zeros(n, dtype=np.int64),
@@ -532,12 +660,17 @@ def _serve(
         arrival = requests.arrival_s[i] if i < n else np.inf
         change = capacity.time_s[event] if event < len(capacity.time_s) else np.inf
         now = min(arrival, change)
-        for r in range(most):
+        for r in range(0, most, each_has):
             while reps.end[r] <= now and reps.end[r] < np.inf:
+                if ranks is not None:
+                    _next_step_of_ranks(reps, requests, speed, each, cache, ranks, r, sequences, budget, outcome)
+                    if cache is None:
+                        _decode_ranks_on(reps, speed, ranks, r, now, outcome)
+                    continue
                 began = reps.end[r]
                 if not reps.idle[r]:
                     _end_step(reps, requests, speed, each, cache, r, outcome)
-                _begin_step(reps, requests, speed, each, cache, r, began, sequences, budget, outcome)
+                _begin_step(reps, requests, speed, each, cache, ranks, r, began, sequences, budget, outcome)
                 if cache is None:
                     _decode_on(reps, speed, r, now, outcome)
         if now == np.inf:
@@ -546,7 +679,7 @@ def _serve(
             after = capacity.replicas[event]
             lost = capacity.change[event] == FAILED or capacity.change[event] == RECLAIMED
             shedding = capacity.change[event] == RECLAIMED or capacity.change[event] == SHEDDING
-            for r in range(after, active):
+            for r in range(each_has * after, each_has * active):
                 while lost and reps.inside[r] > 0 and _preempt(reps, requests, speed, each, cache, r, outcome):
                     pass
                 if lost:
@@ -558,7 +691,7 @@ def _serve(
                     held_back[holding] = k
                     holding += 1
             if cache is not None:
-                for r in range(active, after):  # a new replica knows nothing
+                for r in range(each_has * active, each_has * after):  # a new replica knows nothing
                     evict(cache, r, 0)
             active = after
             event += 1
@@ -567,8 +700,8 @@ def _serve(
                     k = held_back[h]
                     turn += 1
                     random = (random * 1103515245 + 12345) & 0x7FFFFFFF
-                    r = _routed(reps, cache, k, requests.prompt[k], active, router, turn, random)
-                    _enqueue(reps, each, r, k, False)
+                    r = each_has * _routed(reps, cache, k, requests.prompt[k], active, router, turn, random, each_has)
+                    _enqueue(reps, each, r if ranks is None else _emptiest(reps, r, each_has), k, False)
                     reps.end[r] = min(reps.end[r], now) if reps.idle[r] else reps.end[r]
                 holding = 0
             continue
@@ -584,8 +717,8 @@ def _serve(
         else:
             turn += 1
             random = (random * 1103515245 + 12345) & 0x7FFFFFFF
-            r = _routed(reps, cache, i, requests.prompt[i], active, router, turn, random)
-            _enqueue(reps, each, r, i, False)
+            r = each_has * _routed(reps, cache, i, requests.prompt[i], active, router, turn, random, each_has)
+            _enqueue(reps, each, r if ranks is None else _emptiest(reps, r, each_has), i, False)
             reps.end[r] = min(reps.end[r], now) if reps.idle[r] else reps.end[r]
         i += 1
     return outcome
@@ -593,7 +726,15 @@ def _serve(
 
 @njit(cache=True)
 def _routed(
-    reps: _Replicas, cache: Cache | None, i: int, prompt: float, active: int, router: int, turn: int, random: int
+    reps: _Replicas,
+    cache: Cache | None,
+    i: int,
+    prompt: float,
+    active: int,
+    router: int,
+    turn: int,
+    random: int,
+    ranks: int,
 ) -> int:
     """The replica that a request goes to."""
     if router == ROUND_ROBIN:
@@ -603,25 +744,51 @@ def _routed(
     best, least = 0, 1 << 62
     for k in range(active):
         r = (turn + k) % active
-        load = reps.inside[r] + reps.waiting[r]
+        load = _load(reps, r, ranks)
         if load < least:
             best, least = r, load
     if router == PREFIX_AWARE and cache is not None:
-        return _with_its_prefix(reps, cache, i, prompt, active, turn, least)
+        return _with_its_prefix(reps, cache, i, prompt, active, turn, least, ranks)
+    return best
+
+
+@njit(cache=True, inline="always")
+def _load(reps: _Replicas, replica: int, ranks: int) -> int:
+    """Requests of a replica."""
+    load = 0
+    for r in range(ranks * replica, ranks * (replica + 1)):
+        load += reps.inside[r] + reps.waiting[r]
+    return load
+
+
+@njit(cache=True)
+def _emptiest(reps: _Replicas, first: int, ranks: int) -> int:
+    """The rank with the fewest requests."""
+    best = first
+    for r in range(first + 1, first + ranks):
+        if reps.inside[r] + reps.waiting[r] < reps.inside[best] + reps.waiting[best]:
+            best = r
     return best
 
 
 @njit(cache=True)
-def _with_its_prefix(reps: _Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, least: int) -> int:
-    """Of the replicas that have hardly more requests than the fewest, the one with most of the prompt's prefix."""
+def _with_its_prefix(
+    reps: _Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, least: int, ranks: int
+) -> int:
+    """Of the replicas that have hardly more requests than the fewest, the one with most of the prompt's prefix.
+
+    Which of its ranks has it is not known to the router, nor does a replica choose the rank by it.
+    """
     most_load = least + max(CLOSE, int(CLOSE_FRAC * least))
     best, best_blocks, best_load = 0, -1, 0
     for k in range(active):
-        r = (turn + k) % active
-        load = reps.inside[r] + reps.waiting[r]
+        replica = (turn + k) % active
+        load = _load(reps, replica, ranks)
         if load > most_load:
             continue
-        blocks = matched(cache, r, i, prompt)
+        blocks = 0
+        for r in range(ranks * replica, ranks * (replica + 1)):
+            blocks = max(blocks, matched(cache, r, i, prompt))
         if blocks > best_blocks or (blocks == best_blocks and load < best_load):
-            best, best_blocks, best_load = r, blocks, load
+            best, best_blocks, best_load = replica, blocks, load
     return best

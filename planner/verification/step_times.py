@@ -6,21 +6,30 @@ b requests decode, c prompt tokens are prefilled in the same step. A step that d
 of the first two, and what the engine spends on a prompt where it is begun. `decode`, `added` and `alone` are looked up
 between points: linearly in what a token sees, mean over the layers, and in the square root of c, so that small chunks,
 which read few experts, are as exact as large ones.
+
+Data-parallel ranks take a step together (RankTimes), over the tokens of all of them and those of the busiest:
+
+    step = max over ranks (rank's products and attention) + experts, collectives and overheads of all       [s]
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from planner.performance.closed_loop import Scaling
 from planner.performance.latency import (
     Machine,
+    decode_attention_s,
     decode_step_s,
+    lora_s,
     prefill_added_s,
     prefill_s,
     prompt_attention_s,
+    rank_products_s,
+    shared_pass_s,
 )
 from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_growth, kv_room_bytes, sight
 
@@ -28,6 +37,33 @@ CONTEXTS = 129
 """points of the grid of what a token sees"""
 ROOT_STEPS = 8
 """points of the grid of chunks to each step of their square root"""
+
+
+class RankTimes(NamedTuple):
+    """Parts of a step of a replica whose ranks have requests, memory and a token budget each."""
+
+    number: int
+    products_s: np.ndarray
+    """dense layers of a rank, and reading its head [root_steps x square root of its tokens]"""
+    requests_s: np.ndarray
+    """besides, for sampling and adapters [requests of a rank that are in the step]"""
+    attention_s: np.ndarray
+    """of one request that decodes [tokens seen / seen_step]"""
+    shared_s: np.ndarray
+    """a pass of all ranks: experts, collectives, latencies [root_steps x square root of their tokens]"""
+    overhead_s: float
+    """of a step that decodes"""
+    request_s: float
+    """for each request that decodes, on whichever rank"""
+    decode_ratio: np.ndarray
+    """measured over predicted [requests that decode, of all ranks]"""
+    prefill_ratio: float
+    alone_ratio: float
+    """the same of prompts, in steps that decode and in others"""
+    mixed: bool
+    """whether a pass has prompts and decodes; else prompts take a pass of their own"""
+    prompt_s: float
+    """once for such a pass"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +96,8 @@ class StepTimes:
     kv_room_bytes: float
     cached_bytes_per_token: float = 0.0
     """of a block that stays for other requests: at full length in every layer"""
+    ranks: RankTimes | None = None
+    """of a replica of several ranks: parts of their steps in place of the first tables; memory is that of a rank"""
 
 
 def step_times(
@@ -70,7 +108,10 @@ def step_times(
     resident_tokens: float,
     scaling: Scaling | None = None,
 ) -> StepTimes:
-    """Tables for up to so many requests in flight, prompt tokens in a step, and tokens of a request."""
+    """Tables for up to so many requests in flight, prompt tokens in a step, and tokens of a request.
+
+    Of data-parallel ranks each has so many.
+    """
     model, copies = machine.model, machine.kv_copies
     seeing, growth = sight(model), kv_growth(model, machine.quantization, copies)
     window = max(seeing.window, growth.window)
@@ -79,9 +120,10 @@ def step_times(
     seen = np.linspace(0.0, max(1.0, float(attended_layers(model, longest)) / (model.layers * in_all)), CONTEXTS)
     beyond = (seen - window) / full_frac if full_frac else 0.0
     contexts = np.where(seen <= window, seen, window + beyond)
-    batch = np.arange(sequences + 1, dtype=float)[:, None]
+    ranks = machine.layout.attention_copies
+    batch = np.arange((sequences if ranks == 1 else 0) + 1, dtype=float)[:, None]
     decode = decode_step_s(machine, batch, contexts[None, :])
-    chunks = np.maximum(1.0, (np.arange(int(np.ceil(ROOT_STEPS * budget**0.5)) + 1) / ROOT_STEPS) ** 2)
+    chunks = _by_root(budget)
     attention = prompt_attention_s(machine, chunks, chunks)
     added = prefill_added_s(machine, chunks[None, :], chunks[None, :], np.maximum(batch, 1.0)) - attention[None, :]
     begun = machine.engine.prefill_overhead_ms / 1e3
@@ -92,7 +134,8 @@ def step_times(
         decode = decode * scaling.decode_ratio(np.maximum(batch, 1.0))
         prefill_ratio, ttft_ratio = scaling.prefill_ratio, scaling.ttft_ratio
         ttft_added_s = scaling.ttft_added_s
-    room = kv_room_bytes(model, machine.gpu, machine.gpus, machine.quantization, machine.engine.usable_memory_frac)
+    usable = machine.engine.usable_memory_frac
+    room = kv_room_bytes(model, machine.gpu, machine.gpus, machine.quantization, usable, machine.layout)
     room -= (machine.lora.bytes * machine.gpus if machine.lora else 0.0) / copies
     each = kv_bytes_per_token(model, machine.quantization)
     return StepTimes(
@@ -102,16 +145,47 @@ def step_times(
         alone_s=np.ascontiguousarray(alone * ttft_ratio),
         root_steps=float(ROOT_STEPS),
         prompt_alone_s=max(0.0, begun * ttft_ratio + ttft_added_s),
-        attention_s=pair * prefill_ratio,
-        attention_alone_s=pair * ttft_ratio,
+        attention_s=ranks * pair * prefill_ratio,
+        attention_alone_s=ranks * pair * ttft_ratio,
         attention_short_tokens=short,
         full_frac=full_frac,
         kv_bytes_per_token=growth.per_token,
         kv_window_bytes_per_token=growth.per_window_token,
         window_tokens=float(window),
-        kv_room_bytes=room - resident_tokens * each,
+        kv_room_bytes=room / ranks - resident_tokens * each,
         cached_bytes_per_token=each,
+        ranks=_rank_times(machine, sequences, budget, contexts, scaling) if ranks > 1 else None,
     )
+
+
+def _rank_times(
+    machine: Machine, sequences: int, budget: int, contexts: np.ndarray, scaling: Scaling | None
+) -> RankTimes:
+    """The planner's functions count what a rank has times the ranks there are."""
+    engine, count = machine.engine, machine.layout.attention_copies
+    inside, none = count * np.arange(sequences + 1.0), np.zeros(1)
+    sampled = rank_products_s(machine, none, inside) - rank_products_s(machine, none, none)
+    in_all = np.maximum(1.0, np.arange(count * sequences + 1.0))
+    return RankTimes(
+        number=count,
+        products_s=rank_products_s(machine, count * _by_root(budget), none),
+        requests_s=sampled + lora_s(machine, inside),
+        attention_s=decode_attention_s(machine, np.array(float(count)), contexts),
+        shared_s=shared_pass_s(machine, _by_root(count * budget)),
+        overhead_s=engine.step_overhead_ms / 1e3,
+        request_s=engine.sequence_overhead_us / 1e6,
+        decode_ratio=np.ones_like(in_all) if scaling is None else scaling.decode_ratio(in_all) * np.ones_like(in_all),
+        prefill_ratio=1.0 if scaling is None else scaling.prefill_ratio,
+        alone_ratio=1.0 if scaling is None else scaling.ttft_ratio,
+        mixed=engine.mixes_prefill,
+        prompt_s=engine.prefill_overhead_ms / 1e3,
+    )
+
+
+def _by_root(most: int) -> np.ndarray:
+    """Tokens at which tables are filled, evenly in their square root."""
+    tokens: np.ndarray = np.maximum(1.0, (np.arange(int(np.ceil(ROOT_STEPS * most**0.5)) + 1) / ROOT_STEPS) ** 2)
+    return tokens
 
 
 def _attention(machine: Machine) -> tuple[float, float]:

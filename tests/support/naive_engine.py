@@ -3,7 +3,8 @@
 Every request is looked at in every step, memory is counted anew before every decision, and the next event is the
 smallest of a list. The scheduler is vLLM V1's own loop: running requests in the order of their admission, each of which
 needs the tokens that are known and not yet computed, then waiting ones, first come first served. The prefix cache is a
-list of blocks from the oldest to the newest, beside a count of the running requests that use a block.
+list of blocks from the oldest to the newest, beside a count of the running requests that use a block. Where a replica
+has data-parallel ranks, each of them is a Replica here, and they run their steps together.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Replica:
 
 @dataclass(eq=False)
 class Naive:
-    """Replicas behind a router."""
+    """Replicas behind a router; one after the other, so many ranks of each."""
 
     times: StepTimes
     sequences: int
@@ -85,6 +86,15 @@ class Naive:
     prefilled: int = 0
     decoded: int = 0
     busy_s: float = 0.0
+
+    @property
+    def ranks(self) -> int:
+        return self.times.ranks.number if self.times.ranks else 1
+
+    @property
+    def groups(self) -> list[list[Replica]]:
+        """The ranks of each replica."""
+        return [self.replicas[k : k + self.ranks] for k in range(0, len(self.replicas), self.ranks)]
 
     # -- memory -------------------------------------------------------------------------------------------
 
@@ -141,7 +151,15 @@ class Naive:
 
     # -- a step -------------------------------------------------------------------------------------------
 
-    def begin_step(self, replica: Replica, now: float) -> None:
+    def begin_step(self, group: list[Replica], now: float) -> None:
+        for replica in group:
+            self.plan_step(replica)
+        took = self.step_s(group[0].running) if self.times.ranks is None else self.step_of_ranks_s(group)
+        for replica in group:
+            replica.end_s = now + took if any(rank.running for rank in group) else math.inf
+        self.busy_s += took
+
+    def plan_step(self, replica: Replica) -> None:
         for r in replica.running:
             r.new = 0
         left, preempted, k = self.budget, False, 0
@@ -168,9 +186,6 @@ class Naive:
             request.new = new
             left -= new
         self.evict(replica)
-        took = self.step_s(replica.running)
-        replica.end_s = now + took if replica.running else math.inf
-        self.busy_s += took
 
     def give_back(self, request: Request, replica: Replica) -> None:
         """Preempt: it goes to the head of the queue and starts again, with the tokens that are known."""
@@ -212,6 +227,44 @@ class Naive:
             seconds += self.alone_s(chunk, begun) + sum(self.attention_s(r, alone=True) for r in prompts)
         return seconds
 
+    def step_of_ranks_s(self, group: list[Replica]) -> float:
+        """The parts of the busiest rank, and those of all together."""
+        t = self.times.ranks
+        assert t is not None
+        decodes = [[r for r in rank.running if r.decoding] for rank in group]
+        prompts = [[r for r in rank.running if not r.decoding] for rank in group]
+        many, new = sum(map(len, decodes)), sum(r.new for rank in prompts for r in rank)
+        self.prefilled += new
+        self.decoded += many
+
+        def products(tokens: int, requests: int) -> float:
+            return self.at_root(tokens, t.products_s) + float(t.requests_s[requests])
+
+        own_decode, own_prompt = [], []
+        for decoding, prefilling in zip(decodes, prompts, strict=True):
+            d, p, chunk = len(decoding), len(prefilling), sum(r.new for r in prefilling)
+            seen = self.seen(sum(r.prompt + r.generated for r in decoding) / d) / self.times.seen_step if d else 0.0
+            attention = d * float(np.interp(seen, np.arange(len(t.attention_s)), t.attention_s))
+            own_decode.append(products(d, d) + attention)
+            with_decodes = products(chunk + d, p + d) - products(d, d)
+            own_prompt.append((with_decodes if many and t.mixed else products(chunk, p)) if chunk else 0.0)
+        pairs = [sum(self.attention_s(r, alone=not many) for r in rank if r.new) for rank in prompts]
+        shared, passes = (self.at_root(tokens, t.shared_s) for tokens in (many, new))
+        if not many:
+            if not new:
+                return 0.0
+            begun = any(r.computed == 0 and r.new > 0 for rank in prompts for r in rank)
+            longest = max(t.alone_ratio * x + y for x, y in zip(own_prompt, pairs, strict=True))
+            return longest + t.alone_ratio * passes + begun * self.times.prompt_alone_s
+        ratio = float(t.decode_ratio[many])
+        decode = [ratio * x for x in own_decode]
+        prompt = [t.prefill_ratio * x + y for x, y in zip(own_prompt, pairs, strict=True)]
+        total = ratio * (shared + t.overhead_s + many * t.request_s)
+        if t.mixed:
+            both = self.at_root(many + new, t.shared_s)
+            return total + t.prefill_ratio * (both - shared) + max(x + y for x, y in zip(decode, prompt, strict=True))
+        return total + (t.prefill_ratio * (passes + t.prompt_s) if new else 0.0) + max(decode) + max(prompt)
+
     # -- tables -------------------------------------------------------------------------------------------
 
     def seen(self, tokens: float) -> float:
@@ -245,16 +298,18 @@ class Naive:
             return
         self.routed += 1
         places = [(self.routed + k) % self.active for k in range(self.active)]
+        groups = self.groups
+        load = [sum(rank.requests for rank in group) for group in groups]
+        fewest = min(load[p] for p in places)
         if self.router == LEAST_REQUESTS:
-            fewest = min(self.replicas[p].requests for p in places)
-            place = next(p for p in places if self.replicas[p].requests == fewest)
+            place = next(p for p in places if load[p] == fewest)
         elif self.router == PREFIX_AWARE:
-            fewest = min(self.replicas[p].requests for p in places)
-            close = [p for p in places if self.replicas[p].requests <= fewest + max(2, int(0.25 * fewest))]
-            place = max(close, key=lambda p: (len(self.matched(self.replicas[p], request)), -self.replicas[p].requests))
+            close = [p for p in places if load[p] <= fewest + max(2, int(0.25 * fewest))]
+            known = [max(len(self.matched(rank, request)) for rank in group) for group in groups]
+            place = max(close, key=lambda p: (known[p], -load[p]))
         else:
             place = places[0]
-        self.replicas[place].waiting.append(request)
+        min(groups[place], key=lambda rank: rank.requests).waiting.append(request)
 
     def arrive(self, request: Request, now: float) -> None:
         own = request.prompt - request.found + request.output
@@ -267,14 +322,14 @@ class Naive:
         self.wake(now)
 
     def change(self, replicas: int, change: int, now: float) -> None:
-        for replica in self.replicas[replicas : self.active]:
+        for replica in self.replicas[self.ranks * replicas : self.ranks * self.active]:
             if change in (FAILED, RECLAIMED):
                 while replica.running:
                     self.give_back(replica.running.pop(), replica)
                 replica.end_s = math.inf
             self.held_back += replica.waiting
             replica.waiting = []
-        for replica in self.replicas[self.active : replicas]:
+        for replica in self.replicas[self.ranks * self.active : self.ranks * replicas]:
             replica.idle = []
         self.active, self.shedding = replicas, change in (RECLAIMED, SHEDDING)
         again, self.held_back = self.held_back, []
@@ -283,9 +338,9 @@ class Naive:
         self.wake(now)
 
     def wake(self, now: float) -> None:
-        for replica in self.replicas:
-            if replica.end_s == math.inf and replica.waiting:
-                self.begin_step(replica, now)
+        for group in self.groups:
+            if group[0].end_s == math.inf and any(rank.waiting for rank in group):
+                self.begin_step(group, now)
 
 
 def naive_serve(
@@ -293,19 +348,21 @@ def naive_serve(
     router: int, block_tokens: int = 1,
 ) -> Naive:  # fmt: skip
     """Serve requests in the order of their arrival; capacity: (from when on, replicas, how those that go do so)."""
-    most = max(1, *(replicas for _, replicas, _ in capacity))
+    most = max(1, *(replicas for _, replicas, _ in capacity)) * (times.ranks.number if times.ranks else 1)
     naive = Naive(times, sequences, budget, router, requests, [Replica() for _ in range(most)], block_tokens)
     arrivals, changes = list(requests), list(capacity)
     while True:
-        events = [(replica.end_s, 0, k) for k, replica in enumerate(naive.replicas)]
+        events = [(group[0].end_s, 0, k) for k, group in enumerate(naive.groups)]
         events += [(changes[0][0], 1, 0)] if changes else []
         events += [(arrivals[0].arrival_s, 2, 0)] if arrivals else []
         now, kind, k = min(events)
         if now == math.inf:
             return naive
         if kind == 0:
-            naive.end_step(naive.replicas[k])
-            naive.begin_step(naive.replicas[k], now)
+            group = naive.groups[k]
+            for rank in group:
+                naive.end_step(rank)
+            naive.begin_step(group, now)
         elif kind == 1:
             _, count, change = changes.pop(0)
             naive.change(count, change, now)

@@ -119,6 +119,8 @@ class Engine(Named):
     queued_prompts: float = Field(ge=0)
     """Prompts ahead of a request besides those, once many are in flight."""
     max_in_flight: int = Field(gt=0)
+    even_ranks: bool | None = None
+    """Whether prompts wait until all data-parallel ranks have some: balanced work, at the price of TTFT."""
     usable_memory_frac: float = Field(gt=0, le=1)
     fp8_kv: bool = False
     """Whether FP8 checkpoints keep their KV cache in 8 bits unless told otherwise."""

@@ -83,7 +83,7 @@ def predicted(
         decode_step_s(machine, in_flight, input_tokens + output_tokens / 2) * correction.decode_ratio(in_flight)
     )
     ttft = float(correction.lone_ttft_s(float(prefill_s(machine, input_tokens))))
-    prefill = added_prefill_s(machine, input_tokens, in_flight) * correction.prefill_ratio
+    prefill = added_prefill_s(machine, input_tokens, in_flight, output_tokens) * correction.prefill_ratio
     interruptions = machine.engine.interruption_frac * (in_flight - 1)
     return Prediction(
         tpot_ms=(step + interruptions * prefill / output_tokens) * 1e3,
@@ -93,11 +93,11 @@ def predicted(
     )
 
 
-def added_prefill_s(machine: Machine, input_tokens: float, in_flight: float) -> float:
+def added_prefill_s(machine: Machine, input_tokens: float, in_flight: float, output_tokens: float) -> float:
     """What one more prompt takes from a replica with so many requests in flight."""
     if in_flight <= 1:
         return float(prefill_s(machine, input_tokens))
-    return float(prefill_added_s(machine, input_tokens, input_tokens, in_flight))
+    return float(prefill_added_s(machine, input_tokens, input_tokens, in_flight, output_tokens))
 
 
 def rate_of(point: MeasuredPoint) -> float | None:
@@ -118,7 +118,8 @@ def in_flight_of(point: MeasuredPoint, machine: Machine) -> float:
     else:
         busy = min(point.concurrency, rate * (ttft_ms + (point.output_tokens - 1) * tpot_ms) / 1e3)
     most = float(largest_in_flight(machine, point.input_tokens, point.output_tokens))
-    prompts_s = point.concurrency * added_prefill_s(machine, point.input_tokens, point.concurrency)
+    many, prompt, output = point.concurrency, point.input_tokens, point.output_tokens
+    prompts_s = many * added_prefill_s(machine, prompt, many, output)
     waited = ttft_ms is not None and point.concurrency > 1 and ttft_ms / 1e3 > WAITED_PROMPTS * prompts_s
     if waited or busy > most:
         # Prefills come one after another, so they hold at most one request beside those that are being decoded.

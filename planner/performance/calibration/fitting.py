@@ -155,5 +155,5 @@ def _row(number: int, point: MeasuredPoint, in_flight: float, machine: Machine) 
     }[kind or STEP]  # fmt: skip
     prompt, output = point.input_tokens, point.output_tokens
     step = float(decode_step_s(machine, in_flight, prompt + output / 2))
-    added, alone = added_prefill_s(machine, prompt, in_flight), float(prefill_s(machine, prompt))
+    added, alone = added_prefill_s(machine, prompt, in_flight, output), float(prefill_s(machine, prompt))
     return number, kind or STEP, measured_s, output, step, added, alone

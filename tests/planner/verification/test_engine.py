@@ -10,7 +10,8 @@ import pytest
 
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
-from planner.performance.latency import decode_step_s, prefill_s
+from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.memory import kv_room_bytes
 from planner.verification import engine
 from planner.verification.block_cache import Blocks
 from planner.verification.step_times import StepTimes, step_times
@@ -20,16 +21,20 @@ from tests.support.simulated import capacity, constant_step, requests, served_by
 
 GROUPS, CASES = 8, 50
 MACHINES = [machines.machine(name) for name in machines.MACHINES]
+RANKS = [machines.machine(name, None, "data") for name in machines.RANKS]
+RANKS += [machines.machine(machines.MOE, None, "data", "sglang")]
 
 
-def drawn_case(rng: np.random.Generator) -> tuple[engine.Requests, list[tuple[float, int, int]], StepTimes, list[int]]:
+def drawn_case(
+    rng: np.random.Generator, machines: list[Machine] = MACHINES, most: int = 50
+) -> tuple[engine.Requests, list[tuple[float, int, int]], StepTimes, list[int]]:
     """A few requests on up to five replicas: short and long ones, crowded and sparse, memory tight and ample."""
-    n = int(rng.integers(1, 50))
+    n = int(rng.integers(1, most))
     prompt = rng.integers(1, int(rng.choice([30, 400, 3000])) + 1, n)
     output = rng.integers(1, int(rng.choice([2, 12, 40])) + 1, n)
     found = np.where(rng.random(n) < rng.choice([0, 0.5]), np.floor(rng.random(n) * prompt), 0)
     sequences, budget = int(rng.choice([1, 2, 5, 16, 32])), int(rng.choice([64, 100, 512, 2048, 8192]))
-    machine = MACHINES[rng.integers(len(MACHINES))]
+    machine = machines[rng.integers(len(machines))]
     times = step_times(machine, sequences, budget, float((prompt + output).max()), 0.0)
     window = times.kv_window_bytes_per_token * np.minimum(prompt + output, times.window_tokens)
     most = float(((prompt - found + output) * times.kv_bytes_per_token + window).max())
@@ -49,14 +54,24 @@ def drawn_case(rng: np.random.Generator) -> tuple[engine.Requests, list[tuple[fl
 
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_every_token_comes_when_the_naive_simulator_says(group: int) -> None:
+    agrees_with_the_naive_one(MACHINES, [group], CASES)
+
+
+@pytest.mark.parametrize("group", range(2))
+def test_ranks_run_their_steps_together_as_the_naive_simulator_says(group: int) -> None:
+    agrees_with_the_naive_one(RANKS, [group, 3], CASES // 2, 200)
+
+
+def agrees_with_the_naive_one(given: list[Machine], seed: list[int], cases: int, most: int = 50) -> None:
     seen: Counter[str] = Counter()
-    for case in range(CASES):
-        asked, entries, times, (sequences, budget, router) = drawn_case(np.random.default_rng([group, case]))
+    for case in range(cases):
+        rng = np.random.default_rng([*seed, case])
+        asked, entries, times, (sequences, budget, router) = drawn_case(rng, given, most)
         outcome = engine.serve(asked, capacity(*entries), times, sequences, budget, router, 1)
         each = [[int(x) for x in column] for column in (asked.prompt, asked.found, asked.output)]
         naive = [Request(*z) for z in zip(asked.arrival_s.tolist(), *each, asked.critical.tolist(), strict=True)]
         world = naive_serve(naive, entries, times, sequences, budget, router)
-        where = f"group {group}, case {case}"
+        where = f"seed {seed}, case {case}"
         assert outcome.state.tolist() == [r.state for r in naive], where
         assert outcome.preempted.tolist() == [r.preempted for r in naive], where
         assert outcome.first_s == pytest.approx([r.first_s for r in naive], rel=1e-9), where
@@ -86,10 +101,18 @@ def drawn_prompts(prompt: np.ndarray, tokens: int, rng: np.random.Generator) -> 
 
 @pytest.mark.parametrize("group", range(GROUPS // 2))
 def test_blocks_are_cached_as_the_naive_simulator_says(group: int) -> None:
+    blocks_are_cached_as_by_the_naive_one(MACHINES, group, CASES, 50)
+
+
+def test_every_rank_caches_blocks_of_its_own() -> None:
+    blocks_are_cached_as_by_the_naive_one(RANKS[:1], 0, CASES // 2, 100)
+
+
+def blocks_are_cached_as_by_the_naive_one(given: list[Machine], group: int, cases: int, most: int) -> None:
     seen: Counter[str] = Counter()
-    for case in range(CASES):
+    for case in range(cases):
         rng = np.random.default_rng([group, case, 7])
-        asked, entries, times, (sequences, budget, _) = drawn_case(rng)
+        asked, entries, times, (sequences, budget, _) = drawn_case(rng, given, most)
         router = int(rng.choice([engine.LEAST_REQUESTS, engine.PREFIX_AWARE, engine.PREFIX_AWARE]))
         asked = asked._replace(found=np.zeros_like(asked.found))
         tokens = int(rng.choice([4, 16, 100]))
@@ -113,7 +136,7 @@ def test_blocks_are_cached_as_the_naive_simulator_says(group: int) -> None:
         seen["preempted"] += any(r.preempted for r in naive)
         kept = {b for replica in world.replicas for b in (*replica.idle, *replica.users)}
         seen["evicted"] += any(b not in kept for each in known for b in each)
-    assert all(seen[what] > CASES // 10 for what in ("found", "preempted", "evicted")), seen
+    assert all(seen[what] > cases // 10 for what in ("found", "preempted", "evicted")), seen
 
 
 @pytest.mark.parametrize("name", machines.MACHINES, ids=lambda name: name[0])
@@ -126,6 +149,50 @@ def test_a_lone_request_takes_what_the_planner_says(name: machines.Name) -> None
     assert outcome.first_s[0] - 7.0 == pytest.approx(first, rel=1e-3)
     assert outcome.last_s[0] - outcome.first_s[0] == pytest.approx(rest, rel=1e-3)
     assert outcome.busy_s.sum() == pytest.approx(first + rest, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", machines.RANKS, ids=lambda name: name[0])
+def test_a_lone_request_of_a_replica_with_ranks_takes_what_the_planner_says(name: machines.Name) -> None:
+    """One rank has work, the others run empty passes beside it."""
+    machine, prompt, output = machines.machine(name, None, "data"), 1500, 200
+    outcome = served_by(1, requests([7.0], prompt, output), step_times(machine, 4, 8192, prompt + output, 0.0), 4)
+    first = float(prefill_s(machine, float(prompt)))
+    rest = float(decode_step_s(machine, 1.0, prompt + np.arange(1.0, output)).sum())
+    assert outcome.first_s[0] - 7.0 == pytest.approx(first, rel=0.01)
+    assert outcome.last_s[0] - outcome.first_s[0] == pytest.approx(rest, rel=1e-3)
+
+
+@pytest.mark.parametrize("engine_name", ["vllm", "sglang"])
+def test_equal_ranks_take_what_the_planner_says_of_even_ones(engine_name: str) -> None:
+    """Every rank gets a prompt of the same length at once: no rank waits for another."""
+    machine, prompt, output = machines.machine(machines.MLA, None, "data", engine_name), 500, 100
+    even = replace(machine, engine=machine.engine.model_copy(update={"even_ranks": True}))
+    asked, times = requests(np.zeros(32), prompt, output), step_times(machine, 8, 8192, prompt + output, 0.0)
+    late = capacity((0.0, 0, engine.DRAINED), (1.0, 1, engine.DRAINED))
+    outcome = engine.serve(asked, late, times, 8, 8192, engine.LEAST_REQUESTS, 1)
+    rest = float(decode_step_s(even, 32.0, prompt + np.arange(1.0, output)).sum())
+    first = 1 + float(prefill_s(even, float(prompt), None, 32.0))
+    assert outcome.first_s == pytest.approx([first] * 32, rel=0.01)
+    assert outcome.last_s - outcome.first_s == pytest.approx([rest] * 32, rel=1e-3)
+
+
+def test_a_prompt_on_one_rank_keeps_the_others_waiting() -> None:
+    machine = machines.machine(machines.MLA, None, "data")
+    times = step_times(machine, 4, 8192, 9000, 0.0)
+    calm = served_by(1, requests([0.0], 100, 50), times, 4)
+    disturbed = served_by(1, requests([0.0, 0.5], [100, 8000], [50, 1]), times, 4)
+    waited = disturbed.last_s[0] - calm.last_s[0]
+    assert waited == pytest.approx(float(prefill_added_s(machine, 8000.0, 8000.0, 1.0)), rel=0.1)
+
+
+def test_a_request_must_fit_into_the_memory_of_one_rank() -> None:
+    machine = machines.machine(machines.MLA, None, "data")
+    room = kv_room_bytes(machine.model, machine.gpu, 8, machine.quantization, 0.9, machine.layout)
+    times = step_times(machine, 4, 8192, 1e6, 0.0)
+    assert times.kv_room_bytes == pytest.approx(room / 8)
+    tokens = times.kv_room_bytes / times.kv_bytes_per_token
+    outcome = served_by(1, requests([0.0, 0.0], [0.9 * tokens, 1.1 * tokens], 1), times, 4)
+    assert outcome.state.tolist() == [engine.SERVED, engine.REFUSED]
 
 
 def test_a_long_lone_prompt_pays_the_overhead_of_a_prompt_once() -> None:

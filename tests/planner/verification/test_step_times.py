@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from planner.catalog.variant import TENSOR, Parallelism
 from planner.performance.calibration.correction import Correction
 from planner.performance.closed_loop import largest_in_flight
 from planner.performance.latency import decode_step_s, prefill_added_s, prefill_s, prompt_attention_s
@@ -57,13 +58,20 @@ def test_a_step_is_off_by_less_than_a_thousandth(
 
 
 @pytest.mark.parametrize("lora", [None, LORA], ids=["", "lora"])
-@pytest.mark.parametrize("name", machines.MACHINES, ids=lambda name: name[0])
-def test_memory_holds_as_many_requests_as_the_planner_counts(name: machines.Name, lora: Lora | None) -> None:
-    machine = machines.machine(name, lora)
+@pytest.mark.parametrize(
+    ("name", "parallelism"),
+    [*((name, TENSOR) for name in machines.MACHINES), *((name, "data") for name in machines.RANKS)],
+    ids=lambda x: x if isinstance(x, str) else x[0],
+)
+def test_memory_holds_as_many_requests_as_the_planner_counts(
+    name: machines.Name, parallelism: Parallelism, lora: Lora | None
+) -> None:
+    machine = machines.machine(name, lora, parallelism)
+    ranks = machine.layout.attention_copies
     for prompt, output, found, resident in ((500, 100, 0, 0), (6000, 1000, 0, 0), (3000, 200, 1000, 4000)):
         t = step_times(machine, 8, BUDGET, 1e4, resident)
         held = prompt - found + machine.engine.reserved_output_frac * output
         window = t.kv_window_bytes_per_token * min(held, t.window_tokens)
         fits = np.floor(t.kv_room_bytes / (held * t.kv_bytes_per_token + window))
-        expected = largest_in_flight(machine, prompt, output, found, resident)
+        expected = largest_in_flight(machine, prompt, output, found, resident) / ranks
         assert min(fits, machine.engine.max_in_flight) == pytest.approx(float(expected), abs=1), (prompt, found)
