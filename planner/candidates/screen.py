@@ -106,9 +106,7 @@ class Screen:
                 self._reject(group, variant, *why)
             return
         if variant.parallelism != TENSOR:
-            for group in (group for group in groups if group.traffic.lora):
-                self._reject(group, variant, "adapters need slices of all layers", "tensor", variant.parallelism)
-            groups = [group for group in groups if not group.traffic.lora]
+            groups = [group for group in groups if not self._needs_slices(group, variant)]
         weights_gb = weight_bytes(machine.model, machine.quantization) / 1e9
         start_s = self.case.start.instance_s + weights_gb / self.case.start.weights_gb_per_s
         traffics = [group.traffic for group in groups]
@@ -126,6 +124,18 @@ class Screen:
                 quality_loss_frac=max(self._losses(group, variant.model, variant.quantization)),
                 staffing_in_a_mix=in_a_mix, load_factors=factors, spot_allowed=start_s <= self.case.start.spot_within_s,
             )  # fmt: skip
+
+    def _needs_slices(self, group: PoolSpec, variant: Variant) -> bool:
+        """Whether the group cannot be served by whole experts on each GPU, or by copies of attention; if so, why."""
+        reasons = {
+            "adapters need slices of all layers": group.traffic.lora is not None,
+            "reuse of prompts is not known by rank": variant.parallelism == "data"
+            and any(w.prefix_reuse is not None for w in group.seen),
+        }
+        broken = [reason for reason, holds in reasons.items() if holds]
+        for reason in broken[:1]:
+            self._reject(group, variant, reason, TENSOR, variant.parallelism)
+        return bool(broken)
 
     def _staffing_in_a_mix(self, group: PoolSpec, replica: Replica, load_factor: float) -> Staffing | None:
         if not group.may_mix(self.case) or not replica.serves.any() or not replica.keeps_ttft(in_a_mix=True):

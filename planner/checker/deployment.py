@@ -118,6 +118,8 @@ def _experts_are_shared(case: Case, members: list[Served], d: DeploymentRecord) 
         yield f"{d.model} has no experts that {d.gpus_per_replica} GPUs could share by {how}"
     if len(members) > 1 and any(s.w.adapter_gb is not None for s in members):
         yield f"adapters are not served by {how}"
+    if d.parallelism == "data" and any(s.seen.prefix_reuse is not None for s in members):
+        yield f"nobody knows what prompts find of each other by {how}"
 
 
 def starts_in_time(case: Case, d: DeploymentRecord) -> bool:

@@ -241,8 +241,8 @@ def _batched_tokens(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> int:
     machine = machine_for(plan.case, d.variant)
     tokens = max(b.input_tokens + b.output_tokens / 2 for w in asked for b in w.buckets)
     step_s = float(decode_step_s(machine, d.requests_in_flight, min(tokens, machine.model.max_context_tokens)))
-    most_s, copies = FULL_STEP * min(w.tpot.seconds for w in asked), machine.layout.attention_copies
-    while budget > FEWEST_TOKENS and step_s + float(prefill_added_s(machine, copies * budget, budget, 1.0)) > most_s:
+    most_s = FULL_STEP * min(w.tpot.seconds for w in asked)
+    while budget > FEWEST_TOKENS and step_s + float(prefill_added_s(machine, budget, budget, 1.0)) > most_s:
         budget //= 2
     return budget
 

@@ -13,6 +13,8 @@ from planner.case.case import Case
 from planner.case.changes import with_limits
 from planner.checker import check_plan
 from planner.explanations.limits import every_limit
+from planner.export.export import export_plan
+from planner.export.hosted import Settings
 from planner.io.errors import InputError
 from planner.optimization.replan import Replanner
 from planner.plan.plan import Plan
@@ -138,3 +140,29 @@ def test_another_menu_is_formulated_anew() -> None:
     wider = with_limits(parallelism=("tensor", "expert"))(replanner.case)
     deployments = {d.key for pool in replanner.fleet_of(wider).pools.values() for d in pool.deployments}
     assert any("x-expert/" in key for key in deployments)
+
+
+def test_every_copy_of_attention_is_told_its_share() -> None:
+    """Each is an engine of its own; side by side on an instance there are as many as all replicas have together."""
+    plan = planner.plan_fleet(case("[data]"), ROUGHLY)
+    (told,) = plan.pools[0].deployments
+    d, words = told.deployment, shlex.split(serve_commands(plan)[0].command)
+    assert d.parallelism == "data"
+    assert d.basis == "estimated"
+    assert words[words.index("--tensor-parallel-size") + 1] == "1"
+    assert words[words.index("--data-parallel-size") + 1] == str(d.gpus_per_replica)
+    each = int(words[words.index("--max-num-seqs") + 1])
+    assert d.requests_in_flight <= each * d.gpus_per_replica <= 2 * d.requests_in_flight
+    (service,) = (text for name, text in export_plan(plan, "skypilot", Settings()).items() if name.endswith(".yaml"))
+    assert service.count("--data-parallel-size 8") == 1
+    assert list(check_plan(plan.as_json())) == []
+
+
+def test_reuse_by_memory_needs_one_cache() -> None:
+    curve = "{requests_per_s: 4, curve: [{tokens: 100k, hit_rate: 20%}, {tokens: 2M, hit_rate: 70%}]}"
+    text = TEXT.replace("MODEL", "qwen3-235b-a22b").replace("QUANTIZATION", "fp8")
+    text = text.replace("    api:", f"    caching: {{prefix_reuse: {curve}}}\n    api:")
+    found = enumerate_candidates(planner.case_from_text(text.replace("WAYS", ", parallelism: [tensor, data]")))
+    offered = {(c.pool.caching[0], c.parallelism) for cs in found.accepted.values() for c in cs}
+    assert ("prefix", "tensor") in offered
+    assert ("prefix", "data") not in offered
