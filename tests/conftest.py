@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.browser import Page, browser
+from tests.support.seeds import ALL, TURN
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -24,3 +25,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts its b
 def page() -> Iterator[Page]:
     with browser() as page:
         yield page
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.stats.get("failed") and TURN != ALL:
+        terminalreporter.write_line(f"FLEETPLAN_SEEDS={TURN} takes the same random cases on any day, {ALL} every one")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import planner
 from planner.case.case import Case
+from planner.pipeline import attempt
 from planner.plan.plan import Plan, plan_from_json
 from planner.plan.study_records import BreakEven, Waterfall
 from planner.reports.studies import studies_text
@@ -212,13 +213,13 @@ def test_a_step_that_no_fleet_can_do_is_shown() -> None:
 
 
 def test_an_interrupted_waterfall_keeps_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    attempt, calls = waterfall_module.attempt, []
+    planned, calls = waterfall_module.attempt, []
 
     def twice(*arguments: object) -> object:
         calls.append(arguments)
         if len(calls) > 2:
             raise KeyboardInterrupt
-        return attempt(*arguments)  # type: ignore[arg-type]
+        return planned(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(waterfall_module, "attempt", twice)
     plan, _ = study(cached_plan())
@@ -422,7 +423,8 @@ catalog:
 baseline: own/base
 compare_with: [own/cheap]
 """
-    plan = planner.plan_fleet(planner.case_from_text(demand), Options(gap_frac=0.5))
+    plan = attempt(planner.case_from_text(demand), Options(gap_frac=0.5)).plan
+    assert plan is not None
     base, cheap, *_ = providers(plan)
     requests = 24_000 / 24 * 730
     assert (base.role, cheap.role) == ("baseline", "compared")
