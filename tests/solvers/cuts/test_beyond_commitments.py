@@ -20,6 +20,7 @@ from solvers.pricing.dual_bound import dual_bound_of, lifted
 from tests.oracle.cases import case_of
 from tests.solvers.cuts.test_rounding_up import least_short, random_shares
 from tests.solvers.cuts.test_separation import picked
+from tests.support.seeds import in_turn
 
 PLAIN = 1e-4
 """counts are rounded down to plain numbers"""
@@ -137,7 +138,7 @@ def test_what_stands_idle_in_one_plan_is_of_no_use_to_another(held: tuple[int, i
         assert solve_lp(master(fleet)[0]).objective == pytest.approx(best.objective, rel=PLAIN)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1030))
+@pytest.mark.parametrize("seed", in_turn(range(1000, 1030)))
 def test_rows_leave_the_optimum_where_it_is(seed: int) -> None:
     """With every number of commitments up to two, decided from below, from above and both."""
     fleet = case_of(seed).fleet

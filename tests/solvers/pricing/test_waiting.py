@@ -25,6 +25,7 @@ from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.brute_force import brute_force
 from tests.oracle.cases import lever_case, truth_of
 from tests.support.fleets import Case
+from tests.support.seeds import in_turn
 
 WAITING = [seed for seed in range(400) if "defer" in str(sorted(lever_case(seed).levers))][:30]
 
@@ -113,7 +114,7 @@ def test_counts_that_are_not_tried_cost_no_less_than_is_said(seed: int, monkeypa
             assert price_recipe(fleet, coarse, prices).value <= value + 1e-6 * (1 + abs(value))
 
 
-@pytest.mark.parametrize("seed", WAITING)
+@pytest.mark.parametrize("seed", in_turn(WAITING))
 def test_a_proof_over_few_counts_holds_for_all(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits and all: neither is the plan cheaper than the optimum, nor what is proved above it."""
     best = brute_force(lever_case(seed).case).objective

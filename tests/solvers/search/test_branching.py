@@ -19,6 +19,7 @@ from solvers.search.branching import Branches, both_sides
 from solvers.search.fleet_solution import FleetSolution, Options
 from solvers.search.fleet_solver import solve_fleet
 from tests.oracle.cases import lever_case, truth_of
+from tests.support.seeds import in_turn
 
 COMMITMENTS = [5, 8, 10, 22, 36, 38, 43, 44, 46, 61, 71, 83, 92, 97, 104, 107, 110, 118, 126, 158, 165]
 MIXED = [78, 119, 121, 148, 157, 164]
@@ -86,7 +87,7 @@ def test_a_pool_serves_its_workloads_or_others_do() -> None:
         assert all(key in chosen for key, pool in pools.items() if not served & set(pool.workloads))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", in_turn(SEEDS, 2))
 def test_the_optimum_is_on_one_of_the_sides(seed: int) -> None:
     """Each side is solved by itself, with what is decided there; the better of the two is the best of all."""
     sides = sides_of(seed)
@@ -96,7 +97,7 @@ def test_the_optimum_is_on_one_of_the_sides(seed: int) -> None:
     assert min(s.objective for s in best) == pytest.approx(truth_of(seed).objective, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", in_turn(SEEDS, 2))
 def test_what_is_left_out_of_both_sides_is_in_no_cheaper_plan(seed: int) -> None:
     """With a plan at hand that is hardly dearer than the optimum, the optimum stays on one of the sides."""
     optimum = truth_of(seed).objective

@@ -23,6 +23,7 @@ from solvers.search.fleet_solver import solve_fleet
 from solvers.search.frontier import BudgetSearch
 from tests.oracle.brute_force import brute_force
 from tests.oracle.cases import lever_case
+from tests.support.seeds import in_turn
 
 SHARES = (0.5, 0.7, 0.85, 0.95, 1.02)
 """of what the cheapest plan without a budget costs"""
@@ -50,7 +51,7 @@ def assert_proved(lines: list[BudgetBound], seed: int) -> None:
             assert line.within(budget) <= usd + 1e-6 * max(1.0, abs(usd)), (line, budget)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", in_turn(SEEDS, 2))
 def test_prices_at_one_budget_bound_the_plans_within_every_other(seed: int) -> None:
     fleet = fleet_of(seed)
     for budget in optima(seed):
@@ -63,7 +64,7 @@ def test_prices_at_one_budget_bound_the_plans_within_every_other(seed: int) -> N
             assert_proved(ladder, seed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", in_turn(SEEDS, 2))
 def test_a_sweep_finds_the_optimum_of_every_budget_and_never_falls(seed: int) -> None:
     options = Options(gap_frac=1e-6)
     fleet, budgets = fleet_of(seed), list(optima(seed))
