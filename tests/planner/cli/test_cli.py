@@ -435,8 +435,9 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the solver's process")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
-@pytest.mark.parametrize("solver", ["cbc", "highs"])
+@pytest.mark.parametrize(
+    ("solver", "number"), [("cbc", signal.SIGINT), ("highs", signal.SIGTERM)], ids=["cbc-ctrl-c", "highs-sigterm"]
+)
 def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, fleetplan: Command) -> None:
     command = [str(SCRIPT), "plan", "hard.yaml", "--out", "plan.json", "--gap", "0%", "--solver", solver]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -28,7 +28,7 @@ def fleetplan(words: str, **how: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SCRIPT, *words.split()], **settings)  # type: ignore[call-overload,no-any-return]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_characters_that_stdout_lacks_are_replaced(here: Path, encoding: str) -> None:
     ran = fleetplan("plan small.yaml --out plan.json", stdout=subprocess.PIPE, env={"PYTHONIOENCODING": encoding})
     assert (ran.returncode, ran.stderr) == (0, "wrote plan.json\n")
