@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts its b
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def page() -> Iterator[Page]:
     with browser() as page:
         yield page

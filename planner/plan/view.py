@@ -147,9 +147,16 @@ class PlanView:
 
     def answered_per_month(self, s: Served) -> list[float]:
         """Requests of each length that are not shed, whoever answers them."""
-        shed = self.flow(s.w, s.told.shed_flows)
-        left = [minus(*rates) for rates in zip(self.by_length(s.w), shed, strict=True)]
-        return [3600 * self.a_month([rates[b] for rates in left]) for b in range(len(s.w.buckets))]
+        if s not in self._answered:
+            shed = self.flow(s.w, s.told.shed_flows)
+            left = [minus(*rates) for rates in zip(self.by_length(s.w), shed, strict=True)]
+            self._answered[s] = [3600 * self.a_month([rates[b] for rates in left]) for b in range(len(s.w.buckets))]
+        return self._answered[s]
+
+    @cached_property
+    def _answered(self) -> dict[Served, list[float]]:
+        """What was asked for before."""
+        return {}
 
     def tokens_per_month(self, s: Served) -> float:
         each = (b.input_tokens + b.output_tokens for b in s.w.buckets)
@@ -167,6 +174,19 @@ class PlanView:
 
     def carried(self, pool: PoolPlan, k: int) -> ByLength:
         """What the k-th deployment of a pool carries; the lengths of several workloads stand one after the other."""
+        known = self._carried.get(id(pool))
+        if known is None:
+            return self._carried_by(pool, k)
+        if k not in known:
+            known[k] = self._carried_by(pool, k)
+        return known[k]
+
+    @cached_property
+    def _carried(self) -> dict[int, dict[int, ByLength]]:
+        """What was asked for before, by the identity of the plan's pools."""
+        return {id(pool): {} for pool in self.plan.pools}
+
+    def _carried_by(self, pool: PoolPlan, k: int) -> ByLength:
         members = self.members(pool)
         if len(members) == 1:
             flows = [self.flow(members[0].w, told) for told in members[0].told.deployment_flows]

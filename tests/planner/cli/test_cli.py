@@ -128,8 +128,9 @@ def test_verbose_shows_every_option(fleetplan: Command) -> None:
 
 
 def test_a_plan_that_is_not_proved_enough_is_written_and_exits_with_4(fleetplan: Command) -> None:
+    unmixed = write(HARD.replace("max_deployments: 2", "max_deployments: 1"))
     limits = ("--gap", "30%", "--require-gap", "0.001%")
-    ran = fleetplan("plan", "hard.yaml", "--out", "plan.json", "--format", "json", *limits)
+    ran = fleetplan("plan", unmixed, "--out", "plan.json", "--format", "json", *limits)
     assert ran.code == 4
     assert "0.001% was required" in ran.err
     plan = json.loads(Path("plan.json").read_text(encoding="utf-8"))
@@ -184,7 +185,9 @@ def test_unknown_command_exits_with_2(fleetplan: Command) -> None:
 
 
 NO_L40S = "{aws/g6e.xlarge: 0, aws/g6e.12xlarge: 0, aws/g6e.48xlarge: 0}"
-FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:")
+FORBIDDEN = SMALL.replace("    quality:", "    api: forbidden\n    quality:").replace(
+    "menu: {", "menu: {max_deployments: 1, "
+)
 
 
 @pytest.mark.parametrize(
@@ -432,8 +435,9 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the solver's process")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
-@pytest.mark.parametrize("solver", ["cbc", "highs"])
+@pytest.mark.parametrize(
+    ("solver", "number"), [("cbc", signal.SIGINT), ("highs", signal.SIGTERM)], ids=["cbc-ctrl-c", "highs-sigterm"]
+)
 def test_an_interrupt_keeps_the_best_plan(solver: str, number: signal.Signals, fleetplan: Command) -> None:
     command = [str(SCRIPT), "plan", "hard.yaml", "--out", "plan.json", "--gap", "0%", "--solver", solver]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

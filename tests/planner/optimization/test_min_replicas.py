@@ -9,6 +9,7 @@ import pytest
 
 import planner
 from planner.checker import check_plan
+from planner.pipeline import attempt
 from planner.plan.plan import Plan
 from tests.support.lever_plans import ROUGHLY, WAITING
 from tests.support.tampering import rehashed
@@ -22,7 +23,9 @@ def planned(fewest: int) -> Plan:
     assert LIMITED in WAITING
     text = WAITING.replace(LIMITED, f"policy: {{max_gpus: {{l4: 8}}, min_replicas: {fewest}}}")
     case = planner.case_from_text(text.replace("deadline: 2h", "deadline: 24h\n    api: forbidden"))
-    return planner.plan_fleet(case, ROUGHLY)
+    plan = attempt(case, ROUGHLY).plan
+    assert plan is not None
+    return plan
 
 
 @pytest.mark.parametrize("fewest", [1, 2])
