@@ -19,20 +19,20 @@ import numpy as np
 
 from planner.performance.machine import Lora, Machine
 from planner.performance.memory import attended_layers, dense_bits, kv_read_bytes
-from planner.performance.ranks import busiest_requests, context_excess, prompt_excess
+from planner.performance.ranks import busiest_requests, context_excess, largest_normal, prompt_excess
 
 __all__ = [
-    "Lora", "Machine", "decode_attention_s", "decode_step_s", "fastest_prefill_s", "fastest_step_s", "lora_s",
-    "prefill_added_s", "prefill_s", "prompt_attention_s", "rank_products_s", "shared_pass_s",
+    "Lora", "Machine", "decode_attention_s", "decode_step_s", "experts_s", "fastest_prefill_s", "fastest_step_s",
+    "lora_s", "prefill_added_s", "prefill_s", "prompt_attention_s", "rank_products_s", "shared_pass_s",
 ]  # fmt: skip
 
 ATTENTION_HALF_TOKENS = 1000.0
 """prompt at which attention reaches half of its rate (H200 kernels: 23% at 512 tokens, 66% at 2048)"""
 EXPERT_TILE_TOKENS = 16.0
 """grouped products pad the tokens of each expert to whole tiles: on average by half of this"""
-SLICE_COLUMNS = 128.0
-"""columns that the products over a slice of an expert lose: with sliced experts (256 columns over 8 GPUs) the TPOT of
-DeepSeek-R1 is 20% higher than with whole ones on H200, 15% on B200 (medians); 64 and 128 were tried"""
+SLICE_COLUMNS = 50.0
+"""columns that products over a slice of an expert lose once arithmetic counts (H200 kernels, 2,048 tokens: slices of
+192 to 768 columns take 32 to 3% longer than whole experts; up to 512 tokens, where reading counts, as long)"""
 SPARSE_LAYER_US = 50.0
 """kernels that an indexer adds to a layer: without it the TPOT of GLM-5 is a third too low; 0 and 50 were tried"""
 Array = np.ndarray
@@ -147,7 +147,7 @@ def _products_s(machine: Machine, tokens: Array, busiest: Array, sampled: Array)
     """Matrix products of a pass over so many tokens; some of those of the busiest rank are sampled from."""
     products = rank_products_s(machine, busiest, sampled)
     if machine.model.moe is not None:
-        products = products + _experts_s(machine, tokens)
+        products = products + experts_s(machine, tokens)
     return products
 
 
@@ -170,17 +170,21 @@ def touched_experts_frac(chosen_frac: float, tokens: Array | float) -> Array:
     return touched
 
 
-def _experts_s(machine: Machine, tokens: Array) -> Array:
-    """Reading the experts that were chosen, or their arithmetic; slices of an expert are less efficient than whole."""
+def experts_s(machine: Machine, tokens: Array) -> Array:
+    """Reading the experts that were chosen, or their arithmetic.
+
+    Slices of an expert are read as fast as whole ones, and their products are less efficient. Of groups with whole
+    experts the busiest decides: it has more that were chosen, and more popular ones.
+    """
     moe, chosen_frac = machine.model.moe, machine.parameters.chosen_frac
     assert moe is not None
     touched = touched_experts_frac(chosen_frac, tokens)
     padded = tokens + touched / chosen_frac * EXPERT_TILE_TOKENS / 2
-    slices = machine.gpus / machine.layout.expert_groups
-    lost = 1 + SLICE_COLUMNS * slices / moe.expert_ffn
     groups = machine.layout.expert_groups
-    busiest = 1 + np.sqrt(2 * np.log(groups) * groups / moe.experts)  # of groups with unequally popular experts
-    return lost * _larger(machine.experts_read_s * touched, busiest * machine.experts_token_s * padded)
+    lost = 1 + SLICE_COLUMNS * machine.gpus / groups / moe.expert_ffn
+    spread = largest_normal(groups) * np.sqrt(groups / moe.experts)
+    read = machine.experts_read_s * touched * (1 + spread * np.sqrt((1 - touched) / touched))
+    return _larger(read, lost * (1 + spread) * machine.experts_token_s * padded)
 
 
 def _latency_s(machine: Machine) -> float:
@@ -198,7 +202,7 @@ def _latency_s(machine: Machine) -> float:
 def shared_pass_s(machine: Machine, tokens: Array) -> Array:
     """The part of a pass over so many tokens that all ranks have together: experts, collectives, latencies."""
     shared = _collectives_s(machine, tokens, 1.0) + _latency_s(machine)
-    return shared + _experts_s(machine, tokens) if machine.model.moe is not None else shared
+    return shared + experts_s(machine, tokens) if machine.model.moe is not None else shared
 
 
 def prompt_attention_s(machine: Machine, tokens: Array, context: Array) -> Array:

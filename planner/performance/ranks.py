@@ -53,6 +53,11 @@ def _largest_poisson(ranks: int) -> np.ndarray:
     return largest
 
 
+def largest_normal(count: int) -> float:
+    """Expected largest of so many independent standard normal numbers."""
+    return float(_largest_normals(count)[-1])
+
+
 @lru_cache(maxsize=64)
 def _largest_normals(ranks: int) -> np.ndarray:
     """Expected largest of 1, 2, ... so many independent standard normal numbers."""
