@@ -110,6 +110,14 @@ def test_the_checker_knows_what_the_menu_allows_and_how_fast_each_way_is(shared:
     assert any("data parallelism is not on the menu" in text for text in copied)
 
 
+def test_the_checker_knows_a_menu_without_slices() -> None:
+    sliced = planner.plan_fleet(case(None), ROUGHLY)
+    assert sliced.pools[0].deployments[0].deployment.gpus_per_replica > 1
+    menu = with_limits(parallelism=("expert",))(sliced.case)
+    tampered = sliced.as_json() | {"case": menu.model_dump(mode="json"), "case_hash": menu.hash()}
+    assert "chat: tensor parallelism is not on the menu" in check_plan(tampered)
+
+
 @pytest.mark.parametrize(("way", "together"), [("tensor", True), ("expert", False), ("data", False)])
 def test_adapters_are_served_in_slices_alone(way: str, together: bool) -> None:
     text = TEXT.replace("MODEL", "qwen3-235b-a22b").replace("QUANTIZATION", "fp8")
