@@ -17,6 +17,7 @@ from planner.export.export import export_plan
 from planner.export.hosted import Settings
 from planner.io.errors import InputError
 from planner.optimization.replan import Replanner
+from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports.terminal import render
@@ -127,6 +128,12 @@ def test_adapters_are_served_in_slices_alone(way: str, together: bool) -> None:
     case = planner.case_from_text(text[:start] + chat + chat.replace("chat", "help") + text[end:])
     found = enumerate_candidates(case)
     assert any(len(pool.workloads) == 2 for pool in found.pools.values()) == together
+
+
+def test_a_diff_compares_the_ways_of_two_menus(shared: Plan) -> None:
+    assert diff_plans(shared, shared).same
+    (change,) = diff_plans(planner.plan_fleet(case(None), ROUGHLY), shared).limits
+    assert (change.key, change.before, change.after) == ("parallelism", "tensor", "expert")
 
 
 def test_a_report_says_how_experts_are_shared(shared: Plan) -> None:
