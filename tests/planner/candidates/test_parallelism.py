@@ -144,6 +144,9 @@ def test_an_explanation_prices_the_ways_that_the_menu_leaves_out() -> None:
     ways = [limit.key for limit in every_limit(case(None)) if "parallelism" in limit.key]
     assert ways == ["menu.parallelism.expert", "menu.parallelism.data"]
     assert not [limit.key for limit in every_limit(case(None, "llama-3.1-8b")) if "parallelism" in limit.key]
+    (sliced,) = (limit for limit in every_limit(case("[expert, data]")) if "parallelism" in limit.key)
+    assert sliced.one_more is not None
+    assert sliced.one_more.said == "let GPUs share experts as tensor parallel (menu.parallelism)"
     (step,) = (limit.one_more for limit in every_limit(case("[tensor, expert]")) if "parallelism" in limit.key)
     assert step is not None
     assert step.change(case("[tensor, expert]")).limits.parallelism == ("tensor", "expert", "data")
