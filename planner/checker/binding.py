@@ -104,6 +104,7 @@ def claims_are_honest(facts: PlanView) -> Iterator[str]:
     yield from _bound_and_status_agree(facts)
     yield from _range_is_around_the_plan(facts)
     yield from _one_option_is_chosen(facts)
+    yield from _alternatives_are_named(facts)
 
 
 def _bound_and_status_agree(facts: PlanView) -> Iterator[str]:
@@ -147,3 +148,13 @@ def _one_option_is_chosen(facts: PlanView) -> Iterator[str]:
         if [(o.option, o.deployments, o.api, o.caching, o.shared_with) for o in marked] != [right]:
             found = ", ".join(f"{o.option} with caching {o.caching}" for o in marked) or "none"
             yield f"{told.name}: the option chosen is {used} with caching {told.caching}, but {found} is marked"
+
+
+def _alternatives_are_named(facts: PlanView) -> Iterator[str]:
+    """Options and rejections are of the deployments that they name: reports and benchmarks are made from either."""
+    for o in facts.plan.options:
+        if o.variant and o.offer and o.deployments != (o.variant.key_on(o.offer),):
+            yield f"{o.workload}: the option {o.option} is described as {o.variant} of {o.offer}"
+    for r in facts.plan.rejected:
+        if r.variant and r.candidate != str(r.variant):
+            yield f"{r.workload}: what is said of {r.candidate} is described as {r.variant}"

@@ -39,6 +39,8 @@ def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord
         yield f"replicas of {d.gpus_per_replica} GPUs, {case.limits.max_gpus_per_replica} allowed"
     if model.query_heads % d.gpus_per_replica and d.parallelism != "data":
         yield f"{model.query_heads} attention heads do not split over {d.gpus_per_replica} GPUs"
+    if model.moe is not None and d.gpus_per_replica > 1 and d.variant.parallelism not in _ways_to_share(case):
+        yield f"{d.variant.parallelism} parallelism is not on the menu"
     if d.parallelism is not None:
         yield from _experts_are_shared(case, members, d)
     lengths = [b.input_tokens + b.output_tokens for s in members for b in s.w.buckets]
@@ -109,11 +111,16 @@ def _family(benchmark: str) -> str:
     return next((f for f, names in benchmark_families().items() if benchmark in names), benchmark)
 
 
+def _ways_to_share(case: Case) -> tuple[str, ...]:
+    """What the menu says of mixtures of experts; slices of every layer where it says nothing."""
+    return case.limits.parallelism or ("tensor",)
+
+
 def _experts_are_shared(case: Case, members: list[Served], d: DeploymentRecord) -> Iterator[str]:
-    """Whole experts on each GPU: the menu allows it, there are some for each, and none has adapters."""
+    """Whole experts on each GPU: there are some for each, and none has adapters."""
     moe, how = case.models[d.model].moe, f"{d.parallelism} parallelism"
-    if d.parallelism not in (case.limits.parallelism or ()) or d.parallelism == "tensor":
-        yield f"{how} is not on the menu"
+    if d.parallelism == "tensor":
+        yield "tensor parallelism is what a deployment without an entry has, and is not stored"
     if moe is None or d.gpus_per_replica < 2 or moe.experts % d.gpus_per_replica:
         yield f"{d.model} has no experts that {d.gpus_per_replica} GPUs could share by {how}"
     if len(members) > 1 and any(s.w.adapter_gb is not None for s in members):

@@ -126,7 +126,8 @@ def _parallelism(case: Case) -> Iterator[Limit]:
         able = any(support_of(case, replace(v, parallelism=way)).verdict != "fails" for v in variants)
         if way not in now and able and case.limits.max_gpus_per_replica > 1:
             ways = tuple(w for w in PARALLELISMS if w in (*now, way))
-            said = f"let GPUs share experts as {way} parallel, once you have measured it (menu.parallelism)"
+            measured = "" if way == TENSOR else ", once you have measured it"
+            said = f"let GPUs share experts as {way} parallel{measured} (menu.parallelism)"
             step = Step(said, with_limits(parallelism=ways))
             yield _permission(f"menu.parallelism.{way}", step, one_more=step)
 

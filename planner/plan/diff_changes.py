@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from planner.case.case import Case, LatencyTarget, PrefixReuse, Workload
+from planner.catalog.variant import TENSOR
 from planner.plan.diff_records import CostChange, FleetChange, ValueChange
 from planner.plan.plan import FleetLine, Plan, WorkloadPlan
 
@@ -150,6 +151,8 @@ def _limits(case: Case) -> dict[str, Value]:
     for key, value in case.limits:
         if isinstance(value, dict):
             found |= {f"{key}.{name}": float(most) for name, most in value.items()}
+        elif key == "parallelism":
+            found[key] = ", ".join(value or (TENSOR,))
         else:
             found[key] = value if value is None or isinstance(value, str) else float(value)
     return found

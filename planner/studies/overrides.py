@@ -27,7 +27,7 @@ from planner.io.strict_yaml import parse_yaml, read_yaml
 from planner.io.units import parse_positive_count
 
 MOST_VALUES, MOST_RUNS = 1000, 10_000
-LISTS = ("gpus", "quantizations", "purchase", "providers", "regions", "apis", "caching")
+LISTS = ("gpus", "quantizations", "purchase", "providers", "regions", "apis", "caching", "parallelism")
 SWITCHES: dict[str, tuple[str, Any]] = {
     "api": ("apis", []), "caching": ("caching", []), "sharing": ("tenancy", ["dedicated"]),
     "deferral": ("defer", False),    "api-batch": ("api_batch", False), "mixes": ("max_deployments", 1),

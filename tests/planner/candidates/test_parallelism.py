@@ -17,6 +17,7 @@ from planner.export.export import export_plan
 from planner.export.hosted import Settings
 from planner.io.errors import InputError
 from planner.optimization.replan import Replanner
+from planner.plan.diff import diff_plans
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports.terminal import render
@@ -110,6 +111,24 @@ def test_the_checker_knows_what_the_menu_allows_and_how_fast_each_way_is(shared:
     assert any("data parallelism is not on the menu" in text for text in copied)
 
 
+def test_the_checker_knows_a_menu_without_slices() -> None:
+    sliced = planner.plan_fleet(case(None), ROUGHLY)
+    assert sliced.pools[0].deployments[0].deployment.gpus_per_replica > 1
+    menu = with_limits(parallelism=("expert",))(sliced.case)
+    tampered = sliced.as_json() | {"case": menu.model_dump(mode="json"), "case_hash": menu.hash()}
+    assert "chat: tensor parallelism is not on the menu" in check_plan(tampered)
+
+
+@pytest.mark.parametrize("part", ["options", "rejected"])
+def test_the_checker_compares_alternatives_with_their_names(shared: Plan, part: str) -> None:
+    data = shared.as_json()
+    (first, *_) = (entry for entry in data[part] if entry["gpu"])
+    first["parallelism"] = "data"
+    (problem,) = check_plan(data)
+    assert problem.startswith("chat: ")
+    assert "data parallel" in problem
+
+
 @pytest.mark.parametrize(("way", "together"), [("tensor", True), ("expert", False), ("data", False)])
 def test_adapters_are_served_in_slices_alone(way: str, together: bool) -> None:
     text = TEXT.replace("MODEL", "qwen3-235b-a22b").replace("QUANTIZATION", "fp8")
@@ -121,6 +140,12 @@ def test_adapters_are_served_in_slices_alone(way: str, together: bool) -> None:
     assert any(len(pool.workloads) == 2 for pool in found.pools.values()) == together
 
 
+def test_a_diff_compares_the_ways_of_two_menus(shared: Plan) -> None:
+    assert diff_plans(shared, shared).same
+    (change,) = diff_plans(planner.plan_fleet(case(None), ROUGHLY), shared).limits
+    assert (change.key, change.before, change.after) == ("parallelism", "tensor", "expert")
+
+
 def test_a_report_says_how_experts_are_shared(shared: Plan) -> None:
     assert "8 x h200, expert parallel" in render(shared) or "4 x h200, expert parallel" in render(shared)
 
@@ -129,6 +154,9 @@ def test_an_explanation_prices_the_ways_that_the_menu_leaves_out() -> None:
     ways = [limit.key for limit in every_limit(case(None)) if "parallelism" in limit.key]
     assert ways == ["menu.parallelism.expert", "menu.parallelism.data"]
     assert not [limit.key for limit in every_limit(case(None, "llama-3.1-8b")) if "parallelism" in limit.key]
+    (sliced,) = (limit for limit in every_limit(case("[expert, data]")) if "parallelism" in limit.key)
+    assert sliced.one_more is not None
+    assert sliced.one_more.said == "let GPUs share experts as tensor parallel (menu.parallelism)"
     (step,) = (limit.one_more for limit in every_limit(case("[tensor, expert]")) if "parallelism" in limit.key)
     assert step is not None
     assert step.change(case("[tensor, expert]")).limits.parallelism == ("tensor", "expert", "data")

@@ -196,6 +196,9 @@ def test_menus_shrink(tmp_path: Path) -> None:
     assert set(changed(wide, ("only", "gpus=l40s, l4"), ("without", "spot")).gpus) == {"l4", "l40s"}
     with pytest.raises(InputError, match="leaves nothing"):
         changed(wide, ("without", "l40s"), ("without", "l4"))
+    model = CASE.split("models: [")[1].split("]")[0]
+    experts = Source(written(tmp_path, CASE.replace(model, "gpt-oss-20b")))
+    assert changed(experts, ("only", "parallelism=expert,data")).limits.parallelism == ("expert", "data")
 
 
 @pytest.mark.parametrize(
@@ -223,6 +226,7 @@ def test_menus_shrink(tmp_path: Path) -> None:
         ("without", "l4", "leaves nothing"),
         ("only", "gpu=l4", "did you mean 'gpus'"),
         ("only", "gpus=l5", "no GPU 'l5'"),
+        ("only", "parallelism=pipeline", "'tensor', 'expert' or 'data'"),
     ],
 )
 def test_every_wrong_change_complains(source: Source, kind: str, text: str, words: str) -> None:
