@@ -95,14 +95,17 @@ class Replica:
 
         Where KV memory binds, a few long requests fill it as well as many short ones. The memory that requests take
         together varies as if there were fewer: with weights w by the time that each is in flight and m its memory, by
-        a factor of E_w[m^2] / E_w[m]^2. Where memory binds some lengths only, in part.
+        a factor of E_w[m^2] / E_w[m]^2. Where memory binds some lengths only, in part. Data-parallel ranks have as many
+        requests each, but memory of their own: what the requests of one take varies as that of a replica so small.
         """
-        return self.batch / (1 + float(self.load_shares @ self._memory_binds) * self._memory_cv2)
+        apart = self.machine.ranks * self._memory_cv2
+        return self.batch / (1 + float(self.load_shares @ self._memory_binds) * apart)
 
     @cached_property
     def staffing_batch_of_any(self) -> float:
         """The fewest that count, whichever of the lengths that it can serve come to it."""
-        counted = self.throughput.in_flight / (1 + self._memory_binds * self.prompt_cv2_within)
+        apart = self.machine.ranks * self.prompt_cv2_within
+        counted = self.throughput.in_flight / (1 + self._memory_binds * apart)
         return float(counted[self.serves].min())
 
     @cached_property

@@ -21,6 +21,7 @@ import numpy as np
 
 from planner.performance.closed_loop import Scaling, largest_in_flight
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.ranks import busiest_requests, context_excess
 
 KV_MEMORY = "KV memory"
 """what bounds a replica whose requests fill it"""
@@ -124,7 +125,8 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     e2e = alone[:, None] + step + (out - 1) * tpot
     held = lengths.input_tokens - lengths.cached_tokens + lengths.output_tokens / 2
     ranks = machine.layout.attention_copies
-    in_memory = _in_memory(batch / ranks, fits[:, None] / ranks, (lengths.output_tokens / held)[:, None])
+    uneven = busiest_requests(batch, ranks) / batch * context_excess(batch, ranks) if machine.ranks > 1 else 1.0
+    in_memory = _in_memory(batch / ranks, fits[:, None] / ranks, (lengths.output_tokens / held)[:, None], uneven)
     in_time = tpot <= _by_row(limits.tpot_s, alone)
     answered = e2e <= _by_row(limits.e2e_s, alone)
     allowed = in_memory & in_time & answered
@@ -151,13 +153,17 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     )
 
 
-def _in_memory(batch: np.ndarray, fits: np.ndarray, answer_frac: np.ndarray) -> np.ndarray:
-    """Whether the KV memory of a rank holds so many requests on average.
+def _in_memory(
+    batch: np.ndarray, fits: np.ndarray, answer_frac: np.ndarray, uneven: np.ndarray | float = 1.0
+) -> np.ndarray:
+    """Whether the KV memory of every rank holds so many requests on average.
 
-    `answer_frac` is a whole answer over what a request holds.
+    `answer_frac` is a whole answer over what a request holds, `uneven` what the busiest rank holds over the mean: a
+    request more than others, and longer ones, without use of their memory.
     """
     growth = GROWTH_FRAC * batch * answer_frac / 2 + GROWTH_Z * np.sqrt(batch / 12) * answer_frac
-    return np.where(batch <= 1, fits >= 1, batch + growth <= fits)
+    busiest = batch * uneven
+    return np.where(busiest <= 1, fits >= 1, busiest + growth <= fits)
 
 
 def _by_row(limit: np.ndarray | float, rows: np.ndarray) -> np.ndarray:

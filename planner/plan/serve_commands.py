@@ -29,8 +29,9 @@ WITHOUT_BF16 = ("turing", "volta")
 VISIBLE = {"amd": "HIP_VISIBLE_DEVICES"}
 TOKEN_STEP = 256
 """a context that memory limits is a whole multiple of this"""
-FULL_STEP, FEWEST_TOKENS = 1.5, 1024
-"""times TPOT that a step full of prompts may take, and the fewest tokens of a step"""
+FULL_STEP, FEWEST_TOKENS, FEWEST_OF_RANKS = 1.5, 1024, 2048
+"""times TPOT that a step full of prompts may take, and the fewest tokens of a step: more in a rank of several, since a
+prompt has that rank alone and would be late in small chunks"""
 BURST = 1.5
 """requests in flight that are let in, over those that the plan counts on"""
 EXACT_UP_TO, SEQUENCE_STEP = 64, 8
@@ -242,7 +243,8 @@ def _batched_tokens(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> int:
     tokens = max(b.input_tokens + b.output_tokens / 2 for w in asked for b in w.buckets)
     step_s = float(decode_step_s(machine, d.requests_in_flight, min(tokens, machine.model.max_context_tokens)))
     most_s = FULL_STEP * min(w.tpot.seconds for w in asked)
-    while budget > FEWEST_TOKENS and step_s + float(prefill_added_s(machine, budget, budget, 1.0)) > most_s:
+    fewest = FEWEST_TOKENS if machine.layout.attention_copies == 1 else FEWEST_OF_RANKS
+    while budget > fewest and step_s + float(prefill_added_s(machine, budget, budget, 1.0)) > most_s:
         budget //= 2
     return budget
 

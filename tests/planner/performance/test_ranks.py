@@ -127,6 +127,17 @@ def test_a_replica_counts_on_as_many_requests_for_each_rank() -> None:
     assert 0 < tight.in_flight[1] < 8
 
 
+@pytest.mark.parametrize(("gpus", "prompt"), [(4, 14_000.0), (8, 6000.0), (8, 20_000.0)])
+def test_the_busiest_rank_has_memory_for_what_it_holds(gpus: int, prompt: float) -> None:
+    """Of ranks with as many requests each, whose lengths vary, on average."""
+    glm = machine(layout_of("data", gpus), "glm-4.5", gpus=gpus)
+    found = throughput(glm, Lengths(np.array([prompt]), np.array([300.0]), np.zeros(1)), Limits(10.0, 0.0))
+    assert found.bound_by == ("KV memory",)
+    fits, each = float(largest_in_flight(glm, prompt, 300.0)) / gpus, round(found.in_flight[0] / gpus)
+    drawn = np.random.default_rng(1).gamma(1 / LENGTH_CV2, LENGTH_CV2, (4000, gpus, each)).sum(axis=2).max(axis=1)
+    assert 0.5 * fits < drawn.mean() < 1.02 * fits
+
+
 def test_nothing_measured_stands_behind_ranks_of_vllm_and_sglang() -> None:
     assert TENSOR.basis == "calibrated" and TENSOR.error_frac < ESTIMATED_ERROR_FRAC
     for engine in ("vllm", "sglang"):
