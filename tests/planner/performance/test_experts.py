@@ -32,7 +32,7 @@ def test_a_lone_token_reads_its_own_experts_and_many_read_nearly_all() -> None:
     assert (touched <= even + 1e-12).all() and (touched[2:4] < 0.9 * even[2:4]).all(), "popular experts are shared"
 
 
-# Products of the experts of one layer in FP8 on one H200, 2026-11-18 (grouped products in Triton, best of twelve
+# benchmarks/expert_kernels.py on an H200, 2026-11-18: products of the experts of one layer in FP8 (best of twelve
 # tilings, popularity drawn exponentially): ms of a slice of all experts, and of the busiest GPU with whole ones.
 KERNELS = [
     ("deepseek-v3", 8, 4, 0.0650, 0.1143), ("deepseek-v3", 8, 16, 0.1345, 0.1795),
