@@ -100,7 +100,9 @@ class Screen:
     ) -> Iterator[Candidate]:
         """Candidates on the first offer that they fit; for the others, the reason."""
         machine, n = machine_for(self.case, variant), variant.gpus_per_replica
-        why = _against_the_size(machine) or self._against_the_engine(variant)
+        why = _against_the_size(machine)
+        if why is None and variant.parallelism != TENSOR:
+            why = self._against_the_engine(variant)
         if why is not None:
             for group in groups:
                 self._reject(group, variant, *why)
@@ -127,15 +129,14 @@ class Screen:
 
     def _needs_slices(self, group: PoolSpec, variant: Variant) -> bool:
         """Whether the group cannot be served by whole experts on each GPU, or by copies of attention; if so, why."""
-        reasons = {
-            "adapters need slices of all layers": group.traffic.lora is not None,
-            "reuse of prompts is not known by rank": variant.parallelism == "data"
-            and any(w.prefix_reuse is not None for w in group.seen),
-        }
-        broken = [reason for reason, holds in reasons.items() if holds]
-        for reason in broken[:1]:
-            self._reject(group, variant, reason, TENSOR, variant.parallelism)
-        return bool(broken)
+        if group.traffic.lora is not None:
+            reason = "adapters need slices of all layers"
+        elif variant.parallelism == "data" and any(w.prefix_reuse is not None for w in group.seen):
+            reason = "reuse of prompts is not known by rank"
+        else:
+            return False
+        self._reject(group, variant, reason, TENSOR, variant.parallelism)
+        return True
 
     def _staffing_in_a_mix(self, group: PoolSpec, replica: Replica, load_factor: float) -> Staffing | None:
         if not group.may_mix(self.case) or not replica.serves.any() or not replica.keeps_ttft(in_a_mix=True):

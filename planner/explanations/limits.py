@@ -122,9 +122,9 @@ def _parallelism(case: Case) -> Iterator[Limit]:
     now = case.limits.parallelism or (TENSOR,)
     models = [name for name, model in case.models.items() if model.moe]
     variants = [Variant(*names) for names in product(models, case.quantizations, case.gpus)]
-    for way in PARALLELISMS:
-        able = any(support_of(case, replace(v, parallelism=way)).verdict != "fails" for v in variants)
-        if way not in now and able and case.limits.max_gpus_per_replica > 1:
+    for way in PARALLELISMS if case.limits.max_gpus_per_replica > 1 else ():
+        able = (support_of(case, replace(v, parallelism=way)).verdict != "fails" for v in variants)
+        if way not in now and any(able):
             ways = tuple(w for w in PARALLELISMS if w in (*now, way))
             measured = "" if way == TENSOR else ", once you have measured it"
             said = f"let GPUs share experts as {way} parallel{measured} (menu.parallelism)"

@@ -298,9 +298,7 @@ class OptionRecord(Strict):
     @property
     def variant(self) -> Variant | None:
         """None for an API, and for several deployments."""
-        if self.model is None or self.quantization is None or self.gpu is None:
-            return None
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism or TENSOR)
+        return _variant_of(self)
 
 
 class RejectionRecord(Strict):
@@ -320,14 +318,19 @@ class RejectionRecord(Strict):
 
     @property
     def variant(self) -> Variant | None:
-        if self.model is None or self.quantization is None or self.gpu is None:
-            return None
-        return Variant(self.model, self.quantization, self.gpu, self.gpus_per_replica, self.parallelism or TENSOR)
+        return _variant_of(self)
 
     @property
     def dominated(self) -> bool:
         """Whether it could serve, but another candidate, its limit, never does worse."""
         return self.kind is RejectionKind.DOMINATED
+
+
+def _variant_of(r: OptionRecord | RejectionRecord) -> Variant | None:
+    """What an option or a rejection is of; None where that is no deployment."""
+    if r.model is None or r.quantization is None or r.gpu is None:
+        return None
+    return Variant(r.model, r.quantization, r.gpu, r.gpus_per_replica, r.parallelism or TENSOR)
 
 
 class Commitment(Strict):
