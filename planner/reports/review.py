@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import usd, usd_small
-from planner.reports.tables.bills.bill import bill_sentences
+from planner.reports.tables.bills.bill import bill_sentences, lacking_currencies
 from planner.reports.tables.markdown import bullets, inline, markdown, titled_markdown
 from planner.reports.tables.review import review_tables, signed
 from planner.reports.tables.table import paragraphs
@@ -40,7 +40,7 @@ def headline(review: Review) -> Iterator[str]:
     p, a, n = review.planned, review.actual, review.next.figures
     yield f"{review.name}   {_period(review)}"
     yield f"  {review.verdict}"
-    basis = "by the bill" if review.actual_basis == "bill" else review.actual_basis
+    basis = actual_basis(review)
     yield f"  planned {usd(p.cost_usd_per_month)} / month, actual {usd(a.cost_usd_per_month)} / month ({basis})"
     if review.bill is not None:
         yield from (f"  {sentence}" for sentence in bill_sentences(review.bill))
@@ -56,6 +56,13 @@ def headline(review: Review) -> Iterator[str]:
         yield f"  if all demand is at its P90: {usd(review.next.p90_cost_usd_per_month)} / month"
     for sentence in ahead_sentences(review):
         yield f"  {sentence}"
+
+
+def actual_basis(review: Review) -> str:
+    """What the actual cost rests on, and what it lacks."""
+    lacking = lacking_currencies(review.bill) if review.bill is not None else ""
+    by_the_bill = f"by the bill, without {lacking}" if lacking else "by the bill"
+    return by_the_bill if review.actual_basis == "bill" else review.actual_basis
 
 
 def _period(review: Review) -> str:

@@ -9,7 +9,7 @@ from planner.reports.charts import bill as bill_pictures
 from planner.reports.charts import review as pictures
 from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, as_sentence, el, join, name, panel
-from planner.reports.review import ahead_sentences, commitments_sentences, hindsight_sentence
+from planner.reports.review import actual_basis, ahead_sentences, commitments_sentences, hindsight_sentence
 from planner.reports.tables import review as tables
 from planner.reports.tables.bills.bill import bill_sentences, bill_tables
 from planner.reports.tables.html import table_panel
@@ -67,7 +67,7 @@ def _answer(review: Review) -> Html:
 
 def _cards(review: Review) -> Iterator[Html]:
     p, a, f = review.planned, review.actual, review.next.figures
-    basis = "by the bill" if review.actual_basis == "bill" else "the planned fleet: no bill was given"
+    basis = actual_basis(review) if review.actual_basis == "bill" else "the planned fleet: no bill was given"
     cost = a.cost_usd_per_month / p.cost_usd_per_month - 1 if p.cost_usd_per_month else 0.0
     yield card("Planned", usd(p.cost_usd_per_month), "a month, in the last plan")
     yield card("Actual", usd(a.cost_usd_per_month), f"a month ({signed(cost)}), {basis}")
