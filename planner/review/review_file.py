@@ -34,6 +34,7 @@ from planner.review.bills.prices import at_prices_of_bill
 from planner.review.bills.records import BillPrice
 from planner.review.holdings import CommittedSpec, HeldNext, held_next, planned_around
 from planner.review.period import PeriodSpec, Span, span_of
+from planner.review.savings_plans import with_savings_plans
 from planner.review.usage_log import HOUR, UsageLog, read_log
 
 T = TypeVar("T")
@@ -193,6 +194,7 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     case = _at_new_prices(case, spec, document)
     said = starts or spec.next.starts
     held = held_next(document, spec.committed, have, last, case, said or _day_after(log, span))
+    held = with_savings_plans(held, bill, case)
     if spec.next.looks_ahead and held.first.day != 1:
         message = f"begins with a month, and the next quarter on {held.first}"
         remedy = "Write the first day of a month as next: {starts: ...}"

@@ -293,9 +293,9 @@ class _Reader:
         matched = sum((amount.effective for amount in counted), ZERO)
         lost = {t: a.effective for t, a in self.ledger.no_offer.items() if t.why != USED_BY_NOTHING and a.effective > 0}
         total = sum(lost.values(), ZERO)
-        if counted and total <= matched:
+        if counted and total <= max(matched, ZERO):
             return
-        remedy = "Name them under bill: skus, add them to the menu, or leave them out with bill: where"
+        remedy = "Name it under bill: skus (other: not of this plan), or add it to the menu"
         if not lost:
             services = sorted(self.ledger.services, key=lambda name: -self.ledger.services[name].effective)
             known = listed([shown(name) for name in services[:UNMATCHED_NAMED]], "and")
@@ -303,8 +303,8 @@ class _Reader:
             yield Diagnostic(str(file), None, None, "", message, "Check that it is the right bill, and bill: skus")
         for target in sorted(lost, key=lambda t: (-lost[t], t))[:UNMATCHED_NAMED]:
             where, row = self.first_rows.get(target, (file, None))
-            share = f"${lost[target]:,.2f} of ${total + matched:,.2f} for instances and APIs"
-            yield Diagnostic(str(where), row, None, "", f"{share} match no offer: {target.name}, {target.why}", remedy)
+            message = f"${lost[target]:,.2f} of ${total + matched:,.2f} match no offer: {target.why}"
+            yield Diagnostic(str(where), row, None, target.name, message, remedy)
 
     def _notes_on_tags(self) -> Iterator[str]:
         asked = shown(self.spec.team_tag)

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from planner.case.case import OWNED
+from planner.case.case import OWNED, SAVINGS_PLAN
 from planner.case.owned import owned_key
 from planner.plan.plan import HELD, Costs, FleetLine, Plan
 from planner.review.bills.bill import Bill
@@ -145,7 +145,8 @@ def _planned(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
             yield f.offer, way, f.cost_usd_per_month, f.cost_usd_per_month / f.usd_per_h
     for h in plan.case.held or ():
         if h.purchase != OWNED:
-            held_as: BoughtAs = "reserved" if h.purchase.startswith("reserved") else "on-demand"
+            committed = h.purchase == SAVINGS_PLAN or h.purchase.startswith("reserved")
+            held_as: BoughtAs = "reserved" if committed else "on-demand"
             hours = h.instances * HOURS_PER_MONTH
             yield h.offer, held_as, hours * h.usd_per_h, hours
 

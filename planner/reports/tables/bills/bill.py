@@ -24,8 +24,8 @@ KINDS: dict[ChargeKind, str] = {
     "outside the period": "outside the period under review",
 }
 BILL_TABLES = (
-    "charges", "paid_instances", "paid_apis", "commitment_use", "spot_prices", "showback", "no_offer", "other_services",
-    "other_currencies", "converted_currencies", "bill_prices",
+    "charges", "paid_instances", "effective_costs", "paid_apis", "commitment_use", "spot_prices", "showback",
+    "no_offer", "other_services", "other_currencies", "converted_currencies", "bill_prices",
 )  # fmt: skip
 NO_TAG, NOT_USED = "(no tag)", "(commitments and capacity that nobody used)"
 TOTAL = "total"
@@ -36,8 +36,8 @@ ROWS_SHOWN = 12
 def bill_tables(bill: BillReview) -> Iterator[Table]:
     """Those that have rows."""
     makers: tuple[Callable[[BillReview], Table], ...] = (
-        charges, paid_instances, paid_apis, commitment_use, spot_prices, showback, no_offer, other_services,
-        other_currencies, converted_currencies, bill_prices,
+        charges, paid_instances, effective_costs, paid_apis, commitment_use, spot_prices, showback,
+        no_offer, other_services, other_currencies, converted_currencies, bill_prices,
     )  # fmt: skip
     yield from (table for make in makers if (table := make(bill)).rows)
 
@@ -81,6 +81,26 @@ def paid_instances(bill: BillReview) -> Table:
     )  # fmt: skip
     title = f"paid against planned, {_days(bill)}"
     return Table("paid_instances", title, columns, rows, people_rows=(*rows, *total))
+
+
+def effective_costs(bill: BillReview) -> Table:
+    """Each instance once, however it was bought."""
+    sums: dict[str, list[float]] = {}
+    for x in bill.instances:
+        if x.paid_usd or x.paid_hours:
+            each = sums.setdefault(x.offer, [0.0, 0.0, 0.0])
+            each[0] += x.paid_hours
+            each[1] += x.paid_usd - x.unused_usd
+            each[2] += x.unused_usd
+    rows: tuple[Row, ...] = tuple(
+        (offer, hours, _cents(used), _cents(unused), _cents(used + unused))
+        for offer, (hours, used, unused) in sorted(sums.items())
+    )
+    columns = (
+        C("offer", "instance"), C("used_hours", "used h", "count"), C("used_usd", "used $", "price"),
+        C("unused_usd", "not used $", "price"), C("effective_usd", "effective $", "price"),
+    )  # fmt: skip
+    return Table("effective_costs", "effective cost by instance", columns, rows)
 
 
 def paid_apis(bill: BillReview) -> Table:
@@ -245,7 +265,12 @@ def _money(usd: float) -> str:
 
 
 def _days(bill: BillReview) -> str:
-    return f"{bill.first_hour}h to {bill.last_hour}h UTC ({bill.hours / 24:g} days)"
+    return f"{bill.first_hour}h to {bill.last_hour}h UTC ({days_of(bill)})"
+
+
+def days_of(bill: BillReview) -> str:
+    days = f"{bill.hours / 24:g}"
+    return f"{days} day{'s' * (days != '1')}"
 
 
 def _cents(usd: float) -> float:
