@@ -75,10 +75,15 @@ def focus_rows(
             raise input_error(file, "has no column 'ProviderName'", "Give a FOCUS export, version 1.0 or later", 1)
         row["ProviderName"] = next((row[name] for name in PROVIDERS if row.get(name)), "")
         for name in CATEGORIES:
-            if name in row:
-                row[name] = row[name].strip().capitalize()
+            if row.get(name):
+                row[name] = _category(row[name])
         row["BillingCurrency"] = row["BillingCurrency"].strip().upper()
         yield number, row
+
+
+@lru_cache(maxsize=64)
+def _category(word: str) -> str:
+    return word.strip().capitalize()
 
 
 def quote_of(row: dict[str, str], number: int, file: Path, gathering: Gathering) -> Quote | None:
@@ -176,12 +181,12 @@ def tags_of(text: str) -> dict[str, str] | None:
 
 def instance_of(row: Mapping[str, str], provider: str, details: dict[str, Any]) -> str:
     """The instance type that a row is of; empty where it names none."""
-    named = [*(details.get(key) for key in TYPE_KEYS), *(row.get(name) for name in TYPE_COLUMNS)]
-    if provider == "gcp":
-        named.append((tags_of(row.get("Tags", "")) or {}).get(MACHINE_TAG))
-    for instance in named:
-        if isinstance(instance, str) and instance.strip():
-            return instance.strip()
+    for facts, names in ((details, TYPE_KEYS), (row, TYPE_COLUMNS)):
+        for name in names if facts else ():
+            if isinstance(named := facts.get(name), str) and named.strip():
+                return named.strip()
+    if provider == "gcp" and (machine := (tags_of(row.get("Tags", "")) or {}).get(MACHINE_TAG)):
+        return machine
     usage, _, metered = (row.get("SkuMeter") or row.get("x_UsageType") or "").rpartition(":")
     if usage and provider == "aws":
         return metered
@@ -195,7 +200,7 @@ def described(row: Mapping[str, str]) -> str:
 
 def counted_by(row: Mapping[str, str], provider: str) -> Counted:
     """What the hours of a row are of: Google Cloud bills GPUs, cores and memory of a machine in rows of their own."""
-    if any(_GPU_UNIT.search(row.get(unit, "")) for unit in ("PricingUnit", "ConsumedUnit")):
+    if _is_of_gpus(row.get("PricingUnit", "")) or _is_of_gpus(row.get("ConsumedUnit", "")):
         return "GPUs"
     if provider == "gcp":
         words = described(row) or row.get("SkuMeter", "")
@@ -204,6 +209,11 @@ def counted_by(row: Mapping[str, str], provider: str) -> Counted:
         if _OTHER_PART.search(words):
             return "other parts"
     return "instances"
+
+
+@lru_cache(maxsize=1024)
+def _is_of_gpus(unit: str) -> bool:
+    return bool(_GPU_UNIT.search(unit))
 
 
 def runs_linux(row: Mapping[str, str], details: dict[str, Any]) -> bool:

@@ -93,6 +93,7 @@ def gpus_in(provider: str, instance: str) -> int | None:
     return known[0] if known is not None else None
 
 
+@lru_cache(maxsize=1024)
 def provider_called(name: str) -> str:
     """The catalog's name of a provider."""
     return PROVIDERS.get(name.strip().lower(), name.strip().lower())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from planner.catalog.entries import Offer
@@ -107,13 +108,13 @@ class Matching:
 
     def _api(self, row: Row, provider: str, details: dict[str, Any]) -> Target:
         sellers = [provider, API_PROVIDERS.get(provider, provider), provider_called(row.get("PublisherName", ""))]
-        models = list(_models(row, details))
-        for model in models:
+        for model in _models(row, details):
             for seller in sellers:
                 key = self.apis.get(f"{seller}/{model}".lower())
                 if key is not None:
                     return Target("apis", key)
-        return Target("no offer", f"{provider}/{models[0]}" if models else provider, NO_SUCH_API)
+        first = next(_models(row, details), None)
+        return Target("no offer", f"{provider}/{first}" if first else provider, NO_SUCH_API)
 
 
 def _unnamed(row: Row, provider: str) -> Target:
@@ -136,14 +137,18 @@ def _unnamed(row: Row, provider: str) -> Target:
 
 
 def _models(row: Row, details: dict[str, Any]) -> Iterator[str]:
-    """Names that a model may have here, with and without the kind of its tokens and the day of its version."""
-    named = [details.get(name) for name in MODEL_NAMES]
+    """Names that a model may have here."""
+    named = (details.get(name) for name in MODEL_NAMES if details)
     for model in (*named, row.get("ResourceId"), row.get("SkuId"), row.get("SkuPriceId")):
         if isinstance(model, str) and model:
-            for spelled in dict.fromkeys((model, _KIND_OF_TOKEN.sub("", model))):
-                yield spelled
-                if _DAY.search(spelled):
-                    yield _DAY.sub("", spelled)
+            yield from _spellings(model)
+
+
+@lru_cache(maxsize=4096)
+def _spellings(model: str) -> tuple[str, ...]:
+    """A name with and without the kind of its tokens and the day of its version."""
+    bare = _KIND_OF_TOKEN.sub("", model)
+    return tuple(dict.fromkeys((model, _DAY.sub("", model), bare, _DAY.sub("", bare))))
 
 
 def bought_as(row: Row) -> BoughtAs:
