@@ -264,6 +264,8 @@ class Month(Strict):
 
 OWNED = "owned"
 """a box that costs money only while it runs; all other holdings are paid for in any case"""
+SAVINGS_PLAN = "savings-plan"
+"""instances that a commitment to spend so much an hour pays for, as far as a bill shows it"""
 
 
 class Holding(Strict):
@@ -271,7 +273,7 @@ class Holding(Strict):
 
     offer: str
     purchase: str
-    """reserved-1y and so on, capacity-reservation, or owned"""
+    """reserved-1y and so on, capacity-reservation, savings-plan, or owned"""
     instances: int = Field(gt=0)
     usd_per_h: float = Field(ge=0)
     """for one instance: as signed, a payment up front spread over the term; of an owned box, while it runs"""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planner.io.errors import escaped
 from planner.io.formatting import usd, usd_small
-from planner.reports.tables.bills.bill import bill_sentences
+from planner.reports.tables.bills.bill import bill_sentences, lacking_currencies
 from planner.reports.tables.markdown import bullets, inline, markdown, titled_markdown
 from planner.reports.tables.review import review_tables, signed
 from planner.reports.tables.table import paragraphs
@@ -37,25 +37,34 @@ def review_markdown(review: Review) -> str:
 
 
 def headline(review: Review) -> Iterator[str]:
-    p, a, n = review.planned, review.actual, review.next.figures
+    p, a, n = review.planned, review.actual, review.next
     yield f"{review.name}   {_period(review)}"
     yield f"  {review.verdict}"
-    basis = "by the bill" if review.actual_basis == "bill" else review.actual_basis
+    basis = actual_basis(review)
     yield f"  planned {usd(p.cost_usd_per_month)} / month, actual {usd(a.cost_usd_per_month)} / month ({basis})"
     if review.bill is not None:
         yield from (f"  {sentence}" for sentence in bill_sentences(review.bill))
     each = (usd_small(p.usd_per_1m_tokens), usd_small(a.usd_per_1m_tokens))
     yield f"  planned {each[0]} / 1M tokens, actual {each[1]} / 1M tokens"
     yield f"  {hindsight_sentence(review)}"
-    change = n.cost_usd_per_month / p.cost_usd_per_month - 1 if p.cost_usd_per_month else 0.0
+    cost = n.approved_usd_per_month
+    change = cost / p.cost_usd_per_month - 1 if p.cost_usd_per_month else 0.0
     moved = "the same" if abs(change) < 0.0005 else signed(change)
-    yield f"  next plan {usd(n.cost_usd_per_month)} / month ({moved}), {usd_small(n.usd_per_1m_tokens)} / 1M tokens"
-    for sentence in commitments_sentences(review):
+    each = (f"{usd(cost)} / month ({moved})", f"{usd_small(n.approved_usd_per_1m)} / 1M tokens")
+    yield f"  to approve for the next plan: {', '.join(each)}"
+    for sentence in (*commitments_sentences(review), *savings_plan_sentences(review)):
         yield f"  {sentence}"
-    if review.next.p90_cost_usd_per_month is not None:
-        yield f"  if all demand is at its P90: {usd(review.next.p90_cost_usd_per_month)} / month"
+    if n.p90_approved_usd_per_month is not None:
+        yield f"  if all demand is at its P90: {usd(n.p90_approved_usd_per_month)} / month"
     for sentence in ahead_sentences(review):
         yield f"  {sentence}"
+
+
+def actual_basis(review: Review) -> str:
+    """What the actual cost rests on, and what it lacks."""
+    lacking = lacking_currencies(review.bill) if review.bill is not None else ""
+    by_the_bill = f"by the bill, without {lacking}" if lacking else "by the bill"
+    return by_the_bill if review.actual_basis == "bill" else review.actual_basis
 
 
 def _period(review: Review) -> str:
@@ -66,13 +75,26 @@ def _period(review: Review) -> str:
 def commitments_sentences(review: Review) -> Iterator[str]:
     """State what is paid for commitments in the next quarter; nothing if there are none."""
     n = review.next
-    if n.held_usd_per_month:
-        idle = f", {usd(n.besides_usd_per_month)} of it for what the plan does not use: idle, or lapsing in the quarter"
-        paid = f"{usd(n.held_usd_per_month)} / month of the next plan is paid in any case for what is held"
-        yield paid + (idle if n.besides_usd_per_month >= 0.005 else "")
     if n.overlap_usd_per_month:
-        cost = n.cost_usd_per_month - n.overlap_usd_per_month
-        yield f"{usd(cost)} / month where commitments that lapse serve until then, and are renewed or replaced then"
+        on_time = "if expiring commitments are used until they lapse and only then renewed or replaced"
+        at_once = f"{usd(n.cost_usd_per_month)} / month if their replacements start on the first day of the quarter"
+        yield f"{usd(n.approved_usd_per_month)} / month {on_time}; {at_once}"
+    if n.held_usd_per_month:
+        paid = f"{usd(n.held_usd_per_month)} / month of the next plan is paid in any case for what is held"
+        idle = f", {usd(n.idle_usd_per_month)} of it for what the plan does not use"
+        yield paid + (idle if n.idle_usd_per_month >= 0.005 else "")
+
+
+def savings_plan_sentences(review: Review) -> Iterator[str]:
+    """State what savings plans on the bill cover, and that nothing is reserved in its place."""
+    for c in review.savings_plans:
+        plans = f"savings plan{'s' * (len(c.commitments) > 1)} {', '.join(c.commitments)}"
+        pays = f"pay{'s' * (len(c.commitments) == 1)} for {c.covered_instances:.1f} x {c.offer}"
+        cost = f"{usd(c.usd_per_month)} / month in any case"
+        counted = "too little, or listed as held already: not counted again"
+        if c.held_instances:
+            counted = f"the next plan counts {c.held_instances} as held, and reserves only what it needs beyond that"
+        yield f"{plans} {pays}, {cost}: {counted}"
 
 
 def ahead_sentences(review: Review) -> Iterator[str]:
@@ -90,7 +112,7 @@ def ahead_sentences(review: Review) -> Iterator[str]:
     lapsing = [a for a in review.commitments if a.act == "renew" and a.offer in offers]
     if lapsing:
         what = ", ".join(f"{a.instances} x {a.offer} {a.purchase} (until {a.lapses})" for a in lapsing)
-        rest = "from the first day on: that renewal is no other one"
+        rest = "from the first day on: this is that renewal, not an additional one"
         yield f"what is signed now includes what takes the place of {what} {rest}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.case.case import Case
+from planner.case.case import SAVINGS_PLAN, Case
 from planner.case.demand.future.forecasting import LEAST_WEEKS
 from planner.plan.plan import Plan
 from planner.review.commitments import Advice
@@ -15,6 +15,7 @@ from planner.review.records import (
     Hindsight,
     NextPlan,
     ReviewItem,
+    SavingsPlanCover,
     WorkloadForecast,
     WorkloadReview,
 )
@@ -73,8 +74,9 @@ def risks_of(
     findings: tuple[Finding, ...],
     known_hours: int,
 ) -> Iterator[ReviewItem]:
-    cost, held = plan.total_usd_per_month, plan.held_usd_per_month
-    p90 = next_plan.p90_cost_usd_per_month
+    cost = next_plan.approved_usd_per_month
+    held = plan.held_usd_per_month - next_plan.overlap_usd_per_month
+    p90 = next_plan.p90_approved_usd_per_month
     if p90 is not None and p90 > cost * (1 + WORTH_FRAC):
         yield _said("demand", f"at the P90 of every workload the best fleet costs ${p90:,.0f} a month, "
                               f"{_signed(p90 / cost - 1)}")  # fmt: skip
@@ -92,14 +94,14 @@ def risks_of(
     for c in capacity:
         if c.hours_over_per_month:
             over = f"in {c.hours_over_per_month:.0f} hours a month on {c.deployment}"
-            yield _said(", ".join(c.workloads), f"load left less than the margin that keeps the SLOs {over}")
+            yield _said(", ".join(c.workloads), f"load exceeded the SLO safety margin {over}")
     left_out = {odd.workload: 0 for odd in findings}
     for odd in findings:
         left_out[odd.workload] += odd.count if odd.kind in ("gap", "outage", "outlier") else 0
     for name, hours in left_out.items():
         if hours > MUCH_LEFT_OUT_FRAC * known_hours:
             yield _said(name, f"{hours} hours of its log were left out, {hours / known_hours:.0%}")
-    spot = next_plan.spot_at_p95_usd_per_month
+    spot = next_plan.spot_at_p95_usd_per_month - next_plan.overlap_usd_per_month
     if spot > cost * (1 + WORTH_FRAC):
         yield _said("spot", f"at the 95th percentile of spot prices the plan costs ${spot:,.0f} a month")
     if plan.status != "optimal" and plan.gap_frac > POOR_PROOF_FRAC:
@@ -110,9 +112,9 @@ def risks_of(
     if high is not None and high + held > (cost + plan.penalty_usd_per_month) * (1 + WORTH_FRAC):
         slower = "if replicas are slower by the error of the estimates"
         yield _said("throughput", f"{slower}, the fleet costs ${high + held:,.0f} a month")
-    if next_plan.besides_usd_per_month > COST_FRAC * cost:
-        yield _said("commitments", f"${next_plan.besides_usd_per_month:,.0f} a month of the next quarter is paid for "
-                                   "commitments that the plan does not use: idle, or lapsing within it")  # fmt: skip
+    if next_plan.idle_usd_per_month > COST_FRAC * cost:
+        yield _said("commitments", f"${next_plan.idle_usd_per_month:,.0f} a month of the next quarter is paid for "
+                                   "commitments that the plan does not use")  # fmt: skip
 
 
 def decisions_of(
@@ -125,22 +127,28 @@ def decisions_of(
     logged: set[str],
     hindsight: Hindsight | None,
     taken_as_bought: bool,
+    savings_plans: tuple[SavingsPlanCover, ...],
 ) -> Iterator[ReviewItem]:
-    before, after = last.total_usd_per_month, plan.total_usd_per_month
+    overlap = commitments.overlap_usd_per_month
+    before, after = last.total_usd_per_month, plan.total_usd_per_month - overlap
     moved = bool(before) and abs(after / before - 1) >= 0.0005
     change = f" ({_signed(after / before - 1)})" if moved else ""
-    overlap = commitments.overlap_usd_per_month
-    on_time = f"; ${after - overlap:,.0f} where commitments that lapse serve until then" if overlap else ""
-    same = not moved and _but_for_what_is_held(plan.case) == _but_for_what_is_held(last.case)
+    on_time = ", with expiring commitments used until they lapse and only then renewed or replaced" if overlap else ""
+    same = not moved and not overlap and _but_for_what_is_held(plan.case) == _but_for_what_is_held(last.case)
     text = "keep the last plan: nothing it was made from has changed" if same else (
         f"approve ${after:,.0f} a month for the next plan, ${before:,.0f} in the last{change}{on_time}"
     )  # fmt: skip
     yield _said("plan", text)
     for c in commitments.lines:
         if c.act in ("buy", "renew", "let lapse", "more than needed"):
-            do = {"more than needed": "sell, exchange or keep idle"}.get(c.act, c.act)
+            idle = "find other use for" if c.purchase == SAVINGS_PLAN else "sell, exchange or keep idle"
+            do = {"more than needed": idle}.get(c.act, c.act)
             yield _said("commitments", f"{do} {c.instances} x {c.offer} {c.purchase} "
                                        f"(${c.usd_per_month:,.0f} a month): {c.said}")  # fmt: skip
+    for plans in sorted({c.commitments for c in savings_plans if c.held_instances}):
+        yield _said(
+            "commitments", f"confirm that {', '.join(plans)} runs through the next quarter: the plan counts on it"
+        )
     if taken_as_bought:
         yield _said("commitments", "list what is held, and until when, under 'committed': the last plan's reservations "
                                    "are assumed to be signed when its quarter began")  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.review.bills.matching import NO_MACHINE
 from planner.review.bills.records import BillReview
 from planner.review.records import ReviewItem
 
@@ -30,7 +31,8 @@ def risks_of(bill: BillReview | None) -> Iterator[ReviewItem]:
             yield _item("prices", f"the bill prices {p.offer} {p.purchase} at {prices}: check it")
     for c in bill.other_currencies:
         charged = f"{c.effective:,.2f} {c.currency} ({c.rows:,} row{'s' * (c.rows != 1)})"
-        yield _item("bill", f"{charged} are in another currency, and in no sum")
+        remedy = "give its rate under 'rates'"
+        yield _item("bill", f"{charged} are in another currency, and in no sum: {remedy}")
 
 
 def decisions_of(bill: BillReview | None) -> Iterator[ReviewItem]:
@@ -42,6 +44,10 @@ def decisions_of(bill: BillReview | None) -> Iterator[ReviewItem]:
         more = f" and {len(bill.no_offer) - NAMED} more" if len(bill.no_offer) > NAMED else ""
         remedy = "add them to the menu, name them under bill: skus, or leave them out with bill: where"
         yield _item("bill", f"${unknown:,.2f} match no offer of the plan and are not counted ({names}{more}): {remedy}")
+    for x in bill.no_offer:
+        if x.why == NO_MACHINE and x.gpu_hours:
+            hours = f"${x.effective_usd:,.2f} are for {x.gpu_hours:,.0f} GPU-hours of {x.what}"
+            yield _item("bill", f"{hours}: say of which machine type under bill: skus, by ResourceId or SkuId")
     for c in bill.commitments:
         used = c.utilization_frac
         if used is not None and used < LITTLE_USED_FRAC:

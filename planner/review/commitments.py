@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from planner.case.case import OWNED, Holding
+from planner.case.case import OWNED, SAVINGS_PLAN, Holding
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
 from planner.plan.horizon.horizon_view import running_by_slot
@@ -19,6 +19,7 @@ from planner.review.holdings import HeldNext
 from planner.review.records import Act, CommitmentAdvice
 from problems.constants import HOURS_PER_MONTH
 
+COVERED = "a savings plan on the bill covers it: nothing is reserved on top"
 ORDER: tuple[Act, ...] = ("buy", "renew", "let lapse", "more than needed", "keep")
 
 
@@ -29,6 +30,8 @@ class Advice:
     """paid for what is held and not used: idle in every hour, or there for a part of the quarter"""
     overlap_usd_per_month: float
     """paid less where what lapses within the quarter serves until then, and what takes its place begins then"""
+    serving_until_lapse_usd_per_month: float
+    """of what is paid besides, the part for what serves until it lapses"""
 
 
 def advise(plan: Plan, held: HeldNext) -> Advice:
@@ -44,24 +47,32 @@ def advise(plan: Plan, held: HeldNext) -> Advice:
     lines += book.bought(gone)
     lines.sort(key=lambda line: (ORDER.index(line.act), line.offer, line.purchase, line.lapses or ""))
     besides = idle + sum(held.usd_per_month(h) for h in others)
-    return Advice(tuple(lines), besides, book.overlap_usd_per_month)
+    return Advice(tuple(lines), besides, book.overlap_usd_per_month, book.serving_usd_per_month)
 
 
 def _usable(plan: Plan, usable: list[Holding]) -> tuple[float, list[CommitmentAdvice]]:
     """What idle holdings cost a month, and a line for each holding; those that last longest are used first."""
     left = {h.offer: most_used(plan, h.offer) for h in usable}
     idle_usd, lines = 0.0, []
-    for h in sorted(usable, key=lambda h: (h.offer, -h.last_day.toordinal() if h.last_day else -(10**7), h.purchase)):
+    for h in sorted(usable, key=_as_used):
         used = min(h.instances, left[h.offer])
         left[h.offer] -= used
         if used:
-            lines.append(_line("keep", h, used, "held for the whole quarter, and used by the next plan"))
+            why = "held for the whole quarter, and used by the next plan"
+            lines.append(_line("keep", h, used, COVERED if h.purchase == SAVINGS_PLAN else why))
         if h.instances > used:
-            spare = _line("more than needed", h, h.instances - used,
-                          f"held until {h.last_day} and in no hour used by the next plan: still paid")  # fmt: skip
+            why = f"held until {h.last_day} and in no hour used by the next plan: still paid"
+            if h.purchase == SAVINGS_PLAN:
+                why = "a savings plan pays for more than the next plan uses: it is paid in any case"
+            spare = _line("more than needed", h, h.instances - used, why)
             idle_usd += spare.usd_per_month
             lines.append(spare)
     return idle_usd, lines
+
+
+def _as_used(h: Holding) -> tuple[str, bool, int, str]:
+    """Reservations before savings plans, as providers apply them; of them, those that last longest first."""
+    return h.offer, h.purchase == SAVINGS_PLAN, -h.last_day.toordinal() if h.last_day else -(10**7), h.purchase
 
 
 def most_used(plan: Plan, offer: str) -> int:
@@ -74,7 +85,7 @@ def most_used(plan: Plan, offer: str) -> int:
 def _line(act: Act, h: Holding, n: int, why: str, usd_each: float | None = None) -> CommitmentAdvice:
     usd = n * (h.usd_per_h if usd_each is None else usd_each) * HOURS_PER_MONTH
     return CommitmentAdvice(act=act, offer=h.offer, purchase=h.purchase, instances=n,
-                            lapses=str(h.last_day), usd_per_month=usd, said=why)  # fmt: skip
+                            lapses=str(h.last_day) if h.last_day else None, usd_per_month=usd, said=why)  # fmt: skip
 
 
 @dataclass
@@ -88,6 +99,8 @@ class _Book:
     rented: dict[str, list[tuple[float, list[int]]]] = field(default_factory=dict)
     """by the hour: offer -> prices, the highest first, with the instances of each slot"""
     overlap_usd_per_month: float = 0.0
+    serving_usd_per_month: float = 0.0
+    """paid for holdings that serve until they lapse"""
 
     def __post_init__(self) -> None:
         for f in sorted(self.plan.fleet, key=lambda f: -f.usd_per_h):
@@ -119,8 +132,9 @@ class _Book:
                 renewed = h.model_copy(update={"instances": n, "usd_per_h": each})
                 overlap = held.usd_per_month(renewed)
                 self.overlap_usd_per_month += overlap
+                self.serving_usd_per_month += n * paid
                 why = (f"{lapses} and is still needed: renew it then as {term}, ${owed:,.0f} each over the term; "
-                       f"the plan has it from the first day on, ${overlap:,.0f} a month more")  # fmt: skip
+                       f"from the first day on it would cost ${overlap:,.0f} a month more")  # fmt: skip
                 yield _line("renew", h, n, why, each)
         n, replaced_usd = self._replaces_rented(h.offer, left)
         if n:
@@ -129,6 +143,7 @@ class _Book:
                 h.model_copy(update={"instances": 1, "usd_per_h": replaced_usd / HOURS_PER_MONTH})
             )
             self.overlap_usd_per_month += overlap
+            self.serving_usd_per_month += n * paid
             until = f"${n * paid:,.0f} a month is paid until then, when it can replace ${overlap:,.0f} of them"
             rents = f"{lapses}; the plan rents up to {n} by the hour in its place"
             if self._for_sale(h):

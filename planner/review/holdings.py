@@ -13,7 +13,7 @@ from datetime import date
 
 from pydantic import Field, model_validator
 
-from planner.case.case import OWNED, Assumption, Case, Holding
+from planner.case.case import OWNED, SAVINGS_PLAN, Assumption, Case, Holding
 from planner.case.dates import add_months, last_day_of_term, quarter_days
 from planner.case.demand.future.holdings import beyond_quotas
 from planner.case.demand.schema import PurchaseName
@@ -27,6 +27,7 @@ from planner.io.units import PositiveWhole, UsdPerHour
 from planner.io.validation import FieldProblem, Strict
 from planner.plan.plan import Plan
 from planner.plan.price_changes import usd_per_h
+from planner.review.records import SavingsPlanCover
 
 HAVE = "have."
 """begins the keys of assumptions about what is held"""
@@ -62,6 +63,8 @@ class HeldNext:
     """days of the quarter"""
     assumed: bool = False
     """whether it is the last plan's, which nobody confirmed"""
+    covers: tuple[SavingsPlanCover, ...] = ()
+    """what savings plans on the bill cover, of which some is held here too"""
 
     def there(self) -> tuple[Holding, ...]:
         """Holdings that are there on some day of the quarter."""
@@ -176,6 +179,7 @@ def planned_around(case: Case, held: HeldNext, said: bool) -> Case:
         return case
     assumptions = [_dated(a, held) for a in case.assumptions if not a.key.startswith(HAVE)]
     assumptions += [_not_used(h, case, held) for h in held.there() if h not in usable]
+    assumptions += [_by_savings_plan(h) for h in usable if h.purchase == SAVINGS_PLAN]
     around = as_many_as_there_are(case, ()).model_copy(
         update={
             "starts": held.first,
@@ -200,3 +204,8 @@ def _not_used(h: Holding, case: Case, held: HeldNext) -> Assumption:
         why = "its instance is not on the menu"
     paid = "it costs nothing while it is not used" if h.purchase == OWNED else "it is paid for its days"
     return Assumption(key=f"{HAVE}{h.offer}", value=f"not used from {held.first} to {held.last}", why=f"{why}; {paid}")
+
+
+def _by_savings_plan(h: Holding) -> Assumption:
+    why = "as on the bill: its dollars are taken to go on through the quarter, for the same instances"
+    return Assumption(key=f"{HAVE}{h.offer}", value=f"{h.instances} paid for by a savings plan", why=why)

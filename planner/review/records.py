@@ -138,12 +138,37 @@ class NextPlan(Strict):
     overlap_usd_per_month: float = 0.0
     """part of the cost: not paid where what lapses within the quarter serves until then, and what takes its place
     begins then, not on the first day"""
+    serving_until_lapse_usd_per_month: float = 0.0
+    """part of `besides_usd_per_month`: paid for what lapses within the quarter and serves until then"""
+    p90_overlap_usd_per_month: float = 0.0
+    """the overlap in the plan for P90"""
 
     @property
     def cost_usd_per_month(self) -> float:
-        """Cost of the next quarter, with what is held."""
+        """Cost of the next quarter, with what is held, if everything new starts on its first day."""
         besides = self.besides_usd_per_month if self.held_usd_per_month is None else 0.0
         return self.figures.cost_usd_per_month + besides
+
+    @property
+    def approved_usd_per_month(self) -> float:
+        """What must be approved: expiring commitments are used until they lapse, and only then renewed or replaced."""
+        return self.cost_usd_per_month - self.overlap_usd_per_month
+
+    @property
+    def approved_usd_per_1m(self) -> float:
+        cost = self.figures.cost_usd_per_month
+        share = (cost - self.overlap_usd_per_month) / cost if cost else 1.0
+        return self.figures.usd_per_1m_tokens * share
+
+    @property
+    def p90_approved_usd_per_month(self) -> float | None:
+        cost = self.p90_cost_usd_per_month
+        return None if cost is None else cost - self.p90_overlap_usd_per_month
+
+    @property
+    def idle_usd_per_month(self) -> float:
+        """Paid for what serves on no day of the quarter."""
+        return self.besides_usd_per_month - self.serving_until_lapse_usd_per_month
 
 
 class SignedAhead(Strict):
@@ -177,6 +202,20 @@ class Ahead(Strict):
     scenarios: tuple[ScenarioAhead, ...] = ()
     note: str = ""
     """why there is no plan"""
+
+
+class SavingsPlanCover(Strict):
+    """What savings plans on the bill cover of one offer; the next plan counts it as held."""
+
+    commitments: tuple[str, ...]
+    """by name"""
+    offer: str
+    covered_instances: float
+    """which the dollars pay for in every hour, used or not"""
+    held_instances: int
+    """whole ones that the next plan has, besides what is listed as held"""
+    usd_per_month: float
+    """used or not"""
 
 
 class CommitmentAdvice(Strict):
@@ -227,6 +266,7 @@ class TrendPoint(Strict):
     actual_usd_per_month: float
     hindsight_usd_per_month: float | None
     next_usd_per_month: float
+    """to approve"""
     actual_usd_per_1m_tokens: float
     actual_tokens_per_month: float
     forecast_off_frac: float
@@ -258,6 +298,7 @@ class Review(Strict):
     ahead: Ahead | None = None
     """where the review file asks for several quarters or for scenarios"""
     commitments: tuple[CommitmentAdvice, ...]
+    savings_plans: tuple[SavingsPlanCover, ...] = ()
     bridge: Bridge
     risks: tuple[ReviewItem, ...]
     decisions: tuple[ReviewItem, ...]
@@ -288,7 +329,7 @@ def point_of(review: Review) -> TrendPoint:
         planned_usd_per_month=review.planned.cost_usd_per_month,
         actual_usd_per_month=review.actual.cost_usd_per_month,
         hindsight_usd_per_month=review.hindsight.cost_usd_per_month if review.hindsight else None,
-        next_usd_per_month=review.next.cost_usd_per_month,
+        next_usd_per_month=review.next.approved_usd_per_month,
         actual_usd_per_1m_tokens=review.actual.usd_per_1m_tokens,
         actual_tokens_per_month=review.actual.tokens_per_month,
         forecast_off_frac=actual / planned - 1 if planned else 0.0,

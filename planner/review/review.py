@@ -74,6 +74,7 @@ def review_fleet(
     next_case, said = _next_case(inputs, clean, span, found)
     plan = replanner.plan(next_case, "the next plan", plan_fleet)
     p90, p90_note = _at_p90(plan.case, said, replanner)
+    p90_overlap = advise(p90, inputs.held).overlap_usd_per_month if p90 is not None else 0.0
     ahead, horizon = plan_ahead(inputs, plan.case, clean, options, on_progress)
     commitments = advise(plan, inputs.held)
     capacity = tuple(capacity_used(last, actual))
@@ -81,12 +82,14 @@ def review_fleet(
         figures=_figures(plan),
         status=plan.status,
         fleet=_fleet(plan),
-        p90_cost_usd_per_month=p90,
+        p90_cost_usd_per_month=p90.total_usd_per_month if p90 is not None else None,
         p90_note=p90_note,
         spot_at_p95_usd_per_month=plan.spot_at_p95_usd_per_month + plan.held_usd_per_month,
         held_usd_per_month=plan.held_usd_per_month,
         besides_usd_per_month=commitments.besides_usd_per_month,
         overlap_usd_per_month=commitments.overlap_usd_per_month,
+        serving_until_lapse_usd_per_month=commitments.serving_until_lapse_usd_per_month,
+        p90_overlap_usd_per_month=p90_overlap,
     )
     off = advice.off_plan(workloads, planned, cost)
     in_next, logged = {w.name for w in plan.case.workloads}, set(inputs.log.workloads)
@@ -110,6 +113,7 @@ def review_fleet(
         next=next_plan,
         ahead=ahead,
         commitments=commitments.lines,
+        savings_plans=inputs.held.covers,
         bridge=bridge(last, plan),
         risks=(
             *bill_advice.risks_of(bill),
@@ -117,7 +121,16 @@ def review_fleet(
         ),
         decisions=(
             *advice.decisions_of(
-                last, plan, commitments, workloads, clean.ended, in_next, logged, hindsight, inputs.held.assumed
+                last,
+                plan,
+                commitments,
+                workloads,
+                clean.ended,
+                in_next,
+                logged,
+                hindsight,
+                inputs.held.assumed,
+                inputs.held.covers,
             ),
             *bill_advice.decisions_of(bill),
         ),
@@ -303,13 +316,13 @@ def _forecast(w: Workload, case: Case, told: Forecast | None, logged: bool) -> W
     )
 
 
-def _at_p90(case: Case, said: tuple[WorkloadForecast, ...], replanner: Replanner) -> tuple[float | None, str]:
+def _at_p90(case: Case, said: tuple[WorkloadForecast, ...], replanner: Replanner) -> tuple[Plan | None, str]:
     factors = {f.name: (f.p90_requests_per_month or f.p50_requests_per_month) / f.p50_requests_per_month for f in said}
     if all(f.p90_requests_per_month is None for f in said):
         return None, ""
     high = _changed(case, {w.name: observed.scaled(w, factors[w.name]) for w in case.workloads if factors[w.name] > 1})
     try:
-        return replanner.plan(high, "demand at P90", plan_fleet).total_usd_per_month, ""
+        return replanner.plan(high, "demand at P90", plan_fleet), ""
     except Infeasible as error:
         return None, f"at the P90 of every workload no fleet keeps the limits: {error.reasons[0]}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -17,20 +17,24 @@ from planner.case.demand.load import load_case
 from planner.case.demand.overrides import offers_called, own_offers, repriced
 from planner.case.demand.schema import DemandFile, PriceSpec
 from planner.case.demand.workload_schema import check_columns
+from planner.catalog.entries import Offer
+from planner.catalog.importing.currencies import Rate, check_code, check_day
 from planner.checker import check_plan
-from planner.io.errors import Diagnostic, InputError, did_you_mean
+from planner.io.errors import Diagnostic, InputError, Problem, did_you_mean
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import Document, read_yaml
 from planner.io.units import UsdBare
-from planner.io.validation import FieldProblem, Strict, validate
+from planner.io.validation import FieldProblem, FieldProblems, Strict, validate
 from planner.plan.plan import Plan, read_plan
 from planner.plan.price_changes import usd_per_h
 from planner.review.bills.bill import Bill, read_bill
-from planner.review.bills.bill_spec import BillSpec, bill_spec
+from planner.review.bills.bill_spec import BillSpec, RateSpec, bill_spec
+from planner.review.bills.matching import NOT_OURS
 from planner.review.bills.prices import at_prices_of_bill
 from planner.review.bills.records import BillPrice
 from planner.review.holdings import CommittedSpec, HeldNext, held_next, planned_around
 from planner.review.period import PeriodSpec, Span, span_of
+from planner.review.savings_plans import with_savings_plans
 from planner.review.usage_log import HOUR, UsageLog, read_log
 
 T = TypeVar("T")
@@ -99,6 +103,8 @@ class ReviewFile(Strict):
     """What was paid, on average over the months of the period."""
     bill: Annotated[BillSpec, BeforeValidator(bill_spec)] | None = None
     """The bill itself: a FOCUS export, or {focus: FILE, team_tag: ..., where: ..., skus: ...}."""
+    rates: dict[str, RateSpec] = Field(default={}, examples=[{"EUR": {"usd": 1.08, "date": "2026-10-31"}}])
+    """What other currencies of the bill are worth: {EUR: {usd: 1.08, date: 2026-10-31}}."""
     next: NextSpec = NextSpec()
     committed: tuple[CommittedSpec, ...] | None = None
     """What is held and until when, which the next quarter is planned around; [] for nothing. By default what `have` of
@@ -110,6 +116,20 @@ class ReviewFile(Strict):
     @model_validator(mode="after")
     def _has_known_columns(self) -> ReviewFile:
         check_columns(self.columns)
+        return self
+
+    @model_validator(mode="after")
+    def _has_known_currencies(self) -> ReviewFile:
+        problems = []
+        for code in self.rates:
+            try:
+                check_code(code)
+            except Problem as problem:
+                problems.append(FieldProblem(("rates", code), problem.message, problem.remedy, at_key=True))
+        if self.rates and self.bill is None:
+            problems.append(FieldProblem(("rates",), "is given, but no bill to convert", "Add bill: bill.csv"))
+        if problems:
+            raise FieldProblems(problems)
         return self
 
     @model_validator(mode="after")
@@ -174,6 +194,7 @@ def read_review(path: Path | str, files: NamedFiles | None = None) -> ReviewInpu
     case = _at_new_prices(case, spec, document)
     said = starts or spec.next.starts
     held = held_next(document, spec.committed, have, last, case, said or _day_after(log, span))
+    held = with_savings_plans(held, bill, case)
     if spec.next.looks_ahead and held.first.day != 1:
         message = f"begins with a month, and the next quarter on {held.first}"
         remedy = "Write the first day of a month as next: {starts: ...}"
@@ -222,24 +243,38 @@ def _bill(
     document: Document,
     spec: ReviewFile,
     files: NamedFiles,
-    offers: Collection[str],
+    offers: Mapping[str, Offer],
     apis: Collection[str],
     period: tuple[datetime, datetime],
 ) -> Bill | None:
     if spec.bill is None:
         return None
     for sku, name in spec.bill.skus.items():
-        if name not in offers and name not in apis:
+        if name not in offers and name not in apis and name != NOT_OURS:
             message = f"no instance on the menu and no API is called '{name}'"
-            remedy = did_you_mean(name, [*offers, *apis])
+            remedy = did_you_mean(name, [*offers, *apis]) or f"Write {NOT_OURS} if it is no part of the plan"
             raise InputError([document.diagnostic(("bill", "skus", sku), message, remedy)])
     exports = [files.beside(document, ("bill",), name) for name in spec.bill.focus]
     for k, file in enumerate(exports):
         if file in exports[:k]:
             message = f"'{spec.bill.focus[k]}' is named twice"
             raise InputError([document.diagnostic(("bill",), message, "Name each file once")])
-    bill = spec.bill
-    return _named(document, ("bill",), exports[0], lambda _: read_bill(exports, bill, offers, apis, period))
+    bill, rates = spec.bill, _rates(document, spec, period)
+    return _named(document, ("bill",), exports[0], lambda _: read_bill(exports, bill, offers, apis, period, rates))
+
+
+def _rates(document: Document, spec: ReviewFile, period: tuple[datetime, datetime]) -> dict[str, Rate]:
+    """Rates by currency; raises InputError where one is of no month under review."""
+    first, last = period[0].date(), (period[1] - timedelta(hours=1)).date()
+    diagnostics = []
+    for code, given in spec.rates.items():
+        try:
+            check_day(given.rate, first, last)
+        except Problem as problem:
+            diagnostics.append(document.diagnostic(("rates", code, "date"), problem.message, problem.remedy))
+    if diagnostics:
+        raise InputError(diagnostics)
+    return {code: given.rate for code, given in spec.rates.items()}
 
 
 def _still(prices: tuple[BillPrice, ...], case: Case) -> tuple[BillPrice, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from planner.catalog.importing.currencies import NO_RATE
 from planner.catalog.importing.files import JsonPath, members_of
 from planner.catalog.importing.instances import has_gpus
 from planner.catalog.importing.quotes import Gathering, Quote, Way
@@ -50,13 +51,15 @@ def _item(item: dict[str, Any], file: Path, line: int, gathering: Gathering) -> 
     )
     if not wanted or other or not has_gpus("azure", instance) or not gathering.wants(region):
         return
-    if item["currencyCode"] != "USD":
+    rate = gathering.rate_of(str(item["currencyCode"]))
+    if rate is None:
         message = f"prices are in {shown(item['currencyCode'])}"
-        gathering.complain(file, line, "currencyCode", message, "Fetch them with currencyCode='USD'")
+        gathering.complain(file, line, "currencyCode", message, "Fetch them with currencyCode='USD', or give a --rate")
         return
-    usd = gathering.price(item["retailPrice"], file, line, "retailPrice")
+    usd = rate.usd_of(gathering.price(item["retailPrice"], file, line, "retailPrice"))
     day = gathering.day(item.get("effectiveStartDate"), file)
-    source = f"Azure Retail Prices, {file.name}"
+    converted = "" if rate is NO_RATE else f", {item['currencyCode']} at {rate}"
+    source = f"Azure Retail Prices, {file.name}{converted}"
 
     def quote(way: Way, usd_per_h: float, bought: str = "", rank: int = RESERVATION) -> Quote:
         return Quote("azure", instance, region, way, usd_per_h, source + bought, day, rank=rank)
@@ -80,5 +83,5 @@ def _item(item: dict[str, Any], file: Path, line: int, gathering: Gathering) -> 
             continue
         years = YEARS.get(str(plan.get("term")))
         if years in RESERVED:
-            usd_per_h = gathering.price(plan.get("retailPrice"), file, line, "savingsPlan")
+            usd_per_h = rate.usd_of(gathering.price(plan.get("retailPrice"), file, line, "savingsPlan"))
             yield quote(RESERVED[years], usd_per_h, ": savings plan", SAVINGS_PLAN)

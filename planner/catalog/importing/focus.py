@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from planner.catalog.importing.currencies import NO_RATE
 from planner.catalog.importing.files import is_parquet, rows_of
-from planner.catalog.importing.instances import has_gpus, provider_called
+from planner.catalog.importing.instances import has_gpus, instance_in, provider_called
 from planner.catalog.importing.parquet import parquet_rows
 from planner.catalog.importing.quotes import Gathering, Quote, Way
 from planner.io.errors import input_error, shown
@@ -20,16 +22,34 @@ NEEDED = (
 )
 PROVIDERS = ("ProviderName", "ServiceProviderName", "InvoiceIssuerName")
 """who sells it: the first, until version 1.3 gave it another name"""
-NAMING = ("SkuMeter", "SkuPriceDetails", "x_UsageType", "x_SkuDetails")
-"""what says which instance a row is of: from version 1.1 on the first two, before that columns of AWS and Azure"""
-PRICING = (*NAMING, "ContractedUnitPrice", "ChargeClass", "CapacityReservationStatus")
+METERS = ("SkuMeter", "x_UsageType")
+DETAILS = ("SkuPriceDetails", "x_SkuDetails")
+"""JSON objects of facts about a SKU"""
+TYPE_KEYS = ("InstanceType", "x_InstanceType", "ServiceType", "x_ServiceType")
+"""of an instance type, among these facts"""
+TYPE_COLUMNS = ("x_InstanceType", "x_SkuInstanceType", "x_MachineType")
+MACHINE_TAG = "compute.googleapis.com/machine_spec"
+"""a system label of Google Cloud, which its view of FOCUS has among the tags"""
+DESCRIPTIONS = ("ChargeDescription", "x_SkuDescription", "x_SkuMeterName")
+NAMING = (*METERS, *DETAILS, *TYPE_COLUMNS, *DESCRIPTIONS, "Tags")
+"""what says which instance a row is of: meter and details from version 1.1 on, before that columns of a provider's own,
+and where there is none of them, words"""
+CATEGORIES = ("ChargeCategory", "PricingCategory", "CommitmentDiscountStatus", "CapacityReservationStatus")
+"""of one word, which Google Cloud writes in lower case"""
+PRICING = (*NAMING, "ContractedUnitPrice", "ChargeClass", "CapacityReservationStatus", "ConsumedUnit")
 WAYS: dict[str, Way] = {"Standard": "on_demand", "Committed": "on_demand", "Dynamic": "spot"}
 """whose price a row's contracted one is: a commitment's discount is no part of it"""
-HOURS = ("Hours", "Hour", "Hrs", "hours", "1 Hour")
+HOURS = ("hours", "hour", "hrs", "h", "1 hour")
 NOTHING = frozenset(("NULL", "null"))
 COMMITTED = "price under a commitment, whose term a bill does not give"
 OTHER_SYSTEM = "operating system other than Linux"
-OTHER_CURRENCY = "billed in another currency than USD"
+OTHER_CURRENCY = "billed in another currency than USD, without a --rate"
+BY_PARTS = "priced by the GPU, the core or the GB of memory, not by the instance"
+Counted = Literal["instances", "GPUs", "other parts"]
+_OTHER_SYSTEM = re.compile(r"(?i)\b(windows|rhel|red hat|suse|ubuntu pro|sql)\b")
+_GPU_UNIT = re.compile(r"(?i)\bgpus?\b|gpuh")
+_SPOT = re.compile(r"(?i)\b(spot|preemptible)\b")
+_GPU, _OTHER_PART = re.compile(r"(?i)\bgpus?\b"), re.compile(r"(?i)\b(core|ram|memory)\b")
 
 
 def read(file: Path, gathering: Gathering) -> Iterator[Quote]:
@@ -54,39 +74,56 @@ def focus_rows(
         if "ProviderName" not in row and "ServiceProviderName" not in row:
             raise input_error(file, "has no column 'ProviderName'", "Give a FOCUS export, version 1.0 or later", 1)
         row["ProviderName"] = next((row[name] for name in PROVIDERS if row.get(name)), "")
+        for name in CATEGORIES:
+            if row.get(name):
+                row[name] = _category(row[name])
+        row["BillingCurrency"] = row["BillingCurrency"].strip().upper()
         yield number, row
+
+
+@lru_cache(maxsize=64)
+def _category(word: str) -> str:
+    return word.strip().capitalize()
 
 
 def quote_of(row: dict[str, str], number: int, file: Path, gathering: Gathering) -> Quote | None:
     """The price that a row gives of an hour of a GPU instance; None where it gives none."""
     if not _is_usage(row):
         return None
+    rate = gathering.rate_of(row["BillingCurrency"], row["ChargePeriodStart"])
     details = details_of(row, number, file, gathering)
     provider = provider_called(row["ProviderName"])
     instance = instance_of(row, provider, details)
     named = f"{provider}/{instance}"
     gpus = _number_of_gpus(details)
+    if counted_by(row, provider) != "instances":
+        gathering.leave_out(BY_PARTS, named if instance else f"{provider}/{row.get('ChargeDescription') or 'GPUs'}")
+        return None
+    if row["PricingUnit"].strip().lower() not in HOURS:
+        return None
     if not instance or (gpus is None and not has_gpus(provider, instance)):
         return None  # an instance without GPUs, or not an instance
-    if row["BillingCurrency"] != "USD":
+    if rate is None:
         gathering.leave_out(OTHER_CURRENCY, named)
         return None
-    if not runs_linux(details):
+    if not runs_linux(row, details):
         gathering.leave_out(OTHER_SYSTEM, named)
         return None
-    if row["PricingCategory"] not in WAYS:
+    way: Way | None = "spot" if is_spot(row, provider) else WAYS.get(row["PricingCategory"])
+    if way is None:
         return None
     if row["PricingCategory"] == "Committed":
         gathering.leave_out(COMMITTED, named)
-    way = WAYS[row["PricingCategory"]]
     price, rank = _price(row, way, number, file, gathering)
+    what = "paid for spot" if way == "spot" else "list unit price" if rank else "contracted unit price"
+    converted = "" if rate is NO_RATE else f", {row['BillingCurrency']} at {rate}"
     return Quote(
         provider=provider,
         instance=instance,
         region=row["RegionId"],
         way=way,
-        usd_per_h=price,
-        source=f"FOCUS bill, {file.name}: {'paid for spot' if way == 'spot' else 'contracted unit price'}",
+        usd_per_h=rate.usd_of(price),
+        source=f"FOCUS bill, {file.name}: {what}{converted}",
         date=gathering.day(row["ChargePeriodStart"], file),
         gpus=gpus,
         rank=rank,
@@ -94,14 +131,18 @@ def quote_of(row: dict[str, str], number: int, file: Path, gathering: Gathering)
 
 
 def _is_usage(row: dict[str, str]) -> bool:
-    """Whether hours of an instance were used: no purchase, tax, credit, correction or unused reservation."""
+    """Whether compute was used: no purchase, tax, credit, correction or unused reservation."""
     return (
         row["ChargeCategory"] == "Usage"
         and not row.get("ChargeClass")
-        and row["ServiceCategory"] == "Compute"
-        and row["PricingUnit"] in HOURS
+        and is_compute(row)
         and row.get("CapacityReservationStatus") != "Unused"
     )
+
+
+def is_compute(row: Mapping[str, str]) -> bool:
+    """Google Cloud has a list of categories here."""
+    return "compute" in row.get("ServiceCategory", "").lower()
 
 
 def details_of(row: dict[str, str], number: int, file: Path, gathering: Gathering) -> dict[str, Any]:
@@ -125,17 +166,69 @@ def json_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+@lru_cache(maxsize=4096)
+def tags_of(text: str) -> dict[str, str] | None:
+    """Tags by name, from an object or a list of pairs, of which the first counts; None where it is neither."""
+    tags = json_object(text)
+    if tags is not None:
+        return {str(name): "" if value is None else str(value) for name, value in tags.items()}
+    try:
+        pairs = json.loads(text)
+        return {str(pair["key"]): "" if pair["value"] is None else str(pair["value"]) for pair in reversed(pairs)}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
 def instance_of(row: Mapping[str, str], provider: str, details: dict[str, Any]) -> str:
     """The instance type that a row is of; empty where it names none."""
-    named = details.get("InstanceType") or details.get("ServiceType")
-    if isinstance(named, str) and named:
-        return named
+    for facts, names in ((details, TYPE_KEYS), (row, TYPE_COLUMNS)):
+        for name in names if facts else ():
+            if isinstance(named := facts.get(name), str) and named.strip():
+                return named.strip()
+    if provider == "gcp" and (machine := (tags_of(row.get("Tags", "")) or {}).get(MACHINE_TAG)):
+        return machine
     usage, _, metered = (row.get("SkuMeter") or row.get("x_UsageType") or "").rpartition(":")
-    return metered if usage and provider == "aws" else ""
+    if usage and provider == "aws":
+        return metered
+    # A service on top of instances, such as a managed cluster, describes them too, and bills only its own fee.
+    return instance_in(provider, described(row)) if is_compute(row) or not row.get("ServiceCategory") else ""
 
 
-def runs_linux(details: dict[str, Any]) -> bool:
-    return str(details.get("OperatingSystem", "Linux")).lower().startswith("linux")
+def described(row: Mapping[str, str]) -> str:
+    return "; ".join(text for name in DESCRIPTIONS if (text := row.get(name)))
+
+
+def counted_by(row: Mapping[str, str], provider: str) -> Counted:
+    """What the hours of a row are of: Google Cloud bills GPUs, cores and memory of a machine in rows of their own."""
+    if _is_of_gpus(row.get("PricingUnit", "")) or _is_of_gpus(row.get("ConsumedUnit", "")):
+        return "GPUs"
+    if provider == "gcp":
+        words = described(row) or row.get("SkuMeter", "")
+        if _GPU.search(words):
+            return "GPUs"
+        if _OTHER_PART.search(words):
+            return "other parts"
+    return "instances"
+
+
+@lru_cache(maxsize=1024)
+def _is_of_gpus(unit: str) -> bool:
+    return bool(_GPU_UNIT.search(unit))
+
+
+def runs_linux(row: Mapping[str, str], details: dict[str, Any]) -> bool:
+    system = details.get("OperatingSystem")
+    if system is not None:
+        return str(system).lower().startswith("linux")
+    return not _OTHER_SYSTEM.search(row.get("ChargeDescription", ""))
+
+
+def is_spot(row: Mapping[str, str], provider: str) -> bool:
+    category = row.get("PricingCategory")
+    if category == "Dynamic" or "SpotUsage" in (row.get("SkuMeter") or row.get("x_UsageType") or ""):
+        return True
+    # Google Cloud's view calls spot "standard".
+    return (provider == "gcp" or not category) and bool(_SPOT.search(described(row)))
 
 
 def _number_of_gpus(details: dict[str, Any]) -> float | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import date as Day
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import yaml
 
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.catalog.importing import aws_price_list, azure_retail, focus, gpuhunt, skypilot
+from planner.catalog.importing.currencies import Rate, check_day
 from planner.catalog.importing.offers import offers_of
 from planner.catalog.importing.quotes import Gathering, Reader
-from planner.io.errors import InputError, did_you_mean, input_error, listed, shown
+from planner.io.errors import InputError, Problem, did_you_mean, input_error, listed, shown
 from planner.io.strict_yaml import MAX_BYTES
 
 READERS: dict[str, Reader] = {
@@ -49,15 +51,17 @@ def import_prices(
     gpus: Collection[str] | None = None,
     date: str | None = None,
     spot: bool = True,
+    rates: Mapping[str, Rate] | None = None,
 ) -> Imported:
     """Read the price files of a format; raises InputError with every mistake in them."""
     files = price_files(path, source)
-    gathering = Gathering(frozenset(regions) if regions else None, date)
+    gathering = Gathering(frozenset(regions) if regions else None, date, rates=rates or {})
     read = READERS[source]
     quotes = (quote for file in files for quote in read(file, gathering) if spot or quote.way != "spot")
     offers = offers_of(quotes, gathering, gpus, shipped_catalog().offers)
     if gathering.mistakes:
         raise InputError(gathering.mistakes)
+    _check_rates(gathering)
     for region in sorted(gathering.regions or ()):
         if region not in gathering.seen_regions:
             remedy = did_you_mean(region, sorted(gathering.seen_regions))
@@ -68,6 +72,18 @@ def import_prices(
             path, "holds no price of a GPU instance" + (f": {why}" if why else ""), "Check --from, --gpus"
         )
     return Imported(files, offers, gathering.left_out)
+
+
+def _check_rates(gathering: Gathering) -> None:
+    """Raise InputError where a rate is of another month than the charges that it converted."""
+    for currency, days in gathering.converted.items():
+        try:
+            first, last = map(Day.fromisoformat, days)
+            check_day(gathering.rates[currency], first, last)
+        except Problem as problem:
+            raise input_error(f"--rate {currency}", problem.message, problem.remedy) from None
+        except ValueError:
+            continue  # days that are none are mistakes of their rows, or of no price
 
 
 def price_files(path: Path, source: str) -> tuple[Path, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -21,6 +21,7 @@ PROVIDERS = {
     "lambdalabs": "lambda",
     "datacrunch": "verda",
     "amazon web services": "aws",
+    "amazon web services, inc.": "aws",
     "microsoft": "azure",
     "microsoft azure": "azure",
     "google": "gcp",
@@ -34,6 +35,12 @@ _WITH_GPUS = {
     "azure": re.compile(r"Standard_N[CDGV]"),
     "gcp": re.compile(r"[ag]\d"),
 }
+_SIZE = r"(?:\d*x?large|metal(?:-\d+xl)?|nano|micro|small|medium)"
+_TYPE_IN_WORDS = {
+    "aws": re.compile(rf"(?<![\w.-])[a-z][a-z0-9-]*\d[a-z0-9-]*\.{_SIZE}(?![\w-]|\.\w)"),
+    "gcp": re.compile(r"(?<![\w-])[a-z]\d[a-z]?-[a-z]+-\d+[a-z]*(?![\w-])"),
+}
+"""a type of instance, not one of a database or a notebook such as db.r5.large or ml.g5.xlarge"""
 
 
 def _counted(text: object) -> object:
@@ -62,6 +69,31 @@ def has_gpus(provider: str, instance: str) -> bool:
     return provider not in _WITH_GPUS or bool(_WITH_GPUS[provider].match(instance))
 
 
+@lru_cache(maxsize=4096)
+def instance_in(provider: str, words: str) -> str:
+    """The instance type that a description names; empty where it names none."""
+    if provider in _TYPE_IN_WORDS:
+        match = _TYPE_IN_WORDS[provider].search(words)
+        return match[0] if match else ""
+    if provider == "azure":
+        spelled = _spelled(words)
+        named = [instance for of, instance in _known_types() if of == provider and _spelled(instance) in spelled]
+        return max(named, key=len, default="")
+    return ""
+
+
+def _spelled(words: str) -> str:
+    """As one word: Azure's meters say "ND96isr H100 v5" of Standard_ND96isr_H100_v5."""
+    return re.sub(r"[^a-z0-9]", "", words.lower()).removeprefix("standard")
+
+
+def gpus_in(provider: str, instance: str) -> int | None:
+    """How many GPUs an instance type is known to have."""
+    known = _known_types().get((provider, instance))
+    return known[0] if known is not None else None
+
+
+@lru_cache(maxsize=1024)
 def provider_called(name: str) -> str:
     """The catalog's name of a provider."""
     return PROVIDERS.get(name.strip().lower(), name.strip().lower())

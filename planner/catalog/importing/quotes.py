@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from math import isfinite
 from pathlib import Path
 from typing import Literal, Protocol
 
+from planner.catalog.importing.currencies import NO_RATE, USD, Rate
 from planner.io.errors import Diagnostic, InputError, shown
 
 Way = Literal["on_demand", "spot", "reserved_1y", "reserved_3y", "reserved_1y_upfront", "reserved_3y_upfront"]
@@ -60,6 +61,10 @@ class Gathering:
     """Rows by why and by name."""
     seen_regions: set[str] = field(default_factory=set)
     mistakes: list[Diagnostic] = field(default_factory=list)
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+    """Currency -> what it is worth in USD."""
+    converted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Currency -> first and last day on which charges begin that were converted."""
 
     def wants(self, region: str) -> bool:
         self.seen_regions.add(region)
@@ -87,6 +92,16 @@ class Gathering:
             self.complain(file, row, where, f"expected a price in USD, got {shown(cell)}", "Write a number, or nothing")
             return 0.0
         return value
+
+    def rate_of(self, currency: str, day: str = "") -> Rate | None:
+        """What a currency is worth, for a charge that begins on a day, where it has one; None: no rate is given."""
+        if currency == USD:
+            return NO_RATE
+        rate = self.rates.get(currency)
+        if rate is not None and day:
+            days = (*self.converted.get(currency, ()), day[:10])
+            self.converted[currency] = min(days), max(days)
+        return rate
 
     def day(self, in_file: object, file: Path) -> str:
         """The day given by the user, else in the file, else on which the file was last changed."""

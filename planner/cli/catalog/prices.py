@@ -13,12 +13,13 @@ from planner.cli.common import Format, FormatOption, note, put, put_json, refuse
 if TYPE_CHECKING:
     from planner.catalog.entries import Offer
     from planner.catalog.importing.changes import Changes
+    from planner.catalog.importing.currencies import Rate
 
 SHIPPED = "shipped"
 """stands for the shipped catalog where a catalog file is asked for"""
 IMPORT_EXAMPLES = (
     "Examples:  fleetplan catalog import sky/ --from skypilot --gpus h100,l40s --out prices.yaml    "
-    "fleetplan catalog import bill.csv.gz --from focus --against prices.yaml"
+    "fleetplan catalog import bill.csv.gz --from focus --rate EUR=1.08@2026-10-31"
 )
 DIFF_EXAMPLES = "Examples:  fleetplan catalog diff shipped prices.yaml    fleetplan catalog diff old.yaml new.yaml"
 
@@ -43,6 +44,10 @@ def import_prices(
     accept: Annotated[bool, typer.Option("--accept", help="Write prices that change by over 50% too.")] = False,
     spot: Annotated[bool, typer.Option("--spot/--no-spot", help="Take spot prices too.")] = True,
     date: Annotated[str | None, typer.Option(help="The day of the prices, in place of the file's.")] = None,
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="EUR=1.08@DAY", help="USD for one unit of a currency, on a day; may be repeated."),
+    ] = None,
     format: FormatOption = Format.table,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")] = False,
 ) -> None:
@@ -61,7 +66,7 @@ def import_prices(
     from planner.reports.tables.catalog_changes import import_report
 
     check_targets({"--out": out}, [*price_files(path, source), *([against] if against else [])])
-    imported = read_prices(path, source, _names(regions), _gpus(gpus), _day(date), spot)
+    imported = read_prices(path, source, _names(regions), _gpus(gpus), _day(date), spot, _rates(rate))
     text = catalog_text(imported, source)
     after = own_offers(parse_yaml(text, str(out or "prices.yaml")))
     before = _offers(str(against)) if against else _of(shipped_catalog().offers, after)
@@ -141,6 +146,22 @@ def _gpus(text: str | None) -> list[str] | None:
             refuse("--gpus", f"there is no GPU {shown(name)}", did_you_mean(name, names_of(known)))
         keys.append(key)
     return keys or None
+
+
+def _rates(texts: list[str] | None) -> dict[str, Rate]:
+    from planner.catalog.importing.currencies import parse_rate
+    from planner.io.errors import Problem
+
+    rates: dict[str, Rate] = {}
+    for text in texts or ():
+        try:
+            code, rate = parse_rate(text)
+        except Problem as problem:
+            refuse("--rate", problem.message, problem.remedy)
+        if code in rates:
+            refuse("--rate", f"{code} has two rates", "Keep one of them")
+        rates[code] = rate
+    return rates
 
 
 def _day(text: str | None) -> str | None:

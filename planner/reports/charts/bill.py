@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.io.formatting import percent
 from planner.reports.markup import Html, bar, bar_table, el, figure, legend, notes, words
-from planner.reports.tables.bills.bill import NO_TAG, NOT_USED
+from planner.reports.tables.bills.bill import NO_TAG, NOT_USED, days_of
 from planner.review.bills.ledger import UNUSED
 from planner.review.bills.records import BillReview
 
@@ -34,7 +34,7 @@ def paid(bill: BillReview) -> Html:
     more = [f"and {len(lines) - ROWS_SHOWN} more, in the table below"] if len(lines) > ROWS_SHOWN else []
     keys = [(PLANNED, "planned"), (USED, "paid and used")]
     keys += [(NOT, "paid and not used")] if any(line[3] > 0 for line in lines) else []
-    caption = f"USD over the {bill.hours / 24:g} days of the bill: ${bill.paid_usd:,.2f} paid, amortized."
+    caption = f"USD over the {days_of(bill)} of the bill: ${bill.paid_usd:,.2f} paid, amortized."
     body = bar_table(("instance or API", "", "$"), rows)
     return figure("paid", title, legend(tuple(keys)), body, notes(more), caption=caption, wide=True)
 

@@ -10,23 +10,25 @@ from planner.reports.charts.intervals import Interval, intervals
 from planner.reports.charts.svg import Axis, Frame, Line, curves, nice_ticks, number, picture
 from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes
 from planner.reports.tables.html import table_html
-from planner.reports.tables.review import BRIDGE_PARTS, bridge_parts, dollars, signed
+from planner.reports.tables.review import BRIDGE_PARTS, UNTIL_LAPSE, bridge_parts, dollars, overlap_usd, signed
 from planner.reports.tables.review import trend as trend_table
 from planner.review.records import Review, TrendPoint, WorkloadForecast, WorkloadReview
 
 WORKLOADS_SHOWN, AT_ONCE = 12, 3
 WIDTH, HEIGHT = 440, 210
 PLANNED, ACTUAL, NEXT = 2, 1, 3
+SAID = BRIDGE_PARTS | {"overlap": UNTIL_LAPSE}
 
 
 def bridge(review: Review) -> Html:
-    b = review.bridge
-    parts = list(bridge_parts(review).items())
+    b, overlap = review.bridge, overlap_usd(review)
+    parts = [*bridge_parts(review).items(), *([("overlap", -overlap)] if overlap else [])]
+    end = b.to_usd_per_month - overlap
     start, heights = b.from_usd_per_month, [b.from_usd_per_month]
     for _, change in parts:
         heights.append(heights[-1] + change)
-    most = max(*heights, b.to_usd_per_month, 1e-9)
-    least = min(*heights, b.to_usd_per_month)
+    most = max(*heights, end, 1e-9)
+    least = min(*heights, end)
     # Where all of it happens far above zero, bars begin below the lowest, so that the steps can be seen.
     floor = max(0.0, least - 1.5 * (most - least)) if least > 0.5 * most and most > least else 0.0
     room = most - floor or 1.0
@@ -34,27 +36,27 @@ def bridge(review: Review) -> Html:
     for k, (part, change) in enumerate(parts):
         low, high = sorted(heights[k : k + 2])
         piece = ("b4" if change > 0 else "b3", (low - floor) / room, (high - low) / room)
-        label = join([part, el("span", BRIDGE_PARTS[part], class_="said")])
+        label = join([part, el("span", SAID[part], class_="said")])
         rows.append((label, bar([piece], f"{part}: {dollars(change)} $/month"), dollars(change)))
-    end = b.to_usd_per_month
-    rows.append(("next plan", bar([("b1", 0.0, (end - floor) / room)], usd(end)), f"{end:,.2f}"))
+    rows.append(
+        ("to approve" if overlap else "next plan", bar([("b1", 0.0, (end - floor) / room)], usd(end)), f"{end:,.2f}")
+    )
     cut = f"Bars begin at {usd(floor)}. " if floor else ""
     return figure(
-        "bridge", _bridge_title(review, parts), legend((("b4", "more expensive"), ("b3", "cheaper"))),
+        "bridge", _bridge_title(start, end, parts), legend((("b4", "more expensive"), ("b3", "cheaper"))),
         bar_table(("from the last plan to the next", "", "$/month"), rows),
         notes(f"{note}: its price counts as unchanged" for note in b.notes),
-        caption=f"{cut}The four parts add up to the change, to the cent.", wide=True,
+        caption=f"{cut}The parts add up to the change, to the cent.", wide=True,
     )  # fmt: skip
 
 
-def _bridge_title(review: Review, parts: list[tuple[str, float]]) -> str:
-    b = review.bridge
-    change = b.to_usd_per_month - b.from_usd_per_month
+def _bridge_title(start: float, end: float, parts: list[tuple[str, float]]) -> str:
+    change = end - start
     part, most = max(parts, key=lambda p: abs(p[1]))
     if abs(most) < 0.005:
-        return f"The next plan costs what the last one did: {usd(b.to_usd_per_month)} a month"
+        return f"The next plan costs what the last one did: {usd(end)} a month"
     if abs(change) < 0.005:
-        return f"The cost stays at {usd(b.to_usd_per_month)} a month; the largest part is {part}"
+        return f"The cost stays at {usd(end)} a month; the largest part is {part}"
     more = "more" if change > 0 else "less"
     return f"The next plan costs {usd(abs(change))} a month {more}; the largest part is {part} ({dollars(most)})"
 

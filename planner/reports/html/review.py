@@ -9,7 +9,13 @@ from planner.reports.charts import bill as bill_pictures
 from planner.reports.charts import review as pictures
 from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, as_sentence, el, join, name, panel
-from planner.reports.review import ahead_sentences, commitments_sentences, hindsight_sentence
+from planner.reports.review import (
+    actual_basis,
+    ahead_sentences,
+    commitments_sentences,
+    hindsight_sentence,
+    savings_plan_sentences,
+)
 from planner.reports.tables import review as tables
 from planner.reports.tables.bills.bill import bill_sentences, bill_tables
 from planner.reports.tables.html import table_panel
@@ -61,13 +67,14 @@ _HELD = (
 def _answer(review: Review) -> Html:
     verdict = el("b", "The quarter went as planned.", class_="good") if review.as_planned else review.verdict
     lines = [el("p", verdict), el("p", as_sentence(hindsight_sentence(review)))]
-    lines += [el("p", as_sentence(words)) for words in (*commitments_sentences(review), *ahead_sentences(review))]
-    return hero(usd(review.next.figures.cost_usd_per_month), " / month next", lines, cards(_cards(review)))
+    said = (*commitments_sentences(review), *savings_plan_sentences(review), *ahead_sentences(review))
+    lines += [el("p", as_sentence(words)) for words in said]
+    return hero(usd(review.next.approved_usd_per_month), " / month to approve", lines, cards(_cards(review)))
 
 
 def _cards(review: Review) -> Iterator[Html]:
-    p, a, f = review.planned, review.actual, review.next.figures
-    basis = "by the bill" if review.actual_basis == "bill" else "the planned fleet: no bill was given"
+    p, a = review.planned, review.actual
+    basis = actual_basis(review) if review.actual_basis == "bill" else "the planned fleet: no bill was given"
     cost = a.cost_usd_per_month / p.cost_usd_per_month - 1 if p.cost_usd_per_month else 0.0
     yield card("Planned", usd(p.cost_usd_per_month), "a month, in the last plan")
     yield card("Actual", usd(a.cost_usd_per_month), f"a month ({signed(cost)}), {basis}")
@@ -76,11 +83,11 @@ def _cards(review: Review) -> Iterator[Html]:
         yield card("Best in hindsight", "–", "no fleet of the last plan's menu could serve the actual demand", "bad")
     else:
         yield card("Best in hindsight", usd(best.cost_usd_per_month), "a month, for actual demand, at the old prices")
-    per = f"planned {usd_small(p.usd_per_1m_tokens)}, next {usd_small(f.usd_per_1m_tokens)}"
+    per = f"planned {usd_small(p.usd_per_1m_tokens)}, next {usd_small(review.next.approved_usd_per_1m)}"
     yield card("Per 1M tokens", usd_small(a.usd_per_1m_tokens), per)
     off = review.trend[-1].forecast_off_frac
     yield card("Requests", signed(off) or "0%", "against the plan, all workloads together")
-    p90 = review.next.p90_cost_usd_per_month
+    p90 = review.next.p90_approved_usd_per_month
     if p90 is None:
         yield card("Next at P90", "–", "not known: the log is too short, or no fleet can do it")
     else:

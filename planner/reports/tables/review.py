@@ -16,6 +16,8 @@ BRIDGE_PARTS = {
     "price": "what was bought before, at the new prices, or at those signed where it is still held",
     "efficiency": "the rest: another fleet, other choices, economies of scale, commitments not used",
 }
+ALL_NEW = "with everything new from the first day of the quarter"
+UNTIL_LAPSE = "expiring commitments are used until they lapse and only then renewed or replaced"
 NAMES = (
     "costs", "workloads", "capacity", "bridge", "forecasts", "ahead", "sign_now", "commitments", "findings", "trend",
     *BILL_TABLES,
@@ -40,10 +42,14 @@ def costs(review: Review) -> Table:
     if (best := review.hindsight) is not None:
         tokens = review.actual.tokens_per_month
         rows.append(("best in hindsight", best.cost_usd_per_month, tokens, best.usd_per_1m_tokens, best.gap_frac))
-    f = review.next.figures
-    rows.append(("next plan", f.cost_usd_per_month, f.tokens_per_month, f.usd_per_1m_tokens, f.gap_frac))
-    if review.next.held_usd_per_month:
-        rows.append(("of which paid in any case", review.next.held_usd_per_month, None, None, None))
+    n, f = review.next, review.next.figures
+    rows.append(("next plan", n.approved_usd_per_month, f.tokens_per_month, n.approved_usd_per_1m, f.gap_frac))
+    if n.held_usd_per_month:
+        rows.append(("of which paid in any case", n.held_usd_per_month, None, None, None))
+    if n.overlap_usd_per_month:
+        rows.append(
+            ("next plan, everything new from its first day", n.cost_usd_per_month, None, f.usd_per_1m_tokens, None)
+        )
     columns = (
         C("what", "what"), C("cost_usd_per_month", "$/month", "money"),
         C("tokens_per_month", "tokens/month", "tokens"), C("usd_per_1m_tokens", "$/1M tokens", "small price"),
@@ -89,13 +95,23 @@ def capacity(review: Review) -> Table:
 
 def bridge(review: Review) -> Table:
     b = review.bridge
-    rows: tuple[Row, ...] = (
+    rows: list[Row] = [
         ("last plan", f"{b.from_usd_per_month:,.2f}", ""),
         *((name, dollars(usd), BRIDGE_PARTS[name]) for name, usd in bridge_parts(review).items()),
-        ("next plan", f"{b.to_usd_per_month:,.2f}", ""),
-    )
+        ("next plan", f"{b.to_usd_per_month:,.2f}", ALL_NEW if overlap_usd(review) else ""),
+    ]
+    if overlap := overlap_usd(review):
+        rows += [
+            ("overlap", dollars(-overlap), UNTIL_LAPSE),
+            ("to approve", f"{b.to_usd_per_month - overlap:,.2f}", ""),
+        ]
     columns = (C("part", "part"), C("usd_per_month", "$/month", "money"), C("said", ""))
-    return Table("bridge", "cost bridge", columns, rows)
+    return Table("bridge", "cost bridge", columns, tuple(rows))
+
+
+def overlap_usd(review: Review) -> float:
+    """Between the next plan's cost and what must be approved, in whole cents."""
+    return round(review.next.overlap_usd_per_month, 2)
 
 
 def bridge_parts(review: Review) -> dict[str, float]:

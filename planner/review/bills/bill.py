@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+from planner.catalog.entries import Offer
+from planner.catalog.importing.currencies import Rate
 from planner.catalog.importing.focus import NEEDED as PRICED_BY
-from planner.catalog.importing.focus import PRICING, details_of, focus_rows, quote_of
+from planner.catalog.importing.focus import PRICING, counted_by, details_of, focus_rows, quote_of, tags_of
+from planner.catalog.importing.instances import provider_called
 from planner.catalog.importing.quotes import Gathering, Quote
-from planner.io.errors import InputError, input_error, listed, shown
+from planner.io.errors import Diagnostic, InputError, input_error, listed, shown
 from planner.review.bills.bill_spec import BillSpec
-from planner.review.bills.cells import HOURS, TOKENS, Cells, tags_of
+from planner.review.bills.cells import HOURS, TOKENS, Cells
 from planner.review.bills.cents import ZERO
-from planner.review.bills.ledger import ELSEWHERE, SMALLEST, Commitment, Ledger
+from planner.review.bills.ledger import ELSEWHERE, SMALLEST, USED_BY_NOTHING, Commitment, Ledger
 from planner.review.bills.matching import MATCHED_BY, Matching, Target, bought_as, token_kind
 from planner.review.bills.records import ChargeKind
 from problems.constants import HOURS_PER_MONTH
@@ -27,6 +30,7 @@ NEEDED = (
 WANTED = (
     *PRICED_BY, *PRICING, *MATCHED_BY, "ConsumedQuantity", "ConsumedUnit", "Tags", "ChargeDescription",
     "CommitmentDiscountId", "CommitmentDiscountName", "CommitmentDiscountType", "CommitmentDiscountStatus",
+    "CommitmentDiscountCategory",
     "BillingAccountId", "BillingAccountType",
 )  # fmt: skip
 CATEGORIES: dict[str, ChargeKind | None] = {
@@ -35,9 +39,11 @@ CATEGORIES: dict[str, ChargeKind | None] = {
 """of charges, and the kind of those that are for nothing in particular"""
 OF_A_PLAN = ("fleetplan", "Plan")
 """account and its type in the export of a plan"""
-USD = "USD"
 DAY = timedelta(days=1)
 MOST_TAGS, TAGS_NAMED = 200, 8
+UNMATCHED_NAMED = 5
+BY_SPEND = ("savings plan", "spend-based", "flexible")
+"""in the type of commitments to spend so much, where their category is not given"""
 
 
 @dataclass
@@ -53,6 +59,8 @@ class Bill:
     """prices of instances on the menu, each once a day"""
     missing_days: tuple[date, ...]
     """in between, without any usage"""
+    rates: Mapping[str, Rate] = field(default_factory=dict)
+    """currency -> what it counts as"""
 
     @property
     def hours(self) -> float:
@@ -62,12 +70,13 @@ class Bill:
 def read_bill(
     files: Sequence[Path],
     spec: BillSpec,
-    offers: Collection[str],
+    offers: Mapping[str, Offer],
     apis: Collection[str],
     period: tuple[datetime, datetime],
+    rates: Mapping[str, Rate] | None = None,
 ) -> Bill:
-    """Read exports; raises InputError with every mistake in them."""
-    gathering = Gathering()
+    """Read exports; raises InputError with every mistake in them, or where most of them is of no offer."""
+    gathering = Gathering(rates=rates or {})
     reader = _Reader(Matching(offers, apis, spec.skus), spec, period, gathering, len(files) > 1)
     for file in files:
         reader.read(file)
@@ -91,6 +100,10 @@ class _Reader:
     longer: bool = False
     """whether usage comes in rows of more than a day"""
     tags: set[str] = field(default_factory=set)
+    spellings: set[str] = field(default_factory=set)
+    """of the team's tag"""
+    first_rows: dict[Target, tuple[Path, int]] = field(default_factory=dict)
+    """of what matches no offer"""
     planned_h: set[int] = field(default_factory=set)
     """hours of the months that come from the export of a plan"""
     covered: list[datetime] = field(default_factory=list)
@@ -123,10 +136,15 @@ class _Reader:
         if end < start:
             cells.complain(number, "ChargePeriodEnd", f"is before ChargePeriodStart: {shown(row['ChargePeriodEnd'])}")
             return
-        if row["BillingCurrency"] != USD:
-            named = row["BillingCurrency"] or "(no currency)"
+        currency = row["BillingCurrency"]
+        rate = self.gathering.rate_of(currency)
+        if rate is None:
+            named = currency or "(no currency)"
             self.ledger.currencies[f"{named} (repeated)" if repeated else named].add(billed, effective)
             return
+        if currency in self.gathering.rates:
+            self.ledger.converted[currency].add(billed, effective)
+            billed, effective = ((amount * rate.usd).quantize(SMALLEST) for amount in (billed, effective))
         share = self._share(start, end)
         if repeated or not share:
             self.ledger.kinds["repeated" if repeated else "outside the period"].add(billed, effective)
@@ -178,10 +196,15 @@ class _Reader:
             commitment.bought.add(billed, effective)
             commitment.bought_for = target if target.is_named else None
             return
-        hours = (cells.measured(row, HOURS, number) or ZERO) * share
+        counted_hours = (cells.measured(row, HOURS, number) or ZERO) * share
+        hours = self.matching.instance_hours(row, details, target, counted_hours)
+        if target.kind == "no offer":
+            self.first_rows.setdefault(target, (cells.file, number))
+            if counted_by(row, provider_called(row["ProviderName"])) == "GPUs":
+                self.ledger.no_offer_gpu_hours[target] += counted_hours
         team = cells.tag(row, self.spec.team_tag, number)
-        if target.kind in ("instances", "apis") and len(self.tags) < MOST_TAGS:
-            self.tags |= (tags_of(row.get("Tags", "")) or {}).keys()
+        if target.kind in ("instances", "apis"):
+            self._note_tags((tags_of(row.get("Tags", "")) or {}).keys())
         unused = row.get("CommitmentDiscountStatus") == "Unused"
         if commitment is not None and unused:
             commitment.unused += effective
@@ -198,6 +221,12 @@ class _Reader:
             self.ledger.apis[target.name].tokens[token_kind(row, details)] += tokens
         elif target.kind == "instances":
             self._priced(row, number, cells, target, effective, hours)
+
+    def _note_tags(self, names: Collection[str]) -> None:
+        if len(self.tags) < MOST_TAGS:
+            self.tags |= set(names)
+        asked = self.spec.team_tag.casefold()
+        self.spellings |= {name for name in names if name.casefold() == asked}
 
     def _charge_elsewhere(self, row: dict[str, str], billed: Decimal, effective: Decimal, used: bool) -> None:
         """Put what nobody used of a commitment in another account to all accounts that used it."""
@@ -216,8 +245,9 @@ class _Reader:
         if not key:
             return None
         if key not in self.ledger.commitments:
-            name, type_ = (row.get(f"CommitmentDiscount{what}", "") for what in ("Name", "Type"))
-            self.ledger.commitments[key] = Commitment(name, type_)
+            name, type_, category = (row.get(f"CommitmentDiscount{what}", "") for what in ("Name", "Type", "Category"))
+            by_spend = category.lower() == "spend" if category else any(word in type_.lower() for word in BY_SPEND)
+            self.ledger.commitments[key] = Commitment(name, type_, by_spend)
         return self.ledger.commitments[key]
 
     def _priced(
@@ -236,7 +266,7 @@ class _Reader:
             raise input_error(files[0], "has no rows", "Export the bill again")
         others = sorted(self.ledger.currencies)
         if not self.ledger.kinds:
-            remedy = "Export it in USD, or give bill_usd_per_month"
+            remedy = f"Give a rate of the period, rates: {{{others[0]}: {{usd: 1.08, date: 2026-10-31}}}}"
             raise input_error(files[0], f"has no charge in USD, but in {listed(others, 'and')}", remedy)
         if not self.covered:
             first, last = self.period[0].date(), (self.period[1] - timedelta(hours=1)).date()
@@ -244,15 +274,47 @@ class _Reader:
             remedy = "Check 'period' and 'where'"
             raise input_error(files[0], f"has no usage from {first} to {last}{goes}", remedy)
         self.ledger.settle()
-        if self.tags and self.spec.team_tag not in self.tags and len(self.tags) < MOST_TAGS:
-            known = listed([shown(tag) for tag in sorted(self.tags)][:TAGS_NAMED], "and")
-            self.ledger.notes.append(f"no charge carries the tag {shown(self.spec.team_tag)}; there are {known}")
+        if unmatched := [*self._unmatched(files[0])]:
+            raise InputError(unmatched)
+        self.ledger.notes += self._notes_on_tags()
+        for currency in sorted(set(self.gathering.rates) - set(self.ledger.converted)):
+            self.ledger.notes.append(f"no charge is in {currency}: its rate is not used")
         if odd := sorted(self.planned_h - {round(HOURS_PER_MONTH)}):
             off = listed([f"{HOURS_PER_MONTH / h - 1:+.1%} in a month of {h} h" for h in odd], "and")
             every = f"the export of a plan has {HOURS_PER_MONTH:.0f} h in every month"
             self.ledger.notes.append(f"{every}, so its cost by the hour differs from the plan's: {off}")
         first, stop = self.covered
-        return Bill(files, self.ledger, self.rows, first, stop, tuple(self.quotes.values()), self._missing())
+        quotes = tuple(self.quotes.values())
+        return Bill(files, self.ledger, self.rows, first, stop, quotes, self._missing(), self.gathering.rates)
+
+    def _unmatched(self, file: Path) -> Iterator[Diagnostic]:
+        """What is wrong with a bill of which most that the plan may be about, by cost, is of no offer."""
+        counted = [self.ledger.kinds[kind] for kind in ("instances", "apis") if kind in self.ledger.kinds]
+        matched = sum((amount.effective for amount in counted), ZERO)
+        lost = {t: a.effective for t, a in self.ledger.no_offer.items() if t.why != USED_BY_NOTHING and a.effective > 0}
+        total = sum(lost.values(), ZERO)
+        if counted and total <= max(matched, ZERO):
+            return
+        remedy = "Name it under bill: skus (other: not of this plan), or add it to the menu"
+        if not lost:
+            services = sorted(self.ledger.services, key=lambda name: -self.ledger.services[name].effective)
+            known = listed([shown(name) for name in services[:UNMATCHED_NAMED]], "and")
+            message = f"no charge is of an instance or API of the plan{f'; it has {known}' if known else ''}"
+            yield Diagnostic(str(file), None, None, "", message, "Check that it is the right bill, and bill: skus")
+        for target in sorted(lost, key=lambda t: (-lost[t], t))[:UNMATCHED_NAMED]:
+            where, row = self.first_rows.get(target, (file, None))
+            message = f"${lost[target]:,.2f} of ${total + matched:,.2f} match no offer: {target.why}"
+            yield Diagnostic(str(where), row, None, target.name, message, remedy)
+
+    def _notes_on_tags(self) -> Iterator[str]:
+        asked = shown(self.spec.team_tag)
+        if self.tags and not self.spellings and len(self.tags) < MOST_TAGS:
+            known = listed([shown(tag) for tag in sorted(self.tags)][:TAGS_NAMED], "and")
+            yield f"no charge carries the tag {asked}; there are {known}"
+        if self.spellings - {self.spec.team_tag}:
+            spelled = listed([shown(tag) for tag in sorted(self.spellings)], "and")
+            counts = "counts" if len(self.spellings) == 1 else "count"
+            yield f"tags are compared without regard to case: {spelled} {counts} as {asked}"
 
     def _missing(self) -> tuple[date, ...]:
         first, stop = self.covered

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import date as Day
+from decimal import Decimal
 from typing import Annotated
 
 from pydantic import Field
 
+from planner.catalog.importing.currencies import Rate
+from planner.io.units import PositiveCount
 from planner.io.validation import Strict
+
+
+class RateSpec(Strict):
+    """What a currency is worth."""
+
+    usd: PositiveCount
+    """USD for one unit of it."""
+    date: Day
+    """The day of this rate, in a month under review."""
+
+    @property
+    def rate(self) -> Rate:
+        return Rate(Decimal(repr(self.usd)), self.date)
 
 
 class BillSpec(Strict):
@@ -15,11 +32,12 @@ class BillSpec(Strict):
     focus: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     """Exports, 1.0 or later, in CSV (plain or gzipped) or Parquet: one, or a list such as one a month."""
     team_tag: str = Field(default="team", min_length=1)
-    """The tag that says whose a charge is."""
+    """The tag that says whose a charge is, with or without capitals."""
     where: dict[str, str | tuple[str, ...]] = {}
     """Columns and the values that count, such as {SubAccountName: llm-serving}; other rows are shown apart."""
     skus: dict[str, str] = {}
-    """SkuId, SkuPriceId or instance type -> the plan's name of the instance or API, where a bill names it otherwise."""
+    """ResourceId, SkuId, SkuPriceId or instance type -> the plan's name of the instance or API, where a bill names it
+    otherwise; `other` for what is no part of the plan."""
 
 
 def bill_spec(value: object) -> object:

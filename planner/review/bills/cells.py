@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from pathlib import Path
 
-from planner.catalog.importing.focus import json_object
+from planner.catalog.importing.focus import tags_of
 from planner.catalog.importing.quotes import Gathering
 from planner.io.errors import shown
 from planner.review.bills.cents import ZERO
@@ -18,6 +17,8 @@ from planner.review.bills.cents import ZERO
 MOST_USD, MOST_QUANTITY = Decimal(10) ** 12, Decimal(10) ** 18
 """a charge beyond them is a mistake"""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
+_OF_GPUS = re.compile(r"(?i)\bgpus?[\s-]*|\bgpu(?=h)")
+"""in a unit such as GPU-Hours: whoever asks for hours knows what they are of"""
 _UNIT = re.compile(r"(?i)\s*(?:per\s+)?(\d+(?:\.\d+)?|\d{1,3}(?:,\d{3})+)?\s*([kmb])?\s*-?\s*([a-z]+)\s*")
 MAGNITUDES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
 HOURS = {"hours": Decimal(1), "hour": Decimal(1), "hrs": Decimal(1), "hr": Decimal(1), "h": Decimal(1),
@@ -58,12 +59,13 @@ class Cells:
         return time
 
     def tag(self, row: Row, name: str, number: int) -> str | None:
-        """The value of a tag; None where there is none."""
+        """The value of a tag, whose name may be spelled with other capitals; None where there is none."""
         tags = tags_of(row.get("Tags", ""))
         if tags is None:
             self.complain(number, "Tags", f"expected a JSON object, got {shown(row['Tags'])}")
             return None
-        return tags.get(name) or None
+        spelled = (tags[key] for key in sorted(tags) if key.casefold() == name.casefold())
+        return tags.get(name) or next(filter(None, spelled), None)
 
     def measured(self, row: Row, units: Mapping[str, Decimal], number: int) -> Decimal | None:
         """The quantity in one of these units, by what was consumed, else by what was priced; None: in another unit."""
@@ -100,7 +102,7 @@ def time_of(text: str) -> datetime | None:
 @lru_cache(maxsize=1024)
 def unit_size(unit: str, units: tuple[tuple[str, Decimal], ...]) -> Decimal | None:
     """How many of a unit are one of a bill's, such as 1,000,000 for "1M Tokens"; None where it is another unit."""
-    match = _UNIT.fullmatch(unit)
+    match = _UNIT.fullmatch(_OF_GPUS.sub("", unit))
     if match is None:
         return None
     count, magnitude, name = match.groups()
@@ -108,16 +110,3 @@ def unit_size(unit: str, units: tuple[tuple[str, Decimal], ...]) -> Decimal | No
     if size is None:
         return None
     return Decimal((count or "1").replace(",", "")) * MAGNITUDES[(magnitude or "").lower()] * size
-
-
-@lru_cache(maxsize=4096)
-def tags_of(text: str) -> dict[str, str] | None:
-    """Tags by name, from an object or a list of pairs; None where it is neither."""
-    tags = json_object(text)
-    if tags is not None:
-        return {str(name): "" if value is None else str(value) for name, value in tags.items()}
-    try:
-        pairs = json.loads(text)
-        return {str(pair["key"]): str(pair["value"]) for pair in pairs}
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None

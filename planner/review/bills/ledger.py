@@ -38,6 +38,8 @@ class Commitment:
 
     name: str
     type: str
+    by_spend: bool = False
+    """whether dollars are committed, not instances: a savings plan"""
     used: defaultdict[Target, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     hours: defaultdict[Target, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     unused: Decimal = ZERO
@@ -56,8 +58,13 @@ class Ledger:
     apis: defaultdict[str, ApiLine] = field(default_factory=lambda: defaultdict(ApiLine))
     no_offer: defaultdict[Target, Amount] = field(default_factory=lambda: defaultdict(Amount))
     no_offer_hours: defaultdict[Target, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    no_offer_gpu_hours: defaultdict[Target, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    """of rows that count GPUs"""
     services: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
     currencies: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
+    """in them, and in no sum"""
+    converted: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
+    """in them, and in all sums as USD"""
     commitments: dict[str, Commitment] = field(default_factory=dict)
     teams: defaultdict[str | None, dict[str, Decimal]] = field(
         default_factory=lambda: defaultdict(lambda: {"instances": ZERO, "apis": ZERO})

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from planner.case.case import OWNED
+from planner.case.case import OWNED, SAVINGS_PLAN
 from planner.case.owned import owned_key
 from planner.plan.plan import HELD, Costs, FleetLine, Plan
 from planner.review.bills.bill import Bill
@@ -20,6 +20,7 @@ from planner.review.bills.records import (
     BoughtAs,
     ChargeKind,
     CommitmentUse,
+    ConvertedCurrency,
     KindOfCharge,
     NoOffer,
     OtherCurrency,
@@ -73,9 +74,25 @@ def reconcile(bill: Bill, plan: Plan, team_tag: str, period_hours: int, prices: 
             )
             for name, a in sorted(ledger.currencies.items())
         ),
+        converted_currencies=tuple(_converted(bill)),
         prices=prices,
         notes=tuple(_notes(bill, period_hours)),
     )
+
+
+def _converted(bill: Bill) -> Iterator[ConvertedCurrency]:
+    for currency, amount in sorted(bill.ledger.converted.items()):
+        rate = bill.rates[currency]
+        assert rate.day is not None
+        yield ConvertedCurrency(
+            currency=currency,
+            rows=amount.rows,
+            billed=usd(rounded(amount.billed)),
+            effective=usd(rounded(amount.effective)),
+            usd=float(rate.usd),
+            date=rate.day,
+            effective_usd=usd(rounded(amount.effective * rate.usd)),
+        )
 
 
 def _not_on_a_bill(costs: Costs) -> float:
@@ -128,7 +145,8 @@ def _planned(plan: Plan) -> Iterator[tuple[str, BoughtAs, float, float]]:
             yield f.offer, way, f.cost_usd_per_month, f.cost_usd_per_month / f.usd_per_h
     for h in plan.case.held or ():
         if h.purchase != OWNED:
-            held_as: BoughtAs = "reserved" if h.purchase.startswith("reserved") else "on-demand"
+            committed = h.purchase == SAVINGS_PLAN or h.purchase.startswith("reserved")
+            held_as: BoughtAs = "reserved" if committed else "on-demand"
             hours = h.instances * HOURS_PER_MONTH
             yield h.offer, held_as, hours * h.usd_per_h, hours
 
@@ -189,6 +207,7 @@ def _commitments(ledger: Ledger) -> Iterator[CommitmentUse]:
             used_hours=float(sum(c.hours.values(), ZERO)),
             coverage_frac=float(covered / known) if known > 0 else None,
             used_for=tuple(sorted({target.name or target.kind for target in c.used})),
+            by_spend=c.by_spend,
         )
 
 
@@ -238,8 +257,17 @@ def _no_offer(ledger: Ledger, total: int) -> Iterator[NoOffer]:
     ranked = sorted(ledger.no_offer.items(), key=lambda item: (-item[1].effective, item[0]))
     cents = in_cents([amount.effective for _, amount in ranked], total)
     for (target, amount), part in zip(ranked, cents, strict=True):
-        hours = float(ledger.no_offer_hours[target])
-        yield NoOffer(what=target.name, why=target.why, rows=amount.rows, hours=hours, effective_usd=usd(part))
+        hours, gpu_hours = (
+            float(found.get(target, ZERO)) for found in (ledger.no_offer_hours, ledger.no_offer_gpu_hours)
+        )
+        yield NoOffer(
+            what=target.name,
+            why=target.why,
+            rows=amount.rows,
+            hours=hours,
+            gpu_hours=gpu_hours,
+            effective_usd=usd(part),
+        )
 
 
 def _services(ledger: Ledger, total: int) -> Iterator[OtherService]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Literal
 
 from planner.io.validation import Strict
@@ -14,7 +15,7 @@ BoughtAs = Literal["reserved", "on-demand", "spot"]
 
 
 class KindOfCharge(Strict):
-    """Every row of a bill in USD is of one kind; the kinds add up to the bill."""
+    """Every row of a bill in USD, or with a rate, is of one kind; the kinds add up to the bill."""
 
     kind: ChargeKind
     rows: int
@@ -72,6 +73,8 @@ class CommitmentUse(Strict):
     coverage_frac: float | None
     """of all hours of the instances that it was used for, those that it covered"""
     used_for: tuple[str, ...]
+    by_spend: bool = False
+    """whether dollars are committed, not instances: a savings plan"""
 
 
 class SpotPaid(Strict):
@@ -104,6 +107,9 @@ class NoOffer(Strict):
     why: str
     rows: int
     hours: float
+    """of instances"""
+    gpu_hours: float = 0.0
+    """of GPUs, where the rows count those"""
     effective_usd: float
 
 
@@ -120,6 +126,19 @@ class OtherCurrency(Strict):
     rows: int
     billed: float
     effective: float
+
+
+class ConvertedCurrency(Strict):
+    """Charges that are in all sums, as USD."""
+
+    currency: str
+    rows: int
+    billed: float
+    effective: float
+    usd: float
+    """for one unit"""
+    date: datetime.date
+    effective_usd: float
 
 
 class BillPrice(Strict):
@@ -161,6 +180,7 @@ class BillReview(Strict):
     no_offer: tuple[NoOffer, ...]
     other_services: tuple[OtherService, ...]
     other_currencies: tuple[OtherCurrency, ...]
+    converted_currencies: tuple[ConvertedCurrency, ...] = ()
     prices: tuple[BillPrice, ...]
     """that differ from those known before"""
     notes: tuple[str, ...]

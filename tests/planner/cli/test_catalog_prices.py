@@ -105,6 +105,40 @@ def test_mistakes_of_the_command_line(fleetplan: Command, arguments: tuple[str, 
     assert ran.code == 2 and message in ran.err
 
 
+RATED = ("catalog", "import", "page.json", "--from", "azure-retail")
+
+
+def test_a_rate_converts_prices_and_says_so(fleetplan: Command) -> None:
+    files.azure_page(Path("page.json"), files.azure_item("Standard_ND96isr_H100_v5", 90.0, currencyCode="EUR"))
+    assert "or give a --rate" in fleetplan(*RATED).err
+    ran = fleetplan(*RATED, "--rate", "EUR=1.1@2026-10-31", "--accept", "--out", "prices.yaml")
+    assert ran.code == 0, ran.err
+    (offer,) = yaml.safe_load(Path("prices.yaml").read_text())["offers"].values()
+    assert offer["prices"]["on_demand"]["usd_per_h"] == pytest.approx(99.0)
+    assert "EUR at 1.1 USD on 2026-10-31" in offer["prices"]["on_demand"]["source"]
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        (
+            ("EUR=1.1",),
+            "--rate: expected a currency, its rate in USD and the day, got 'EUR=1.1'. Write one such as EUR",
+        ),
+        (("EURO=1.1@2026-10-31",), "--rate: no currency has the code 'EURO'. Did you mean 'EUR'?"),
+        (("EUR=0@2026-10-31",), "--rate: must be more than 0, got '0'"),
+        (("EUR=-1@2026-10-31",), "--rate: cannot be negative, got '-1'"),
+        (("EUR=nan@2026-10-31",), "--rate: expected a number, got 'nan'"),
+        (("EUR=1.1@soon",), "--rate: expected a date, got 'soon'"),
+        (("EUR=1.1@2026-10-31", "EUR=1.2@2026-10-31"), "--rate: EUR has two rates. Keep one of them"),
+    ],
+)
+def test_rates_that_cannot_be_are_refused(fleetplan: Command, rates: tuple[str, ...], message: str) -> None:
+    files.azure_page(Path("page.json"), files.azure_item("Standard_ND96isr_H100_v5", 90.0))
+    ran = fleetplan(*RATED, *(word for rate in rates for word in ("--rate", rate)))
+    assert ran.code == 2 and message in ran.err
+
+
 def test_the_next_plan_of_a_review_takes_imported_prices(fleetplan: Command, tmp_path: Path) -> None:
     from planner.review.review_file import read_review
 

@@ -72,7 +72,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "results": lambda path: read_results([path]),
     "measurements": read_rows,
     "points": predict_points,
-    "bill": lambda path: read_bill([path], BillSpec(focus=("bill",)), (), (), (datetime.min, datetime.max)),
+    "bill": lambda path: read_bill([path], BillSpec(focus=("bill",)), {}, (), (datetime.min, datetime.max)),
 }
 
 

@@ -178,7 +178,7 @@ def test_hours_beyond_the_planned_capacity_are_counted(tmp_path: Path, last: Pla
     log = as_csv(planned_rows(last.case, 28, factor=lambda w, hour: 2.6))
     review = reviewed(tmp_path, last, log, "", Options(gap_frac=0.02)).review
     assert all(c.hours_over_per_month > 0 and c.worst_hour_frac > 1 for c in review.capacity)
-    assert sum("less than the margin that keeps the SLOs" in r.text for r in review.risks) == len(review.capacity)
+    assert sum("exceeded the SLO safety margin" in r.text for r in review.risks) == len(review.capacity)
 
 
 # -- odd logs are never planned as no demand ------------------------------------------------------------------

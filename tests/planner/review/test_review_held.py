@@ -64,7 +64,7 @@ def adds_up(found: Reviewed) -> None:
     assert review.next.figures.cost_usd_per_month == total
     assert review.next.held_usd_per_month == plan.held_usd_per_month
     assert review.next.figures.usd_per_1m_tokens == pytest.approx(1e6 * total / plan.tokens_per_month)
-    assert review.trend[-1].next_usd_per_month == total
+    assert review.trend[-1].next_usd_per_month == total - review.next.overlap_usd_per_month
     parts = (b.volume_usd_per_month, b.mix_usd_per_month, b.price_usd_per_month, b.efficiency_usd_per_month)
     assert b.from_usd_per_month + sum(parts) == pytest.approx(b.to_usd_per_month, abs=1e-6)
     assert b.to_usd_per_month == pytest.approx(total, abs=0.006)
@@ -116,8 +116,15 @@ def test_a_box_that_lapses_in_the_quarter_is_paid_for_its_days(tmp_path: Path, l
     assert found.next_plan.cost_usd_per_month == pytest.approx(last.cost_usd_per_month, rel=2e-3)
     assert found.review.next.besides_usd_per_month == pytest.approx(half)
     assert found.review.next.overlap_usd_per_month == pytest.approx(half)  # signed anew at the same price
-    renewed = "where commitments that lapse serve until then"
-    assert renewed in review_text(found.review) and renewed in found.review.decisions[0].text
+    approved = found.next_plan.total_usd_per_month - half
+    assert found.review.next.approved_usd_per_month == pytest.approx(approved)
+    assert found.review.next.idle_usd_per_month == pytest.approx(0)  # all of them serve until they lapse
+    first = f"${approved:,.0f} / month if expiring commitments are used until they lapse"
+    for text in (review_text(found.review), review_markdown(found.review), review_page(found.review)):
+        assert first in text and f"${found.next_plan.total_usd_per_month:,.0f} / month if their replacements" in text
+    assert f"to approve for the next plan: ${approved:,.0f} / month" in review_text(found.review)
+    assert found.review.decisions[0].text.startswith(f"approve ${approved:,.0f} a month for the next plan")
+    assert not any("does not use" in r.text for r in found.review.risks)
     (line,) = found.review.commitments
     assert (line.lapses, line.usd_per_month) == ("2026-11-15", pytest.approx(4 * 730 * SIGNED))
 

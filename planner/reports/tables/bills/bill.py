@@ -24,8 +24,8 @@ KINDS: dict[ChargeKind, str] = {
     "outside the period": "outside the period under review",
 }
 BILL_TABLES = (
-    "charges", "paid_instances", "paid_apis", "commitment_use", "spot_prices", "showback", "no_offer", "other_services",
-    "other_currencies", "bill_prices",
+    "charges", "paid_instances", "effective_costs", "paid_apis", "commitment_use", "spot_prices", "showback",
+    "no_offer", "other_services", "other_currencies", "converted_currencies", "bill_prices",
 )  # fmt: skip
 NO_TAG, NOT_USED = "(no tag)", "(commitments and capacity that nobody used)"
 TOTAL = "total"
@@ -36,8 +36,8 @@ ROWS_SHOWN = 12
 def bill_tables(bill: BillReview) -> Iterator[Table]:
     """Those that have rows."""
     makers: tuple[Callable[[BillReview], Table], ...] = (
-        charges, paid_instances, paid_apis, commitment_use, spot_prices, showback, no_offer, other_services,
-        other_currencies, bill_prices,
+        charges, paid_instances, effective_costs, paid_apis, commitment_use, spot_prices, showback,
+        no_offer, other_services, other_currencies, converted_currencies, bill_prices,
     )  # fmt: skip
     yield from (table for make in makers if (table := make(bill)).rows)
 
@@ -46,7 +46,8 @@ def charges(bill: BillReview) -> Table:
     rows: tuple[Row, ...] = tuple(
         (k.kind, KINDS[k.kind], k.rows, k.billed_usd, k.effective_usd, k.counted) for k in bill.kinds
     )
-    total: Row = ("", "the whole bill in USD", sum(k.rows for k in bill.kinds), bill.total_billed_usd,
+    whole = "the whole bill, as USD" if bill.converted_currencies else "the whole bill in USD"
+    total: Row = ("", whole, sum(k.rows for k in bill.kinds), bill.total_billed_usd,
                   bill.total_effective_usd, False)  # fmt: skip
     columns = (
         C("kind", "kind", formats=DATA), C("what", "what"), C("rows", "rows", "count"),
@@ -80,6 +81,26 @@ def paid_instances(bill: BillReview) -> Table:
     )  # fmt: skip
     title = f"paid against planned, {_days(bill)}"
     return Table("paid_instances", title, columns, rows, people_rows=(*rows, *total))
+
+
+def effective_costs(bill: BillReview) -> Table:
+    """Each instance once, however it was bought."""
+    sums: dict[str, list[float]] = {}
+    for x in bill.instances:
+        if x.paid_usd or x.paid_hours:
+            each = sums.setdefault(x.offer, [0.0, 0.0, 0.0])
+            each[0] += x.paid_hours
+            each[1] += x.paid_usd - x.unused_usd
+            each[2] += x.unused_usd
+    rows: tuple[Row, ...] = tuple(
+        (offer, hours, _cents(used), _cents(unused), _cents(used + unused))
+        for offer, (hours, used, unused) in sorted(sums.items())
+    )
+    columns = (
+        C("offer", "instance"), C("used_hours", "used h", "count"), C("used_usd", "used $", "price"),
+        C("unused_usd", "not used $", "price"), C("effective_usd", "effective $", "price"),
+    )  # fmt: skip
+    return Table("effective_costs", "effective cost by instance", columns, rows)
 
 
 def paid_apis(bill: BillReview) -> Table:
@@ -149,18 +170,21 @@ def showback(bill: BillReview) -> Table:
 
 
 def no_offer(bill: BillReview) -> Table:
-    rows: tuple[Row, ...] = tuple((x.what, x.why, x.rows, x.hours or None, x.effective_usd) for x in bill.no_offer)
+    rows: tuple[Row, ...] = tuple(
+        (x.what, x.why, x.rows, x.hours or None, x.gpu_hours or None, x.effective_usd) for x in bill.no_offer
+    )
     rest = bill.no_offer[ROWS_SHOWN:]
     more: Row = (
         f"and {len(rest)} more",
         BLANK,
         sum(x.rows for x in rest),
         None,
+        None,
         _cents(sum(x.effective_usd for x in rest)),
     )
     columns = (
         C("what", "what"), C("why", "why"), C("rows", "rows", "count"), C("hours", "hours", "count"),
-        C("effective_usd", "effective $", "price"),
+        C("gpu_hours", "GPU-hours", "count"), C("effective_usd", "effective $", "price"),
     )  # fmt: skip
     shown = (*rows[:ROWS_SHOWN], more) if rest else rows
     return Table("no_offer", "matches no offer, not counted", columns, rows, people_rows=shown)
@@ -181,7 +205,20 @@ def other_currencies(bill: BillReview) -> Table:
         C("currency", "currency"), C("rows", "rows", "count"), C("billed", "billed", "price"),
         C("effective", "effective", "price"),
     )  # fmt: skip
-    return Table("other_currencies", "other currencies, in no sum", columns, rows)
+    return Table("other_currencies", "other currencies without a rate, in no sum", columns, rows)
+
+
+def converted_currencies(bill: BillReview) -> Table:
+    rows = tuple(
+        (x.currency, x.rows, x.billed, x.effective, x.usd, str(x.date), x.effective_usd)
+        for x in bill.converted_currencies
+    )
+    columns = (
+        C("currency", "currency"), C("rows", "rows", "count"), C("billed", "billed", "price"),
+        C("effective", "effective", "price"), C("usd", "USD for one", "small price"), C("date", "rate of"),
+        C("effective_usd", "effective $", "price"),
+    )  # fmt: skip
+    return Table("converted_currencies", "other currencies, counted as USD", columns, rows)
 
 
 def bill_prices(bill: BillReview) -> Table:
@@ -198,14 +235,29 @@ def bill_sentences(bill: BillReview) -> Iterator[str]:
     over = _cents(bill.paid_usd - bill.planned_usd)
     more = "as planned" if not over else f"${abs(over):,.2f} {'more' if over > 0 else 'less'} than planned"
     yield f"bill: ${bill.paid_usd:,.2f} for instances and APIs, {_days(bill)}: {more}"
+    if lacking := lacking_currencies(bill):
+        yield f"the bill's sums lack {lacking}: give what it is worth under 'rates'"
+    for x in bill.converted_currencies:
+        yield (f"{x.effective:,.2f} {x.currency} of the bill counts as ${x.effective_usd:,.2f}, at {x.usd:g} USD on "
+               f"{x.date}")  # fmt: skip
+    for c in bill.commitments:
+        if c.by_spend:
+            yield f"savings plan {c.name}: {_money(c.used_usd)} used, {_money(c.unused_usd)} not used"
     besides = [(k.kind, k.effective_usd) for k in bill.kinds if not k.counted and k.effective_usd]
     if besides:
         named = {"no offer": "what matches no offer"}
         amounts = ", ".join(f"{named.get(kind, kind)} {_money(usd)}" for kind, usd in besides)
-        yield f"on the bill besides, not counted: {amounts}"
+        yield f"also on the bill, but not counted: {amounts}"
     if bill.not_on_the_bill_usd_per_month:
         planned = _money(bill.not_on_the_bill_usd_per_month)
         yield f"engineers, caches and fixed costs of vendors count as planned: {planned} / month, on no bill"
+
+
+def lacking_currencies(bill: BillReview) -> str:
+    """What is in no sum, for want of a rate; empty where nothing is."""
+    return ", ".join(
+        f"{x.effective:,.2f} {x.currency} ({x.rows:,} row{'s' * (x.rows != 1)})" for x in bill.other_currencies
+    )
 
 
 def _money(usd: float) -> str:
@@ -213,7 +265,12 @@ def _money(usd: float) -> str:
 
 
 def _days(bill: BillReview) -> str:
-    return f"{bill.first_hour}h to {bill.last_hour}h UTC ({bill.hours / 24:g} days)"
+    return f"{bill.first_hour}h to {bill.last_hour}h UTC ({days_of(bill)})"
+
+
+def days_of(bill: BillReview) -> str:
+    days = f"{bill.hours / 24:g}"
+    return f"{days} day{'s' * (days != '1')}"
 
 
 def _cents(usd: float) -> float:

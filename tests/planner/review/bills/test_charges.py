@@ -243,9 +243,43 @@ def test_teams_go_by_the_tag_that_is_named(tmp_path: Path, plan: Plan) -> None:
         "a": 17.5, "b": 17.5, None: 35.0,
     }  # fmt: skip
     assert (
-        "no charge carries the tag 'Team'; there are 'squad' and 'team'"
-        in reviewed(tmp_path, plan, rows, team_tag="Team").notes
+        "no charge carries the tag 'crew'; there are 'squad' and 'team'"
+        in reviewed(tmp_path, plan, rows, team_tag="crew").notes
     )
+
+
+def test_tags_are_compared_without_regard_to_case(tmp_path: Path, plan: Plan) -> None:
+    both = {"Tags": json.dumps({"Team": "b", "team": "a"})}
+    rows = [hours(DAY, "g6e.xlarge", TEN, PRICE, **of) for of in (tags(Team="a"), tags(TEAM="b"), both)]
+    bill = reviewed(tmp_path, plan, rows)
+    assert {t.team: t.usd for t in bill.teams} == {"a": 35.0, "b": 17.5}
+    assert "tags are compared without regard to case: 'TEAM', 'Team' and 'team' count as 'team'" in bill.notes
+    assert "'Team' counts as 'team'" in reviewed(tmp_path, plan, rows[:1]).notes[-1]
+    exact = [hours(DAY, "g6e.xlarge", TEN, PRICE, **tags(team="a"))]
+    assert not any("regard to case" in note for note in reviewed(tmp_path, plan, exact).notes)
+
+
+@pytest.mark.parametrize(
+    ("sku", "kind"),
+    [
+        ("gpt-4o-mini-input", "input"),
+        ("gpt-4o-mini-output", "output"),
+        ("gpt-4o-mini-cached-input", "cached"),
+        ("gpt-4o-mini-2024-07-18, cached input", "cached"),
+        ("gpt-4o-mini-2024-07-18-output", "output"),
+        ("gpt-4o-mini.OutputTokens", "output"),
+        ("gpt-4o-mini_completion_tokens", "output"),
+    ],
+)
+def test_a_sku_that_ends_with_the_kind_of_its_tokens_is_of_the_model(
+    tmp_path: Path, plan: Plan, sku: str, kind: str
+) -> None:
+    row = charge(DAY, EffectiveCost=3, ProviderName="OpenAI", ServiceName="OpenAI API", SkuId=sku, RegionId="",
+                 ServiceCategory="AI and Machine Learning", PricingUnit="Tokens", PricingQuantity=5)  # fmt: skip
+    (api,) = (x for x in reviewed(tmp_path, plan, [row]).apis if x.paid_usd)
+    found = {"input": api.input_tokens - api.cached_input_tokens, "cached": api.cached_input_tokens,
+             "output": api.output_tokens}  # fmt: skip
+    assert (api.api, {name for name, n in found.items() if n}) == ("openai/gpt-4o-mini", {kind})
 
 
 def test_a_price_of_the_bill_replaces_the_menu_s(tmp_path: Path, plan: Plan) -> None:
@@ -290,7 +324,7 @@ CHARGES = st.builds(
 @given(charges=st.lists(CHARGES, max_size=25))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_the_charges_all_of_them_are_somewhere(tmp_path: Path, plan: Plan, charges: list[Charge]) -> None:
-    charges = [*charges, hours(DAY, "g6e.xlarge", TEN, PRICE)]
+    charges = [*charges, hours(DAY, "g6e.xlarge", Decimal(10**6), PRICE)]  # so that most of it is of the plan
     bill = reviewed(tmp_path, plan, charges)
     usd = [c for c in charges if c["BillingCurrency"] == "USD"]
     for column, total, parts in (
