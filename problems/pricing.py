@@ -263,10 +263,13 @@ def _least_by_slot(
     return least, between - least[recipe.between.slot]
 
 
-def settled_path(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> Recipe:
-    """A path of work that may wait with the counts of replicas settled, near the cheapest at these prices."""
+def settled_path(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> Recipe | None:
+    """A path of work that may wait with the counts of replicas settled, near the cheapest at these prices; None if the
+    counts that are tried cannot do the work.
+    """
     weighs = prices.usd_factor_of(recipe.api)
-    return cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, weighs)[1]
+    found = cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, weighs)
+    return None if found is None else found[1]
 
 
 def _price_deferred(fleet: FleetProblem, recipe: Recipe, deferral: Deferral, prices: Prices, fixed: float) -> Priced:

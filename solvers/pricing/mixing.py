@@ -136,7 +136,8 @@ class Mixes:
         if pool.key not in self._members:
             by_variant: dict[str, list[Member]] = {}
             for d in pool.deployments:
-                member = member_of(pool, d) if self.fleet.offers[d.offer].to_be_had else None
+                most = self.fleet.most_replicas(d.offer, d.gpus_per_replica)
+                member = member_of(pool, d, at_most=most) if self.fleet.offers[d.offer].to_be_had else None
                 if member is not None:
                     by_variant.setdefault(d.variant, []).append(member)
             mixed = [[m for m, some in zip(of, may_mix(of), strict=True) if some.any()] for of in by_variant.values()]

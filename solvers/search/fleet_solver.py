@@ -62,6 +62,7 @@ def solve_fleet(
             notes.append(f"the search was cut short: {stopped}")
     solution.solver = options.solver
     solution.notes = list(dict.fromkeys([*notes, *solution.notes]))
+    solution.withdraw_bound_refuted_by(solution.objective)
     return solution
 
 
