@@ -62,7 +62,7 @@ def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
         if (
             deferral is None
             or deferral.api_usd_per_load_h is not None
-            or allowed.all()
+            or left is thinned
             or work_moved(deferral, _largest_load(left.at_best)) is not None
         ):
             yield left
