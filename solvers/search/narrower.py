@@ -2,8 +2,9 @@
 
 More choices never make the best plan dearer, but they may hide it. Mixes of three deployments and more are found one by
 one, where those of two are written down with all their servings. And no LP knows that a vendor in use must serve a
-share of the requests, so plans come out of it with vendors that serve too little. So the fleet with mixes of two at
-most, or fleets without such vendors, are searched first, and the best of their plans is where the whole search begins.
+share of the requests, so plans come out of it with vendors that serve too little, most of all with mixes, of which
+only the whole plan says who serves what. So fleets with smaller mixes, and fleets without such vendors, are searched
+first, and the best of their plans is where the whole search begins.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from problems.recipes.recipe import Recipe
 from problems.recipes.vendors import Vendor
 from solvers.heuristics.incumbent import limits_are_kept
 from solvers.pricing.vendor_shares import short_of_their_share
-from solvers.search.fleet_solution import FleetSolution, Options, Progress, WarmStart
+from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Options, Progress, WarmStart
 from solvers.search.search import Search
 
 NARROWER_FRAC = 0.5
@@ -44,10 +45,11 @@ class Narrower:
 
     def begin(self) -> WarmStart:
         """What there is to begin with; plans of narrower fleets that keep all limits are offered."""
-        of_two = with_mixes_of_two(self.fleet)
-        if of_two is not None:
-            self.of_two_usd = self._look_at(of_two, 1.0).bound_usd_per_month
+        if len(self.fleet.slot_hours) > 1 and _most_deployments(self.fleet) > 2:
+            self.of_two_usd = self._look_at(with_mixes_of(self.fleet, 2), 1.0).bound_usd_per_month
         elif self.fleet.vendors.least_share:
+            if _most_deployments(self.fleet) > 1:
+                self._look_at(with_mixes_of(self.fleet, 1), 1 / MOST_FLEETS)
             self._leave_out_vendors()
         return self.known
 
@@ -60,7 +62,8 @@ class Narrower:
             round_limit=rounds if self.options.round_limit is None else self.options.round_limit,
         )
         try:
-            searched(narrower, options, found, self.on_progress, self.known)
+            search = searched if _most_deployments(narrower) > 1 else _searched_at_once
+            search(narrower, options, found, self.on_progress, self.known)
         finally:
             if found.best is not None and limits_are_kept(self.fleet, found.best):
                 self.solution.offer(found.best)
@@ -78,7 +81,7 @@ class Narrower:
         free = replace(self.fleet, vendors=replace(self.fleet.vendors, least_share={}))
         waiting: list[tuple[float, int, frozenset[Vendor]]] = [(0.0, next(order), frozenset())]
         seen = {frozenset[Vendor]()}
-        for _ in range(MOST_FLEETS):
+        for _ in range(MOST_FLEETS - 1):
             if not waiting or waiting[0][0] >= self.solution.objective:
                 break
             out = heapq.heappop(waiting)[2]
@@ -104,19 +107,30 @@ def searched(
     known = narrower.begin()
     if options.time_limit_s is not None:
         options = replace(options, time_limit_s=max(0.5, options.time_limit_s - (time.monotonic() - started)))
-    Search(fleet, options, solution, on_progress, known).run()
-    if narrower.of_two_usd > solution.bound_usd_per_month:
+    _searched_at_once(fleet, options, solution, on_progress, known)
+    if solution.gap_frac > OPTIMAL_FRAC and narrower.of_two_usd > solution.bound_usd_per_month:
         least = f"${min(narrower.of_two_usd, solution.objective):,.2f}"
         solution.notes.append(f"no plan with at most 2 deployments in a pool costs less than {least} / month")
 
 
-def with_mixes_of_two(fleet: FleetProblem) -> FleetProblem | None:
-    """The fleet with at most two deployments in a pool; None where that is all there may be, or nothing is gained by
-    it: in a single slot a mix of any number is found as a whole.
-    """
-    if len(fleet.slot_hours) == 1 or all(pool.max_deployments <= 2 for pool in fleet.pools.values()):
-        return None
-    pools = {k: replace(pool, max_deployments=min(2, pool.max_deployments)) for k, pool in fleet.pools.items()}
+def _searched_at_once(
+    fleet: FleetProblem,
+    options: Options,
+    solution: FleetSolution,
+    on_progress: Callable[[Progress], None],
+    known: WarmStart,
+) -> None:
+    Search(fleet, options, solution, on_progress, known).run()
+
+
+def _most_deployments(fleet: FleetProblem) -> int:
+    """Deployments that may serve a pool together."""
+    return max(pool.max_deployments for pool in fleet.pools.values())
+
+
+def with_mixes_of(fleet: FleetProblem, most: int) -> FleetProblem:
+    """The fleet with at most so many deployments in a pool."""
+    pools = {k: replace(pool, max_deployments=min(most, pool.max_deployments)) for k, pool in fleet.pools.items()}
     return replace(fleet, pools=pools)
 
 
