@@ -198,6 +198,14 @@ class FleetProblem:
         filled = {g: min([self.offers[g].box, *self.most_of_a_box.get(g, {}).values()]) for g in largest}
         return {offer: 2 * -(-gpus // filled[offer]) + 1 for offer, gpus in largest.items()}
 
+    def most_replicas(self, g: str, gpus_per_replica: int) -> int | None:
+        """Replicas of a size that quotas let stand on an offer at once; None: as many as anybody wants."""
+        offer = self.offers[g]
+        quotas = [offer.max_instances] if offer.max_instances is not None else []
+        if offer.gpu in self.max_gpus:
+            quotas.append(self.max_gpus[offer.gpu] // offer.box)
+        return min(quotas) * (offer.box // gpus_per_replica) if quotas else None
+
     def decided_commitments(self, g: str) -> tuple[int, int | None]:
         """The fewest instances of an offer that are there all the time, as far as that is decided, and the most if that
         is: what is on hand, and commitments of all terms."""

@@ -22,6 +22,7 @@ import numpy as np
 from problems.beyond_commitments import BeyondSlots
 from problems.fleet_problem import FleetProblem, Offer
 from problems.recipes.deferral import cheapest_counts
+from problems.recipes.pools import Deployment
 from problems.recipes.recipe import Deferral, Recipe
 from problems.recipes.vendors import Vendor
 from problems.rounding_up import BOTH, RoundedSlots
@@ -95,6 +96,33 @@ class Prices:
                     table += usd[:, None] * counts
             self._tables[kind, offer.key, workloads] = table
         return table
+
+    def usd_of_replicas(
+        self,
+        d: Deployment,
+        offer: Offer,
+        workloads: tuple[str, ...],
+        slot: np.ndarray,
+        replicas: np.ndarray,
+        firm: np.ndarray,
+        shared: bool,
+    ) -> np.ndarray:
+        """What replicas of a deployment, firm ones among them, cost workloads in these slots; at least, where other
+        deployments share their boxes.
+        """
+        gpus, firm_gpus = replicas * d.gpus_per_replica, firm * d.gpus_per_replica
+        usd = np.zeros(np.broadcast_shapes(slot.shape, gpus.shape))
+        for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
+            usd = usd + self.usd_of_a_gpu(kind, d.offer, d.gpus_per_replica)[slot] * used
+        if not shared:
+            return usd + self.usd_of_use(offer, workloads, slot, gpus, firm_gpus)
+        for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
+            for w in workloads:
+                if (kind, w, d.offer) in self.box_usd:
+                    usd = usd + self.box_usd[kind, w, d.offer][slot] * used / offer.box
+        if d.offer in self.rounded_usd:
+            usd = usd + self.rounded_usd[d.offer].at_least(workloads, slot, gpus, firm_gpus)
+        return usd
 
     def usd_of_use(
         self, offer: Offer, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray, firm_gpus: np.ndarray
@@ -263,10 +291,13 @@ def _least_by_slot(
     return least, between - least[recipe.between.slot]
 
 
-def settled_path(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> Recipe:
-    """A path of work that may wait with the counts of replicas settled, near the cheapest at these prices."""
+def settled_path(fleet: FleetProblem, recipe: Recipe, prices: Prices) -> Recipe | None:
+    """A path of work that may wait with the counts of replicas settled, near the cheapest at these prices; None if the
+    counts that are tried cannot do the work.
+    """
     weighs = prices.usd_factor_of(recipe.api)
-    return cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, weighs)[1]
+    found = cheapest_counts(recipe, serving_values(fleet, recipe, prices), fleet.weight, weighs)
+    return None if found is None else found[1]
 
 
 def _price_deferred(fleet: FleetProblem, recipe: Recipe, deferral: Deferral, prices: Prices, fixed: float) -> Priced:

@@ -93,18 +93,29 @@ class RoundedSlots:
             use = use + part[slot, rest * self.box + firm_rest]
         return use
 
-    def at_least(self, workloads: tuple[str, ...], gpus: np.ndarray, firm_gpus: np.ndarray) -> np.ndarray:
-        """What some GPUs have at least if others may fill the same boxes: for both together it is no more than of all
-        [slot, one for each of them].
+    def at_least(
+        self, workloads: tuple[str, ...], slot: np.ndarray, gpus: np.ndarray, firm_gpus: np.ndarray
+    ) -> np.ndarray:
+        """What some GPUs have at least if others may fill the same boxes: for all together it is no more than of all.
 
         In straight lines, less what the remainders that leave most may be below them.
         """
-        lines = (self.in_use[:, None] * gpus + self.firm[:, None] * firm_gpus) / self.box
-        part = self.parts.get(workloads[0], np.zeros((len(self.in_use), self.box**2)))
-        rest, firm_rest = np.divmod(np.arange(self.box**2), self.box)
-        below = part - (self.in_use[:, None] * rest + self.firm[:, None] * firm_rest) / self.box
-        least: np.ndarray = lines + np.where(gpus > 0, below.min(axis=1, keepdims=True), 0.0)
+        lines = (self.in_use[slot] * gpus + self.firm[slot] * firm_gpus) / self.box
+        least: np.ndarray = lines + np.where(gpus > 0, self._below_lines(workloads[0])[slot], 0.0)
         return least
+
+    def _below_lines(self, workload: str) -> np.ndarray:
+        """How far remainders may be below the straight lines [slot]."""
+        if workload not in self._below:
+            part = self.parts.get(workload, np.zeros((len(self.in_use), self.box**2)))
+            rest, firm_rest = np.divmod(np.arange(self.box**2), self.box)
+            below = part - (self.in_use[:, None] * rest + self.firm[:, None] * firm_rest) / self.box
+            self._below[workload] = below.min(axis=1)
+        return self._below[workload]
+
+    @cached_property
+    def _below(self) -> dict[str, np.ndarray]:
+        return {}
 
     @staticmethod
     def priced(cuts: Iterable[tuple[RoundedSlots, np.ndarray]]) -> RoundedSlots:

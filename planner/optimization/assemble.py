@@ -58,6 +58,7 @@ def assemble_plan(
     tokens = sum(w.tokens_per_month for w in workloads)
     cost, penalty = costs.total(), sum(w.penalty_usd_per_month for w in workloads)
     objective = cost + penalty
+    solution.withdraw_bound_refuted_by(objective)
     bound = min(solution.bound_usd_per_month, objective)
     return Plan(
         name=case.name,

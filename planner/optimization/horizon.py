@@ -85,7 +85,7 @@ def plan_horizon(
         middle=middle,
         curve=curve,
         long_terms_would_save_usd=long_terms,
-        notes=_notes(answers) if compare else (),
+        notes=(*solution.notes, *(_notes(answers) if compare else ())),
         case_hash=case.hash(),
         case=case,
         fleetplan_version=version("fleetplan"),

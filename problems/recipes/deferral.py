@@ -21,14 +21,16 @@ NOTHING = 1e-9
 """share of the work that rounding may leave over"""
 
 
-def cheapest_counts(recipe: Recipe, usd: np.ndarray, hours: np.ndarray, usd_factor: np.ndarray) -> tuple[float, Recipe]:
+def cheapest_counts(
+    recipe: Recipe, usd: np.ndarray, hours: np.ndarray, usd_factor: np.ndarray
+) -> tuple[float, Recipe] | None:
     """What the work costs and the path that does it, at these costs of the servings [serving] over `hours` [slot].
 
     `usd_factor` is what a dollar of API weighs [slot]. The path has settled who does what, and carries the API's bill.
+    None if no counts that can be had do the work.
     """
     deferral = recipe.deferral
     assert deferral is not None
-    slots = len(hours)
     room_of = recipe.uses[0].load
     work = deferral.load * hours
     chosen = recipe.first_of_each_slot(usd)
@@ -51,10 +53,12 @@ def cheapest_counts(recipe: Recipe, usd: np.ndarray, hours: np.ndarray, usd_fact
         chosen[at], room[at], paid[at] = grown, room_of[grown] * hours[at], usd[grown]
         left = left_over(work, room, deferral)
     if left.sum() > NOTHING * work.sum() and deferral.api_usd_per_load_h is None:
-        # Filled in another order it fits: recipes whose largest counts cannot do the work are left out beforehand.
-        chosen, left = recipe.first_of_each_slot(-room_of), np.zeros(slots)
-    else:
-        chosen, left = _trimmed(recipe, chosen, left, usd, hours, api)
+        # Filled in another order it may fit.
+        chosen = recipe.first_of_each_slot(np.where(np.isfinite(usd), -room_of, 1.0))
+        left = left_over(work, room_of[chosen] * hours, deferral)
+        if left.sum() > NOTHING * work.sum():
+            return None
+    chosen, left = _trimmed(recipe, chosen, left, usd, hours, api)
     path = _settled(recipe, chosen, left, hours)
     bill = (path.usd_per_h - recipe.usd_per_h[chosen]) * hours
     return float(usd[chosen].sum() + (bill * usd_factor).sum()), path

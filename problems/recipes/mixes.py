@@ -158,7 +158,10 @@ def _least_ratio(cost: np.ndarray, carried: np.ndarray) -> float:
 
 
 def _cost_elsewhere(load: np.ndarray, elsewhere: np.ndarray, carried: np.ndarray) -> np.ndarray:
-    """What the buckets cost at least that a deployment leaves to others, by how much it carries [count]."""
+    """What the buckets cost at least that a deployment leaves to others, by how much it carries [count].
+
+    Where boxes are shared, what others cost at least may be below nothing: such buckets are always left to them.
+    """
     only_here = ~np.isfinite(elsewhere)
     if not np.isfinite(load[only_here]).all():
         return np.full(len(carried), np.inf)
@@ -168,9 +171,10 @@ def _cost_elsewhere(load: np.ndarray, elsewhere: np.ndarray, carried: np.ndarray
     movable = ~only_here & np.isfinite(load)
     order = np.argsort(-elsewhere[movable] / load[movable], kind="stable")
     loads = np.r_[0.0, np.cumsum(load[movable][order])]
-    saved = np.r_[0.0, np.cumsum(elsewhere[movable][order])]
+    saved = np.r_[0.0, np.cumsum(np.maximum(elsewhere[movable][order], 0.0))]
     rest = elsewhere[~only_here].sum() - np.interp(carried - must, loads, saved)
-    return np.where(carried >= must - ROUNDING, np.maximum(rest, 0.0), np.inf)
+    least = float(np.minimum(elsewhere[~only_here], 0.0).sum())
+    return np.where(carried >= must - ROUNDING, np.maximum(rest, least), np.inf)
 
 
 @dataclass(frozen=True, eq=False)

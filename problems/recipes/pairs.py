@@ -60,8 +60,10 @@ def too_large(pool: Pool, d: Deployment) -> bool:
     )
 
 
-def member_of(pool: Pool, d: Deployment, every: bool = False) -> Member | None:
-    """None if it cannot be part of a mix. Of a large one not every count is tried, unless asked for."""
+def member_of(pool: Pool, d: Deployment, every: bool = False, at_most: int | None = None) -> Member | None:
+    """None if it cannot be part of a mix. Of a large one not every count is tried, unless asked for; the most that
+    there may be is.
+    """
     staffing = d.staffing_in_a_mix
     if staffing is None:
         return None
@@ -71,7 +73,8 @@ def member_of(pool: Pool, d: Deployment, every: bool = False) -> Member | None:
     counts = np.r_[0, np.arange(staffing.min_replicas, most + 1)]
     if not every and too_large(pool, d):
         tried = np.linspace(staffing.min_replicas, most, most_replicas(pool.slots)).round().astype(int)
-        counts = np.unique(np.r_[0, tried])
+        own = [at_most] if at_most is not None and staffing.min_replicas <= at_most < most else []
+        counts = np.unique(np.r_[0, tried, own].astype(int))
     carried = staffing.carried_load(counts)
     firm = _firm(pool, d, staffing, load, counts, carried)
     covered = d.serves_all and bool((d.staffing.in_worst_slot.carried_load(counts) >= carried * (1 - 1e-12)).all())

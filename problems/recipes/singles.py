@@ -47,11 +47,25 @@ def _in_part(pool: Pool) -> list[Recipe]:
 
 def with_every_count(pool: Pool, recipe: Recipe, slot_hours: np.ndarray) -> Recipe:
     """A recipe of one deployment with every count of replicas, where some were left out."""
+    return _again(pool, recipe, slot_hours, every=True)
+
+
+def with_the_most(pool: Pool, recipe: Recipe, slot_hours: np.ndarray, most: int) -> Recipe:
+    """A recipe of one deployment that tries the most replicas that there may be, where some counts were left out.
+
+    Else a quota between two counts would leave the smaller one only, and forbid what it allows.
+    """
+    return _again(pool, recipe, slot_hours, at_most=most)
+
+
+def _again(
+    pool: Pool, recipe: Recipe, slot_hours: np.ndarray, every: bool = False, at_most: int | None = None
+) -> Recipe:
     deployment = next(d for d in pool.deployments if d.key == recipe.uses[0].deployment)
     api = next((api for api in pool.apis if api.key == recipe.api), None)
     if pool.window is not None:
-        return _deferred(pool, deployment, api, slot_hours, every=True)
-    return _one_deployment(pool, deployment, api, every=True)
+        return _deferred(pool, deployment, api, slot_hours, every, at_most)
+    return _one_deployment(pool, deployment, api, every, at_most)
 
 
 def kept_share(rate_rps: np.ndarray, seconds: np.ndarray, usd: np.ndarray, load: np.ndarray) -> np.ndarray:
@@ -98,7 +112,9 @@ class _Servings:
     shed: bool
 
 
-def _one_deployment(pool: Pool, d: Deployment, api: Api | None, every: bool = False) -> Recipe:
+def _one_deployment(
+    pool: Pool, d: Deployment, api: Api | None, every: bool = False, at_most: int | None = None
+) -> Recipe:
     """The GPUs carry up to a load and an outlet takes the rest, in every slot."""
     load = load_by_slot(pool, d)
     whole = d.staffing.replicas(load)
@@ -106,7 +122,7 @@ def _one_deployment(pool: Pool, d: Deployment, api: Api | None, every: bool = Fa
     between: list[_Servings] = []
     for usd, shed in ((api.usd_per_request if api else None, False), (pool.shed_usd_per_request, True)):
         if usd is not None:
-            part, skipped = _overflow(pool, d, usd, load, whole, shed, every)
+            part, skipped = _overflow(pool, d, usd, load, whole, shed, every, at_most)
             parts.append(part)
             between += [skipped] if skipped is not None else []
     if d.spot_zones > 1 and pool.spot_allowed:
@@ -116,12 +132,19 @@ def _one_deployment(pool: Pool, d: Deployment, api: Api | None, every: bool = Fa
 
 
 def _overflow(
-    pool: Pool, d: Deployment, usd: np.ndarray, load: np.ndarray, whole: np.ndarray, shed: bool, every: bool
+    pool: Pool,
+    d: Deployment,
+    usd: np.ndarray,
+    load: np.ndarray,
+    whole: np.ndarray,
+    shed: bool,
+    every: bool,
+    at_most: int | None,
 ) -> tuple[_Servings, _Servings | None]:
     """Servings that leave a part to an outlet; and, where not all were tried, what those between could cost at least.
 
     Of all loads only those matter beyond which one more replica, or one more firm replica, would be needed; plus none.
-    Of many replicas every few are tried, and all near what carries everything.
+    Of many replicas every few are tried, all near what carries everything, and as many as there may be.
     """
     rule, factor = replace(d.staffing, load_factor=1.0), np.broadcast_to(d.staffing.load_factor, (pool.slots,))
     fewest, most, by_rule = d.staffing.min_replicas, int(whole.max(initial=0)), load / factor
@@ -137,7 +160,7 @@ def _overflow(
         counts = np.arange(max(1, fewest), most + 1)
         coarse = np.isin(counts, np.linspace(fewest, most, COARSE_STEPS).astype(int))
         near = (counts >= whole[:, None] - COARSE_STEPS) & (counts < whole[:, None])
-        tried = np.column_stack([np.ones(pool.slots, dtype=bool), coarse | near])
+        tried = np.column_stack([np.ones(pool.slots, dtype=bool), coarse | near | (counts == at_most)])
         loads = np.append(0.0, rule.carried_load(counts))
         slot, choice = np.nonzero(tried & (loads < by_rule[:, None] * (1 - 1e-12)))
     kept, staffing = factor[slot] * loads[choice], d.staffing.in_slots(slot)
@@ -199,11 +222,19 @@ def _joined(pool: Pool, d: Deployment, api: Api | None, parts: list[_Servings]) 
     )  # fmt: skip
 
 
-def _deferred(pool: Pool, d: Deployment, api: Api | None, slot_hours: np.ndarray, every: bool = False) -> Recipe:
+def _deferred(
+    pool: Pool,
+    d: Deployment,
+    api: Api | None,
+    slot_hours: np.ndarray,
+    every: bool = False,
+    at_most: int | None = None,
+) -> Recipe:
     """Work that may wait: in every slot none or any count from the fewest on, and the load that they can take."""
     assert pool.window is not None
     load = load_by_slot(pool, d)
     most = d.staffing.replicas((load * slot_hours) @ pool.window / slot_hours)
+    most = most if at_most is None else np.minimum(most, at_most)
     allowed = np.r_[0, np.arange(max(1, d.staffing.min_replicas), int(most.max(initial=0)) + 1)]
     tried = np.arange(len(allowed)) if every else _counts_up_to(len(allowed) - 1)
     counts = allowed[tried]

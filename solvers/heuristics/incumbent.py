@@ -173,8 +173,8 @@ def _waiting_alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
     plans = []
     for held in sorted({0, max(0, even - 1), even}):
         hourly = hourly_usd(offer, held, use.gpus, use.firm_gpus) + recipe.usd_per_h
-        path = cheapest_counts(recipe, hourly * weight[recipe.slot], weight, np.ones(len(weight)))[1]
-        plans.append(complete(fleet, (path,)))
+        found = cheapest_counts(recipe, hourly * weight[recipe.slot], weight, np.ones(len(weight)))
+        plans.append(complete(fleet, (found[1],)) if found is not None else None)
     return min((plan for plan in plans if plan is not None), key=lambda plan: plan.objective, default=None)
 
 

@@ -271,8 +271,10 @@ class _Plan:
         least = min((usd for usd, _ in responses), default=below)
         for at_least, recipe, cost in sorted(waiting, key=lambda item: item[0])[: self.waiting_ways]:
             if at_least < least:
-                total, path = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
-                total += more_vendors_usd(recipe)
+                found = cheapest_counts(recipe, cost, fleet.weight, np.ones(len(fleet.weight)))
+                if found is None:
+                    continue
+                total, path = found[0] + more_vendors_usd(recipe), found[1]
                 least = min(least, total)
                 responses += [(total, lambda path=path: path)] if np.isfinite(total) else []  # type: ignore[misc]
         return sorted(responses, key=lambda item: item[0])

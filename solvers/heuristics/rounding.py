@@ -59,7 +59,8 @@ def near_paths(generation: ColumnGeneration) -> tuple[Recipe, ...]:
     for ranked in by_pool_and_value(generation.priced).values():
         near += [p.cheapest for p in ranked[:most] if p.recipe.deferral is None]
         waiting = [p.recipe for p in ranked if p.recipe.deferral is not None]
-        near += [settled_path(fleet, recipe, prices) for recipe in waiting[:WAITING_WAYS]]
+        settled = (settled_path(fleet, recipe, prices) for recipe in waiting[:WAITING_WAYS])
+        near += [path for path in settled if path is not None]
     seen: dict[tuple[Any, ...], Recipe] = {}
     for path in near:
         seen.setdefault(path.footprint, path)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
 from problems.pricing import Prices
-from problems.recipes.mixes import SlotMix, slot_mix
+from problems.recipes.mixes import ReplicaCost, SlotMix, slot_mix
 from problems.recipes.pools import Api, Deployment, Pool
 from solvers.backends.solve import SolverName
 from solvers.pricing.slot_search import Routed, SolvedSlot, solve_slot
@@ -108,36 +109,21 @@ class PricedPool:
         return ways or [Outlet(False, np.full(self.pool.rate_rps.shape[1], np.inf))]
 
     def _slot(self, t: int, outlet: Outlet) -> Slot:
-        tariffs = [self._tariff(d, t) for d in self.deployments]
-        mix = slot_mix(self.pool, t, self.deployments, [tariff.cost for tariff in tariffs], outlet.price)
-        each = np.concatenate([*(tariff.usd for tariff in tariffs), outlet.price])
-        unit = float(max(tariff.usd.max() for tariff in tariffs)) or 1.0
+        mix = slot_mix(self.pool, t, self.deployments, [self._cost_of(d, t) for d in self.deployments], outlet.price)
+        costs = np.concatenate([*(c.cost for c in mix.counts), outlet.price])
+        unit = float(costs[np.isfinite(costs)].max(initial=0.0)) or 1.0
         names = (self.pool.key, tuple(d.key for d in self.deployments), self.gap_frac)
-        key = (*names, self.pool.rate_rps[t].tobytes(), np.round(each / unit, DIGITS).tobytes())
+        key = (*names, self.pool.rate_rps[t].tobytes(), np.round(costs / unit, DIGITS).tobytes())
         return Slot(mix.in_units_of(unit), outlet, unit, key)
 
-    def _tariff(self, d: Deployment, t: int) -> _Tariff:
-        boxes = self.prices.box_usd
-        usd = [self.prices.usd_of_a_gpu(kind, d.offer, d.gpus_per_replica)[t] for kind in ("in-use", "firm")]
-        for kind in ("in-use", "firm"):
-            usd.append(sum(boxes[kind, w, d.offer][t] for w in self.pool.workloads if (kind, w, d.offer) in boxes))
+    def _cost_of(self, d: Deployment, t: int) -> ReplicaCost:
+        """What replicas cost in a slot; at least, where others of the mix may stand in the same boxes."""
         shared = sum(other.offer == d.offer for other in self.deployments) > 1
-        return _Tariff(np.array(usd, dtype=float), d.gpus_per_replica, self.fleet.offers[d.offer].box, shared)
-
-
-@dataclass(frozen=True, eq=False)
-class _Tariff:
-    """What the replicas of a deployment cost in a slot."""
-
-    usd: np.ndarray
-    """prices of a GPU, of a firm one on top, of a whole box, of a firm box on top"""
-    gpus_per_replica: int
-    box: int
-    shared: bool
-    """whether others of the mix may stand in the same boxes: then a box counts in parts, which is never too much"""
-
-    def cost(self, replicas: np.ndarray, firm: np.ndarray) -> np.ndarray:
-        gpus, firm_gpus = replicas * self.gpus_per_replica, firm * self.gpus_per_replica
-        boxes, firm_boxes = (x / self.box if self.shared else -(-x // self.box) for x in (gpus, firm_gpus))
-        parts = (gpus, firm_gpus, boxes, firm_boxes)
-        return np.asarray(sum(usd * part for usd, part in zip(self.usd.tolist(), parts, strict=True)))
+        return partial(
+            self.prices.usd_of_replicas,
+            d,
+            self.fleet.offers[d.offer],
+            self.pool.workloads,
+            np.array(t),
+            shared=shared,
+        )

@@ -93,7 +93,8 @@ class Mixes:
                 larger, left = self._of_any_number(pool, prices, wanted, window)
                 recipes += larger
                 least[pool.workloads] = min(least.get(pool.workloads, np.inf), left)
-                continue
+            if pool.slots == 1:
+                continue  # the best mix of a slot is one of two where that is best
             cheap, left = _cheapest(self._by_bound(pool, prices, wanted + window), wanted + window, most)
             for value, mix in cheap:
                 recipe = mix.recipe()
@@ -136,7 +137,8 @@ class Mixes:
         if pool.key not in self._members:
             by_variant: dict[str, list[Member]] = {}
             for d in pool.deployments:
-                member = member_of(pool, d) if self.fleet.offers[d.offer].to_be_had else None
+                most = self.fleet.most_replicas(d.offer, d.gpus_per_replica)
+                member = member_of(pool, d, at_most=most) if self.fleet.offers[d.offer].to_be_had else None
                 if member is not None:
                     by_variant.setdefault(d.variant, []).append(member)
             mixed = [[m for m, some in zip(of, may_mix(of), strict=True) if some.any()] for of in by_variant.values()]
@@ -206,20 +208,9 @@ class Mixes:
 
     def _replicas_usd(self, pool: Pool, m: Member, prices: Prices, shared: bool) -> np.ndarray:
         """What so many replicas of a member cost [slot, count]; at least, where another member shares its boxes."""
-        d, offer = m.deployment, self.fleet.offers[m.deployment.offer]
-        gpus, firm_gpus = np.broadcast_to(m.counts, m.firm.shape) * d.gpus_per_replica, m.firm * d.gpus_per_replica
-        usd = np.zeros(m.firm.shape)
-        for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
-            usd = usd + prices.usd_of_a_gpu(kind, d.offer, d.gpus_per_replica)[:, None] * used
-        if not shared:
-            return usd + prices.usd_of_use(offer, pool.workloads, np.arange(len(usd))[:, None], gpus, firm_gpus)
-        for kind, used in (("in-use", gpus), ("firm", firm_gpus)):
-            for w in pool.workloads:
-                if (kind, w, d.offer) in prices.box_usd:
-                    usd = usd + prices.box_usd[kind, w, d.offer][:, None] * used / offer.box
-        if d.offer in prices.rounded_usd:
-            usd = usd + prices.rounded_usd[d.offer].at_least(pool.workloads, gpus, firm_gpus)
-        return usd
+        slot, counts = np.arange(len(m.firm))[:, None], np.broadcast_to(m.counts, m.firm.shape)
+        offer = self.fleet.offers[m.deployment.offer]
+        return prices.usd_of_replicas(m.deployment, offer, pool.workloads, slot, counts, m.firm, shared)
 
 
 def _is_of_any_number(pool: Pool) -> bool:

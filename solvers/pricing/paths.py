@@ -118,8 +118,9 @@ class Paths:
         weights: list[float] = []
         for p in picked:
             if p.path.deferral is not None:
-                if p.weight > 1e-6:
-                    paths.append(self._with_whole_counts(p, recipe_of_key[p.path.key], prices))
+                path = self._with_whole_counts(p, recipe_of_key[p.path.key], prices) if p.weight > 1e-6 else None
+                if path is not None:
+                    paths.append(path)
                     weights.append(p.weight)
             elif self._is_open(p.path):
                 ways = single_paths(p)
@@ -132,7 +133,7 @@ class Paths:
         rest = [path for path in self.held if not self._is_open(path) and id(path) not in known]
         return (*paths, *rest), np.r_[weights, np.zeros(len(rest))]
 
-    def _with_whole_counts(self, picked: Picked, recipe: Recipe, prices: Prices) -> Recipe:
+    def _with_whole_counts(self, picked: Picked, recipe: Recipe, prices: Prices) -> Recipe | None:
         """Work that may wait with enough replicas for what the LP does in each slot, or near the cheapest way."""
         enough = counts_with_room(recipe, picked.mean(picked.path.uses[0].load), self.fleet.weight)
         return settled_path(self.fleet, recipe, prices) if enough is None else enough

@@ -11,6 +11,7 @@ import numpy as np
 from problems.fleet_problem import FleetProblem
 from problems.pricing import Priced
 from problems.recipes.recipe import Recipe
+from problems.recipes.singles import with_the_most
 from problems.vendors.presolve import servings_within_caps
 from solvers.pricing.routing import work_moved
 
@@ -30,11 +31,15 @@ class PricedRecipes(Protocol):
 
 
 def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
-    """Recipes without servings that alone would break a quota or a cap, or need firm GPUs that nobody sells."""
+    """Recipes without servings that alone would break a quota or a cap, or need firm GPUs that nobody sells.
+
+    Where not every count of replicas is tried, as many are as quotas allow.
+    """
     slots = len(fleet.slot_hours)
-    for recipe in fleet.recipes:
-        if not all(fleet.offers[g].to_be_had for g in recipe.offers):
+    for thinned in fleet.recipes:
+        if not all(fleet.offers[g].to_be_had for g in thinned.offers):
             continue
+        recipe = _up_to_the_quota(fleet, thinned)
         allowed = servings_within_caps(fleet, recipe)
         for g in recipe.offers:
             offer = fleet.offers[g]
@@ -57,10 +62,21 @@ def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
         if (
             deferral is None
             or deferral.api_usd_per_load_h is not None
-            or allowed.all()
-            or work_moved(deferral, _largest_load(left)) is not None
+            or left is thinned
+            or work_moved(deferral, _largest_load(left.at_best)) is not None
         ):
             yield left
+
+
+def _up_to_the_quota(fleet: FleetProblem, recipe: Recipe) -> Recipe:
+    """The recipe with as many replicas as a quota allows, where it leaves out counts and that could be one of them."""
+    if recipe.between is None:
+        return recipe
+    use = recipe.uses[0]
+    most = fleet.most_replicas(use.offer, use.gpus_per_replica)
+    if most is None or most >= int(use.replicas.max(initial=0)):
+        return recipe
+    return with_the_most(fleet.pools[recipe.pool], recipe, fleet.slot_hours, most)
 
 
 def _largest_load(recipe: Recipe) -> np.ndarray:
@@ -106,11 +122,11 @@ def possible_within(state: PricedRecipes, usd: float) -> list[Recipe]:
 
 
 def with_counts_skipped_within(state: PricedRecipes, usd: float) -> list[Recipe]:
-    """Recipes that leave out counts of replicas which a plan of at most so much may use; not where work may wait."""
+    """Recipes that leave out counts of replicas which a plan of at most so much may use."""
     recipes: list[Recipe] = []
     for p in state.priced:
         over = state.bound_at_prices - sum(state.paid[w] for w in p.recipe.workloads)
-        large = p.recipe.between is not None and p.recipe.deferral is None
+        large = p.recipe.between is not None
         if large and p.value + over <= usd and p.with_skipped.min(initial=np.inf) + over <= usd:
             recipes.append(p.recipe)
     return recipes

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
+from problems.recipes.vendors import Vendor
 from solvers.pricing.routing import flows_of
 
 ROUNDING = 1e-9
@@ -15,11 +16,16 @@ _known: WeakKeyDictionary[Recipe, tuple[dict[str, float], float]] = WeakKeyDicti
 
 def shares_are_kept(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> bool:
     """Whether they do; of a part of the workloads nothing can be said yet."""
-    least = fleet.vendors.least_share
-    if not least or {w for path in paths for w in path.workloads} != set(fleet.workloads):
+    if not fleet.vendors.least_share or {w for path in paths for w in path.workloads} != set(fleet.workloads):
         return True
     if any(path.servings != len(fleet.slot_hours) for path in paths):
         return False  # not decided on a serving for each slot
+    return not short_of_their_share(fleet, paths)
+
+
+def short_of_their_share(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> list[Vendor]:
+    """Vendors in use that serve less than they must, of paths with one serving in each slot."""
+    least = fleet.vendors.least_share
     used = [vendor for vendor in fleet.vendors_used(paths) if vendor[0] in least]
     requests = dict.fromkeys(used, 0.0)
     for path in paths if used else ():
@@ -30,7 +36,7 @@ def shares_are_kept(fleet: FleetProblem, paths: tuple[Recipe, ...]) -> bool:
             if vendor in requests:
                 requests[vendor] += each
     every = fleet.vendors.requests_per_month
-    return all(requests[vendor] >= least[vendor[0]] * every * (1 - ROUNDING) for vendor in used)
+    return sorted(vendor for vendor in used if requests[vendor] < least[vendor[0]] * every * (1 - ROUNDING))
 
 
 def _requests(fleet: FleetProblem, path: Recipe) -> tuple[dict[str, float], float]:

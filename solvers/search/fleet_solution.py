@@ -19,6 +19,18 @@ from solvers.pricing.budget_bounds import BudgetBound
 MOST_EARLIER = 8
 OPTIMAL_FRAC = 2e-6
 """gap up to which a plan is called optimal"""
+ROUNDING_FRAC = 1e-5
+"""by which a plan may cost less than its bound: tolerances of solvers"""
+
+
+def contradiction(usd: float, bound_usd: float) -> str | None:
+    """What to say of a plan that costs less than was proved of every plan; None: the two agree."""
+    if usd >= bound_usd * (1 - ROUNDING_FRAC):
+        return None
+    return (
+        f"defect: this plan costs ${usd:,.2f}, though the search had proved that every plan costs at least "
+        f"${bound_usd:,.2f}. That proof is void, so nothing is proved. Please report this case."
+    )
 
 
 class Outcome(StrEnum):
@@ -138,11 +150,25 @@ class FleetSolution:
     def raise_bound(self, usd_per_month: float) -> None:
         self.bound_usd_per_month = max(self.bound_usd_per_month, usd_per_month)
 
+    def withdraw_bound_refuted_by(self, usd_per_month: float) -> None:
+        """Withdraw the bound if the plan costs less, and say so: that is a defect, and nothing is proved."""
+        defect = contradiction(usd_per_month, self.bound_usd_per_month)
+        if defect is not None:
+            self.bound_usd_per_month = 0.0
+            self.notes = [defect, *self.notes]
+            if self.outcome is not Outcome.INTERRUPTED:
+                self.outcome = Outcome.FEASIBLE
+
     @property
     def gap_frac(self) -> float:
-        if self.best is None or self.objective <= 0:
-            return 0.0 if self.best else np.inf
-        return max(0.0, (self.objective - self.bound_usd_per_month) / self.objective)
+        return gap_of(self.objective, self.bound_usd_per_month) if self.best is not None else np.inf
+
+
+def gap_of(usd: float, bound_usd: float) -> float:
+    """How much cheaper another plan could be, as a share of the cost; all of it where plan and bound contradict."""
+    if contradiction(usd, bound_usd) is not None:
+        return 1.0
+    return max(0.0, (usd - bound_usd) / usd) if usd > 0 else 0.0
 
 
 def outcome_of(solution: FleetSolution, options: Options) -> Outcome:

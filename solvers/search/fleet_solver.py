@@ -18,7 +18,7 @@ from solvers.backends.trouble import MachineTrouble
 from solvers.heuristics.incumbent import limits_are_kept
 from solvers.pricing.budget_bounds import proved_within
 from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Outcome, Progress, WarmStart, outcome_of
-from solvers.search.search import Search
+from solvers.search.narrower import searched
 
 GRACE_S = 0.3
 """after its time limit that a search may take to end by itself"""
@@ -62,6 +62,7 @@ def solve_fleet(
             notes.append(f"the search was cut short: {stopped}")
     solution.solver = options.solver
     solution.notes = list(dict.fromkeys([*notes, *solution.notes]))
+    solution.withdraw_bound_refuted_by(solution.objective)
     return solution
 
 
@@ -83,7 +84,7 @@ def _within_budget(
             try:
                 if known.free is None and (free.best is None or free.gap_frac > gap_frac):
                     closer, begun = replace(options, gap_frac=gap_frac), known if free.best is None else free.known
-                    Search(replace(fleet, budget_usd_per_month=None), closer, free, on_progress, begun).run()
+                    searched(replace(fleet, budget_usd_per_month=None), closer, free, on_progress, begun)
             finally:
                 if free.best is None or limits_are_kept(fleet, free.best):
                     vars(solution).update(vars(free))
@@ -96,4 +97,4 @@ def _within_budget(
             left = options.time_limit_s - (time.monotonic() - started)
             options = replace(options, time_limit_s=max(0.5, left))
         solution.raise_bound(max(free.bound_usd_per_month, proved_within(known.tangents, budget)))
-    Search(fleet, options, solution, on_progress, known).run()
+    searched(fleet, options, solution, on_progress, known)

@@ -184,6 +184,7 @@ class BudgetSearch:
         if best is None and budget <= self.too_small:
             solution.outcome = Outcome.INFEASIBLE
         if best is not None:
-            solution.bound_usd_per_month = min(solution.bound_usd_per_month, best.objective)
             solution.outcome = outcome_of(solution, self.options)
+            solution.withdraw_bound_refuted_by(best.objective)
+            solution.bound_usd_per_month = min(solution.bound_usd_per_month, best.objective)
         return solution

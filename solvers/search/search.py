@@ -353,7 +353,7 @@ class Search:
         if solution.best is None:
             solution.outcome = Outcome.INFEASIBLE if program.infeasible else Outcome.NOT_FOUND
             return program.infeasible
-        solution.raise_bound(min(program.bound, solution.objective))
+        solution.raise_bound(program.bound)
         return program.settled
 
     def _solved(

@@ -253,7 +253,7 @@ class HorizonSearch:
         """Raise the bound to what is proved of all plans; what could be signed at that."""
         signed, bound = self.programs.possible(self.problem)
         self.impossible = bound == np.inf
-        self.solution.bound_usd = max(self.solution.bound_usd, min(bound, self.solution.usd))
+        self.solution.bound_usd = max(self.solution.bound_usd, bound)
         return signed
 
     def try_signing(self, signed: Sequence[int]) -> bool:

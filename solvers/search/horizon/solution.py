@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Outcome
+from solvers.search.fleet_solution import OPTIMAL_FRAC, FleetSolution, Outcome, contradiction, gap_of
 
 
 @dataclass(eq=False)
@@ -26,15 +26,17 @@ class HorizonSolution:
     rounds: int = 0
     without_a_plan: str = ""
     """the block that has none"""
+    notes: list[str] = field(default_factory=list)
 
     @property
     def gap_frac(self) -> float:
-        if not self.blocks or self.usd <= 0:
-            return 0.0 if self.blocks else np.inf
-        return max(0.0, (self.usd - self.bound_usd) / self.usd)
+        return gap_of(self.usd, self.bound_usd) if self.blocks else np.inf
 
     def conclude(self, gap_frac: float) -> None:
-        """Say what a plan is that was searched for to a gap."""
+        """Say what a plan is that was searched for to a gap; a bound that it refutes is withdrawn."""
+        defect = contradiction(self.usd, self.bound_usd)
+        if defect is not None:
+            self.bound_usd, self.notes = 0.0, [defect]
         self.bound_usd = min(self.bound_usd, self.usd)
         if self.gap_frac <= OPTIMAL_FRAC:
             self.outcome = Outcome.OPTIMAL

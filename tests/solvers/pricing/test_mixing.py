@@ -101,7 +101,7 @@ def test_straight_lines_below_steps_add_up_to_no_more_than_the_steps_of_both() -
         gpus, other = rng.integers(0, 12, 2)
         firm, other_firm = rng.integers(0, gpus + 1), rng.integers(0, other + 1)
         each = [
-            rounded.at_least(("pool",), np.full((slots, 1), n), np.full((slots, 1), m))[:, 0]
+            rounded.at_least(("pool",), np.arange(slots), np.full(slots, n), np.full(slots, m))
             for n, m in ((gpus, firm), (other, other_firm))
         ]
         both = np.full(slots, gpus + other), np.full(slots, firm + other_firm)
