@@ -63,7 +63,7 @@ class Narrower:
         )
         try:
             search = searched if _most_deployments(narrower) > 1 else _searched_at_once
-            search(narrower, options, found, self.on_progress, self.known)
+            search(narrower, options, found, self._tell, self.known)
         finally:
             if found.best is not None and limits_are_kept(self.fleet, found.best):
                 self.solution.offer(found.best)
@@ -71,6 +71,11 @@ class Narrower:
         start = self.solution.best or self.known.start
         self.known = replace(self.known, paths=tuple(paths.values()), start=start)
         return found
+
+    def _tell(self, progress: Progress) -> None:
+        """What is at hand for the fleet itself: neither plans nor bounds of a narrower one need hold for it."""
+        best = self.solution.objective if self.solution.best is not None else None
+        self.on_progress(Progress(progress.phase, best, self.solution.bound_usd_per_month))
 
     def _leave_out_vendors(self) -> None:
         """Plans without the rule about shares; where vendors then serve too little, without each of these.

@@ -193,7 +193,8 @@ class Search:
 
     def _tell(self, phase: str, bound: float | None = None) -> None:
         best = self.solution.objective if self.solution.best else None
-        self.on_progress(Progress(phase, best, max(self.solution.bound_usd_per_month, bound or 0.0)))
+        proved = max(self.solution.bound_usd_per_month, min(bound or 0.0, self.solution.objective))
+        self.on_progress(Progress(phase, best, proved))
 
     def _priced(self, generation: ColumnGeneration, n: int, bound: float) -> None:
         self._hear()

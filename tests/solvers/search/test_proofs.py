@@ -162,6 +162,8 @@ def test_a_vendor_that_must_serve_a_share_makes_nothing_dearer_than_doing_withou
     )
     case = Case(pools, offers, HOURS, np.zeros(2, int), vendors=rules)
     alone = replace(case, pools=(replace(pools[0], deployments=pools[0].deployments[:1]),))
-    wide, narrow = (solve_fleet(each.fleet, EXACTLY) for each in (case, alone))
+    narrow, proved = solve_fleet(alone.fleet, EXACTLY), []
+    wide = solve_fleet(case.fleet, EXACTLY, lambda progress: proved.append(progress.bound_usd_per_month or 0.0))
     assert narrow.objective < np.inf
     assert wide.objective <= narrow.objective * (1 + 1e-6)
+    assert max(proved) <= wide.objective * (1 + 1e-9), "bounds of narrower fleets are none of this one"
