@@ -2,7 +2,8 @@
 
 It shares no code with the optimizer (problems/, solvers/) nor with what writes the plan: rates, staffing, packing,
 limits, money and every other figure are worked out again from the case with plain arithmetic. What a replica can do
-comes from the performance model, asked anew. An empty list means that the plan holds.
+comes from the performance model, asked anew, and why something is rejected from the screening of the menu. What nothing
+can work out again is listed in remarks.py. An empty list means that the plan holds.
 """
 
 from __future__ import annotations

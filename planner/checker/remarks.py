@@ -47,7 +47,7 @@ REMARKS = (
     BOUND,
     REGRET,
     Remark(
-        what="options that were not chosen",
+        what="which options are listed, and what deployments cost by themselves",
         why=SEARCHED,
         figures=(
             *("options.*", "options.*.workload", "options.*.cost_usd_per_month", "options.*.peak_replicas"),
