@@ -165,9 +165,7 @@ def test_a_bound_above_a_plan_that_passes_its_check_is_a_defect(monkeypatch: pyt
 
 
 def test_the_bound_of_a_horizon_is_proved_again() -> None:
-    """The plan is made by hand, and its bound is none of a search: planning finds a cheaper plan, or confirms it."""
-    case = horizon_plan().case
-    plan = planner.plan_horizon(case, planner.Options(gap_frac=0.05))
+    plan = planner.plan_horizon(horizon_plan().case, planner.Options(gap_frac=0.05))
     assert prove_again(plan, planner.Options()).verdict == "confirmed"
 
 
