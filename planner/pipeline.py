@@ -175,7 +175,7 @@ def _first_plan(work: _Work) -> tuple[WarmStart, float]:
     started = time.monotonic()
     solution = FleetSolution()
     solution.offer(first)
-    check_plan(work.assembled(solution).as_json())
+    check_plan(work.assembled(solution).as_json(), screened=True)
     return WarmStart(start=first), FINISHING * (time.monotonic() - started)
 
 
@@ -203,7 +203,7 @@ def _checked_best(work: _Work, solution: FleetSolution) -> Plan:
     """The best plan that the checker has nothing against; a better one that it refuses is dropped, and that is said."""
     while True:
         plan = work.assembled(solution)
-        broken = check_plan(plan.as_json())
+        broken = check_plan(plan.as_json(), screened=True)
         if not broken:
             return plan
         if not solution.fall_back(work.options):
@@ -301,7 +301,7 @@ def attempt_horizon(
 
 
 def _checked_horizon(planned: HorizonPlan) -> HorizonPlan:
-    _must_be_empty(check_horizon(planned.as_json()))
+    _must_be_empty(check_horizon(planned.as_json(), screened=True))
     return planned
 
 
@@ -329,7 +329,7 @@ def why(stop: KeyboardInterrupt) -> Why:
 
 def checked(plan: Plan) -> Plan:
     """The plan, once the checker has nothing against it."""
-    _must_be_empty(check_plan(plan.as_json()))
+    _must_be_empty(check_plan(plan.as_json(), screened=True))
     return plan
 
 

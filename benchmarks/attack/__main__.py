@@ -31,6 +31,7 @@ from tally import Attack, Row, tell  # noqa: E402
 CLASSES = {
     "random": ("random_cases", "attack_random_cases"),
     "proofs": ("proofs", "attack_proofs"),
+    "tampering": ("tampering", "attack_saved_plans"),
     "fuzz": ("fuzz", "attack_files"),
     "kills": ("kills", "attack_by_killing"),
     "limits": ("limits", "attack_time_limits"),

@@ -2,7 +2,8 @@
 
 It shares no code with the optimizer (problems/, solvers/) nor with what writes the plan: rates, staffing, packing,
 limits, money and every other figure are worked out again from the case with plain arithmetic. What a replica can do
-comes from the performance model, asked anew. An empty list means that the plan holds.
+comes from the performance model, asked anew, and why something is rejected from the screening of the menu. What nothing
+can work out again is listed in remarks.py. An empty list means that the plan holds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.checker.alternatives import options_are_named, rejections_are_true
 from planner.checker.binding import binding_limits_are_told, claims_are_honest
 from planner.checker.costs import money_adds_up
 from planner.checker.purchases import purchases_hold
@@ -23,9 +25,12 @@ from planner.plan.view import PlanView
 __all__ = ["check_plan"]
 
 
-def check_plan(plan: dict[str, Any]) -> list[str]:
-    """Everything that is wrong with a plan, in words; whatever is given, never an exception."""
-    return in_words(_problems(plan))
+def check_plan(plan: dict[str, Any], screened: bool = False) -> list[str]:
+    """Everything that is wrong with a plan, in words; whatever is given, never an exception.
+
+    The menu is screened again for the reasons against what cannot serve; who has just done so says `screened`.
+    """
+    return in_words(_problems(plan, screened))
 
 
 def in_words(problems: Iterator[str]) -> list[str]:
@@ -40,7 +45,7 @@ def in_words(problems: Iterator[str]) -> list[str]:
     return found
 
 
-def _problems(data: dict[str, Any]) -> Iterator[str]:
+def _problems(data: dict[str, Any], screened: bool = False) -> Iterator[str]:
     plan = plan_or_problems(data)
     if isinstance(plan, list):
         yield from plan
@@ -57,7 +62,10 @@ def _problems(data: dict[str, Any]) -> Iterator[str]:
     yield from money_adds_up(facts)
     yield from binding_limits_are_told(facts)
     yield from claims_are_honest(facts)
+    yield from options_are_named(facts)
     yield from studies_hold(facts)
+    if not screened:
+        yield from rejections_are_true(facts)
 
 
 def _on_one_line(text: str) -> str:

@@ -9,7 +9,7 @@ from planner.checker.costs import month_usd
 from planner.checker.purchases import gpus_bought, idle_gpus
 from planner.checker.serving import staffed
 from planner.checker.vendors import in_use
-from planner.plan.view import MONTH_HOURS, REL, PlanView, differs, is_not, key_of, near
+from planner.plan.view import MONTH_HOURS, REL, PlanView, differs, is_not, near
 
 NEAR_BUDGET_FRAC = 1e-3
 Reached = dict[tuple[str, str | None], tuple[float, float]]
@@ -103,8 +103,9 @@ def claims_are_honest(facts: PlanView) -> Iterator[str]:
         yield "the assumptions are not those of the case"
     yield from _bound_and_status_agree(facts)
     yield from _range_is_around_the_plan(facts)
-    yield from _one_option_is_chosen(facts)
-    yield from _alternatives_are_named(facts)
+    served = facts.plan.verified
+    if served is not None and served.kept == bool(served.missed):
+        yield "what is said of serving it contradicts itself: promises are kept and missed"
 
 
 def _bound_and_status_agree(facts: PlanView) -> Iterator[str]:
@@ -130,31 +131,6 @@ def _range_is_around_the_plan(facts: PlanView) -> Iterator[str]:
         yield f"slower replicas cost {told.high_usd_per_month}, less than the plan itself"
     if told.low_usd_per_month is not None and not 0 <= told.low_usd_per_month <= mid * (1 + REL):
         yield f"faster replicas cost {told.low_usd_per_month}, more than the plan itself or less than nothing"
-
-
-def _one_option_is_chosen(facts: PlanView) -> Iterator[str]:
-    chosen = [o for o in facts.plan.options if o.chosen]
-    names = {w.name for w in facts.case.workloads}
-    for stranger in sorted({o.workload for o in chosen} - names):
-        yield f"an option is chosen for {stranger}, which is no workload of the case"
-    for told in facts.plan.workloads:
-        pool = facts.plan.pool_of(told.name)
-        others = tuple(name for name in pool.workloads if name != told.name)
-        keys = " + ".join(key_of(d.deployment) for d in pool.deployments)
-        used = keys or (f"api {told.api}" if told.api else "shed")
-        marked = [o for o in chosen if o.workload == told.name]
-        by = tuple(d.deployment.key for d in pool.deployments)
-        right = (used, by, None if by else told.api, told.caching, others)
-        if [(o.option, o.deployments, o.api, o.caching, o.shared_with) for o in marked] != [right]:
-            found = ", ".join(f"{o.option} with caching {o.caching}" for o in marked) or "none"
-            yield f"{told.name}: the option chosen is {used} with caching {told.caching}, but {found} is marked"
-
-
-def _alternatives_are_named(facts: PlanView) -> Iterator[str]:
-    """Options and rejections are of the deployments that they name: reports and benchmarks are made from either."""
-    for o in facts.plan.options:
-        if o.variant and o.offer and o.deployments != (o.variant.key_on(o.offer),):
-            yield f"{o.workload}: the option {o.option} is described as {o.variant} of {o.offer}"
-    for r in facts.plan.rejected:
-        if r.variant and r.candidate != str(r.variant):
-            yield f"{r.workload}: what is said of {r.candidate} is described as {r.variant}"
+    ends = (told.low_usd_per_month, told.high_usd_per_month)
+    if any(part.what == "if_throughput_is_off" for part in facts.plan.left_out or ()) and ends != (None, None):
+        yield "the range of the cost is said to be left out, but is there"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.case.case import Workload
 from planner.checker.prices import (
     TERM_MONTHS,
     caches_usd_per_month,
@@ -117,11 +118,15 @@ def _api_usd_per_h(facts: PlanView, s: Served) -> list[float]:
 
 
 def _caching_usd_per_h(facts: PlanView, s: Served) -> list[float]:
+    return caching_usd_per_h(facts, s.w, s.told.caching)
+
+
+def caching_usd_per_h(facts: PlanView, w: Workload, option: str) -> list[float]:
     """[slot]; every request is looked up, those that are found too"""
-    costs, option = facts.case.cache_costs, s.told.caching
+    costs = facts.case.cache_costs
     fixed = caches_usd_per_month(costs, option) / MONTH_HOURS
-    each = embedding_usd_per_request(costs, s.w, option)
-    return [fixed + 3600 * rate * each for rate in facts.rates_rps(s.w)]
+    each = embedding_usd_per_request(costs, w, option)
+    return [fixed + 3600 * rate * each for rate in facts.rates_rps(w)]
 
 
 def _penalty_usd(facts: PlanView, s: Served) -> float:

@@ -32,12 +32,15 @@ SHORT_MONTHS = 12
 """terms up to this are worth their price after the horizon"""
 
 
-def check_horizon(data: Any) -> list[str]:
-    """Everything that is wrong with the plan of a horizon, in words; whatever is given, never an exception."""
-    return in_words(_problems(data))
+def check_horizon(data: Any, screened: bool = False) -> list[str]:
+    """Everything that is wrong with the plan of a horizon, in words; whatever is given, never an exception.
+
+    As `check_plan`, it screens the menu of every quarter again unless that was just done.
+    """
+    return in_words(_problems(data, screened))
 
 
-def _problems(data: Any) -> Iterator[str]:
+def _problems(data: Any, screened: bool = False) -> Iterator[str]:
     format_ = data.get("format") if isinstance(data, dict) else data
     if format_ != HORIZON_FORMAT:
         yield f"expected a plan of format '{HORIZON_FORMAT}', got {format_!r:.60}"
@@ -50,11 +53,12 @@ def _problems(data: Any) -> Iterator[str]:
         return
     if horizon.case_hash != horizon.case.hash():
         yield "the case inside is not the one that was planned (its hash differs)"
+    yield from is_not("the name of the case", horizon.name, horizon.case.name)
     if horizon.case.future is None:
         yield "the case inside has no horizon"
         return
     unusable = [*_quarters_and_scenarios_fit(horizon, horizon.case.future)]
-    yield from unusable or _figures(horizon, horizon.case.future)
+    yield from unusable or _figures(horizon, horizon.case.future, screened)
 
 
 def _quarters_and_scenarios_fit(horizon: HorizonPlan, future: Future) -> Iterator[str]:
@@ -85,13 +89,13 @@ def _case_when_signed(horizon: HorizonPlan, future: Future, c: SignedCommitment)
     return as_amended(horizon.case, c.quarter, scenario)
 
 
-def _figures(horizon: HorizonPlan, future: Future) -> Iterator[str]:
+def _figures(horizon: HorizonPlan, future: Future, screened: bool) -> Iterator[str]:
     yield from _commitments_are_true(horizon, future)
     for q in horizon.quarters:
         where = f"quarter {q.quarter + 1}" + (f", {q.scenario}" if q.scenario is not None else "")
         mine = [s for s in future.scenarios if q.scenario in (None, s.name)]
         signed = [c for c in horizon.commitments if c.scenario in (None, q.scenario)]
-        problems = check_plan(q.plan.as_json())
+        problems = check_plan(q.plan.as_json(), screened)
         if q.plan.commitments:
             problems.append("it signs commitments of its own")
         problems += quarter_case_is_true(horizon.case, q.plan.case, q.quarter, mine, signed)
@@ -172,6 +176,8 @@ def _money_adds_up(horizon: HorizonPlan, future: Future) -> Iterator[str]:
         come_to[s.name] = sum(by_quarter) + penalties + lost
         yield from differs(f"{s.name}: counted_usd", told.counted_usd, come_to[s.name])
         yield from _regret_is_true(told, come_to[s.name])
+        if len(future.scenarios) == 1 and told.if_known_usd is not None:
+            yield from differs(f"{s.name}: if_known_usd of the only scenario", told.if_known_usd, come_to[s.name])
         expected += s.probability_frac * (sum(by_quarter) + held)
     yield from differs("expected_cost_usd", horizon.expected_cost_usd, expected)
     yield from _measure_is_true(horizon, future, come_to)
@@ -231,6 +237,8 @@ def _claims_are_honest(horizon: HorizonPlan) -> Iterator[str]:
     yield from differs("gap_frac", horizon.gap_frac, gap)
     if horizon.status == "optimal" and gap > PROVED_GAP * (1 + ROUNDING):
         yield f"the plan is called optimal, but is proved within {gap:.4%} only"
+    if horizon.status in ("within-gap", "feasible") and gap < PROVED_GAP * (1 - ROUNDING):
+        yield f"the plan is called {horizon.status}, but its bound proves it optimal"
     middle = horizon.middle
     if middle is not None and middle.counted_usd is not None and middle.counted_usd < bound * (1 - REL):
         yield "signing for the middle scenario comes to less than the bound"
@@ -275,6 +283,7 @@ def _curve_goes_through_the_plan(horizon: HorizonPlan) -> Iterator[str]:
             yield from differs(f"{where} expected_usd", p.expected_usd, horizon.expected_cost_usd)
             yield from differs(f"{where} p90_usd", p.p90_usd, p90)
             yield from differs(f"{where} worst_usd", p.worst_usd, costs[-1][0])
+            yield from differs(f"{where} gap_frac", p.gap_frac, horizon.gap_frac)
         if p.gap_frac is not None and not 0 <= p.gap_frac <= 1:
             yield f"{where} its gap is {p.gap_frac}"
         least = horizon.bound_usd + horizon.held_usd

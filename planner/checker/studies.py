@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from planner.checker.other_demand import MULTIPLES, other_demand
 from planner.checker.prices import request_usd
 from planner.plan.study_records import (
     BreakEven,
@@ -37,8 +38,6 @@ NOT_PLANNED = ("infeasible", "not-found")
 SELF_HOSTED, API = "self-hosted", "api"
 MIXED_SAVES_FRAC = 0.001
 """a plan with APIs as well must save so much of the bill before it counts as cheaper"""
-DEMAND_MULTIPLES = (0.8, 1.2)
-"""of the forecast, at which a plan says what it costs"""
 EQUAL = 1e-9
 """a tie, but for rounding, goes to the API"""
 
@@ -273,21 +272,13 @@ def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:
 
 
 def _demand_holds(facts: PlanView, told: tuple[DemandPoint, ...]) -> Iterator[str]:
-    """What is signed is paid for whatever comes, and more demand costs no less."""
-    plan, costs = facts.plan, facts.plan.costs
+    """What is signed stays, and the rest follows the demand."""
     multiples = [p.multiple for p in told]
-    if not told:
+    if told and tuple(multiples) != MULTIPLES:
+        yield f"its multiples of the demand are {multiples}, not {list(MULTIPLES)}"
         return
-    if tuple(multiples) != DEMAND_MULTIPLES:
-        yield f"its multiples of the demand are {multiples}, not {list(DEMAND_MULTIPLES)}"
-    points = [(1.0, plan.cost_usd_per_month), *((p.multiple, p.cost_usd_per_month) for p in told)]
-    for (less, usd), (more, more_usd) in pairwise(sorted(points)):
-        if more_usd < usd * (1 - REL):
-            yield f"at {more:g} times the demand it costs less than at {less:g}"
-    signed = costs.reserved_usd_per_month + costs.engineers_usd_per_month + (costs.vendors_usd_per_month or 0.0)
-    for p in told:
-        if p.cost_usd_per_month < signed * (1 - REL):
-            yield f"at {p.multiple:g} times the demand it costs less than what is signed"
-        tokens = p.multiple * plan.tokens_per_month
-        each = 1e6 * p.cost_usd_per_month / tokens if tokens else 0.0
-        yield from differs(f"usd_per_1m_tokens at {p.multiple:g} times the demand", p.usd_per_1m_tokens, each)
+    for p, true in zip(told, other_demand(facts.plan) if told else (), strict=True):
+        at = f"at {p.multiple:g} times the demand"
+        yield from differs(f"cost_usd_per_month {at}", p.cost_usd_per_month, true.cost_usd_per_month)
+        yield from differs(f"usd_per_1m_tokens {at}", p.usd_per_1m_tokens, true.usd_per_1m_tokens)
+        yield from is_not(f"the list of quotas exceeded {at}", p.beyond, true.beyond)

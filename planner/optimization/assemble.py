@@ -80,7 +80,7 @@ def assemble_plan(
         spot_at_p95_usd_per_month=cost + sum(extra_at_p95(case, line) for line in lines),
         if_throughput_is_off=CostRange(mid_usd_per_month=objective),
         options=tuple(chosen_options(served, workloads)),
-        rejected=tuple(_rejection_record(r) for r in _not_in_use(candidates, served)),
+        rejected=tuple(RejectionRecord.of(r) for r in _not_in_use(candidates, served)),
         slots=tuple(SlotRecord(**vars(s)) for s in slots),
         proof=_proof(case, fleet, solution, options),
         assumptions=case.assumptions,
@@ -111,23 +111,6 @@ def _not_in_use(candidates: Candidates, pools: tuple[ServedPool, ...]) -> list[R
     """Reasons against candidates, but for those that serve a part of the requests in this plan after all."""
     used = {(w, h.candidate.name) for pool in pools for w in pool.group.workloads for h in pool.hosted}
     return [r for r in candidates.rejected if (r.workload, r.candidate) not in used]
-
-
-def _rejection_record(r: Rejection) -> RejectionRecord:
-    variant = r.variant
-    return RejectionRecord(
-        workload=r.workload,
-        candidate=r.candidate,
-        reason=r.reason,
-        limit=r.limit,
-        value=r.value,
-        kind=r.kind,
-        model=variant.model if variant else None,
-        quantization=variant.quantization if variant else None,
-        gpu=variant.gpu if variant else None,
-        gpus_per_replica=variant.gpus_per_replica if variant else 0,
-        parallelism=variant.other_parallelism if variant else None,
-    )
 
 
 def _costs(

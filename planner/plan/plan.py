@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from planner.candidates.rejection import RejectionKind
+from planner.candidates.rejection import Rejection, RejectionKind
 from planner.case.case import Assumption, Case
 from planner.case.vendors import Vendor, vendors_bought_of
 from planner.catalog.variant import TENSOR, Parallelism, Variant
@@ -315,6 +315,23 @@ class RejectionRecord(Strict):
     gpus_per_replica: int
     """0: of any number"""
     parallelism: Parallelism | None = None
+
+    @classmethod
+    def of(cls, r: Rejection) -> RejectionRecord:
+        variant = r.variant
+        return cls(
+            workload=r.workload,
+            candidate=r.candidate,
+            reason=r.reason,
+            limit=r.limit,
+            value=r.value,
+            kind=r.kind,
+            model=variant.model if variant else None,
+            quantization=variant.quantization if variant else None,
+            gpu=variant.gpu if variant else None,
+            gpus_per_replica=variant.gpus_per_replica if variant else 0,
+            parallelism=variant.other_parallelism if variant else None,
+        )
 
     @property
     def variant(self) -> Variant | None:

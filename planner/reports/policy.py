@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.checker.policy.rules import Check, Rule
+from planner.checker.proof import BoundCheck
+from planner.checker.remarks import BOUND
 from planner.io.errors import escaped
 from planner.reports.tables.markdown import bullets, markdown, table_markdown
 from planner.reports.tables.table import Column as C
@@ -13,17 +15,22 @@ from planner.reports.tables.text import red, table_text
 
 
 def check_text(check: Check, color: bool = False) -> str:
+    head = [escaped(line) for line in _headlines(check)]
+    notes = [f"  {escaped(note)}" for note in _notes(check)]
+    if not check.rules:
+        return paragraphs([head, notes])
     titles, *lines = table_text(_table(check.rules, "ok", "FAILS"))
     if color:
         lines = [line if rule.passed else red(line) for line, rule in zip(lines, check.rules, strict=True)]
-    return paragraphs([[escaped(_headline(check))], [titles, *lines], [f"  {escaped(note)}" for note in _notes(check)]])
+    return paragraphs([head, [titles, *lines], notes])
 
 
 def check_markdown(check: Check) -> str:
     """What fails first, whole; what holds, folded away."""
     failing = [rule for rule in check.rules if not rule.passed]
     kept = [rule for rule in check.rules if rule.passed]
-    sections = [[f"# Policy check of {markdown(check.plan)}"], [f"**{markdown(_headline(check))}**"]]
+    sections = [[f"# {'Policy check' if check.rules else 'Check'} of {markdown(check.plan)}"]]
+    sections += [[f"**{markdown(line)}**"] for line in _headlines(check)]
     if failing:
         sections.append(table_markdown(_table(failing, "✅", "❌")))
     if kept:
@@ -35,13 +42,30 @@ def check_markdown(check: Check) -> str:
     return paragraphs([*sections, bullets(_notes(check))])
 
 
-def _headline(check: Check) -> str:
-    failing = sum(not rule.passed for rule in check.rules)
-    total = len(check.rules)
+def _headlines(check: Check) -> list[str]:
+    """What the rules come to, and what planning again says of the bound."""
+    failing, total = sum(not rule.passed for rule in check.rules), len(check.rules)
     rules = "1 rule" if total == 1 else f"{total} rules"
-    if not failing:
-        return f"{check.plan} keeps the policy ({rules})"
-    return f"{check.plan} breaks {failing} of {rules}"
+    if not total:
+        first = f"{check.plan} passes the check of its figures"
+    else:
+        first = f"{check.plan} breaks {failing} of {rules}" if failing else f"{check.plan} keeps the policy ({rules})"
+    return [first] if check.bound is None else [first, _bound(check.bound)]
+
+
+def _bound(bound: BoundCheck) -> str:
+    recorded = f"the recorded lower bound of {_cents(bound.recorded_usd)}"
+    if bound.verdict == "refuted":
+        return f"{recorded} is refuted: planned again, a plan for {_cents(bound.found_usd)} was found"
+    if bound.recomputed_usd is None:
+        return f"{recorded} is not confirmed: planned again, no plan was found in time"
+    if bound.verdict == "confirmed":
+        return f"{recorded} is confirmed: planned again, {_cents(bound.recomputed_usd)} is proved"
+    return f"{recorded} is not confirmed: planned again, only {_cents(bound.recomputed_usd)} is proved"
+
+
+def _cents(usd: float | None) -> str:
+    return "-" if usd is None else f"${usd:,.2f}"
 
 
 def _notes(check: Check) -> list[str]:
@@ -49,6 +73,13 @@ def _notes(check: Check) -> list[str]:
     if check.as_of is not None:
         given = ", which is today; 'as_of' or --as-of gives another day" if check.as_of_is_today else ""
         lines.append(f"ages of prices are those on {check.as_of}{given}")
+    if check.unverified:
+        lines.append(f"not verified (docs/checks.md says why): {'; '.join(r.what for r in check.unverified)}")
+    lines += [
+        f"{r.rule} rests on what the file records{'; --prove works it out again' if r.rule == BOUND.read_by else ''}"
+        for r in check.rules
+        if r.rests_on == "recorded"
+    ]
     return lines
 
 

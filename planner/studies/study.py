@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from planner.checker.other_demand import other_demand
 from planner.pipeline import checked
 from planner.plan.plan import Plan
 from planner.plan.study_records import Studies
 from planner.studies.break_even import break_even
-from planner.studies.other_demand import other_demand
 from planner.studies.providers import providers
 from planner.studies.waterfall import Plans, waterfall
 from solvers.backends.deadline import limited_to

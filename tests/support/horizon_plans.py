@@ -168,7 +168,7 @@ def assembled(case: Case, signed: tuple[SignedCommitment, ...], quarters: tuple[
     worst = max(r.cost_usd for r in results)
     points = tuple(
         CurvePoint(instances=n, expected_usd=x and x * expected, p90_usd=x and x * worst, worst_usd=x and x * worst,
-                   gap_frac=x and 0.01)
+                   gap_frac=x and 1 - BOUND_SHARE)
         for n, x in ((0, None), (1, 1.1), (2, 1.0), (4, 1.05))
     )  # fmt: skip
     return HorizonPlan(

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
 from itertools import islice
 from random import Random
 from typing import Any
 
 import planner
 from planner.case.case import case_from_json
-from planner.checker import _problems, in_words
+from planner.checker import _problems as plan_problems
+from planner.checker import in_words
+from planner.checker.horizon import _problems as horizon_problems
+from planner.checker.remarks import REMARKS
 
 Json = dict[str, Any]
 Place = tuple[str | int, ...]
-FREE = ("case", "options", "rejected", "proof", "fleetplan_version", "name")
-"""the case is guarded by its hash; the others are no figures of the plan, or have lies of their own"""
-SEARCHED = ("low_usd_per_month", "high_usd_per_month")
-"""ends of the range of costs: each is a search of its own, which arithmetic cannot repeat"""
+Kinds = dict[str, list[Place]]
+DROPPED = object()
+"""stands for an entry of a list that is taken out"""
+SMALLEST = 1e-6
+"""figures below this are rounding; changes of a smaller share than this are too"""
+WORDS = (
+    ("optimal", "within-gap", "feasible", "interrupted"), ("weekday", "weekend"), ("expected", "worst-case"),
+    ("unable", "dominated", "too much of a pool"), ("tensor", "expert", "data"), ("self-hosted", "api"),
+    ("baseline", "compared", "same model"), ("time-limit", "interrupted"), ("options", "if_throughput_is_off"),
+)  # fmt: skip
+"""words that a place may have"""
 
 
 def rehashed(plan: Json) -> None:
@@ -32,18 +44,31 @@ def places(node: Any, above: Place = ()) -> Iterator[Place]:
         yield from places(value, (*above, step))
 
 
-def of_each_kind(node: Any, most: int) -> list[Place]:
-    """Some places of each kind: those that differ only in the entry of a list are of one kind."""
-    kinds: dict[Place, list[Place]] = {}
+def kind_of(place: Place) -> str:
+    """Places that differ only in the entry of a list are of one kind, such as fleet.*.usd_per_h."""
+    return ".".join("*" if isinstance(step, int) else step for step in place)
+
+
+def kinds_of(node: Any) -> Kinds:
+    kinds: Kinds = {}
     for place in places(node):
-        kinds.setdefault(tuple("*" if isinstance(step, int) else step for step in place), []).append(place)
-    return [p for some in kinds.values() for p in Random(0).sample(some, min(most, len(some)))]
+        kinds.setdefault(kind_of(place), []).append(place)
+    return kinds
+
+
+def of_each_kind(node: Any, most: int) -> list[Place]:
+    """Some places of each kind."""
+    return [p for some in kinds_of(node).values() for p in Random(0).sample(some, min(most, len(some)))]
 
 
 def holder(plan: Any, place: Place) -> Any:
     for step in place[:-1]:
         plan = plan[step]
     return plan
+
+
+def value_at(plan: Any, place: Place) -> Any:
+    return holder(plan, place)[place[-1]]
 
 
 def changed(value: Any) -> Any:
@@ -59,6 +84,35 @@ def changed(value: Any) -> Any:
     return value * 1.03 if abs(value) > 1e-9 else value + 0.03
 
 
+def changes(value: Any, others: list[Any]) -> Iterator[Any]:
+    """Other values of the same type: a little more and less, another day or name, one that stands elsewhere."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield from (value + 1, value - 1)
+    elif isinstance(value, float):
+        yield from (value * 1.01, value * 0.99) if abs(value) > SMALLEST else (0.01,)
+        if abs(value) < 0.1 / SMALLEST:
+            yield value + 1
+    elif isinstance(value, str):
+        yield _next_day(value) or value + "x"
+        yield from (word for words in WORDS if value in words for word in words if word != value)
+    yield from islice((x for x in others if type(x) is type(value) and not _same(x, value)), 1)
+    if value is not None:
+        yield None
+
+
+def _same(a: Any, b: Any) -> bool:
+    return math.isclose(a, b, rel_tol=SMALLEST, abs_tol=SMALLEST) if isinstance(a, float) else a == b
+
+
+def _next_day(text: str) -> str | None:
+    try:
+        return (date.fromisoformat(text) + timedelta(days=1)).isoformat()
+    except ValueError:
+        return None
+
+
 def with_value(plan: Json, place: Place, value: Any) -> Json:
     """A copy that differs at one place; what is not on the way there is not copied."""
     top = dict(plan)
@@ -66,25 +120,45 @@ def with_value(plan: Json, place: Place, value: Any) -> Json:
     for step in place[:-1]:
         node[step] = copy.copy(node[step])
         node = node[step]
-    node[place[-1]] = value
+    if value is DROPPED:
+        del node[place[-1]]
+    else:
+        node[place[-1]] = value
     return top
 
 
-def leaves_changed_unseen(plan: Json, of_a_kind: int) -> list[Place]:
-    """Places where a changed figure goes unnoticed."""
-    unseen = []
-    for place in of_each_kind({k: v for k, v in plan.items() if k not in FREE}, of_a_kind):
-        value = holder(plan, place)[place[-1]]
-        if isinstance(value, dict | list) or place[-1] in ("label", *SEARCHED):
-            continue
-        if not is_refused(with_value(plan, place, changed(value))):
-            unseen.append(place)
-    return unseen
+def tampered(plan: Json, of_a_kind: int | None, skipped: tuple[str, ...] = ()) -> Iterator[tuple[Place, Json]]:
+    """Every single change of a plan: some leaves of each kind, or all of them, and entries that are taken out."""
+    for kind, found in kinds_of({key: value for key, value in plan.items() if key not in skipped}).items():
+        some = found if of_a_kind is None else Random(kind).sample(found, min(of_a_kind, len(found)))
+        others = [x for p in islice(found, 50) if not isinstance(x := value_at(plan, p), dict | list)]
+        for place in some:
+            value = value_at(plan, place)
+            if not isinstance(value, dict | list):
+                yield from ((place, with_value(plan, place, new)) for new in changes(value, others))
+            if isinstance(place[-1], int):
+                yield place, with_value(plan, place, DROPPED)
 
 
 def is_refused(plan: Any) -> bool:
-    """Whether `check_plan` says anything; it need not say everything."""
-    return bool(in_words(islice(_problems(plan), 1)))
+    """Whether the checker says anything; it need not say everything."""
+    horizon = isinstance(plan, dict) and str(plan.get("format")).startswith("fleetplan-horizon/")
+    problems: Callable[[Any], Iterator[str]] = horizon_problems if horizon else plan_problems
+    return bool(in_words(islice(problems(plan), 1)))
+
+
+def unseen(plan: Json, of_a_kind: int | None, skipped: tuple[str, ...] = ()) -> Iterator[tuple[Place, Json]]:
+    """Changes that the checker passes."""
+    return ((place, lie) for place, lie in tampered(plan, of_a_kind, skipped) if not is_refused(lie))
+
+
+def is_a_remark(place: Place) -> bool:
+    return any(remark.covers(kind_of(place)) for remark in REMARKS)
+
+
+def passes_unlisted(plan: Json, of_a_kind: int, skipped: tuple[str, ...] = ("case",)) -> set[str]:
+    """Kinds of leaves that can be changed unnoticed, and are no remarks; the case is guarded by its hash."""
+    return {kind_of(place) for place, _ in unseen(plan, of_a_kind, skipped) if not is_a_remark(place)}
 
 
 def refused_with(words: str, plan: Json) -> None:

@@ -6,8 +6,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from planner.checker.policy.rules import Check, Judged, Rule, at_least, at_most, change_rules, checked, judged_rules
+from planner.checker.policy.rules import (
+    Check,
+    Judged,
+    Rule,
+    at_least,
+    at_most,
+    change_rules,
+    checked,
+    gap_rule,
+    judged_rules,
+)
 from planner.checker.policy.schema import Policy
+from planner.checker.proof import BoundCheck
 from planner.io.formatting import percent, usd
 from planner.plan.horizon.horizon_plan import HorizonPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import Use, gpus_of, owed_beyond_usd, quarters_of, regret_frac, use_of
@@ -21,21 +32,27 @@ class JudgedHorizon:
     horizon: HorizonPlan
     policy: Policy
     against: HorizonPlan | None
+    bound: BoundCheck | None
+    """what planning again says of the plan's bound"""
 
 
 def check_horizon_policy(
-    horizon: HorizonPlan, policy: Policy, against: HorizonPlan | None = None, as_of: date | None = None
+    horizon: HorizonPlan,
+    policy: Policy | None,
+    against: HorizonPlan | None = None,
+    as_of: date | None = None,
+    bound: BoundCheck | None = None,
 ) -> Check:
     """Every rule of the policy with its value and limit, as `check_policy` does for a plan of one quarter."""
-    j = JudgedHorizon(horizon, policy, against)
 
-    def judge(day: date) -> Iterator[Rule]:
+    def judge(policy: Policy, day: date) -> Iterator[Rule]:
+        j = JudgedHorizon(horizon, policy, against, bound)
         for rule in OWN:
             if getattr(policy, rule.__name__) is not None:
                 yield from rule(j)
         yield from _of_quarters(horizon, policy, day)
 
-    return checked(horizon.name, None if against is None else against.name, policy, as_of, judge)
+    return checked(horizon, against, policy, as_of, bound, judge)
 
 
 def _of_quarters(horizon: HorizonPlan, policy: Policy, day: date) -> Iterator[Rule]:
@@ -80,8 +97,8 @@ def max_commitment_usd(j: JudgedHorizon) -> Iterator[Rule]:
 
 def max_gap(j: JudgedHorizon) -> Iterator[Rule]:
     of = " in the worst case" if j.horizon.risk == "worst-case" else ""
-    detail = f"{j.horizon.status}: no plan has less than {usd(j.horizon.bound_usd)}{of}"
-    yield at_most("max_gap", "cost that is not proved", "frac", j.horizon.gap_frac, j.policy.max_gap or 0.0, detail)
+    detail = f"{j.horizon.status}: no plan has less than {{}}{of}"
+    yield gap_rule(j.policy, j.horizon.gap_frac, j.horizon.counted_usd, j.horizon.bound_usd, j.bound, detail)
 
 
 def max_liability_usd(j: JudgedHorizon) -> Iterator[Rule]:
@@ -103,7 +120,8 @@ def max_regret(j: JudgedHorizon) -> Iterator[Rule]:
         yield at_most("max_regret", what, "frac", None, limit, "not worked out")
         return
     worst = max(known, key=lambda name: known[name])
-    yield at_most("max_regret", what, "frac", known[worst], limit, worst)
+    rule = at_most("max_regret", what, "frac", known[worst], limit, f"{worst}; as recorded in the file")
+    yield rule.model_copy(update={"rests_on": "recorded"})
 
 
 def min_coverage(j: JudgedHorizon) -> Iterator[Rule]:

@@ -11,13 +11,19 @@ from typing import Any, Literal
 from planner.case.support import is_unproven
 from planner.checker.costs import month_usd
 from planner.checker.policy.schema import ChangeSpec, HeadroomSpec, Policy
+from planner.checker.proof import BoundCheck
+from planner.checker.remarks import BOUND, Remark, remarks_in
 from planner.io.errors import input_error
 from planner.io.formatting import percent, usd
 from planner.io.validation import Strict
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import DeploymentPlan, Plan
 from planner.plan.view import PlanView
 
 CHECK_FORMAT = "fleetplan-check/1"
+NO_RULES = Policy.model_construct()
+"""where there is no policy; a file without rules is refused"""
+Basis = Literal["recorded", "recomputed"]
 Unit = Literal["usd_per_month", "usd", "usd_per_1m_tokens", "frac", "days", "names"]
 
 
@@ -36,6 +42,8 @@ class Rule(Strict):
     """whether the limit is the least that will do, not the most"""
     unit: Unit
     detail: str = ""
+    rests_on: Basis | None = None
+    """of a rule about what a search proved or found: the figure in the file, or one that was worked out again"""
 
 
 class Check(Strict):
@@ -47,28 +55,43 @@ class Check(Strict):
     as_of_is_today: bool
     """because nobody gave a day"""
     passed: bool
+    """every rule is kept, and the bound is not refuted"""
     rules: tuple[Rule, ...]
+    """none where there is no policy"""
+    bound: BoundCheck | None = None
+    """None: nothing was planned again"""
+    unverified: tuple[Remark, ...] = ()
+    """what of the plan could not be worked out again"""
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
 
 
 def checked(
-    plan: str, against: str | None, policy: Policy, as_of: date | None, judge: Callable[[date], Iterable[Rule]]
+    plan: Plan | HorizonPlan,
+    against: Plan | HorizonPlan | None,
+    policy: Policy | None,
+    as_of: date | None,
+    bound: BoundCheck | None,
+    judge: Callable[[Policy, date], Iterable[Rule]],
 ) -> Check:
     """What a policy's rules come to. The age of prices is that on `as_of`, else on the policy's date, else today."""
+    policy = policy or NO_RULES
     if policy.max_change is not None and against is None:
         message = "must be given: the policy's max_change compares with the plan before it"
         raise input_error("--against", message, "Give --against OLD.json, or delete the rule")
     day = as_of or (date.fromisoformat(policy.as_of) if policy.as_of else date.today())
-    rules = tuple(judge(day))
+    rules = tuple(judge(policy, day))
+    confirmed = bound is not None and bound.verdict == "confirmed"
     return Check(
-        plan=plan,
-        against=against,
+        plan=plan.name,
+        against=None if against is None else against.name,
         as_of=day.isoformat() if policy.max_price_age is not None else None,
         as_of_is_today=policy.max_price_age is not None and as_of is None and policy.as_of is None,
-        passed=all(rule.passed for rule in rules),
+        passed=all(rule.passed for rule in rules) and (bound is None or bound.verdict != "refuted"),
         rules=rules,
+        bound=bound,
+        unverified=tuple(r for r in remarks_in(plan.as_json()) if not (confirmed and r is BOUND)),
     )
 
 
@@ -87,6 +110,8 @@ class Judged:
     policy: Policy
     against: Plan | None
     as_of: date
+    bound: BoundCheck | None = None
+    """what planning again says of the plan's bound"""
 
     @cached_property
     def facts(self) -> PlanView:
@@ -213,9 +238,22 @@ def min_slo_headroom(j: Judged) -> Iterator[Rule]:
 
 
 def max_gap(j: Judged) -> Iterator[Rule]:
-    penalty = " and penalty" if j.plan.penalty_usd_per_month else ""
-    detail = f"{j.plan.status}: no fleet has a cost{penalty} under {usd(j.plan.bound_usd_per_month)} / month"
-    yield at_most("max_gap", "cost that is not proved", "frac", j.plan.gap_frac, j.policy.max_gap or 0.0, detail)
+    objective_usd = j.plan.cost_usd_per_month + j.plan.penalty_usd_per_month
+    of = "cost and penalty" if j.plan.penalty_usd_per_month else "cost"
+    detail = f"{j.plan.status}: no fleet has a {of} under {{}} / month"
+    yield gap_rule(j.policy, j.plan.gap_frac, objective_usd, j.plan.bound_usd_per_month, j.bound, detail)
+
+
+def gap_rule(
+    policy: Policy, gap_frac: float, objective_usd: float, bound_usd: float, again: BoundCheck | None, detail: str
+) -> Rule:
+    """What of the cost is not proved: by the bound of a new search where there was one, else by the recorded one."""
+    if again is not None:
+        bound_usd = again.recomputed_usd or 0.0
+        gap_frac = max(0.0, 1 - bound_usd / objective_usd) if objective_usd else 0.0
+    detail = f"{detail.format(usd(bound_usd))}, {'as recorded in the file' if again is None else 'worked out again'}"
+    rule = at_most("max_gap", "cost that is not proved", "frac", gap_frac, policy.max_gap or 0.0, detail)
+    return rule.model_copy(update={"rests_on": "recorded" if again is None else "recomputed"})
 
 
 def max_unmeasured_share(j: Judged) -> Iterator[Rule]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from planner.catalog.entries import TERM_MONTHS
 from planner.catalog.names import sells
+from planner.checker.other_demand import other_demand
 from planner.io.formatting import percent
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
@@ -13,7 +14,6 @@ from planner.plan.study_records import ProviderBill, Studies
 from planner.reports.phrases import NOTHING_USD, alike, throughput_error
 from planner.reports.tables.table import DATA, EVERY, PEOPLE, Format, Row, Table
 from planner.reports.tables.table import Column as C
-from planner.studies.other_demand import other_demand
 from problems.constants import HOURS_PER_MONTH
 
 ASSUMED_OFF_FRAC = 0.10

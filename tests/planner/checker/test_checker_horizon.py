@@ -12,6 +12,15 @@ import pytest
 from planner.case.case import case_from_json
 from planner.checker.horizon import check_horizon
 from tests.support.horizon_plans import OFFER, horizon_plan, worst_case_plan
+from tests.support.tampering import (
+    changed,
+    is_a_remark,
+    is_refused,
+    kinds_of,
+    passes_unlisted,
+    value_at,
+    with_value,
+)
 
 Json = dict[str, Any]
 
@@ -46,6 +55,7 @@ def test_what_the_search_calls_optimal_may_be_called_so(good: Json, gap_frac: fl
     proved = copy.deepcopy(good)
     bound = (1 - gap_frac) * proved["counted_usd"]
     proved |= {"bound_usd": bound, "gap_frac": gap_frac, "status": "optimal"}
+    proved["curve"]["points"][2]["gap_frac"] = gap_frac
     assert not [problem for problem in check_horizon(proved) if "called optimal" in problem or "gap" in problem]
 
 
@@ -148,6 +158,10 @@ def _fewer_ways_to_buy(plan: Json) -> None:
     rehash_quarter(q)
 
 
+def _proved(status: str) -> Callable[[Json], None]:
+    return lambda plan: plan.update(bound_usd=plan["counted_usd"], gap_frac=0.0, status=status)
+
+
 def _twice(plan: Json) -> None:
     plan["commitments"].append(copy.deepcopy(plan["commitments"][0]))
 
@@ -200,6 +214,8 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
     "bound": (_set("bound_usd", 1e9), "less than its bound"),
     "gap": (_set("gap_frac", 0.001), "gap_frac"),
     "optimal": (_set("status", "optimal"), "called optimal"),
+    "called less than it is": (_proved("within-gap"), "called within-gap, but its bound proves it optimal"),
+    "name": (_set("name", "another"), "the name of the case is growth, not another"),
     "middle": (_set("middle", "counted_usd", 1.0), "middle scenario comes to less than the bound"),
     "middle name": (_set("middle", "scenario", "none"), "the middle scenario is"),
     "curve below the bound": (_set("curve", "points", 1, "expected_usd", 1.0), "it costs less than any plan can"),
@@ -209,6 +225,7 @@ CHANGES: dict[str, tuple[Callable[[Json], None], str]] = {
     "curve of something else": (_set("curve", "term", "reserved-3y"), "which is not signed now"),
     "curve beside the plan": (_set("curve", "points", 2, "expected_usd", _more), "2 instances: expected_usd"),
     "curve P90": (_set("curve", "points", 2, "p90_usd", lambda x: 0.9 * x), "2 instances: p90_usd"),
+    "curve's gap at the plan": (_set("curve", "points", 2, "gap_frac", 0.5), "2 instances: gap_frac is 0.02"),
     "curve worst": (_set("curve", "points", 1, "worst_usd", 1.0), "its worst case is not the worst"),
     "curve with holes": (_set("curve", "points", 1, "p90_usd", None), "some figures are missing"),
 }
@@ -222,6 +239,20 @@ def test_one_change_is_refused(good: Json, name: str) -> None:
     problems = check_horizon(plan)
     assert any(words in problem for problem in problems), problems
     assert all(problem and problem.isprintable() for problem in problems)
+
+
+def test_what_can_be_changed_in_a_horizon_is_a_remark(good: Json) -> None:
+    assert passes_unlisted(good, 1, ("case", "quarters")) == set()
+
+
+def test_the_plans_of_quarters_are_held_to_the_same(good: Json) -> None:
+    """Their own tests change every leaf; what matters here is that they are checked, rejections included."""
+    of_a_quarter = {"options.*.option", "rejected.*.reason", "slots.*.label", "fleet.*.usd_per_h", "proof.solver"}
+    kinds = kinds_of(good)
+    for kind in sorted(of_a_quarter):
+        place = kinds[f"quarters.*.plan.{kind}"][-1]
+        lie = with_value(good, place, changed(value_at(good, place)))
+        assert is_refused(lie) != is_a_remark(place), kind
 
 
 @pytest.mark.parametrize("data", [None, [], 3, "x", {}, {"format": "fleetplan-horizon/1"}, {"format": float("nan")}])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import planner
+from planner.checker.other_demand import other_demand
 from planner.plan.plan import Plan
-from planner.studies.other_demand import other_demand
 from tests.planner.reports.tables.test_focus import HELD
 from tests.support.lever_plans import DEMANDS, lever_plan
 
