@@ -9,6 +9,7 @@ from planner.case.case import HOURS_OF_DAYS
 from planner.case.costs import baseline_of, is_too_small
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
+from planner.catalog.entries import day_of, is_of_unknown_day
 from planner.checker.costs import vendor_usd_of_month
 from planner.checker.vendors import held_of_vendor_usd
 from planner.io.formatting import percent, tokens, usd
@@ -54,8 +55,11 @@ def price_date(plan: Plan) -> list[str]:
     """The one date of prices that every report shows: that of the oldest price which the plan pays or compares with."""
     apis = [plan.case.apis[api].date for api in {w.api for w in plan.workloads if w.api}]
     dates = {plan.baseline.date, *apis, *(line.price_date for line in plan.fleet)} - {None}
-    oldest = min((date for date in dates if date), default=None)
-    return [] if oldest is None else [f"prices of {oldest}{' or later' * (len(dates) > 1)}"]
+    known = [date for date in dates if date and day_of(date)]
+    later, unknown = " or later" * (len(known) > 1), len(known) < len(dates)
+    if not known:
+        return ["prices of unknown date"] if unknown else []
+    return [f"prices of {min(known)}{later}{', some of unknown date' * unknown}"]
 
 
 def proof(plan: Plan) -> str:
@@ -245,13 +249,21 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
         yield f"assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"
-    listed = {(key, way): p for key, offer in plan.case.offers.items() for way, p in offer.prices.by_way().items()}
-    old = sorted(
-        {f"{f.offer} (of {f.price_date})" for f in plan.fleet if (p := listed.get((f.offer, f.purchase))) and p.stale}
-    )
-    if old:
+    if old := sorted(set(_stale(plan))):
         yield f"stale prices, ask for today's before you sign: {', '.join(old)}"
     yield from quality_notes(plan)
+
+
+def _stale(plan: Plan) -> Iterator[str]:
+    """Stale prices that the plan pays, each with its date."""
+    listed = {(key, way): p for key, offer in plan.case.offers.items() for way, p in offer.prices.by_way().items()}
+    paid = [(f.offer, f.price_date, listed.get((f.offer, f.purchase))) for f in plan.fleet]
+    for offer, written, price in paid:
+        if price is not None and price.is_stale:
+            yield f"{offer} (of {'unknown date' if is_of_unknown_day(written) else written})"
+    for api in {w.api for w in plan.workloads if w.api and w.api_share_frac}:
+        if is_of_unknown_day(plan.case.apis[api].date):
+            yield f"{api} (of unknown date)"
 
 
 def rejection(r: RejectionRecord) -> tuple[str, str]:

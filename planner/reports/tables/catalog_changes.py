@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from planner.catalog.entries import day_of
 from planner.catalog.importing.changes import JUMP_FRAC, Changes, PriceChange
 from planner.catalog.importing.importing import Imported
 from planner.io.errors import escaped
@@ -32,17 +33,24 @@ def import_report(imported: Imported, changes: Changes, compared_with: str) -> R
     files = _number(len(imported.files), "file")
     head = f"{_number(len(offers), 'offer')} of {_number(len(providers), 'provider')} "
     head += f"in {_number(len(regions), 'region')}, from {files}"
-    dates = sorted({price.date for o in offers for _, price in o.prices if price is not None and price.date})
-    head += f"; prices of {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
+    head += f"; prices of {_dates(imported)}"
     left_out = _left_out(imported.left_out)
     data = {
         "files": [str(file) for file in imported.files],
         "offers": len(offers),
+        "dates": list(imported.dates),
         "compared_with": compared_with,
         **_data(changes),
         "left_out": [{"why": why, "name": name, "rows": n} for (why, name), n in sorted(imported.left_out.items())],
     }
     return Report(paragraphs([[head], *_parts(changes, compared_with), left_out]), data)
+
+
+def _dates(imported: Imported) -> str:
+    """The days that prices are of, and whether some are of no day that is known."""
+    known = [date for date in imported.dates if day_of(date)]
+    span = f"{known[0]} to {known[-1]}" if len(known) > 1 else "".join(known)
+    return ", and ".join([span] * bool(known) + ["unknown date"] * (len(known) < len(imported.dates)))
 
 
 def diff_report(changes: Changes, before: str) -> Report:
