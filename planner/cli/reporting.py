@@ -91,14 +91,14 @@ def report(
     from planner.io.files import check_targets
 
     whole = quarter is None and is_horizon(file)
-    if whole and (scenario is not None or explanation is not None):
-        flag = "--scenario" if scenario is not None else "--explanation"
+    budget = format is ReportFormat.focus
+    given = {"--scenario": scenario is not None, "--explanation": explanation is not None, "--format focus": budget}
+    for flag in (flag for flag, is_given in given.items() if whole and is_given):
         refuse(flag, "is for one quarter of the plan of a horizon", "Add --quarter 1, or a later one")
     plan = None if whole else saved_quarter(file, quarter, scenario)
     explained = read_explanation(explanation, plan) if explanation and plan else None
     page = html is not None or explained is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None and xlsx is None)
-    budget = format is ReportFormat.focus
     first_day = _first_day(starts, budget)
     printed = None if budget or format in (None, ReportFormat.html) else PlanFormat(format.value)
     check_outputs(csv, None if whole else printed, table, xlsx)
