@@ -240,7 +240,9 @@ def plan_of_horizon(
     write_horizon(horizon, quiet, out, html, markdown, csv, xlsx)
     put_horizon(horizon, format, table, took)
     if horizon.status == "interrupted":
-        note("interrupted: this is the best checked plan so far; it is not proved", quiet)
+        from planner.reports.phrases import best_so_far
+
+        note(best_so_far(horizon), quiet)
         raise typer.Exit(130)
     if required_gap is not None and horizon.status != "optimal" and horizon.gap_frac > required_gap:
         note(f"proved within {horizon.gap_frac:.3%} only; {required_gap:.3%} was required", quiet)

@@ -249,7 +249,9 @@ def _exit_code(
 ) -> None:
     """Exit as the work ended; `stopped`: somebody interrupted it."""
     if plan.status == "interrupted":
-        note("interrupted: this is the best checked plan so far; it is not proved", quiet)
+        from planner.reports.phrases import best_so_far
+
+        note(best_so_far(plan), quiet)
         raise typer.Exit(130)
     if stopped:
         note("interrupted: the plan is checked; this is what is known of it so far", quiet)

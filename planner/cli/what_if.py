@@ -83,6 +83,7 @@ def what_if(
     """
     from planner.io.files import check_targets
     from planner.io.named_files import NamedFiles
+    from planner.reports.progress import progress_on_stderr
     from planner.studies.executing.executors import executor_from
     from planner.studies.overrides import Source
     from planner.studies.sweep import sweep
@@ -100,9 +101,9 @@ def what_if(
     inputs = [case_file, *([file] if file else []), *files.paths]
     check_targets({"--out": out, "--html": html, "--svg": svg, "--journal": journal}, inputs)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with executor_from(executor) as workers:
+    with executor_from(executor) as workers, progress_on_stderr(quiet) as show:
         swept = sweep(
-            source, runs, budgets, options, workers, journal, _shape_shown(quiet), _progress(quiet, len(runs))
+            source, runs, budgets, options, workers, journal, _shape_shown(quiet), _progress(quiet, len(runs)), show
         )
     _write(swept, out, html, svg, quiet)
     put(_rendered(swept, format))

@@ -13,9 +13,10 @@ from planner.catalog.entries import day_of, is_of_unknown_day
 from planner.checker.costs import vendor_usd_of_month
 from planner.checker.vendors import held_of_vendor_usd
 from planner.io.formatting import percent, tokens, usd
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
-from planner.plan.sellers import having_usd, sold_cheaper
+from planner.plan.sellers import having_usd, sold_cheaper, there_usd
 from planner.plan.study_records import ProviderBill
 from planner.plan.view import PlanView
 from problems.constants import HOURS_PER_MONTH
@@ -26,8 +27,13 @@ PROVED = {
     "optimal": "proved optimal",
     "within-gap": "proved within {gap}",
     "feasible": "a checked plan, proved only within {gap}",
-    "interrupted": "INTERRUPTED: a checked plan, not proved; the optimum may be {gap} lower",
+    "interrupted": "INTERRUPTED: a checked plan, proved only within {gap}",
 }
+NOT_PROVED = {
+    "feasible": "a checked plan; the time was too short to prove how near it is to the optimum",
+    "interrupted": "INTERRUPTED: a checked plan, before it was proved how near it is to the optimum",
+}
+"""where nothing worth the name was proved"""
 PARTS = {
     "options": "what other options would cost",
     "if_throughput_is_off": "what the plan costs if throughput is off",
@@ -62,15 +68,21 @@ def price_date(plan: Plan) -> list[str]:
     return [f"prices of {min(known)}{later}{', some of unknown date' * unknown}"]
 
 
-def proof(plan: Plan) -> str:
-    if plan.status == "feasible" and not bounded(plan):
-        return "a checked plan; the time was too short to prove how near it is to the optimum"
+def proof(plan: Plan | HorizonPlan) -> str:
+    if plan.status in NOT_PROVED and not bounded(plan):
+        return NOT_PROVED[plan.status]
     return PROVED[plan.status].format(gap=percent(plan.gap_frac, 2))
 
 
-def bounded(plan: Plan) -> bool:
+def bounded(plan: Plan | HorizonPlan) -> bool:
     """Whether anything worth the name was proved."""
     return plan.gap_frac < NO_BOUND_FRAC
+
+
+def best_so_far(plan: Plan | HorizonPlan) -> str:
+    """What an interrupted search leaves."""
+    near = f"proved within {percent(plan.gap_frac, 2)}" if bounded(plan) else "not proved near to the optimum"
+    return f"interrupted: this is the best checked plan so far, {near}"
 
 
 def served(plan: Plan) -> str:
@@ -295,11 +307,11 @@ def cheaper_providers(plan: Plan) -> Iterator[str]:
         cheaper.setdefault(bill.workloads, []).append(bill)
     here = {w.name: w.cost_usd_per_month for w in plan.workloads}
     for workloads, bills in cheaper.items():
-        least = min(bills, key=lambda bill: bill.cost_usd_per_month + having_usd(plan, bill))
+        least = min(bills, key=lambda bill: there_usd(plan, bill))
         fixed = having_usd(plan, least)
-        counted = " with its fixed cost" if fixed else ""
+        counted = f" with its fixed cost of {usd(fixed)}" if fixed else ""
         paid = sum(here[name] for name in workloads)
-        there = f"would cost {usd(least.cost_usd_per_month + fixed)} / month there{counted}, {usd(paid)} here"
+        there = f"would cost {usd(there_usd(plan, least))} / month there{counted}, {usd(paid)} here"
         others = f" ({len(bills) - 1} more sell it for less than that)" if len(bills) > 1 else ""
         offer = f"cheaper at an API: {_api(least)} sells this model, and all of {alike(workloads)} {there}{others}"
         yield f"{offer}; name it under menu.apis to let a plan use it"

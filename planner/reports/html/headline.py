@@ -39,8 +39,8 @@ BINDS_LIMIT = 120
 def notices(plan: Plan) -> Iterator[Html]:
     """What nobody may overlook."""
     if plan.status == "interrupted":
-        lower = percent(plan.gap_frac, 2)
-        yield _notice(f"The search was interrupted: this plan is checked, but the optimum may be {lower} lower.")
+        near = f"proved within {percent(plan.gap_frac, 2)} only" if bounded(plan) else "not proved near to the optimum"
+        yield _notice(f"The search was interrupted: this plan is checked, but {near}.")
     if held := held_sentence(plan):
         yield _notice(f"{held[0].upper()}{held[1:]}.")
     shed = [w for w in plan.workloads if w.shed_requests_per_month]
@@ -133,9 +133,8 @@ def _verdict(plan: Plan) -> Html:
 
 def _remarks(plan: Plan) -> Iterator[Html]:
     costs = "has cost and penalty below" if plan.penalty_usd_per_month else "costs less than"
-    proved = "Not proved" if plan.status == "interrupted" else "Proved"
     how = "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}"
-    said = [f"{proved} {how}: no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}."]
+    said = [f"Proved {how}: no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}."]
     if not bounded(plan) and plan.cost_usd_per_month:
         said = ["Checked, but the time was too short to prove how near it is to the optimum."]
     if break_even := _break_even(plan):
