@@ -12,7 +12,7 @@ from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
 from planner.catalog.entries import day_of, is_of_unknown_day
 from planner.checker.costs import vendor_usd_of_month
 from planner.checker.vendors import held_of_vendor_usd
-from planner.io.formatting import percent, tokens, usd
+from planner.io.formatting import counted, percent, tokens, usd
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
@@ -50,11 +50,11 @@ ALARM_FRAC = 0.001
 
 def facts(plan: Plan) -> list[str]:
     """How large the plan is, and of when its prices are."""
-    return [*sizes(plan), f"{len(plan.slots)} slots", *price_date(plan)]
+    return [*sizes(plan), counted(len(plan.slots), "slot"), *price_date(plan)]
 
 
 def sizes(plan: Plan) -> list[str]:
-    return [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}"]
+    return [counted(len(plan.workloads), "workload")]
 
 
 def price_date(plan: Plan) -> list[str]:
@@ -90,15 +90,16 @@ def served(plan: Plan) -> str:
     found = plan.verified
     if found is None:
         return "not served yet: fleetplan verify serves a saved plan request by request"
+    requests = counted(found.requests, "request")
     if not found.kept:
-        return f"served {found.requests:,} requests in {found.rounds} rounds and missed {', '.join(found.missed)}"
+        return f"served {requests} in {counted(found.rounds, 'round')} and missed {', '.join(found.missed)}"
     tightened = ""
     if found.rounds > 1:
         before = (
             f"{usd(found.first_cost_usd_per_month)} / month, proved no less than {usd(found.first_bound_usd_per_month)}"
         )
-        tightened = f"; {found.rounds - 1} plans before it missed a promise (the first: {before})"
-    return f"verified by {found.requests:,} requests, every promise kept{tightened}{_tightened_hours(plan)}"
+        tightened = f"; {counted(found.rounds - 1, 'plan')} before it missed a promise (the first: {before})"
+    return f"verified by {requests}, every promise kept{tightened}{_tightened_hours(plan)}"
 
 
 def _tightened_hours(plan: Plan) -> str:
@@ -243,7 +244,7 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     spent = sum(line.starting_usd_per_month for line in plan.fleet)
     if spent:
         starts = sum(line.starts_per_month for line in plan.fleet)
-        minutes, times = f"{plan.case.start.instance_s / 60:g} min", f"{starts:,.0f} times a month"
+        minutes, times = f"{plan.case.start.instance_s / 60:g} min", f"{counted(starts, 'time')} a month"
         yield f"{usd(spent)} / month of it is for the {minutes} that an instance takes to start, {times}"
     yield from (owed(c) for c in plan.commitments)
     yield from vendor_caps(plan)
@@ -309,10 +310,11 @@ def cheaper_providers(plan: Plan) -> Iterator[str]:
     for workloads, bills in cheaper.items():
         least = min(bills, key=lambda bill: there_usd(plan, bill))
         fixed = having_usd(plan, least)
-        counted = f" with its fixed cost of {usd(fixed)}" if fixed else ""
+        had = f" with its fixed cost of {usd(fixed)}" if fixed else ""
         paid = sum(here[name] for name in workloads)
-        there = f"would cost {usd(there_usd(plan, least))} / month there{counted}, {usd(paid)} here"
-        others = f" ({len(bills) - 1} more sell it for less than that)" if len(bills) > 1 else ""
+        there = f"would cost {usd(there_usd(plan, least))} / month there{had}, {usd(paid)} here"
+        more = len(bills) - 1
+        others = f" ({more} more {'sells' if more == 1 else 'sell'} it for less than that)" if more else ""
         offer = f"cheaper at an API: {_api(least)} sells this model, and all of {alike(workloads)} {there}{others}"
         yield f"{offer}; name it under menu.apis to let a plan use it"
 

@@ -11,6 +11,7 @@ from planner.catalog.entries import day_of
 from planner.catalog.importing.changes import JUMP_FRAC, Changes, PriceChange
 from planner.catalog.importing.importing import Imported
 from planner.io.errors import escaped
+from planner.io.formatting import counted
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table, paragraphs
 from planner.reports.tables.text import Report, titled_text
@@ -30,9 +31,9 @@ def import_report(imported: Imported, changes: Changes, compared_with: str) -> R
     """What was read, what changed, and what was left out by name."""
     offers = imported.offers.values()
     regions, providers = ({getattr(o, name) for o in offers} for name in ("region", "provider"))
-    files = _number(len(imported.files), "file")
-    head = f"{_number(len(offers), 'offer')} of {_number(len(providers), 'provider')} "
-    head += f"in {_number(len(regions), 'region')}, from {files}"
+    files = counted(len(imported.files), "file")
+    head = f"{counted(len(offers), 'offer')} of {counted(len(providers), 'provider')} "
+    head += f"in {counted(len(regions), 'region')}, from {files}"
     head += f"; prices of {_dates(imported)}"
     left_out = _left_out(imported.left_out)
     data = {
@@ -86,17 +87,13 @@ def _left_out(left_out: Counter[tuple[str, str]]) -> list[str]:
     for (why, name), number in sorted(left_out.items()):
         by_why[why].append(name)
         rows[why] += number
-    return ["  Left out", *(f"  - {why} ({_number(rows[why], 'row')}): {_names(by_why[why])}" for why in by_why)]
+    return ["  Left out", *(f"  - {why} ({counted(rows[why], 'row')}): {_names(by_why[why])}" for why in by_why)]
 
 
 def _names(names: list[str]) -> str:
     shown = ", ".join(escaped(name) for name in names[:NAMES_SHOWN])
     more = len(names) - NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _number(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 def _data(changes: Changes) -> dict[str, Any]:
