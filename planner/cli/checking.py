@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.common import DiffFormat, PlanFile, in_color, parsed, put, put_json, saved_plan
+from planner.cli.common import DiffFormat, PlanFile, examples, in_color, parsed, put, put_json, saved_plan
 from planner.cli.horizon import is_horizon, saved_horizon
 
 verbs = typer.Typer()
 BROKEN = 5
 
 
-@verbs.command(epilog="Example:  fleetplan check plan.json --policy examples/policies/production.yaml --format md")
+@verbs.command(epilog=examples("fleetplan check plan.json --policy examples/policies/production.yaml --format md"))
 def check(
     file: PlanFile,
     policy: Annotated[Path, typer.Option("--policy", "-p", metavar="POLICY.yaml", help="The rules.")],

@@ -18,6 +18,7 @@ from planner.cli.common import (
     saved_plan,
     with_what_is_left,
 )
+from planner.io.formatting import counted
 
 if TYPE_CHECKING:
     from planner.case.case import Case
@@ -94,7 +95,7 @@ def blocks_asked(horizon: HorizonPlan, quarter: int | None, scenario: str | None
     quarters = quarters_of(horizon)
     count = len(quarters)
     if quarter is not None and quarter > count:
-        refuse("--quarter", f"the horizon has {count} quarter{'s' * (count > 1)}", f"Give one from 1 to {count}")
+        refuse("--quarter", f"the horizon has {counted(count, 'quarter')}", f"Give one from 1 to {count}")
     if scenario is not None and scenario not in names:
         remedy = did_you_mean(scenario, names) or f"there are {', '.join(names)}"
         refuse("--scenario", f"there is no scenario {shown(scenario)}", remedy)
@@ -198,7 +199,7 @@ def write_horizon(
     if csv is not None:
         from planner.reports.tables.csv import write_tables
 
-        note(f"wrote {len(write_tables(tables_of(horizon), csv))} tables into {csv}", quiet)
+        note(f"wrote {counted(len(write_tables(tables_of(horizon), csv)), 'table')} into {csv}", quiet)
 
 
 def report_of_horizon(

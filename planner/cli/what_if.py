@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import CaseFile, PlanFormat, RootOption, Solver, fraction, note, put, refuse, search_options
+from planner.cli.common import (
+    CaseFile,
+    PlanFormat,
+    RootOption,
+    Solver,
+    examples,
+    fraction,
+    note,
+    put,
+    refuse,
+    search_options,
+)
 
 if TYPE_CHECKING:
     from planner.studies.overrides import Override, Scenario
@@ -43,9 +54,11 @@ Onlys = Annotated[list[str] | None, _many("--only", "LIST=A,B", "Allow only thes
 
 @verbs.command(
     "what-if",
-    epilog="Examples:  fleetplan what-if demand.yaml --budget 20k:120k:12    "
-    "fleetplan what-if demand.yaml --set workloads.chat.slo.ttft_p95=1s,2s,4s --without spot    "
-    "fleetplan what-if growth.yaml --set policy.max_liability=$50k,$100k",
+    epilog=examples(
+        "fleetplan what-if demand.yaml --budget 20k:120k:12",
+        "fleetplan what-if demand.yaml --set workloads.chat.slo.ttft_p95=1s,2s,4s --without spot",
+        "fleetplan what-if growth.yaml --set 'policy.max_liability=$50k,$100k'",
+    ),
 )
 def what_if(
     case_file: CaseFile,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, note, put, put_json, refuse
+from planner.cli.common import Format, FormatOption, examples, note, put, put_json, refuse
 
 if TYPE_CHECKING:
     from planner.catalog.entries import Offer
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 SHIPPED = "shipped"
 """stands for the shipped catalog where a catalog file is asked for"""
-IMPORT_EXAMPLES = (
-    "Examples:  fleetplan catalog import sky/ --from skypilot --as-of 2026-11-15 --out prices.yaml    "
-    "fleetplan catalog import bill.csv.gz --from focus --against prices.yaml"
+IMPORT_EXAMPLES = examples(
+    "fleetplan catalog import sky/ --from skypilot --as-of 2026-11-15 --out prices.yaml",
+    "fleetplan catalog import bill.csv.gz --from focus --against prices.yaml",
 )
-DIFF_EXAMPLES = "Examples:  fleetplan catalog diff shipped prices.yaml    fleetplan catalog diff old.yaml new.yaml"
+DIFF_EXAMPLES = examples("fleetplan catalog diff shipped prices.yaml", "fleetplan catalog diff old.yaml new.yaml")
 
 
 class PriceSource(StrEnum):

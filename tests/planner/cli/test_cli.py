@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -375,6 +376,19 @@ def test_every_verb_is_tested_here(fleetplan: Command) -> None:
     listed = ran.out.split("Commands:")[1]
     assert [verb for verb in VERBS if f"\n  {verb} " in listed] == list(VERBS)
     assert set(typer.main.get_group(app).commands) == set(VERBS)
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_every_example_in_the_help_has_lines_of_its_own(
+    columns: str, fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    of_catalog = ("show", "add-model", "import", "diff")
+    for verb in (*((verb,) for verb in VERBS), *(("catalog", verb) for verb in of_catalog)):
+        shown = fleetplan(*verb, "--help").out
+        assert max(map(len, shown.splitlines())) <= int(columns), verb
+        commands = re.split(r"\n {2}Examples?:\n", shown)[1].replace("\\\n", " ").strip().splitlines()
+        assert [c for c in commands if not c.strip().startswith("fleetplan ") or c.count("fleetplan ") > 1] == [], verb
 
 
 def test_help_imports_nothing_heavy() -> None:
