@@ -11,7 +11,6 @@ import numpy as np
 from planner.checker.packing import boxes_needed
 from planner.checker.prices import TERM_MONTHS, Price, held_boxes, price_of
 from planner.checker.vendors import few_vendors_are_used, vendors_serve_their_share
-from planner.io.formatting import counted
 from planner.plan.plan import HELD, DeploymentPlan, FleetLine
 from planner.plan.view import MONTH_HOURS, QUARTER_MONTHS, PlanView, differs, is_not
 
@@ -65,7 +64,7 @@ def _line_holds(facts: PlanView, line: FleetLine) -> Iterator[str]:
     if line.purchase in TERM_MONTHS and len(set(line.instances_by_slot)) > 1:
         yield "reserved instances must be held all the time"
     if line.purchase == HELD and set(line.instances_by_slot) != {held_boxes(facts.case, line.offer)}:
-        yield f"held all the time: {counted(held_boxes(facts.case, line.offer), 'instance')}"
+        yield f"held all the time: {held_boxes(facts.case, line.offer)} x {line.offer}"
     yield from is_not("the GPU", line.gpu, offer.gpu)
     yield from is_not("gpus_per_instance", line.gpus_per_instance, offer.gpus)
     yield from differs("the price usd_per_h", line.usd_per_h, price.usd_per_h)
@@ -110,7 +109,7 @@ def _replicas_fit(facts: PlanView, offer: str, there: list[DeploymentPlan]) -> I
                 replicas[d.deployment.gpus_per_replica] += counts[t]
             needed, bought = boxes_needed(box, replicas), gpus_bought(facts, offer, t, firm_only) // box
             if needed > bought:
-                yield f"slot {t}: replicas take {counted(needed, 'instance')} of {offer}{safe}, {bought} bought"
+                yield f"slot {t}: replicas take {needed} x {offer}{safe}, {bought} bought"
 
 
 def idle_gpus(facts: PlanView) -> dict[str, int]:
@@ -129,7 +128,7 @@ def _limits_hold(facts: PlanView) -> Iterator[str]:
             gpus = gpus_bought(facts, offer, t)
             by_gpu[offers[offer].gpu] += gpus
             if gpus > limits.max_instances.get(offer, math.inf) * offers[offer].gpus:
-                yield f"slot {t}: more than {counted(limits.max_instances[offer], 'instance')} of {offer}"
+                yield f"slot {t}: more than {limits.max_instances[offer]} x {offer}"
         for gpu, gpus in by_gpu.items():
             if gpus > limits.max_gpus.get(gpu, math.inf):
                 yield f"slot {t}: {gpus} GPUs of type {gpu}, {limits.max_gpus[gpu]} allowed"

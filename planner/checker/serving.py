@@ -15,7 +15,6 @@ from planner.checker.deployment import (
 from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
 from planner.checker.prices import caching_is_allowed
 from planner.checker.staffing import Rule, deviations, nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed
-from planner.io.formatting import counted
 from planner.plan.plan import DeploymentRecord, PoolPlan
 from planner.plan.view import REL, PlanView, Served, busy, differs, is_not, replica_of, traffic_of
 
@@ -166,7 +165,7 @@ def _replicas_are_enough(
         rule = how.rules[t]
         needed, _ = rule.needed(load[t])
         if replicas < needed:
-            yield f"slot {t}: {counted(replicas, 'replica')} where {needed} are needed"
+            yield f"slot {t}: {replicas} replica{'s' * (replicas != 1)} where {needed} are needed"
         least = most = replicas
         if how.spot:
             at_most = load[t]
