@@ -309,6 +309,8 @@ def _without_a_plan(
     case: Case, none: NoHorizonPlan, options: Options, on_progress: Callable[[Progress], None]
 ) -> Infeasible:
     """Why a quarter of a horizon has no plan: what an ordinary case of it would say."""
+    if not none.block:
+        return Infeasible(case.name, ("every quarter has a plan by itself, but not all of them together",), none.proved)
     reasons: tuple[str, ...] = ("it has a plan by itself, but not together with the other quarters and scenarios",)
     proved = none.proved
     remedies: tuple[Relaxation, ...] = ()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import planner
 from planner.cli.command import app
 from tests.refresh import (
     README_BLOCK,
@@ -100,3 +101,16 @@ def test_the_docs_list_every_constraint_family() -> None:
 
     text = (ROOT / "docs" / "formulation.md").read_text(encoding="utf-8")
     assert [f.__name__ for f in FAMILIES if f"`{f.__name__}`" not in text] == []
+
+
+def test_ways_to_share_experts_that_are_on_by_default_are_those_the_readme_names() -> None:
+    limits = planner.load_case(ROOT / "examples" / "quickstart.yaml").limits
+    ways = ", ".join(limits.parallelism or ("tensor",))
+    by_default = README.split("On by default:")[1].split("Every other lever")[0]
+    assert f"`parallelism: [{ways}]`" in by_default and "whole experts" not in by_default
+
+
+def test_the_longest_request_of_a_serve_command_is_described_as_what_it_is() -> None:
+    rows = (ROOT / "docs" / "outputs.md").read_text(encoding="utf-8").splitlines()
+    (row,) = [row for row in rows if row.startswith("| `--max-model-len`")]
+    assert "the model's context, or what of it fits" in row

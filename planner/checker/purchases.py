@@ -64,7 +64,7 @@ def _line_holds(facts: PlanView, line: FleetLine) -> Iterator[str]:
     if line.purchase in TERM_MONTHS and len(set(line.instances_by_slot)) > 1:
         yield "reserved instances must be held all the time"
     if line.purchase == HELD and set(line.instances_by_slot) != {held_boxes(facts.case, line.offer)}:
-        yield f"{held_boxes(facts.case, line.offer)} instances are held, all the time"
+        yield f"held all the time: {held_boxes(facts.case, line.offer)} x {line.offer}"
     yield from is_not("the GPU", line.gpu, offer.gpu)
     yield from is_not("gpus_per_instance", line.gpus_per_instance, offer.gpus)
     yield from differs("the price usd_per_h", line.usd_per_h, price.usd_per_h)
@@ -109,7 +109,7 @@ def _replicas_fit(facts: PlanView, offer: str, there: list[DeploymentPlan]) -> I
                 replicas[d.deployment.gpus_per_replica] += counts[t]
             needed, bought = boxes_needed(box, replicas), gpus_bought(facts, offer, t, firm_only) // box
             if needed > bought:
-                yield f"slot {t}: replicas take {needed} instances of {offer}{safe}, {bought} bought"
+                yield f"slot {t}: replicas take {needed} x {offer}{safe}, {bought} bought"
 
 
 def idle_gpus(facts: PlanView) -> dict[str, int]:
@@ -128,7 +128,7 @@ def _limits_hold(facts: PlanView) -> Iterator[str]:
             gpus = gpus_bought(facts, offer, t)
             by_gpu[offers[offer].gpu] += gpus
             if gpus > limits.max_instances.get(offer, math.inf) * offers[offer].gpus:
-                yield f"slot {t}: more than {limits.max_instances[offer]} instances of {offer}"
+                yield f"slot {t}: more than {limits.max_instances[offer]} x {offer}"
         for gpu, gpus in by_gpu.items():
             if gpus > limits.max_gpus.get(gpu, math.inf):
                 yield f"slot {t}: {gpus} GPUs of type {gpu}, {limits.max_gpus[gpu]} allowed"

@@ -165,7 +165,7 @@ def _replicas_are_enough(
         rule = how.rules[t]
         needed, _ = rule.needed(load[t])
         if replicas < needed:
-            yield f"slot {t}: {replicas} replicas where {needed} are needed"
+            yield f"slot {t}: {replicas} replica{'s' * (replicas != 1)} where {needed} are needed"
         least = most = replicas
         if how.spot:
             at_most = load[t]

@@ -12,6 +12,7 @@ from planner.cli.common import (
     DiffFormat,
     PlanFile,
     Solver,
+    examples,
     in_color,
     note,
     parsed,
@@ -35,7 +36,7 @@ verbs = typer.Typer()
 REFUTED, NOT_PROVED, BROKEN, INTERRUPTED = 2, 4, 5, 130
 
 
-@verbs.command(epilog="Example:  fleetplan check plan.json --policy examples/policies/production.yaml --format md")
+@verbs.command(epilog=examples("fleetplan check plan.json --policy examples/policies/production.yaml --format md"))
 def check(
     file: PlanFile,
     policy: Annotated[Path | None, typer.Option("--policy", "-p", metavar="POLICY.yaml", help="The rules.")] = None,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from solvers.search.fleet_solution import Options
 
 
+EXAMPLE_COLUMNS = 74
+"""of a command in the help, so that it fits into 80 with what goes around it"""
 T = TypeVar("T")
 
 
@@ -247,3 +251,16 @@ def prepare_streams() -> None:
         stream = getattr(sys, name)
         if number and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def examples(*commands: str) -> str:
+    """The end of a verb's help: commands, each on lines of its own, which a shell takes as they are."""
+    lines = [line for command in commands for line in _continued(command)]
+    return "\n".join(["\b", "Examples:" if len(commands) > 1 else "Example:", *lines])
+
+
+def _continued(command: str) -> list[str]:
+    """A command on as many lines as it takes; no option is parted from its value."""
+    glued = re.sub(r"(--[\w-]+) (?!-)", "\\1\0", command)
+    parts = wrap(glued, EXAMPLE_COLUMNS, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return [f"  {part}".replace("\0", " ") + " \\" * (k < len(parts) - 1) for k, part in enumerate(parts)]

@@ -18,6 +18,7 @@ from planner.cli.common import (
     saved_plan,
     with_what_is_left,
 )
+from planner.io.formatting import counted
 
 if TYPE_CHECKING:
     from planner.case.case import Case
@@ -94,7 +95,7 @@ def blocks_asked(horizon: HorizonPlan, quarter: int | None, scenario: str | None
     quarters = quarters_of(horizon)
     count = len(quarters)
     if quarter is not None and quarter > count:
-        refuse("--quarter", f"the horizon has {count} quarter{'s' * (count > 1)}", f"Give one from 1 to {count}")
+        refuse("--quarter", f"the horizon has {counted(count, 'quarter')}", f"Give one from 1 to {count}")
     if scenario is not None and scenario not in names:
         remedy = did_you_mean(scenario, names) or f"there are {', '.join(names)}"
         refuse("--scenario", f"there is no scenario {shown(scenario)}", remedy)
@@ -198,7 +199,7 @@ def write_horizon(
     if csv is not None:
         from planner.reports.tables.csv import write_tables
 
-        note(f"wrote {len(write_tables(tables_of(horizon), csv))} tables into {csv}", quiet)
+        note(f"wrote {counted(len(write_tables(tables_of(horizon), csv)), 'table')} into {csv}", quiet)
 
 
 def report_of_horizon(
@@ -240,7 +241,9 @@ def plan_of_horizon(
     write_horizon(horizon, quiet, out, html, markdown, csv, xlsx)
     put_horizon(horizon, format, table, took)
     if horizon.status == "interrupted":
-        note("interrupted: this is the best checked plan so far; it is not proved", quiet)
+        from planner.reports.phrases import best_so_far
+
+        note(best_so_far(horizon), quiet)
         raise typer.Exit(130)
     if required_gap is not None and horizon.status != "optimal" and horizon.gap_frac > required_gap:
         note(f"proved within {horizon.gap_frac:.3%} only; {required_gap:.3%} was required", quiet)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, note, put_made, refuse
+from planner.cli.common import Format, FormatOption, examples, note, put_made, refuse
 
 if TYPE_CHECKING:
     from datetime import date
@@ -30,8 +30,10 @@ class TimeUnit(StrEnum):
 
 
 @verbs.command(
-    epilog="Examples:  fleetplan demand logs/*.csv.gz --out demand.yaml    "
-    "fleetplan demand requests.parquet --columns time=ts,prompt=in_tok,output=out_tok --by team --out demand.yaml"
+    epilog=examples(
+        "fleetplan demand logs/*.csv.gz --out demand.yaml",
+        "fleetplan demand requests.parquet --columns time=ts,prompt=in_tok,output=out_tok --by team --out demand.yaml",
+    )
 )
 def demand(
     sources: Annotated[

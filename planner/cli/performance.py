@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, note, parsed, put, put_json, refuse, saved_plan, seconds
+from planner.cli.common import Format, FormatOption, examples, note, parsed, put, put_json, refuse, saved_plan, seconds
 
 if TYPE_CHECKING:
     from planner.catalog.variant import Parallelism
@@ -20,7 +20,7 @@ CatalogOption = Annotated[
 ]
 
 
-@verbs.command(epilog="Example:  fleetplan accuracy measured.csv.gz --out scored.csv")
+@verbs.command(epilog=examples("fleetplan accuracy measured.csv.gz --out scored.csv"))
 def accuracy(
     points: Annotated[Path, typer.Argument(metavar="FILE.csv", help="Measured points, plain or gzipped.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write each row with its prediction here.")] = None,
@@ -40,10 +40,14 @@ def accuracy(
 
 
 @verbs.command(
-    epilog="Examples:  fleetplan estimate --model llama-3.1-8b --gpu h100 --quantization fp8 --input 1000 --output 200 "
-    "--tpot-p95 50ms      fleetplan estimate --model llama-3.1-8b --gpu h200 --input 1155 --input-p95 4083 "
-    "--output 211 --rate 12 --burstiness 2 --profile profile.yaml      fleetplan estimate --model qwen3-235b-a22b "
-    "--gpu h200 --gpus-per-replica 4 --parallelism expert --quantization fp8 --input 1000 --output 500 --concurrency 64"
+    epilog=examples(
+        "fleetplan estimate --model llama-3.1-8b --gpu h100 --quantization fp8 --input 1000 --output 200 "
+        "--tpot-p95 50ms",
+        "fleetplan estimate --model llama-3.1-8b --gpu h200 --input 1155 --input-p95 4083 --output 211 --rate "
+        "12 --burstiness 2 --profile profile.yaml",
+        "fleetplan estimate --model qwen3-235b-a22b --gpu h200 --gpus-per-replica 4 --parallelism expert "
+        "--quantization fp8 --input 1000 --output 500 --concurrency 64",
+    )
 )
 def estimate(
     model: Annotated[str | None, typer.Option(help="A model of the catalog.")] = None,
@@ -96,9 +100,11 @@ def estimate(
 
 
 @verbs.command(
-    epilog="Examples:  fleetplan calibrate bench/*.json --model llama-3.1-8b --gpu h100 --out profile.yaml      "
-    "fleetplan calibrate ep/*.json --gpu h200 --gpus-per-replica 4 --parallelism expert --out profile.yaml      "
-    "fleetplan calibrate --suggest plan.json"
+    epilog=examples(
+        "fleetplan calibrate bench/*.json --model llama-3.1-8b --gpu h100 --out profile.yaml",
+        "fleetplan calibrate ep/*.json --gpu h200 --gpus-per-replica 4 --parallelism expert --out profile.yaml",
+        "fleetplan calibrate --suggest plan.json",
+    )
 )
 def calibrate(
     results: Annotated[

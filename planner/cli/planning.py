@@ -23,6 +23,7 @@ from planner.cli.common import (
     TableOption,
     XlsxOption,
     case_in_time,
+    examples,
     fraction,
     note,
     put,
@@ -48,7 +49,7 @@ PLAN_FRAC = 0.6
 verbs = typer.Typer()
 
 
-@verbs.command(epilog="Example:  fleetplan plan examples/quickstart.yaml --out plan.json")
+@verbs.command(epilog=examples("fleetplan plan examples/quickstart.yaml --out plan.json"))
 def plan(
     case_file: CaseFile,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the plan as JSON to this file.")] = None,
@@ -134,7 +135,7 @@ def plan(
     _exit_code(studied, explanation, stopped, required, quiet)
 
 
-@verbs.command(epilog="Example:  fleetplan explain plan.json --workload support-chat")
+@verbs.command(epilog=examples("fleetplan explain plan.json --workload support-chat"))
 def explain(
     file: Annotated[Path, typer.Argument(metavar="PLAN.json|DEMAND.yaml", help="A saved plan, or a demand file.")],
     workload: Annotated[str | None, typer.Option(help="Explain this workload only.")] = None,
@@ -163,7 +164,7 @@ def explain(
     _exit_if_interrupted(explanation, quiet)
 
 
-@verbs.command(epilog="Example:  fleetplan init demand.yaml")
+@verbs.command(epilog=examples("fleetplan init demand.yaml"))
 def init(
     path: Annotated[Path, typer.Argument(metavar="DEMAND.yaml", help="The file to write.")] = Path("demand.yaml"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")] = False,
@@ -176,7 +177,7 @@ def init(
     note(f"next: fleetplan plan {path}")
 
 
-@verbs.command(epilog="Example:  fleetplan validate demand.yaml")
+@verbs.command(epilog=examples("fleetplan validate demand.yaml"))
 def validate(
     case_file: CaseFile,
     root: RootOption = None,
@@ -199,7 +200,7 @@ def validate(
     put(report.text) if format is Format.table else put_json(report.data)
 
 
-@verbs.command(epilog="Example:  fleetplan schema > fleetplan.schema.json")
+@verbs.command(epilog=examples("fleetplan schema > fleetplan.schema.json"))
 def schema() -> None:
     """Print the JSON schema of demand files, for editors."""
     from planner.case.demand.starter import demand_schema_text
@@ -249,7 +250,9 @@ def _exit_code(
 ) -> None:
     """Exit as the work ended; `stopped`: somebody interrupted it."""
     if plan.status == "interrupted":
-        note("interrupted: this is the best checked plan so far; it is not proved", quiet)
+        from planner.reports.phrases import best_so_far
+
+        note(best_so_far(plan), quiet)
         raise typer.Exit(130)
     if stopped:
         note("interrupted: the plan is checked; this is what is known of it so far", quiet)

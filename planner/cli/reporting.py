@@ -18,6 +18,7 @@ from planner.cli.common import (
     ReportFormat,
     TableOption,
     XlsxOption,
+    examples,
     in_color,
     note,
     put,
@@ -35,6 +36,7 @@ from planner.cli.horizon import (
     saved_quarter,
 )
 from planner.cli.horizon import csv_files as horizon_files
+from planner.io.formatting import counted
 
 if TYPE_CHECKING:
     from planner.explanations.records import Explanation
@@ -43,14 +45,17 @@ if TYPE_CHECKING:
 verbs = typer.Typer()
 LAST_START = date(date.max.year, 9, 1)
 """of a quarter that ends on a day that the calendar has"""
-EXPORT_EXAMPLES = """Examples:  fleetplan export plan.json --to kubernetes --out k8s
+EXPORT_EXAMPLES = examples(
+    "fleetplan export plan.json --to kubernetes --out k8s",
+    "fleetplan export plan.json --to keda --time-zone Europe/Berlin --out keda",
+)
 
-fleetplan export plan.json --to keda --time-zone Europe/Berlin --out keda"""
 
-
-REPORT_EXAMPLES = """Examples:  fleetplan report plan.json    fleetplan report plan.json --format md > plan.md
-
-fleetplan report plan.json --format focus --starts 2026-10-01 > budget.csv"""
+REPORT_EXAMPLES = examples(
+    "fleetplan report plan.json",
+    "fleetplan report plan.json --format md > plan.md",
+    "fleetplan report plan.json --format focus --starts 2026-10-01 > budget.csv",
+)
 
 
 @verbs.command(epilog=REPORT_EXAMPLES)
@@ -91,14 +96,14 @@ def report(
     from planner.io.files import check_targets
 
     whole = quarter is None and is_horizon(file)
-    if whole and (scenario is not None or explanation is not None):
-        flag = "--scenario" if scenario is not None else "--explanation"
+    budget = format is ReportFormat.focus
+    given = {"--scenario": scenario is not None, "--explanation": explanation is not None, "--format focus": budget}
+    for flag in (flag for flag, is_given in given.items() if whole and is_given):
         refuse(flag, "is for one quarter of the plan of a horizon", "Add --quarter 1, or a later one")
     plan = None if whole else saved_quarter(file, quarter, scenario)
     explained = read_explanation(explanation, plan) if explanation and plan else None
     page = html is not None or explained is not None or format is ReportFormat.html
     page = page or (format is None and markdown is None and csv is None and xlsx is None)
-    budget = format is ReportFormat.focus
     first_day = _first_day(starts, budget)
     printed = None if budget or format in (None, ReportFormat.html) else PlanFormat(format.value)
     check_outputs(csv, None if whole else printed, table, xlsx)
@@ -138,8 +143,10 @@ def _first_day(starts: str | None, wanted: bool) -> date | None:
 
 
 @verbs.command(
-    epilog="Examples:  fleetplan diff last-quarter.json plan.json --format md    "
-    "fleetplan diff h1.json h2.json --quarter 2 --scenario fast"
+    epilog=examples(
+        "fleetplan diff last-quarter.json plan.json --format md",
+        "fleetplan diff h1.json h2.json --quarter 2 --scenario fast",
+    )
 )
 def diff(
     before: Annotated[Path, typer.Argument(metavar="A.json", help="A saved plan.", show_default=False)],
@@ -249,7 +256,7 @@ def write_outputs(plan: Plan, markdown: Path | None, csv: Path | None, xlsx: Pat
         from planner.reports.tables.csv import write_csv_tables
 
         written = write_csv_tables(plan, csv)
-        note(f"wrote {len(written)} tables into {csv}", quiet)
+        note(f"wrote {counted(len(written), 'table')} into {csv}", quiet)
     if xlsx is not None:
         from planner.reports.tables.xlsx import plan_xlsx
 
@@ -296,7 +303,7 @@ def export(
     files = export_plan(plan, to, Settings(at, time_zone or plan.case.time_zone or UTC, image))
     for remark in write_folder(out, to, files, force):
         note(remark, quiet)
-    note(f"wrote {len(files)} files into {out}: start with {out / 'README.md'}", quiet)
+    note(f"wrote {counted(len(files), 'file')} into {out}: start with {out / 'README.md'}", quiet)
 
 
 def _month(file: Path, plan: Plan, quarter: int | None, scenario: str | None, month: int) -> int:
@@ -310,6 +317,6 @@ def _month(file: Path, plan: Plan, quarter: int | None, scenario: str | None, mo
         labels = ", ".join(m.label for m in plan.case.months or ())
         refuse("--scenario", f"is needed: the first quarter has months of each ({labels})", "Name a scenario")
     if not 1 <= month <= of_quarter:
-        refuse("--month", f"the quarter has {of_quarter} months", f"Give one from 1 to {of_quarter}")
+        refuse("--month", f"the quarter has {counted(of_quarter, 'month')}", f"Give one from 1 to {of_quarter}")
     each = [m for m, times in (mine or {0: of_quarter}).items() for _ in range(times)]
     return each[month - 1]

@@ -16,10 +16,12 @@ from planner.cli.common import (
     MarkdownOption,
     RootOption,
     Solver,
+    examples,
     note,
     put,
     search_options,
 )
+from planner.io.formatting import counted
 
 if TYPE_CHECKING:
     from planner.review.review import Reviewed
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 verbs = typer.Typer()
 
 
-@verbs.command(epilog="Example:  fleetplan review REVIEW.yaml --html review.html --out reviews/2026-q3.json")
+@verbs.command(epilog=examples("fleetplan review REVIEW.yaml --html review.html --out reviews/2026-q3.json"))
 def review(
     file: Annotated[Path, typer.Argument(metavar="REVIEW.yaml", help="The review file.", show_default=False)],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the review as JSON to this file.")] = None,
@@ -76,7 +78,7 @@ def review(
         write_whole(horizon_plan, reviewed.horizon_plan.to_json())
         note(f"wrote {horizon_plan}", quiet)
     if csv is not None:
-        note(f"wrote {len(write_tables(review_tables(reviewed.review), csv))} tables into {csv}", quiet)
+        note(f"wrote {counted(len(write_tables(review_tables(reviewed.review), csv)), 'table')} into {csv}", quiet)
     put(_rendered(reviewed, format))
 
 

@@ -13,6 +13,7 @@ from planner.cli.common import (
     Format,
     FormatOption,
     Solver,
+    examples,
     note,
     put,
     refuse,
@@ -20,6 +21,7 @@ from planner.cli.common import (
     with_what_is_left,
 )
 from planner.cli.horizon import QuarterOption, ScenarioOption, is_horizon, saved_quarter
+from planner.io.formatting import counted
 
 if TYPE_CHECKING:
     from planner.plan.plan import Plan
@@ -38,8 +40,10 @@ KeepPlans = Annotated[Path | None, typer.Option(help="Write the plan of each ste
 
 
 @verbs.command(
-    epilog="Examples:  fleetplan study plan.json --out plan.json    "
-    "fleetplan study growth.json --quarter 2 --scenario fast --out q2.json"
+    epilog=examples(
+        "fleetplan study plan.json --out plan.json",
+        "fleetplan study growth.json --quarter 2 --scenario fast --out q2.json",
+    )
 )
 def study(
     file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A saved plan.", show_default=False)],
@@ -94,7 +98,7 @@ def studied_plan(plan: Plan, options: Options, keep_plans: Path | None, quiet: b
         assert keep_plans is not None
         write_whole(keep_plans / f"{key}.json", step.to_json())
     if keep_plans is not None:
-        note(f"wrote {len(plans)} plans to {keep_plans}", quiet)
+        note(f"wrote {counted(len(plans), 'plan')} to {keep_plans}", quiet)
     return studied
 
 

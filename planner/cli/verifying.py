@@ -15,6 +15,7 @@ from planner.cli.common import (
     HtmlOption,
     MarkdownOption,
     PlanFile,
+    examples,
     note,
     put,
     put_json,
@@ -51,8 +52,12 @@ class Router(StrEnum):
 
 
 @verbs.command(
-    epilog="Examples:  fleetplan verify plan.json    fleetplan verify plan.json --load 1,1.1,1.3 --html verified.html"
-    "    fleetplan verify horizon.json --days 1    fleetplan verify horizon.json --quarter 2 --scenario fast"
+    epilog=examples(
+        "fleetplan verify plan.json",
+        "fleetplan verify plan.json --load 1,1.1,1.3 --html verified.html",
+        "fleetplan verify horizon.json --days 1",
+        "fleetplan verify horizon.json --quarter 2 --scenario fast",
+    )
 )
 def verify(
     file: PlanFile,

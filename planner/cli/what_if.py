@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import CaseFile, PlanFormat, RootOption, Solver, fraction, note, put, refuse, search_options
+from planner.cli.common import (
+    CaseFile,
+    PlanFormat,
+    RootOption,
+    Solver,
+    examples,
+    fraction,
+    note,
+    put,
+    refuse,
+    search_options,
+)
 
 if TYPE_CHECKING:
     from planner.studies.overrides import Override, Scenario
@@ -43,9 +54,11 @@ Onlys = Annotated[list[str] | None, _many("--only", "LIST=A,B", "Allow only thes
 
 @verbs.command(
     "what-if",
-    epilog="Examples:  fleetplan what-if demand.yaml --budget 20k:120k:12    "
-    "fleetplan what-if demand.yaml --set workloads.chat.slo.ttft_p95=1s,2s,4s --without spot    "
-    "fleetplan what-if growth.yaml --set policy.max_liability=$50k,$100k",
+    epilog=examples(
+        "fleetplan what-if demand.yaml --budget 20k:120k:12",
+        "fleetplan what-if demand.yaml --set workloads.chat.slo.ttft_p95=1s,2s,4s --without spot",
+        "fleetplan what-if growth.yaml --set 'policy.max_liability=$50k,$100k'",
+    ),
 )
 def what_if(
     case_file: CaseFile,
@@ -83,6 +96,7 @@ def what_if(
     """
     from planner.io.files import check_targets
     from planner.io.named_files import NamedFiles
+    from planner.reports.progress import progress_on_stderr
     from planner.studies.executing.executors import executor_from
     from planner.studies.overrides import Source
     from planner.studies.sweep import sweep
@@ -100,9 +114,9 @@ def what_if(
     inputs = [case_file, *([file] if file else []), *files.paths]
     check_targets({"--out": out, "--html": html, "--svg": svg, "--journal": journal}, inputs)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with executor_from(executor) as workers:
+    with executor_from(executor) as workers, progress_on_stderr(quiet) as show:
         swept = sweep(
-            source, runs, budgets, options, workers, journal, _shape_shown(quiet), _progress(quiet, len(runs))
+            source, runs, budgets, options, workers, journal, _shape_shown(quiet), _progress(quiet, len(runs)), show
         )
     _write(swept, out, html, svg, quiet)
     put(_rendered(swept, format))

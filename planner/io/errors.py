@@ -7,9 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from planner.io.formatting import counted
+
 Path = tuple[str | int, ...]
 
-LINE_LIMIT = 200
+LINE_LIMIT = 280
+"""characters: sentences of our own are shorter, whatever users name their files and keys"""
 LINES_SHOWN = 15
 _PLAIN_KEY = re.compile(r"[\w/-]+")
 
@@ -23,6 +26,14 @@ def escaped(text: str) -> str:
 
 def shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
+
+
+def ended_at_a_word(text: str, limit: int) -> str:
+    """A sentence that is too long, without its last words; a word that is longer than that is cut."""
+    if len(text) <= limit:
+        return text
+    words = text[: max(limit - 1, 0)].rpartition(" ")[0].rstrip(",;: ")
+    return f"{words} …" if len(words) > limit // 2 else shortened(text, limit)
 
 
 def shown(value: object, limit: int = 40) -> str:
@@ -79,8 +90,8 @@ class Diagnostic:
         remedy = " " + _sentence(self.remedy) if self.remedy else ""
         # The remedy is what the reader acts on, so a long message gives way to it.
         room = max(LINE_LIMIT - len(head) - len(remedy) - 1, 50)
-        message = shortened(self.message, room)
-        return shortened(head + message + ("" if message[-1:] in ".?!…" else ".") + remedy, LINE_LIMIT)
+        message = ended_at_a_word(self.message, room)
+        return ended_at_a_word(head + message + ("" if message[-1:] in ".?!…" else ".") + remedy, LINE_LIMIT)
 
     @property
     def position(self) -> tuple[str, int, int]:
@@ -94,7 +105,7 @@ def _sentence(text: str) -> str:
 
 def _of_files(same: Sequence[Diagnostic]) -> str:
     """The first of several that differ by their file alone, and how many there are."""
-    others = f" ({len(same) - 1} other files too)" if len(same) > 1 else ""
+    others = f" ({counted(len(same) - 1, 'other file')} too)" if len(same) > 1 else ""
     return str(replace(same[0], message=same[0].message + others))
 
 

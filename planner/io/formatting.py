@@ -17,12 +17,13 @@ def usd_small(amount: float) -> str:
 
 
 def percent(fraction: float, digits: int = 0) -> str:
-    """A share; one that would read 0% though it is not, or 100% though it falls short, keeps more digits."""
+    """A share; one that would read 0% though it is not, or 100% though it falls short, says so."""
     text = f"{100 * fraction:.{digits}f}%"
     if digits == 0 and ((0 < fraction < 0.005) or (0.995 <= fraction < 1)):
         text = f"{100 * fraction:.1f}%"
-    smallest = {"0.0%": "<0.1%", "0.00%": "<0.01%"}
-    return smallest.get(text, text) if fraction > 0 else text
+    if 0 < fraction < 1:
+        return {"0.0%": "<0.1%", "0.00%": "<0.01%", "100.0%": ">99.9%", "100.00%": ">99.99%"}.get(text, text)
+    return text
 
 
 def tokens(count: float) -> str:
@@ -36,3 +37,8 @@ def span(counts: Sequence[int]) -> str:
     """3, or 0-7 where it varies."""
     low, high = min(counts), max(counts)
     return str(high) if low == high else f"{low}-{high}"
+
+
+def counted(count: float, noun: str) -> str:
+    """A count with its noun: 1 workload, 3 workloads."""
+    return f"{count:,.0f} {noun}{'s' * (round(count) != 1)}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.io.formatting import counted
 from planner.logs.traffic import HOUR_S, MINUTE_S, Gaps
 
 FEWEST_GAPS, FEWEST_IN_WINDOW, USUAL_IN_WINDOW = 200, 10, 30
@@ -38,7 +39,7 @@ def bursts_of(gaps: Gaps | None, requests: float) -> Bursts:
     lead = np.nan_to_num(gaps.lead_us)
     total, count = float(gaps.total_us.sum() + lead.sum()), int(gaps.count.sum() + np.isfinite(gaps.lead_us).sum())
     if count < FEWEST_GAPS or total <= 0:
-        return Bursts(None, 0, count, None, f"{int(requests):,} requests are too few to tell")
+        return Bursts(None, 0, count, None, f"{counted(requests, 'request')}: too few to tell")
     overall = float(np.sqrt(max(0.0, (gaps.squares.sum() + (lead**2).sum()) * count / total**2 - 1)))
     for window_s in (MINUTE_S, 10 * MINUTE_S, HOUR_S):
         n, sums, squares = _windows(gaps, window_s)

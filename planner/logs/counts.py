@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.logs.engine import MONDAY_US
-from planner.logs.expressions import FEWEST_REQUESTS, MOST_WORKLOADS, OTHER, few_together
+from planner.logs.expressions import MOST_WORKLOADS, OTHER, few_together, fewest_requests
 from planner.logs.lengths import Marginals
 from planner.logs.odd_hours import repeated_rows
 from planner.logs.reading.ledger import Ledger
@@ -199,8 +199,9 @@ def _spans(at: np.ndarray, times: np.ndarray, step: int) -> np.ndarray:
 def _few_put_together(table: pd.DataFrame, key_of: dict[str, int], ledger: Ledger) -> dict[str, int]:
     """Numbers of the keys with most requests, and one for all others, which the table then has."""
     requests = np.bincount(table.key, table.requests.fillna(0.0), minlength=len(key_of))
+    fewest = fewest_requests(float(requests.sum()))
     by_size = sorted(key_of, key=lambda name: (-requests[key_of[name]], name))
-    large = [name for name in by_size if requests[key_of[name]] >= FEWEST_REQUESTS][:MOST_WORKLOADS]
+    large = [name for name in by_size if requests[key_of[name]] >= fewest][:MOST_WORKLOADS]
     small = len(key_of) - len(large)
     if not small or len(key_of) == 1:
         return key_of

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from planner.io.formatting import counted
 from planner.logs.engine import Stage
 from planner.logs.reading.requests import NO_ID
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 NO_CUT = 2**62
 OTHER = "other"
-MOST_WORKLOADS, FEWEST_REQUESTS = 24, 50
-"""of what a log is split by; the rest is put together"""
+MOST_WORKLOADS, FEWEST_REQUESTS, FEWEST_FRAC = 24, 50, 0.1
+"""of what a log is split by, the last in a log of few requests; the rest is put together"""
 SAME = ("ms", "prompt", "output", "model", "key")
 """what a request without an id is known by"""
 BEYOND_CHANCE = 3.0
@@ -30,8 +31,14 @@ REPEATED_FRAC, FEWEST_REPEATED = 0.95, 5
 """of what two files have in their common time, as often in both: bursts of one length that both exported"""
 
 
+def fewest_requests(total: float) -> float:
+    """What a value of --by needs for a workload of its own: in a short log, a share of its requests is enough."""
+    return min(FEWEST_REQUESTS, FEWEST_FRAC * total)
+
+
 def few_together(values: int) -> str:
-    return f"{values} value{'s' * (values > 1)} of --by with few requests are put together as '{OTHER}'"
+    verb = "is" if values == 1 else "are"
+    return f"{counted(values, 'value')} of --by with few requests {verb} put together as '{OTHER}'"
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +142,7 @@ def with_few_keys(connection: Any, requests: Any, stage: Stage) -> tuple[Any, pd
     pairs = connection.execute(requests.group_by("key", "model").agg(n=requests.count()))
     models = named(pairs, stage.codes, "key", "model")
     sizes = models.groupby("key", as_index=False).n.sum().sort_values(["n", "key"], ascending=[False, True])
-    large = sizes[sizes.n >= FEWEST_REQUESTS].key.head(MOST_WORKLOADS).tolist()
+    large = sizes[sizes.n >= fewest_requests(sizes.n.sum())].key.head(MOST_WORKLOADS).tolist()
     small = len(sizes) - len(large)
     if small == 0 or len(sizes) == 1:
         return requests, models, 0

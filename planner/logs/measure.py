@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from planner.io.errors import input_error, shown
+from planner.io.formatting import counted
 from planner.logs.bursts import Bursts, bursts_of
 from planner.logs.engine import DUCKDB, Stage, check_engine, connected
 from planner.logs.expressions import (
@@ -124,8 +125,8 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
             ledger.leave_out_together(IN_TWO_FILES, shared.again, "by time, lengths and model")
         elif shared.again > AGAIN_FRAC * stage.rows:
             ledger.note(
-                f"{shared.again:,} requests without an id stand in two files with the same time and lengths, as chance "
-                "may have it: if the files overlap, give each time once, or a column of ids"
+                f"{counted(shared.again, 'request')} without an id found in two files with the same time and lengths, "
+                "as chance may have it: if the files overlap, give each time once, or a column of ids"
             )
         table, models, small = with_few_keys(connection, table, stage)
         if small:
@@ -147,17 +148,13 @@ def _of_requests(options: MeasureOptions, stage: Stage, ledger: Ledger, dated: b
 
 def hour_notes(w: Workload) -> list[str]:
     """Hours left out, and hours of the day that the log does not show."""
-    notes = [f"{_counted(int(flags.sum()))} {WHAT_ODD[kind]}" for kind, flags in w.hours.odd.items()]
+    notes = [f"{counted(flags.sum(), 'hour')} {WHAT_ODD[kind]}" for kind, flags in w.hours.odd.items()]
     kinds = (("weekday", "weekend days"), ("weekend", "weekdays"))
     for missing, (kind, other) in zip(w.rates.missing_hours, kinds, strict=True):
         if missing:
             verb = "is" if missing == 1 else "are"
-            notes.append(f"{_counted(missing, kind + ' ')} {verb} not in the log and taken from {other}")
+            notes.append(f"{counted(missing, kind + ' hour')} {verb} not in the log and taken from {other}")
     return notes
-
-
-def _counted(n: int, kind: str = "") -> str:
-    return f"{n} {kind}hour{'' if n == 1 else 's'}"
 
 
 def split_note(zone: str) -> str:

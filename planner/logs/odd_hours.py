@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from planner.io.formatting import counted
 from planner.logs.reading.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def repeated_rows(table: pd.DataFrame, ledger: Ledger) -> np.ndarray:
     times = len(table) - int(several.sum()) + int((~again).sum())
     kept[np.flatnonzero(several)[blank.to_numpy()]] = False
     if len(rows[other].drop_duplicates("series")) > PARTS_FRAC * times:
-        ledger.note(f"{int(again.sum()):,} rows share their time with another row and are added to it")
+        ledger.note(f"{counted(again.sum(), 'row')} at the time of another row, added to it")
         return kept
     kept[np.flatnonzero(several)[~blank.to_numpy()][again.to_numpy()]] = False
     for reason, count in ((DUPLICATE, int(again.sum() - other.sum())), (CONFLICTING, int(other.sum()))):

@@ -27,7 +27,7 @@ FORMULATING = "working out ways to serve quarter {} of {}"
 
 
 class NoHorizonPlan(RuntimeError):
-    """No plan was found for a block of a horizon, or there is none."""
+    """No plan was found for a block of a horizon, or there is none; no block is named where each has one by itself."""
 
     def __init__(self, block: str, proved: bool) -> None:
         super().__init__(block)

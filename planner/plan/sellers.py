@@ -38,8 +38,7 @@ def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
         workloads = tuple(w for w in served if not is_too_small(case, allowed[w], name))
         if workloads and name not in case.menu_apis:
             bill = bill_of(known(name), "same model", workloads, asked)
-            there = bill.cost_usd_per_month + having_usd(plan, bill)
-            if there < sum(here[w] for w in workloads) - NOTHING_USD and _is_allowed(plan, bill):
+            if there_usd(plan, bill) < sum(here[w] for w in workloads) - NOTHING_USD and _is_allowed(plan, bill):
                 found.append(bill)
     return tuple(sorted(found, key=by_cost))
 
@@ -50,10 +49,15 @@ def having_usd(plan: Plan, bill: ProviderBill) -> float:
     return 0.0 if vendor in plan.vendors_in_use() else vendor_usd(plan.case, vendor)
 
 
+def there_usd(plan: Plan, bill: ProviderBill) -> float:
+    """What some workloads come to at a provider: the bill, and what it costs to have the provider besides."""
+    return bill.cost_usd_per_month + having_usd(plan, bill)
+
+
 def _is_allowed(plan: Plan, bill: ProviderBill) -> bool:
     """Whether the policy allows such a bill, and its provider where the workloads leave theirs."""
     most = cap_left_usd(plan.case, ("api", bill.provider))
-    if most is not None and bill.cost_usd_per_month + having_usd(plan, bill) > most:
+    if most is not None and there_usd(plan, bill) > most:
         return False
     kept = {plan.case.apis[w.api].provider for w in plan.workloads if w.api and w.name not in bill.workloads}
     return len(kept | {bill.provider}) <= (plan.case.limits.max_vendors or {}).get("api", math.inf)

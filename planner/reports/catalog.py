@@ -63,7 +63,8 @@ class _Staleness:
     def stale(self, entry: Any) -> bool:
         """Whether one of its prices is too old, or was already when the catalog was last reviewed."""
         prices = getattr(entry, "prices", None)
-        return self.old(_price_dates(entry)) or (prices is not None and any(p.stale for p in prices.by_way().values()))
+        listed = prices.by_way().values() if prices is not None else ()
+        return self.old(_price_dates(entry)) or any(price.is_stale for price in listed)
 
     def old(self, dates: list[str]) -> bool:
         return any((self.today - date.fromisoformat(d)).days > self.days for d in dates)

@@ -9,7 +9,7 @@ from pathlib import Path
 from planner.catalog.entries import Catalog
 from planner.catalog.variant import Variant
 from planner.io.errors import escaped
-from planner.io.formatting import percent
+from planner.io.formatting import counted, percent
 from planner.performance.accuracy import Accuracy, Errors
 from planner.performance.calibration.calibrate import CalibratedDeployment, Calibration
 from planner.performance.estimate import Estimate
@@ -81,7 +81,7 @@ def estimate_svg(e: Estimate, tpot_limit_ms: float | None = None) -> str:
 
 
 def accuracy_text(a: Accuracy) -> str:
-    lines = [f"{a.rows} rows, {len(a.scored)} scored, {a.rows - len(a.scored)} left out"]
+    lines = [f"{counted(a.rows, 'row')}, {len(a.scored)} scored, {a.rows - len(a.scored)} left out"]
     lines += [f"  left out: {n} {reason}" for reason, n in a.skipped.items()]
     groups = {
         "metric": a.by_metric, "GPU": a.by_gpu, "precision": a.by_precision, "source": a.by_source,

@@ -9,12 +9,14 @@ from planner.case.case import HOURS_OF_DAYS
 from planner.case.costs import baseline_of, is_too_small
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
+from planner.catalog.entries import day_of, is_of_unknown_day
 from planner.checker.costs import vendor_usd_of_month
 from planner.checker.vendors import held_of_vendor_usd
-from planner.io.formatting import percent, tokens, usd
+from planner.io.formatting import counted, percent, tokens, usd
+from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
-from planner.plan.sellers import having_usd, sold_cheaper
+from planner.plan.sellers import having_usd, sold_cheaper, there_usd
 from planner.plan.study_records import ProviderBill
 from planner.plan.view import PlanView
 from problems.constants import HOURS_PER_MONTH
@@ -25,8 +27,13 @@ PROVED = {
     "optimal": "proved optimal",
     "within-gap": "proved within {gap}",
     "feasible": "a checked plan, proved only within {gap}",
-    "interrupted": "INTERRUPTED: a checked plan, not proved; the optimum may be {gap} lower",
+    "interrupted": "INTERRUPTED: a checked plan, proved only within {gap}",
 }
+NOT_PROVED = {
+    "feasible": "a checked plan; the time was too short to prove how near it is to the optimum",
+    "interrupted": "INTERRUPTED: a checked plan, before it was proved how near it is to the optimum",
+}
+"""where nothing worth the name was proved"""
 PARTS = {
     "options": "what other options would cost",
     "if_throughput_is_off": "what the plan costs if throughput is off",
@@ -43,30 +50,39 @@ ALARM_FRAC = 0.001
 
 def facts(plan: Plan) -> list[str]:
     """How large the plan is, and of when its prices are."""
-    return [*sizes(plan), f"{len(plan.slots)} slots", *price_date(plan)]
+    return [*sizes(plan), counted(len(plan.slots), "slot"), *price_date(plan)]
 
 
 def sizes(plan: Plan) -> list[str]:
-    return [f"{len(plan.workloads)} workload{'s' * (len(plan.workloads) != 1)}"]
+    return [counted(len(plan.workloads), "workload")]
 
 
 def price_date(plan: Plan) -> list[str]:
     """The one date of prices that every report shows: that of the oldest price which the plan pays or compares with."""
     apis = [plan.case.apis[api].date for api in {w.api for w in plan.workloads if w.api}]
     dates = {plan.baseline.date, *apis, *(line.price_date for line in plan.fleet)} - {None}
-    oldest = min((date for date in dates if date), default=None)
-    return [] if oldest is None else [f"prices of {oldest}{' or later' * (len(dates) > 1)}"]
+    known = [date for date in dates if date and day_of(date)]
+    later, unknown = " or later" * (len(known) > 1), len(known) < len(dates)
+    if not known:
+        return ["prices of unknown date"] if unknown else []
+    return [f"prices of {min(known)}{later}{', some of unknown date' * unknown}"]
 
 
-def proof(plan: Plan) -> str:
-    if plan.status == "feasible" and not bounded(plan):
-        return "a checked plan; the time was too short to prove how near it is to the optimum"
+def proof(plan: Plan | HorizonPlan) -> str:
+    if plan.status in NOT_PROVED and not bounded(plan):
+        return NOT_PROVED[plan.status]
     return PROVED[plan.status].format(gap=percent(plan.gap_frac, 2))
 
 
-def bounded(plan: Plan) -> bool:
+def bounded(plan: Plan | HorizonPlan) -> bool:
     """Whether anything worth the name was proved."""
     return plan.gap_frac < NO_BOUND_FRAC
+
+
+def best_so_far(plan: Plan | HorizonPlan) -> str:
+    """What an interrupted search leaves."""
+    near = f"proved within {percent(plan.gap_frac, 2)}" if bounded(plan) else "not proved near to the optimum"
+    return f"interrupted: this is the best checked plan so far, {near}"
 
 
 def served(plan: Plan) -> str:
@@ -74,15 +90,16 @@ def served(plan: Plan) -> str:
     found = plan.verified
     if found is None:
         return "not served yet: fleetplan verify serves a saved plan request by request"
+    requests = counted(found.requests, "request")
     if not found.kept:
-        return f"served {found.requests:,} requests in {found.rounds} rounds and missed {', '.join(found.missed)}"
+        return f"served {requests} in {counted(found.rounds, 'round')} and missed {', '.join(found.missed)}"
     tightened = ""
     if found.rounds > 1:
         before = (
             f"{usd(found.first_cost_usd_per_month)} / month, proved no less than {usd(found.first_bound_usd_per_month)}"
         )
-        tightened = f"; {found.rounds - 1} plans before it missed a promise (the first: {before})"
-    return f"verified by {found.requests:,} requests, every promise kept{tightened}{_tightened_hours(plan)}"
+        tightened = f"; {counted(found.rounds - 1, 'plan')} before it missed a promise (the first: {before})"
+    return f"verified by {requests}, every promise kept{tightened}{_tightened_hours(plan)}"
 
 
 def _tightened_hours(plan: Plan) -> str:
@@ -227,7 +244,7 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     spent = sum(line.starting_usd_per_month for line in plan.fleet)
     if spent:
         starts = sum(line.starts_per_month for line in plan.fleet)
-        minutes, times = f"{plan.case.start.instance_s / 60:g} min", f"{starts:,.0f} times a month"
+        minutes, times = f"{plan.case.start.instance_s / 60:g} min", f"{counted(starts, 'time')} a month"
         yield f"{usd(spent)} / month of it is for the {minutes} that an instance takes to start, {times}"
     yield from (owed(c) for c in plan.commitments)
     yield from vendor_caps(plan)
@@ -245,13 +262,21 @@ def fleet_notes(plan: Plan) -> Iterator[str]:
     guesses = sorted({f.offer for f in plan.fleet if f.price_assumption})
     if guesses:
         yield f"assumed prices, replace them with your own under 'prices:': {', '.join(guesses)}"
-    listed = {(key, way): p for key, offer in plan.case.offers.items() for way, p in offer.prices.by_way().items()}
-    old = sorted(
-        {f"{f.offer} (of {f.price_date})" for f in plan.fleet if (p := listed.get((f.offer, f.purchase))) and p.stale}
-    )
-    if old:
+    if old := sorted(set(_stale(plan))):
         yield f"stale prices, ask for today's before you sign: {', '.join(old)}"
     yield from quality_notes(plan)
+
+
+def _stale(plan: Plan) -> Iterator[str]:
+    """Stale prices that the plan pays, each with its date."""
+    listed = {(key, way): p for key, offer in plan.case.offers.items() for way, p in offer.prices.by_way().items()}
+    paid = [(f.offer, f.price_date, listed.get((f.offer, f.purchase))) for f in plan.fleet]
+    for offer, written, price in paid:
+        if price is not None and price.is_stale:
+            yield f"{offer} (of {'unknown date' if is_of_unknown_day(written) else written})"
+    for api in {w.api for w in plan.workloads if w.api and w.api_share_frac}:
+        if is_of_unknown_day(plan.case.apis[api].date):
+            yield f"{api} (of unknown date)"
 
 
 def rejection(r: RejectionRecord) -> tuple[str, str]:
@@ -283,12 +308,13 @@ def cheaper_providers(plan: Plan) -> Iterator[str]:
         cheaper.setdefault(bill.workloads, []).append(bill)
     here = {w.name: w.cost_usd_per_month for w in plan.workloads}
     for workloads, bills in cheaper.items():
-        least = min(bills, key=lambda bill: bill.cost_usd_per_month + having_usd(plan, bill))
+        least = min(bills, key=lambda bill: there_usd(plan, bill))
         fixed = having_usd(plan, least)
-        counted = " with its fixed cost" if fixed else ""
+        had = f" with its fixed cost of {usd(fixed)}" if fixed else ""
         paid = sum(here[name] for name in workloads)
-        there = f"would cost {usd(least.cost_usd_per_month + fixed)} / month there{counted}, {usd(paid)} here"
-        others = f" ({len(bills) - 1} more sell it for less than that)" if len(bills) > 1 else ""
+        there = f"would cost {usd(there_usd(plan, least))} / month there{had}, {usd(paid)} here"
+        more = len(bills) - 1
+        others = f" ({more} more {'sells' if more == 1 else 'sell'} it for less than that)" if more else ""
         offer = f"cheaper at an API: {_api(least)} sells this model, and all of {alike(workloads)} {there}{others}"
         yield f"{offer}; name it under menu.apis to let a plan use it"
 

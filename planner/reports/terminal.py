@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from planner.io.errors import escaped
-from planner.io.formatting import tokens, usd, usd_small
+from planner.io.formatting import counted, tokens, usd, usd_small
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports import phrases
@@ -101,7 +101,8 @@ def _options(plan: Plan, verbose: bool) -> Iterator[str]:
         title = f"options for {phrases.alike(names)}{', each' if len(names) > 1 else ''}"
         yield from table_text(options(plan, shown, title, several=len(names) > 1))
         if len(mine) > len(shown):
-            yield f"  ... and {len(mine) - len(shown)} more expensive ones (--verbose, or 'options' in the JSON)"
+            more = counted(len(mine) - len(shown), "more expensive one")
+            yield f"  ... and {more} (--verbose, or 'options' in the JSON)"
 
 
 def _not_possible(plan: Plan, verbose: bool) -> Iterator[str]:
@@ -112,7 +113,7 @@ def _not_possible(plan: Plan, verbose: bool) -> Iterator[str]:
         owner = phrases.alike(names)
         for k, (reason, candidates) in enumerate(grouped.items()):
             if not verbose and k >= REASONS_SHOWN:
-                yield f"    {escaped(owner)}: ... and {len(grouped) - k} more reasons (--verbose)"
+                yield f"    {escaped(owner)}: ... and {counted(len(grouped) - k, 'more reason')} (--verbose)"
                 break
             shown = candidates if verbose else candidates[:2]
             more = f" and {len(candidates) - len(shown)} more" if len(candidates) > len(shown) else ""

@@ -11,6 +11,7 @@ from planner.case.dates import month_name, quarter_days
 from planner.case.demand.from_logs import variation_of
 from planner.case.horizon import MONTHS_OF_A_QUARTER, requests_per_month, slots_of
 from planner.io.errors import escaped, shortened
+from planner.io.formatting import counted
 from planner.logs.measure import Measured
 from planner.logs.measure import Workload as MeasuredWorkload
 from planner.reports.tables.table import Column as C
@@ -39,11 +40,11 @@ MEASURED = (
 def validation_report(case: Case) -> Report:
     """What a valid file says, so that a reader can see whether it was understood."""
     count = len(case.workloads)
-    size = f"{count} workload{'s' * (count != 1)}, {len(case.offers)} instance offers, baseline {case.baseline}"
+    size = f"{counted(count, 'workload')}, {counted(len(case.offers), 'instance offer')}, baseline {case.baseline}"
     lines = [f"{case.name}: valid. {size}", *_horizon_lines(case)]
     lines += [
         f"  {w.name}: {_volume(case, w) or f'{_requests_per_month(case, w):,.0f} requests a month'}, "
-        f"models {', '.join(m.model for m in w.models)}, {len(w.buckets)} length buckets"
+        f"models {', '.join(m.model for m in w.models)}, {counted(len(w.buckets), 'length bucket')}"
         for w in case.workloads
     ]
     lines += [f"  assumed {a.key}: {a.value} ({a.why})" for a in case.assumptions]

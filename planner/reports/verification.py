@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from planner.io.errors import escaped
-from planner.io.formatting import percent, usd
+from planner.io.formatting import counted, percent, usd
 from planner.reports.tables.markdown import bullets, markdown, titled_markdown
 from planner.reports.tables.table import Column, Table, paragraphs
 from planner.reports.tables.text import titled_text
@@ -38,7 +38,8 @@ def headline(run: Verification) -> str:
     missed = [f"{w.name}: {p.what}" for w in run.workloads for p in w.promises if not p.kept]
     answer = f"MISSED {len(missed)}: {', '.join(missed)}" if missed else "every promise kept"
     load = f" at {run.load:g} times the demand" if run.load != 1 else ""
-    return escaped(f"{run.plan}: verified by {run.requests:,} requests{load} ({run.router}, seed {run.seed}): {answer}")
+    requests = counted(run.requests, "request")
+    return escaped(f"{run.plan}: verified by {requests}{load} ({run.router}, seed {run.seed}): {answer}")
 
 
 def tables(run: Verification) -> list[Table]:
@@ -57,7 +58,7 @@ def promises(run: Verification) -> Table:
 
 
 def _promise(workload: str, p: Promise) -> tuple[str | float | int | None, ...]:
-    worst = None if p.worst_hour is None else f"{hour_name(p.worst_hour)} ({percent(p.worst_frac or 0.0)})"
+    worst = None if p.worst_hour is None else f"{hour_name(p.worst_hour)} ({percent(p.worst_frac or 0.0, 1)})"
     return (
         workload,
         f"{p.what} {seconds(p.target_s)} for {percent(p.percentile)}",
@@ -128,7 +129,8 @@ def conclusions(report: VerificationReport) -> Iterator[str]:
         yield "no slack: a promise is missed at the demand itself"
         return
     more = " and more" if slack.holds_beyond else ""
-    yield f"slack: holds to {slack.holds_to_load:.2f} times the demand{more} ({slack.days} days served each time)"
+    days = counted(slack.days, "day")
+    yield f"slack: holds to {slack.holds_to_load:.2f} times the demand{more} ({days} served each time)"
     if slack.smallest_fleet_frac is not None and slack.spare_usd_per_month is not None:
         yield (
             f"slack: {percent(slack.smallest_fleet_frac)} of the replicas, rounded up in every hour, would hold; "

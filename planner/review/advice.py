@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from planner.case.case import SAVINGS_PLAN, Case
 from planner.case.demand.future.forecasting import LEAST_WEEKS
+from planner.io.formatting import counted
 from planner.plan.plan import Plan
 from planner.review.commitments import Advice
 from planner.review.records import (
@@ -93,14 +94,14 @@ def risks_of(
                                 f"{w.planned_variation:.0%} planned: 'variation' sets the margin")  # fmt: skip
     for c in capacity:
         if c.hours_over_per_month:
-            over = f"in {c.hours_over_per_month:.0f} hours a month on {c.deployment}"
+            over = f"in {counted(c.hours_over_per_month, 'hour')} a month on {c.deployment}"
             yield _said(", ".join(c.workloads), f"load exceeded the SLO safety margin {over}")
     left_out = {odd.workload: 0 for odd in findings}
     for odd in findings:
         left_out[odd.workload] += odd.count if odd.kind in ("gap", "outage", "outlier") else 0
     for name, hours in left_out.items():
         if hours > MUCH_LEFT_OUT_FRAC * known_hours:
-            yield _said(name, f"{hours} hours of its log were left out, {hours / known_hours:.0%}")
+            yield _said(name, f"{counted(hours, 'hour')} of its log left out, {hours / known_hours:.0%}")
     spot = next_plan.spot_at_p95_usd_per_month - next_plan.overlap_usd_per_month
     if spot > cost * (1 + WORTH_FRAC):
         yield _said("spot", f"at the 95th percentile of spot prices the plan costs ${spot:,.0f} a month")

@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from planner.case.demand.future.forecasting import WEEK, WEEKS_AHEAD
 from planner.io.errors import input_error
+from planner.io.formatting import counted
 from planner.io.validation import FieldProblem, Strict
 from planner.review.usage_log import HOUR, UsageLog
 
@@ -51,7 +52,7 @@ def span_of(log: UsageLog, period: PeriodSpec | None, file: str) -> Span:
     stop = min(log.hours, _hour_of(period.last_day, log) + 24)
     if stop - first < FEWEST_HOURS:
         last = log.first + (log.hours - 1) * HOUR
-        message = f"has {max(0, stop - first)} hours of the period; it goes from {log.first} to {last} h"
+        message = f"has {counted(max(0, stop - first), 'hour')} of the period; it goes from {log.first} to {last} h"
         raise input_error(file, message, "Correct 'period'")
     return Span(first, stop)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.case.demand.usage import FEWEST_HOURS, check_busiest
 from planner.io.errors import input_error
+from planner.io.formatting import counted
 from planner.io.time_zones import UTC
 from planner.logs.hours import Clock
 from planner.logs.reading.ledger import Ledger
@@ -73,7 +74,7 @@ def read_log(
 
 def _within_reason(path: Path, hours: int) -> None:
     if hours < FEWEST_HOURS:
-        raise input_error(path, f"covers {hours} hours", f"Give at least {FEWEST_HOURS}")
+        raise input_error(path, f"covers {counted(hours, 'hour')}", f"Give at least {FEWEST_HOURS}")
     if hours > MOST_HOURS:
         remedy = "Check the times, or leave out what is older than five years"
         raise input_error(path, f"covers {hours / 8766:.0f} years", remedy)

@@ -15,7 +15,7 @@ from planner.case.case import Case
 from planner.case.changes import with_limits
 from planner.case.quarters import future_of
 from planner.checker.costs import month_usd
-from planner.optimization.replan import Replanner
+from planner.optimization.replan import OnProgress, Replanner
 from planner.pipeline import HorizonAttempt, attempt_horizon
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan
 from planner.plan.horizon.horizon_view import owed_beyond_usd, percentile_usd, quarters_of, usd_per_month
@@ -42,9 +42,9 @@ class HorizonRun:
 class HorizonRuns:
     """Budgets for one case with a horizon, through one replanner."""
 
-    def __init__(self, case: Case, options: Options) -> None:
+    def __init__(self, case: Case, options: Options, on_progress: OnProgress = lambda progress: None) -> None:
         self.case, self.options = case, options
-        self._replanner = Replanner(case, options)
+        self._replanner = Replanner(case, options, on_progress)
 
     def own(self) -> HorizonRun:
         """The plan within the budget of the file, if it has one."""

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from planner.case.case import Case
 from planner.io.errors import input_error
-from planner.studies.executing.jobs import Executor, Job, failed
+from planner.optimization.replan import OnProgress
+from planner.studies.executing.executors import InProcess
+from planner.studies.executing.jobs import Executor, Job, Result, Work, failed
 from planner.studies.executing.run import run_jobs
 from planner.studies.horizon_runs import Point
 from planner.studies.overrides import Scenario, Source
-from planner.studies.sweep_job import plans_of_case, point_of_error, shape_of_case
-from solvers.search.fleet_solution import Options
+from planner.studies.sweep_job import plans_of_case, point_of_error, shape_of_case, silent
+from solvers.search.fleet_solution import Options, Progress
 
 NEXT_USD = 1000.0
 FEW_BUDGETS = 6
@@ -54,22 +57,37 @@ def sweep(
     journal: Path | None = None,
     on_shape: Callable[[Shape], None] | None = None,
     on_done: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: OnProgress = silent,
 ) -> Sweep:
-    """Plan every run. All changes are read before anything is planned, so a mistake costs no time."""
+    """Plan every run. All changes are read before anything is planned, so a mistake costs no time.
+
+    Of runs that are planned in this process, `on_progress` hears how far each is.
+    """
     asked = sorted(set(budgets))
     cases = [source.changed(run) for run in runs]
     horizon = _all_have_a_horizon(runs, cases)
     again = [] if horizon else asked if len(asked) <= FEW_BUDGETS else asked[-1:]
     planned = sorted({*asked, *(b + NEXT_USD for b in again)})
     jobs = [_job(case.as_json(), planned if asked else None, options) for case in cases]
+    unique = list({job.key: job for job in jobs}.values())
+    finished = 0
+
+    def tell(progress: Progress) -> None:
+        run = f"run {finished + 1} of {len(unique)}, " if len(unique) > 1 else ""
+        on_progress(replace(progress, phase=run + progress.phase))
+
+    def count(job: Job, result: Result, done: int, total: int) -> None:
+        nonlocal finished
+        finished = done
+        on_done(done, total)
+
     if asked and on_shape is not None and not horizon:
         shape_job = _job(cases[0].as_json(), planned, options, "shape")
-        for _, result in executor.results(shape_of_case, [shape_job]):
+        for _, result in executor.results(_heard(shape_of_case, executor, tell), [shape_job]):
             if failed(result):
                 break
             on_shape([(b, bound) for b, bound in zip(planned, result["bounds"], strict=True) if b in asked])
-    unique = list({job.key: job for job in jobs}.values())
-    found = run_jobs(plans_of_case, unique, executor, journal, lambda job, result, done, total: on_done(done, total))
+    found = run_jobs(_heard(plans_of_case, executor, tell), unique, executor, journal, count)
     rows: list[Point] = []
     for run, job in zip(runs, jobs, strict=True):
         points = _points(found[job.key], planned if asked else [None])
@@ -78,6 +96,16 @@ def sweep(
         rows += [head | p for p in (_with_next(points, asked) if asked and not horizon else points)]
     columns = dict.fromkeys(c.column for run in runs for c in run.changes if c.kind != "shed")
     return Sweep(source.case.name, tuple(columns), tuple(rows), tuple(asked), options.gap_frac, horizon)
+
+
+def _heard(work: Callable[..., Result], executor: Executor, tell: OnProgress) -> Work:
+    """The same work; where it is done in this process, its progress is heard."""
+
+    @wraps(work)
+    def heard(payload: dict[str, Any]) -> Result:
+        return work(payload, tell)
+
+    return heard if isinstance(executor, InProcess) else work
 
 
 def _all_have_a_horizon(runs: Sequence[Scenario], cases: Sequence[Case]) -> bool:

@@ -8,44 +8,49 @@ from typing import Any
 
 from planner.case.case import Case, case_from_json
 from planner.case.horizon import requests_per_month, slots_of
+from planner.optimization.replan import OnProgress
 from planner.plan.plan import Plan
 from planner.studies.frontier import BudgetPlan, Frontier, served_frac, share
 from planner.studies.horizon_runs import HorizonRuns, Point, horizon_point
 from planner.studies.waterfall import fleet_at_its_busiest
-from solvers.search.fleet_solution import Options
+from solvers.search.fleet_solution import Options, Progress
 
 
-def shape_of_case(payload: dict[str, Any]) -> dict[str, Any]:
+def silent(progress: Progress) -> None:
+    """Nobody is told."""
+
+
+def shape_of_case(payload: dict[str, Any], on_progress: OnProgress = silent) -> dict[str, Any]:
     """The LP's lower bound at each budget."""
-    return {"bounds": _frontier(payload).shape(payload["budgets"])}
+    return {"bounds": _frontier(payload, on_progress).shape(payload["budgets"])}
 
 
-def plans_of_case(payload: dict[str, Any]) -> dict[str, Any]:
+def plans_of_case(payload: dict[str, Any], on_progress: OnProgress = silent) -> dict[str, Any]:
     """A record for each budget; with no budgets, one for the case as it is."""
     budgets = payload["budgets"]
     case = case_from_json(payload["case"])
     if case.future is not None:
-        runs = HorizonRuns(case, Options(**payload["options"]))
+        runs = HorizonRuns(case, Options(**payload["options"]), on_progress)
         if budgets is None:
             return {"points": [horizon_point(case, case.limits.budget_usd_per_month, runs.own())]}
         return {"points": [horizon_point(case, b, r) for b, r in zip(budgets, runs.plans(budgets), strict=True)]}
-    frontier = _frontier(payload)
+    frontier = _frontier(payload, on_progress)
     if budgets is None:
         own = case.limits.budget_usd_per_month
         return {"points": [point(case, own, frontier.unlimited() if own is None else frontier.plans([own])[0])]}
     return {"points": [point(frontier.case, b, p) for b, p in zip(budgets, frontier.plans(budgets), strict=True)]}
 
 
-def _frontier(payload: dict[str, Any]) -> Frontier:
+def _frontier(payload: dict[str, Any], on_progress: OnProgress) -> Frontier:
     """Frontier of the case without its budget."""
     case = payload["case"] | {"limits": payload["case"]["limits"] | {"budget_usd_per_month": None}}
-    return _prepared(json.dumps(case, sort_keys=True), tuple(sorted(payload["options"].items())))
+    return _prepared(json.dumps(case, sort_keys=True), tuple(sorted(payload["options"].items())), on_progress)
 
 
 @lru_cache(maxsize=4)
-def _prepared(case: str, options: tuple[tuple[str, Any], ...]) -> Frontier:
+def _prepared(case: str, options: tuple[tuple[str, Any], ...], on_progress: OnProgress) -> Frontier:
     """Formulated once for all that one process is asked about a case."""
-    return Frontier(case_from_json(json.loads(case)), Options(**dict(options)))
+    return Frontier(case_from_json(json.loads(case)), Options(**dict(options)), on_progress)
 
 
 def point(case: Case, budget: float | None, found: BudgetPlan) -> Point:

@@ -14,6 +14,7 @@ from planner.case.changes import has_quotas, may_use_an_api, multiplied, never_s
 from planner.case.costs import allowed_apis, answered_per_month, baseline_of, baseline_usd_per_month, tokens_of
 from planner.case.horizon import slots_of
 from planner.case.vendors import apis_usd
+from planner.io.formatting import counted
 from planner.optimization.replan import Replanner
 from planner.plan.plan import Plan
 from solvers.search.fleet_solution import Outcome
@@ -123,7 +124,9 @@ class Volumes:
 
     def _search(self, way: Way, multiple: float, work: dict[str, Any]) -> Found:
         options = replace(self.replanner.options, **work)
-        phase = f"break-even, {sum(len(f) for f in self.found.values())} volumes done: {way} at {multiple:g} x"
+        phase = (
+            f"break-even, {counted(sum(len(f) for f in self.found.values()), 'volume')} done: {way} at {multiple:g} x"
+        )
         solution = self.replanner.solve(multiplied(multiple)(self.cases[way]), phase, options)
         if solution.outcome is Outcome.INFEASIBLE:
             return Found(None, None)

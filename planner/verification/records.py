@@ -90,7 +90,7 @@ class DeploymentServed(Strict):
     mean_replicas: float
     peak_replicas: int
     utilization_frac: float
-    """share of the replicas' time in steps"""
+    """share of the replicas' time in steps, in the hours that were served"""
     load_frac: float
     """planned load over replicas, mean over the hours"""
 

@@ -234,7 +234,7 @@ class _Served:
         plain = machine_for(case, d.variant)
         _, self.correction = measured_for(case, plain, d.variant)
         self.machine = replace(plain, lora=traffic.lora)
-        self.requests, self.busy_s = 0, 0.0
+        self.requests, self.busy_s = 0, np.zeros(24 * options.days)
 
     def serve(self, k: int, hours: range, arrived: list[Arrived], answers: list[_Answers]) -> None:
         """Serve the requests of some hours that go to this deployment, the k-th of its pool."""
@@ -264,7 +264,7 @@ class _Served:
         outcome = engine.serve(
             requests, self._from(hours), times, sequences, budget, self.router, self.options.seed, blocks
         )
-        self.busy_s += float(outcome.busy_s.sum())
+        self.busy_s[hours.start : hours.stop] += busy_within(outcome.busy_s, hours)
         for m, answer in enumerate(answers):
             mine = member[fits] == m
             at = index[fits][mine]
@@ -288,15 +288,25 @@ class _Served:
         replicas = running(self.told, self.options.replica_frac)[self.week][:hours]
         load = np.array(self.told.load_by_slot)[self.week][:hours]
         there_s = float(replicas.sum()) * 3600
+        # Replicas that go finish their work when they do not count any more.
+        busy_s = float(np.minimum(self.busy_s, 3600 * replicas).sum())
         return DeploymentServed(
             pool=self.pool.key,
             deployment=self.told.deployment.key,
             requests=self.requests,
             mean_replicas=float(replicas.mean()),
             peak_replicas=int(replicas.max()),
-            utilization_frac=self.busy_s / there_s if there_s else 0.0,
+            utilization_frac=busy_s / there_s if there_s else 0.0,
             load_frac=float(self.options.load * load.sum() * 3600 / there_s) if there_s else 0.0,
         )
+
+
+def busy_within(busy_s: np.ndarray, hours: range) -> np.ndarray:
+    """Time in steps in some hours [hour]; what is left over after the last of them is done in another time."""
+    found = np.zeros(len(hours))
+    of_hours = busy_s[hours.start : hours.stop]
+    found[: len(of_hours)] = of_hours
+    return found
 
 
 def _resident_tokens(a: Arrived) -> float:

@@ -18,6 +18,8 @@ from planner.plan.why_not import why_not
 from planner.reports.html.plan import html_report
 from planner.reports.markdown import plan_markdown
 from planner.reports.tables.answers import elsewhere, to_sign
+from planner.reports.tables.studies import providers as provider_bills
+from planner.reports.tables.table import Table
 from planner.reports.terminal import render
 from planner.studies.providers import providers
 from solvers.search.fleet_solution import Options
@@ -259,6 +261,26 @@ def test_an_api_that_is_new_is_offered_with_its_fixed_cost() -> None:
     assert total in render(paid)
     assert "with its fixed cost" not in render(free)
     assert not sold_cheaper(plan_of(CHAT, "fixed_usd_per_month: {api: 5000}, have: [openai]"))
+
+
+def test_the_first_screen_and_its_tables_say_the_same_of_an_api() -> None:
+    plan = plan_of(CHAT, "fixed_usd_per_month: {api: 200}, have: [openai]")
+    studied = plan.model_copy(update={"studies": Studies(providers=providers(plan))})
+    least = min(sold_cheaper(plan), key=lambda b: b.cost_usd_per_month)
+    api, whole = f"{least.provider}/{least.model}", f"${least.cost_usd_per_month + 200:,.0f} / month there with its "
+    assert f"{api} sells this model, and all of chat would cost {whole}fixed cost of $200" in html_report(studied)
+    rows = {row["api"]: row for row in named_rows(elsewhere(studied))}
+    assert rows[api]["there_usd_per_month"] == least.cost_usd_per_month and rows[api]["fixed_usd_per_month"] == 200
+    assert rows["openai/gpt-4o-mini"]["fixed_usd_per_month"] == 0, "it is had already"
+    bills = named_rows(provider_bills(studied, studied.studies.providers if studied.studies else ()))
+    assert {row["fixed_usd_per_month"] for row in bills if row["provider"] != "openai"} == {200}
+    assert "+ fixed $/month" in html_report(studied)
+    free = plan_of(CHAT, "fixed_usd_per_month: {api: 0}, have: [openai]")
+    assert "+ fixed" not in html_report(free.model_copy(update={"studies": Studies(providers=providers(free))}))
+
+
+def named_rows(table: Table) -> list[Json]:
+    return [dict(zip([c.key for c in table.columns], row, strict=True)) for row in table.rows]
 
 
 def test_an_api_that_would_be_one_too_many_is_not_offered() -> None:

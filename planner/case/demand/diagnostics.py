@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.case.case import Assumption
-from planner.io.errors import Diagnostic, Path, did_you_mean
+from planner.io.errors import Diagnostic, Path, did_you_mean, shown
 from planner.io.strict_yaml import Document
 
 
@@ -21,5 +21,6 @@ class Diagnostics:
     def complain(self, path: Path, message: str, remedy: str = "") -> None:
         self.diagnostics.append(self.document.diagnostic(path, message, remedy))
 
-    def unknown(self, path: Path, what: str, name: str, known: Iterable[str]) -> None:
-        self.complain(path, f"there is no {what} '{name}' in the catalog", did_you_mean(name, known))
+    def unknown(self, path: Path, what: str, name: str, known: Iterable[str], remedy: str | None = None) -> None:
+        remedy = did_you_mean(name, known) if remedy is None else remedy
+        self.complain(path, f"there is no {what} {shown(name, 60)} in the catalog", remedy)

@@ -12,6 +12,7 @@ from planner.case.demand.workload_schema import MOST_BURSTINESS, MOST_VARIATION
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
 from planner.io.errors import escaped, input_error, shortened, shown
+from planner.io.formatting import counted
 from planner.logs.measure import Measured, Workload, hour_notes
 from planner.logs.statistics import WITHIN_HOUR_VARIATION
 
@@ -68,8 +69,8 @@ def _head(measured: Measured) -> list[str]:
     formats = ", ".join(f"{n} x {name}" for name, n in ledger.formats.items())
     lines = [
         "Demand from logs. Plan it with:   fleetplan plan THIS-FILE",
-        f"Read: {formats}; {ledger.rows:,} rows. Hours are those of {options.zone}"
-        + (f", with {len(options.holidays)} holidays as weekend days." if options.holidays else "."),
+        f"Read: {formats}; {counted(ledger.rows, 'row')}. Hours are those of {options.zone}"
+        + (f", with {counted(len(options.holidays), 'holiday')} as weekend days." if options.holidays else "."),
         *ledger.left_out_lines(),
         *ledger.notes,
         f"Lines with {DECIDE} are defaults that no log can tell: models, objectives, where to rent.",
@@ -84,7 +85,8 @@ def _workload(w: Workload, title: str, measured: Measured) -> list[str]:
     name = json.dumps(title, ensure_ascii=False)
     lines = [f"  - name: {name}", *_models(w), "    forecast:"]
     rate = t.total / max(1.0, t.span_s)
-    lines.append(comment(f"{t.total:,.0f} requests in {_span(t.span_s)}, {_number(rate)} a second on average", " " * 6))
+    volume = f"{counted(t.total, 'request')} in {_span(t.span_s)}, {_number(rate)} a second on average"
+    lines.append(comment(volume, " " * 6))
     lines += _rates(w)
     growth = f"{100 * w.growth.per_month:+.1f}%" if w.growth.per_month else "0%"
     mark = f"{DECIDE}: not measured, " if w.growth.per_month is None else ""

@@ -23,8 +23,10 @@ from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.owned import with_owned_offers
 from planner.catalog import api_prices
 from planner.catalog.entries import DEFAULT_ENGINE, ApiModel, Catalog, Engine, Offer, find, names_of
+from planner.catalog.names import unknown_model
 from planner.catalog.profile import Profile
-from planner.io.errors import InputError, did_you_mean, shown
+from planner.io.errors import InputError, close_match, did_you_mean, shown
+from planner.io.errors import Path as Keys
 from planner.io.named_files import NamedFiles
 from planner.io.strict_yaml import Document, parse_yaml, read_yaml
 from planner.io.time_zones import is_time_zone
@@ -65,7 +67,11 @@ class _Loader:
         self.found = Diagnostics(document)
 
     def case(self) -> Case:
-        spec = validate(DemandFile, self.document)
+        try:
+            spec = validate(DemandFile, self.document)
+        except InputError as error:
+            self._unknown_names()
+            raise InputError([*error.diagnostics, *self.found.diagnostics]) from None
         case, reader = self._read(spec, with_future=True)
         if case.future is not None and reader is not None:
 
@@ -200,9 +206,8 @@ class _Loader:
         for name, keys in matched_prices.items():
             if not keys:
                 on_menu = sorted({key.split("@")[0] for key in chosen})
-                self.found.complain(
-                    ("prices", name), f"no instance on the menu is called '{name}'", did_you_mean(name, on_menu)
-                )
+                message = f"no instance on the menu is called {shown(name, 60)}"
+                self.found.complain(("prices", name), message, did_you_mean(name, on_menu))
         for key in chosen:
             for name, keys in matched_prices.items():
                 if key in keys:
@@ -228,6 +233,30 @@ class _Loader:
 
     # -- names --------------------------------------------------------------------------------------------
 
+    def _unknown_names(self) -> None:
+        """Complain about names that the catalog does not have, whatever else is wrong with the file."""
+        data = _mapping(self.document.data)
+        if "catalog" not in data and close_match("catalog", map(str, data)):
+            return  # they may be in a catalog whose key is misspelt
+        try:
+            catalog = own_catalog(data.get("catalog"), self.document, self.files)
+        except InputError:
+            return
+        menu = _mapping(data.get("menu"))
+        self._names(_list(menu.get("gpus")), catalog.gpus, "GPU", ("menu", "gpus"))
+        self._names(_list(menu.get("quantizations")), catalog.quantizations, "quantization", ("menu", "quantizations"))
+        wanted: list[tuple[Keys, Any]] = [(("baseline",), data.get("baseline"))]
+        wanted += [(("menu", "apis", k), name) for k, name in enumerate(_list(menu.get("apis")))]
+        for path, name in wanted:
+            if isinstance(name, str):
+                self._api(path, name, catalog)
+        for k, workload in enumerate(_list(data.get("workloads"))):
+            for m, choice in enumerate(_list(_mapping(workload).get("models"))):
+                name = choice.get("name") if isinstance(choice, dict) else choice
+                if isinstance(name, str) and find(name, catalog.models) is None:
+                    remedy = unknown_model(name, catalog.models)
+                    self.found.unknown(("workloads", k, "models", m), "model", name, (), remedy)
+
     def _unique_names(self, spec: DemandFile) -> None:
         seen: dict[str, int] = {}
         for k, w in enumerate(spec.workloads):
@@ -239,10 +268,10 @@ class _Loader:
     def _names(self, given: Any, entries: Any, what: str, path: tuple[str | int, ...]) -> tuple[str, ...]:
         found = []
         for k, name in enumerate(given or ()):
-            key = find(name, entries)
-            if key is None:
+            key = find(name, entries) if isinstance(name, str) else None
+            if key is None and isinstance(name, str):
                 self.found.unknown((*path, k), what, name, names_of(entries))
-            elif key not in found:
+            elif key is not None and key not in found:
                 found.append(key)
         return tuple(found)
 
@@ -255,19 +284,23 @@ class _Loader:
 
     def _apis(self, spec: DemandFile, catalog: Catalog) -> dict[str, ApiModel]:
         apis: dict[str, ApiModel] = {}
-        wanted: list[tuple[tuple[str | int, ...], str]] = [(("baseline",), spec.baseline)]
+        wanted: list[tuple[Keys, str]] = [(("baseline",), spec.baseline)]
         wanted += [(("menu", "apis", k), name) for k, name in enumerate(spec.menu.apis or ())]
         wanted += [(("compare_with", k), name) for k, name in enumerate(spec.compare_with)]
         wanted += [(("workloads", k, "baseline"), w.baseline) for k, w in enumerate(spec.workloads) if w.baseline]
         for path, name in wanted:
-            entry = catalog.apis.get(name) or api_prices.api_model(name)
-            if entry is None:
-                known = [*catalog.apis, *api_prices.known_api_models()]
-                remedy = did_you_mean(name, known) or "Write provider/model: openai/gpt-4o-mini"
-                self.found.complain(path, f"there is no API model '{name}' with a price per token", remedy)
-            else:
+            entry = self._api(path, name, catalog)
+            if entry is not None:
                 apis[name] = entry
         return apis
+
+    def _api(self, path: Keys, name: str, catalog: Catalog) -> ApiModel | None:
+        entry = catalog.apis.get(name) or api_prices.api_model(name)
+        if entry is None:
+            known = [*catalog.apis, *api_prices.known_api_models()]
+            remedy = did_you_mean(name, known) or "Write provider/model: openai/gpt-4o-mini"
+            self.found.complain(path, f"there is no API model {shown(name, 60)} with a price per token", remedy)
+        return entry
 
     def _profiles(self, spec: DemandFile, catalog: Catalog) -> tuple[Profile, ...]:
         named = [self.files.beside(self.document, ("profiles", k), name) for k, name in enumerate(spec.profiles)]
@@ -278,6 +311,14 @@ class _Loader:
         if key is None:
             self.found.unknown(("menu", "engine"), "engine", spec.menu.engine, names_of(catalog.engines))
         return key or DEFAULT_ENGINE
+
+
+def _mapping(data: Any) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {}
+
+
+def _list(data: Any) -> list[Any]:
+    return data if isinstance(data, list) else []
 
 
 def _admitting(engine: Engine, most: int | None) -> Engine:

@@ -11,7 +11,7 @@ from planner.case.demand.schema import DemandFile, PolicySpec
 from planner.case.vendors import VENDOR_KINDS, Vendor, vendors_of_api, vendors_of_offer
 from planner.catalog.entries import ApiModel, Catalog, Offer, Sourced, find, names_of, shipped_entries
 from planner.catalog.variant import PARALLELISMS, TENSOR, Parallelism
-from planner.io.errors import did_you_mean
+from planner.io.errors import did_you_mean, shown
 
 DEFAULT_MIN_REPLICAS = 2
 DEFAULT_STARTUP_S = 300.0
@@ -48,7 +48,7 @@ def limits_of(
     for name, most in policy.max_instances.items():
         keys = offers_called(name, offers)
         if not keys:
-            message = f"no instance on the menu is called '{name}'"
+            message = f"no instance on the menu is called {shown(name, 60)}"
             found.complain(("policy", "max_instances", name), message, did_you_mean(name, offers))
         max_instances |= dict.fromkeys(keys, most)
     if policy.min_replicas is None:
@@ -95,7 +95,7 @@ def _vendor_caps(
     known = sorted({*VENDOR_KINDS, *(alias for names in named.values() for alias in names)})
     for name in given:
         if name not in known:
-            message = f"nobody on the menu is called '{name}'"
+            message = f"nobody on the menu is called {shown(name, 60)}"
             remedy = did_you_mean(name, known) or f"There are {', '.join(known)}"
             found.complain(("policy", "vendors", "max_usd_per_month", name), message, remedy)
     caps = {}
@@ -121,7 +121,7 @@ def _vendor_costs(
     known = sorted({alias for names in named.values() for alias in names})
     for k, name in enumerate(policy.vendors.have):
         if name not in known:
-            message = f"nobody on the menu is called '{name}'"
+            message = f"nobody on the menu is called {shown(name, 60)}"
             found.complain(("policy", "vendors", "have", k), message, did_you_mean(name, known))
     have, costs = set(policy.vendors.have), dict(policy.vendors.fixed_usd_per_month)
     charged = [vendor for vendor, names in named.items() if costs[vendor[0]] and not names & have]

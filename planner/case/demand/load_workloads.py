@@ -52,9 +52,8 @@ class WorkloadReader:
         for m, choice in enumerate(w.models):
             name = find(choice.name, self.around.catalog.models)
             if name is None:
-                message = f"there is no model '{choice.name}' in the catalog"
-                remedy = unknown_model(choice.name, self.around.catalog.models)
-                self.found.complain((*path, "models", m), message, remedy)
+                known = self.around.catalog.models
+                self.found.unknown((*path, "models", m), "model", choice.name, known, unknown_model(choice.name, known))
             else:
                 models.append(ModelChoice(model=name, quality_loss_frac=choice.quality_loss))
         hours = self._hours(w, path, key)

@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.case.demand.workload_schema import MOST_REQUESTS_PER_DAY
 from planner.io.errors import input_error, listed, shown
+from planner.io.formatting import counted
 from planner.io.time_zones import UTC
 from planner.logs.lengths import Marginals
 from planner.logs.measure import Workload, hour_notes, measured_workload, split_note
@@ -63,7 +64,7 @@ def usage_hours(usage: Usage, path: Path, workload: str, zone: str | None = None
     if w.rates.flat:
         why = "".join(f"; {remark}" for remark in [*usage.ledger.left_out_lines(), *hour_notes(w)][:1])
         remedy = f"Give at least {FEWEST_HOURS}; `fleetplan demand` takes shorter logs"
-        raise input_error(path, f"covers {known} whole hour{'s' * (known != 1)}{why}", remedy)
+        raise input_error(path, f"covers {counted(known, 'whole hour')}{why}", remedy)
     check_busiest(path, w.hours.rate)
     weekday, weekend = (tuple(x / 3600 for x in rates) for rates in (w.rates.weekday, w.rates.weekend))
     lengths = traffic.lengths if isinstance(traffic.lengths, Marginals) else None
@@ -97,7 +98,7 @@ def by_hour(weekend: np.ndarray, hour: np.ndarray, rps: np.ndarray) -> Hours:
     """Means over the hours that are there; a kind of day or an hour that is missing is taken from what there is."""
     means, missing = means_by_hour(weekend, hour, rps)
     notes = [
-        f"{count} {name} hours are missing and taken from {other} days"
+        f"{counted(count, f'{name} hour')} {'is' if count == 1 else 'are'} missing and taken from {other} days"
         for count, name, other in zip(missing, ("weekday", "weekend"), ("weekend", "weekday"), strict=True)
         if count
     ]

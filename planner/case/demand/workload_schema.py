@@ -15,6 +15,7 @@ from pydantic_core import CoreSchema
 
 from planner.case.demand.future_schema import StepSpec
 from planner.io.errors import shown
+from planner.io.formatting import counted
 from planner.io.units import (
     AnyFraction,
     Count,
@@ -101,7 +102,9 @@ class Forecast(Strict):
         if self.hourly is not None:
             if len(self.hourly) not in (24, 48, 168):
                 raise FieldProblem(
-                    ("hourly",), f"has {len(self.hourly)} numbers", "Give 24, 48 (weekday, weekend) or 168 (a week)"
+                    ("hourly",),
+                    f"has {counted(len(self.hourly), 'number')}",
+                    "Give 24, 48 (weekday, weekend) or 168 (a week)",
                 )
             if self.shape is not None:
                 raise FieldProblem(("shape",), "is of no use beside 'hourly'", "Remove one of them")

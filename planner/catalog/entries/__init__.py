@@ -20,7 +20,7 @@ from planner.catalog.entries.gpus import Gpu, Interconnect
 from planner.catalog.entries.models import Linear, Mla, Model, Moe, Sliding, Sparse
 from planner.catalog.entries.offers import TERM_MONTHS, HourlyPrice, Offer, OfferPrices, Price, SpotPrice, UpfrontPrice
 from planner.catalog.entries.quantizations import CacheLoss, Precision, QualityLoss, Quantization
-from planner.catalog.entries.sourced import OWN_FIGURE, Named, Sourced
+from planner.catalog.entries.sourced import OWN_FIGURE, UNKNOWN_DATE, Named, Sourced, day_of, is_of_unknown_day
 
 __all__ = [
     "DEFAULT_BENCHMARK",
@@ -28,6 +28,7 @@ __all__ = [
     "KINDS",
     "OWN_FIGURE",
     "TERM_MONTHS",
+    "UNKNOWN_DATE",
     "ApiBatch",
     "ApiModel",
     "ApiPrices",
@@ -62,7 +63,9 @@ __all__ = [
     "UpfrontPrice",
     "benchmark_families",
     "benchmark_family",
+    "day_of",
     "find",
+    "is_of_unknown_day",
     "names_of",
     "shipped_catalog",
     "shipped_data",

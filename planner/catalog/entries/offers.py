@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from planner.catalog.entries.sourced import Sourced
+from planner.catalog.entries.sourced import Sourced, is_of_unknown_day
 from planner.io.validation import FieldProblem, Strict
 from problems.constants import HOURS_PER_MONTH
 
@@ -17,6 +17,10 @@ class Price(Sourced):
 
     stale: bool | None = None
     """Whether it was over a year old when the catalog was last reviewed; None: it was not."""
+
+    @property
+    def is_stale(self) -> bool:
+        return bool(self.stale) or is_of_unknown_day(self.date)
 
 
 class HourlyPrice(Price):

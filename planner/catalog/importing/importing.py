@@ -43,6 +43,12 @@ class Imported:
     left_out: Counter[tuple[str, str]]
     """Rows by why and by name."""
 
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The days that prices are of, in order; an unknown one last."""
+        prices = (price for offer in self.offers.values() for _, price in offer.prices if price is not None)
+        return tuple(sorted({price.date for price in prices if price.date}))
+
 
 def import_prices(
     path: Path,

@@ -8,7 +8,16 @@ from collections.abc import Collection, Iterable, Mapping
 from statistics import median
 from typing import Any
 
-from planner.catalog.entries import TERM_MONTHS, HourlyPrice, Offer, OfferPrices, SpotPrice, UpfrontPrice
+from planner.catalog.entries import (
+    TERM_MONTHS,
+    UNKNOWN_DATE,
+    HourlyPrice,
+    Offer,
+    OfferPrices,
+    SpotPrice,
+    UpfrontPrice,
+    day_of,
+)
 from planner.catalog.importing.changes import same_price
 from planner.catalog.importing.instances import NotKnown, gpus_of
 from planner.catalog.importing.quotes import NO_NAME, UNKNOWN_PRICE, Gathering, Quote, Way
@@ -53,7 +62,7 @@ def offers_of(
             gpu=gpu,
             gpus=number,
             source=next(iter(prices.values())).source,
-            date=max(price.date or "" for price in prices.values()),
+            date=max((p.date for p in prices.values() if day_of(p.date)), default=UNKNOWN_DATE),
             prices=OfferPrices(**prices),
         )
     return offers
@@ -109,8 +118,8 @@ def _upfront(quotes: list[Quote]) -> UpfrontPrice:
 def _best(quotes: list[Quote]) -> list[Quote]:
     """Those of the lowest rank, and of them the latest."""
     rank = min(q.rank for q in quotes)
-    latest = max(q.date for q in quotes if q.rank == rank)
-    return [q for q in quotes if (q.rank, q.date) == (rank, latest)]
+    latest = max(q.known_date for q in quotes if q.rank == rank)
+    return [q for q in quotes if (q.rank, q.known_date) == (rank, latest)]
 
 
 def _spot(quotes: list[Quote], usual: HourlyPrice | None, shipped: Offer | None) -> SpotPrice | None:
@@ -133,7 +142,7 @@ def _spot(quotes: list[Quote], usual: HourlyPrice | None, shipped: Offer | None)
     few = None if is_history else f"{number}, not a history: the median, and a high price taken from them"
     if few and history is not None:
         few = f"{number}, not a history: the median, and a high price at the catalog's ratio or above"
-    latest = max(quotes, key=lambda q: q.date)
+    latest = max(quotes, key=lambda q: q.known_date)
     return SpotPrice(
         p50_usd_per_h=round(p50, 6),
         p95_usd_per_h=round(max(p95, p50), 6),

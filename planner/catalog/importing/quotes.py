@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from math import isfinite
 from pathlib import Path
 from typing import Literal, Protocol
 
+from planner.catalog.entries import UNKNOWN_DATE, day_of
 from planner.catalog.importing.currencies import NO_RATE, USD, Rate
 from planner.io.errors import Diagnostic, InputError, shown
 
@@ -23,6 +25,8 @@ UNKNOWN_INSTANCE = "instance type not known"
 FRACTION = "a part of a GPU, or an impossible number of them"
 NO_NAME = "no instance type or region"
 OTHER_MEMORY = "memory differs from the catalog's GPU of this name"
+_DAY = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
+"""2026-08-22, 2026_08_22, 2026.08.22 or 20260822"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Quote:
     usd_per_h: float
     source: str
     date: str
+    """As YYYY-MM-DD, or unknown."""
     gpu: str = ""
     """As the file names it; empty: it does not."""
     gpus: float | None = None
@@ -44,6 +49,11 @@ class Quote:
     upfront_usd: float = 0.0
     rank: int = 0
     """Of several prices for one way to buy, those of the lowest rank count."""
+
+    @property
+    def known_date(self) -> str:
+        """Its date, or nothing, which comes before every date."""
+        return "" if self.date == UNKNOWN_DATE else self.date
 
     @property
     def key(self) -> str:
@@ -104,15 +114,27 @@ class Gathering:
         return rate
 
     def day(self, in_file: object, file: Path) -> str:
-        """The day given by the user, else in the file, else on which the file was last changed."""
+        """The day given by the user, else in the file, else in its name or that of a folder it lies in; else unknown.
+
+        When a file was last changed says nothing of its prices: a clone or a copy is always of today.
+        """
         if self.date is not None:
             return self.date
         if in_file:
             try:
                 return date.fromisoformat(str(in_file)[:10]).isoformat()
             except ValueError:
-                self.complain(file, None, "", f"expected a date, got {shown(in_file)}", "Give the day with --date")
-        return datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
+                self.complain(file, None, "", f"expected a date, got {shown(in_file)}", "Give the day with --as-of")
+        return _day_in_name(file)
+
+
+def _day_in_name(file: Path) -> str:
+    """The day in the name of a file, else of the nearest folder with one; the earliest, where a name has several."""
+    for name in reversed(file.parts):
+        days = ["-".join(found.group(1, 3, 4)) for found in _DAY.finditer(name)]
+        if known := sorted(day for day in days if day_of(day)):
+            return known[0]
+    return UNKNOWN_DATE
 
 
 class Reader(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 
 from planner.catalog.model_config.layer_kinds import layer_kinds
 from planner.catalog.model_config.reading import ModelConfig
+from planner.io.formatting import counted
 
 HEADS = ("num_attention_heads", "n_head", "n_heads")
 HIDDEN = ("hidden_size", "n_embd", "d_model")
@@ -183,7 +184,7 @@ def _sparse(config: ModelConfig, hidden: int, layers: int) -> tuple[float, dict[
         config.diagnostics += part.diagnostics
         indexed = sum(map(bool, part.list_of("sparse_attention_freq", layers) or [1] * layers))
         if indexed < layers:
-            config.notes.append(f"{layers - indexed} layers attend to everything; they are counted as sparse.")
+            config.notes.append(f"Counted as sparse: {counted(layers - indexed, 'layer')} of full attention.")
         sizes = {"top_tokens": block * top, "index_heads": heads, "index_dim": dim}
         return float(indexed * hidden * (heads * dim + dim)), sizes
     if config.get("index_topk") is None:

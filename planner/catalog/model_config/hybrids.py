@@ -9,6 +9,7 @@ from planner.catalog.model_config.attention import HIDDEN, Attention, Heads, rea
 from planner.catalog.model_config.feed_forward import FeedForward, feed_forward
 from planner.catalog.model_config.reading import ModelConfig
 from planner.io.errors import shown
+from planner.io.formatting import counted
 
 BLOCKS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
@@ -74,7 +75,7 @@ def read_searched(config: ModelConfig, layers: int) -> tuple[Attention, FeedForw
     }  # fmt: skip
     if full < layers:
         fields["linear"] = {"full_attention_layers": full, "key_heads": 0, "value_heads": 0, "head_dim": dim}
-        config.notes.append(f"{layers - full} layers have no attention.")
+        config.notes.append(f"{counted(layers - full, 'layer')} without attention.")
     return Attention(layers, attention, fields), FeedForward(float(ffn), fields={"ffn": max([*widths, 1])})
 
 

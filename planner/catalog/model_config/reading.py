@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.io.errors import Diagnostic, InputError, input_error, shown
+from planner.io.formatting import counted
 from planner.io.input_files import read_input
 
 MOST_BYTES = 20_000_000
@@ -65,7 +66,7 @@ class ModelConfig:
         if value is None or value == []:
             return None
         if not isinstance(value, list) or (length is not None and len(value) != length):
-            size = f"{len(value)} values" if isinstance(value, list) else shown(value)
+            size = counted(len(value), "value") if isinstance(value, list) else shown(value)
             self.complain(name, f"expected a list with a value for each of the {length} layers, got {size}")
             return None
         return value

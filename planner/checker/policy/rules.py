@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from planner.case.support import is_unproven
+from planner.catalog.entries import day_of, is_of_unknown_day
 from planner.checker.costs import month_usd
 from planner.checker.policy.schema import ChangeSpec, HeadroomSpec, Policy
 from planner.checker.proof import BoundCheck
@@ -293,16 +294,19 @@ def horizon_rules(j: Judged) -> Iterator[Rule]:
 
 
 def max_price_age(j: Judged) -> Iterator[Rule]:
-    dates = {name: _day(written) for name, written in _price_dates(j.plan)}
-    undated = sorted(name for name, day in dates.items() if day is None)
-    ages = {name: (j.as_of - day).days for name, day in dates.items() if day is not None}
+    dates = dict(_price_dates(j.plan))
+    undated = sorted(name for name, written in dates.items() if written is None)
+    unknown = sorted(name for name, written in dates.items() if is_of_unknown_day(written))
+    ages = {name: (j.as_of - day).days for name, written in dates.items() if (day := day_of(written))}
     oldest = max(ages.values(), default=None)
     limit = j.policy.max_price_age or 0.0
     of_that_age = sorted(name for name, days in ages.items() if days == oldest)
     notes = [f"of {dates[of_that_age[0]]}: {_named(of_that_age)}"] if of_that_age else []
+    notes += [f"of unknown date: {_named(unknown)}"] if unknown else []
     notes += [f"without a date: {_named(undated)}"] if undated else []
     value = None if oldest is None else float(oldest)
-    yield at_most("max_price_age", "age of the oldest price", "days", value, limit, "; ".join(notes))
+    rule = at_most("max_price_age", "age of the oldest price", "days", value, limit, "; ".join(notes))
+    yield rule.model_copy(update={"passed": False}) if unknown else rule
 
 
 RULES: tuple[Callable[[Judged], Iterator[Rule]], ...] = (
@@ -354,14 +358,6 @@ def _price_dates(plan: Plan) -> Iterator[tuple[str, str | None]]:
             if api.batch is not None and api.batch.turnaround_h <= wait_h:
                 yield f"{w.api} batch", api.batch.date
     yield f"{plan.baseline.provider}/{plan.baseline.model}", plan.baseline.date
-
-
-def _day(written: str | None) -> date | None:
-    """Own catalogs may say it in words."""
-    try:
-        return date.fromisoformat(written or "")
-    except ValueError:
-        return None
 
 
 def _share(part: float, whole: float) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli.common import Format, FormatOption, note, put, put_json, refuse
+from planner.cli.common import Format, FormatOption, examples, note, put, put_json, refuse
 
 if TYPE_CHECKING:
     from planner.catalog.entries import Offer
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 SHIPPED = "shipped"
 """stands for the shipped catalog where a catalog file is asked for"""
-IMPORT_EXAMPLES = (
-    "Examples:  fleetplan catalog import sky/ --from skypilot --gpus h100,l40s --out prices.yaml    "
-    "fleetplan catalog import bill.csv.gz --from focus --rate EUR=1.08@2026-10-31"
+IMPORT_EXAMPLES = examples(
+    "fleetplan catalog import sky/ --from skypilot --as-of 2026-11-15 --out prices.yaml",
+    "fleetplan catalog import bill.csv.gz --from focus --against prices.yaml --rate EUR=1.08@2026-10-31",
 )
-DIFF_EXAMPLES = "Examples:  fleetplan catalog diff shipped prices.yaml    fleetplan catalog diff old.yaml new.yaml"
+DIFF_EXAMPLES = examples("fleetplan catalog diff shipped prices.yaml", "fleetplan catalog diff old.yaml new.yaml")
 
 
 class PriceSource(StrEnum):
@@ -43,7 +43,10 @@ def import_prices(
     against: Annotated[Path | None, typer.Option(help="Compare with this catalog file, not the shipped one.")] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Write prices that change by over 50% too.")] = False,
     spot: Annotated[bool, typer.Option("--spot/--no-spot", help="Take spot prices too.")] = True,
-    date: Annotated[str | None, typer.Option(help="The day of the prices, in place of the file's.")] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", "--date", help="The day of the prices, in place of the files' own."),
+    ] = None,
     rate: Annotated[
         list[str] | None,
         typer.Option(metavar="EUR=1.08@DAY", help="USD for one unit of a currency, on a day; may be repeated."),
@@ -57,7 +60,7 @@ def import_prices(
     unless you --accept that; without --out, nothing is written at all.
     """
     from planner.case.demand.overrides import own_offers
-    from planner.catalog.entries import shipped_catalog
+    from planner.catalog.entries import UNKNOWN_DATE, shipped_catalog
     from planner.catalog.importing.changes import changes_between
     from planner.catalog.importing.importing import catalog_text, price_files
     from planner.catalog.importing.importing import import_prices as read_prices
@@ -66,15 +69,15 @@ def import_prices(
     from planner.reports.tables.catalog_changes import import_report
 
     check_targets({"--out": out}, [*price_files(path, source), *([against] if against else [])])
-    imported = read_prices(path, source, _names(regions), _gpus(gpus), _day(date), spot, _rates(rate))
+    imported = read_prices(path, source, _names(regions), _gpus(gpus), _day(as_of), spot, _rates(rate))
     text = catalog_text(imported, source)
     after = own_offers(parse_yaml(text, str(out or "prices.yaml")))
     before = _offers(str(against)) if against else _of(shipped_catalog().offers, after)
     changes = changes_between(before, after)
     report = import_report(imported, changes, str(against) if against else "the shipped catalog")
     put(report.text) if format is Format.table else put_json(report.data)
-    if date is None and source in (PriceSource.skypilot, PriceSource.gpuhunt):
-        note("these files have no date, so the day they were last changed is taken; --date gives another", quiet)
+    if UNKNOWN_DATE in imported.dates:
+        note("the files do not say of which day their prices are, so these count as stale: give it with --as-of", quiet)
     if out is None:
         note("nothing is written: add --out prices.yaml", quiet)
         return
@@ -172,4 +175,4 @@ def _day(text: str | None) -> str | None:
     try:
         return None if text is None else date.fromisoformat(text).isoformat()
     except ValueError:
-        refuse("--date", f"expected a date, got {shown(text)}", "Write one such as 2027-01-31")
+        refuse("--as-of", f"expected a date, got {shown(text)}", "Write one such as 2027-01-31")

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from planner.cli.catalog import prices
-from planner.cli.common import Format, FormatOption, note, parsed, put, put_json, put_made
+from planner.cli.common import Format, FormatOption, examples, note, parsed, put, put_json, put_made
 
 SHOW = "show"
 
@@ -27,16 +27,20 @@ verbs = typer.Typer()
 catalog = typer.Typer(
     cls=_ShowByDefault,
     help="List and show what the catalog knows, with sources and dates; add to it. Without a command: show.",
-    epilog="Examples:  fleetplan catalog    fleetplan catalog offers h100    fleetplan catalog models llama-3.1-8b    "
-    "fleetplan catalog add-model config.json --out models.yaml    "
-    "fleetplan catalog import sky/ --from skypilot --out prices.yaml",
+    epilog=examples(
+        "fleetplan catalog",
+        "fleetplan catalog offers h100",
+        "fleetplan catalog models llama-3.1-8b",
+        "fleetplan catalog add-model config.json --out models.yaml",
+        "fleetplan catalog import sky/ --from skypilot --out prices.yaml",
+    ),
 )
 verbs.add_typer(catalog, name="catalog")
 
 
 @catalog.command(
     SHOW,
-    epilog="Examples:  fleetplan catalog    fleetplan catalog offers h100    fleetplan catalog models llama-3.1-8b",
+    epilog=examples("fleetplan catalog", "fleetplan catalog offers h100", "fleetplan catalog models llama-3.1-8b"),
 )
 def show(
     kind: Annotated[str | None, typer.Argument(help="gpus, offers, models, quantizations, apis, ...")] = None,
@@ -55,8 +59,10 @@ def show(
 
 
 @catalog.command(
-    epilog="Examples:  fleetplan catalog add-model config.json --name Qwen/Qwen3-8B --out models.yaml    "
-    "fleetplan catalog add-model config.json --name my-moe-30b --parameters 30.5B --set tie_word_embeddings=false"
+    epilog=examples(
+        "fleetplan catalog add-model config.json --name Qwen/Qwen3-8B --out models.yaml",
+        "fleetplan catalog add-model config.json --name my-moe-30b --parameters 30.5B --set tie_word_embeddings=false",
+    )
 )
 def add_model(
     config: Annotated[

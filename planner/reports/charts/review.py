@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.io.errors import shortened
-from planner.io.formatting import tokens, usd, usd_small
+from planner.io.formatting import counted, tokens, usd, usd_small
 from planner.reports.charts.intervals import Interval, intervals
 from planner.reports.charts.svg import Axis, Frame, Line, curves, nice_ticks, number, picture
 from planner.reports.markup import Html, bar, bar_table, details, el, figure, join, legend, name, notes
@@ -77,7 +77,7 @@ def by_hour(review: Review) -> Html:
     if worst.off_frac is not None and abs(worst.off_frac) >= 0.005:
         title = join([name(worst.name), f" was furthest from its plan: {signed(worst.off_frac)} requests"])
     rest = parts[AT_ONCE:]
-    folded = details(f"{len(rest)} more workloads", *rest) if rest else Html("")
+    folded = details(counted(len(rest), "more workload"), *rest) if rest else Html("")
     left = len(drawable) - len(drawn)
     more = [f"and {left} more workloads, in the table below"] if left else []
     keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual")))
@@ -146,9 +146,8 @@ def trend(review: Review) -> Html:
     y = Axis("$ / month", written=lambda usd_per_month: f"${usd_per_month:,.0f}")
     frame = Frame(x, y, ticks, nice_ticks(0.0, max(highest, 1e-9), 4), WIDTH, 260, 62, 40, 34, 36)
     first, last = points[0], points[-1]
-    title = (
-        f"From {usd(first.actual_usd_per_month)} to {usd(last.actual_usd_per_month)} a month over {len(points)} reviews"
-    )
+    reviews = counted(len(points), "review")
+    title = f"From {usd(first.actual_usd_per_month)} to {usd(last.actual_usd_per_month)} a month over {reviews}"
     caption = f"What a million tokens cost: {usd_small(first.actual_usd_per_1m_tokens)} then, "
     caption += f"{usd_small(last.actual_usd_per_1m_tokens)} now."
     keys = legend(((f"b{PLANNED}", "planned"), (f"b{ACTUAL}", "actual"), (f"b{NEXT}", "planned next")))

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
-from planner.io.formatting import percent, usd
+from planner.io.formatting import usd
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import (
     days_of,
@@ -18,7 +18,7 @@ from planner.plan.horizon.horizon_view import (
     quarters_of,
     usd_per_month,
 )
-from planner.reports.phrases import PROVED, paid_of_caps
+from planner.reports.phrases import paid_of_caps
 
 NOTHING_USD = 0.5
 A_DAY = timedelta(days=1)
@@ -36,10 +36,6 @@ def facts(horizon: HorizonPlan) -> list[str]:
 def is_worst_case(horizon: HorizonPlan) -> bool:
     """Whether the worst case was minimized, and it is not the only one."""
     return horizon.risk == "worst-case" and len(horizon.scenarios) > 1
-
-
-def proof(horizon: HorizonPlan) -> str:
-    return PROVED[horizon.status].format(gap=percent(horizon.gap_frac, 2))
 
 
 def sign_now(horizon: HorizonPlan) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from planner.io.errors import escaped
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.reports.horizon import phrases, tables
+from planner.reports.phrases import proof
 from planner.reports.tables.csv import table_csv
 from planner.reports.tables.markdown import bullets, markdown, table_markdown, titled_markdown
 from planner.reports.tables.table import Table, paragraphs
@@ -29,7 +30,7 @@ def _titled(table: Table) -> list[str]:
 
 def _headline(horizon: HorizonPlan, seconds: float | None) -> Iterator[str]:
     took = f" in {seconds:.1f} s" if seconds is not None else ""
-    yield f"{escaped(horizon.name)}   {', '.join(phrases.facts(horizon))}   {phrases.proof(horizon)}{took}"
+    yield f"{escaped(horizon.name)}   {', '.join(phrases.facts(horizon))}   {proof(horizon)}{took}"
     yield f"  {escaped(phrases.sign_now(horizon))}"
     yield from (f"  {escaped(line)}" for line in phrases.costs(horizon))
 
@@ -49,7 +50,7 @@ def remarks(horizon: HorizonPlan) -> Iterator[str]:
 def horizon_markdown(horizon: HorizonPlan) -> str:
     answer = phrases.sign_now(horizon)
     head = [f"# {markdown(horizon.name)}", "", f"**{markdown(answer[:1].upper() + answer[1:])}.**", ""]
-    facts = f"{', '.join(phrases.facts(horizon))}; {phrases.proof(horizon)}"
+    facts = f"{', '.join(phrases.facts(horizon))}; {proof(horizon)}"
     shown = [t for t in tables.tables_of(horizon) if t.rows]
     open_, folded = ([t for t in shown if (t.name in FOLDED) is fold] for fold in (False, True))
     return paragraphs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.io.errors import escaped
-from planner.io.formatting import percent
+from planner.io.formatting import counted, percent
 from planner.reports.tables.markdown import bullets, markdown, titled_markdown
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table, paragraphs
@@ -30,11 +30,10 @@ def headline(served: HorizonVerification) -> str:
     first = served.runs[0].runs[0]
     missed = sum(not served.runs[q.run].kept for q in served.quarters)
     count = len(served.quarters)
-    whole = f"{count} quarter{'s' * (count > 1)} of {len({q.scenario for q in served.quarters})} scenario"
-    whole += "s" * (len({q.scenario for q in served.quarters}) > 1)
+    whole = f"{counted(count, 'quarter')} of {counted(len({q.scenario for q in served.quarters}), 'scenario')}"
     answer = f"a promise is MISSED in {missed} of them" if missed else "every promise kept"
     how = f"({first.router}, seed {first.seed})"
-    return escaped(f"{served.plan}: {whole} verified by {served.requests:,} requests {how}: {answer}")
+    return escaped(f"{served.plan}: {whole} verified by {counted(served.requests, 'request')} {how}: {answer}")
 
 
 def quarters(served: HorizonVerification) -> Table:

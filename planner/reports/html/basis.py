@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.io.formatting import percent, usd
+from planner.io.formatting import counted, percent, usd
 from planner.plan.plan import Plan
 from planner.reports.markup import Html, details, panel
 from planner.reports.phrases import ASSUMED, PARTS, baseline_name, proof, served
@@ -56,7 +56,11 @@ def _proof(plan: Plan) -> Html:
         (f"{what} of the plan", f"{usd(covered)} / month"),
         ("No fleet that is covered costs less than", f"{usd(plan.bound_usd_per_month)} / month ({gap})"),
         ("What is covered", p.covers),
-        ("Solver", f"{p.solver}; {p.rounds} rounds, {p.columns:,} columns, {p.servings_left_out:,} servings left out"),
+        (
+            "Solver",
+            f"{p.solver}; {counted(p.rounds, 'round')}, {counted(p.columns, 'column')}, "
+            f"{counted(p.servings_left_out, 'serving')} left out",
+        ),
         ("Checked", "the plan passed a checker that reads nothing but its JSON"),
         ("Served", served(plan)),
         ("Case", plan.case_hash),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.io.errors import shortened
-from planner.io.formatting import percent, span, tokens, usd, usd_small
+from planner.io.errors import ended_at_a_word
+from planner.io.formatting import counted, percent, span, tokens, usd, usd_small
 from planner.plan.plan import Plan
 from planner.plan.quality_notes import size_beside, smaller_apis
 from planner.plan.token_costs import token_costs
@@ -39,8 +39,8 @@ BINDS_LIMIT = 120
 def notices(plan: Plan) -> Iterator[Html]:
     """What nobody may overlook."""
     if plan.status == "interrupted":
-        lower = percent(plan.gap_frac, 2)
-        yield _notice(f"The search was interrupted: this plan is checked, but the optimum may be {lower} lower.")
+        near = f"proved within {percent(plan.gap_frac, 2)} only" if bounded(plan) else "not proved near to the optimum"
+        yield _notice(f"The search was interrupted: this plan is checked, but {near}.")
     if held := held_sentence(plan):
         yield _notice(f"{held[0].upper()}{held[1:]}.")
     shed = [w for w in plan.workloads if w.shed_requests_per_month]
@@ -104,7 +104,7 @@ def _to_run(plan: Plan) -> Iterator[str]:
         yield join(["Buy all of it from ", ", ".join(apis) or "nobody", "."])
         return
     hardware = ", ".join(f"{span(gpus[g])} x {g}" for g in ranked[:KINDS_SAID])
-    more = f" and {len(ranked) - KINDS_SAID} other kinds of GPU" if len(ranked) > KINDS_SAID else ""
+    more = f" and {counted(len(ranked) - KINDS_SAID, 'other kind')} of GPU" if len(ranked) > KINDS_SAID else ""
     yield join(["Run ", el("b", hardware), more])
     if apis:
         requests = sum(w.requests_per_month for w in plan.workloads)
@@ -133,9 +133,8 @@ def _verdict(plan: Plan) -> Html:
 
 def _remarks(plan: Plan) -> Iterator[Html]:
     costs = "has cost and penalty below" if plan.penalty_usd_per_month else "costs less than"
-    proved = "Not proved" if plan.status == "interrupted" else "Proved"
     how = "optimal" if plan.status == "optimal" else f"within {percent(plan.gap_frac, 2)}"
-    said = [f"{proved} {how}: no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}."]
+    said = [f"Proved {how}: no fleet that the proof covers {costs} {usd(plan.bound_usd_per_month)}."]
     if not bounded(plan) and plan.cost_usd_per_month:
         said = ["Checked, but the time was too short to prove how near it is to the optimum."]
     if break_even := _break_even(plan):
@@ -143,7 +142,7 @@ def _remarks(plan: Plan) -> Iterator[Html]:
     reached = [line for line in limits_reached(plan) if not line.startswith("min_replicas")]
     if reached:
         more = f"; and {len(reached) - 1} more" if len(reached) > 1 else ""
-        said.append(f"Limit reached: {shortened(reached[0].replace('_', ' '), BINDS_LIMIT)}{more}.")
+        said.append(f"Limit reached: {ended_at_a_word(reached[0].replace('_', ' '), BINDS_LIMIT)}{more}.")
     said += [f"{note[0].upper()}{note[1:]}." for note in first_notes(plan)]
     yield from (el("p", line, class_="remark") for line in said)
     yield from (el("p", f"{line[0].upper()}{line[1:]}.", class_="remark warn") for line in smaller_apis(plan))

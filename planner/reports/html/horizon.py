@@ -13,6 +13,7 @@ from planner.reports.horizon.phrases import NOTHING_USD
 from planner.reports.horizon.text import remarks
 from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, as_sentence, details, el, name, notes, panel
+from planner.reports.phrases import proof
 from planner.reports.tables.html import table_html, table_panel
 from planner.reports.tables.plan import fleet
 from planner.reports.tables.pools import pools
@@ -52,7 +53,7 @@ def horizon_page(horizon: HorizonPlan) -> str:
         ("proof", "What is proved", [panel("proved", "Proof and value", notes(remarks(horizon)))]),
     )
     title = f"{horizon.name}: {usd(cost_as_minimized(horizon, horizon.risk))}{_measure(horizon)}"
-    sub = " · ".join([*phrases.facts(horizon), phrases.proof(horizon)])
+    sub = " · ".join([*phrases.facts(horizon), proof(horizon)])
     foot = (
         f"fleetplan {horizon.fleetplan_version}. A month is 730 hours. Every figure is of the plan "
         f"{horizon.case_hash[:19]}."

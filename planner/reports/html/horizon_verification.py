@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.io.formatting import counted
 from planner.reports.horizon.verification import headline, notes, place, quarters
 from planner.reports.html.page import card, cards, hero, page
 from planner.reports.markup import Html, details, el, panel
@@ -33,7 +34,7 @@ def _hero(served: HorizonVerification) -> Html:
         missed = [q.quarter + 1 for q in mine if not served.runs[q.run].kept]
         detail = f"missed in quarter {', '.join(map(str, missed))}" if missed else "every promise"
         shown.append(card(name, f"{len(mine) - len(missed)} of {len(mine)} kept", detail, "bad" if missed else None))
-    return hero(big, "", [el("p", f"{served.requests:,} requests")], cards(shown))
+    return hero(big, "", [el("p", counted(served.requests, "request"))], cards(shown))
 
 
 def _run(served: HorizonVerification, n: int) -> Html:

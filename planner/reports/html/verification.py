@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.io.formatting import percent
+from planner.io.formatting import counted, percent
 from planner.reports.charts.verification import attainment, pictures_of
 from planner.reports.html.page import card, cards, figures, hero, page
 from planner.reports.markup import Html, el, notes
@@ -31,7 +31,7 @@ def verification_page(report: VerificationReport) -> str:
 
 def _hero(run: Verification, kept: bool) -> Html:
     big = "Promises kept" if kept else "Promise missed"
-    lines = [el("p", f"{run.requests:,} requests, {run.source}, {run.router} routing")]
+    lines = [el("p", f"{counted(run.requests, 'request')}, {run.source}, {run.router} routing")]
     promises = sorted(((w, p) for w in run.workloads for p in w.promises), key=lambda wp: wp[1].kept)
     shown = [
         card(
@@ -43,5 +43,6 @@ def _hero(run: Verification, kept: bool) -> Html:
         for w, p in promises[:MOST_CARDS]
     ]
     if len(promises) > MOST_CARDS:
-        lines.append(el("p", f"{len(promises) - MOST_CARDS} more promises are in the tables below.", class_="remark"))
+        more = counted(len(promises) - MOST_CARDS, "more promise")
+        lines.append(el("p", f"{more} in the tables below.", class_="remark"))
     return hero(big, "", lines, cards(shown))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from planner.io.formatting import percent, usd
+from planner.io.formatting import counted, percent, usd
 from planner.reports.html.page import figures, page
 from planner.reports.markup import Html, bar, bar_table, figure, panel, words
 from planner.reports.tables.html import table_html
@@ -27,9 +27,9 @@ def what_if_page(sweep: Sweep) -> str:
 
 
 def _subtitle(sweep: Sweep) -> str:
-    plans = sum(row["cost_usd_per_month"] is not None for row in sweep.rows)
+    plans = counted(sum(row["cost_usd_per_month"] is not None for row in sweep.rows), "plan")
     asked = f"{100 * sweep.gap_frac:g}%"
-    return f"{plans} plans of {len(sweep.rows)} asked for, each to be proved within {asked} of cost + penalty"
+    return f"{plans} of {len(sweep.rows)} asked for, each to be proved within {asked} of cost + penalty"
 
 
 def _frontier(sweep: Sweep) -> Html:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from planner.case.costs import baseline_of
+from planner.case.vendors import apis_usd, vendor_usd
 from planner.catalog.entries import TERM_MONTHS
 from planner.catalog.names import sells
 from planner.checker.other_demand import other_demand
 from planner.io.formatting import percent
 from planner.plan.plan import Plan, WorkloadPlan
 from planner.plan.quality_notes import size_beside
+from planner.plan.sellers import having_usd, there_usd
 from planner.plan.study_records import ProviderBill, Studies
 from planner.reports.phrases import NOTHING_USD, alike, throughput_error
-from planner.reports.tables.table import DATA, EVERY, PEOPLE, Format, Row, Table
+from planner.reports.tables.table import DATA, EVERY, PEOPLE, Cell, Format, Row, Table
 from planner.reports.tables.table import Column as C
 from problems.constants import HOURS_PER_MONTH
 
@@ -145,30 +148,47 @@ def assumed_usd(plan: Plan) -> float:
 
 def elsewhere(plan: Plan) -> Table:
     """Bills of all workloads first, then the cheapest seller of a model for some of them, each beside the plan's."""
+    rows = tuple(_bills(plan))
     columns = (
         C("api", "bought from"), C("model_size", "model"), C("workloads", "for"),
-        C("there_usd_per_month", "there $/month", "money"), C("here_usd_per_month", "here $/month", "money"),
+        C("there_usd_per_month", "there $/month", "money"), fixed_column(row[4] for row in rows),
+        C("here_usd_per_month", "here $/month", "money"),
     )  # fmt: skip
-    return Table("elsewhere", "What the same costs elsewhere", columns, tuple(_bills(plan)))
+    return Table("elsewhere", "What the same costs elsewhere", columns, rows)
+
+
+def fixed_column(costs: Iterable[Cell]) -> C:
+    """What it costs to have a provider, besides its bill; people see it where one of them costs something."""
+    return C("fixed_usd_per_month", "+ fixed $/month", "money", EVERY if any(costs) else DATA)
 
 
 def _bills(plan: Plan) -> Iterator[Row]:
     everything = "everything" if len(plan.workloads) == 1 else f"all {len(plan.workloads)}"
     bills = plan.studies.providers if plan.studies else ()
     b, names = plan.baseline, tuple(w.name for w in plan.workloads)
-    whole = [(f"{x.provider}/{x.model}", x.cost_usd_per_month) for x in bills if x.role != "same model"]
-    for api, usd in sorted(whole or [(f"{b.provider}/{b.model}", b.cost_usd_per_month)], key=lambda row: row[1]):
-        yield api, size_beside(plan, api, names), everything, usd, plan.cost_usd_per_month
+    whole = [
+        (f"{x.provider}/{x.model}", x.cost_usd_per_month, fixed_usd(plan, x)) for x in bills if x.role != "same model"
+    ]
+    at_baselines = apis_usd(plan.case, {baseline_of(plan.case, w) for w in plan.case.workloads})
+    alone = [(f"{b.provider}/{b.model}", b.cost_usd_per_month, at_baselines)]
+    for api, usd, fixed in sorted(whole or alone, key=lambda row: row[1]):
+        yield api, size_beside(plan, api, names), everything, usd, fixed, plan.cost_usd_per_month
     least: dict[tuple[str, ...], ProviderBill] = {}
     for bill in bills:
         known = least.get(bill.workloads)
-        if bill.role == "same model" and (known is None or bill.cost_usd_per_month < known.cost_usd_per_month):
+        if bill.role == "same model" and (known is None or there_usd(plan, bill) < there_usd(plan, known)):
             least[bill.workloads] = bill
     ranked = sorted(least.items(), key=lambda x: -here_usd(plan, x[0]))
     for workloads, bill in ranked[:SELLERS_SHOWN]:
         here = here_usd(plan, workloads)
         api = f"{bill.provider}/{bill.model}"
-        yield api, _likeness(plan, api, workloads), alike(workloads), bill.cost_usd_per_month, here
+        size, fixed = _likeness(plan, api, workloads), fixed_usd(plan, bill)
+        yield api, size, alike(workloads), bill.cost_usd_per_month, fixed, here
+
+
+def fixed_usd(plan: Plan, bill: ProviderBill) -> float:
+    """What it costs to have the provider of a bill; nothing more where the plan has it, and some workloads join."""
+    return having_usd(plan, bill) if bill.role == "same model" else vendor_usd(plan.case, ("api", bill.provider))
 
 
 def _likeness(plan: Plan, api: str, workloads: tuple[str, ...]) -> str:

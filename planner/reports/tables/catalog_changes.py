@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from planner.catalog.entries import day_of
 from planner.catalog.importing.changes import JUMP_FRAC, Changes, PriceChange
 from planner.catalog.importing.importing import Imported
 from planner.io.errors import escaped
+from planner.io.formatting import counted
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table, paragraphs
 from planner.reports.tables.text import Report, titled_text
@@ -29,20 +31,27 @@ def import_report(imported: Imported, changes: Changes, compared_with: str) -> R
     """What was read, what changed, and what was left out by name."""
     offers = imported.offers.values()
     regions, providers = ({getattr(o, name) for o in offers} for name in ("region", "provider"))
-    files = _number(len(imported.files), "file")
-    head = f"{_number(len(offers), 'offer')} of {_number(len(providers), 'provider')} "
-    head += f"in {_number(len(regions), 'region')}, from {files}"
-    dates = sorted({price.date for o in offers for _, price in o.prices if price is not None and price.date})
-    head += f"; prices of {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "")
+    files = counted(len(imported.files), "file")
+    head = f"{counted(len(offers), 'offer')} of {counted(len(providers), 'provider')} "
+    head += f"in {counted(len(regions), 'region')}, from {files}"
+    head += f"; prices of {_dates(imported)}"
     left_out = _left_out(imported.left_out)
     data = {
         "files": [str(file) for file in imported.files],
         "offers": len(offers),
+        "dates": list(imported.dates),
         "compared_with": compared_with,
         **_data(changes),
         "left_out": [{"why": why, "name": name, "rows": n} for (why, name), n in sorted(imported.left_out.items())],
     }
     return Report(paragraphs([[head], *_parts(changes, compared_with), left_out]), data)
+
+
+def _dates(imported: Imported) -> str:
+    """The days that prices are of, and whether some are of no day that is known."""
+    known = [date for date in imported.dates if day_of(date)]
+    span = f"{known[0]} to {known[-1]}" if len(known) > 1 else "".join(known)
+    return ", and ".join([span] * bool(known) + ["unknown date"] * (len(known) < len(imported.dates)))
 
 
 def diff_report(changes: Changes, before: str) -> Report:
@@ -78,17 +87,13 @@ def _left_out(left_out: Counter[tuple[str, str]]) -> list[str]:
     for (why, name), number in sorted(left_out.items()):
         by_why[why].append(name)
         rows[why] += number
-    return ["  Left out", *(f"  - {why} ({_number(rows[why], 'row')}): {_names(by_why[why])}" for why in by_why)]
+    return ["  Left out", *(f"  - {why} ({counted(rows[why], 'row')}): {_names(by_why[why])}" for why in by_why)]
 
 
 def _names(names: list[str]) -> str:
     shown = ", ".join(escaped(name) for name in names[:NAMES_SHOWN])
     more = len(names) - NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _number(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 def _data(changes: Changes) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.io.formatting import counted
 from planner.reports.markup import Html, and_more, details, el, join, notes, panel, words
 from planner.reports.tables.table import TICK, Column, Format, Table
 
@@ -15,7 +16,7 @@ def table_html(table: Table, first: int = 30, most: int = 250, view: Format = "h
     if len(rows) <= first + 5:
         return join([_box(chosen, rows), notes(table.notes)])
     rest = rows[first:most]
-    more = details(f"{len(rest)} more rows", _box(chosen, rest), notes(and_more(len(rows), most)))
+    more = details(counted(len(rest), "more row"), _box(chosen, rest), notes(and_more(len(rows), most)))
     return join([_box(chosen, rows[:first]), more, notes(table.notes)])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-from planner.catalog.entries import ApiTier, OfferPrices, SpotPrice
+from planner.catalog.entries import ApiTier, OfferPrices, SpotPrice, day_of, is_of_unknown_day
 from planner.plan.plan import Plan
 from planner.reports.tables.table import FILES, HTML, Cell, Row, Table
 from planner.reports.tables.table import Column as C
@@ -29,7 +29,7 @@ def prices(plan: Plan) -> Table:
                 above = f", input above {t.above_input_tokens:,} tokens" if t.above_input_tokens else ""
                 price = f"{key} {way}{above}", _per_1m(t)
                 tokens = (t.input_usd_per_1m, t.cached_input_usd_per_1m, t.output_usd_per_1m)
-                basis = [prices.source, prices.date, prices.assumption, False]
+                basis = [prices.source, prices.date, prices.assumption, is_of_unknown_day(prices.date)]
                 above_tokens = t.above_input_tokens or None
                 rows.append((key, way, key in apis, *price, None, None, *tokens, above_tokens, *basis))
     newest = max((day for *_, when, _, _ in rows if (day := _day(when))), default=None)
@@ -64,7 +64,7 @@ def _hourly_prices(plan: Plan) -> Iterator[tuple[tuple[str, str], Priced]]:
 def _offer_prices(prices: OfferPrices) -> Iterator[tuple[str, Priced]]:
     for purchase, p in prices.by_way().items():
         figures = (p.p50_usd_per_h, p.p95_usd_per_h) if isinstance(p, SpotPrice) else (p.usd_per_h, None)
-        yield purchase, (*figures, p.source, p.date, p.assumption, bool(p.stale))
+        yield purchase, (*figures, p.source, p.date, p.assumption, p.is_stale)
 
 
 def _per_1m(t: ApiTier) -> str:
@@ -73,10 +73,7 @@ def _per_1m(t: ApiTier) -> str:
 
 
 def _day(text: Cell) -> date | None:
-    try:
-        return date.fromisoformat(str(text))
-    except ValueError:
-        return None
+    return None if text is None else day_of(str(text))
 
 
 def _remark(when: Cell, assumed: Cell, stale: Cell, newest: date | None) -> str:
@@ -84,5 +81,6 @@ def _remark(when: Cell, assumed: Cell, stale: Cell, newest: date | None) -> str:
     day = _day(when)
     days = (newest - day).days if newest and day else 0
     older = f": {days} days older than the newest price here" if days > STALE_DAYS else ""
+    older = ": of unknown date" if when is not None and day is None else older
     old = [f"stale{older}"] if stale or older else []
     return "; ".join(old + ([f"assumed: {assumed}"] if assumed else []))

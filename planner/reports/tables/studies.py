@@ -8,7 +8,7 @@ from planner.io.formatting import usd_small
 from planner.plan.plan import Plan
 from planner.plan.study_records import BreakEven, ProviderBill, StepRecord, Studies, VolumePoint, Waterfall
 from planner.reports.phrases import alike
-from planner.reports.tables.answers import here_usd
+from planner.reports.tables.answers import fixed_column, fixed_usd, here_usd
 from planner.reports.tables.table import BEYOND_TEXT, DATA, FILES, SCREEN, TEXT, Row, Table
 from planner.reports.tables.table import Column as C
 
@@ -89,6 +89,7 @@ def providers(plan: Plan, bills: Sequence[ProviderBill], title: str = "The same 
     columns = (
         C("provider", "provider"), C("model", "model"), C("role", "role", formats=FILES),
         C("workloads", "workloads", formats=FILES), C("served", "for", formats=SCREEN), MONEY,
+        fixed_column(fixed_usd(plan, b) for b in bills),
         C("here_usd_per_month", "in the plan", "money"),
         C("without_discounts_usd_per_month", "without discounts", "money"), PER_1M,
         C("prices", "in / out per 1M", formats=SCREEN), C("source", "price from", formats=FILES),
@@ -105,5 +106,5 @@ def _bill_row(plan: Plan, b: ProviderBill) -> Row:
     served = f"all workloads, {b.role}" if whole else alike(b.workloads)
     here = plan.cost_usd_per_month if whole else here_usd(plan, b.workloads)
     prices = f"{usd_small(tier.input_usd_per_1m)} / {usd_small(tier.output_usd_per_1m)}"
-    return (b.provider, b.model, b.role, ", ".join(b.workloads), served, b.cost_usd_per_month, here,
+    return (b.provider, b.model, b.role, ", ".join(b.workloads), served, b.cost_usd_per_month, fixed_usd(plan, b), here,
             b.without_discounts_usd_per_month, b.usd_per_1m_tokens, prices, b.source, b.date)  # fmt: skip

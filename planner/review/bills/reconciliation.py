@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.case.case import OWNED, SAVINGS_PLAN
 from planner.case.owned import owned_key
+from planner.io.formatting import counted
 from planner.plan.plan import HELD, Costs, FleetLine, Plan
 from planner.review.bills.bill import Bill
 from planner.review.bills.cents import ZERO, in_cents, rounded, usd
@@ -286,5 +287,5 @@ def _notes(bill: Bill, period_hours: int) -> Iterator[str]:
         more = f" and {len(bill.missing_days) - DAYS_NAMED} more" if len(bill.missing_days) > DAYS_NAMED else ""
         yield f"the bill has no usage on {named}{more}: charges may be missing"
     if "repeated" in bill.ledger.kinds:
-        yield f"{bill.ledger.kinds['repeated'].rows:,} rows stand in several files alike, and count once"
+        yield f"{counted(bill.ledger.kinds['repeated'].rows, 'row')} found in several files alike: counted once"
     yield from bill.ledger.notes

@@ -63,6 +63,7 @@ class HorizonSearch:
         self._start_the_clock()
         self.solution = HorizonSolution()
         self.without_a_plan = ""
+        """the block that has none, however much may be spent"""
         self.even: Prices = {}
         self.weights: Weights = {}
         """how much scenarios count; none: as much as they are likely"""
@@ -218,9 +219,14 @@ class HorizonSearch:
         solution = self.solution
         if not solution.blocks:
             solution.outcome = Outcome.INFEASIBLE if self.impossible else Outcome.NOT_FOUND
-            solution.without_a_plan = self.without_a_plan
+            solution.without_a_plan = self.without_a_plan or self._never_planned()
             return
         solution.conclude(self.options.gap_frac)
+
+    def _never_planned(self) -> str:
+        """The first block that had no plan, whatever was signed; none where each had one, but never all together."""
+        planned = {key[0] for key, tried in self.blocks.tried.items() if tried.answers}
+        return next((block.name for b, block in enumerate(self.problem.blocks) if b not in planned), "")
 
     def _tell(self, phase: str) -> None:
         months = sum(block.months for block in self.problem.blocks)
@@ -261,10 +267,9 @@ class HorizonSearch:
         solution, tried = self.solution, []
         self.signed.add(tuple(signed))
         self.blocks.plan(signed, self._block_gap(), left_s(self.deadline, PLANNING_FRAC))
-        for b, block in enumerate(self.problem.blocks):
+        for b in range(len(self.problem.blocks)):
             tried.append(self.blocks.tried[self.blocks.key(b, signed)])
             if not tried[-1].answers:
-                self.without_a_plan = block.name
                 return False
         self.blocks.weigh(signed, self._block_gap(), left_s(self.deadline, PLANNING_FRAC), self.weights)
         before, rest = solution.minimized_usd, tuple(of.answers[-1] for of in tried[1:])

@@ -25,7 +25,7 @@ class HorizonSolution:
     bound_usd: float = 0.0
     rounds: int = 0
     without_a_plan: str = ""
-    """the block that has none"""
+    """the block that has none; empty where each has one, but no plan is known of all together"""
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import planner
+from planner.io.errors import LINE_LIMIT
 from tests.support.command_line import SMALL, Command, Ran, no_control_characters, run_script
 from tests.support.places import TESTS
 
@@ -22,7 +24,7 @@ WITHOUT_HEADER = {
     "latin1.yaml": [("2:14", "is not UTF-8 text (byte 0xe9)")],
     "utf16.yaml": [("", "is encoded as UTF-16")],
 }
-SCREEN_LINES, SCREEN_COLUMNS = 24, 200
+SCREEN_LINES, SCREEN_COLUMNS = 24, LINE_LIMIT
 CASES = FILES
 
 
@@ -66,6 +68,48 @@ def test_each_mistake_is_named_at_its_place(name: str, verb: str, fleetplan: Com
     for line, (place, words) in zip(lines, mistakes, strict=True):
         assert line.startswith(f"{name}:{place}: " if place else f"{name}: ")
         assert words in line
+
+
+def test_sentences_are_whole() -> None:
+    """What users wrote may be cut, in quotes and in paths; what the program says may not."""
+    cut = []
+    for name in CASES:
+        with pytest.raises(planner.InputError) as error:
+            planner.load_case(BAD / name)
+        cut += [line for line in str(error.value).splitlines() if " …" in line or line.endswith(("…", "…."))]
+    assert cut == []
+
+
+def test_unknown_keys_and_unknown_names_are_said_together(tmp_path: Path) -> None:
+    file = tmp_path / "demand.yaml"
+    file.write_text(
+        "workloads:\n"
+        "  - name: chat\n"
+        "    models: [lama-3.1-8b, {name: qwen2.5-7bb}, 3]\n"
+        "    forcast: {requests_per_day: 1M}\n"
+        "menu: {gpus: [h1000, 7], quantization: [fp8], quantizations: [fp88], apis: [openai/gpt-4o-minni]}\n"
+        "baseline: openai/gpt-4o-minni\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(planner.InputError) as error:
+        planner.load_case(file)
+    said = "\n".join(f"{d.line}: {d.message}" for d in error.value.diagnostics)
+    for words in (
+        "3: there is no model 'lama-3.1-8b'", "3: there is no model 'qwen2.5-7bb'", "4: unknown key 'forcast'",
+        "5: there is no GPU 'h1000'", "5: unknown key 'quantization'", "5: there is no quantization 'fp88'",
+        "5: there is no API model", "6: there is no API model 'openai/gpt-4o-minni'",
+    ):  # fmt: skip
+        assert words in said, said
+
+
+def test_names_of_a_catalog_that_cannot_be_read_are_not_called_unknown(tmp_path: Path) -> None:
+    file = tmp_path / "demand.yaml"
+    file.write_text(
+        "catlog: {models: {mine: {}}}\nworkloads: [{name: chat, models: [mine]}]\nbaseline: openai/gpt-4o\n"
+    )
+    with pytest.raises(planner.InputError) as error:
+        planner.load_case(file)
+    assert [d.message for d in error.value.diagnostics if "mine" in d.message] == []
 
 
 @pytest.mark.parametrize("name", CASES)

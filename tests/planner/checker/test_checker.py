@@ -534,7 +534,7 @@ LIES: list[tuple[Callable[[Json], None], str]] = [
     (stricter_tpot, "chat: a replica"),
     (budget_below_cost, "the budget is"),
     (fewer_gpus_allowed, "1 allowed"),
-    (fewer_instances_allowed, "more than 0 instances of"),
+    (fewer_instances_allowed, "more than 0 x "),
     (more_replicas_required, "1000 are needed"),
     (more_demand, "replicas where"),
     (case_changed_without_its_hash, "its hash differs"),

@@ -205,7 +205,7 @@ def test_prices_of_batch_work_age_too() -> None:
     assert not rule.passed and rule.detail.startswith("of 2020-01-01: own/mini batch")
 
 
-def test_prices_without_a_date_are_named() -> None:
+def test_prices_without_a_date_are_named_and_those_of_unknown_date_fail() -> None:
     alone = tuple(w.model_copy(update={"api_share_frac": 0.0}) for w in small_plan().workloads)
     plan = changed(small_plan(), workloads=alone)
     line = plan.fleet[0]
@@ -215,9 +215,13 @@ def test_prices_without_a_date_are_named() -> None:
     rule = judged(changed(plan, fleet=lines, baseline=dated), "max_price_age: 1d")
     buy = line.purchase
     assert rule.value == 10 and not rule.passed
-    assert rule.detail == f"of 2027-01-21: o2 {buy}; without a date: o0 {buy}, o1 {buy}, p/m"
-    without = judged(changed(plan, fleet=lines[:2], baseline=dated), "max_price_age: 1d")
+    assert rule.detail == f"of 2027-01-21: o2 {buy}; of unknown date: o1 {buy}; without a date: o0 {buy}, p/m"
+    without = judged(changed(plan, fleet=lines[:1], baseline=dated), "max_price_age: 1d")
     assert without.passed and without.value is None
+    for written in ("unknown", "last week"):
+        unknown = lines[0].model_copy(update={"price_date": written})
+        rule = judged(changed(plan, fleet=(unknown,), baseline=dated), "max_price_age: 10000d")
+        assert not rule.passed and rule.detail.startswith(f"of unknown date: o0 {buy}")
 
 
 def test_a_change_within_the_proofs_is_said() -> None:

@@ -56,6 +56,28 @@ def test_imported_prices_are_planned_with_and_compared(fleetplan: Command) -> No
     assert back.out == "against prices.yaml: 0 new, 0 with changed prices, 2 unchanged\n"
 
 
+def test_prices_are_dated_by_what_says_their_day_and_never_by_the_age_of_the_file(fleetplan: Command) -> None:
+    """A clone or a copy is always of today, whatever its prices are of."""
+    without = IMPORT[:-2]
+    sky("1.5")
+    ran = fleetplan(*without, "--out", "prices.yaml")
+    assert "prices of unknown date" in ran.out and "count as stale: give it with --as-of" in ran.err
+    written = yaml.safe_load(Path("prices.yaml").read_text())["offers"][L40S]
+    assert {p["date"] for p in (written, *written["prices"].values())} == {"unknown"}
+    as_of = fleetplan(*without, "--as-of", "2026-11-01")
+    assert as_of.out == fleetplan(*IMPORT).out and "prices of 2026-11-01" in as_of.out and "stale" not in as_of.err
+
+    Path("demand.yaml").write_text(f"catalog: prices.yaml\n{SMALL}", encoding="utf-8")
+    assert fleetplan("plan", "demand.yaml", "--out", "plan.json", "--html", "plan.html").code == 0
+    report = fleetplan("report", "plan.json", "--format", "table").out
+    assert f"stale prices, ask for today's before you sign: {L40S} (of unknown date)" in report
+    assert ", some of unknown date" in report
+    assert "stale: </span>of unknown date</td>" in Path("plan.html").read_text()
+    Path("policy.yaml").write_text("max_price_age: 10000d\n", encoding="utf-8")
+    checked = fleetplan("check", "plan.json", "--policy", "policy.yaml")
+    assert checked.code == 5 and f"of unknown date: {L40S}" in checked.out
+
+
 def test_a_jump_is_written_only_when_it_is_accepted(fleetplan: Command) -> None:
     sky("6")
     Path("prices.yaml").write_text("as it was\n", encoding="utf-8")
@@ -92,7 +114,7 @@ def test_regions_and_gpus_narrow_an_import(fleetplan: Command) -> None:
         (("catalog", "import"), "PATH"),
         (("catalog", "import", "sky"), "--from"),
         ((*IMPORT, "--gpus", "l40z"), "--gpus: there is no GPU 'l40z'. Did you mean"),
-        ((*IMPORT[:-1], "yesterday"), "--date: expected a date, got 'yesterday'"),
+        ((*IMPORT[:-1], "yesterday"), "--as-of: expected a date, got 'yesterday'"),
         ((*IMPORT, "--out", "sky/aws/vms.csv"), "would overwrite the input"),
         ((*IMPORT, "--against", "none.yaml"), "none.yaml: there is no such file"),
         (("catalog", "diff", "shipped"), "B"),

@@ -63,6 +63,15 @@ def test_report_writes_every_format(fleetplan: Command, saved: Path, tmp_path: P
     assert wrong.code == 2 and "Did you mean 'ladder'?" in wrong.err
 
 
+def test_a_budget_is_of_one_quarter(fleetplan: Command, saved: Path) -> None:
+    asked = ("report", saved, "--format", "focus", "--starts", "2027-01-01")
+    whole = fleetplan(*asked)
+    assert (whole.code, whole.out) == (2, "")
+    assert "--format focus: is for one quarter of the plan of a horizon. Add --quarter 1" in whole.err
+    one = fleetplan(*asked, "--quarter", "1")
+    assert one.code == 0 and one.out.startswith("BilledCost,")
+
+
 def test_one_quarter_is_a_plan_as_any_other(fleetplan: Command, saved: Path, tmp_path: Path) -> None:
     target = tmp_path / "q2.json"
     assert fleetplan("report", saved, "--quarter", "2", "--scenario", "high", "--out", target).code == 0

@@ -10,7 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.io import strict_yaml
-from planner.io.errors import Diagnostic, InputError, did_you_mean, dotted, escaped, listed, shown
+from planner.io.errors import (
+    LINE_LIMIT,
+    Diagnostic,
+    InputError,
+    did_you_mean,
+    dotted,
+    ended_at_a_word,
+    escaped,
+    listed,
+    shown,
+)
 from planner.io.strict_yaml import Mark, parse_yaml, read_yaml
 
 LOADERS = [yaml.SafeLoader] + ([yaml.CSafeLoader] if hasattr(yaml, "CSafeLoader") else [])
@@ -274,7 +284,7 @@ def test_no_text_raises_anything_else(loader: type, text: str) -> None:
         assert error.diagnostics
         for line in str(error).split("\n"):
             assert line.isprintable()
-            assert len(line) <= 200
+            assert len(line) <= LINE_LIMIT
     else:
         assert () in document.marks
     finally:
@@ -303,12 +313,18 @@ def test_messages_cannot_forge_terminal_output() -> None:
     assert escaped("\x1b\n\u2028") == "\\x1b\\n\\u2028"
 
 
+def test_a_sentence_that_is_too_long_ends_at_a_word() -> None:
+    assert ended_at_a_word("one two three", 13) == "one two three"
+    assert ended_at_a_word("one two, three", 12) == "one two …"
+    assert ended_at_a_word("m" * 30, 12) == "m" * 11 + "…"
+
+
 def test_long_errors_are_cut() -> None:
     many = InputError(Diagnostic("f" * 300, i, 1, "w" * 300, "m" * 300, "r" * 300) for i in range(40, 0, -1))
     lines = str(many).split("\n")
     assert len(lines) == 16
     assert lines[-1] == "... and 25 more; correct these first"
-    assert all(len(line) <= 200 for line in lines)
+    assert all(len(line) <= LINE_LIMIT for line in lines)
     assert [diagnostic.line for diagnostic in many.diagnostics] == list(range(1, 41))
     assert pickle.loads(pickle.dumps(many)).diagnostics == many.diagnostics
 

@@ -88,7 +88,7 @@ def test_rows_that_conflict_count_as_the_last_and_parts_are_added(tmp_path: Path
     assert found.workloads[0].traffic.total == 1000 * (len(HOURS) - 24) + 1100 * 24
     parts = measured([*rows, *((t, "all", 500) for t in HOURS)], tmp_path / "counts.csv")
     assert parts.workloads[0].traffic.total == 1500 * len(HOURS)
-    assert f"{len(HOURS)} rows share their time with another row and are added to it" in parts.ledger.notes
+    assert f"{len(HOURS)} rows at the time of another row, added to it" in parts.ledger.notes
 
 
 def test_a_row_without_a_count_is_unknown_beside_the_rows_of_others(tmp_path: Path) -> None:
@@ -106,3 +106,9 @@ def test_counts_without_dates_begin_on_a_monday(tmp_path: Path) -> None:
     (w,) = measure_logs(MeasureOptions((str(path),))).workloads
     assert w.rates.weekday == pytest.approx((100,) * 24)
     assert w.rates.weekend == pytest.approx((30,) * 24)
+
+
+def test_teams_of_a_short_table_are_workloads_of_their_own(tmp_path: Path) -> None:
+    rows = [(t, team, 1) for t in HOURS[:24] for team in ("a", "b", "c")]
+    rows += [(HOURS[3], "rare", 1), (HOURS[5], "odd", 1)]
+    assert [w.traffic.name for w in measured(rows, tmp_path / "counts.csv").workloads] == ["a", "b", "c", "other"]

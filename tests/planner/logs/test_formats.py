@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +103,20 @@ def test_a_log_is_split_by_model(name: str, fleetplan: Command, tmp_path: Path) 
         per_week = 3600 * (5 * sum(models[key].weekday_rps) + 2 * sum(models[key].weekend_rps))
         assert per_week == pytest.approx(len(of), rel=0.01)
         assert means(models[key])[0] == pytest.approx(np.mean([s.prompt for s in of]), rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["langfuse csv", "langfuse json"])
+def test_a_short_log_is_split_by_model_too(name: str, fleetplan: Command, tmp_path: Path) -> None:
+    """None of three models has 50 requests, and each is a workload; what has hardly any is put together."""
+    models = [*MODELS, "gpt-5-mini"]
+    few = [replace(s, model=models[k % 3]) for k, s in enumerate(SAMPLES[:90])]
+    rare = [replace(s, model=f"rare-{k}", id=f"rare-{k}") for k, s in enumerate(SAMPLES[90:92])]
+    for samples, others in ((few, []), ([*few, *rare], ["other"])):
+        out = tmp_path / f"demand-{len(others)}.yaml"
+        ran = fleetplan("demand", str((JOINT | SUMS)[name](samples, tmp_path)), "--by", "model", "--out", str(out))
+        assert ran.code == 0, ran.err
+        assert sorted(re.findall(r'- name: "?([^"\n]+)', out.read_text())) == sorted([*models, *others])
+        assert ("2 values of --by with few requests are put together as 'other'" in ran.err) == bool(others)
 
 
 @pytest.mark.parametrize(

@@ -40,4 +40,4 @@ def test_the_checker_refuses_fewer() -> None:
     assert 1 in lonely["pools"][0]["deployments"][0]["replicas_by_slot"]
     lonely["case"]["limits"]["min_replicas"] = 2
     rehashed(lonely)
-    assert any("replicas where 2 are needed" in problem for problem in check_plan(lonely))
+    assert any("1 replica where 2 are needed" in problem for problem in check_plan(lonely))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import planner
-from planner.io.formatting import percent, span, tokens, usd
+from planner.io.formatting import counted, percent, span, tokens, usd
 from planner.plan.plan import Binding, Plan
 from planner.plan.serve_commands import serve_commands
 from planner.reports.progress import closed_frac, describe
@@ -255,8 +255,10 @@ def test_the_budget_is_named_where_it_sheds() -> None:
 
 def test_small_formats() -> None:
     assert [usd(x) for x in (12345.6, 9.5, -20, 0)] == ["$12,346", "$9.50", "-$20", "$0.00"]
-    assert [percent(x) for x in (0.5, 0.0042, 0.9999, 0.0001, 0, 1)] == ["50%", "0.4%", "100.0%", "<0.1%", "0%", "100%"]
+    assert [percent(x) for x in (0.5, 0.0042, 0.9999, 0.0001, 0, 1)] == ["50%", "0.4%", ">99.9%", "<0.1%", "0%", "100%"]
     assert [percent(x, 2) for x in (0.0312, 0.00001, 0)] == ["3.12%", "<0.01%", "0.00%"]
+    assert [percent(x, 1) for x in (0.99999, 1, 0.9949)] == [">99.9%", "100.0%", "99.5%"]
+    assert [counted(n, "row") for n in (0, 1, 1200)] == ["0 rows", "1 row", "1,200 rows"]
     assert [tokens(x) for x in (950, 12_300, 4.4e9)] == ["950", "12.3k", "4.4B"]
     assert (span([3, 3]), span([0, 7])) == ("3", "0-7")
     assert sparkline([0, 1, 2, 4]) == "▁▂▄█"

@@ -105,6 +105,16 @@ def test_budgets_hold_in_every_month_and_more_money_never_costs(file: Path) -> N
     assert plan.counted_usd == pytest.approx(enough[-1]["counted_usd"], rel=OPTIONS.gap_frac)
 
 
+def test_progress_is_told_of_every_run_and_budget(file: Path) -> None:
+    runs = grid([options_of("scale", "demand=0.5")], one_at_a_time=True)
+    heard: list[str] = []
+    sweep(Source(file), runs, [900.0], OPTIONS, InProcess(), on_progress=lambda p: heard.append(p.phase))
+    told = {phase.split(", ")[0] for phase in heard}
+    assert told == {"run 1 of 2", "run 2 of 2"}
+    assert {phase.split(", ")[1] for phase in heard} >= {"without a budget"}
+    assert any(phase.startswith("run 1 of 2, without a budget, horizon, ") for phase in heard)
+
+
 def test_every_format_says_what_is_signed_and_owed(found: Sweep) -> None:
     for text in (what_if_text(found), what_if_markdown(found), what_if_page(found)):
         assert "sign now" in text and "owed after" in text and "is paid in any case" in text

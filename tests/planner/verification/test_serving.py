@@ -150,3 +150,16 @@ def test_a_served_plan_accounts_for_every_request_and_comes_out_the_same_again(n
     for w in once.workloads:
         assert w.served + w.api + w.shed + w.refused + w.unfinished == w.requests > 0
         assert w.unfinished == w.refused == 0
+
+
+def test_replicas_are_never_in_steps_for_longer_than_they_are_there() -> None:
+    """Under too much load work is left over when a day ends: it is done in another time than that of these replicas."""
+    served = verify_plan(lever_plan("together"), ServeOptions(days=1, load=3.0))
+    assert not served.kept
+    assert [d for d in served.deployments if not 0.9 < d.utilization_frac <= 1] == []
+
+
+def test_time_in_steps_is_that_of_the_hours_served() -> None:
+    busy_s = np.array([0.0] * 24 + [10.0, 20.0, *[0.0] * 20, 30.0, 40.0] + [500.0, 600.0])
+    assert serving.busy_within(busy_s, range(24, 48)).sum() == 100
+    assert serving.busy_within(busy_s[:26], range(24, 48)).tolist() == [10.0, 20.0, *[0.0] * 22]

@@ -16,7 +16,7 @@ from decimal import Decimal
 from planner.case.case import Holding
 from planner.case.horizon import MONTHS_OF_A_QUARTER
 from planner.case.menu import held_by_term
-from planner.catalog.entries import TERM_MONTHS
+from planner.catalog.entries import TERM_MONTHS, Offer
 from planner.plan.plan import HELD, FleetLine, Plan
 from planner.plan.price_changes import usd_per_h
 from planner.plan.view import PlanView, Served
@@ -39,6 +39,8 @@ PROVIDERS = {"aws": "AWS", "azure": "Microsoft", "gcp": "Google Cloud", "oci": "
 CATEGORIES = {"on-demand": "Standard", "spot": "Dynamic"}
 METERS = {"on-demand": "BoxUsage", "spot": "SpotUsage"}
 DIGITS = 6
+PRICE_DIGITS = 12
+"""of unit prices: times its quantity a price gives its cost, whatever the quantity"""
 Cells = dict[str, str]
 
 
@@ -80,7 +82,7 @@ def _charges(view: PlanView, month: int, first: bool) -> Iterator[Cells]:
     plan = view.plan
     for line in plan.fleet:
         if line.purchase != HELD:
-            yield _used(view, line, month)
+            yield from _used(view, line, month)
         if line.purchase in TERM_MONTHS:
             yield from _bought(plan, line, first)
     in_use = {line.offer for line in plan.fleet}
@@ -97,20 +99,28 @@ def _charges(view: PlanView, month: int, first: bool) -> Iterator[Cells]:
     )
     for name, words, amount in besides:
         if amount:
-            service = {"ServiceCategory": "Other", "ServiceName": name, "ServiceSubcategory": "Other (Other)"}
-            yield _usage(words, 1.0, "Months", amount, amount) | _sold_by("in-house") | service
+            sku = f"in-house/{name.lower()}"
+            yield _usage(words, 1.0, "Months", amount, amount) | _sold_by("in-house") | {
+                "ServiceCategory": "Other",
+                "ServiceName": name,
+                "ServiceSubcategory": "Other (Other)",
+                "SkuId": sku,
+                "SkuMeter": name,
+                "SkuPriceId": sku,
+            }  # fmt: skip
 
 
-def _used(view: PlanView, line: FleetLine, month: int) -> Cells:
-    """Hours of instances; those in which they start are spread over the months evenly."""
+def _used(view: PlanView, line: FleetLine, month: int) -> Iterator[Cells]:
+    """Hours of instances, if any; those in which they start are spread over the months evenly."""
     plan = view.plan
     slots = [(s, n) for s, n in zip(plan.slots, line.instances_by_slot, strict=True) if s.month == month]
     hours = sum(s.hours_per_month * n for s, n in slots) + line.starting_usd_per_month / line.usd_per_h
     reserved = line.purchase in TERM_MONTHS
+    if not hours:
+        return
     cells = _instances(plan, line.offer, line.purchase, hours, line.usd_per_h, reserved)
-    if not reserved:
-        return cells
-    return cells | _commitment(line.offer, line.purchase, hours) | {"BilledCost": "0"}
+    used = {**_commitment(line.offer, line.purchase, hours), "CommitmentDiscountStatus": "Used", "BilledCost": "0"}
+    yield cells | used if reserved else cells
 
 
 def _held(plan: Plan, holding: Holding, in_use: bool) -> Cells:
@@ -118,8 +128,10 @@ def _held(plan: Plan, holding: Holding, in_use: bool) -> Cells:
     hours = HOURS_PER_MONTH * holding.instances
     cells = _instances(plan, holding.offer, holding.purchase, hours, holding.usd_per_h, True)
     cells |= _commitment(holding.offer, holding.purchase, hours, HELD)
-    if not in_use:
-        cells["CommitmentDiscountStatus"] = "Unused"
+    if in_use:
+        cells["CommitmentDiscountStatus"] = "Used"
+    else:
+        cells |= {"CommitmentDiscountStatus": "Unused", "ConsumedQuantity": "", "ConsumedUnit": ""}
     return cells | {"BilledCost": "0"} if holding.purchase.endswith("-upfront") else cells
 
 
@@ -129,69 +141,67 @@ def _instances(plan: Plan, key: str, purchase: str, hours: float, usd: float, co
     asked = usd_per_h(offer.prices, "on-demand") or usd
     contracted = asked if committed else usd
     meter = METERS.get(purchase, "BoxUsage")
-    details = {"InstanceType": offer.instance, "GpuCount": offer.gpus, "OperatingSystem": "Linux"}
     return {
         **_usage(f"{key} {purchase}", hours, "Hours", hours * usd, hours * contracted),
-        **_sold_by(PROVIDERS.get(offer.provider, offer.provider)),
-        "ContractedUnitPrice": _number(contracted),
-        "ListUnitPrice": _number(asked),
+        **_of_instances(offer),
+        "ListUnitPrice": _price(asked),
         "ListCost": _number(hours * asked),
         "PricingCategory": CATEGORIES.get(purchase, "Committed"),
-        "RegionId": offer.region,
-        "RegionName": offer.region,
-        "ResourceType": "Instance",
-        "ServiceCategory": "Compute",
-        "ServiceName": "Compute instances",
-        "ServiceSubcategory": "Virtual Machines",
-        "SkuId": f"{offer.provider}/{offer.instance}",
         "SkuMeter": f"{meter}:{offer.instance}",
-        "SkuPriceDetails": json.dumps(details),
         "SkuPriceId": f"{key}:{purchase}",
     }
 
 
-def _commitment(key: str, purchase: str, hours: float | None = None, since: str = "planned") -> Cells:
-    cells = {
+def _of_instances(offer: Offer) -> Cells:
+    """Who rents out an instance, where, and what it is."""
+    details = {"InstanceType": offer.instance, "GpuCount": offer.gpus, "OperatingSystem": "Linux"}
+    return {
+        **_sold_by(PROVIDERS.get(offer.provider, offer.provider)),
+        "RegionId": offer.region,
+        "RegionName": offer.region,
+        "ServiceCategory": "Compute",
+        "ServiceName": "Compute instances",
+        "ServiceSubcategory": "Virtual Machines",
+        "SkuId": f"{offer.provider}/{offer.instance}",
+        "SkuPriceDetails": json.dumps(details),
+    }
+
+
+def _commitment(key: str, purchase: str, hours: float, since: str = "planned") -> Cells:
+    """Hours that a commitment gives, or that are used of it."""
+    return {
         "CommitmentDiscountCategory": "Usage",
         "CommitmentDiscountId": f"{since}:{key}:{purchase}",
         "CommitmentDiscountName": f"{purchase} {key}",
-        "CommitmentDiscountType": purchase,
-    }
-    if hours is None:
-        return cells
-    return cells | {
         "CommitmentDiscountQuantity": _number(hours),
-        "CommitmentDiscountStatus": "Used",
+        "CommitmentDiscountType": purchase,
         "CommitmentDiscountUnit": "Hours",
     }
 
 
 def _bought(plan: Plan, line: FleetLine, first: bool) -> Iterator[Cells]:
-    """What is paid up front, in the first month, and what is paid by the month."""
-    offer = plan.case.offers[line.offer]
+    """What is paid in the first month for the hours of the term, and what is paid in each month for its own."""
+    offer, instances = plan.case.offers[line.offer], max(line.instances_by_slot)
     upfront = sum(c.upfront_usd for c in plan.commitments if (c.offer, c.term) == (line.offer, line.purchase))
-    monthly = line.cost_usd_per_month - upfront / TERM_MONTHS[line.purchase]
-    payments = [("One-Time", upfront if first else 0.0), ("Recurring", monthly)]
-    for frequency, amount in payments:
+    term = TERM_MONTHS[line.purchase]
+    payments = (
+        ("One-Time", upfront if first else 0.0, term),
+        ("Recurring", line.cost_usd_per_month - upfront / term, 1),
+    )
+    for frequency, amount, months in payments:
+        hours = HOURS_PER_MONTH * months * instances
         if amount > 10**-DIGITS:
             yield {
-                **_sold_by(PROVIDERS.get(offer.provider, offer.provider)),
-                **_commitment(line.offer, line.purchase),
+                **_priced(hours, "Hours", amount),
+                **_of_instances(offer),
+                **_commitment(line.offer, line.purchase, hours),
                 "BilledCost": _number(amount),
                 "EffectiveCost": "0",
-                "ContractedCost": _number(amount),
-                "ListCost": _number(amount),
                 "ChargeCategory": "Purchase",
-                "ChargeDescription": f"{max(line.instances_by_slot)} x {line.offer} {line.purchase}",
+                "ChargeDescription": f"{instances} x {line.offer} {line.purchase}",
                 "ChargeFrequency": frequency,
-                "PricingCategory": "Committed",
-                "PricingQuantity": _number(HOURS_PER_MONTH * max(line.instances_by_slot)),
-                "PricingUnit": "Hours",
-                "RegionId": offer.region,
-                "RegionName": offer.region,
-                "ServiceCategory": "Compute",
-                "ServiceName": "Compute instances",
-                "ServiceSubcategory": "Virtual Machines",
+                "SkuMeter": f"{frequency} fee:{offer.instance}",
+                "SkuPriceId": f"{line.offer}:{line.purchase}:{frequency.lower()}",
             }
 
 
@@ -235,19 +245,24 @@ def _tokens(view: PlanView, s: Served, month: int) -> Iterator[Cells]:
 
 def _usage(words: str, quantity: float, unit: str, usd: float, contracted_usd: float) -> Cells:
     """A charge for what is used, paid for as it is used."""
-    price = contracted_usd / quantity if quantity else 0.0
-    return {
+    return _priced(quantity, unit, contracted_usd) | {
         "BilledCost": _number(usd),
         "EffectiveCost": _number(usd),
-        "ContractedCost": _number(contracted_usd),
-        "ContractedUnitPrice": _number(price),
-        "ListCost": _number(contracted_usd),
-        "ListUnitPrice": _number(price),
         "ChargeCategory": "Usage",
         "ChargeDescription": words,
         "ChargeFrequency": "Usage-Based",
         "ConsumedQuantity": _number(quantity),
         "ConsumedUnit": unit,
+    }  # fmt: skip
+
+
+def _priced(quantity: float, unit: str, usd: float) -> Cells:
+    """A quantity at the agreed price, which is the list price where nothing else says so."""
+    return {
+        "ContractedCost": _number(usd),
+        "ContractedUnitPrice": _price(usd / quantity),
+        "ListCost": _number(usd),
+        "ListUnitPrice": _price(usd / quantity),
         "PricingCategory": "Standard",
         "PricingQuantity": _number(quantity),
         "PricingUnit": unit,
@@ -258,7 +273,11 @@ def _sold_by(provider: str) -> Cells:
     return {"ProviderName": provider, "PublisherName": provider, "InvoiceIssuerName": provider}
 
 
-def _number(value: float) -> str:
+def _price(value: float) -> str:
+    return _number(value, PRICE_DIGITS)
+
+
+def _number(value: float, digits: int = DIGITS) -> str:
     """Plain digits, as many as count."""
-    text = f"{round(Decimal(value), DIGITS):f}"
+    text = f"{round(Decimal(value), digits):f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"

@@ -51,6 +51,37 @@ def test_skypilot_takes_one_price_on_demand_and_the_spot_readings_of_all_zones(t
     assert spot.assumption is not None and spot.assumption.startswith("3 readings, not a history")
 
 
+@pytest.mark.parametrize(
+    ("folder", "day"),
+    [
+        ("sky-2026-08-22/catalogs/v8", "2026-08-22"),
+        ("2025-01-31/20260822-1", "2026-08-22"),
+        ("from-2026-08-01-to-2026-08-31", "2026-08-01"),
+        ("account-120260822", "unknown"),
+        ("v8-2026-13-45", "unknown"),
+    ],
+)
+def test_a_file_without_a_date_is_of_the_day_in_the_nearest_name(tmp_path: Path, folder: str, day: str) -> None:
+    row = "p5.48xlarge,H100,8,55.04,10,us-east-1,a"
+    offer = import_prices(files.skypilot(tmp_path / folder, "aws", row), "skypilot").offers[P5]
+    assert {offer.date, *(p.date for p in offer.prices.by_way().values())} == {day}
+    assert all(p.is_stale == (day == "unknown") for p in offer.prices.by_way().values())
+
+
+def test_a_price_of_a_known_day_counts_before_one_of_an_unknown_day(tmp_path: Path) -> None:
+    files.skypilot(tmp_path / "2020-01-01", "aws", "p5.48xlarge,H100,8,55.04,,us-east-1,a")
+    files.skypilot(tmp_path / "copy", "aws", "p5.48xlarge,H100,8,99,,us-east-1,a")
+    found = prices(import_prices(tmp_path, "skypilot"), P5).on_demand
+    assert found is not None and (found.usd_per_h, found.date) == (55.04, "2020-01-01")
+
+
+def test_a_page_of_azure_without_the_day_of_a_price_is_of_unknown_date(tmp_path: Path) -> None:
+    item = files.azure_item("Standard_ND96isr_H100_v5", 98.32)
+    del item["effectiveStartDate"]
+    offers = import_prices(files.azure_page(tmp_path / "page.json", item), "azure-retail").offers
+    assert [offer.date for offer in offers.values()] == ["unknown"]
+
+
 def test_a_reading_of_spot_lies_as_far_from_bad_days_as_the_shipped_history(tmp_path: Path) -> None:
     history = shipped_catalog().offers[P5].prices.spot
     assert history is not None

@@ -234,9 +234,16 @@ def test_what_is_turned_away_and_what_was_interrupted_stand_out() -> None:
     page = html_report(lever_plan("shedding").model_copy(update={"status": "interrupted", "gap_frac": 0.031}))
     notices = re.findall(r'<p class="notice"[^>]*>(.*?)</p>', page)
     assert len(notices) == 2
-    assert "3.10% lower" in notices[0]
+    assert notices[0].endswith("this plan is checked, but proved within 3.10% only.")
+    assert "Proved within 3.10%: no fleet" in page and "Not proved" not in page
     assert "Shed every month" in notices[1]
     assert "proved optimal" not in page
+
+
+def test_an_interrupted_plan_of_which_nothing_is_proved_says_so() -> None:
+    page = html_report(lever_plan("shedding").model_copy(update={"status": "interrupted", "gap_frac": 1.0}))
+    assert "this plan is checked, but not proved near to the optimum." in page
+    assert "before it was proved how near it is to the optimum" in page and "within 100%" not in page
 
 
 def test_an_explanation_is_shown(plan: Plan) -> None:

@@ -79,11 +79,79 @@ def test_effective_costs_are_the_plan_s_and_billed_ones_what_is_paid(plan: Plan)
     months = sorted({(row["BillingPeriodStart"], row["BillingPeriodEnd"]) for row in rows})
     assert [start[:10] for start, _ in months] == ["2026-11-01", "2026-12-01", "2027-01-01"]
     assert [end[:10] for _, end in months] == ["2026-12-01", "2027-01-01", "2027-02-01"]
-    for row in rows:
-        if row["ContractedUnitPrice"]:
-            product = Decimal(row["ContractedUnitPrice"]) * Decimal(row["PricingQuantity"])
-            # The unit price of a token has a millionth of a dollar's room for each million of them.
-            assert float(product) == pytest.approx(float(row["ContractedCost"]), rel=1e-5, abs=1e-3)
+
+
+PRICED = ("PricingCategory", "PricingQuantity", "PricingUnit", "ListUnitPrice", "ContractedUnitPrice", "SkuId",
+          "SkuMeter", "SkuPriceId")  # fmt: skip
+DISCOUNTED = ("CommitmentDiscountCategory", "CommitmentDiscountName", "CommitmentDiscountQuantity",
+              "CommitmentDiscountType", "CommitmentDiscountUnit")  # fmt: skip
+NEVER_NULL = (
+    "BilledCost", "EffectiveCost", "ListCost", "ContractedCost", "BillingAccountId", "BillingAccountType",
+    "BillingCurrency", "ChargeCategory", "ChargeFrequency", "ProviderName", "PublisherName", "InvoiceIssuerName",
+    "ServiceCategory", "ServiceName", "ServiceSubcategory",
+)  # fmt: skip
+CATEGORIES = {"Compute": "Virtual Machines", "AI and Machine Learning": "Generative AI", "Other": "Other (Other)"}
+
+
+def broken_rules(row: dict[str, str]) -> list[str]:
+    """What a row breaks of FOCUS 1.2 (specification/columns), of the rules about charges that are no corrections."""
+    purchase, committed = row["ChargeCategory"] == "Purchase", bool(row["CommitmentDiscountId"])
+    unused, status = row["CommitmentDiscountStatus"] == "Unused", row["CommitmentDiscountStatus"]
+    category = "Standard" if purchase else "Committed" if committed else row["PricingCategory"]
+    products = [
+        float(
+            Decimal(row[f"{kind}UnitPrice"] or 0) * Decimal(row["PricingQuantity"] or 0) - Decimal(row[f"{kind}Cost"])
+        )
+        for kind in ("List", "Contracted")
+    ]
+    rules = {
+        "is never null": all(row[name] for name in NEVER_NULL),
+        "a charge has a price, a quantity and SKUs": all(row[name] for name in PRICED),
+        "a price times its quantity is the cost": products == pytest.approx([0, 0], abs=1e-4),
+        "a category of prices": category == row["PricingCategory"] in ("Standard", "Dynamic", "Committed"),
+        "what covers later charges costs nothing itself": not purchase or float(row["EffectiveCost"]) == 0,
+        "a frequency": (row["ChargeFrequency"] in ("One-Time", "Recurring")) == purchase,
+        "a commitment is described": all(bool(row[name]) == committed for name in DISCOUNTED),
+        "hours of a commitment are positive": not committed or float(row["CommitmentDiscountQuantity"] or 0) > 0,
+        "usage of a commitment has a status": bool(status) == (committed and not purchase),
+        "what is used is metered": (float(row["ConsumedQuantity"] or 0) > 0) == (not purchase and not unused),
+        "a quantity has a unit": bool(row["ConsumedUnit"]) == bool(row["ConsumedQuantity"]),
+        "a type needs a resource": bool(row["ResourceType"]) == bool(row["ResourceId"]),
+        "a service has its category": CATEGORIES.get(row["ServiceCategory"]) == row["ServiceSubcategory"],
+    }
+    return [f"{row['ChargeDescription']}: {rule}" for rule, holds in rules.items() if not holds]
+
+
+def test_rows_keep_the_rules_of_the_specification(plan: Plan) -> None:
+    rows = rows_of(plan)
+    assert [broken for row in rows for broken in broken_rules(row)] == []
+    parents = {(row["ProviderName"], row["SkuPriceId"], row["SkuId"]) for row in rows}
+    assert len(parents) == len({price for _, price, _ in parents})
+    listed = {(row["SkuPriceId"], row["ListUnitPrice"]) for row in rows if row["ServiceCategory"] == "Compute"}
+    assert len(listed) == len({price for price, _ in listed}), "one SKU price has one list price"
+
+
+def test_a_purchase_gives_the_hours_that_are_used_of_it(plan: Plan) -> None:
+    hours: dict[tuple[str, str], set[float]] = {}
+    for row in rows_of(plan):
+        if row["CommitmentDiscountId"].startswith("planned:"):
+            kind = row["CommitmentDiscountId"], row["ChargeFrequency"]
+            hours.setdefault(kind, set()).add(float(row["CommitmentDiscountQuantity"]))
+    bought = [key for key, frequency in hours if frequency != "Usage-Based"]
+    assert {key for key, _ in hours} == set(bought)
+    for key in bought:
+        (used,) = hours[key, "Usage-Based"]
+        assert hours.get((key, "Recurring"), {used}) == {used}
+        assert hours.get((key, "One-Time"), {12 * used}) == {12 * used}
+
+
+def test_hours_of_no_instances_are_no_charge() -> None:
+    plan = planner.plan_fleet(planner.case_from_text(UPFRONT))
+    line = plan.fleet[0].model_copy(update={"instances_by_slot": tuple(s.month for s in plan.slots)})
+    on_demand = line.model_copy(update={"purchase": "on-demand", "starting_usd_per_month": 0.0})
+    rows = rows_of(plan.model_copy(update={"fleet": (on_demand,)}))
+    hours = [row for row in rows if row["ChargeDescription"].endswith("on-demand")]
+    assert [row["BillingPeriodStart"][:7] for row in hours] == ["2026-12", "2027-01"]
 
 
 def test_it_reads_back_as_planned(plan: Plan, tmp_path: Path) -> None:

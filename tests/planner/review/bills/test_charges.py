@@ -222,7 +222,7 @@ def test_rows_that_two_files_have_count_once(tmp_path: Path, plan: Plan) -> None
     bill = reviewed(tmp_path, plan, rows[:2], rows[1:])
     assert paid(bill) == {"on-demand": 52.5}
     assert kinds(bill)["repeated"] == (17.5, 17.5)
-    assert "1 rows stand in several files alike" in bill.notes[-1]
+    assert "1 row found in several files alike: counted once" in bill.notes[-1]
     assert paid(reviewed(tmp_path, plan, [rows[0], rows[0]])) == {"on-demand": 35.0}  # one file may say it twice
 
 
