@@ -15,9 +15,11 @@ from planner.candidates.pools import PoolSpec, groups_alone, shared_groups
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.screen import Excluded, Screen, Screening
 from planner.case.case import Case
-from planner.case.costs import is_too_small
+from planner.case.costs import api_context, holds, is_too_small
 from planner.case.horizon import slots_of
+from planner.case.length_buckets import too_long_share
 from planner.catalog.api_tiers import tier_of_api, tier_of_model
+from planner.io.formatting import percent
 
 __all__ = ["Candidate", "Candidates", "Rejection", "enumerate_candidates"]
 
@@ -75,13 +77,17 @@ def _against_every_option(verdicts: list[Screening]) -> list[Rejection]:
 
 
 def _against_apis(case: Case) -> Iterator[Rejection]:
-    """APIs that sell a smaller model than a workload asks for, where that is forbidden."""
+    """APIs that sell a smaller model than a workload asks for, where that is forbidden, or a shorter context."""
     for w in case.workloads:
         first = w.models[0].model
         for api in case.menu_apis if w.api_allowed else ():
             if is_too_small(case, w, api):
                 asked, there = f"{tier_of_model(case.models[first])}, as {first}", f"{tier_of_api(api)}"
                 yield Rejection(w.name, f"api {api}", "sells a model of a lower tier", asked, there)
+            elif not holds(case, w, api, case.apis[api]):
+                context = api_context(case, api, case.apis[api]) or 0
+                longer = f"{percent(too_long_share(w, context), 2)} of requests are longer"
+                yield Rejection(w.name, f"api {api}", "context too short", f"{context:,} tokens", longer)
 
 
 def _against_the_option(group: PoolSpec, better: PoolSpec) -> Rejection:

@@ -14,6 +14,7 @@ from planner.candidates.prefix_cache import PrefixCache, PrefixCacheSearch
 from planner.candidates.traffic import Traffic
 from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName, Workload
 from planner.case.horizon import rates_rps, slots_of
+from planner.case.length_buckets import SMALLEST_SHARE, too_long_frac
 from planner.catalog.profile import Profile, find_profile
 from planner.catalog.variant import Variant
 from planner.performance.calibration.correction import Correction
@@ -28,7 +29,9 @@ from problems.staffing import Routing, Staffing, staffing_z
 TABLE = "measured table"
 """what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""
 CONTEXT = "context"
-"""what bounds a model whose context is too short for a request"""
+"""what bounds a model whose context is too short for requests of a length"""
+MOSTLY = 0.5
+"""share of a length's requests that are too long, from which on it is not served, however few they are"""
 LEAST_LOAD, MANY = 0.05, 8
 """replicas that keep TTFT only when less busy than this are of no use, even if there are many"""
 ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
@@ -368,15 +371,26 @@ def _found_tokens(w: Workload, percentile: float) -> float:
 
 
 def _within_context(machine: Machine, traffic: Traffic, estimate: Throughput) -> Throughput:
-    """Requests that are longer than the model's context are not served."""
-    too_long = traffic.lengths.input_tokens + traffic.lengths.output_tokens > machine.model.max_context_tokens
+    """Lengths that the engine would refuse are not served: longer than the context, or than memory holds."""
+    longest = machine.longest_request
+    too_long = np.concatenate([_refused(w, longest) for w in traffic.members])
     if not too_long.any():
         return estimate
+    because = CONTEXT if longest == machine.model.max_context_tokens else KV_MEMORY
     return replace(
         estimate,
         requests_per_s=np.where(too_long, 0.0, estimate.requests_per_s),
-        bound_by=tuple(CONTEXT if bad else why for bad, why in zip(too_long, estimate.bound_by, strict=True)),
+        bound_by=tuple(because if bad else why for bad, why in zip(too_long, estimate.bound_by, strict=True)),
     )
+
+
+def _refused(w: Workload, longest: int) -> np.ndarray:
+    """Lengths that hold requests of more tokens: as many of them as leave next to none elsewhere [bucket]"""
+    over, share = too_long_frac(w, longest), np.array([b.share_frac for b in w.buckets])
+    order = np.argsort(over, kind="stable")
+    refused = np.empty(len(over), dtype=bool)
+    refused[order] = np.cumsum((over * share)[order]) > SMALLEST_SHARE
+    return refused | (over > MOSTLY)
 
 
 def _least_backed(profile: Profile, traffic: Traffic) -> str:

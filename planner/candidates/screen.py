@@ -18,11 +18,13 @@ from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection, RejectionKind
 from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for, replicas_for
 from planner.case.case import Case
+from planner.case.length_buckets import too_long_share
 from planner.case.menu import allowed_offers
 from planner.case.quality import quality_of
 from planner.case.support import support_of
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.catalog.variant import TENSOR, Parallelism, Variant
+from planner.io.formatting import percent
 from planner.performance.latency import Machine
 from planner.performance.memory import does_not_split, kv_room_bytes, weight_bytes
 from planner.performance.throughput import KV_MEMORY
@@ -286,15 +288,16 @@ def _against_the_size(machine: Machine) -> Reason | None:
 def _too_slow(replica: Replica, bucket: int) -> Reason:
     """Why a replica cannot serve requests of one length."""
     estimate, traffic = replica.throughput, replica.traffic
-    b, why = traffic.buckets[bucket], estimate.bound_by[bucket]
-    context = f"{b.input_tokens + b.output_tokens:.0f} tokens"
-    if why == CONTEXT:
-        return "context too short", f"{replica.machine.model.max_context_tokens} tokens", context
+    b, why, longest = traffic.buckets[bucket], estimate.bound_by[bucket], replica.machine.longest_request
+    longer = too_long_share(traffic.members[traffic.member_of[bucket]], longest)
+    if why in (CONTEXT, KV_MEMORY) and longer:
+        reason = "context too short" if why == CONTEXT else "no room for the KV cache"
+        return reason, f"{longest:,} tokens", f"{percent(longer, 2)} of requests are longer"
     if why == TABLE:
         value = f"{b.input_tokens:.0f} in, {b.output_tokens:.0f} out"
         return "the measured table has no rate for such lengths", "the table", value
     if why == KV_MEMORY:
-        return "no room for the KV cache", "one request", f"{context} of context"
+        return "no room for the KV cache", "one request", f"{b.input_tokens + b.output_tokens:.0f} tokens of context"
     if why == "E2E" and traffic.e2e is not None:
         return "E2E", f"{traffic.e2e.seconds:g} s", f"{estimate.e2e_s[bucket]:.1f} s with one request"
     return "TPOT", f"{traffic.tpot.seconds * 1e3:.0f} ms", f"{estimate.tpot_s[bucket] * 1e3:.0f} ms with one request"

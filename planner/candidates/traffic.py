@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from planner.case.case import Bucket, LatencyTarget, Workload
-from planner.case.length_buckets import must_hold
-from planner.performance.length_spread import cv2_within_slices
+from planner.case.length_buckets import must_hold, prompt_cv2_within
 from planner.performance.machine import Lora
 from planner.performance.throughput import Lengths, Limits
 from problems.staffing import z_of
@@ -63,7 +62,7 @@ class Traffic:
     @cached_property
     def prompt_cv2_within(self) -> np.ndarray:
         """Squared coefficient of variation of the prompts in each bucket, which stands for a slice of them [bucket]"""
-        return np.concatenate([np.full(len(w.buckets), _cv2_within(w)) for w in self.members])
+        return np.concatenate([np.full(len(w.buckets), prompt_cv2_within(w)) for w in self.members])
 
     @cached_property
     def limits(self) -> Limits:
@@ -108,13 +107,6 @@ class Traffic:
 def _tightest(objectives: Iterable[LatencyTarget]) -> LatencyTarget:
     found = list(objectives)
     return LatencyTarget(seconds=min(o.seconds for o in found), percentile=max(o.percentile for o in found))
-
-
-def _cv2_within(w: Workload) -> float:
-    """What a workload's buckets lack of the variance of its prompts, as much in each."""
-    if w.input_spread is None:
-        return 0.0
-    return cv2_within_slices(w.input_spread)
 
 
 def traffic_of(workload: Workload) -> Traffic:

@@ -51,6 +51,14 @@ class LatencyTarget(Strict):
     percentile: float = Field(gt=0, lt=1)
 
 
+class LengthLimit(Strict):
+    """The longest request that a workload lets in, prompt and answer together."""
+
+    tokens: int = Field(gt=0)
+    refused_frac: float = Field(ge=0, lt=1)
+    """share of the requests that arrive and are longer: refused, and in none of the buckets"""
+
+
 class ReusePoint(Strict):
     cache_tokens: float = Field(gt=0)
     hit_frac: float = Field(ge=0, lt=1)
@@ -75,6 +83,7 @@ class Workload(Strict):
     name: str
     models: tuple[ModelChoice, ...]
     weekday_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
+    """requests that arrive, those refused for their length included"""
     weekend_rps: tuple[float, ...] = Field(min_length=24, max_length=24)
     growth_per_month_frac: float
     month_factors: tuple[float, ...] | None = None
@@ -82,9 +91,14 @@ class Workload(Strict):
     rate_cv: float
     arrival_scv: float
     buckets: tuple[Bucket, ...]
+    """of the requests that are let in"""
     input_spread: LengthSpread | None = None
     """the distribution that the buckets were cut from; None where the file gives buckets"""
     output_spread: LengthSpread | None = None
+    length_cuts: tuple[int, ...] | None = None
+    """tokens of a whole request at which the buckets were cut besides: contexts that some requests exceed"""
+    length_limit: LengthLimit | None = None
+    """None: requests of any length are let in"""
     shared_prefix_tokens: float
     prefix_hit_frac: float
     prefixes: float = Field(default=1.0, ge=1)
@@ -128,6 +142,11 @@ class Workload(Strict):
     """whether no API may answer it that sells a smaller model than it lists first; None: as the limits say"""
     baseline: str | None = None
     """the API model that it is compared with; None: that of the case"""
+
+    @property
+    def admitted_frac(self) -> float:
+        """Share of the requests that arrive which are not refused for their length."""
+        return 1 - (self.length_limit.refused_frac if self.length_limit else 0.0)
 
     def cached_tokens(self, input_tokens: float) -> float:
         """Prompt tokens of a request whose KV is found, on average."""

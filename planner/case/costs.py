@@ -6,7 +6,9 @@ import numpy as np
 
 from planner.case.case import CACHE_KINDS, Case, Workload, kinds_of
 from planner.case.horizon import Slot, rates_rps, requests_per_month
+from planner.case.length_buckets import SMALLEST_SHARE, too_long_share
 from planner.catalog.api_tiers import is_below, tier_of_api, tier_of_model
+from planner.catalog.entries import ApiModel
 from planner.catalog.names import sells
 from problems.constants import HOURS_PER_MONTH
 
@@ -15,7 +17,21 @@ def allowed_apis(case: Case, workload: Workload) -> tuple[str, ...]:
     """The APIs of the menu that may answer a workload."""
     if not workload.api_allowed:
         return ()
-    return tuple(api for api in case.menu_apis if not is_too_small(case, workload, api))
+    fitting = (api for api in case.menu_apis if not is_too_small(case, workload, api))
+    return tuple(api for api in fitting if holds(case, workload, api, case.apis[api]))
+
+
+def holds(case: Case, workload: Workload, name: str, api: ApiModel) -> bool:
+    """Whether an API takes requests as long as those that a workload lets in, as far as its context is known."""
+    context = api_context(case, name, api)
+    return context is None or too_long_share(workload, context) < SMALLEST_SHARE
+
+
+def api_context(case: Case, name: str, api: ApiModel) -> int | None:
+    """Tokens of the longest request that an API takes, which no provider of a known model exceeds; None: not known."""
+    of_model = [m.max_context_tokens for key, m in case.models.items() if sells(name, key, m)]
+    known = [*of_model, *((api.max_context_tokens,) if api.max_context_tokens else ())]
+    return min(known, default=None)
 
 
 def is_too_small(case: Case, workload: Workload, api: str) -> bool:

@@ -50,15 +50,21 @@ def month_factor(workload: Workload, month: int) -> float:
 
 
 def rates_rps(workload: Workload, slots: tuple[Slot, ...]) -> np.ndarray:
-    """Mean request rate of a workload [slot]."""
+    """Mean rate of the requests that a workload lets in [slot]."""
     by_day = {"weekday": workload.weekday_rps, "weekend": workload.weekend_rps}
-    return np.array([by_day[s.day][s.hour] * month_factor(workload, s.month) for s in slots])
+    arriving = np.array([by_day[s.day][s.hour] * month_factor(workload, s.month) for s in slots])
+    return workload.admitted_frac * arriving
 
 
 def requests_per_month(workload: Workload, slots: tuple[Slot, ...]) -> float:
-    """Mean over the months of the horizon."""
+    """Requests that are let in, mean over the months of the horizon."""
     hours = np.array([s.hours_per_month for s in slots])
     return float(rates_rps(workload, slots) @ hours * 3600 / (slots[-1].month + 1))
+
+
+def refused_per_month(workload: Workload, slots: tuple[Slot, ...]) -> float:
+    """Requests that are refused for their length, mean over the months of the horizon."""
+    return requests_per_month(workload, slots) * (1 / workload.admitted_frac - 1)
 
 
 def slots_before(slots: tuple[Slot, ...]) -> np.ndarray:

@@ -42,6 +42,7 @@ def api_model(name: str) -> ApiModel | None:
         provider=provider.id,
         model=model_id,
         tiers=tiers,
+        max_context_tokens=model.context_window or None,
         batch=_batch(provider, model, tiers),
         source=f"genai-prices {version('genai-prices')}",
         date=AS_OF.date().isoformat(),

@@ -11,8 +11,9 @@ from planner.candidates.replica import Replica
 from planner.case.case import PREFIX_AWARE, Case, Workload
 from planner.case.support import support_of
 from planner.catalog.entries import Model, QualityLoss, Quantization, benchmark_families
+from planner.checker.lengths import IGNORED_FRAC, longer_share
 from planner.checker.packing import SIZES
-from planner.performance.memory import weight_bytes
+from planner.performance.memory import layout_of, longest_request, weight_bytes
 from planner.plan.plan import DeploymentRecord, PrefixCacheRecord
 from planner.plan.view import REL, Served, differs, is_not, key_of
 
@@ -43,10 +44,7 @@ def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord
         yield f"{d.variant.parallelism} parallelism is not on the menu"
     if d.parallelism is not None:
         yield from _experts_are_shared(case, members, d)
-    lengths = [b.input_tokens + b.output_tokens for s in members for b in s.w.buckets]
-    longest = max((n for n, u in zip(lengths, d.seconds_per_request, strict=True) if u is not None), default=0.0)
-    if longest > model.max_context_tokens:
-        yield f"requests of {longest:.0f} tokens exceed the context of {model.max_context_tokens}"
+    yield from _requests_fit(case, members, d)
     losses = []
     for s in members:
         choice = next((m for m in s.w.models if m.model == d.model), None)
@@ -61,6 +59,23 @@ def deployment_is_allowed(case: Case, members: list[Served], d: DeploymentRecord
             yield f"quality loss {losses[-1]:.2%} exceeds {s.w.max_quality_loss_frac:.2%}"
         yield from _data_may_go_there(case, s.w, d)
     yield from differs("quality_loss_frac", d.quality_loss_frac, max(losses))
+
+
+def _requests_fit(case: Case, members: list[Served], d: DeploymentRecord) -> Iterator[str]:
+    """None of the requests that it is said to serve is longer than its engine admits, but for next to none."""
+    model, scheme, n = case.models[d.model], case.quantizations[d.quantization], d.gpus_per_replica
+    gpu = case.gpus[case.offers[d.offer].gpu]
+    adapters = 1e9 * sum(s.w.adapter_gb or 0.0 for s in members) if len(members) > 1 else 0.0
+    layout = layout_of(d.variant.parallelism, n)
+    holds = longest_request(model, gpu, n, scheme, case.engine.usable_memory_frac, n * adapters, layout)
+    served = iter(d.seconds_per_request)
+    for s in members:
+        pairs = list(zip(s.w.buckets, served, strict=False))
+        if any(u is not None and b.input_tokens + b.output_tokens > holds for b, u in pairs):
+            yield f"requests of {s.w.name} are longer than the {holds} tokens that it admits"
+        elsewhere = sum(b.share_frac for b, u in pairs if u is None)
+        if (longer := longer_share(s.w, holds)) > elsewhere + IGNORED_FRAC * (1 + REL):
+            yield f"{longer:.2%} of {s.w.name} are longer than the {holds} tokens that it admits"
 
 
 def _data_may_go_there(case: Case, w: Workload, d: DeploymentRecord) -> Iterator[str]:

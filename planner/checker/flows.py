@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from planner.case.case import Case, Workload
 from planner.catalog.api_tiers import TIERS, tier_of_api, tier_of_model
 from planner.catalog.names import sells
+from planner.checker.lengths import IGNORED_FRAC, longer_share
 from planner.plan.plan import PoolPlan
 from planner.plan.view import REL, PlanView, Served, near
 
@@ -42,6 +43,7 @@ def _the_api_may_serve(facts: PlanView, s: Served) -> Iterator[str]:
     if api not in facts.case.menu_apis:
         yield f"requests go to the API {api}, which is not on the menu"
     yield from _the_api_is_large_enough(facts.case, s.w, api)
+    yield from _the_api_holds_them(facts.case, s.w, api)
     if not s.told.api_flows:
         yield f"no requests go to the API {api}, which it names"
 
@@ -53,6 +55,14 @@ def _the_api_is_large_enough(case: Case, w: Workload, api: str) -> Iterator[str]
     asked, there = tier_of_model(case.models[first]), tier_of_api(api)
     if there is not None and TIERS.index(there) < TIERS.index(asked) and not sells(api, first, case.models[first]):
         yield f"requests go to {api}, a {there} model, although none smaller than {first} ({asked}) is allowed"
+
+
+def _the_api_holds_them(case: Case, w: Workload, api: str) -> Iterator[str]:
+    takes = [model.max_context_tokens for key, model in case.models.items() if sells(api, key, model)]
+    if api in case.apis and (context := case.apis[api].max_context_tokens):
+        takes.append(context)
+    if takes and (longer := longer_share(w, min(takes))) >= IGNORED_FRAC * (1 + REL):
+        yield f"requests go to {api}, which takes {min(takes)} tokens: {longer:.2%} are longer"
 
 
 def _it_may_be_shed(s: Served) -> Iterator[str]:

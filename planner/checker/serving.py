@@ -13,6 +13,7 @@ from planner.checker.deployment import (
     ttft_holds,
 )
 from planner.checker.flows import ALMOST_NOTHING, requests_go_where_they_may
+from planner.checker.lengths import refusals_are_told
 from planner.checker.prices import caching_is_allowed
 from planner.checker.staffing import Rule, deviations, nobody_starves_the_others, rate_cv_by_slot, sharing_is_allowed
 from planner.plan.plan import DeploymentRecord, PoolPlan
@@ -39,6 +40,7 @@ def _workload_is_served(facts: PlanView, pool: PoolPlan, s: Served) -> Iterator[
     shed = facts.sent_per_month(s, told.shed_flows)
     found = requests - facts.requests_per_month(s.seen)
     yield from differs("requests_per_month", told.requests_per_month, requests)
+    yield from refusals_are_told(facts, s)
     yield from differs("tokens_per_month", told.tokens_per_month, facts.tokens_per_month(s))
     yield from differs("cache_share_frac", told.cache_share_frac, found / requests)
     yield from differs("api_share_frac", told.api_share_frac, facts.sent_per_month(s, told.api_flows) / requests)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from planner.candidates.enumerate import Candidates
 from planner.case.case import Case
 from planner.case.changes import one_after_the_other, with_limits
+from planner.case.costs import is_too_small
 from planner.explanations.limits import every_limit
 from planner.explanations.relaxations import Infeasible, Limit, Relaxation, Shedding
 from planner.io.formatting import usd
@@ -156,7 +157,9 @@ def _nothing_serves(workload: str, case: Case, candidates: Candidates) -> list[s
     spec = next(w for w in case.workloads if w.name == workload)
     api = "its requests may not go to an API" if not spec.api_allowed else "no API is on the menu"
     if spec.api_allowed and case.menu_apis:
-        api = "every API on the menu sells a model of a lower tier, which may not answer it"
+        small = all(is_too_small(case, spec, name) for name in case.menu_apis)
+        lower_tier = "every API on the menu sells a model of a lower tier, which may not answer it"
+        api = lower_tier if small else "no API on the menu takes requests that are so long"
     lines = [f"'{workload}': nothing on the menu can serve it, and {api}."]
     first = {r.reason: r for r in reversed(candidates.rejected) if r.workload == workload}
     return lines + [f"  {r}" for r in list(first.values())[:REASONS_SHOWN]]

@@ -20,8 +20,9 @@ from planner.case.changes import (
     with_vendors,
     with_workload,
 )
-from planner.case.costs import allowed_apis
+from planner.case.costs import is_too_small
 from planner.case.demand.schema import MOST_DEPLOYMENTS
+from planner.case.length_buckets import SMALLEST_SHARE, given_lengths, spread_lengths, too_long_share
 from planner.case.menu import sellable
 from planner.case.quality import quality_of
 from planner.case.support import support_of
@@ -57,6 +58,7 @@ def every_limit(case: Case, unserved: Collection[str] = ()) -> list[Limit]:
             *_quality(case, w),
             *_api(case, w),
             *_residency(case, w),
+            *_length(case, w),
             *_shedding(case, w),
         ]
     return found
@@ -206,7 +208,7 @@ def _api(case: Case, w: Workload) -> Iterator[Limit]:
 
 
 def _smaller_apis(case: Case, w: Workload) -> Iterator[Limit]:
-    if len(allowed_apis(case, w)) == len(case.menu_apis):
+    if not any(is_too_small(case, w, api) for api in case.menu_apis):
         return
     changes = [with_workload(w.name, smaller_apis_forbidden=None), with_limits(smaller_apis_forbidden=None)]
     step = Step(f"let {w.name} use an API of a lower tier (api, policy.smaller_apis)", one_after_the_other(changes))
@@ -281,6 +283,22 @@ def _residency(case: Case, w: Workload) -> Iterator[Limit]:
             yield Alternatives(
                 key=f"{w.name}.{field}", workload=w.name, ways=ways, all_at_once=anywhere, one_more=anywhere
             )
+
+
+def _length(case: Case, w: Workload) -> Iterator[Limit]:
+    """Requests that are longer than any of its models holds are let in."""
+    longest = max(case.models[choice.model].max_context_tokens for choice in w.models)
+    share = too_long_share(w, longest)
+    if share < SMALLEST_SHARE:
+        return
+    if w.input_spread is not None and w.output_spread is not None:
+        lengths = spread_lengths(w.input_spread, w.output_spread, (*(w.length_cuts or ()), longest), longest)
+    else:
+        lengths = given_lengths(w.buckets, (longest,), longest)
+    if lengths.buckets:
+        said = f"refuse {percent(share, 2)} of {w.name}, longer than {longest:,} tokens (tokens.longest: {longest})"
+        step = Step(said, with_workload(w.name, **lengths.fields))
+        yield _permission(f"{w.name}.tokens.longest", step, w.name)
 
 
 def _shedding(case: Case, w: Workload) -> Iterator[Limit]:

@@ -11,6 +11,7 @@ from planner.export.routing import SHED, routes
 from planner.io.errors import listed
 from planner.io.formatting import percent, span
 from planner.plan.plan import WorkloadPlan
+from planner.plan.too_long import passed_on_requests, refused_requests
 from planner.reports.tables.markdown import bullets, fenced, inline, table_markdown
 from planner.reports.tables.table import Column, Row, Table
 
@@ -41,6 +42,8 @@ def readme(fleet: HostedFleet, target: str, made: Export) -> str:
         ["## Where requests go", "", *table_markdown(_routes(fleet))],
         ["## Spot, priorities and shedding", "", *bullets(_priorities(fleet))],
     ]
+    if too_long := [*_long_requests(fleet)]:
+        parts.append(["## Requests that are too long", "", *bullets(too_long)])
     differs = [*made.cautions, *_notes(fleet)]
     if differs:
         parts.append(["## What to know", "", *bullets(differs)])
@@ -173,6 +176,22 @@ def _priorities(fleet: HostedFleet) -> Iterable[str]:
         if w.deadline_h is not None:
             lines.append(f"{w.name}: may wait {w.deadline_h:g} h: queue it, and let other requests go first")
     return lines or ["nothing runs on spot, nothing is shed and nothing waits: requests need no priorities"]
+
+
+def _long_requests(fleet: HostedFleet) -> Iterator[str]:
+    """What a gateway does with requests that are too long; a fleet as a whole admits no others."""
+    for r in refused_requests(fleet.plan):
+        yield (
+            f"{r.workload}: refuse requests of more than {r.tokens:,} tokens, prompt and answer together: "
+            f"{percent(r.share_frac, 2)} of those that arrive, about {r.requests_per_month:,.0f} a month; nothing is "
+            "planned for them"
+        )
+    for r in passed_on_requests(fleet.plan):
+        where = f"send them to {r.to}" if r.to else "shed them"
+        yield (
+            f"{r.workload}: requests of more than {r.tokens:,} tokens, {percent(r.share_frac, 2)} of them, are longer "
+            f"than its deployments admit: {where}"
+        )
 
 
 def _share_to(fleet: HostedFleet, workload: str, destination: str | None) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 
 from planner.io.formatting import counted
 from planner.logs.engine import Stage
+from planner.logs.lengths import CONTEXTS
 from planner.logs.reading.requests import NO_ID
 
 if TYPE_CHECKING:
@@ -184,7 +185,10 @@ def grouped(connection: Any, requests: Any, stage: Stage, models: pd.DataFrame) 
 def length_cells(
     connection: Any, requests: Any, stage: Stage, cuts: dict[str, tuple[Sequence[float], Sequence[float]]]
 ) -> pd.DataFrame:
-    """Requests and tokens by slice of prompts and of answers; a length at a cut belongs to the slice below it."""
+    """Requests and tokens by slice of prompts and of answers, and by the contexts that both together exceed.
+
+    A length at a cut belongs to the slice below it.
+    """
     import ibis
     import pandas as pd
 
@@ -203,8 +207,13 @@ def length_cells(
         above = [ibis.ifelse(joined[column] > joined[cut], 1, 0) for cut in cut_names]
         return sum(above[1:], above[0]) if above else ibis.literal(0)
 
-    cells = joined.mutate(prompt_slice=slice_of("prompt", names[0]), output_slice=slice_of("output", names[1]))
-    sums = cells.group_by("key", "prompt_slice", "output_slice").agg(
+    beyond = [ibis.ifelse(joined.prompt + joined.output > context, 1, 0) for context in CONTEXTS]
+    cells = joined.mutate(
+        prompt_slice=slice_of("prompt", names[0]),
+        output_slice=slice_of("output", names[1]),
+        contexts=sum(beyond[1:], beyond[0]),
+    )
+    sums = cells.group_by("key", "prompt_slice", "output_slice", "contexts").agg(
         requests=cells.count(), prompt=cells.prompt.sum(), output=cells.output.sum()
     )
-    return named(connection.execute(sums), stage.codes, "key", "prompt_slice", "output_slice")
+    return named(connection.execute(sums), stage.codes, "key", "prompt_slice", "output_slice", "contexts")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 PROMPT_CUTS = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 OUTPUT_CUTS = (0.5, 0.8, 0.95)
+CONTEXTS = (32_768, 40_960, 131_072, 262_144)
+"""tokens of prompt and answer together at which buckets are cut as well: contexts of many models"""
 FEWEST_BEYOND = 5
 """requests beyond a cut, below which it is left out"""
 SHOWN = (0.5, 0.9, 0.95, 0.99, 0.999)
@@ -91,6 +93,16 @@ def cuts_of(values: np.ndarray, counts: np.ndarray, at: Sequence[float]) -> list
 
 
 def buckets_of(cells: pd.DataFrame) -> tuple[LengthBucket, ...]:
-    """Each slice of prompts and answers with its own means, so that the means of all are kept."""
-    rows = zip(cells.prompt / cells.requests, cells.output / cells.requests, cells.requests, strict=True)
-    return tuple(LengthBucket(float(i), float(o), int(n)) for i, o, n in rows)
+    """Each slice of prompts and answers with its own means, so that the means of all are kept.
+
+    Requests beyond a context are a bucket of their own, unless they are few: these stay with the next shorter ones.
+    """
+    sums: dict[tuple[int, int, int], list[float]] = {}
+    columns = (cells.prompt_slice, cells.output_slice, cells.contexts, cells.prompt, cells.output, cells.requests)
+    for prompt_slice, output_slice, contexts, *tokens in zip(*columns, strict=True):
+        sums[int(prompt_slice), int(output_slice), int(contexts)] = [float(x) for x in tokens]
+    for key in sorted(sums, reverse=True):
+        shorter = max((other for other in sums if other[:2] == key[:2] and other < key), default=None)
+        if shorter is not None and sums[key][2] < FEWEST_BEYOND:
+            sums[shorter] = [a + b for a, b in zip(sums[shorter], sums.pop(key), strict=True)]
+    return tuple(LengthBucket(i / n, o / n, round(n)) for _, (i, o, n) in sorted(sums.items()))

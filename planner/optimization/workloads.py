@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.case.case import Case, Workload
 from planner.case.costs import cache_usd_per_h, request_usd, tokens_of
-from planner.case.horizon import Slot, requests_per_month
+from planner.case.horizon import Slot, refused_per_month, requests_per_month
 from planner.optimization.serving import ServedPool
 from planner.plan.plan import FleetLine, Flow, Move, WorkloadPlan
 from problems.fleet_problem import FleetProblem
@@ -50,7 +50,7 @@ def _workload_plan(
     case: Case, fleet: FleetProblem, served: ServedPool, k: int, gpu_usd: float, slots: tuple[Slot, ...]
 ) -> WorkloadPlan:
     workload, caching, seen = served.group.members[k], served.group.caching[k], served.group.seen[k]
-    mine = served.columns[workload.name]
+    mine, limit = served.columns[workload.name], workload.length_limit
     api_rps, shed_rps = served.api[:, mine], served.shed[:, mine]
     requests = requests_per_month(workload, slots)
     to_api, shed = (3600 * float(fleet.weight @ rps.sum(axis=1)) for rps in (api_rps, shed_rps))
@@ -71,6 +71,9 @@ def _workload_plan(
         deployment_flows=tuple(_flows(h.flow[:, mine]) for h in served.hosted[1:]),
         moves=_moves(served, workload, mine),
         requests_per_month=requests,
+        longest_request_tokens=limit.tokens if limit else None,
+        refused_share_frac=limit.refused_frac if limit and limit.refused_frac else None,
+        refused_requests_per_month=refused_per_month(workload, slots) or None,
         tokens_per_month=tokens,
         cache_share_frac=1 - requests_per_month(seen, slots) / requests,
         api_share_frac=to_api / requests,

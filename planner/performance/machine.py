@@ -17,7 +17,16 @@ from planner.catalog.entries import (
     Rates,
     shipped_catalog,
 )
-from planner.performance.memory import EMBEDDING_BITS, SPLIT, Layout, Parameters, dense_bits, kv_copies, parameters
+from planner.performance.memory import (
+    EMBEDDING_BITS,
+    SPLIT,
+    Layout,
+    Parameters,
+    dense_bits,
+    kv_copies,
+    longest_request,
+    parameters,
+)
 
 ESTIMATED_ERROR_FRAC = 0.25
 """of GPUs and precisions without measurements: above the mean error on sources left out of the fit"""
@@ -67,6 +76,13 @@ class Machine:
     def ranks(self) -> int:
         """Copies of attention that get prompts by chance; 1 where the engine gives each its share."""
         return 1 if self.engine.even_ranks else self.layout.attention_copies
+
+    @cached_property
+    def longest_request(self) -> int:
+        """Tokens of the longest request that its engine admits, prompt and answer together."""
+        adapters = self.lora.bytes * self.gpus if self.lora else 0.0
+        usable = self.engine.usable_memory_frac
+        return longest_request(self.model, self.gpu, self.gpus, self.quantization, usable, adapters, self.layout)
 
     @property
     def basis(self) -> Basis:

@@ -16,6 +16,8 @@ USABLE_FRAC = 0.90
 """share of the memory that engines allocate (vLLM's gpu_memory_utilization default)"""
 ACTIVATION_GB = 2.0
 """workspace, activations and CUDA graphs per GPU: an allowance, not a measurement"""
+TOKEN_STEP = 256
+"""a longest request that memory limits is a whole multiple of this"""
 EMBEDDING_BITS = 16
 """embeddings and the output head stay in 16 bit under the usual quantizations"""
 
@@ -238,6 +240,27 @@ def kv_room_bytes(
     usable = (memory_bytes(gpu) * usable_frac - ACTIVATION_GB * GB) * gpus_per_replica
     room = usable - weight_bytes(model, quantization, layout)
     return room / kv_copies(model, gpus_per_replica, layout)
+
+
+def longest_request(
+    model: Model,
+    gpu: Gpu,
+    gpus_per_replica: int,
+    quantization: Quantization,
+    usable_frac: float = USABLE_FRAC,
+    reserved_bytes: float = 0.0,
+    layout: Layout = SPLIT,
+) -> int:
+    """Tokens of the longest request that an engine admits: the model's context, or what of it fits into KV memory.
+
+    The engine checks lengths and reserves nothing. Reserved bytes are counted over all GPUs of the replica.
+    """
+    room = kv_room_bytes(model, gpu, gpus_per_replica, quantization, usable_frac, layout) / layout.attention_copies
+    room -= reserved_bytes / kv_copies(model, gpus_per_replica, layout)
+    if float(kv_bytes(model, quantization, model.max_context_tokens)) <= room:
+        return model.max_context_tokens
+    lengths = TOKEN_STEP * np.arange(1, model.max_context_tokens // TOKEN_STEP + 1)
+    return int(lengths[kv_bytes(model, quantization, lengths) <= room].max(initial=TOKEN_STEP))
 
 
 def largest_batch(

@@ -95,6 +95,7 @@ def _told(plan: Plan, w: WorkloadPlan) -> dict[str, Value]:
         "api": w.api,
         "api share": w.api_share_frac,
         "shed": w.shed_share_frac,
+        "refused share": w.refused_share_frac or 0.0,
         "cost, $/month": w.cost_usd_per_month,
         "cost, $/1M tokens": w.usd_per_1m_tokens,
     }
@@ -113,6 +114,7 @@ def _asked(w: Workload) -> dict[str, Value]:
         "models": ", ".join(c.model for c in w.models),
         "input tokens": tokens[0],
         "output tokens": tokens[1],
+        "longest request, tokens": w.length_limit.tokens if w.length_limit else None,
         "peak requests per s": max(*w.weekday_rps, *w.weekend_rps),
         "growth per month": w.growth_per_month_frac,
         "variation": w.rate_cv,

@@ -228,7 +228,13 @@ class WorkloadPlan(Strict):
     """what the second deployment of its pool carries, the third...; the first takes the rest"""
     moves: tuple[Move, ...]
     requests_per_month: float
-    """all that arrive, those answered from the cache and those shed included"""
+    """all that are let in, those answered from the cache and those shed included"""
+    longest_request_tokens: int | None = None
+    """prompt and answer of the longest request that is let in; None: any"""
+    refused_share_frac: float | None = None
+    """share of the requests that arrive which are longer, and are refused; None: none is"""
+    refused_requests_per_month: float | None = None
+    """besides those that are let in"""
     tokens_per_month: float
     """of those that are answered"""
     cache_share_frac: float

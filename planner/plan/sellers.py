@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from planner.case.case import Case, Workload
-from planner.case.costs import answered_per_month, is_too_small, tokens_of
+from planner.case.costs import answered_per_month, holds, is_too_small, tokens_of
 from planner.case.horizon import slots_of
 from planner.case.vendors import cap_left_usd, vendor_usd
 from planner.catalog.api_prices import api_model, known_api_models
@@ -35,7 +35,8 @@ def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
     found = []
     for name in sellers() if allowed else ():
         served = (w for w in able(case, name, hosted_by(plan)) if w in allowed)
-        workloads = tuple(w for w in served if not is_too_small(case, allowed[w], name))
+        held = (w for w in served if holds(case, allowed[w], name, known(name)))
+        workloads = tuple(w for w in held if not is_too_small(case, allowed[w], name))
         if workloads and name not in case.menu_apis:
             bill = bill_of(known(name), "same model", workloads, asked)
             if there_usd(plan, bill) < sum(here[w] for w in workloads) - NOTHING_USD and _is_allowed(plan, bill):

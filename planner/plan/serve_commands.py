@@ -13,22 +13,18 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from planner.candidates.replica import machine_for
 from planner.case.case import PREFIX_AWARE, Case, Workload, kinds_of
 from planner.case.support import support_of
 from planner.catalog.engine_support import quantized_checkpoint
 from planner.performance.latency import decode_step_s, prefill_added_s
-from planner.performance.memory import kv_bytes, kv_copies, kv_room_bytes, layout_of
+from planner.performance.memory import Layout, layout_of, longest_request
 from planner.performance.throughput import KV_MEMORY
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
 
 WITHOUT_BF16 = ("turing", "volta")
 """architectures on which 16 bit means FP16"""
 VISIBLE = {"amd": "HIP_VISIBLE_DEVICES"}
-TOKEN_STEP = 256
-"""a context that memory limits is a whole multiple of this"""
 FULL_STEP, FEWEST_TOKENS, FEWEST_OF_RANKS = 1.5, 1024, 2048
 """times TPOT that a step full of prompts may take, and the fewest tokens of a step: more in a rank of several, since a
 prompt has that rank alone and would be late in small chunks"""
@@ -78,7 +74,7 @@ class EngineSettings:
 
 def engine_settings(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> EngineSettings:
     sequences = _sequences(plan, d)
-    return EngineSettings(_context_tokens(plan, d), sequences, max(_batched_tokens(plan, pool, d), sequences))
+    return EngineSettings(longest_admitted(plan, pool, d), sequences, max(_batched_tokens(plan, pool, d), sequences))
 
 
 def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
@@ -168,11 +164,19 @@ def _notes(plan: Plan, pool: PoolPlan, told: DeploymentPlan, per_instance: int, 
             "while spot replicas are reclaimed a gateway must shed what is not critical, at once and by priority: "
             f"what is left carries the {critical:.0%} that are"
         )
-    longest = _context_tokens(plan, d)
-    if longest < case.models[d.model].max_context_tokens:
-        yield f"requests of more than {longest:,} tokens, answer included, are refused: KV memory holds no longer ones"
+    yield from _refusals(plan, pool, d)
     if None in d.seconds_per_request:
         yield "send it only the lengths that it serves in the plan; the others go to the other deployment"
+
+
+def _refusals(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
+    """Which requests it refuses for their length, and why."""
+    longest, context = longest_admitted(plan, pool, d), plan.case.models[d.model].max_context_tokens
+    refusing = [w for w in _asked(plan, pool) if w.length_limit and w.length_limit.refused_frac]
+    many = ", ".join(f"{w.length_limit.refused_frac:.2%} of {w.name}" for w in refusing if w.length_limit)
+    why = f": {many}" if many else ": KV memory holds no longer ones" if longest_held(plan, d) < context else ""
+    if many or longest < context:
+        yield f"requests of more than {longest:,} tokens, answer included, are refused{why}"
 
 
 def checkpoint_of(case: Case, name: str, quantization: str) -> tuple[str, str]:
@@ -201,17 +205,24 @@ def _no_option(checkpoint: str) -> str:
     return f"./{checkpoint}" if checkpoint.startswith("-") else checkpoint
 
 
-def _context_tokens(plan: Plan, d: DeploymentRecord) -> int:
-    """The model's context, or what of it fits into KV memory: the engine checks lengths and reserves nothing."""
-    case = plan.case
-    model, scheme = case.models[d.model], case.quantizations[d.quantization]
-    gpu, gpus, layout = case.gpus[d.gpu], d.gpus_per_replica, layout_of(d.variant.parallelism, d.gpus_per_replica)
-    room = kv_room_bytes(model, gpu, gpus, scheme, case.engine.usable_memory_frac, layout) / layout.attention_copies
-    room -= _adapter_bytes(plan, d) * gpus / kv_copies(model, gpus, layout)
-    if float(kv_bytes(model, scheme, model.max_context_tokens)) <= room:
-        return model.max_context_tokens
-    lengths = TOKEN_STEP * np.arange(1, model.max_context_tokens // TOKEN_STEP + 1)
-    return int(lengths[kv_bytes(model, scheme, lengths) <= room].max(initial=TOKEN_STEP))
+def longest_admitted(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> int:
+    """Tokens of the longest request that a replica admits: what it holds, or less where no workload lets in more."""
+    limits = [w.length_limit.tokens if w.length_limit else None for w in _asked(plan, pool)]
+    let_in = max((tokens for tokens in limits if tokens is not None), default=0) if None not in limits else None
+    holds = longest_held(plan, d)
+    return holds if let_in is None else min(holds, let_in)
+
+
+def longest_held(plan: Plan, d: DeploymentRecord) -> int:
+    """The model's context, or what of it fits into KV memory."""
+    case, gpus = plan.case, d.gpus_per_replica
+    model, scheme, layout = case.models[d.model], case.quantizations[d.quantization], _layout(d)
+    adapters = _adapter_bytes(plan, d) * gpus
+    return longest_request(model, case.gpus[d.gpu], gpus, scheme, case.engine.usable_memory_frac, adapters, layout)
+
+
+def _layout(d: DeploymentRecord) -> Layout:
+    return layout_of(d.variant.parallelism, d.gpus_per_replica)
 
 
 def _adapter_bytes(plan: Plan, d: DeploymentRecord) -> float:

@@ -133,7 +133,12 @@ class PlanView:
     # -- demand -------------------------------------------------------------------------------------------
 
     def rates_rps(self, w: Workload) -> list[float]:
-        """Requests a second [slot]."""
+        """Requests a second that are let in [slot]."""
+        refused = w.length_limit.refused_frac if w.length_limit else 0.0
+        return [rate * (1 - refused) for rate in self.arriving_rps(w)]
+
+    def arriving_rps(self, w: Workload) -> list[float]:
+        """Requests a second that arrive, those refused for their length included [slot]."""
         by_day = {"weekday": w.weekday_rps, "weekend": w.weekend_rps}
         growing = [(1 + w.growth_per_month_frac) ** month for month in range(self.months)]
         factors = growing if w.month_factors is None else w.month_factors

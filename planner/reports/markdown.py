@@ -69,6 +69,9 @@ def _headline(plan: Plan) -> Iterator[str]:
     if shed := phrases.shed_sentence(plan):
         yield ""
         yield f"> **{markdown(shed)}**" if phrases.sheds_much(plan) else f"> {markdown(shed)}"
+    if refused := phrases.refused_sentence(plan):
+        yield ""
+        yield f"> **{markdown(refused)}**" if phrases.refuses_much(plan) else f"> {markdown(refused)}"
     if missing := phrases.left_out(plan):
         yield ""
         yield f"> {markdown(missing)}"

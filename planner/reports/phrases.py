@@ -18,6 +18,7 @@ from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecor
 from planner.plan.quality_notes import quality_notes
 from planner.plan.sellers import having_usd, sold_cheaper, there_usd
 from planner.plan.study_records import ProviderBill
+from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
 from planner.plan.view import PlanView
 from problems.constants import HOURS_PER_MONTH
 
@@ -136,6 +137,32 @@ def shed_sentence(plan: Plan) -> str:
     because = _no_room(plan)
     why = f"; {because}" if because else ""
     return f"SHED every month: {', '.join(parts)}; {penalty}{why}; figures are for the rest"
+
+
+def refused_sentence(plan: Plan) -> str:
+    """What is refused because it is longer than is let in; nothing where nothing is."""
+    each = [f"{_too_long(r)})" for r in refused_requests(plan)]
+    if not each:
+        return ""
+    how = "REFUSED" if refuses_much(plan) else "refused"
+    return f"{how} every month: {', '.join(each)}; figures are for the rest"
+
+
+def refuses_much(plan: Plan) -> bool:
+    """Whether so much is refused that nobody may overlook it."""
+    return any(r.share_frac >= ALARM_FRAC for r in refused_requests(plan))
+
+
+def passed_on(plan: Plan) -> Iterator[str]:
+    """Requests that are longer than the deployments of their workload admit, and where they go."""
+    for r in passed_on_requests(plan):
+        where = f"go to {r.to}" if r.to else "are shed"
+        yield f"{_too_long(r)}, the most that its deployments admit) {where}"
+
+
+def _too_long(r: TooLong) -> str:
+    count = f"{tokens(r.requests_per_month)} requests longer than {r.tokens:,} tokens"
+    return f"{percent(r.share_frac, 2)} of {r.workload} ({count}"
 
 
 def sheds_much(plan: Plan) -> bool:
@@ -382,7 +409,9 @@ def no_api_is_allowed(plan: Plan) -> bool:
 
 
 def first_notes(plan: Plan) -> Iterator[str]:
-    """What belongs beside the headline: what the comparison rests on, and who sells the same model for less."""
+    """What belongs beside the headline: where long requests go, what the comparison rests on, and who sells the same
+    model for less."""
+    yield from passed_on(plan)
     yield from baseline_notes(plan)
     yield from cheaper_providers(plan)
 

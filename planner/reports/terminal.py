@@ -24,7 +24,14 @@ def render(plan: Plan, seconds: float | None = None, verbose: bool = False, colo
     """The whole report; `seconds` is how long the planning took, where that is known."""
     return paragraphs(
         [
-            chain(_headline(plan, seconds), _held(plan), _notes(plan), _left_out(plan), _shed(plan, color)),
+            chain(
+                _headline(plan, seconds),
+                _held(plan),
+                _notes(plan),
+                _left_out(plan),
+                _shed(plan, color),
+                _refused(plan, color),
+            ),
             _fleet(plan),
             table_text(pools(plan)),
             _hours(plan),
@@ -67,6 +74,12 @@ def _shed(plan: Plan, color: bool) -> Iterator[str]:
     if sentence := phrases.shed_sentence(plan):
         line = f"  {escaped(sentence)}"
         yield red(line) if color and phrases.sheds_much(plan) else line
+
+
+def _refused(plan: Plan, color: bool) -> Iterator[str]:
+    if sentence := phrases.refused_sentence(plan):
+        line = f"  {escaped(sentence)}"
+        yield red(line) if color and phrases.refuses_much(plan) else line
 
 
 def _fleet(plan: Plan) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from planner.case.case import Bucket, Workload
 from planner.case.demand.future.forecasting import WEEK
 from planner.case.demand.usage import Hours, by_hour
 from planner.case.horizon import KINDS, MONTHS_OF_A_QUARTER
+from planner.case.length_buckets import spread_lengths
 from planner.performance.length_spread import LengthSpread
 from planner.review.cleaning import Cleaned
 from planner.review.period import FEWEST_HOURS, Span
@@ -91,13 +93,24 @@ def with_lengths(workload: Workload, found: Actuals) -> Workload:
         Bucket(share_frac=b.share_frac, input_tokens=longer * b.input_tokens, output_tokens=wordier * b.output_tokens)
         for b in workload.buckets
     )
+    prompts, answers = _stretched(workload.input_spread, longer), _stretched(workload.output_spread, wordier)
     change = {
         "buckets": buckets,
         "ttft_prompt_tokens": longer * workload.ttft_prompt_tokens,
-        "input_spread": _stretched(workload.input_spread, longer),
-        "output_spread": _stretched(workload.output_spread, wordier),
+        "input_spread": prompts,
+        "output_spread": answers,
     }
-    return workload.model_copy(update=change)
+    return workload.model_copy(update=change | _cut_again(workload, prompts, answers))
+
+
+def _cut_again(workload: Workload, prompts: LengthSpread | None, answers: LengthSpread | None) -> dict[str, Any]:
+    """Lengths that are cut where those of the workload are, at contexts and the longest that is let in."""
+    limit, cuts = workload.length_limit, workload.length_cuts or ()
+    if prompts is None or answers is None or not (cuts or limit):
+        return {}
+    contexts = (*cuts, limit.tokens) if limit else cuts
+    found = spread_lengths(prompts, answers, contexts, limit.tokens if limit else None)
+    return found.fields if found.buckets else {"input_spread": None, "output_spread": None}
 
 
 def _stretched(spread: LengthSpread | None, factor: float) -> LengthSpread | None:

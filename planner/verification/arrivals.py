@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from planner.case.case import Workload
+from planner.case.length_buckets import cut_of
 from planner.performance.length_spread import CUTS, ONE_LENGTH, LengthSpread, lengths_at
 from planner.plan.plan import Plan
 from planner.verification.block_cache import Blocks
@@ -121,24 +122,35 @@ def _arrivals(expected: np.ndarray, scv: float, rng: np.random.Generator) -> np.
 
 
 def _lengths(w: Workload, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Prompts, answers and their buckets: from the file's distributions, or its buckets as they are."""
-    if w.input_spread is None or w.output_spread is None:
-        shares = np.array([b.share_frac for b in w.buckets])
-        bucket = rng.choice(len(w.buckets), count, p=shares / shares.sum())
-        prompt, output = (np.array([getattr(b, k) for b in w.buckets]) for k in ("input_tokens", "output_tokens"))
-        return np.maximum(1.0, np.round(prompt[bucket])), np.maximum(1.0, np.round(output[bucket])), bucket
-    prompt, of_prompts, _ = _drawn(w.input_spread, count, rng)
-    output, of_outputs, slices = _drawn(w.output_spread, count, rng)
-    return prompt, output, of_prompts * slices + of_outputs
+    """Prompts, answers and their buckets: from the file's distributions, or its buckets as they are.
+
+    Those that are longer than is let in are among them; of buckets nobody knows by how much they are longer.
+    """
+    cut = cut_of(w)
+    if w.input_spread is None or w.output_spread is None or cut is None:
+        return _given_lengths(w, count, rng)
+    prompt, of_prompts = _drawn(w.input_spread, count, rng)
+    output, of_outputs = _drawn(w.output_spread, count, rng)
+    return prompt, output, cut.index(of_prompts, of_outputs, prompt + output)
 
 
-def _drawn(spread: LengthSpread, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
-    """Lengths, the slice that each is in, and how many slices there are."""
+def _given_lengths(w: Workload, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    shares = np.array([b.share_frac for b in w.buckets])
+    bucket = rng.choice(len(w.buckets), count, p=shares / shares.sum())
+    prompt, output = (np.array([getattr(b, k) for b in w.buckets]) for k in ("input_tokens", "output_tokens"))
+    prompt, output = (np.maximum(1.0, np.round(x[bucket])) for x in (prompt, output))
+    if w.length_limit is not None and w.length_limit.refused_frac:
+        prompt = np.where(rng.random(count) < w.length_limit.refused_frac, float(w.length_limit.tokens), prompt)
+    return prompt, output, bucket
+
+
+def _drawn(spread: LengthSpread, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths, and the slice that each is in."""
     if spread.p95 <= spread.p50 * (1 + ONE_LENGTH):
-        return np.full(count, max(1.0, round(spread.p50))), np.zeros(count, dtype=np.int64), 1
+        return np.full(count, max(1.0, round(spread.p50))), np.zeros(count, dtype=np.int64)
     share = rng.random(count)
     lengths = np.clip(np.round(lengths_at(spread, share, _inverse_normal(share))), 1.0, MOST_TOKENS)
-    return lengths, np.searchsorted(CUTS[1:-1], share, side="right"), len(CUTS) - 1
+    return lengths, np.searchsorted(CUTS[1:-1], share, side="right")
 
 
 def _inverse_normal(share: np.ndarray) -> np.ndarray:

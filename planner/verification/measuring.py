@@ -71,7 +71,7 @@ class Tally:
         self.tokens += (found[done].sum(), stream.prompt[done].sum())
         for name, those in (
             ("requests", np.ones(len(stream), dtype=bool)), ("served", done), ("api", on_api), ("shed", shed),
-            ("refused", owed & (state == REFUSED)), ("unfinished", owed & (state == UNFINISHED)),
+            ("refused", (state == REFUSED) & ~on_api), ("unfinished", owed & (state == UNFINISHED)),
             ("preempted", owed & (preempted > 0)),
         ):  # fmt: skip
             self.counts[name] += int(those.sum())

@@ -63,7 +63,7 @@ class WorkloadServed(Strict):
     shed: int
     """shed, as planned or because capacity was lost"""
     refused: int
-    """longer than the engine admits"""
+    """longer than the workload lets in, as planned, or than the engine admits"""
     unfinished: int
     preempted_frac: float
     found_frac: float

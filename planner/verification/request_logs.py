@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.case.case import Workload
+from planner.case.length_buckets import cut_of
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
 from planner.io.errors import input_error
@@ -177,9 +178,10 @@ def _logged_blocks(hashes: np.ndarray, prompt: np.ndarray) -> Blocks:
 
 def bucket_of(w: Workload, prompt: np.ndarray, output: np.ndarray) -> np.ndarray:
     """The bucket that a request counts as: the slice of each distribution that it is in, or the nearest length."""
-    if w.input_spread is not None and w.output_spread is not None:
-        cuts = _cuts(w.output_spread)
-        return np.searchsorted(_cuts(w.input_spread), prompt) * (len(cuts) + 1) + np.searchsorted(cuts, output)
+    cut = cut_of(w)
+    if w.input_spread is not None and w.output_spread is not None and cut is not None:
+        prompt_slice = np.searchsorted(_cuts(w.input_spread), prompt)
+        return cut.index(prompt_slice, np.searchsorted(_cuts(w.output_spread), output), prompt + output)
     inputs = np.log([b.input_tokens for b in w.buckets])
     outputs = np.log([b.output_tokens for b in w.buckets])
     best, nearest = np.zeros(len(prompt), dtype=np.int64), np.full(len(prompt), np.inf)

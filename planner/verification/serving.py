@@ -28,8 +28,8 @@ ROUTERS: dict[RouterName, int] = {
     "round-robin": engine.ROUND_ROBIN,
     "random": engine.RANDOM,
 }
-ON_API, ON_GPUS, PLANNED_SHED = -1, 0, -2
-"""where a request goes: an API, deployment number 0 and up, or nowhere"""
+ON_API, ON_GPUS, PLANNED_SHED, TURNED_AWAY = -1, 0, -2, -3
+"""where a request goes: an API, deployment number 0 and up, or nowhere: shed, or longer than is let in"""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class _Pool:
             if log is not None and log.workload == s.w.name:
                 stream = log.stream(s.seen, self.options.load, rng, tokens)
             else:
-                rates = self.options.load * np.array(view.rates_rps(s.seen))[self.week]
+                rates = self.options.load * np.array(view.arriving_rps(s.seen))[self.week]
                 stream = drawn_stream(s.seen, rates, factors[view.served.index(s)], hours, rng, tokens)
             slot = self.week[np.minimum(stream.arrival_s / 3600, HOURS - 1).astype(int)]
             place = _places(view, s, stream, slot, rng)
@@ -148,6 +148,7 @@ class _Pool:
             machine.serve(k, hours, arrived, answers)
         for a, answer in zip(arrived, answers, strict=True):
             state = np.where(a.place == PLANNED_SHED, engine.SHED, answer.state)
+            state = np.where(a.place == TURNED_AWAY, engine.REFUSED, state)
             tallies[a.served.w.name].add(
                 a.stream, a.place >= ON_GPUS, a.place == ON_API, state, answer.first_s, answer.last_s, answer.preempted,
                 answer.found,
@@ -179,7 +180,7 @@ def _busiest_month(view: PlanView) -> int:
 
 
 def _places(view: PlanView, s: Served, stream: Stream, slot: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """By length and hour, in the proportions of the plan."""
+    """By length and hour, in the proportions of the plan; what is longer than is let in goes nowhere."""
     demand = np.array(s.demand)
     pool = view.plan.pool_of(s.w.name)
     ways = {ON_API: s.told.api_flows, PLANNED_SHED: s.told.shed_flows}
@@ -191,6 +192,8 @@ def _places(view: PlanView, s: Served, stream: Stream, slot: np.ndarray, rng: np
         each = share[slot, stream.bucket]
         place[(draw >= below) & (draw < below + each)] = where
         below = below + each
+    if s.w.length_limit is not None:
+        place[stream.prompt + stream.output > s.w.length_limit.tokens] = TURNED_AWAY
     return place
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from planner.case.case import Bucket, LatencyTarget, ModelChoice, Workload
@@ -12,7 +10,7 @@ from planner.case.demand.load_levers import Surroundings, levers_of
 from planner.case.demand.logged_lengths import spread_of
 from planner.case.demand.usage import Hours, LoggedHours, by_hour, usage_hours
 from planner.case.demand.workload_schema import Spread, WorkloadSpec
-from planner.case.length_buckets import buckets_from, must_hold
+from planner.case.length_buckets import Lengths, buckets_from, given_lengths, must_hold, spread_lengths
 from planner.catalog.entries import DEFAULT_BENCHMARK, find
 from planner.catalog.names import unknown_model
 from planner.io.errors import InputError, Path
@@ -78,8 +76,9 @@ class WorkloadReader:
             if given is not None and given[0] <= TIGHT_TTFT_S:
                 why += "; TTFT IS TIGHT: bursts decide how many replicas hold it, so measure it from a log"
             self.found.assume(f"{key}.forecast.burstiness", f"{DEFAULT_BURSTINESS:g}", why)
-        lengths = self._lengths(w, key, hours.lengths)
-        buckets = lengths["buckets"]
+        lengths = self._admitted(w, path, key, self._lengths(w, key, hours.lengths), models)
+        buckets, limit = lengths.buckets, lengths.length_limit
+        admitted = 1 - (limit.refused_frac if limit else 0.0)
         ttft = self._objective(w, "ttft", key)
         mean_rps = (5 * sum(hours.weekday_rps) + 2 * sum(hours.weekend_rps)) / HOURS_PER_WEEK
         return Workload(
@@ -90,16 +89,16 @@ class WorkloadReader:
             growth_per_month_frac=w.forecast.growth_per_month,
             rate_cv=rate_cv,
             arrival_scv=w.forecast.burstiness or DEFAULT_BURSTINESS,
-            **lengths,
+            **lengths.fields,
             ttft=ttft,
-            ttft_prompt_tokens=_prompt_at(lengths.get("input_spread"), buckets, ttft.percentile),
+            ttft_prompt_tokens=_prompt_at(lengths, ttft.percentile, admitted),
             tpot=self._objective(w, "tpot", key),
             e2e=LatencyTarget(seconds=e2e[0], percentile=e2e[1]) if (e2e := w.slo.given("e2e")) else None,
             max_quality_loss_frac=w.quality.max_loss if w.quality else DEFAULT_MAX_LOSS,
             quality_benchmark=w.quality.benchmark if w.quality and w.quality.benchmark != DEFAULT_BENCHMARK else None,
             unmeasured_forbidden=True if w.quality and w.quality.unmeasured == "forbidden" else None,
             critical_share_frac=w.spot.critical_share if w.spot else 1.0,
-            **levers_of(w, k, buckets, mean_rps, self.around, self.found),
+            **levers_of(w, k, buckets, admitted * mean_rps, self.around, self.found),
         )
 
     def _hours(self, w: WorkloadSpec, path: Path, key: str) -> Hours:
@@ -137,13 +136,32 @@ class WorkloadReader:
             self.found.assume(f"{key}.forecast.csv", note, "as the log is; a gap is never taken for no demand")
         return hours
 
-    def _lengths(self, w: WorkloadSpec, key: str, logged: Marginals | None) -> dict[str, Any]:
-        """Buckets, and the distributions that they were cut from."""
+    def _admitted(self, w: WorkloadSpec, path: Path, key: str, arriving: Lengths, models: list[ModelChoice]) -> Lengths:
+        """Lengths of the requests that are let in, cut at the contexts of the models that may serve them."""
+        contexts = [self.around.catalog.models[m.model].max_context_tokens for m in models]
+        if not contexts:
+            return arriving
+        if arriving.input_spread is not None and arriving.output_spread is not None:
+            found = spread_lengths(arriving.input_spread, arriving.output_spread, contexts, w.tokens.longest)
+        else:
+            found = given_lengths(arriving.buckets, contexts, w.tokens.longest)
+        if not found.buckets:
+            message, remedy = "refuses nearly all requests", "Count prompt and answer together, or leave it out"
+            self.found.complain((*path, "tokens", "longest"), message, remedy)
+            return arriving
+        limit = found.length_limit
+        if w.tokens.longest is None and limit is not None:
+            why = f"the largest context of its models; {limit.refused_frac:.2%} of the requests are longer and refused"
+            self.found.assume(f"{key}.tokens.longest", f"{limit.tokens:,} tokens", why)
+        return found
+
+    def _lengths(self, w: WorkloadSpec, key: str, logged: Marginals | None) -> Lengths:
+        """Buckets of all that arrive, and the distributions that they were cut from."""
         self._note_unused_tokens(w, key, logged)
         if w.tokens.buckets is not None:
             specs = (b for b in w.tokens.buckets if b.share > 0)
             each = (Bucket(share_frac=b.share, input_tokens=b.input, output_tokens=b.output) for b in specs)
-            return {"buckets": tuple(each)}
+            return Lengths(tuple(each))
         trace = "median and mean of the conversation trace of Azure's 2023 LLM inference traces"
         spreads = []
         for name, given, side, default in (
@@ -158,8 +176,7 @@ class WorkloadReader:
                 self.found.assume(f"{key}.tokens.{name}", f"p50 {default.p50:.0f}, mean {mean:.0f}", trace)
             spreads.append(_spread(given, default))
         prompts, answers = spreads
-        cut = buckets_from(slices(prompts), slices(answers))
-        return {"buckets": cut, "input_spread": prompts, "output_spread": answers}
+        return Lengths(buckets_from(slices(prompts), slices(answers)), prompts, answers)
 
     def _note_unused_tokens(self, w: WorkloadSpec, key: str, logged: Marginals | None) -> None:
         """Say what the log has of lengths that the file gives."""
@@ -188,12 +205,15 @@ def _spread(given: Spread | None, default: LengthSpread) -> LengthSpread:
     return default if given is None else LengthSpread(p50=given.p50, p95=given.p95, mean=given.mean)
 
 
-def _prompt_at(prompts: LengthSpread | None, buckets: tuple[Bucket, ...], percentile: float) -> float:
-    """The prompt length at a percentile: of the distribution, or the longest bucket that it reaches."""
-    if prompts is not None:
-        return quantile(prompts, percentile)
-    bound = must_hold(buckets, percentile)
-    return max(b.input_tokens for b, binds in zip(buckets, bound, strict=True) if binds)
+def _prompt_at(lengths: Lengths, percentile: float, admitted: float) -> float:
+    """The prompt length at a percentile: of the distribution, or the longest bucket that it reaches.
+
+    Of what arrives the longest prompts are refused, so a percentile of the others is a lower one of all.
+    """
+    if lengths.input_spread is not None:
+        return quantile(lengths.input_spread, percentile * admitted)
+    bound = must_hold(lengths.buckets, percentile)
+    return max(b.input_tokens for b, binds in zip(lengths.buckets, bound, strict=True) if binds)
 
 
 def _from_hourly(rps: np.ndarray) -> Hours:

@@ -186,6 +186,10 @@ class Tokens(Strict):
     """Generated tokens: {p50: 180, p95: 600}, or one number."""
     buckets: tuple[BucketSpec, ...] | None = Field(default=None, min_length=1, max_length=64)
     """Instead of the two: your own length buckets, whose shares add up to 100%."""
+    longest: PositiveWhole | None = None
+    """Tokens of the longest request that is let in, prompt and answer together; longer ones are refused, and the plan
+    says how many. By default the largest context of its models if no more than 0.1% of the requests are longer, else
+    none: longer ones then need an API."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Tokens:

@@ -53,6 +53,8 @@ class ApiModel(ApiPrices, Named):
 
     provider: str
     model: str
+    max_context_tokens: int | None = Field(default=None, gt=0)
+    """Tokens of the longest request that it takes. None: not known, and taken to be as long as any."""
     batch: ApiBatch | None = None
     """Where the provider has a cheaper price for work that waits."""
 

@@ -25,6 +25,8 @@ from planner.reports.phrases import (
     left_out,
     limits_reached,
     no_api_is_allowed,
+    refused_sentence,
+    refuses_much,
     sheds_much,
     throughput_error,
 )
@@ -54,6 +56,12 @@ def notices(plan: Plan) -> Iterator[Html]:
         listed = join(p if k == 0 else join([", ", p]) for k, p in enumerate(parts))
         penalty = f"; a penalty of {usd(plan.penalty_usd_per_month)} / month, not part of the cost."
         yield _notice(el("b", "Shed every month: "), listed, penalty, " Figures are for the rest.")
+    if refuses_much(plan):
+        yield _notice(_as_sentence(refused_sentence(plan)))
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _notice(*words: str) -> Html:
@@ -143,7 +151,9 @@ def _remarks(plan: Plan) -> Iterator[Html]:
     if reached:
         more = f"; and {len(reached) - 1} more" if len(reached) > 1 else ""
         said.append(f"Limit reached: {ended_at_a_word(reached[0].replace('_', ' '), BINDS_LIMIT)}{more}.")
-    said += [f"{note[0].upper()}{note[1:]}." for note in first_notes(plan)]
+    said += [_as_sentence(note) for note in first_notes(plan)]
+    if (refused := refused_sentence(plan)) and not refuses_much(plan):
+        said.append(_as_sentence(refused))
     yield from (el("p", line, class_="remark") for line in said)
     yield from (el("p", f"{line[0].upper()}{line[1:]}.", class_="remark warn") for line in smaller_apis(plan))
 

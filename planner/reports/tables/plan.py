@@ -126,11 +126,13 @@ def replicas_by_hour(plan: Plan) -> Table:
 def workloads(plan: Plan) -> Table:
     """A row for each workload; what serves it, deployment by deployment, is the table of pools."""
     shed = FILES if any(w.shed_share_frac for w in plan.workloads) else DATA
+    refused = FILES if any(w.refused_share_frac for w in plan.workloads) else DATA
     columns = (
         WORKLOAD, C("pool", "pool", formats=DATA), C("deployments", "deployments"), C("caching", "caching"),
         C("api", "api", formats=DATA), C("requests_per_month", "requests/month", "tokens", DATA),
         C("tokens_per_month", "tokens/month", "tokens"), C("cache_share_frac", "from cache", "percent", DATA),
         C("api_share_frac", "api", "percent"), C("shed_share_frac", "shed", "percent", shed),
+        C("refused_share_frac", "refused", "percent", refused),
         C("gpu_usd_per_month", "gpu $/month", "money", DATA), C("api_usd_per_month", "api $/month", "money", DATA),
         C("caching_usd_per_month", "caches $/month", "money", DATA), MONEY,
         C("usd_per_1m_tokens", "$/1M tokens", "small price"),
@@ -144,6 +146,7 @@ def _workload_row(plan: Plan, w: WorkloadPlan) -> Row:
     return (
         w.name, w.pool, " + ".join(d.name for d in pool.deployments) or None, w.caching, w.api,
         w.requests_per_month, w.tokens_per_month, w.cache_share_frac, w.api_share_frac, w.shed_share_frac,
+        w.refused_share_frac,
         w.gpu_cost_usd_per_month, w.api_cost_usd_per_month, w.caching_cost_usd_per_month, w.cost_usd_per_month,
         w.usd_per_1m_tokens, w.penalty_usd_per_month,
     )  # fmt: skip

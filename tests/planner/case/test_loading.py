@@ -158,7 +158,7 @@ def test_slicing_keeps_the_means_of_the_log_normals(
 ) -> None:
     spreads = ((input_p50, input_p50 * input_ratio), (output_p50, output_p50 * output_ratio))
     inputs, outputs = (f"{{p50: {p50!r}, p95: {p95!r}}}" for p50, p95 in spreads)
-    workload = workload_of(f"tokens: {{input: {inputs}, output: {outputs}}}")
+    workload = workload_of(f"tokens: {{input: {inputs}, output: {outputs}, longest: 100M}}")
     assert sum(b.share_frac for b in workload.buckets) == pytest.approx(1)
     expected = [p50 * np.exp((np.log(p95 / p50) / 1.6448536269514722) ** 2 / 2) for p50, p95 in spreads]
     assert sum(b.share_frac * b.input_tokens for b in workload.buckets) == pytest.approx(expected[0], rel=1e-6)

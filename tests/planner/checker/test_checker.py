@@ -561,7 +561,7 @@ LIES: list[tuple[Callable[[Json], None], str]] = [
     (deployment_without_replicas, "chat: it has a deployment without replicas"),
     (gpu_without_figures, "chat: the case has no figures of the GPU l40s"),
     (smaller_replicas_allowed, "chat: replicas of 1 GPUs, 0 allowed"),
-    (shorter_context, "exceed the context of 100"),
+    (shorter_context, "are longer than the 100 tokens that it admits"),
     (baseline_that_is_unknown, "the case has no API nobody/nothing, its baseline"),
     (commitment_forgotten, "the commitments are not those of the instances reserved"),
     (commitment_that_is_there_twice, "the commitments are not those of the instances reserved"),

@@ -50,6 +50,23 @@ def test_percentiles_are_those_of_numpy(lengths: list[int], share: float) -> Non
     assert quantiles(values, times, [share])[0] == pytest.approx(np.quantile(lengths, share))
 
 
+def test_buckets_are_cut_at_contexts(tmp_path: Path) -> None:
+    """The mean of the longest hundredth fits a context that a fifth of them exceed."""
+    rng, path, n = np.random.default_rng(4), tmp_path / "log.csv", 6000
+    prompts, outputs = (rng.lognormal(mean, 0.75, n).astype(int) + 1 for mean in (9.8, 5.5))
+    times = START.timestamp() + np.sort(rng.random(n)) * 7200
+    rows = (f"{t:.3f},{p},{o}" for t, p, o in zip(times.tolist(), prompts.tolist(), outputs.tolist(), strict=True))
+    path.write_text("time,input_tokens,output_tokens\n" + "\n".join(rows) + "\n")
+    lengths = one(measure_logs(MeasureOptions((str(path),)))).traffic.lengths
+    assert lengths is not None and hasattr(lengths, "buckets")
+    assert sum(b.requests * b.input_tokens for b in lengths.buckets) == pytest.approx(prompts.sum())
+    for context in (32_768, 40_960):
+        longer = sum(b.requests for b in lengths.buckets if b.input_tokens + b.output_tokens > context)
+        truth = int((prompts + outputs > context).sum())
+        assert truth - 40 <= longer <= truth, "but for a few that stay with shorter ones"
+    assert len(lengths.buckets) <= 64, "as many as a demand file may have"
+
+
 def test_buckets_keep_counts_and_means_and_are_cut_at_percentiles(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     path = tmp_path / "log.csv"

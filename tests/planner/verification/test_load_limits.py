@@ -20,7 +20,7 @@ workloads:
   - name: w
     models: [llama-3.1-8b]
     forecast: {requests_per_day: 1M, shape: flat, burstiness: 1.5, variation: 0%}
-    tokens: {input: {p50: 2165, p95: 12256}, output: {p50: 346, p95: 1039}}
+    tokens: {input: {p50: 2165, p95: 12256}, output: {p50: 346, p95: 1039}, longest: 64k}
     slo: {ttft_p95: 2537ms, tpot_p95: 70ms}
     quality: {max_loss: 5%}
 menu: {gpus: [l4], quantizations: [fp8]}

@@ -10,8 +10,9 @@ import pytest
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
 from planner.candidates.replica import machine_for
+from planner.performance.memory import TOKEN_STEP
 from planner.plan.plan import Plan
-from planner.plan.serve_commands import TOKEN_STEP, engine_settings
+from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, traffic_of
 from planner.verification import engine, serving
 from planner.verification.arrivals import HOURS, slots_of_week
