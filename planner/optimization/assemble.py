@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import version
 
 from planner.candidates.enumerate import Candidates, Rejection
@@ -58,6 +59,7 @@ def assemble_plan(
     tokens = sum(w.tokens_per_month for w in workloads)
     cost, penalty = costs.total(), sum(w.penalty_usd_per_month for w in workloads)
     objective = cost + penalty
+    solution = replace(solution)  # should this plan not hold, it refutes nothing
     solution.withdraw_bound_refuted_by(objective)
     bound = min(solution.bound_usd_per_month, objective)
     return Plan(

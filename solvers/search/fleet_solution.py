@@ -19,13 +19,13 @@ from solvers.pricing.budget_bounds import BudgetBound
 MOST_EARLIER = 8
 OPTIMAL_FRAC = 2e-6
 """gap up to which a plan is called optimal"""
-ROUNDING_FRAC = 1e-5
-"""by which a plan may cost less than its bound: tolerances of solvers"""
+ROUNDING_FRAC, CENT = 1e-5, 0.01
+"""by which a plan may cost less than its bound: tolerances of solvers, and what nobody pays"""
 
 
 def contradiction(usd: float, bound_usd: float) -> str | None:
     """What to say of a plan that costs less than was proved of every plan; None: the two agree."""
-    if usd >= bound_usd * (1 - ROUNDING_FRAC):
+    if usd >= bound_usd * (1 - ROUNDING_FRAC) - CENT:
         return None
     return (
         f"defect: this plan costs ${usd:,.2f}, though the search had proved that every plan costs at least "

@@ -114,4 +114,4 @@ def test_a_box_of_seven_holds_a_replica_of_four() -> None:
     assert line.instances_by_slot == deployment.replicas_by_slot
     crowded = copy.deepcopy(plan.as_json())
     crowded["fleet"][0]["instances_by_slot"][0] -= 1
-    assert any("replicas take 2 instances of colo/seven@home, 1 bought" in said for said in check_plan(crowded))
+    assert any("replicas take 2 x colo/seven@home, 1 bought" in said for said in check_plan(crowded))

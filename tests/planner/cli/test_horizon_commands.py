@@ -179,7 +179,7 @@ def test_diff_and_check_name_different_measures(fleetplan: Command, saved: Path,
         "in the worst case over the horizon; the plan before minimizes another measure (expected)"
         in detail["max_change"]
     )
-    assert detail["max_gap"].endswith("in the worst case")
+    assert detail["max_gap"].endswith("in the worst case, as recorded in the file")
     same = fleetplan("check", other, "--policy", policy, "--against", other, "--format", "json").out
     assert "another measure" not in same
 

@@ -517,8 +517,11 @@ SEARCHED = {
     "bound_usd_per_month",
 }  # fmt: skip
 """what searches found for changed cases, which arithmetic cannot repeat"""
-FREE = {"title", "said", "notes", "fleet", "assumption", "aliases", "name", "batch", "cached_input_usd_per_1m"}
-"""words, and prices that no request of this plan pays"""
+FREE = {
+    "title", "said", "notes", "fleet", "assumption", "aliases", "name", "batch", "cached_input_usd_per_1m",
+    "max_context_tokens",
+}  # fmt: skip
+"""words, prices that no request of this plan pays, and contexts that all of them fit into"""
 
 
 def test_plans_with_studies_pass() -> None:
