@@ -45,6 +45,8 @@ class Narrower:
 
     def begin(self) -> WarmStart:
         """What there is to begin with; plans of narrower fleets that keep all limits are offered."""
+        if self.known.start is not None and limits_are_kept(self.fleet, self.known.start):
+            self.solution.offer(self.known.start)
         if len(self.fleet.slot_hours) > 1 and _most_deployments(self.fleet) > 2:
             self.of_two_usd = self._look_at(with_mixes_of(self.fleet, 2), 1.0).bound_usd_per_month
         elif self.fleet.vendors.least_share:
@@ -62,8 +64,10 @@ class Narrower:
             round_limit=rounds if self.options.round_limit is None else self.options.round_limit,
         )
         try:
-            search = searched if _most_deployments(narrower) > 1 else _searched_at_once
-            search(narrower, options, found, self._tell, self.known)
+            if _most_deployments(narrower) > 1:
+                searched(narrower, options, found, self._tell, self.known)
+            else:
+                Search(narrower, options, found, self._tell, self.known).run()
         finally:
             if found.best is not None and limits_are_kept(self.fleet, found.best):
                 self.solution.offer(found.best)
@@ -112,20 +116,10 @@ def searched(
     known = narrower.begin()
     if options.time_limit_s is not None:
         options = replace(options, time_limit_s=max(0.5, options.time_limit_s - (time.monotonic() - started)))
-    _searched_at_once(fleet, options, solution, on_progress, known)
+    Search(fleet, options, solution, on_progress, known).run()
     if solution.gap_frac > OPTIMAL_FRAC and narrower.of_two_usd > solution.bound_usd_per_month:
         least = f"${min(narrower.of_two_usd, solution.objective):,.2f}"
         solution.notes.append(f"no plan with at most 2 deployments in a pool costs less than {least} / month")
-
-
-def _searched_at_once(
-    fleet: FleetProblem,
-    options: Options,
-    solution: FleetSolution,
-    on_progress: Callable[[Progress], None],
-    known: WarmStart,
-) -> None:
-    Search(fleet, options, solution, on_progress, known).run()
 
 
 def _most_deployments(fleet: FleetProblem) -> int:
