@@ -1,10 +1,12 @@
 """The program of one slot of a pool that several deployments serve together.
 
-    min   sum_d cost[d](replicas[d])  +  sum_b rest[b] x cost of the bucket at the outlet
+    min   sum_d cost[d](replicas[d])  +  sum_g cost[g](GPUs in shared boxes g)
+          + sum_b rest[b] x cost of the bucket at the outlet
 
 under the families listed in FAMILIES, one function each. What a number of replicas carries and costs follows no line
 once there is a margin or spot: such a deployment gets a binary for each number, the others one integer column. A length
-that a deployment cannot serve has no column.
+that a deployment cannot serve has no column. Boxes that several deployments share have a binary for each step of what
+they cost.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ class Variables:
     """deployment -> number of replicas, where what they carry and cost follows a line"""
     at: dict[int, list[int]] = field(default_factory=dict)
     """deployment -> whether it runs each of its numbers of replicas, where they follow no line"""
+    step: dict[int, dict[int, int]] = field(default_factory=dict)
+    """shared boxes -> step -> whether they cost that much"""
     used: dict[int, int] = field(default_factory=dict)
     """deployment -> whether it is used, where that is limited"""
 
@@ -62,15 +66,20 @@ def _variables(slot: SlotMix, most_deployments: int | None) -> Variables:
         c = slot.counts[k]
         if c.on_a_line:
             fewest, most = float(c.replicas[0]), float(c.replicas[-1])
-            each = float(c.cost[-1]) / most
+            each = float(c.own_cost[-1]) / most
             v.count[k] = v.add(Column(("count", k), each, lower=fewest, upper=most, integer=True))
         else:
             v.at[k] = [
                 v.add(Column(("at", k, n), usd, upper=1, integer=True))
-                for n, usd in zip(c.replicas.tolist(), c.cost.tolist(), strict=True)
+                for n, usd in zip(c.replicas.tolist(), c.own_cost.tolist(), strict=True)
             ]
         if most_deployments is not None:
             v.used[k] = v.add(Column(("used", k), 0.0, upper=1, integer=True))
+    for g, boxes in enumerate(slot.shared):
+        v.step[g] = {
+            s: v.add(Column(("step", g, s), float(boxes.cost[s]), upper=1, integer=True))
+            for s in boxes.steps_for(slot.counts).tolist()
+        }
     return v
 
 
@@ -123,6 +132,34 @@ def one_number_of_replicas(slot: SlotMix, v: Variables) -> Iterator[Row]:
         yield Row(("one-number", k), [(c, 1.0) for c in columns], "==", 1.0)
 
 
+def boxes_hold_their_gpus(slot: SlotMix, v: Variables) -> Iterator[Row]:
+    """Boxes that deployments share are paid for up to a step that holds the GPUs of all of them.
+
+    sum_{d in g} gpus[d](replicas[d]) - sum_s most[g,s] step[g,s] <= 0        for all shared boxes g        [GPU]
+    """
+    for g, steps in v.step.items():
+        boxes = slot.shared[g]
+        terms = []
+        for k, size in boxes.members.items():
+            if k in v.count:
+                terms.append((v.count[k], float(size)))
+            elif k in v.at:
+                gpus = boxes.gpus(k, slot.counts[k]).tolist()
+                terms += [(column, float(n)) for column, n in zip(v.at[k], gpus, strict=True) if n]
+        room = [(column, -float(boxes.most[s])) for s, column in steps.items() if boxes.most[s]]
+        if terms:
+            yield Row(("holds", g), [*terms, *room], "<=", 0.0)
+
+
+def one_step_of_boxes(slot: SlotMix, v: Variables) -> Iterator[Row]:
+    """Shared boxes cost what one of the steps says.
+
+    sum_s step[g,s] = 1        for all shared boxes g        [-]
+    """
+    for g, steps in v.step.items():
+        yield Row(("one-step", g), [(column, 1.0) for column in steps.values()], "==", 1.0)
+
+
 def few_deployments_are_used(slot: SlotMix, v: Variables, most_deployments: int) -> Iterator[Row]:
     """No more deployments run at once than may.
 
@@ -139,6 +176,8 @@ FAMILIES: tuple[Callable[[SlotMix, Variables], Iterator[Row]], ...] = (
     the_load_fits,
     small_loads_need_a_replica,
     one_number_of_replicas,
+    boxes_hold_their_gpus,
+    one_step_of_boxes,
 )
 
 

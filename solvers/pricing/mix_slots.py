@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
 from problems.pricing import Prices
-from problems.recipes.mixes import ReplicaCost, SlotMix, slot_mix
+from problems.recipes.mixes import BoxPrices, ReplicaCost, SlotMix, slot_mix
 from problems.recipes.pools import Api, Deployment, Pool
 from solvers.backends.solve import SolverName
 from solvers.pricing.slot_search import Routed, SolvedSlot, solve_slot
@@ -109,21 +109,48 @@ class PricedPool:
         return ways or [Outlet(False, np.full(self.pool.rate_rps.shape[1], np.inf))]
 
     def _slot(self, t: int, outlet: Outlet) -> Slot:
-        mix = slot_mix(self.pool, t, self.deployments, [self._cost_of(d, t) for d in self.deployments], outlet.price)
-        costs = np.concatenate([*(c.cost for c in mix.counts), outlet.price])
+        costs_of = [self._cost_of(d, t) for d in self.deployments]
+        mix = slot_mix(self.pool, t, self.deployments, costs_of, outlet.price, self._boxes(t))
+        costs = np.concatenate(
+            [
+                *(c.cost for c in mix.counts),
+                outlet.price,
+                *(c.own_cost for c in mix.counts if mix.shared),
+                *(boxes.cost for boxes in mix.shared),
+            ]
+        )
         unit = float(costs[np.isfinite(costs)].max(initial=0.0)) or 1.0
         names = (self.pool.key, tuple(d.key for d in self.deployments), self.gap_frac)
-        key = (*names, self.pool.rate_rps[t].tobytes(), np.round(costs / unit, DIGITS).tobytes())
+        steps = tuple((boxes.of_firm, tuple(boxes.members), boxes.most.tobytes()) for boxes in mix.shared)
+        key = (*names, self.pool.rate_rps[t].tobytes(), np.round(costs / unit, DIGITS).tobytes(), steps)
         return Slot(mix.in_units_of(unit), outlet, unit, key)
 
     def _cost_of(self, d: Deployment, t: int) -> ReplicaCost:
-        """What replicas cost in a slot; at least, where others of the mix may stand in the same boxes."""
-        shared = sum(other.offer == d.offer for other in self.deployments) > 1
-        return partial(
-            self.prices.usd_of_replicas,
-            d,
-            self.fleet.offers[d.offer],
-            self.pool.workloads,
-            np.array(t),
-            shared=shared,
-        )
+        """What replicas cost in a slot; without their boxes, where others of the mix may stand in them."""
+        offer = self.fleet.offers[d.offer]
+        if d.offer in self._shared_offers:
+            return partial(self._usd_of_gpus, d, t)
+        return partial(self.prices.usd_of_replicas, d, offer, self.pool.workloads, np.array(t), shared=False)
+
+    def _usd_of_gpus(self, d: Deployment, t: int, replicas: np.ndarray, firm: np.ndarray) -> np.ndarray:
+        in_use, on_top = (self.prices.usd_of_a_gpu(kind, d.offer, d.gpus_per_replica)[t] for kind in ("in-use", "firm"))
+        usd: np.ndarray = d.gpus_per_replica * (in_use * replicas + on_top * firm)
+        return usd
+
+    @cached_property
+    def _shared_offers(self) -> dict[str, dict[int, int]]:
+        """Offers that several deployments stand on: these, with the GPUs of a replica."""
+        by_offer: dict[str, dict[int, int]] = {}
+        for k, d in enumerate(self.deployments):
+            by_offer.setdefault(d.offer, {})[k] = d.gpus_per_replica
+        return {g: members for g, members in by_offer.items() if len(members) > 1 and self.prices.know_boxes}
+
+    def _boxes(self, t: int) -> list[BoxPrices]:
+        return [
+            BoxPrices(members, self.fleet.offers[g].box, partial(self._usd_of_use, g, t))
+            for g, members in self._shared_offers.items()
+        ]
+
+    def _usd_of_use(self, g: str, t: int, gpus: np.ndarray, firm_gpus: np.ndarray) -> np.ndarray:
+        usd = self.prices.usd_of_use(self.fleet.offers[g], self.pool.workloads, np.array(t), gpus, firm_gpus)
+        return np.broadcast_to(usd, np.broadcast_shapes(gpus.shape, firm_gpus.shape))

@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from problems.fleet_problem import FleetProblem
-from problems.pricing import Prices
+from problems.pricing import Prices, serving_values
 from problems.recipes.pools import Api, Deployment, Pool
 from problems.recipes.recipe import Recipe, Use
 from solvers.backends.solve import SolverName
@@ -63,13 +63,16 @@ def best_mix(
         if d.staffing_in_a_mix is not None and fleet.offers[d.offer].to_be_had:
             by_variant.setdefault(d.variant, []).append(d)
     memory = {} if memory is None else memory
-    mixes = [
-        _Sets(PricedPool(fleet, pool, api, tuple(deployments), prices, solver, gap_frac, memory), below).best(most_sets)
+    variants = [
+        _Sets(PricedPool(fleet, pool, api, tuple(deployments), prices, solver, gap_frac, memory))
         for deployments in by_variant.values()
         if len(deployments) > 1
     ]
-    best = min(mixes, key=lambda mix: mix.cost, default=Mix(np.inf))
-    return replace(best, bound=min((mix.bound for mix in mixes), default=np.inf))
+    best, bound = Mix(np.inf), np.inf
+    for sets in sorted(variants, key=lambda sets: sets.unsolved.bound):
+        mix = sets.best(most_sets, min(below, best.cost))
+        best, bound = min(best, mix, key=lambda mix: mix.cost), min(bound, mix.bound)
+    return replace(best, bound=bound)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +104,19 @@ class _Node:
 class _Sets:
     """Branch and bound on the set of deployments that serve the pool."""
 
-    def __init__(self, priced: PricedPool, below: float) -> None:
-        self.priced, self.below = priced, below
+    def __init__(self, priced: PricedPool) -> None:
+        self.priced = priced
         self.slots = priced.slots()
         self.every = frozenset(range(len(priced.deployments)))
-        self.cost = np.inf
+        bounds = np.array([min(slot.unit * slot.mix.bound for slot in of) for of in self.slots])
+        self.unsolved = _Node(frozenset(), frozenset(), bounds + priced.fixed(), (None,) * len(self.slots))
+        self.below = self.cost = np.inf
         self.served: tuple[Served, ...] = ()
 
-    def best(self, most_sets: int) -> Mix:
-        bounds = np.array([min(slot.unit * slot.mix.bound for slot in of) for of in self.slots])
-        unsolved = _Node(frozenset(), frozenset(), bounds + self.priced.fixed(), (None,) * len(self.slots))
-        root = self._solved(unsolved, np.argsort(-bounds, kind="stable").tolist())
+    def best(self, most_sets: int, below: float) -> Mix:
+        """The cheapest recipe of these deployments, where it costs less than something."""
+        self.below = below
+        root = self._solved(self.unsolved, np.argsort(-self.unsolved.bounds, kind="stable").tolist())
         if root.bound >= self.below:
             return Mix(root.bound)
         self._offer(root)
@@ -130,7 +135,9 @@ class _Sets:
                 heapq.heappush(heap, (child.bound, next(order), child))
         bound = min([settled, self.cost, *(item[0] for item in heap[:1])])
         path = self._path()
-        return Mix(bound, self.cost, path) if path is not None else Mix(bound)
+        if path is None:
+            return Mix(bound)
+        return Mix(bound, float(serving_values(self.priced.fleet, path, self.priced.prices).sum()), path)
 
     def _enough(self) -> float:
         least = min(self.cost, self.below)
@@ -140,7 +147,7 @@ class _Sets:
         """These slots solved, as long as the mixes of a node may be of interest."""
         bounds, served = node.bounds.copy(), list(node.served)
         for t in slots:
-            if bounds.sum() >= self.below:
+            if bounds.sum() >= min(self.below, self.cost):
                 break
             bound, served[t] = self.priced.solve(self.slots[t], node.left_out)
             bounds[t] = max(bounds[t], bound + self.priced.fixed()[t])

@@ -8,12 +8,13 @@ from the duals alone, so it holds whatever the tolerances; its point is only a h
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
 
-from problems.recipes.mixes import ROUNDING, Counts, SlotMix, first_answer
+from problems.recipes.mixes import ROUNDING, Counts, SharedBoxes, SlotMix, first_answer
 from problems.slot_model import slot_model
 from solvers.backends import highs_child
 from solvers.backends.result import Status
@@ -110,9 +111,7 @@ def _routed(slot: SlotMix, replicas: np.ndarray) -> Routed | None:
         at = c.replicas == replicas[k]
         if load[k] > c.carried[at][0] + ROUNDING:
             enough[k] = c.cheapest_for(load[k])
-            at = c.replicas == enough[k]
-        cost += float(c.cost[at][0])
-    return Routed(enough, share[-1], cost)
+    return Routed(enough, share[-1], cost + slot.cost_of(enough))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,19 +138,48 @@ class _Running:
     numbers: np.ndarray
     """the column of its number of replicas, or one for each number"""
 
-    def replicas(self, x: np.ndarray) -> float:
+    def of_each(self, x: np.ndarray, amounts: np.ndarray) -> float:
+        """Of something that each number of replicas has [count], as much as it has in a point."""
         if self.counts.on_a_line:
-            return float(x[self.numbers[0]])
-        return float(x[self.numbers] @ self.counts.replicas)
+            return float(x[self.numbers[0]] * amounts[-1] / self.counts.replicas[-1])
+        return float(x[self.numbers] @ amounts)
 
-    def rounded_up(self, x: np.ndarray) -> tuple[int, float]:
-        """The cheapest whole number of replicas for what it carries in a point, and its cost."""
+    def rounded_up(self, x: np.ndarray) -> tuple[int, bool]:
+        """The place of the cheapest whole number of replicas for what a point has it carry; False if none is enough."""
         share = x[self.shares]
         runs = bool((share > TOLERANCE).any())
         enough = self.counts.carried >= float(share @ self.loads) - TOLERANCE
         cost = np.where(enough & ((self.counts.replicas > 0) | (not runs)), self.counts.cost, np.inf)
         at = int(np.argmin(cost))
-        return int(self.counts.replicas[at]), float(cost[at])
+        return at, bool(cost[at] < np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class _Filled:
+    """Boxes that deployments share, and the columns of the steps of what they cost."""
+
+    gpus: list[tuple[_Running, np.ndarray]]
+    """of each member that may run, by its number of replicas [count]"""
+    most: np.ndarray
+    """GPUs up to which a step reaches [step]"""
+    cost: np.ndarray
+    """[step]"""
+    columns: np.ndarray
+    """[step]"""
+
+    def usd_of(self, places: dict[int, int]) -> float:
+        """What boxes cost for whole replicas, by their place among the numbers of each deployment."""
+        return float(self.cost[np.searchsorted(self.most, sum(int(gpus[places[r.k]]) for r, gpus in self.gpus))])
+
+    def full(self, x: np.ndarray) -> int:
+        """The last step that a point fills; -1 if none."""
+        used = sum(r.of_each(x, gpus) for r, gpus in self.gpus)
+        return int(np.searchsorted(self.most, used + TOLERANCE, side="right")) - 1
+
+    def first(self, low: np.ndarray, high: np.ndarray) -> int:
+        """The first step that holds the fewest GPUs of replicas between these numbers [deployment]."""
+        each = (g[(r.counts.replicas >= low[r.k]) & (r.counts.replicas <= high[r.k])] for r, g in self.gpus)
+        return int(np.searchsorted(self.most, sum(min(gpus.tolist(), default=0) for gpus in each)))
 
 
 class _Search:
@@ -169,13 +197,20 @@ class _Search:
             shares = np.array([v.share[k, b] for b in buckets], dtype=int)
             numbers = np.array([v.count[k]] if k in v.count else v.at[k])
             self.running.append(_Running(k, slot.counts[k], shares, slot.load[k, buckets], numbers))
+        self.filled = [self._boxes(slot.shared[g], steps) for g, steps in v.step.items()]
         self.cost = upper
         self.best: np.ndarray | None = None
 
+    def _boxes(self, boxes: SharedBoxes, steps: dict[int, int]) -> _Filled:
+        gpus = [(r, boxes.gpus(r.k, r.counts)) for r in self.running if r.k in boxes.members]
+        within = list(steps)
+        return _Filled(gpus, boxes.most[within], boxes.cost[within], np.array(list(steps.values())))
+
     def run(self) -> _Found:
+        """Nodes are numbers of replicas and steps of boxes, from the fewest to the most [deployment and boxes]."""
         number = count()
-        fewest = np.array([c.replicas[0] for c in self.slot.counts])
-        most = np.array([c.replicas[-1] for c in self.slot.counts])
+        fewest = np.array([*(c.replicas[0] for c in self.slot.counts), *(0 for _ in self.filled)])
+        most = np.array([*(c.replicas[-1] for c in self.slot.counts), *(len(f.columns) - 1 for f in self.filled)])
         heap = [(-np.inf, next(number), fewest, most)]
         settled = np.inf
         for _ in range(NODES):
@@ -201,13 +236,16 @@ class _Search:
         return self.cost - self.gap_frac * abs(self.cost) if self.cost < np.inf else np.inf
 
     def _relaxed(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray | None, float]:
-        """The linear program with replicas between these numbers: its point, and what it proves."""
+        """The linear program with replicas and steps between these numbers: its point, and what it proves."""
         lower, upper = self.model.lower.copy(), self.model.upper.copy()
         for r in self.running:
             if r.counts.on_a_line:
                 lower[r.numbers], upper[r.numbers] = low[r.k], high[r.k]
             else:
                 upper[r.numbers] = (r.counts.replicas >= low[r.k]) & (r.counts.replicas <= high[r.k])
+        for g, f in enumerate(self.filled, start=len(self.slot.counts)):
+            step = np.arange(len(f.columns))
+            upper[f.columns] = (step >= max(low[g], f.first(low, high))) & (step <= high[g])
         self.program.changeColsBounds(len(lower), np.arange(len(lower), dtype=np.int32), lower, upper)
         self.program.run()
         status = self.program.getModelStatus().name
@@ -219,16 +257,26 @@ class _Search:
 
     def _try(self, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[int, int] | None:
         """Take the point with whole replicas if that is the cheapest so far; where to split the one that loses most."""
-        replicas = np.zeros(len(self.slot.counts), dtype=int)
-        cost = float(self.model.cost[self.rest] @ x[self.rest])
+        rounded = {r.k: r.rounded_up(x) for r in self.running}
+        places = {k: at for k, (at, _) in rounded.items()}
+        served = all(enough for _, enough in rounded.values())
+        cost = float(self.model.cost[self.rest] @ x[self.rest]) if served else np.inf
         split, most_lost = None, 0.0
-        for r in self.running:
-            replicas[r.k], whole = r.rounded_up(x)
+        for k, columns, whole, at in self._parts(x, places):
             cost += whole
-            lost = whole - float(self.model.cost[r.numbers] @ x[r.numbers])
-            if low[r.k] < high[r.k] and (split is None or lost > most_lost):
-                at = int(np.clip(np.floor(r.replicas(x) + TOLERANCE), low[r.k], high[r.k] - 1))
-                split, most_lost = (r.k, at), lost
+            lost = whole - float(self.model.cost[columns] @ x[columns])
+            if low[k] < high[k] and (split is None or lost > most_lost):
+                split, most_lost = (k, int(np.clip(at, low[k], high[k] - 1))), lost
         if cost < self.cost:
-            self.cost, self.best = cost, replicas
+            self.cost, self.best = cost, np.zeros(len(self.slot.counts), dtype=int)
+            for r in self.running:
+                self.best[r.k] = r.counts.replicas[places[r.k]]
         return split
+
+    def _parts(self, x: np.ndarray, places: dict[int, int]) -> Iterator[tuple[int, np.ndarray, float, int]]:
+        """What a node is split by: its columns, what whole numbers cost, and the last number that a point reaches."""
+        for r in self.running:
+            above = int(np.floor(r.of_each(x, r.counts.replicas) + TOLERANCE))
+            yield r.k, r.numbers, float(r.counts.own_cost[places[r.k]]), above
+        for g, f in enumerate(self.filled, start=len(self.slot.counts)):
+            yield g, f.columns, f.usd_of(places), f.full(x)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from problems.beyond_commitments import BeyondSlots, boxes_beyond
 from problems.fleet_problem import FleetProblem, Offer
 from problems.model import Column, Model, Row, build_model
 from problems.pricing import Prices, price_recipe
-from problems.recipes.mixes import slot_mix
+from problems.recipes.mixes import BoxPrices, SharedBoxes, slot_mix
 from problems.recipes.pools import Api, Deployment, Pool, load_by_slot
 from problems.recipes.recipe import Recipe
+from problems.rounding_up import Rounded, RoundedSlots, made_valid
 from problems.slot_model import slot_model
 from problems.staffing import Staffing
 from solvers.backends.result import Solution
@@ -54,9 +56,10 @@ def random_pool(seed: int, deployments: int, *, margin: bool, outlets: str, slot
     )  # fmt: skip
 
 
-def fleet_with(pool: Pool) -> FleetProblem:
-    """Boxes of one GPU and of four; slots of different length."""
-    offers = {d.offer: Offer(d.offer, "gpu", 4 if d.offer == "o1" else 1, 1.0) for d in pool.deployments}
+def fleet_with(pool: Pool, boxes: dict[str, int] | None = None) -> FleetProblem:
+    """Boxes of one GPU, and of four or what else is said; slots of different length."""
+    sizes = {"o1": 4} if boxes is None else boxes
+    offers = {d.offer: Offer(d.offer, "gpu", sizes.get(d.offer, 1), 1.0) for d in pool.deployments}
     hours = np.array([1.0, 2.5, 1.0, 2.5])[: pool.slots]
     return FleetProblem(pool.workloads, hours, np.zeros(pool.slots, dtype=int), offers, {pool.key: pool}, ())
 
@@ -90,6 +93,13 @@ def replicas_cost(fleet: FleetProblem, pool: Pool, prices: Prices, t: int, count
         cost += n * float((prices.gpu_usd if kind == "in-use" else prices.firm_usd)[g][t])
         if (kind, "pool", g) in prices.box_usd:
             cost += float(prices.box_usd[kind, "pool", g][t]) * -(-n // fleet.offers[g].box)
+        for cut, usd in prices.beyond_usd.get((kind, g), ()):
+            counts_of = cut.counts["pool"][t]
+            cost += float(usd[t] * counts_of[min(n, len(counts_of) - 1)])
+    for g, cuts in prices.rounded_usd.items():
+        (full, part), (firm_full, firm_part) = (divmod(gpus.get((kind, g), 0), cuts.box) for kind in ("in-use", "firm"))
+        cost += float(cuts.in_use[t] * full + cuts.firm[t] * firm_full)
+        cost += float(cuts.parts["pool"][t, part * cuts.box + firm_part])
     return cost
 
 
@@ -231,20 +241,102 @@ def test_the_best_set_where_there_are_more_deployments_than_may_be_mixed(k: int,
     assert proved.cost == pytest.approx(best, rel=1e-6)
 
 
-def test_boxes_that_deployments_share_are_never_counted_twice() -> None:
-    """Two deployments stand in boxes of the same offer: what a box costs may be shared between them."""
-    tight = 0
-    for seed in range(3):
-        pool = random_pool(seed, 4, margin=bool(seed % 2), outlets="none", offers=2)
-        fleet, prices = fleet_with(pool), random_prices(seed, pool)
-        mix = best_mix(fleet, pool, None, prices)
-        best = optimum(fleet, pool, None, prices)
+def shared_pool(seed: int, *, outlets: str = "none", spot: bool = False, k: int = 3) -> tuple[Pool, FleetProblem]:
+    """Four deployments of 1 to 4 GPUs a replica, two on either offer, in boxes of 2, 4 or 8."""
+    rng = np.random.default_rng(seed)
+    pool = random_pool(seed, 4, margin=bool(seed % 2), outlets=outlets, offers=2)
+    sized = tuple(replace(d, gpus_per_replica=int(rng.choice([1, 2, 4]))) for d in pool.deployments)
+    pool = replace(pool, deployments=sized, spot_allowed=spot, critical_share=0.5, max_deployments=k)
+    return pool, fleet_with(pool, {g: int(rng.choice([2, 4, 8])) for g in ("o0", "o1")})
+
+
+def box_prices(seed: int, pool: Pool, fleet: FleetProblem, *, rounded: bool) -> Prices:
+    """Prices on own boxes, on boxes beyond a commitment, and on boxes that are rounded up for two workloads."""
+    rng = np.random.default_rng(seed)
+    kinds = itertools.product(("in-use", "firm"), fleet.offers)
+    of_both = {(kind, g): rng.choice([0.0, 2.0, 5.0], (2, pool.slots)) for kind, g in kinds}
+    prices = Prices(
+        gpu_usd={g: rng.choice([0.0, 0.2, 1.0], pool.slots) for g in fleet.offers},
+        firm_usd={g: rng.choice([0.0, 0.3], pool.slots) for g in fleet.offers},
+        usd_factor=np.ones(pool.slots),
+        team_usd={"pool": 0.0},
+        box_usd={(kind, "pool", g): usd[0] for (kind, g), usd in of_both.items()},
+    )
+    for (kind, g), (_, usd) in of_both.items():
+        counts = np.tile(boxes_beyond(fleet.offers[g].box, 1, 60), (pool.slots, 1))
+        prices.beyond_usd[kind, g] = [(BeyondSlots(kind, g, {"pool": counts}), usd)]
+    for g, offer in fleet.offers.items() if rounded else ():
+        can = {w: np.ones((offer.box, offer.box), dtype=bool) for w in ("pool", "other")}
+        part = {w: np.sort(np.sort(rng.random(may.shape), axis=0), axis=1) for w, may in can.items()}
+        parts = made_valid(part, can, offer.box, 0.5)
+        cuts = Rounded.by_slot([Rounded(g, t, offer.box, parts, 0.5) for t in range(pool.slots)], pool.slots)
+        prices.rounded_usd[g] = RoundedSlots.priced([(cuts, rng.choice([0.0, 4.0], pool.slots))])
+    return prices
+
+
+@pytest.mark.parametrize("outlets", ["none", "api"])
+@pytest.mark.parametrize(("spot", "rounded"), [(False, False), (False, True), (True, False)])
+def test_boxes_that_deployments_share_are_paid_for_once_and_whole(spot: bool, rounded: bool, outlets: str) -> None:
+    for seed in range(4):
+        pool, fleet = shared_pool(seed, outlets=outlets, spot=spot)
+        prices = box_prices(seed, pool, fleet, rounded=rounded)
+        mix = best_mix(fleet, pool, api_of(pool), prices)
+        best = optimum(fleet, pool, api_of(pool), prices)
+        assert mix.bound == pytest.approx(best, rel=1e-6)
         assert mix.bound <= best * (1 + 1e-9)
-        tight += mix.bound > 0.999 * best
         if mix.path is not None:
             assert_holds(pool, mix.path)
-            assert value(fleet, mix.path, prices) >= best * (1 - 1e-9)
-    assert 0 < tight < 3
+            assert mix.cost == pytest.approx(value(fleet, mix.path, prices), rel=1e-9)
+            assert mix.cost == pytest.approx(best, rel=1e-6)
+
+
+def test_boxes_that_are_rounded_up_for_spot_and_firm_at_once_are_never_counted_too_high() -> None:
+    below = 0
+    for seed in range(5):
+        pool, fleet = shared_pool(seed, spot=True)
+        prices = box_prices(seed, pool, fleet, rounded=True)
+        mix = best_mix(fleet, pool, None, prices)
+        best = optimum(fleet, pool, None, prices)
+        assert 0.8 * best <= mix.bound <= best * (1 + 1e-9)
+        below += mix.bound < 0.999 * best
+        if mix.path is not None:
+            assert_holds(pool, mix.path)
+            assert mix.cost == pytest.approx(value(fleet, mix.path, prices), rel=1e-9)
+            assert mix.cost >= best * (1 - 1e-9)
+    assert below > 0
+
+
+def test_boxes_cost_no_less_together_than_what_is_counted_for_each() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        most = np.unique(rng.integers(0, 60, 8))
+        boxes = SharedBoxes({0: 1}, False, most, np.r_[0.0, np.sort(rng.choice([1.0, 2.0, 7.0, 9.5], len(most) - 1))])
+        each = rng.multinomial(most[-1], np.ones(4) / 4, 30)
+        together = each.cumsum(axis=1)
+        assert (boxes.at_least(each).cumsum(axis=1) <= boxes.cost_of(together) + 1e-9).all()
+        assert boxes.at_least(most[-1:]) == boxes.cost[-1:]
+
+
+@pytest.mark.parametrize("solver", ["cbc", "highs"])
+def test_a_solver_proves_the_same_of_shared_boxes(solver: SolverName, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, fleet = shared_pool(3)
+    prices = box_prices(3, pool, fleet, rounded=False)
+    searched = best_mix(fleet, pool, None, prices)
+    monkeypatch.setattr(slot_search, "NODES", 1)
+    solved = best_mix(fleet, pool, None, prices, solver=solver)
+    assert solved.bound == pytest.approx(searched.bound, rel=1e-6)
+    assert solved.bound <= searched.cost * (1 + 1e-9)
+
+
+def test_slots_that_differ_in_what_boxes_cost_are_solved_apart() -> None:
+    pool, fleet = shared_pool(2)
+    memory: mix_slots.Memory = {}
+    bounds = []
+    for prices in (box_prices(seed, pool, fleet, rounded=bool(seed % 2)) for seed in range(4)):
+        mix = best_mix(fleet, pool, None, prices, memory=memory)
+        assert mix.bound == best_mix(fleet, pool, None, prices).bound
+        bounds.append(mix.bound)
+    assert len(set(bounds)) == 4
 
 
 def test_a_wider_gap_never_lifts_the_bound_above_the_optimum() -> None:
@@ -420,6 +512,23 @@ def test_the_program_of_a_slot_has_no_column_for_a_length_that_cannot_be_served(
     assert cost["rest", 1] == 80.0
     assert cost["count", 0] == 2.0
     assert cost["at", 1, 4] == 12.0
+
+
+def test_shared_boxes_have_a_column_for_each_step_of_what_they_cost() -> None:
+    """Boxes of four, at 7 USD each from the second on; five replicas of two GPUs carry everything."""
+    one = Deployment("d0", "o", 1, np.array([1.0]), NO_MARGIN, staffing_in_a_mix=NO_MARGIN)
+    made = [one, replace(one, key="d1", gpus_per_replica=2)]
+    pool = Pool("pool", ("pool",), np.array([[5.0]]), 1.0, False, tuple(made), ())
+    boxes = BoxPrices({0: 1, 1: 2}, 4, lambda gpus, firm: 7.0 * np.maximum(-(-gpus // 4) - 1, 0))
+    costs = [lambda n, firm: 1.0 * n] * 2
+    slot = slot_mix(pool, 0, made, costs, np.array([np.inf]), [boxes])
+    model, _ = slot_model(slot)
+    cost = dict(zip(model.column_keys, model.cost.tolist(), strict=True))
+    assert [cost["step", 0, s] for s in range(4)] == [0.0, 7.0, 14.0, 21.0]
+    assert slot.shared[0].most.tolist() == [4, 8, 12, 15]
+    assert cost["count", 0] == cost["count", 1] == 1.0
+    assert {key for key in model.row_keys if key[0] in ("holds", "one-step")} == {("holds", 0), ("one-step", 0)}
+    assert solve_mip(model, solver="highs").objective == pytest.approx(5 + 7)
 
 
 @pytest.mark.parametrize("usd", [0.0, 1e-15, 1e-9])
