@@ -269,7 +269,7 @@ class FleetProblem:
         pool = self.pools[path.pool]
         api = next((api for api in pool.apis if api.key == path.api), None)
         if api is None:
-            return False
+            return path.api is not None  # one that this fleet does not ask: nothing is known of it
         bill = path.usd_per_h - pool.fixed_by_slot[path.slot]
         return bool((bill > NO_BILL * (1 + path.usd_per_h)).any() or (api.usd_per_request <= 0).any())
 

@@ -45,8 +45,6 @@ class Narrower:
 
     def begin(self) -> WarmStart:
         """What there is to begin with; plans of narrower fleets that keep all limits are offered."""
-        if self.known.start is not None and limits_are_kept(self.fleet, self.known.start):
-            self.solution.offer(self.known.start)
         if len(self.fleet.slot_hours) > 1 and _most_deployments(self.fleet) > 2:
             self.of_two_usd = self._look_at(with_mixes_of(self.fleet, 2), 1.0).bound_usd_per_month
         elif self.fleet.vendors.least_share:
@@ -72,7 +70,8 @@ class Narrower:
             if found.best is not None and limits_are_kept(self.fleet, found.best):
                 self.solution.offer(found.best)
         paths: dict[object, Recipe] = {path.footprint: path for path in (*self.known.paths, *found.known.paths)}
-        start = self.solution.best or self.known.start
+        starts = [plan for plan in (self.known.start, self.solution.best) if plan is not None]
+        start = min(starts, key=lambda plan: plan.objective, default=None)
         self.known = replace(self.known, paths=tuple(paths.values()), start=start)
         return found
 

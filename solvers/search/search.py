@@ -49,7 +49,15 @@ from solvers.pricing.reduced_cost_fixing import (
 )
 from solvers.pricing.routing import flows_of
 from solvers.search.branching import Branches, undecided
-from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress, WarmStart, outcome_of
+from solvers.search.fleet_solution import (
+    OPTIMAL_FRAC,
+    FleetSolution,
+    Options,
+    Outcome,
+    Progress,
+    WarmStart,
+    outcome_of,
+)
 from solvers.search.warm_start import warm_start_from
 from solvers.search.worker import Worker, cores
 from solvers.search.worker_messages import WorkerMessages
@@ -420,8 +428,8 @@ class Search:
         self._spent("branching", before)
 
     def _target(self) -> float:
-        """a bound that is good enough"""
-        return (1 - self.options.gap_frac) * self.solution.objective
+        """a bound that is good enough: what is called optimal is, else a branch that rounding keeps below never ends"""
+        return (1 - max(self.options.gap_frac, OPTIMAL_FRAC / 2)) * self.solution.objective
 
     def _bound_of_branch(self, branch: ColumnGeneration, until: float) -> tuple[float, bool]:
         """What no plan of a branch costs less than, and whether more prices would bring nothing.
