@@ -241,6 +241,8 @@ def _providers_hold(facts: PlanView, told: tuple[ProviderBill, ...]) -> Iterator
             yield f"{b.provider} {b.model}: {problem}"
         if b.role in listed and b.prices not in listed[b.role]:
             yield f"{b.provider} {b.model}: its prices are not those of the case"
+        if b.role not in listed and b.prices.max_context_tokens is not None:
+            yield f"{b.provider} {b.model}: nobody knows its context"
 
 
 def _bill_holds(facts: PlanView, b: ProviderBill) -> Iterator[str]:

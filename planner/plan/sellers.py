@@ -35,10 +35,9 @@ def sold_cheaper(plan: Plan) -> tuple[ProviderBill, ...]:
     found = []
     for name in sellers() if allowed else ():
         served = (w for w in able(case, name, hosted_by(plan)) if w in allowed)
-        held = (w for w in served if holds(case, allowed[w], name, known(name)))
-        workloads = tuple(w for w in held if not is_too_small(case, allowed[w], name))
+        workloads = tuple(w for w in served if not is_too_small(case, allowed[w], name))
         if workloads and name not in case.menu_apis:
-            bill = bill_of(known(name), "same model", workloads, asked)
+            bill = bill_of(known(name), SAME_MODEL, workloads, asked)
             if there_usd(plan, bill) < sum(here[w] for w in workloads) - NOTHING_USD and _is_allowed(plan, bill):
                 found.append(bill)
     return tuple(sorted(found, key=by_cost))
@@ -82,6 +81,8 @@ def sellers() -> list[str]:
     return [name for name in known if not is_passed_on(name)]
 
 
+SAME_MODEL = "same model"
+"""the role of a provider that sells a model which serves a workload"""
 Asked = dict[str, tuple[Workload, np.ndarray]]
 """each workload, and its requests a month that are answered [bucket]"""
 
@@ -98,6 +99,8 @@ def requests_of(plan: Plan) -> Asked:
 
 
 def bill_of(prices: ApiModel, role: str, workloads: tuple[str, ...], asked: Asked) -> ProviderBill:
+    if role == SAME_MODEL:  # the case does not know its context
+        prices = prices.model_copy(update={"max_context_tokens": None})
     rows = [asked[name] for name in workloads]
     usd = sum(float(n @ _request_usd(prices, w)) for w, n in rows)
     plain = sum(float(n @ [prices.usd(b.input_tokens, 0.0, b.output_tokens) for b in w.buckets]) for w, n in rows)
@@ -131,9 +134,11 @@ def by_cost(bill: ProviderBill) -> tuple[float, str, str]:
 
 
 def able(case: Case, api: str, models: dict[str, set[str]] | None = None) -> tuple[str, ...]:
-    """Workloads that may run the model which this API sells, if it is one of theirs, or of those that are given."""
+    """Workloads that may run the model which this API sells, if it is one of theirs, or of those that are given, and
+    whose requests it takes."""
     name = bare_name(api.partition("/")[2])
-    return tuple(w.name for w in case.workloads if any(name in names for names in _names_of(case, w, models)))
+    asking = (w for w in case.workloads if any(name in names for names in _names_of(case, w, models)))
+    return tuple(w.name for w in asking if holds(case, w, api, known(api)))
 
 
 def _names_of(case: Case, w: Workload, models: dict[str, set[str]] | None) -> Iterator[set[str]]:

@@ -4,7 +4,7 @@ and those that sell the open model which serves a workload, or may serve one tha
 from __future__ import annotations
 
 from planner.plan.plan import Plan
-from planner.plan.sellers import able, bill_of, by_cost, known, requests_of, sellers
+from planner.plan.sellers import SAME_MODEL, able, bill_of, by_cost, known, requests_of, sellers
 from planner.plan.study_records import ProviderBill
 
 
@@ -19,5 +19,5 @@ def providers(plan: Plan) -> tuple[ProviderBill, ...]:
     taken = {case.baseline, *compared}
     runs = {w.name: set(w.models) or {c.model for c in asked[w.name][0].models} for w in plan.workloads}
     sold = ((name, able(case, name, runs)) for name in sellers() if name not in taken)
-    same = (bill_of(known(name), "same model", workloads, asked) for name, workloads in sold if workloads)
+    same = (bill_of(known(name), SAME_MODEL, workloads, asked) for name, workloads in sold if workloads)
     return (*bills, *sorted(same, key=by_cost))
