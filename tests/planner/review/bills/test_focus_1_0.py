@@ -214,6 +214,55 @@ def test_gpu_hours_of_no_machine_are_asked_about(tmp_path: Path, plan: Plan) -> 
     assert "96 GPU-hours of gcp/Nvidia L4 GPU@europe-west4: say of which machine type under bill: skus" in asked
 
 
+# -- fees on top ----------------------------------------------------------------------------------------------
+
+LABEL = {"Tags": json.dumps({"compute.googleapis.com/machine_spec": "g2-standard-48"}), "ResourceId": "vm-1"}
+EKS, EMR = "Amazon Elastic Kubernetes Service", "Amazon Elastic MapReduce"
+
+
+@pytest.mark.parametrize(
+    "fee",
+    [
+        hours(24, "5.36", ServiceName=EKS, x_UsageType="USE1-EKS-Auto:g6e.xlarge", ContractedUnitPrice="0.22"),
+        hours(24, "5.36", "EKS Auto Mode for g6e.xlarge", ServiceName=EKS),
+        hours(24, "5.36", "", ServiceName=EKS, x_InstanceType="g6e.xlarge"),
+        hours(24, "5.36", ServiceName=EMR, ServiceCategory="Analytics", x_UsageType="BoxUsage:g6e.xlarge"),
+        hours(24, "5.36", x_UsageType="USE1-EBSOptimized:g6e.xlarge"),
+        hours(24, "5.36", "", ResourceId="i-01", x_UsageType="USE1-DataTransfer-Out-Bytes", PricingUnit="GB"),
+        google(24, "5.36", "External IP Charge on a Standard VM", **LABEL),
+        google(24, "5.36", "SSD backed Local Storage in Netherlands", **LABEL),
+        google(24, "5.36", "Network Inter Zone Egress", **LABEL | {"ResourceId": "vm-9"}),
+        google(24, "5.36", "Licensing Fee for Ubuntu Pro (GPU cost)", **LABEL),
+    ],
+)
+def test_fees_on_top_of_an_instance_are_none_of_its_hours(tmp_path: Path, plan: Plan, fee: Charge) -> None:
+    rows = [hours(24, "44.66", x_UsageType="USE1-BoxUsage:g6e.xlarge"), google(96, "55.00", **LABEL), fee]
+    found = read(tmp_path, plan, rows, skus={"i-01": L40S, "vm-9": L4})
+    bill = reconcile(found, plan, "team", 720, ())
+    assert costs(bill) == {L40S: (24.0, 44.66, 0.0, 44.66), L4: (24.0, 55.0, 0.0, 55.0)}
+    assert [(x.service, x.effective_usd) for x in bill.other_services] == [(fee["ServiceName"], 5.36)]
+    assert {(q.key, q.usd_per_h) for q in found.quotes} == {(L40S, 1.861)}
+
+
+@pytest.mark.parametrize(
+    "meter", ["BoxUsage", "EU-SpotUsage", "USW2-LAX1-BoxUsage", "UnusedBox", "APN1-UnusedDed", "HostBoxUsage",
+              "DedicatedUsage", "Reservation", "EUC1-HeavyUsage"],
+)  # fmt: skip
+def test_meters_of_instances_are_known_with_their_region(meter: str) -> None:
+    row = {"ServiceCategory": "Compute", "ServiceName": "Amazon Elastic Compute Cloud"}
+    assert instance_of({**row, "x_UsageType": f"{meter}:p5.48xlarge"}, "aws", {}) == "p5.48xlarge"
+
+
+def test_licenses_are_no_price_of_a_machine(tmp_path: Path) -> None:
+    machine: Charge = {"ProviderName": "Microsoft", "RegionId": "eastus", "x_InstanceType": "Standard_NC24ads_A100_v4",
+                       "ServiceName": "Virtual Machines", "ListUnitPrice": "3.673"}  # fmt: skip
+    license_ = machine | {"ServiceName": "Virtual Machines Licenses", "ListUnitPrice": "0.10"}
+    rows = [hours(24, "88.15", "NC24ads A100 v4", **machine), hours(24, "2.40", "24 vCPU VM License", **license_)]
+    (tmp_path / "bill.csv").write_text(as_focus(reversed(rows), COLUMNS), encoding="utf-8")
+    (offer,) = import_prices(tmp_path / "bill.csv", "focus").offers.values()
+    assert offer.prices.on_demand is not None and offer.prices.on_demand.usd_per_h == 3.673
+
+
 # -- bills that match nothing ---------------------------------------------------------------------------------
 
 
