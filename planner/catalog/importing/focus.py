@@ -53,7 +53,8 @@ _SPOT = re.compile(r"(?i)\b(spot|preemptible)\b")
 _SELLS_INSTANCES = re.compile(r"(?i)elastic compute cloud|ec2(?! container)|\bcompute\b")
 """services of AWS; others, such as managed clusters, bill fees by the instance type"""
 _METER_OF_INSTANCES = re.compile(
-    r"(?:[\w-]+-)?(?:(?:Host)?BoxUsage|SpotUsage|DedicatedUsage|HeavyUsage|Unused(?:Box|Ded)|(?:Reservation|DedicatedRes)\w*)"
+    r"(?:[\w-]+-)?(?:(?:Host)?BoxUsage|SpotUsage|DedicatedUsage|HeavyUsage|Unused(?:Box|Ded)"
+    r"|(?:Reservation|DedicatedRes)\w*)"
 )
 """of AWS, with or without a region in front"""
 _LICENSE = re.compile(r"(?i)licen[cs]")

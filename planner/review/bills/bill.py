@@ -42,8 +42,6 @@ OF_A_PLAN = ("fleetplan", "Plan")
 DAY = timedelta(days=1)
 MOST_TAGS, TAGS_NAMED = 200, 8
 UNMATCHED_NAMED = 5
-BY_SPEND = ("savings plan", "spend-based", "flexible")
-"""in the type of commitments to spend so much, where their category is not given"""
 
 
 @dataclass
@@ -244,11 +242,11 @@ class _Reader:
         key = row.get("CommitmentDiscountId")
         if not key:
             return None
-        if key not in self.ledger.commitments:
-            name, type_, category = (row.get(f"CommitmentDiscount{what}", "") for what in ("Name", "Type", "Category"))
-            by_spend = category.lower() == "spend" if category else any(word in type_.lower() for word in BY_SPEND)
-            self.ledger.commitments[key] = Commitment(name, type_, by_spend)
-        return self.ledger.commitments[key]
+        commitment = self.ledger.commitments.setdefault(key, Commitment(key))
+        commitment.name = commitment.name or row.get("CommitmentDiscountName", "")
+        commitment.type = commitment.type or row.get("CommitmentDiscountType", "")
+        commitment.category = commitment.category or row.get("CommitmentDiscountCategory", "")
+        return commitment
 
     def _priced(
         self, row: dict[str, str], number: int, cells: Cells, target: Target, effective: Decimal, hours: Decimal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -15,6 +16,8 @@ UNUSED = "(not used)"
 """whose the unused part of a commitment is"""
 USED_BY_NOTHING = "a commitment that nothing in the bill used"
 SMALLEST = Decimal("1e-10")
+BY_SPEND = ("savingsplan", "spendbased", "flexible")
+"""in the type of commitments to spend so much, or else in their identifier, where their category is not given"""
 
 
 @dataclass
@@ -36,10 +39,10 @@ class ApiLine:
 class Commitment:
     """A commitment: what it was used for, and what of it was not."""
 
-    name: str
-    type: str
-    by_spend: bool = False
-    """whether dollars are committed, not instances: a savings plan"""
+    key: str
+    name: str = ""
+    type: str = ""
+    category: str = ""
     used: defaultdict[Target, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     hours: defaultdict[Target, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     unused: Decimal = ZERO
@@ -49,6 +52,14 @@ class Commitment:
     """whether other accounts hold it"""
     bought: Amount = field(default_factory=Amount)
     bought_for: Target | None = None
+
+    @property
+    def by_spend(self) -> bool:
+        """Whether dollars are committed, not instances: a savings plan."""
+        if self.category:
+            return self.category.strip().lower() == "spend"
+        spelled = re.sub(r"[\s_-]", "", (self.type or self.key).lower())
+        return any(word in spelled for word in BY_SPEND)
 
 
 @dataclass

@@ -372,6 +372,28 @@ def test_nothing_is_reserved_on_top_of_a_savings_plan(tmp_path: Path) -> None:
     assert any("confirm that sp-7 runs" in d.text for d in found.review.decisions)
 
 
+SP_ARN = "arn:aws:savingsplans::1:savingsplan/7"
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ({"CommitmentDiscountType": "ComputeSavingsPlans"}, {}),
+        ({"CommitmentDiscountType": "SavingsPlan"}, {}),
+        ({"CommitmentDiscountType": "EC2_Instance-Savings_Plan"}, {}),
+        ({"CommitmentDiscountType": ""}, {}),
+        ({"CommitmentDiscountType": "", "CommitmentDiscountId": SP_ARN},
+         {"CommitmentDiscountType": "", "CommitmentDiscountId": SP_ARN}),
+    ],
+)  # fmt: skip
+def test_savings_plans_are_known_however_they_are_spelled(
+    tmp_path: Path, plan: Plan, first: Charge, later: Charge
+) -> None:
+    rows = [savings_plan("Used", "26.40", 24, **first), savings_plan("Unused", "3.10", **later)]
+    (c,) = reviewed(tmp_path, plan, rows).commitments
+    assert (c.by_spend, c.used_usd, c.unused_usd) == (True, 26.4, 3.1)
+
+
 def test_a_reservation_that_lapses_is_not_renewed_where_a_savings_plan_covers_it(tmp_path: Path) -> None:
     lapsing = f"committed: [{{offer: {L40S}, purchase: reserved-1y, instances: 4, lapses: 2026-11-15}}]\n"
     reserved = {"CommitmentDiscountId": "ri-1", "CommitmentDiscountType": "Reserved Instance"}
