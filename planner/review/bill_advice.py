@@ -29,7 +29,7 @@ def risks_of(bill: BillReview | None) -> Iterator[ReviewItem]:
         if p.before_usd_per_h and abs(p.usd_per_h / p.before_usd_per_h - 1) > JUMP_FRAC:
             prices = f"${p.usd_per_h:,.3f} an hour, ${p.before_usd_per_h:,.3f} before"
             yield _item("prices", f"the bill prices {p.offer} {p.purchase} at {prices}: check it")
-    for c in bill.other_currencies:
+    for c in filter(lambda c: c.would_count, bill.other_currencies):
         charged = f"{c.effective:,.2f} {c.currency} ({c.rows:,} row{'s' * (c.rows != 1)})"
         remedy = "give its rate under 'rates'"
         yield _item("bill", f"{charged} are in another currency, and in no sum: {remedy}")

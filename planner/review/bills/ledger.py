@@ -73,9 +73,9 @@ class Ledger:
     """of rows that count GPUs"""
     services: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
     currencies: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
-    """in them, and in no sum"""
+    """in them, and in no sum; those that would not count anyway under a name that says why"""
     converted: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
-    """in them, and in all sums as USD"""
+    """in them, and counted as USD"""
     commitments: dict[str, Commitment] = field(default_factory=dict)
     teams: defaultdict[str | None, dict[str, Decimal]] = field(
         default_factory=lambda: defaultdict(lambda: {"instances": ZERO, "apis": ZERO})

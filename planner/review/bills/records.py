@@ -123,13 +123,18 @@ class OtherCurrency(Strict):
     """Charges that are in no sum."""
 
     currency: str
+    """with the kind of charge, as in "EUR (taxes)", where a rate would not make it count"""
     rows: int
     billed: float
     effective: float
 
+    @property
+    def would_count(self) -> bool:
+        return " (" not in self.currency
+
 
 class ConvertedCurrency(Strict):
-    """Charges that are in all sums, as USD."""
+    """Charges that count, as USD."""
 
     currency: str
     rows: int

@@ -256,7 +256,9 @@ def bill_sentences(bill: BillReview) -> Iterator[str]:
 def lacking_currencies(bill: BillReview) -> str:
     """What is in no sum, for want of a rate; empty where nothing is."""
     return ", ".join(
-        f"{x.effective:,.2f} {x.currency} ({x.rows:,} row{'s' * (x.rows != 1)})" for x in bill.other_currencies
+        f"{x.effective:,.2f} {x.currency} ({x.rows:,} row{'s' * (x.rows != 1)})"
+        for x in bill.other_currencies
+        if x.would_count
     )
 
 

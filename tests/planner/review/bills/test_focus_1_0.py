@@ -429,6 +429,41 @@ def test_without_a_rate_the_headline_says_what_it_lacks(tmp_path: Path) -> None:
     assert "without" not in review_text(rated.review).split("decisions")[0]
 
 
+def test_amounts_in_other_currencies_are_of_what_counts(tmp_path: Path, plan: Plan) -> None:
+    euros = {"BillingCurrency": "EUR", "x_Account": "ours"}
+    straddling = {"ChargePeriodStart": "2026-08-31T00:00:00Z", "ChargePeriodEnd": "2026-09-02T00:00:00Z"}
+    august = {"ChargePeriodStart": "2026-08-01T00:00:00Z", "ChargePeriodEnd": "2026-08-02T00:00:00Z"}
+    rows = [
+        hours(24, "44.66", x_Account="ours"),
+        hours(24, "10.00", **euros),
+        hours(24, "8.00", **euros | straddling),
+        hours(24, "1000.00", **euros | august),
+        hours(24, "500.00", **euros, ChargeCategory="Tax"),
+        hours(24, "70.00", **euros | {"x_Account": "theirs"}),
+    ]
+    where = {"x_Account": "ours"}
+    lacking = reviewed(tmp_path, plan, rows, where=where)
+    assert "the bill's sums lack 14.00 EUR (2 rows)" in " ".join(bill_sentences(lacking))
+    assert {x.currency: x.effective for x in lacking.other_currencies} == {
+        "EUR": 14.0, "EUR (outside the period)": 1000.0, "EUR (taxes)": 500.0, "EUR (other accounts)": 70.0,
+    }  # fmt: skip
+    assert len([r for r in bill_advice.risks_of(lacking) if "another currency" in r.text]) == 1
+    (converted,) = reviewed(tmp_path, plan, rows, rates=EUR, where=where).converted_currencies
+    assert (converted.effective, converted.effective_usd) == (14.0, 15.4)
+
+
+def test_a_fee_for_a_reservation_is_no_hours_of_it(tmp_path: Path, plan: Plan) -> None:
+    used = savings_plan("Used", "28.14", 24, CommitmentDiscountId="ri-1", CommitmentDiscountType="Reserved Instance")
+    fee = hours(24, "0", "USD 1.1724 hourly fee per Linux/UNIX (Amazon VPC), g6e.xlarge instance",
+                ChargeCategory="Purchase", BilledCost="28.14", x_UsageType="HeavyUsage:g6e.xlarge")  # fmt: skip
+    assert costs(reviewed(tmp_path, plan, [used, fee])) == {L40S: (24.0, 28.14, 0.0, 28.14)}
+
+
+def test_a_bill_whose_charges_last_no_time_is_refused(tmp_path: Path, plan: Plan) -> None:
+    with pytest.raises(InputError, match=r"bill.csv: has no usage that lasts.* Export the bill again"):
+        read(tmp_path, plan, [hours(24, "44.66", ChargePeriodEnd=f"{DAY}T00:00:00Z")])
+
+
 @pytest.mark.parametrize(
     ("rates", "said"),
     [
