@@ -470,8 +470,12 @@ def test_a_bill_whose_charges_last_no_time_is_refused(tmp_path: Path, plan: Plan
         ("{EURO: {usd: 1.1, date: 2026-09-01}}", "REVIEW.yaml:5:.*no currency has the code 'EURO'. Did you mean 'EUR'"),
         ("{eur: {usd: 1.1, date: 2026-09-01}}", "REVIEW.yaml:5:.*no currency has the code 'eur'. Write EUR"),
         ("{USD: {usd: 1, date: 2026-09-01}}", "REVIEW.yaml:5:.*USD needs no rate"),
-        ("{EUR: {usd: 0, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: must be more than 0, got 0"),
-        ("{EUR: {usd: -1.1, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: cannot be negative"),
+        ("{EUR: {usd: 0, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: must be more than 0, got 0. Write the "
+                                              "USD for one unit"),
+        ("{EUR: {usd: 1.0e+18, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: must be from 0.000001 to 1,000,000 "
+                                                    "USD, got .*. Write the USD"),
+        ("{EUR: {usd: 1.0e-9, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: must be from 0.000001"),
+        ("{EUR: {usd: -1.1, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: cannot be negative.* Write"),
         ("{EUR: {usd: .inf, date: 2026-09-01}}", "REVIEW.yaml:5:.*"),
         ("{EUR: {usd: .nan, date: 2026-09-01}}", "REVIEW.yaml:5:.*"),
         ("{EUR: {usd: 1.1}}", "REVIEW.yaml:5:.*date"),
