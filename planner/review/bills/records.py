@@ -147,7 +147,7 @@ class ConvertedCurrency(Strict):
 
 
 class BillPrice(Strict):
-    """A contracted price that the next plan is made at."""
+    """A contracted price that differs from the menu's."""
 
     offer: str
     purchase: str
@@ -155,6 +155,8 @@ class BillPrice(Strict):
     usd_per_h: float
     source: str
     date: str | None
+    taken: bool = True
+    """whether the next plan is made at it"""
 
 
 class BillReview(Strict):

@@ -222,7 +222,9 @@ def converted_currencies(bill: BillReview) -> Table:
 
 
 def bill_prices(bill: BillReview) -> Table:
-    rows = tuple((p.offer, p.purchase, p.before_usd_per_h, p.usd_per_h, p.date, p.source) for p in bill.prices)
+    rows = tuple(
+        (p.offer, p.purchase, p.before_usd_per_h, p.usd_per_h, p.date, p.source) for p in bill.prices if p.taken
+    )
     columns = (
         C("offer", "instance"), C("purchase", "bought as"), C("before_usd_per_h", "before $/h", "small price"),
         C("usd_per_h", "of the bill $/h", "small price"), C("date", "date"), C("source", "source"),

@@ -22,6 +22,7 @@ from planner.reports.tables.bills.bill import bill_sentences, effective_costs
 from planner.review import bill_advice
 from planner.review.bills.bill import Bill, read_bill
 from planner.review.bills.bill_spec import BillSpec
+from planner.review.bills.prices import at_prices_of_bill
 from planner.review.bills.reconciliation import reconcile
 from planner.review.bills.records import BillReview
 from planner.review.review import Reviewed, review_fleet
@@ -462,6 +463,19 @@ def test_a_fee_for_a_reservation_is_no_hours_of_it(tmp_path: Path, plan: Plan) -
 def test_a_bill_whose_charges_last_no_time_is_refused(tmp_path: Path, plan: Plan) -> None:
     with pytest.raises(InputError, match=r"bill.csv: has no usage that lasts.* Export the bill again"):
         read(tmp_path, plan, [hours(24, "44.66", ChargePeriodEnd=f"{DAY}T00:00:00Z")])
+
+
+@pytest.mark.parametrize(("price", "taken"), [("1.50", True), ("0.22", False), ("4.00", False)])
+def test_a_price_far_from_the_menu_s_is_named_and_not_taken(
+    tmp_path: Path, plan: Plan, price: str, taken: bool
+) -> None:
+    found = read(tmp_path, plan, [hours(24, "44.66", ListUnitPrice=price)])
+    case, prices = at_prices_of_bill(plan.case, found)
+    on_demand = case.offers[L40S].prices.on_demand
+    assert on_demand is not None and on_demand.usd_per_h == (float(price) if taken else 1.861)
+    risks = [r.text for r in bill_advice.risks_of(reconcile(found, plan, "team", 720, prices)) if r.about == "prices"]
+    assert {p.taken for p in prices} == {taken}  # also of the reserved price that follows from it
+    assert len(risks) == (0 if taken else len(prices))
 
 
 @pytest.mark.parametrize(
