@@ -254,6 +254,11 @@ def test_meters_of_instances_are_known_with_their_region(meter: str) -> None:
     assert instance_of({**row, "x_UsageType": f"{meter}:p5.48xlarge"}, "aws", {}) == "p5.48xlarge"
 
 
+@pytest.mark.parametrize("seller", ["Amazon", "Amazon Web Services EMEA SARL"])
+def test_sellers_go_by_several_names(tmp_path: Path, plan: Plan, seller: str) -> None:
+    assert set(costs(reviewed(tmp_path, plan, [hours(24, "44.66", ProviderName=seller)]))) == {L40S}
+
+
 def test_licenses_are_no_price_of_a_machine(tmp_path: Path) -> None:
     machine: Charge = {"ProviderName": "Microsoft", "RegionId": "eastus", "x_InstanceType": "Standard_NC24ads_A100_v4",
                        "ServiceName": "Virtual Machines", "ListUnitPrice": "3.673"}  # fmt: skip
