@@ -10,7 +10,7 @@ from planner.review.records import ReviewItem
 
 WORTH_FRAC = 0.05
 """of what was paid: below it, what is not tagged is not worth a line"""
-SPOT_FRAC, JUMP_FRAC = 0.1, 0.5
+SPOT_FRAC = 0.1
 LITTLE_USED_FRAC = 0.9
 NAMED = 3
 
@@ -26,10 +26,11 @@ def risks_of(bill: BillReview | None) -> Iterator[ReviewItem]:
             prices = f"${paid:,.3f} an hour, {paid / planned - 1:+.0%} against ${planned:,.3f} planned"
             yield _item("spot", f"{s.offer} cost {prices}; on its highest day ${s.highest_day_usd_per_h:,.3f}")
     for p in bill.prices:
-        if p.before_usd_per_h and abs(p.usd_per_h / p.before_usd_per_h - 1) > JUMP_FRAC:
-            prices = f"${p.usd_per_h:,.3f} an hour, ${p.before_usd_per_h:,.3f} before"
-            yield _item("prices", f"the bill prices {p.offer} {p.purchase} at {prices}: check it")
-    for c in bill.other_currencies:
+        if not p.taken:
+            prices = f"${p.usd_per_h:,.3f} an hour, ${p.before_usd_per_h or 0:,.3f} before"
+            remedy = "the next plan keeps the price before; if the new one is right, give it under next: prices"
+            yield _item("prices", f"the bill prices {p.offer} {p.purchase} at {prices}: {remedy}")
+    for c in filter(lambda c: c.would_count, bill.other_currencies):
         charged = f"{c.effective:,.2f} {c.currency} ({c.rows:,} row{'s' * (c.rows != 1)})"
         remedy = "give its rate under 'rates'"
         yield _item("bill", f"{charged} are in another currency, and in no sum: {remedy}")

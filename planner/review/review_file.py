@@ -278,8 +278,12 @@ def _rates(document: Document, spec: ReviewFile, period: tuple[datetime, datetim
 
 
 def _still(prices: tuple[BillPrice, ...], case: Case) -> tuple[BillPrice, ...]:
-    """Prices of the bill that no other file replaced."""
-    return tuple(p for p in prices if usd_per_h(case.offers[p.offer].prices, p.purchase) == p.usd_per_h)
+    """Prices of the bill, taken or not, that no other file replaced."""
+    return tuple(
+        p
+        for p in prices
+        if usd_per_h(case.offers[p.offer].prices, p.purchase) == (p.usd_per_h if p.taken else p.before_usd_per_h)
+    )
 
 
 def _history(document: Document, name: str | None, root: Path | None) -> Path | None:

@@ -25,6 +25,8 @@ CODES = frozenset(
 """ISO 4217, 2025"""
 AS_WRITTEN = re.compile(r"\s*([^=\s]+)\s*=\s*([^@\s]+)\s*@\s*(\S+)\s*")
 REMEDY = "Write one such as EUR=1.08@2026-10-31"
+LEAST_USD, MOST_USD = 1e-6, 1e6
+"""for a unit of a currency: beyond them, a rate is a mistake"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,20 @@ class Rate:
 
 NO_RATE = Rate(Decimal(1))
 """of USD itself"""
+
+
+def parse_usd_of_unit(value: object) -> float:
+    """USD for one unit of a currency; raises Problem."""
+    remedy = "Write the USD for one unit of the currency, such as 1.08"
+    try:
+        usd = parse_positive_count(value)
+    except Problem as problem:
+        if problem.remedy:
+            raise
+        raise Problem(problem.message, remedy) from None
+    if not LEAST_USD <= usd <= MOST_USD:
+        raise Problem(f"must be from {LEAST_USD:f} to {MOST_USD:,.0f} USD, got {shown(value)}", remedy)
+    return usd
 
 
 def check_code(code: str) -> None:
@@ -69,7 +85,7 @@ def parse_rate(text: str) -> tuple[str, Rate]:
         raise Problem(f"expected a currency, its rate in USD and the day, got {shown(text)}", REMEDY)
     code, usd, day = match.groups()
     check_code(code)
-    worth = parse_positive_count(usd)
+    worth = parse_usd_of_unit(usd)
     try:
         return code, Rate(Decimal(repr(worth)), date.fromisoformat(day))
     except ValueError:

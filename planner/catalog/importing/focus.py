@@ -36,7 +36,8 @@ NAMING = (*METERS, *DETAILS, *TYPE_COLUMNS, *DESCRIPTIONS, "Tags")
 and where there is none of them, words"""
 CATEGORIES = ("ChargeCategory", "PricingCategory", "CommitmentDiscountStatus", "CapacityReservationStatus")
 """of one word, which Google Cloud writes in lower case"""
-PRICING = (*NAMING, "ContractedUnitPrice", "ChargeClass", "CapacityReservationStatus", "ConsumedUnit")
+SERVICES = ("x_ServiceCode", "ServiceName")
+PRICING = (*NAMING, *SERVICES, "ContractedUnitPrice", "ChargeClass", "CapacityReservationStatus", "ConsumedUnit")
 WAYS: dict[str, Way] = {"Standard": "on_demand", "Committed": "on_demand", "Dynamic": "spot"}
 """whose price a row's contracted one is: a commitment's discount is no part of it"""
 HOURS = ("hours", "hour", "hrs", "h", "1 hour")
@@ -49,6 +50,16 @@ Counted = Literal["instances", "GPUs", "other parts"]
 _OTHER_SYSTEM = re.compile(r"(?i)\b(windows|rhel|red hat|suse|ubuntu pro|sql)\b")
 _GPU_UNIT = re.compile(r"(?i)\bgpus?\b|gpuh")
 _SPOT = re.compile(r"(?i)\b(spot|preemptible)\b")
+_SELLS_INSTANCES = re.compile(r"(?i)elastic compute cloud|ec2(?! container)|\bcompute\b")
+"""services of AWS; others, such as managed clusters, bill fees by the instance type"""
+_METER_OF_INSTANCES = re.compile(
+    r"(?:[\w-]+-)?(?:(?:Host)?BoxUsage|SpotUsage|DedicatedUsage|HeavyUsage|Unused(?:Box|Ded)"
+    r"|(?:Reservation|DedicatedRes)\w*)"
+)
+"""of AWS, with or without a region in front"""
+_LICENSE = re.compile(r"(?i)licen[cs]")
+_BESIDE_A_MACHINE = re.compile(r"(?i)\b(ssd|storage|disk|pd|ip|egress|ingress|network|snapshot|image)\b|licens")
+_MACHINE = re.compile(r"(?i)\b(instances?|predefined)\b")
 _GPU, _OTHER_PART = re.compile(r"(?i)\bgpus?\b"), re.compile(r"(?i)\b(core|ram|memory)\b")
 
 
@@ -181,6 +192,8 @@ def tags_of(text: str) -> dict[str, str] | None:
 
 def instance_of(row: Mapping[str, str], provider: str, details: dict[str, Any]) -> str:
     """The instance type that a row is of; empty where it names none."""
+    if is_on_top(row, provider):
+        return ""
     for facts, names in ((details, TYPE_KEYS), (row, TYPE_COLUMNS)):
         for name in names if facts else ():
             if isinstance(named := facts.get(name), str) and named.strip():
@@ -192,6 +205,33 @@ def instance_of(row: Mapping[str, str], provider: str, details: dict[str, Any]) 
         return metered
     # A service on top of instances, such as a managed cluster, describes them too, and bills only its own fee.
     return instance_in(provider, described(row)) if is_compute(row) or not row.get("ServiceCategory") else ""
+
+
+def is_on_top(row: Mapping[str, str], provider: str) -> bool:
+    """Whether a row that names an instance is of something besides: a managed cluster's fee, a license, an address."""
+    if provider == "aws":
+        return _is_fee(next((row[name] for name in SERVICES if row.get(name)), ""), *(row.get(m, "") for m in METERS))
+    if provider == "azure":
+        return bool(_LICENSE.search(f"{row.get('ServiceName', '')} {described(row)}"))
+    return provider == "gcp" and not _is_of_gpus(row.get("PricingUnit", "")) and _is_beside(described(row))
+
+
+@lru_cache(maxsize=4096)
+def _is_fee(service: str, meter: str, usage_type: str) -> bool:
+    """By AWS's service and meters; a SkuMeter may be words, and then says nothing."""
+    if service and not _SELLS_INSTANCES.search(service):
+        return True
+    meters = [meter] if ":" in meter else []
+    return any(not _METER_OF_INSTANCES.fullmatch(m.partition(":")[0]) for m in (*meters, usage_type) if m)
+
+
+@lru_cache(maxsize=4096)
+def _is_beside(words: str) -> bool:
+    """By Google Cloud's words for a row: neither a GPU, cores or memory, nor a machine as a whole."""
+    if not words or _BESIDE_A_MACHINE.search(words):
+        return bool(words)
+    known = (_GPU, _OTHER_PART, _MACHINE)
+    return not any(pattern.search(words) for pattern in known) and not instance_in("gcp", words)
 
 
 def described(row: Mapping[str, str]) -> str:

@@ -20,7 +20,9 @@ MOST_GPUS = 1024
 PROVIDERS = {
     "lambdalabs": "lambda",
     "datacrunch": "verda",
+    "amazon": "aws",
     "amazon web services": "aws",
+    "amazon web services emea sarl": "aws",
     "amazon web services, inc.": "aws",
     "microsoft": "azure",
     "microsoft azure": "azure",

@@ -42,8 +42,6 @@ OF_A_PLAN = ("fleetplan", "Plan")
 DAY = timedelta(days=1)
 MOST_TAGS, TAGS_NAMED = 200, 8
 UNMATCHED_NAMED = 5
-BY_SPEND = ("savings plan", "spend-based", "flexible")
-"""in the type of commitments to spend so much, where their category is not given"""
 
 
 @dataclass
@@ -106,6 +104,8 @@ class _Reader:
     """of what matches no offer"""
     planned_h: set[int] = field(default_factory=set)
     """hours of the months that come from the export of a plan"""
+    used_rates: set[str] = field(default_factory=set)
+    """currencies of charges that were converted"""
     covered: list[datetime] = field(default_factory=list)
     whole: list[datetime] = field(default_factory=list)
 
@@ -136,16 +136,13 @@ class _Reader:
         if end < start:
             cells.complain(number, "ChargePeriodEnd", f"is before ChargePeriodStart: {shown(row['ChargePeriodEnd'])}")
             return
-        currency = row["BillingCurrency"]
-        rate = self.gathering.rate_of(currency)
-        if rate is None:
-            named = currency or "(no currency)"
-            self.ledger.currencies[f"{named} (repeated)" if repeated else named].add(billed, effective)
-            return
-        if currency in self.gathering.rates:
-            self.ledger.converted[currency].add(billed, effective)
-            billed, effective = ((amount * rate.usd).quantize(SMALLEST) for amount in (billed, effective))
         share = self._share(start, end)
+        kind = "corrections" if row.get("ChargeClass") else CATEGORIES[category]
+        why = self._why_not_counted(row, kind, repeated, share)
+        converted = self._in_usd(row["BillingCurrency"], billed, effective, share, why)
+        if converted is None:
+            return
+        billed, effective = converted
         if repeated or not share:
             self.ledger.kinds["repeated" if repeated else "outside the period"].add(billed, effective)
             return
@@ -153,8 +150,7 @@ class _Reader:
             inside = [(amount * share).quantize(SMALLEST) for amount in (billed, effective)]
             self.ledger.kinds["outside the period"].add(billed - inside[0], effective - inside[1], 0)
             billed, effective = inside
-        kind = "corrections" if row.get("ChargeClass") else CATEGORIES[category]
-        if not self._is_ours(row):
+        if why == ELSEWHERE.kind:
             self._charge_elsewhere(row, billed, effective, category == "Usage" and kind is None)
             return
         if category == "Usage" and kind is None:
@@ -165,6 +161,32 @@ class _Reader:
             self.ledger.kinds[kind].add(billed, effective)
         else:
             self._charge(row, number, cells, billed, effective, share)
+
+    def _why_not_counted(
+        self, row: dict[str, str], kind: ChargeKind | None, repeated: bool, share: Decimal
+    ) -> ChargeKind | None:
+        """The kind of a charge that is for no instance or API of ours in the period; None where it may be."""
+        if repeated:
+            return "repeated"
+        if not share:
+            return "outside the period"
+        return kind if self._is_ours(row) else ELSEWHERE.kind
+
+    def _in_usd(
+        self, currency: str, billed: Decimal, effective: Decimal, share: Decimal, why: ChargeKind | None
+    ) -> tuple[Decimal, Decimal] | None:
+        """A charge in USD, noted in its own currency if it counts; None, and noted, where there is no rate."""
+        rate, part = self.gathering.rate_of(currency), share or Decimal(1)
+        if rate is None:
+            named = currency or "(no currency)"
+            self.ledger.currencies[f"{named} ({why})" if why else named].add(billed * part, effective * part)
+            return None
+        if currency not in self.gathering.rates:
+            return billed, effective
+        self.used_rates.add(currency)
+        if why is None:
+            self.ledger.converted[currency].add(billed * part, effective * part)
+        return (billed * rate.usd).quantize(SMALLEST), (effective * rate.usd).quantize(SMALLEST)
 
     def _is_ours(self, row: dict[str, str]) -> bool:
         where = self.spec.where.items()
@@ -191,12 +213,12 @@ class _Reader:
         """Usage, or a purchase."""
         details = details_of(row, number, cells.file, self.gathering)
         target, way = self.matching.target(row, details), bought_as(row)
-        commitment = self._commitment(row)
-        if row["ChargeCategory"] == "Purchase" and commitment is not None:
+        commitment, purchase = self._commitment(row), row["ChargeCategory"] == "Purchase"
+        if purchase and commitment is not None:
             commitment.bought.add(billed, effective)
             commitment.bought_for = target if target.is_named else None
             return
-        counted_hours = (cells.measured(row, HOURS, number) or ZERO) * share
+        counted_hours = ZERO if purchase else (cells.measured(row, HOURS, number) or ZERO) * share
         hours = self.matching.instance_hours(row, details, target, counted_hours)
         if target.kind == "no offer":
             self.first_rows.setdefault(target, (cells.file, number))
@@ -215,7 +237,7 @@ class _Reader:
             commitment.used[target] += effective
             commitment.hours[target] += hours
         idle = unused or row.get("CapacityReservationStatus") == "Unused"
-        self.ledger.post(target, way, billed, effective, hours, team, idle)
+        self.ledger.post(target, "reserved" if purchase else way, billed, effective, hours, team, idle)
         if target.kind == "apis":
             tokens = (cells.measured(row, TOKENS, number) or ZERO) * share
             self.ledger.apis[target.name].tokens[token_kind(row, details)] += tokens
@@ -244,11 +266,11 @@ class _Reader:
         key = row.get("CommitmentDiscountId")
         if not key:
             return None
-        if key not in self.ledger.commitments:
-            name, type_, category = (row.get(f"CommitmentDiscount{what}", "") for what in ("Name", "Type", "Category"))
-            by_spend = category.lower() == "spend" if category else any(word in type_.lower() for word in BY_SPEND)
-            self.ledger.commitments[key] = Commitment(name, type_, by_spend)
-        return self.ledger.commitments[key]
+        commitment = self.ledger.commitments.setdefault(key, Commitment(key))
+        commitment.name = commitment.name or row.get("CommitmentDiscountName", "")
+        commitment.type = commitment.type or row.get("CommitmentDiscountType", "")
+        commitment.category = commitment.category or row.get("CommitmentDiscountCategory", "")
+        return commitment
 
     def _priced(
         self, row: dict[str, str], number: int, cells: Cells, target: Target, effective: Decimal, hours: Decimal
@@ -266,18 +288,23 @@ class _Reader:
             raise input_error(files[0], "has no rows", "Export the bill again")
         others = sorted(self.ledger.currencies)
         if not self.ledger.kinds:
-            remedy = f"Give a rate of the period, rates: {{{others[0]}: {{usd: 1.08, date: 2026-10-31}}}}"
+            remedy = (
+                f"Give a rate of the period, rates: {{{others[0].partition(' (')[0]}: {{usd: 1.08, date: 2026-10-31}}}}"
+            )
             raise input_error(files[0], f"has no charge in USD, but in {listed(others, 'and')}", remedy)
         if not self.covered:
             first, last = self.period[0].date(), (self.period[1] - timedelta(hours=1)).date()
             goes = f"; it goes from {self.whole[0].date()} to {self.whole[1].date()}" if self.whole else ""
             remedy = "Check 'period' and 'where'"
             raise input_error(files[0], f"has no usage from {first} to {last}{goes}", remedy)
+        if self.covered[0] == self.covered[1]:
+            remedy = "Export the bill again, with the hours or days of each charge"
+            raise input_error(files[0], "has no usage that lasts: ChargePeriodEnd is ChargePeriodStart", remedy)
         self.ledger.settle()
         if unmatched := [*self._unmatched(files[0])]:
             raise InputError(unmatched)
         self.ledger.notes += self._notes_on_tags()
-        for currency in sorted(set(self.gathering.rates) - set(self.ledger.converted)):
+        for currency in sorted(set(self.gathering.rates) - self.used_rates):
             self.ledger.notes.append(f"no charge is in {currency}: its rate is not used")
         if odd := sorted(self.planned_h - {round(HOURS_PER_MONTH)}):
             off = listed([f"{HOURS_PER_MONTH / h - 1:+.1%} in a month of {h} h" for h in odd], "and")

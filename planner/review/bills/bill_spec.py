@@ -6,9 +6,9 @@ from datetime import date as Day
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from planner.catalog.importing.currencies import Rate
+from planner.catalog.importing.currencies import Rate, parse_usd_of_unit
 from planner.io.units import PositiveCount
 from planner.io.validation import Strict
 
@@ -16,7 +16,7 @@ from planner.io.validation import Strict
 class RateSpec(Strict):
     """What a currency is worth."""
 
-    usd: PositiveCount
+    usd: Annotated[PositiveCount, BeforeValidator(parse_usd_of_unit)]
     """USD for one unit of it."""
     date: Day
     """The day of this rate, in a month under review."""

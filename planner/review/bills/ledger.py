@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -15,6 +16,8 @@ UNUSED = "(not used)"
 """whose the unused part of a commitment is"""
 USED_BY_NOTHING = "a commitment that nothing in the bill used"
 SMALLEST = Decimal("1e-10")
+BY_SPEND = ("savingsplan", "spendbased", "flexible")
+"""in the type of commitments to spend so much, or else in their identifier, where their category is not given"""
 
 
 @dataclass
@@ -36,10 +39,10 @@ class ApiLine:
 class Commitment:
     """A commitment: what it was used for, and what of it was not."""
 
-    name: str
-    type: str
-    by_spend: bool = False
-    """whether dollars are committed, not instances: a savings plan"""
+    key: str
+    name: str = ""
+    type: str = ""
+    category: str = ""
     used: defaultdict[Target, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     hours: defaultdict[Target, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     unused: Decimal = ZERO
@@ -49,6 +52,14 @@ class Commitment:
     """whether other accounts hold it"""
     bought: Amount = field(default_factory=Amount)
     bought_for: Target | None = None
+
+    @property
+    def by_spend(self) -> bool:
+        """Whether dollars are committed, not instances: a savings plan."""
+        if self.category:
+            return self.category.strip().lower() == "spend"
+        spelled = re.sub(r"[\s_-]", "", (self.type or self.key).lower())
+        return any(word in spelled for word in BY_SPEND)
 
 
 @dataclass
@@ -62,9 +73,9 @@ class Ledger:
     """of rows that count GPUs"""
     services: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
     currencies: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
-    """in them, and in no sum"""
+    """in them, and in no sum; those that would not count anyway under a name that says why"""
     converted: defaultdict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
-    """in them, and in all sums as USD"""
+    """in them, and counted as USD"""
     commitments: dict[str, Commitment] = field(default_factory=dict)
     teams: defaultdict[str | None, dict[str, Decimal]] = field(
         default_factory=lambda: defaultdict(lambda: {"instances": ZERO, "apis": ZERO})

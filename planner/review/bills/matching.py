@@ -14,10 +14,12 @@ from planner.catalog.importing.focus import (
     METERS,
     NAMING,
     OTHER_SYSTEM,
+    SERVICES,
     counted_by,
     described,
     instance_of,
     is_compute,
+    is_on_top,
     is_spot,
     runs_linux,
 )
@@ -33,7 +35,7 @@ NO_TYPE = "no column says which instance type"
 NO_MACHINE = "part of a machine, and nothing says of which type"
 NOT_OURS = "other"
 """in place of an instance or API, for what is no part of the plan"""
-MATCHED_BY = (*NAMING, "SkuId", "SkuPriceId", "ResourceId", "RegionId", "PublisherName", "ServiceName")
+MATCHED_BY = (*NAMING, "SkuId", "SkuPriceId", "ResourceId", "RegionId", "PublisherName", *SERVICES)
 MODEL_NAMES = ("x_ModelId", "ModelId", "x_Model", "Model", "ModelName")
 TOKEN_NAMES = ("SkuMeter", "ChargeDescription", "SkuId", "SkuPriceId", "ResourceId")
 API_PROVIDERS = {"gcp": "google"}
@@ -71,8 +73,11 @@ class Matching:
 
     def target(self, row: Row, details: dict[str, Any]) -> Target:
         provider = provider_called(row["ProviderName"])
-        instance = instance_of(row, provider, details)
-        for name in (row.get("ResourceId"), row.get("SkuId"), row.get("SkuPriceId"), instance):
+        instance, on_top = instance_of(row, provider, details), is_on_top(row, provider)
+        resource = row.get("ResourceId", "")
+        if on_top and self.skus.get(resource) in self.offers:
+            resource = ""  # disks, addresses and fees go by the name of the instance that they are for
+        for name in (resource, row.get("SkuId"), row.get("SkuPriceId"), instance):
             if name and name in self.skus:
                 named = self.skus[name]
                 if named == NOT_OURS:
@@ -81,6 +86,8 @@ class Matching:
         units = tuple(TOKENS.items())
         if any(unit_size(row.get(unit, ""), units) is not None for unit in ("PricingUnit", "ConsumedUnit")):
             return self._api(row, provider, details)
+        if on_top:
+            return Target("other services", row.get("ServiceName") or "(no name)")
         if instance:
             return self._instance(provider, instance, row, details)
         return _unnamed(row, provider)

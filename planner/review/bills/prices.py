@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from planner.case.case import Case
-from planner.catalog.importing.changes import same_price
+from planner.catalog.importing.changes import PriceChange, same_price
 from planner.catalog.importing.offers import Quotes, prices_of
 from planner.catalog.importing.quotes import Gathering
 from planner.plan.price_changes import usd_per_h
@@ -14,7 +14,10 @@ from planner.review.bills.records import BillPrice
 
 
 def at_prices_of_bill(case: Case, bill: Bill) -> tuple[Case, tuple[BillPrice, ...]]:
-    """The case at the prices that the bill gives of instances on its menu, and those of them that are new."""
+    """The case at the prices that the bill gives of instances on its menu, and those of them that are new.
+
+    One that is far from what it was is more often a mistake than news: it is named, and not taken.
+    """
     by_offer: dict[str, Quotes] = defaultdict(lambda: defaultdict(list))
     for quote in bill.quotes:
         if quote.key in case.offers and quote.usd_per_h > 0:
@@ -31,10 +34,12 @@ def at_prices_of_bill(case: Case, bill: Bill) -> tuple[Case, tuple[BillPrice, ..
             if after is None or purchase not in case.purchase:
                 continue
             if before is None or not same_price(before, after):
-                new[way] = quoted[way]
+                taken = not PriceChange(key, way, before, after).is_jump
+                if taken:
+                    new[way] = quoted[way]
                 changed.append(
                     BillPrice(offer=key, purchase=purchase, before_usd_per_h=before, usd_per_h=after,
-                              source=quoted[way].source, date=quoted[way].date)
+                              source=quoted[way].source, date=quoted[way].date, taken=taken)
                 )  # fmt: skip
         offers[key] = offer.model_copy(update={"prices": offer.prices.model_copy(update=new)})
     return (case.model_copy(update={"offers": offers}) if changed else case), tuple(changed)

@@ -123,13 +123,18 @@ class OtherCurrency(Strict):
     """Charges that are in no sum."""
 
     currency: str
+    """with the kind of charge, as in "EUR (taxes)", where a rate would not make it count"""
     rows: int
     billed: float
     effective: float
 
+    @property
+    def would_count(self) -> bool:
+        return " (" not in self.currency
+
 
 class ConvertedCurrency(Strict):
-    """Charges that are in all sums, as USD."""
+    """Charges that count, as USD."""
 
     currency: str
     rows: int
@@ -142,7 +147,7 @@ class ConvertedCurrency(Strict):
 
 
 class BillPrice(Strict):
-    """A contracted price that the next plan is made at."""
+    """A contracted price that differs from the menu's."""
 
     offer: str
     purchase: str
@@ -150,6 +155,8 @@ class BillPrice(Strict):
     usd_per_h: float
     source: str
     date: str | None
+    taken: bool = True
+    """whether the next plan is made at it"""
 
 
 class BillReview(Strict):

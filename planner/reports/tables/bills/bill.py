@@ -222,7 +222,9 @@ def converted_currencies(bill: BillReview) -> Table:
 
 
 def bill_prices(bill: BillReview) -> Table:
-    rows = tuple((p.offer, p.purchase, p.before_usd_per_h, p.usd_per_h, p.date, p.source) for p in bill.prices)
+    rows = tuple(
+        (p.offer, p.purchase, p.before_usd_per_h, p.usd_per_h, p.date, p.source) for p in bill.prices if p.taken
+    )
     columns = (
         C("offer", "instance"), C("purchase", "bought as"), C("before_usd_per_h", "before $/h", "small price"),
         C("usd_per_h", "of the bill $/h", "small price"), C("date", "date"), C("source", "source"),
@@ -256,7 +258,9 @@ def bill_sentences(bill: BillReview) -> Iterator[str]:
 def lacking_currencies(bill: BillReview) -> str:
     """What is in no sum, for want of a rate; empty where nothing is."""
     return ", ".join(
-        f"{x.effective:,.2f} {x.currency} ({x.rows:,} row{'s' * (x.rows != 1)})" for x in bill.other_currencies
+        f"{x.effective:,.2f} {x.currency} ({x.rows:,} row{'s' * (x.rows != 1)})"
+        for x in bill.other_currencies
+        if x.would_count
     )
 
 

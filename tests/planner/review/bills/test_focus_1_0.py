@@ -22,6 +22,7 @@ from planner.reports.tables.bills.bill import bill_sentences, effective_costs
 from planner.review import bill_advice
 from planner.review.bills.bill import Bill, read_bill
 from planner.review.bills.bill_spec import BillSpec
+from planner.review.bills.prices import at_prices_of_bill
 from planner.review.bills.reconciliation import reconcile
 from planner.review.bills.records import BillReview
 from planner.review.review import Reviewed, review_fleet
@@ -214,6 +215,60 @@ def test_gpu_hours_of_no_machine_are_asked_about(tmp_path: Path, plan: Plan) -> 
     assert "96 GPU-hours of gcp/Nvidia L4 GPU@europe-west4: say of which machine type under bill: skus" in asked
 
 
+# -- fees on top ----------------------------------------------------------------------------------------------
+
+LABEL = {"Tags": json.dumps({"compute.googleapis.com/machine_spec": "g2-standard-48"}), "ResourceId": "vm-1"}
+EKS, EMR = "Amazon Elastic Kubernetes Service", "Amazon Elastic MapReduce"
+
+
+@pytest.mark.parametrize(
+    "fee",
+    [
+        hours(24, "5.36", ServiceName=EKS, x_UsageType="USE1-EKS-Auto:g6e.xlarge", ContractedUnitPrice="0.22"),
+        hours(24, "5.36", "EKS Auto Mode for g6e.xlarge", ServiceName=EKS),
+        hours(24, "5.36", "", ServiceName=EKS, x_InstanceType="g6e.xlarge"),
+        hours(24, "5.36", ServiceName=EMR, ServiceCategory="Analytics", x_UsageType="BoxUsage:g6e.xlarge"),
+        hours(24, "5.36", x_UsageType="USE1-EBSOptimized:g6e.xlarge"),
+        hours(24, "5.36", "", ResourceId="i-01", x_UsageType="USE1-DataTransfer-Out-Bytes", PricingUnit="GB"),
+        google(24, "5.36", "External IP Charge on a Standard VM", **LABEL),
+        google(24, "5.36", "SSD backed Local Storage in Netherlands", **LABEL),
+        google(24, "5.36", "Network Inter Zone Egress", **LABEL | {"ResourceId": "vm-9"}),
+        google(24, "5.36", "Licensing Fee for Ubuntu Pro (GPU cost)", **LABEL),
+    ],
+)
+def test_fees_on_top_of_an_instance_are_none_of_its_hours(tmp_path: Path, plan: Plan, fee: Charge) -> None:
+    rows = [hours(24, "44.66", x_UsageType="USE1-BoxUsage:g6e.xlarge"), google(96, "55.00", **LABEL), fee]
+    found = read(tmp_path, plan, rows, skus={"i-01": L40S, "vm-9": L4})
+    bill = reconcile(found, plan, "team", 720, ())
+    assert costs(bill) == {L40S: (24.0, 44.66, 0.0, 44.66), L4: (24.0, 55.0, 0.0, 55.0)}
+    assert [(x.service, x.effective_usd) for x in bill.other_services] == [(fee["ServiceName"], 5.36)]
+    assert {(q.key, q.usd_per_h) for q in found.quotes} == {(L40S, 1.861)}
+
+
+@pytest.mark.parametrize(
+    "meter", ["BoxUsage", "EU-SpotUsage", "USW2-LAX1-BoxUsage", "UnusedBox", "APN1-UnusedDed", "HostBoxUsage",
+              "DedicatedUsage", "Reservation", "EUC1-HeavyUsage"],
+)  # fmt: skip
+def test_meters_of_instances_are_known_with_their_region(meter: str) -> None:
+    row = {"ServiceCategory": "Compute", "ServiceName": "Amazon Elastic Compute Cloud"}
+    assert instance_of({**row, "x_UsageType": f"{meter}:p5.48xlarge"}, "aws", {}) == "p5.48xlarge"
+
+
+@pytest.mark.parametrize("seller", ["Amazon", "Amazon Web Services EMEA SARL"])
+def test_sellers_go_by_several_names(tmp_path: Path, plan: Plan, seller: str) -> None:
+    assert set(costs(reviewed(tmp_path, plan, [hours(24, "44.66", ProviderName=seller)]))) == {L40S}
+
+
+def test_licenses_are_no_price_of_a_machine(tmp_path: Path) -> None:
+    machine: Charge = {"ProviderName": "Microsoft", "RegionId": "eastus", "x_InstanceType": "Standard_NC24ads_A100_v4",
+                       "ServiceName": "Virtual Machines", "ListUnitPrice": "3.673"}  # fmt: skip
+    license_ = machine | {"ServiceName": "Virtual Machines Licenses", "ListUnitPrice": "0.10"}
+    rows = [hours(24, "88.15", "NC24ads A100 v4", **machine), hours(24, "2.40", "24 vCPU VM License", **license_)]
+    (tmp_path / "bill.csv").write_text(as_focus(reversed(rows), COLUMNS), encoding="utf-8")
+    (offer,) = import_prices(tmp_path / "bill.csv", "focus").offers.values()
+    assert offer.prices.on_demand is not None and offer.prices.on_demand.usd_per_h == 3.673
+
+
 # -- bills that match nothing ---------------------------------------------------------------------------------
 
 
@@ -323,6 +378,28 @@ def test_nothing_is_reserved_on_top_of_a_savings_plan(tmp_path: Path) -> None:
     assert any("confirm that sp-7 runs" in d.text for d in found.review.decisions)
 
 
+SP_ARN = "arn:aws:savingsplans::1:savingsplan/7"
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ({"CommitmentDiscountType": "ComputeSavingsPlans"}, {}),
+        ({"CommitmentDiscountType": "SavingsPlan"}, {}),
+        ({"CommitmentDiscountType": "EC2_Instance-Savings_Plan"}, {}),
+        ({"CommitmentDiscountType": ""}, {}),
+        ({"CommitmentDiscountType": "", "CommitmentDiscountId": SP_ARN},
+         {"CommitmentDiscountType": "", "CommitmentDiscountId": SP_ARN}),
+    ],
+)  # fmt: skip
+def test_savings_plans_are_known_however_they_are_spelled(
+    tmp_path: Path, plan: Plan, first: Charge, later: Charge
+) -> None:
+    rows = [savings_plan("Used", "26.40", 24, **first), savings_plan("Unused", "3.10", **later)]
+    (c,) = reviewed(tmp_path, plan, rows).commitments
+    assert (c.by_spend, c.used_usd, c.unused_usd) == (True, 26.4, 3.1)
+
+
 def test_a_reservation_that_lapses_is_not_renewed_where_a_savings_plan_covers_it(tmp_path: Path) -> None:
     lapsing = f"committed: [{{offer: {L40S}, purchase: reserved-1y, instances: 4, lapses: 2026-11-15}}]\n"
     reserved = {"CommitmentDiscountId": "ri-1", "CommitmentDiscountType": "Reserved Instance"}
@@ -358,14 +435,66 @@ def test_without_a_rate_the_headline_says_what_it_lacks(tmp_path: Path) -> None:
     assert "without" not in review_text(rated.review).split("decisions")[0]
 
 
+def test_amounts_in_other_currencies_are_of_what_counts(tmp_path: Path, plan: Plan) -> None:
+    euros = {"BillingCurrency": "EUR", "x_Account": "ours"}
+    straddling = {"ChargePeriodStart": "2026-08-31T00:00:00Z", "ChargePeriodEnd": "2026-09-02T00:00:00Z"}
+    august = {"ChargePeriodStart": "2026-08-01T00:00:00Z", "ChargePeriodEnd": "2026-08-02T00:00:00Z"}
+    rows = [
+        hours(24, "44.66", x_Account="ours"),
+        hours(24, "10.00", **euros),
+        hours(24, "8.00", **euros | straddling),
+        hours(24, "1000.00", **euros | august),
+        hours(24, "500.00", **euros, ChargeCategory="Tax"),
+        hours(24, "70.00", **euros | {"x_Account": "theirs"}),
+    ]
+    where = {"x_Account": "ours"}
+    lacking = reviewed(tmp_path, plan, rows, where=where)
+    assert "the bill's sums lack 14.00 EUR (2 rows)" in " ".join(bill_sentences(lacking))
+    assert {x.currency: x.effective for x in lacking.other_currencies} == {
+        "EUR": 14.0, "EUR (outside the period)": 1000.0, "EUR (taxes)": 500.0, "EUR (other accounts)": 70.0,
+    }  # fmt: skip
+    assert len([r for r in bill_advice.risks_of(lacking) if "another currency" in r.text]) == 1
+    (converted,) = reviewed(tmp_path, plan, rows, rates=EUR, where=where).converted_currencies
+    assert (converted.effective, converted.effective_usd) == (14.0, 15.4)
+
+
+def test_a_fee_for_a_reservation_is_no_hours_of_it(tmp_path: Path, plan: Plan) -> None:
+    used = savings_plan("Used", "28.14", 24, CommitmentDiscountId="ri-1", CommitmentDiscountType="Reserved Instance")
+    fee = hours(24, "0", "USD 1.1724 hourly fee per Linux/UNIX (Amazon VPC), g6e.xlarge instance",
+                ChargeCategory="Purchase", BilledCost="28.14", x_UsageType="HeavyUsage:g6e.xlarge")  # fmt: skip
+    assert costs(reviewed(tmp_path, plan, [used, fee])) == {L40S: (24.0, 28.14, 0.0, 28.14)}
+
+
+def test_a_bill_whose_charges_last_no_time_is_refused(tmp_path: Path, plan: Plan) -> None:
+    with pytest.raises(InputError, match=r"bill.csv: has no usage that lasts.* Export the bill again"):
+        read(tmp_path, plan, [hours(24, "44.66", ChargePeriodEnd=f"{DAY}T00:00:00Z")])
+
+
+@pytest.mark.parametrize(("price", "taken"), [("1.50", True), ("0.22", False), ("4.00", False)])
+def test_a_price_far_from_the_menu_s_is_named_and_not_taken(
+    tmp_path: Path, plan: Plan, price: str, taken: bool
+) -> None:
+    found = read(tmp_path, plan, [hours(24, "44.66", ListUnitPrice=price)])
+    case, prices = at_prices_of_bill(plan.case, found)
+    on_demand = case.offers[L40S].prices.on_demand
+    assert on_demand is not None and on_demand.usd_per_h == (float(price) if taken else 1.861)
+    risks = [r.text for r in bill_advice.risks_of(reconcile(found, plan, "team", 720, prices)) if r.about == "prices"]
+    assert {p.taken for p in prices} == {taken}  # also of the reserved price that follows from it
+    assert len(risks) == (0 if taken else len(prices))
+
+
 @pytest.mark.parametrize(
     ("rates", "said"),
     [
         ("{EURO: {usd: 1.1, date: 2026-09-01}}", "REVIEW.yaml:5:.*no currency has the code 'EURO'. Did you mean 'EUR'"),
         ("{eur: {usd: 1.1, date: 2026-09-01}}", "REVIEW.yaml:5:.*no currency has the code 'eur'. Write EUR"),
         ("{USD: {usd: 1, date: 2026-09-01}}", "REVIEW.yaml:5:.*USD needs no rate"),
-        ("{EUR: {usd: 0, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: must be more than 0, got 0"),
-        ("{EUR: {usd: -1.1, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: cannot be negative"),
+        ("{EUR: {usd: 0, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: must be more than 0, got 0. Write the "
+                                              "USD for one unit"),
+        ("{EUR: {usd: 1.0e+18, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: must be from 0.000001 to 1,000,000 "
+                                                    "USD, got .*. Write the USD"),
+        ("{EUR: {usd: 1.0e-9, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: must be from 0.000001"),
+        ("{EUR: {usd: -1.1, date: 2026-09-01}}", "REVIEW.yaml:5:.*rates.EUR.usd: cannot be negative.* Write"),
         ("{EUR: {usd: .inf, date: 2026-09-01}}", "REVIEW.yaml:5:.*"),
         ("{EUR: {usd: .nan, date: 2026-09-01}}", "REVIEW.yaml:5:.*"),
         ("{EUR: {usd: 1.1}}", "REVIEW.yaml:5:.*date"),
