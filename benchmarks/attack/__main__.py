@@ -91,7 +91,9 @@ def _line(row: Row) -> str:
 
 def _write(file: Path, name: str, lines: list[str], attack: Attack, seconds: float) -> None:
     """Put the lines of one class in the place of its old ones."""
-    old = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    before = file.read_text(encoding="utf-8") if file.exists() else ""
+    table, heading, further = before.partition("\n## ")  # sections that other scripts write
+    old = table.splitlines()
     rows = {key: [line for line in old if line.startswith(f"| {key} |")] for key in CLASSES}
     runs = {key: [line for line in old if line.startswith(f"- {key}: ")] for key in CLASSES}
     rows[name] = lines
@@ -101,6 +103,7 @@ def _write(file: Path, name: str, lines: list[str], attack: Attack, seconds: flo
     text = HEAD.format(classes=", ".join(f"`{key}`" for key in CLASSES))
     text += "".join(f"{line}\n" for key in CLASSES for line in rows[key])
     text += f"\nWith {_machine()}:\n\n" + "".join(f"{line}\n" for key in CLASSES for line in runs[key])
+    text += heading + further
     file.write_text(text, encoding="utf-8")
 
 

@@ -6,7 +6,6 @@ import itertools
 import math
 from dataclasses import replace
 
-import highspy
 import numpy as np
 import pytest
 
@@ -16,25 +15,13 @@ from problems.staffing import Staffing
 from tests.oracle.brute_force import brute_force
 from tests.oracle.buying import commitments, hourly_usd, usd_with_starts
 from tests.oracle.cases import lever_case, truth_of
+from tests.oracle.linear_program import linear_program
 from tests.oracle.menus import Choice, WayFilter, served_ways
 from tests.oracle.rules import least_outlet_cost, work_done
 from tests.support.fleets import Case
 
 EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
 MONTH = 730.0
-
-
-def linear_program(cost: np.ndarray, rows: list[tuple[np.ndarray, float, float]], upper: np.ndarray) -> float:
-    """min cost x with low <= row x <= high and 0 <= x <= upper; infinite where nothing fits."""
-    h = highspy.Highs()
-    h.silent()
-    x = [h.addVariable(0.0, float(u)) for u in upper]
-    for row, low, high in rows:
-        h.addConstr(low <= sum(float(a) * v for a, v in zip(row, x, strict=True)) <= high)
-    h.minimize(sum(float(c) * v for c, v in zip(cost, x, strict=True)))
-    if h.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        return math.inf
-    return float(h.getInfo().objective_function_value)
 
 
 @pytest.mark.parametrize("members", [1, 2])

@@ -1,0 +1,132 @@
+"""The enumeration of many replicas itself: against sums done by hand, linear programs, and the other brute forces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from problems.fleet_problem import Offer
+from problems.recipes.pools import Api, Deployment, Pool
+from problems.recipes.vendors import Vendors
+from problems.staffing import Staffing
+from tests.oracle import vendor_shares
+from tests.oracle.brute_force import brute_force
+from tests.oracle.exhaustive import least_objective
+from tests.oracle.large_cases import at_most, deadline_case, mix_case
+from tests.oracle.linear_program import linear_program
+from tests.oracle.routes import Routes
+from tests.support.fleets import Case
+
+EXACT = Staffing(z=0.0, arrival_scv=1.0, rate_cv=0.0, batch=8.0, min_replicas=1)
+MONTH = 730.0
+
+
+def on(offer: str, *seconds: float) -> Deployment:
+    return Deployment(f"on {offer}", offer, 1, np.array(seconds), EXACT, staffing_in_a_mix=EXACT)
+
+
+def case_of(pool: Pool, *offers: Offer) -> Case:
+    slots = pool.slots
+    return Case((pool,), {o.key: o for o in offers}, np.full(slots, MONTH / slots), np.zeros(slots, dtype=int))
+
+
+def offer(key: str, usd: float, most: int | None = None) -> Offer:
+    return Offer(key, key, 1, on_demand_usd_per_h=usd, max_instances=most)
+
+
+@pytest.mark.parametrize("outlet", [True, False])
+def test_routes_over_three_are_those_of_a_linear_program(outlet: bool) -> None:
+    """Three lengths, some of which a deployment cannot serve; with the least bill, the most that two of three serve."""
+    rng = np.random.default_rng([3, outlet])
+    possible = 0
+    for _ in range(40):
+        rates = rng.uniform(0.5, 5.0, 3) * (rng.random(3) < 0.85)
+        seconds = np.where(rng.random((3, 3)) < 0.8, rng.uniform(0.1, 1.0, (3, 3)), math.inf)
+        prices, room = rng.uniform(0.1, 2.0, 3), rng.uniform(0.0, 2.0, 3)
+        can = np.isfinite(seconds)
+        upper = np.r_[np.where(can, 100.0, 0.0).ravel(), np.full(3, 100.0 if outlet else 0.0)]
+        rows = []
+        for d in range(3):
+            row = np.zeros((4, 3))
+            row[d] = np.where(can[d], seconds[d], 0.0)
+            rows.append((row.ravel(), -math.inf, float(room[d])))
+        for b in range(3):
+            row = np.zeros((4, 3))
+            row[:, b] = 1.0
+            rows.append((row.ravel(), float(rates[b]), float(rates[b])))
+        bill = np.r_[np.zeros(9), prices]
+        expected = linear_program(bill, rows, upper)
+        routes = Routes(seconds, prices if outlet else None)
+        found = routes.bills(rates, room[None, :])
+        assert found[0] == pytest.approx(expected, rel=1e-7, abs=1e-7)
+        if expected < math.inf:
+            possible += 1
+            some = np.array([True, True, False])
+            most = -linear_program(
+                -np.r_[np.repeat(some, 3), np.zeros(3)], [*rows, (bill, -math.inf, expected + 1e-9)], upper
+            )
+            assert routes.most_on(some, rates, room[None, :], found)[0] == pytest.approx(most, rel=1e-5, abs=1e-5)
+    assert possible >= 10
+
+
+def test_three_deployments_by_hand() -> None:
+    """Each is good at one length: one replica of each, where two need six together and one nine alone."""
+    pool = Pool("w", ("w",), np.ones((1, 3)), 1.0, False, (on("a", 1, 4, 4), on("b", 4, 1, 4), on("c", 4, 4, 1)), ())
+    offers = [offer(key, 1.0) for key in "abc"]
+    usd = [least_objective(case_of(replace(pool, max_deployments=k), *offers)) for k in (1, 2, 3)]
+    assert usd == [9 * MONTH, 6 * MONTH, 3 * MONTH]
+
+
+@pytest.mark.parametrize("quota", [68, 71, 97, 127])
+def test_work_that_fills_its_quota_by_hand(quota: int) -> None:
+    """So many replicas do the work if they are never idle; with one less, the dear ones do."""
+    pool = Pool(
+        "w", ("w",), np.full((2, 1), quota - 0.5), 1.0, False, (on("a", 1.0), on("b", 1.0)), (),
+        window=np.ones((2, 2), dtype=bool),
+    )  # fmt: skip
+    fits = case_of(pool, offer("a", 1.0, quota), offer("b", 3.0))
+    assert least_objective(fits) == (quota - 0.5) * MONTH  # half of the month one less
+    short = case_of(pool, offer("a", 1.0, quota - 1), offer("b", 3.0))
+    assert least_objective(short) == 3 * (quota - 0.5) * MONTH
+
+
+def test_a_share_by_hand() -> None:
+    """Eight of ten on the cheap provider; where each in use serves half at least, the dear one takes five."""
+    pool = Pool("w", ("w",), np.full((1, 1), 10.0), 1.0, False, (on("a", 1.0), on("b", 1.0)), (), max_deployments=2)
+    case = case_of(pool, offer("a", 1.0, 8), offer("b", 3.0))
+    rules = Vendors(
+        {"a": (("provider", "a"),), "b": (("provider", "b"),)}, requests_per_month=3600 * 10 * MONTH,
+        least_share={"provider": 0.5},
+    )  # fmt: skip
+    assert least_objective(case) == (8 + 2 * 3) * MONTH
+    assert least_objective(replace(case, vendors=rules)) == (5 + 5 * 3) * MONTH
+    api = replace(pool, apis=(Api("x", np.array([2 / 3600])),))
+    with_api = replace(case, pools=(api,), vendors=replace(rules, of_api={"x": (("api", "x"),)}))
+    assert least_objective(with_api) == (8 + 2 * 2) * MONTH, "no share is asked of an API"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5, 6, 9, 12, 14, 15, 17, 18, 19, 20])
+def test_mixes_of_two_are_those_of_the_other_brute_force(seed: int) -> None:
+    case = at_most(mix_case(seed), 2)
+    assert least_objective(case) == pytest.approx(brute_force(case).objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_less_work_that_waits_is_that_of_the_other_brute_force(seed: int) -> None:
+    case = deadline_case(seed)
+    offers = {
+        g: replace(o, max_instances=None if o.max_instances is None else -(-o.max_instances // 20))
+        for g, o in case.offers.items()
+    }
+    pools = tuple(replace(pool, rate_rps=pool.rate_rps / 20) for pool in case.pools)
+    less = replace(case, pools=pools, offers=offers, max_gpus={})
+    assert least_objective(less) == pytest.approx(brute_force(less).objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_shares_without_mixes_are_those_of_the_other_enumeration(seed: int) -> None:
+    case = vendor_shares.share_case(seed)
+    assert least_objective(case) == pytest.approx(vendor_shares.least_usd(case), rel=1e-9)
