@@ -222,3 +222,20 @@ def test_a_limit_that_refuses_nearly_all_is_an_error_that_says_where() -> None:
         case_of(", longest: 600")
     (diagnostic,) = found.value.diagnostics
     assert diagnostic.line == 5
+
+
+@pytest.mark.parametrize(
+    ("prompts", "answers", "longest"),
+    [
+        ("{p50: 1k, p95: 20k}", "{p50: 200, p95: 2k}", 512),
+        ("{p50: 1k, p95: 100k}", "{p50: 200, p95: 20k}", 4096),
+        ("{p50: 2k, p95: 9k}", "{p50: 1k, p95: 5k}", 1000),
+    ],
+)
+def test_the_checker_agrees_where_most_requests_are_refused(prompts: str, answers: str, longest: int) -> None:
+    text = filled(TEXT, {"tokens": f", longest: {longest}"})
+    text = text.replace("{p50: 28k, p95: 90k}", prompts).replace("{p50: 300, p95: 1200}", answers)
+    plan = planner.plan_fleet(planner.case_from_text(text))
+    (w,) = plan.workloads
+    assert (w.refused_share_frac or 0.0) > 0.3
+    assert check_plan(plan.as_json()) == []

@@ -15,6 +15,7 @@ from planner.case.length_buckets import (
     given_lengths,
     spread_lengths,
 )
+from planner.checker.lengths import mean_lengths_up_to
 from planner.performance.length_spread import LengthSpread
 from planner.performance.long_requests import longer_than, share_longer
 
@@ -134,3 +135,36 @@ def test_buckets_of_a_file_are_refused_whole() -> None:
     asked = given_lengths(often, [32_768], longest=32_768)
     assert asked.length_limit is not None
     assert asked.length_limit.refused_frac == pytest.approx(0.02)
+
+
+MOSTLY_REFUSED = [
+    ((1_000.0, 20_000.0), (200.0, 2_000.0), 512),
+    ((1_000.0, 100_000.0), (200.0, 20_000.0), 4_096),
+    ((1_000.0, 100_000.0), (200.0, 20_000.0), 512),
+    ((2_000.0, 9_000.0), (1_000.0, 5_000.0), 1_000),
+    ((2_000.0, 9_000.0), (1_000.0, 5_000.0), 820),
+    ((200.0, 400.0), (3_000.0, 60_000.0), 700),
+    ((900.0, 900.0), (400.0, 8_000.0), 1_000),
+    ((28_000.0, 90_000.0), (300.0, 1_200.0), 131_072),
+]
+
+
+@pytest.mark.parametrize(("prompt", "answer", "longest"), MOSTLY_REFUSED)
+def test_the_means_of_what_is_let_in_are_those_of_draws_however_much_is_refused(
+    prompt: tuple[float, float], answer: tuple[float, float], longest: int
+) -> None:
+    rng = np.random.default_rng(11)
+    drawn = [p50 * np.exp(sigma_of(p50, p95) * rng.standard_normal(4_000_000)) for p50, p95 in (prompt, answer)]
+    fits = drawn[0] + drawn[1] <= longest
+    prompts, answers = (LengthSpread(p50=p50, p95=p95) for p50, p95 in (prompt, answer))
+    lengths = spread_lengths(prompts, answers, [131_072], longest)
+    assert lengths.length_limit is not None
+    assert lengths.length_limit.refused_frac == pytest.approx(1 - fits.mean(), rel=0.01)
+    checked = mean_lengths_up_to(prompts, answers, longest)
+    for tokens, key, (low, _) in zip(drawn, ("input_tokens", "output_tokens"), checked, strict=True):
+        expected = float(tokens[fits].mean())
+        noise = 4 * float(tokens[fits].std()) / fits.sum() ** 0.5
+        assert low == pytest.approx(expected, rel=1e-3, abs=noise)
+        assert sum(b.share_frac * getattr(b, key) for b in lengths.buckets) == pytest.approx(
+            expected, rel=3e-3, abs=noise
+        )
