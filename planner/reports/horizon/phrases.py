@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 
 from planner.case.terms import counted_months
 from planner.catalog.entries import TERM_MONTHS
-from planner.io.formatting import usd
+from planner.io.formatting import percent, tokens, usd
 from planner.plan.horizon.horizon_plan import MONTHS_OF_A_QUARTER, HorizonPlan, QuarterPlan, cost_as_minimized
 from planner.plan.horizon.horizon_view import (
     days_of,
@@ -18,7 +18,9 @@ from planner.plan.horizon.horizon_view import (
     quarters_of,
     usd_per_month,
 )
-from planner.reports.phrases import paid_of_caps
+from planner.plan.plan import Plan
+from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
+from planner.reports.phrases import ALARM_FRAC, paid_of_caps
 
 NOTHING_USD = 0.5
 A_DAY = timedelta(days=1)
@@ -70,6 +72,60 @@ def costs(horizon: HorizonPlan) -> Iterator[str]:
             yield f"P50 {p50}, P90 {p90}, worst {usd(worst.cost_usd)} ({worst.name})"
     if horizon.held_usd:
         yield f"{usd(horizon.held_usd)} of it is for what was held before, and is paid in any case"
+
+
+def refused(horizon: HorizonPlan) -> str:
+    """What is refused because it is longer than is let in; nothing where nothing is."""
+    found = _too_long(horizon, refused_requests)
+    each = [f"{_ranges(some)})" for some in found.values()]
+    if not each:
+        return ""
+    much = any(r.share_frac >= ALARM_FRAC for some in found.values() for r in some)
+    how = "REFUSED" if much else "refused"
+    return f"{how} every month: {', '.join(each)}; figures are for the rest"
+
+
+def passed_on(horizon: HorizonPlan) -> Iterator[str]:
+    """Requests that are longer than the deployments of their workload admit, and where they go."""
+    yield from (where_passed_on(some) for some in _too_long(horizon, passed_on_requests).values())
+
+
+def where_passed_on(some: list[TooLong]) -> str:
+    """One sentence for a workload, over all quarters and scenarios."""
+    apis = sorted({r.to for r in some if r.to})
+    where = [f"go to {' or '.join(apis)}"] if apis else []
+    where += ["are shed"] if any(r.to is None for r in some) else []
+    return f"{_ranges(some)}, the most that its deployments admit) {' or '.join(where)}"
+
+
+def long_requests(horizon: HorizonPlan) -> Iterator[str]:
+    """What is refused or passed on for its length, beside the headline."""
+    if sentence := refused(horizon):
+        yield sentence
+    yield from passed_on(horizon)
+
+
+def _too_long(horizon: HorizonPlan, of: Callable[[Plan], Iterable[TooLong]]) -> dict[str, list[TooLong]]:
+    """By workload, what is too long in the plans of all quarters and scenarios that have any."""
+    found: dict[str, list[TooLong]] = {}
+    for q in horizon.quarters:
+        for r in of(q.plan):
+            found.setdefault(r.workload, []).append(r)
+    return found
+
+
+def _ranges(some: list[TooLong]) -> str:
+    """Shares, numbers and lengths from the least to the most of all quarters and scenarios."""
+    shares = _from_to([r.share_frac for r in some], lambda x: percent(x, 2))
+    counts = _from_to([r.requests_per_month for r in some], tokens)
+    limits = _from_to([r.tokens for r in some], lambda x: f"{x:,.0f}")
+    by = ", by quarter and scenario" if " to " in shares + counts + limits else ""
+    return f"{shares} of {some[0].workload} ({counts} requests longer than {limits} tokens{by}"
+
+
+def _from_to(values: Iterable[float], shown: Callable[[float], str]) -> str:
+    known = sorted(values)
+    return " to ".join(dict.fromkeys(shown(x) for x in (known[0], known[-1])))
 
 
 def part_quarters(horizon: HorizonPlan) -> Iterator[str]:

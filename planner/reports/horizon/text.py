@@ -32,7 +32,7 @@ def _headline(horizon: HorizonPlan, seconds: float | None) -> Iterator[str]:
     took = f" in {seconds:.1f} s" if seconds is not None else ""
     yield f"{escaped(horizon.name)}   {', '.join(phrases.facts(horizon))}   {proof(horizon)}{took}"
     yield f"  {escaped(phrases.sign_now(horizon))}"
-    yield from (f"  {escaped(line)}" for line in phrases.costs(horizon))
+    yield from (f"  {escaped(line)}" for line in (*phrases.costs(horizon), *phrases.long_requests(horizon)))
 
 
 def _closing(horizon: HorizonPlan) -> Iterator[str]:
@@ -55,7 +55,7 @@ def horizon_markdown(horizon: HorizonPlan) -> str:
     open_, folded = ([t for t in shown if (t.name in FOLDED) is fold] for fold in (False, True))
     return paragraphs(
         [
-            [*head, *bullets([facts, *phrases.costs(horizon), *remarks(horizon)])],
+            [*head, *bullets([facts, *phrases.costs(horizon), *phrases.long_requests(horizon), *remarks(horizon)])],
             *(titled_markdown(t) for t in open_),
             *(_folded(t) for t in folded),
         ]

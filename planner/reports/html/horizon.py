@@ -64,7 +64,7 @@ def horizon_page(horizon: HorizonPlan) -> str:
 def _answer(horizon: HorizonPlan) -> Html:
     first = phrases.sign_now(horizon)
     lines = [el("p", el("b", as_sentence(first)))]
-    lines += [el("p", as_sentence(line)) for line in phrases.costs(horizon)]
+    lines += [el("p", as_sentence(line)) for line in (*phrases.costs(horizon), *phrases.long_requests(horizon))]
     if line := phrases.value_of_scenarios(horizon):
         lines.append(el("p", as_sentence(line)))
     return hero(usd(cost_as_minimized(horizon, horizon.risk)), _measure(horizon), lines, cards(_cards(horizon)))

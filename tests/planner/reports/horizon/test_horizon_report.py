@@ -10,6 +10,7 @@ import pytest
 
 from planner.plan.horizon.horizon_plan import HorizonPlan, MiddlePlan
 from planner.plan.plan import Plan
+from planner.plan.too_long import TooLong
 from planner.reports.horizon import phrases, tables
 from planner.reports.horizon.text import horizon_csv, horizon_markdown, horizon_text
 from planner.reports.html.horizon import horizon_page
@@ -202,3 +203,33 @@ def test_a_commitment_that_lapses_within_a_quarter_is_named_with_what_it_costs_t
     assert "paid $1,369 there and not used" in note
     assert note.endswith("planned from 2027-01-01 on, and needed from 2027-02-15 on")
     assert tables.held(horizon).notes == ()
+
+
+def test_what_is_refused_for_its_length_is_on_the_first_screen_of_every_report() -> None:
+    horizon = horizon_plan()
+    assert list(phrases.long_requests(horizon)) == []
+    quarters = []
+    for k, q in enumerate(horizon.quarters):
+        limit = {
+            "longest_request_tokens": 8_192,
+            "refused_share_frac": 0.02,
+            "refused_requests_per_month": 1e6 * (k + 1),
+        }
+        told = tuple(w.model_copy(update=limit) for w in q.plan.workloads)
+        quarters.append(q.model_copy(update={"plan": q.plan.model_copy(update={"workloads": told})}))
+    refusing = horizon.model_copy(update={"quarters": tuple(quarters)})
+    said = "every month: 2.00% of chat (1M to 3M requests longer than 8,192 tokens, by quarter and scenario)"
+    assert f"REFUSED {said}; figures are for the rest" in "\n".join(horizon_text(refusing).split("\n")[:6])
+    assert said in horizon_page(refusing)
+    assert said in horizon_markdown(refusing).replace("\\", "")
+
+
+def test_what_is_passed_on_for_its_length_names_where_it_goes() -> None:
+    some = [
+        TooLong("chat", 8_192, share, 1e6 * share, to)
+        for share, to in ((0.01, "openai/gpt-4o"), (0.02, "openai/gpt-4o"))
+    ]
+    assert phrases.where_passed_on(some) == (
+        "1.00% to 2.00% of chat (10k to 20k requests longer than 8,192 tokens, by quarter and scenario, "
+        "the most that its deployments admit) go to openai/gpt-4o"
+    )
