@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.case.case import HOURS_OF_DAYS
-from planner.case.costs import baseline_of, is_too_small
+from planner.case.costs import api_context, baseline_of, holds, is_too_small
+from planner.case.length_buckets import too_long_share
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
 from planner.catalog.entries import day_of, is_of_unknown_day
@@ -364,6 +365,7 @@ def baseline_notes(plan: Plan) -> Iterator[str]:
     if fixed := apis_usd(plan.case, apis):
         yield f"the baseline leaves out {usd(fixed)} / month, the fixed cost of {_owners(plan, apis)}"
     yield from _baselines_too_small(plan)
+    yield from _baselines_too_short(plan)
     barred = [bill for bill in bills if not bill.may_use_an_api]
     if not barred:
         return
@@ -392,6 +394,18 @@ def _baselines_too_small(plan: Plan) -> Iterator[str]:
     for api, workloads in names.items():
         why = "which asks for a larger model" if len(workloads) == 1 else "which ask for a larger model"
         yield f"the baseline {api} may not answer {alike(workloads)}, {why}: a price to compare with, not one to buy at"
+
+
+def _baselines_too_short(plan: Plan) -> Iterator[str]:
+    """Workloads that may use an API, and let in requests that are longer than that of their baseline takes."""
+    case = plan.case
+    for w in case.workloads:
+        api = baseline_of(case, w)
+        context = api_context(case, api, case.apis[api])
+        if context is None or not w.api_allowed or holds(case, w, api, case.apis[api]):
+            continue
+        longer = f"{percent(too_long_share(w, context), 2)} of {w.name} is longer than the {context:,} tokens"
+        yield f"{longer} that {api} takes, so the baseline is a price to compare with, not one to buy at"
 
 
 def _named(bills: list[BaselineBill]) -> set[str]:

@@ -156,6 +156,21 @@ def test_every_report_says_what_is_passed_on(passing_on: Plan) -> None:
     assert "longer than its deployments admit: send them to openai/gpt-4.1-mini" in readme
 
 
+def test_a_baseline_that_cannot_hold_all_requests_is_no_price_to_buy_at() -> None:
+    text = filled(TEXT, {"api": "allowed"}).replace("baseline: openai/gpt-4.1-mini", "baseline: openai/gpt-4o-mini")
+    plan = planner.plan_fleet(planner.case_from_text(text))
+    said = (
+        "1.63% of docs is longer than the 128,000 tokens that openai/gpt-4o-mini takes, so the baseline is a price to"
+    )
+    assert said in "\n".join(render(plan).split("\n")[:8])
+    assert said in html_report(plan)
+    assert said in plan_markdown(plan).replace("\\", "")
+
+
+def test_a_baseline_that_holds_all_requests_has_no_such_caveat(passing_on: Plan) -> None:
+    assert "not one to buy at" not in render(passing_on)
+
+
 def test_the_longest_that_is_let_in_is_what_the_engine_admits() -> None:
     plan = planner.plan_fleet(case_of(", longest: 64k"))
     (command,) = serve_commands(plan)
