@@ -261,7 +261,7 @@ def plan_horizon(
     """
     options, started = options or Options(), time.monotonic()
     try:
-        return _checked_horizon(plan_blocks(case, options, on_progress))
+        return _checked_horizon(case, options, on_progress)
     except NoHorizonPlan as none:
         took, limit_s = time.monotonic() - started, options.time_limit_s
         if limit_s is not None and not none.proved and took >= (1 - REPORT_FRAC) * limit_s:
@@ -292,17 +292,23 @@ def attempt_horizon(
     plan.
     """
     try:
-        planned = _checked_horizon(plan_blocks(case, options, on_progress, compare=False))
+        planned = _checked_horizon(case, options, on_progress, compare=False)
     except NoHorizonPlan as none:
         return HorizonAttempt(Outcome.INFEASIBLE if none.proved else Outcome.NOT_FOUND, None, none.block)
     except OutOfTime:
         return HorizonAttempt(Outcome.NOT_FOUND, None)
-    return HorizonAttempt(Outcome(planned.status), planned)
+    return HorizonAttempt(Outcome.INTERRUPTED if planned.interrupted else Outcome(planned.status), planned)
 
 
-def _checked_horizon(planned: HorizonPlan) -> HorizonPlan:
-    _must_be_empty(check_horizon(planned.as_json(), screened=True))
-    return planned
+def _checked_horizon(
+    case: Case, options: Options, on_progress: Callable[[Progress], None], compare: bool = True
+) -> HorizonPlan:
+    """The plan of a horizon, checked; once there is one, nothing that interrupts loses it."""
+    with interruptions_held() as held:
+        planned = plan_blocks(case, options, held, on_progress, compare)
+        _must_be_empty(check_horizon(planned.as_json(), screened=True))
+    late = held.by_somebody and not planned.interrupted
+    return planned.model_copy(update={"stopped": "interrupted"}) if late else planned
 
 
 def _without_a_plan(
@@ -321,6 +327,8 @@ def _without_a_plan(
                 plan_fleet(block_case(case, block), options, on_progress)
             except Infeasible as found:
                 reasons, proved, remedies = found.reasons, found.proved, found.remedies
+            except OutOfTime:
+                reasons, proved = ("the time limit was reached before a plan was found",), False
     return Infeasible(case.name, (f"in {none.block}:", *reasons), proved, remedies)
 
 

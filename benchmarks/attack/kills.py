@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,69 @@ import planner
 from tests.support.command_line import HARD, SMALL
 
 GROUP = "kills"
-KILLS, LATEST_S, ENDS_S, ORPHANS_S = 108, 9.0, 60.0, 30.0
-VERBS = ("plan", "plan with a limit", "what-if in processes")
+KILLS, LATEST_S, ENDS_S, ORPHANS_S, LEAVING_S = 216, 9.0, 60.0, 30.0, 0.5
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 OLD = '{"format": "an older file"}\n'
+HORIZON = """\
+starts: 2027-01-01
+horizon: 2 quarters
+workloads:
+  - {name: chat, models: [llama-3.1-8b], forecast: {requests_per_day: 900k, growth_per_month: 6%}}
+  - {name: search, models: [qwen2.5-14b], forecast: {requests_per_day: 300k}}
+scenarios:
+  - {name: as today, probability: 60%}
+  - {name: fast, probability: 40%, changes: {workloads.chat.volume: +40%}}
+menu: {gpus: [l40s, h100], purchase: [on-demand, reserved-1y]}
+baseline: openai/gpt-4o-mini
+"""
+REQUESTS_LOGGED = 1_500_000
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command that takes long enough to be struck; `problems` are those of its file where one is written."""
+
+    words: tuple[str, ...]
+    problems: Callable[[str], list[str]]
+    begins_s: float = 0.4
+    """it is struck this long after its start at the earliest"""
+    out: str = "out.json"
+
+
+def _plan_problems(text: str) -> list[str]:
+    return list(planner.check_plan(json.loads(text)))
+
+
+def _horizon_problems(text: str) -> list[str]:
+    return list(planner.check_horizon(json.loads(text)))
+
+
+def _served_problems(text: str) -> list[str]:
+    return [] if json.loads(text)["runs"] else ["nothing was served"]
+
+
+def _demand_problems(text: str) -> list[str]:
+    return [] if planner.case_from_text(text).workloads else ["no workloads"]
+
+
+def _table_problems(text: str) -> list[str]:
+    return [] if text.endswith("\n") else ["half a table"]
+
+
+VERBS = {
+    "plan": Verb(("plan", "hard.yaml", "--gap", "0%"), _plan_problems),
+    "plan with a limit": Verb(("plan", "hard.yaml", "--gap", "0%", "--time-limit", "300s"), _plan_problems),
+    "what-if in processes": Verb(
+        ("what-if", "hard.yaml", "--gap", "0%", "--scale", "demand=1:3:5", "--executor", "processes:2", "--journal",
+         "journal"),
+        _table_problems, out="out.csv",
+    ),
+    "verify": Verb(("verify", "plan.json", "--load", "1,1.1,1.2,1.3"), _served_problems, 1.5),
+    "plan --verify": Verb(("plan", "small.yaml", "--verify"), _plan_problems, 1.5),
+    "a horizon": Verb(("plan", "horizon.yaml"), _horizon_problems, 1.5),
+    "study": Verb(("study", "plan.json"), _plan_problems, 1.5),
+    "demand": Verb(("demand", "log.csv"), _demand_problems, out="out.yaml"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,10 +113,15 @@ class Blown:
 def attack_by_killing(attack: Attack) -> list[Row]:
     rng = Random(attack.seed)
     blows = [
-        Blow(n, VERBS[n % 3], SIGNALS[(n // 3) % 3], rng.uniform(0.4, LATEST_S), rng.random() < 0.5)
+        Blow(n, verb, SIGNALS[(n // len(VERBS)) % 3], rng.uniform(VERBS[verb].begins_s, LATEST_S), rng.random() < 0.5)
         for n in range(attack.times(KILLS))
+        for verb in [list(VERBS)[n % len(VERBS)]]
     ]
-    ends = Row(GROUP, "SIGINT or SIGTERM at a random time: exit 130, a sentence, no traceback")
+    inputs = _written_inputs(attack)
+    ends = Row(
+        GROUP,
+        f"SIGINT or SIGTERM at a random time in {', '.join(VERBS)}: exit 130, a sentence, no traceback, no crash",
+    )
     files = Row(GROUP, "the file of --out after any signal: the old one or a new one whole, which passes the check")
     left = Row(
         GROUP,
@@ -64,7 +129,7 @@ def attack_by_killing(attack: Attack) -> list[Row]:
     )
     seen: Counter[str] = Counter()
     with ThreadPoolExecutor(attack.jobs) as pool:
-        for done, blown in enumerate(pool.map(lambda blow: _struck(attack, blow), blows), 1):
+        for done, blown in enumerate(pool.map(lambda blow: _struck(attack, blow, inputs), blows), 1):
             if blown.blow.signal is not signal.SIGKILL:
                 ends.add(blown.exit_)
                 ends.measure(blown.ended_s, f"{blown.blow}: ended {blown.ended_s:.1f} s later, {blown.outcome}")
@@ -77,62 +142,73 @@ def attack_by_killing(attack: Attack) -> list[Row]:
     return [ends, files, left]
 
 
-def _struck(attack: Attack, blow: Blow) -> Blown:
+def _written_inputs(attack: Attack) -> Path:
+    """What the runs read."""
+    folder = attack.place("inputs")
+    for name, text in (("hard.yaml", HARD), ("small.yaml", SMALL), ("horizon.yaml", HORIZON)):
+        (folder / name).write_text(text, encoding="utf-8")
+    ran = fleetplan("plan", "small.yaml", "-q", "--out", "plan.json", cwd=folder)
+    assert ran.code == 0, ran
+    rng = Random(attack.seed)
+    with (folder / "log.csv").open("w", encoding="utf-8") as log:
+        log.write("timestamp,prompt_tokens,completion_tokens\n")
+        for n in range(REQUESTS_LOGGED):
+            log.write(f"{1_790_000_000 + 0.8 * n:.3f},{rng.randrange(40, 4000)},{rng.randrange(1, 600)}\n")
+    return folder
+
+
+def _struck(attack: Attack, blow: Blow, inputs: Path) -> Blown:
     folder = attack.place(f"kill-{blow.number}")
-    temporary, out = folder / "tmp", folder / "out.json"
+    temporary, out = folder / "tmp", folder / VERBS[blow.verb].out
     temporary.mkdir()
-    (folder / "hard.yaml").write_text(HARD, encoding="utf-8")
+    for entry in inputs.iterdir():
+        (folder / entry.name).symlink_to(entry)
     if blow.out_exists:
         out.write_text(OLD, encoding="utf-8")
     place = environment(TMPDIR=str(temporary))
-    process = subprocess.Popen(
-        [*FLEETPLAN, *_words(blow, out)], cwd=folder, env=place, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    time.sleep(blow.after_s)
-    process.send_signal(blow.signal)
-    started = time.monotonic()
+    words = [*FLEETPLAN, *VERBS[blow.verb].words, "--out", str(out)]
+    process = subprocess.Popen(words, cwd=folder, env=place, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
-        _, err = process.communicate(timeout=ENDS_S)
+        _, err = process.communicate(timeout=blow.after_s)
+        ended_before = True
     except subprocess.TimeoutExpired:
-        process.kill()
-        _, err = process.communicate()
-        err += b" (did not end)"
+        ended_before = False
+    started = time.monotonic()
+    if not ended_before:
+        process.send_signal(blow.signal)
+        try:
+            _, err = process.communicate(timeout=ENDS_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, err = process.communicate()
+            err += b" (did not end)"
     ended_s, text = time.monotonic() - started, err.decode("utf-8", "replace")
+    leaving = ended_s < LEAVING_S and "wrote" in text  # the work was done when it was struck
     problems = []
-    if process.returncode != 130:
+    if process.returncode not in ((0, 6) if ended_before else (0, 6, 130) if leaving else (130,)):
         problems.append(f"{blow}: exit {process.returncode}: {text[-200:]}")
     if "Traceback" in text:
         problems.append(f"{blow}: {text[-300:]}")
     outcome = _outcome(out, blow)
+    if ended_before:
+        outcome += ", before it was struck"
     file = [f"{blow}: {outcome}"] if outcome.startswith("broken") else []
     left = [f"{blow}: {problem}" for problem in _left(blow, folder, temporary, place)]
     return Blown(blow, problems, file, left, ended_s, outcome)
 
 
-def _words(blow: Blow, out: Path) -> list[str]:
-    if blow.verb == "what-if in processes":
-        more = ["--scale", "demand=1:3:5", "--executor", "processes:2", "--journal", "journal"]
-        return ["what-if", "hard.yaml", *more, "--gap", "0%", "--out", str(out.with_suffix(".csv"))]
-    limit = ["--time-limit", "300s"] if blow.verb == "plan with a limit" else []
-    return ["plan", "hard.yaml", "--gap", "0%", "--out", str(out), *limit]
-
-
 def _outcome(out: Path, blow: Blow) -> str:
     """What became of the file: a word for each thing that may, else broken."""
-    table = out.with_suffix(".csv")
-    if table.exists() and not table.read_bytes().endswith(b"\n"):
-        return f"broken: half a table in {table.name}"
     if not out.exists():
         return "no file" if not blow.out_exists else "broken: the old file is gone"
     text = out.read_text(encoding="utf-8")
     if blow.out_exists and text == OLD:
         return "the old file"
     try:
-        plan = json.loads(text)
-    except ValueError as error:
+        problems = VERBS[blow.verb].problems(text)
+    except (ValueError, KeyError, planner.InputError) as error:
         return f"broken: half a file: {error}"
-    problems = planner.check_plan(plan)
-    return f"broken: {problems[0]}" if problems else f"a plan, {plan['status']}"
+    return f"broken: {problems[0]}" if problems else "a new file"
 
 
 def _left(blow: Blow, folder: Path, temporary: Path, place: dict[str, str]) -> list[str]:
@@ -145,11 +221,11 @@ def _left(blow: Blow, folder: Path, temporary: Path, place: dict[str, str]) -> l
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     if blow.signal is signal.SIGKILL:
-        (folder / "small.yaml").write_text(SMALL, encoding="utf-8")
         problems += fleetplan("plan", "small.yaml", "-q", cwd=folder, env=place).diagnostics([0])
     problems += [f"{entry.name} stays in TMPDIR" for entry in temporary.iterdir()]
-    expected = {"tmp", "hard.yaml", "small.yaml", "out.json", "out.csv", "journal"}
-    return problems + [f"{entry.name} stays in the folder" for entry in folder.iterdir() if entry.name not in expected]
+    expected = {"tmp", VERBS[blow.verb].out, "journal"}
+    stays = [entry.name for entry in folder.iterdir() if entry.name not in expected and not entry.is_symlink()]
+    return problems + [f"{name} stays in the folder" for name in stays]
 
 
 def _processes_in(temporary: Path) -> list[int]:

@@ -1,8 +1,9 @@
 """The `fleetplan` command. Every verb is a few lines over a library function; data goes to stdout, notes to stderr.
 
 Exit codes: 0 a checked plan, 1 a defect of fleetplan, 2 bad input or a machine that lacks something, 3 infeasible,
-4 not proved within --require-gap (the plan is still written), a bound not reached (check --prove) or no plan within
---time-limit, 5 a policy is violated, 6 a promise is missed when the plan is served, 130 interrupted (the best plan is
+4 not proved within --require-gap (the plan is still written), a bound not reached (check --prove) or no plan found, by
+the end of the search or of --time-limit, and no proof that there is none, 5 a policy is violated, 6 a promise is missed
+when the plan is served, 7 planned, but not served as asked (verify, plan --verify), 130 interrupted (the best plan is
 written).
 
 Nothing is imported here but what every Python process has already: a Ctrl-C from the first moment on ends in `main`,

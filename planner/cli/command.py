@@ -74,8 +74,9 @@ def run() -> int:
     try:
         _verbs()()
     except SystemExit as stop:
-        if _interrupted(stop):  # what Typer makes of a KeyboardInterrupt
-            raise KeyboardInterrupt from stop
+        interruption = _interruption(stop)  # Typer makes this of a KeyboardInterrupt
+        if interruption is not None:
+            return _interrupted(interruption)
         if LOST:
             return _stdout_lost(stop.code)
         raise
@@ -85,8 +86,9 @@ def run() -> int:
 
 
 def _failed(error: Exception) -> int:
-    if _interrupted(error):
-        raise KeyboardInterrupt from error
+    interruption = _interruption(error)
+    if interruption is not None:
+        return _interrupted(interruption)
     from planner.explanations.relaxations import Infeasible
     from planner.io.errors import InputError, OutOfTime
     from solvers.backends.trouble import MachineTrouble
@@ -96,8 +98,8 @@ def _failed(error: Exception) -> int:
     if isinstance(error, OutOfTime):
         return say(str(error), 4)
     if isinstance(error, Infeasible):
-        head = "no fleet can do this" if error.proved else "no plan was found"
-        return say(f"{head}:\n{error}", 3)
+        head, code = ("no fleet can do this", 3) if error.proved else ("no plan was found", 4)
+        return say(f"{head}:\n{error}", code)
     if isinstance(error, OSError) and error.filename is None and _stdout_fails():
         return _stdout_lost(None)
     if isinstance(error, MemoryError):
@@ -122,15 +124,24 @@ def _stdout_lost(code: int | str | None) -> int:
     return say(message, code if isinstance(code, int) and code else 2)
 
 
-def _interrupted(error: BaseException) -> bool:
-    """Whether it is a Ctrl-C in disguise: one that strikes while an extension is imported becomes an ImportError."""
+def _interrupted(stop: KeyboardInterrupt) -> int:
+    """End as somebody wishes, or as the clock does where nothing is known yet."""
+    from solvers.backends.deadline import OUT_OF_TIME, TimeIsUp
+
+    if isinstance(stop, TimeIsUp):
+        return say(f"{OUT_OF_TIME} before anything was known. Try a longer --time-limit, or none.", 4)
+    raise KeyboardInterrupt from stop
+
+
+def _interruption(error: BaseException) -> KeyboardInterrupt | None:
+    """The Ctrl-C behind an error: one that strikes while an extension is imported becomes an ImportError."""
     if not isinstance(error, ImportError | SystemError | SystemExit):
-        return False
+        return None
     seen: list[BaseException] = []
     at: BaseException | None = error
     while at is not None and at not in seen:
         if isinstance(at, KeyboardInterrupt):
-            return True
+            return at
         seen.append(at)
         at = at.__cause__ or at.__context__
-    return False
+    return None

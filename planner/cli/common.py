@@ -18,6 +18,8 @@ import typer
 
 WRITING_S, SHORTEST_S = 0.3, 0.001
 """seconds of a time limit kept for writing, and the least given to a task"""
+MISSED, NOT_SERVED = 6, 7
+"""exit codes: a promise is missed when the plan is served; the plan stands, but it was not served as asked"""
 
 if TYPE_CHECKING:
     from planner.case.case import Case

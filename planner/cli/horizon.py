@@ -235,15 +235,21 @@ def plan_of_horizon(
     quiet: bool,
 ) -> None:
     """`fleetplan plan` of a demand file with a horizon or scenarios."""
+    from solvers.backends.deadline import interruptions_held
+
     table = checked_table(table)
-    horizon = planned_horizon(case, options, quiet)
-    took = Stopwatch.seconds()
-    write_horizon(horizon, quiet, out, html, markdown, csv, xlsx)
-    put_horizon(horizon, format, table, took)
-    if horizon.status == "interrupted":
+    with interruptions_held() as held:
+        with held.let_in():
+            horizon = planned_horizon(case, options, quiet)
+        took = Stopwatch.seconds()
+        write_horizon(horizon, quiet, out, html, markdown, csv, xlsx)
+        put_horizon(horizon, format, table, took)
+    if horizon.interrupted or held.by_somebody:
         from planner.reports.phrases import best_so_far
 
-        note(best_so_far(horizon), quiet)
+        early = horizon.status == "interrupted"
+        late = "interrupted: the plan is checked; this is what is known of it so far"
+        note(best_so_far(horizon) if early else late, quiet)
         raise typer.Exit(130)
     if required_gap is not None and horizon.status != "optimal" and horizon.gap_frac > required_gap:
         note(f"proved within {horizon.gap_frac:.3%} only; {required_gap:.3%} was required", quiet)

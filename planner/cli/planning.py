@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli.common import (
+    MISSED,
+    NOT_SERVED,
     CaseFile,
     CsvOption,
     Format,
@@ -41,9 +44,8 @@ if TYPE_CHECKING:
     from planner.case.case import Case
     from planner.explanations.records import Explanation
     from planner.plan.plan import Plan
-    from solvers.search.fleet_solution import Options
+    from solvers.search.fleet_solution import Options, Progress
 
-MISSED = 6
 PLAN_FRAC = 0.6
 """share of what is left of a time limit that comes first, where more is asked for after it"""
 verbs = typer.Typer()
@@ -105,7 +107,8 @@ def plan(
     check_targets({"--out": out, "--html": html, "--markdown": markdown, "--xlsx": xlsx}, [case_file, *read], into)
     if verify:
         require_numba()
-    result = _planned(case, options, PLAN_FRAC if study or explain else 1.0, quiet, verify)
+    share = PLAN_FRAC if study or explain else 1.0
+    result = _verified(case, options, share, quiet, out) if verify else _planned(case, options, share, quiet)
     took = Stopwatch.seconds()
     with interruptions_held() as held:
         studied, explanation = result, None
@@ -208,22 +211,43 @@ def schema() -> None:
     put(demand_schema_text())
 
 
-def _planned(case: Case, options: Options, share: float, quiet: bool, verify: bool = False) -> Plan:
+def _planned(case: Case, options: Options, share: float, quiet: bool) -> Plan:
     """The plan, within a share of what is left of the time limit."""
-    from planner.io.errors import OutOfTime
     from planner.pipeline import plan_fleet
+
+    return _in_time(options, share, quiet, lambda limited, tell: plan_fleet(case, limited, tell))
+
+
+def _verified(case: Case, options: Options, share: float, quiet: bool, out: Path | None) -> Plan:
+    """The plan, served; every plan is written before it is served, so that none is lost."""
+    from planner.io.files import write_whole
+    from solvers.backends.deadline import interruptions_deferred
+
+    with interruptions_deferred():
+        from planner.studies.verified_plan import plan_and_verify
+        from planner.verification.serving import AS_PLANNED
+
+    def write(plan: Plan) -> None:
+        if out is not None:
+            with interruptions_deferred():
+                write_whole(out, plan.to_json())
+
+    return _in_time(
+        options, share, quiet, lambda limited, tell: plan_and_verify(case, limited, AS_PLANNED, tell, write)
+    )
+
+
+def _in_time(
+    options: Options, share: float, quiet: bool, make: Callable[[Options, Callable[[Progress], None]], Plan]
+) -> Plan:
+    from planner.io.errors import OutOfTime
     from planner.reports.progress import progress_on_stderr
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     limited, before_s = with_what_is_left(options, share), Stopwatch.seconds()
     try:
         with progress_on_stderr(quiet) as on_progress:
-            if verify:
-                from planner.studies.verified_plan import plan_and_verify
-                from planner.verification.serving import AS_PLANNED
-
-                return plan_and_verify(case, limited, AS_PLANNED, on_progress)
-            return plan_fleet(case, limited, on_progress)
+            return make(limited, on_progress)
     except OutOfTime as stop:
         raise OutOfTime(options.time_limit_s or stop.limit_s, stop.doing, (before_s + stop.needed_s) / share) from None
 
@@ -259,6 +283,9 @@ def _exit_code(
         raise typer.Exit(130)
     if explanation is not None:
         _exit_if_interrupted(explanation, quiet)
+    if not plan.has("verified"):
+        note("planned, not served as asked: the time limit was reached; fleetplan verify serves a saved plan", quiet)
+        raise typer.Exit(NOT_SERVED)
     if plan.verified is not None and not plan.verified.kept:
         note(f"the plan misses what it promises when it is served: {', '.join(plan.verified.missed)}", quiet)
         raise typer.Exit(MISSED)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli.common import (
+    MISSED,
     DiffFormat,
     HtmlOption,
     MarkdownOption,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from planner.verification.serving import ServeOptions
 
 verbs = typer.Typer()
-MISSED = 6
 MOST_LOADS = 10
 
 

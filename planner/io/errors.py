@@ -149,7 +149,7 @@ class OutOfTime(Exception):
 
     def __str__(self) -> str:
         return (
-            f"no plan yet: the time limit of {self.limit_s:g} s was reached while {self.doing}. "
+            f"no plan yet: the time limit of {self.limit_s:.3g} s was reached while {self.doing}. "
             f"A first plan of this file takes {max(1.0, self.needed_s):.0f} s or more on this machine, as busy as it "
             f"is now; try --time-limit {max(10.0, 2 * self.needed_s):.0f}s, or none."
         )

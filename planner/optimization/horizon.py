@@ -13,7 +13,8 @@ from planner.io.errors import OutOfTime
 from planner.optimization.horizon_answers import Answers, OnProgress
 from planner.optimization.horizon_work import HorizonWork
 from planner.plan.horizon.horizon_plan import HorizonPlan
-from solvers.backends.deadline import TimeIsUp, limited_to
+from planner.plan.study_records import Why
+from solvers.backends.deadline import Held, TimeIsUp, limited_to
 from solvers.search.fleet_solution import Options, Outcome, Progress
 from solvers.search.horizon import HorizonSearch
 
@@ -34,33 +35,36 @@ class NoHorizonPlan(RuntimeError):
         self.block, self.proved = block, proved
 
 
-def _notes(answers: Answers) -> tuple[str, ...]:
-    if answers.stopped:
-        return ("interrupted: what is missing was not worked out",)
-    return ("the time was up: what is missing was not worked out",) if answers.late else ()
+NOTES: dict[Why | None, tuple[str, ...]] = {
+    None: (),
+    "interrupted": ("interrupted: what is missing was not worked out",),
+    "time-limit": ("the time was up: what is missing was not worked out",),
+}
 
 
 def plan_horizon(
     case: Case,
-    options: Options | None = None,
+    options: Options,
+    held: Held,
     on_progress: OnProgress = lambda progress: None,
     compare: bool = True,
 ) -> HorizonPlan:
     """The cheapest commitments and fleets for a horizon; every quarter's plan is still to be checked.
 
+    `held` are the interruptions: they end the search and what compares its plan, and wait while that is put together.
     Without `compare`, all the time is for the plan, and nothing is worked out that compares it with others. Raises
     NoHorizonPlan where a quarter has none, and OutOfTime where the limit comes while the program is written.
     """
-    options, started = options or Options(), time.monotonic()
-    limit_s = options.time_limit_s
-    work = _formulated(case, limit_s, on_progress)
-    problem = work.problem()
-    share = MAIN_FRAC if compare else 1.0
-    left_s = None if limit_s is None else max(1.0, share * (limit_s - (time.monotonic() - started)))
-    search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
-    deadline = np.inf if limit_s is None else started + limit_s
-    answers = Answers(work, problem, search, options, deadline, on_progress)
-    solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else 0.0)
+    started, limit_s = time.monotonic(), options.time_limit_s
+    with held.let_in():
+        work = _formulated(case, limit_s, on_progress)
+        problem = work.problem()
+        share = MAIN_FRAC if compare else 1.0
+        left_s = None if limit_s is None else max(1.0, share * (limit_s - (time.monotonic() - started)))
+        search = HorizonSearch(problem, replace(options, time_limit_s=left_s), on_progress)
+        deadline = np.inf if limit_s is None else started + limit_s
+        answers = Answers(work, problem, search, options, deadline, held, on_progress)
+        solution = search.run(answers.worst_case_at_least_usd() if problem.risk.worst_case else 0.0)
     if not solution.blocks:
         raise NoHorizonPlan(solution.without_a_plan, proved=solution.outcome is Outcome.INFEASIBLE)
     costs = {s.name: work.cost_in(problem, solution, s.name) for s in work.future.scenarios}
@@ -69,6 +73,9 @@ def plan_horizon(
     middle = answers.unless_stopped(lambda: answers.middle(scenarios))
     curve = answers.unless_stopped(lambda: answers.curve(solution))
     long_terms = answers.unless_stopped(lambda: answers.long_terms(solution))
+    stopped: Why | None = None
+    if compare and (answers.stopped or answers.late):
+        stopped = "interrupted" if answers.stopped else "time-limit"
     return HorizonPlan(
         name=case.name,
         status=solution.outcome.value,  # type: ignore[arg-type]
@@ -85,7 +92,8 @@ def plan_horizon(
         middle=middle,
         curve=curve,
         long_terms_would_save_usd=long_terms,
-        notes=(*solution.notes, *(_notes(answers) if compare else ())),
+        stopped=stopped,
+        notes=(*solution.notes, *NOTES[stopped]),
         case_hash=case.hash(),
         case=case,
         fleetplan_version=version("fleetplan"),

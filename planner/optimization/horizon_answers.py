@@ -15,7 +15,7 @@ from planner.optimization.horizon_work import HorizonWork, ScenarioCost
 from planner.plan.horizon.horizon_plan import CommitmentCurve, CurvePoint, MiddlePlan, ScenarioResult
 from planner.plan.horizon.horizon_view import at_probability
 from problems.horizon.horizon_problem import HorizonProblem
-from solvers.backends.deadline import limited_to
+from solvers.backends.deadline import Held, limited_to
 from solvers.search.fleet_solution import Options, Progress
 from solvers.search.horizon import HorizonSearch, HorizonSolution
 from solvers.search.horizon.block_plans import served_as
@@ -36,10 +36,11 @@ class Answers:
         search: HorizonSearch,
         options: Options,
         deadline: float,
+        held: Held,
         on_progress: OnProgress,
     ) -> None:
         self.work, self.problem, self.search, self.options, self.tell = work, problem, search, options, on_progress
-        self.deadline = deadline
+        self.deadline, self.held = deadline, held
         self.left = len(work.future.scenarios) + len(CURVE) + 2
         """answers that are still to come: each may take its share of the time left"""
         self.if_known: dict[str, tuple[HorizonWork, HorizonProblem, HorizonSolution]] = {}
@@ -49,11 +50,13 @@ class Answers:
     def unless_stopped(self, ask: Callable[[], T]) -> T | None:
         """An answer; None from the first interruption on, and when the time is up."""
         self.late = self.late or time.monotonic() >= self.deadline
+        self.stopped = self.stopped or self.held.by_somebody
         if self.stopped or self.late:
             return None
         with limited_to(None if self.deadline == np.inf else self.deadline - time.monotonic()) as limit:
             try:
-                return ask()
+                with self.held.let_in():
+                    return ask()
             except KeyboardInterrupt as stop:
                 self.late, self.stopped = limit.ended(stop), not limit.ended(stop)
                 return None
@@ -88,9 +91,17 @@ class Answers:
         if s.name not in self.if_known:
             alone = HorizonWork(self.work.case, [s], self.work)
             problem = alone.problem()
-            solution = HorizonSearch(problem, self._options(), self._told(f"if {s.name} were known"), quick=True).run()
+            solution = self._searched(problem, f"if {s.name} were known")
             self.if_known[s.name] = alone, problem, solution
         return self.if_known[s.name][2]
+
+    def _searched(self, problem: HorizonProblem, phase: str) -> HorizonSolution:
+        """The result of a whole search; half of one compares nothing."""
+        search = HorizonSearch(problem, self._options(), self._told(phase), quick=True)
+        solution = search.run()
+        if search.stop is not None:
+            raise search.stop
+        return solution
 
     def worst_case_at_least_usd(self) -> float:
         """The worst case of any plan is at least what the most expensive scenario comes to, had it been known.
@@ -176,7 +187,5 @@ class Answers:
             replace(block, fleet=served_as(block.fleet, found.best)) if found.best else block
             for block, found in zip(open_ones.blocks, solution.blocks, strict=True)
         )
-        found = HorizonSearch(
-            replace(open_ones, blocks=blocks), self._options(), self._told("with long terms"), quick=True
-        ).run()
+        found = self._searched(replace(open_ones, blocks=blocks), "with long terms")
         return max(0.0, solution.usd - found.usd) if found.blocks else 0.0

@@ -23,7 +23,7 @@ PLAN_FORMAT = "fleetplan-plan/5"
 HELD, HELD_SOURCE = "held", "signed before: paid in any case"
 """the way to buy of what is there before anything is bought, and where its price comes from"""
 Status = Literal["optimal", "within-gap", "feasible", "interrupted"]
-Part = Literal["options", "if_throughput_is_off"]
+Part = Literal["options", "if_throughput_is_off", "verified"]
 
 
 class SlotRecord(Strict):

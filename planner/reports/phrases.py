@@ -39,6 +39,7 @@ NOT_PROVED = {
 PARTS = {
     "options": "what other options would cost",
     "if_throughput_is_off": "what the plan costs if throughput is off",
+    "verified": "whether the plan keeps its promises when it is served",
 }
 REASONS = {"time-limit": "the time limit was reached", "interrupted": "the work was interrupted"}
 ASSUMED = "assumed, since the demand file does not say"

@@ -16,8 +16,9 @@ from planner.case.case import HOURS_OF_DAYS, Case, LoadFactor
 from planner.case.horizon import hour_of_days
 from planner.checker.serving import staffed
 from planner.io.errors import OutOfTime
-from planner.pipeline import plan_fleet
-from planner.plan.plan import Plan, PoolPlan, Served
+from planner.pipeline import plan_fleet, why
+from planner.plan.plan import LeftOut, Plan, PoolPlan, Served
+from planner.plan.study_records import Why
 from planner.plan.view import PlanView
 from planner.verification.records import Verification, WorkloadServed
 from planner.verification.serving import ServeOptions, verify_plan
@@ -50,10 +51,17 @@ def plan_and_verify(
     options: Options,
     serving: ServeOptions,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_plan: Callable[[Plan], None] = lambda plan: None,
 ) -> Plan:
-    """The cheapest plan found that keeps its promises when it is served, or the best so far after some rounds."""
+    """The cheapest plan found that keeps its promises when it is served, or the best so far after some rounds.
+
+    `on_plan` gets every checked plan before it is served. Where no plan was served, for lack of time or because
+    somebody interrupted, the last one says so.
+    """
     rounds: list[_Round] = []
     unserved: Plan | None = None
+    stopped: Why | None = None
+    limit_s = options.time_limit_s or 0.0
     with limited_to(options.time_limit_s) as limit:
         try:
             for n in range(1, ROUNDS + 1):
@@ -61,20 +69,32 @@ def plan_and_verify(
                 within = None if options.time_limit_s is None else PLAN_FRAC * limit.left_s
                 unserved = plan_fleet(case, replace(options, time_limit_s=within), _heard(on_progress, head))
                 if unserved.interrupted:
+                    stopped = "interrupted"
                     break
+                on_plan(unserved)
                 rounds.append(_Round(unserved, _served(unserved, serving, _told(on_progress, head))))
                 if rounds[-1].served.kept:
                     break
                 case = _tightened(case, rounds[-1])
-        except TimeIsUp as stop:
-            if not limit.ended(stop):
+        except KeyboardInterrupt as stop:
+            if unserved is None and limit.ended(stop):
+                raise OutOfTime(limit_s, "looking for a first plan", limit_s) from None
+            if unserved is None or (isinstance(stop, TimeIsUp) and not limit.ended(stop)):
                 raise
-    if not rounds:
-        if unserved is None:
-            raise OutOfTime(options.time_limit_s or 0.0, "looking for a first plan", options.time_limit_s or 0.0)
-        return unserved
-    best = rounds[-1] if rounds[-1].served.kept else min(rounds, key=lambda r: r.shortfall)
-    return _with_record(best, rounds, serving)
+            stopped = why(stop)
+    assert unserved is not None
+    best = _best_of(rounds)
+    plan = unserved if best is None else _with_record(best, rounds, serving)
+    if stopped == "interrupted" or (stopped is not None and best is None):
+        plan = plan.model_copy(update={"left_out": (*(plan.left_out or ()), LeftOut(what="verified", why=stopped))})
+    return plan
+
+
+def _best_of(rounds: list[_Round]) -> _Round | None:
+    """The last one where it keeps its promises, else the one that misses them least."""
+    if rounds and rounds[-1].served.kept:
+        return rounds[-1]
+    return min(rounds, key=lambda r: r.shortfall, default=None)
 
 
 def _heard(on_progress: Callable[[Progress], None], head: str) -> Callable[[Progress], None]:

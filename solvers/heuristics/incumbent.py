@@ -148,6 +148,8 @@ def limits_are_kept(fleet: FleetProblem, plan: Incumbent) -> bool:
 def alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
     """The cheapest plan for one recipe that has its offers to itself; None if a limit forbids it."""
     path: Recipe | None
+    if not _to_be_had(fleet, recipe):
+        return None
     if recipe.deferral is not None:
         return _waiting_alone(fleet, recipe)
     if len(recipe.uses) > 1:
@@ -157,6 +159,11 @@ def alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
     else:
         path = recipe.only(recipe.first_of_each_slot(recipe.usd_per_h + recipe.penalty_usd_per_h))
     return complete(fleet, (path,)) if path is not None else None
+
+
+def _to_be_had(fleet: FleetProblem, recipe: Recipe) -> bool:
+    """Whether there is a way to have instances of all its offers."""
+    return all(fleet.offers[g].to_be_had for g in recipe.offers)
 
 
 def _waiting_alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
@@ -234,7 +241,7 @@ def _together(fleet: FleetProblem, paths: list[Recipe]) -> Incumbent | None:
 
 def _worth_working_out(fleet: FleetProblem, recipes: list[Recipe]) -> list[Recipe]:
     """Recipes of one workload; of those for work that may wait, the few that could be the cheapest at list prices."""
-    own = [recipe for recipe in recipes if len(recipe.workloads) == 1]
+    own = [recipe for recipe in recipes if len(recipe.workloads) == 1 and _to_be_had(fleet, recipe)]
     waiting = [recipe for recipe in own if recipe.deferral is not None]
     prices = list_prices(fleet) if waiting else None
     ranked = sorted(waiting, key=lambda recipe: price_recipe(fleet, recipe, prices).value) if prices else []

@@ -20,6 +20,7 @@ from planner.case.case import Case, RiskMeasure
 from planner.io.input_files import read_json_text
 from planner.io.validation import Strict, saved
 from planner.plan.plan import Plan, Status
+from planner.plan.study_records import Why
 
 HORIZON_FORMAT = "fleetplan-horizon/1"
 MONTHS_OF_A_QUARTER = 3
@@ -131,10 +132,17 @@ class HorizonPlan(Strict):
     long_terms_would_save_usd: float | None
     """with the same deployments, if terms of more than a year could be bought that outlast the horizon; None: the menu
     has none, or they could be bought"""
+    stopped: Why | None = None
+    """what ended the comparisons with other plans early"""
     notes: tuple[str, ...]
     case_hash: str
     case: Case
     fleetplan_version: str
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped the work on it, early or late."""
+        return self.status == "interrupted" or self.stopped == "interrupted"
 
     @property
     def signed_now(self) -> tuple[SignedCommitment, ...]:

@@ -30,10 +30,10 @@ def _more(plan: Plan, explained: bool) -> Html:
          studied is None or studied.break_even is None),
         ("what each lever saves and each limit costs", "fleetplan explain PLAN.json --format json > WHY.json; "
          "fleetplan report PLAN.json --explanation WHY.json", not explained),
-        ("whether the plan keeps its promises when it is served", "fleetplan verify PLAN.json", plan.verified is None),
+        (PARTS["verified"], "fleetplan verify PLAN.json", plan.verified is None),
     ]  # fmt: skip
     again = "plan again with a longer --time-limit"
-    missing += [(PARTS[part.what], again, True) for part in plan.left_out or ()]
+    missing += [(PARTS[part.what], again, True) for part in plan.left_out or () if part.what != "verified"]
     rows = tuple((what, command) for what, command, is_missing in missing if is_missing)
     columns = (Column("what", "what"), Column("how", "how", "code"))
     return table_panel("more", Table("more", "More that can be worked out", columns, rows))

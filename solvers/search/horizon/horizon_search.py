@@ -78,6 +78,8 @@ class HorizonSearch:
         """seconds that a block had at the last prices of all"""
         self.impossible = False
         """proved: nothing that may be signed leaves every block a plan"""
+        self.stop: KeyboardInterrupt | None = None
+        """what ended the search early"""
 
     def run(self, at_least_usd: float = 0.0) -> HorizonSolution:
         """Price, sign and try until the gap is reached, nothing more comes of it, or time is up.
@@ -89,9 +91,10 @@ class HorizonSearch:
         try:
             with self.blocks.searches:
                 return self._run()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             if not self.solution.blocks:
                 raise
+            self.stop = stop
             self._finish()
             self.solution.outcome = Outcome.INTERRUPTED
             return self.solution

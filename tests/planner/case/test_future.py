@@ -151,6 +151,26 @@ def test_the_commented_keys_of_the_starter_work() -> None:
     assert case.future is not None and case.future.risk == "worst-case"
 
 
+def test_the_worst_case_is_taken_over_scenarios_that_change_prices() -> None:
+    case = planner.case_from_text(
+        """\
+starts: 2027-01-01
+horizon: 2 quarters
+workloads:
+  - {name: chat, models: [llama-3.1-8b], forecast: {requests_per_day: 300k}}
+scenarios:
+  - {name: as today, probability: 60%}
+  - {name: scarce, probability: 40%, changes: {prices.l40s.on_demand: +25%}}
+menu: {gpus: [l40s], purchase: [on-demand, reserved-1y]}
+policy: {risk: worst-case}
+baseline: openai/gpt-4o-mini
+"""
+    )
+    future = future_of(case)
+    assert future.risk == "worst-case"
+    assert [s.amendments is not None for s in future.scenarios] == [False, True]
+
+
 def test_the_file_in_the_documentation_loads() -> None:
     page = (ROOT / "docs" / "commitments.md").read_text(encoding="utf-8")
     shown = re.search(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)

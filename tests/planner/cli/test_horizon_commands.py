@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
 
 import pytest
 
 import planner
 from planner.plan.horizon.horizon_plan import horizon_from_json
 from planner.plan.plan import CostRange
+from solvers.search.horizon import HorizonSearch
 from tests.support.command_line import Command
 from tests.support.horizon_plans import horizon_plan, worst_case_plan
 
@@ -236,6 +240,59 @@ def test_plan_of_a_demand_file_with_scenarios(fleetplan: Command, tmp_path: Path
     changed.write_text(horizon_plan().to_json(), encoding="utf-8")
     differing = fleetplan("diff", out, changed, "--exit-code")
     assert differing.code == 1 and "what is signed" in differing.out
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "optimization.horizon_answers.Answers.curve",
+        "optimization.horizon_work.HorizonWork.plans",
+        "pipeline.check_horizon",
+    ],
+)
+def test_an_interruption_late_in_a_horizon_writes_the_plan_and_exits_with_130(
+    fleetplan: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    demand, out = tmp_path / "tiny.yaml", tmp_path / "h.json"
+    demand.write_text(TINY)
+    begun: list[str] = []
+
+    def struck(*arguments: Any, **options: Any) -> Any:
+        if not begun:
+            begun.append(where)
+            signal.raise_signal(signal.SIGINT)
+        return usual(*arguments, **options)
+
+    target = f"planner.{where}"
+    usual = resolve_name(target)
+    monkeypatch.setattr(target, struck)
+    ran = fleetplan("plan", demand, "--gap", "5%", "--out", out)
+    assert begun and ran.code == 130, ran
+    assert "interrupted: the plan is checked" in ran.err
+    written = horizon_from_json(out.read_text())
+    assert written.interrupted and written.status != "interrupted"
+    assert planner.check_horizon(json.loads(out.read_text())) == []
+
+
+def test_an_interruption_inside_a_search_that_compares_ends_all_of_them(
+    fleetplan: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demand, out = tmp_path / "tiny.yaml", tmp_path / "h.json"
+    demand.write_text(TINY)
+    usual, searches = HorizonSearch._adapt, []
+
+    def adapt(search: HorizonSearch) -> None:
+        usual(search)
+        searches.append(search)
+        if len(searches) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(HorizonSearch, "_adapt", adapt)
+    ran = fleetplan("plan", demand, "--gap", "5%", "--out", out)
+    assert ran.code == 130, ran
+    assert len(searches) == 2
+    written = horizon_from_json(out.read_text())
+    assert written.curve is None and "interrupted: what is missing was not worked out" in written.notes
 
 
 def test_a_quarter_without_a_plan_is_named(fleetplan: Command, tmp_path: Path) -> None:

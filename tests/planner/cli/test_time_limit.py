@@ -254,6 +254,32 @@ def test_studies_that_the_limit_cuts_short_are_no_interruption(
     assert "(menu.max_deployments)" in ran.out.split("not planned are")[1]
 
 
+def test_a_limit_before_anything_is_known_is_no_interruption(
+    monkeypatch: pytest.MonkeyPatch, fleetplan: Command
+) -> None:
+    from planner.studies import study
+
+    assert fleetplan("plan", "small.yaml", "--out", "plan.json").code == 0
+    before = Path("plan.json").read_bytes()
+    monkeypatch.setattr(study, "other_demand", cut_off)
+    ran = fleetplan("study", "plan.json", "--out", "plan.json", "--time-limit", "600s")
+    assert ran.code == 4, ran.err
+    assert "the time limit was reached before anything was known" in ran.err
+    assert Path("plan.json").read_bytes() == before
+
+
+def test_only_a_proof_says_that_no_fleet_can_do_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from planner.cli.command import _failed
+    from planner.explanations.relaxations import Infeasible
+
+    assert _failed(Infeasible("a case", ("Not everything was tried: the time limit was reached.",), proved=False)) == 4
+    assert capsys.readouterr().err.startswith("no plan was found:\n")
+    assert _failed(Infeasible("a case", ("the quota is too small",))) == 3
+    assert capsys.readouterr().err.startswith("no fleet can do this:\n")
+
+
 def test_what_the_limit_leaves_out_of_the_studies_is_named(monkeypatch: pytest.MonkeyPatch, fleetplan: Command) -> None:
     from planner.cli import planning
 

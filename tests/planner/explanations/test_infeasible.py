@@ -277,6 +277,21 @@ def test_remedies_keep_the_time_limit() -> None:
     assert "Not everything was tried: the time limit was reached." in str(error)
 
 
+def test_work_that_may_wait_on_what_nobody_sells_is_infeasible() -> None:
+    """Three-year terms outlast the quarter, and nothing else is on the menu."""
+    text = """\
+workloads:
+  - {name: reports, models: [llama-3.1-8b], forecast: {requests_per_day: 50k}, deadline: 12h}
+  - {name: chat, models: [llama-3.1-8b], forecast: {requests_per_day: 900k}}
+menu: {gpus: [h100], purchase: [reserved-3y], apis: []%s}
+baseline: openai/gpt-4o-mini
+"""
+    for more in ("", ", max_deployments: 2"):
+        for limit_s in (None, 600.0):
+            tried = attempt(planner.case_from_text(text % more), Options(time_limit_s=limit_s))
+            assert tried.outcome is Outcome.INFEASIBLE
+
+
 def test_the_command_lists_remedies_and_exits_with_3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

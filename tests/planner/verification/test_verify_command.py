@@ -6,7 +6,7 @@ import gzip
 import itertools
 import json
 from dataclasses import replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from planner.verification.records import Verification
 from planner.verification.request_logs import bucket_of, read_request_log, source_of
 from planner.verification.serving import AS_PLANNED, ServeOptions, verify_plan
 from planner.verification.slack import slack_of
+from solvers.backends.deadline import TimeIsUp
 from solvers.search.fleet_solution import Options
 from tests.support.command_line import Command
 
@@ -422,6 +423,50 @@ def test_a_plan_that_never_holds_is_the_best_so_far_and_exit_code_6(
     assert ran.code == 6
     assert "misses what it promises when it is served: chat: TTFT, chat: TPOT" in ran.err
     assert json.loads(Path("new.json").read_text())["verified"]["kept"] is False
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "why"),
+    [(KeyboardInterrupt(), 130, "interrupted"), (None, 7, "time-limit")],
+)
+def test_a_plan_is_written_before_it_is_served_and_says_that_it_was_not(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, stop: KeyboardInterrupt | None, code: int, why: str
+) -> None:
+    seen = []
+
+    def never_ends(plan: Plan, *arguments: object) -> Verification:
+        seen.append(json.loads(Path("new.json").read_text()))
+        raise stop or TimeIsUp(inf)
+
+    monkeypatch.setattr(verified_plan, "verify_plan", never_ends)
+    ran = fleetplan("plan", "tiny.yaml", "--verify", "--time-limit", "600s", "--quiet", "--out", "new.json")
+    assert ran.code == code, ran
+    written = json.loads(Path("new.json").read_text())
+    assert planner.check_plan(written) == [] and written["verified"] is None
+    assert [(part["what"], part["why"]) for part in written["left_out"]] == [("verified", why)]
+    assert [plan["verified"] for plan in seen] == [None]
+    assert "whether the plan keeps its promises when it is served" in ran.out
+
+
+def test_an_interruption_of_a_later_round_keeps_what_was_served(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = []
+
+    def misses_once(plan: Plan, *arguments: object) -> Verification:
+        rounds.append(plan)
+        if len(rounds) > 1:
+            raise KeyboardInterrupt
+        result = verify_plan(plan, replace(AS_PLANNED, days=1))
+        (w,) = result.workloads
+        promises = tuple(p.model_copy(update={"within_frac": 0.5}) for p in w.promises)
+        return result.model_copy(update={"workloads": (w.model_copy(update={"promises": promises}),)})
+
+    monkeypatch.setattr(verified_plan, "verify_plan", misses_once)
+    ran = fleetplan("plan", "tiny.yaml", "--verify", "--out", "new.json")
+    assert ran.code == 130, ran
+    written = json.loads(Path("new.json").read_text())
+    assert written["verified"]["kept"] is False and written["left_out"][-1]["why"] == "interrupted"
 
 
 def test_a_lower_load_factor_never_makes_a_plan_cheaper() -> None:

@@ -30,7 +30,7 @@ def future_fields(
     """Fields of a Case that are about time; of one that is read for a scenario, what is held."""
     worth = spec.unused_after_horizon.worth if spec.unused_after_horizon else None
     after = {"unused_worth_frac": worth, "max_liability_usd": spec.policy.max_liability}
-    if spec.policy.risk == "worst-case" and not spec.scenarios:
+    if spec.policy.risk == "worst-case" and not spec.scenarios and reader is not None:
         message = "there are no scenarios that one could be the worst of"
         found.complain(("policy", "risk"), message, "List 'scenarios' with their probabilities, or leave 'risk' out")
     quarters = spec.horizon or 1
