@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from planner.verification.compiled import inner
 
 ANSWER = -1
 """in place of the hash of a block that nobody asks for"""
@@ -109,7 +110,7 @@ def empty_cache(blocks: Blocks, tokens: np.ndarray, replicas: int, room_bytes: f
     )  # fmt: skip
 
 
-@njit(cache=True)
+@inner
 def matched(cache: Cache, r: int, i: int, prompt: float) -> int:
     """Leading blocks of a prompt that are there; its last token is always computed."""
     begin = cache.begin[i]
@@ -120,7 +121,7 @@ def matched(cache: Cache, r: int, i: int, prompt: float) -> int:
     return n
 
 
-@njit(cache=True)
+@inner
 def newly_pinned(cache: Cache, r: int, i: int, n: int) -> int:
     """How many of the first n blocks of a prompt are idle so far."""
     idle = 0
@@ -129,7 +130,7 @@ def newly_pinned(cache: Cache, r: int, i: int, n: int) -> int:
     return idle
 
 
-@njit(cache=True)
+@inner
 def _unlink(cache: Cache, r: int, node: int) -> None:
     older, newer = cache.older[r, node], cache.newer[r, node]
     if older == NOWHERE:
@@ -143,7 +144,7 @@ def _unlink(cache: Cache, r: int, node: int) -> None:
     cache.idle[r] -= 1
 
 
-@njit(cache=True)
+@inner
 def _link_newest(cache: Cache, r: int, node: int) -> None:
     before = cache.newest[r]
     cache.older[r, node], cache.newer[r, node] = before, NOWHERE
@@ -155,7 +156,7 @@ def _link_newest(cache: Cache, r: int, node: int) -> None:
     cache.idle[r] += 1
 
 
-@njit(cache=True)
+@inner
 def pin(cache: Cache, r: int, i: int, n: int) -> int:
     """Let a request use the first n blocks of its prompt, which are there; returns how many of them were idle."""
     idle = 0
@@ -169,7 +170,7 @@ def pin(cache: Cache, r: int, i: int, n: int) -> int:
     return idle
 
 
-@njit(cache=True)
+@inner
 def evict(cache: Cache, r: int, keep: int) -> None:
     """Drop idle blocks, the oldest first, until no more than so many are left."""
     while cache.idle[r] > max(0, keep):
@@ -181,7 +182,7 @@ def evict(cache: Cache, r: int, keep: int) -> None:
         cache.frees[r] += 1
 
 
-@njit(cache=True)
+@inner
 def _new_node(cache: Cache, r: int, block: int) -> int:
     """A node for a block; NOWHERE where all are in use."""
     if cache.frees[r] == 0:
@@ -194,7 +195,7 @@ def _new_node(cache: Cache, r: int, block: int) -> int:
     return int(node)
 
 
-@njit(cache=True)
+@inner
 def register(cache: Cache, r: int, i: int, prompt: float) -> int:
     """Let others use the blocks that a request has computed; returns their number. A second copy stays its own."""
     begin = cache.begin[i]
@@ -214,7 +215,7 @@ def register(cache: Cache, r: int, i: int, prompt: float) -> int:
     return count
 
 
-@njit(cache=True)
+@inner
 def release(cache: Cache, r: int, i: int, tokens: float) -> int:
     """Give up the blocks of a request that leaves; returns how many nobody uses any more.
 

@@ -12,10 +12,10 @@ the fewest. Their steps begin and end together, those of ranks without work as w
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from planner.verification.block_cache import (
     NO_BLOCKS,
@@ -29,6 +29,7 @@ from planner.verification.block_cache import (
     register,
     release,
 )
+from planner.verification.compiled import entry, inlined, inner
 from planner.verification.step_times import RankTimes, StepTimes
 
 LEAST_REQUESTS, ROUND_ROBIN, RANDOM, PREFIX_AWARE = 0, 1, 2, 3
@@ -150,6 +151,22 @@ class _Each(NamedTuple):
     """step at which it began to decode; -1 where it does not"""
 
 
+class _Clock(NamedTuple):
+    """How far the simulation is."""
+
+    at: np.ndarray
+    """the counters named below"""
+    held_back: np.ndarray
+    """requests for which there is no replica yet"""
+
+
+ARRIVED, EVENT, ACTIVE, HOLDING, TURN, CHANCE, IS_SHEDDING = range(7)
+"""requests that have come, changes of capacity, replicas, requests held back, routed ones, random state, shedding"""
+COUNTERS = 7
+CALL_S, FEWEST_STEPS = 0.1, 2000
+"""seconds that a call of compiled code takes, about, since no signal interrupts it, and the fewest steps of one"""
+
+
 def serve(
     requests: Requests,
     capacity: Capacity,
@@ -164,36 +181,107 @@ def serve(
 
     Sequences and budget are those of a rank.
     """
-    if budget < sequences:
-        raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
-    requests = requests._replace(found=np.minimum(requests.found, requests.prompt - 1))  # the last one is computed
-    speed = _Speed(
-        times.decode_s, times.seen_step, times.added_s, times.alone_s, times.root_steps, times.prompt_alone_s,
-        times.attention_s, times.attention_alone_s, times.attention_short_tokens, times.full_frac,
-        times.kv_bytes_per_token, times.kv_window_bytes_per_token, times.window_tokens, times.kv_room_bytes,
-        blocks.tokens * times.cached_bytes_per_token,
-    )  # fmt: skip
-    left = requests.prompt + requests.output
-    cache = None  # compiled apart, and three times as fast as an empty one
-    if len(blocks.ids):
+    hours = int(requests.arrival_s[-1] / 3600) + 25 if len(requests.arrival_s) else 1
+    simulation = Simulation(capacity, times, sequences, budget, router, seed, hours, requests, blocks)
+    simulation.run()
+    return simulation.outcome
+
+
+class Simulation:
+    """Replicas that serve requests for a while, and go on."""
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        times: StepTimes,
+        sequences: int,
+        budget: int,
+        router: int,
+        seed: int,
+        hours: int,
+        requests: Requests,
+        blocks: Blocks = NO_BLOCKS,
+    ) -> None:
+        if budget < sequences:
+            raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
+        self.capacity, self.sequences, self.budget, self.router = capacity, sequences, budget, router
+        self.ranks = times.ranks
+        self.speed = _Speed(
+            times.decode_s, times.seen_step, times.added_s, times.alone_s, times.root_steps, times.prompt_alone_s,
+            times.attention_s, times.attention_alone_s, times.attention_short_tokens, times.full_frac,
+            times.kv_bytes_per_token, times.kv_window_bytes_per_token, times.window_tokens, times.kv_room_bytes,
+            blocks.tokens * times.cached_bytes_per_token,
+        )  # fmt: skip
         rows = max(1, int(capacity.replicas.max())) * (times.ranks.number if times.ranks else 1)
-        cache = empty_cache(blocks, left, rows, speed.room, speed.block)
-    return _serve(requests, capacity, speed, sequences, budget, router, seed, cache, times.ranks)
+        self.replicas = _no_work(rows, sequences)
+        n = len(requests.arrival_s)
+        self.requests = requests._replace(found=np.minimum(requests.found, requests.prompt - 1))  # the last is computed
+        self.each = _untouched(n)
+        self.outcome = _unanswered(n, hours)
+        self.clock = _Clock(np.zeros(COUNTERS, dtype=np.int64), np.zeros(n, dtype=np.int64))
+        self.clock.at[CHANCE] = seed % 0x7FFFFFFF
+        self.cache = None  # compiled apart, and three times as fast as an empty one
+        if len(blocks.ids):
+            left = requests.prompt + requests.output
+            self.cache = empty_cache(blocks, left, rows, self.speed.room, self.speed.block)
+        self.steps = FEWEST_STEPS
+
+    def run(self, until_s: float = np.inf) -> None:
+        """Serve all that happens before some time. An interruption strikes between two calls, and leaves it whole."""
+        done = False
+        while not done:
+            began = time.perf_counter()
+            done = _run(
+                self.requests, self.capacity, self.speed, self.sequences, self.budget, self.router, self.cache,
+                self.ranks, self.replicas, self.each, self.outcome, self.clock, until_s, self.steps,
+            )  # fmt: skip
+            slower = (time.perf_counter() - began) / CALL_S
+            self.steps = max(FEWEST_STEPS, int(self.steps / min(4.0, max(0.5, slower))))
 
 
-@njit(cache=True, inline="always")
+def _no_work(rows: int, sequences: int) -> _Replicas:
+    places = sequences + 2
+
+    def counts(*shape: int) -> np.ndarray:
+        return np.zeros(shape, dtype=np.int64)
+
+    return _Replicas(
+        end=np.full(rows, np.inf), step=counts(rows), decoding=counts(rows), context=np.zeros(rows),
+        used=np.zeros(rows), inside=counts(rows), waiting=counts(rows), head=counts(rows), tail=counts(rows),
+        prefilling=counts(rows, places), prefills=counts(rows), admitted=counts(rows, 4 * places),
+        admissions=counts(rows), heap_step=counts(rows, places), heap_request=counts(rows, places), heap=counts(rows),
+        chunk=np.zeros((rows, places)), idle=np.ones(rows, dtype=np.bool_), planned=np.zeros((rows, 3)),
+    )  # fmt: skip
+
+
+def _untouched(count: int) -> _Each:
+    return _Each(
+        next=np.zeros(count, dtype=np.int64), computed=np.zeros(count), found=np.zeros(count),
+        generated=np.zeros(count, dtype=np.int64), kv=np.zeros(count), since=np.full(count, -1, dtype=np.int64),
+    )  # fmt: skip
+
+
+def _unanswered(count: int, hours: int) -> Outcome:
+    return Outcome(
+        first_s=np.full(count, -1.0), last_s=np.full(count, -1.0), state=np.full(count, UNFINISHED, dtype=np.int8),
+        preempted=np.zeros(count, dtype=np.int32), busy_s=np.zeros(hours), tokens=np.zeros(2),
+        found=np.full(count, -1.0),
+    )  # fmt: skip
+
+
+@inlined
 def _between(table: np.ndarray, x: float) -> float:
     k = min(int(x), len(table) - 2)
     return float(table[k] + (x - k) * (table[k + 1] - table[k]))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _seen(speed: _Speed, tokens: float) -> float:
     """Tokens that one at this place sees, mean over the layers."""
     return speed.full * tokens + (1 - speed.full) * min(tokens, speed.window)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _step_s(speed: _Speed, decoding: int, context: float, chunk: float, pairs: float, begun: int) -> float:
     """Seconds of a step."""
     place = speed.root_steps * np.sqrt(chunk)
@@ -205,7 +293,7 @@ def _step_s(speed: _Speed, decoding: int, context: float, chunk: float, pairs: f
     return total
 
 
-@njit(cache=True)
+@inner
 def _step_of_ranks_s(
     reps: _Replicas, speed: _Speed, ranks: RankTimes, first: int, decoding: int, chunks: float, begun: float
 ) -> float:
@@ -240,12 +328,12 @@ def _step_of_ranks_s(
     return float(total + (own if ranks.mixed else most_decode + most_prompt))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _of_tokens(speed: _Speed, table: np.ndarray, tokens: float) -> float:
     return _between(table, speed.root_steps * np.sqrt(tokens))
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _push(reps: _Replicas, r: int, step: int, i: int) -> None:
     k = reps.heap[r]
     reps.heap[r] = k + 1
@@ -259,7 +347,7 @@ def _push(reps: _Replicas, r: int, step: int, i: int) -> None:
     steps[k], ids[k] = step, i
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _pop(reps: _Replicas, r: int) -> None:
     steps, ids = reps.heap_step[r], reps.heap_request[r]
     reps.heap[r] -= 1
@@ -279,7 +367,7 @@ def _pop(reps: _Replicas, r: int) -> None:
     steps[k], ids[k] = step, i
 
 
-@njit(cache=True)
+@inner
 def _remove_from_heap(reps: _Replicas, r: int, i: int) -> None:
     """Drop a request that was preempted while it decoded."""
     steps, ids = reps.heap_step[r], reps.heap_request[r]
@@ -291,7 +379,7 @@ def _remove_from_heap(reps: _Replicas, r: int, i: int) -> None:
             _push(reps, r, kept_steps[k], kept[k])
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _enqueue(reps: _Replicas, each: _Each, r: int, i: int, first: bool) -> None:
     if reps.waiting[r] == 0:
         reps.head[r] = i
@@ -305,7 +393,7 @@ def _enqueue(reps: _Replicas, each: _Each, r: int, i: int, first: bool) -> None:
     reps.waiting[r] += 1
 
 
-@njit(cache=True)
+@inner
 def _leave(reps: _Replicas, speed: _Speed, each: _Each, cache: Cache | None, r: int, i: int, tokens: float) -> None:
     """Give back the memory of a running request; it leaves so many tokens behind, which may stay cached."""
     gained = 0
@@ -320,7 +408,7 @@ def _leave(reps: _Replicas, speed: _Speed, each: _Each, cache: Cache | None, r: 
     each.kv[i] = 0.0
 
 
-@njit(cache=True)
+@inner
 def _preempt(
     reps: _Replicas, requests: Requests, speed: _Speed, each: _Each, cache: Cache | None, r: int, outcome: Outcome
 ) -> bool:
@@ -353,7 +441,7 @@ def _preempt(
     return False
 
 
-@njit(cache=True)
+@inner
 def _forget_ended(reps: _Replicas, each: _Each, r: int) -> None:
     """Make room in the list of admissions."""
     n = 0
@@ -365,7 +453,7 @@ def _forget_ended(reps: _Replicas, each: _Each, r: int) -> None:
     reps.admissions[r] = n
 
 
-@njit(cache=True)
+@inner
 def _begin_step(
     reps: _Replicas,
     requests: Requests,
@@ -463,7 +551,7 @@ def _begin_step(
     outcome.tokens[1] += reps.decoding[r]
 
 
-@njit(cache=True)
+@inner
 def _next_step_of_ranks(
     reps: _Replicas,
     requests: Requests,
@@ -495,7 +583,7 @@ def _next_step_of_ranks(
     outcome.tokens[1] += decoding
 
 
-@njit(cache=True)
+@inner
 def _end_step(
     reps: _Replicas, requests: Requests, speed: _Speed, each: _Each, cache: Cache | None, r: int, outcome: Outcome
 ) -> None:
@@ -539,7 +627,7 @@ def _end_step(
     reps.prefills[r] = kept
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _decode_on(reps: _Replicas, speed: _Speed, r: int, until: float, outcome: Outcome) -> None:
     """Run the steps in which nothing happens but that each decoding request has a token more.
 
@@ -561,7 +649,7 @@ def _decode_on(reps: _Replicas, speed: _Speed, r: int, until: float, outcome: Ou
     reps.step[r], reps.end[r], reps.context[r], reps.used[r] = step, end, context, used
 
 
-@njit(cache=True)
+@inner
 def _decode_ranks_on(
     reps: _Replicas, speed: _Speed, ranks: RankTimes, first: int, until: float, outcome: Outcome
 ) -> None:
@@ -601,67 +689,41 @@ def _decode_ranks_on(
     reps.end[first] = end
 
 
-@njit(cache=True)
-def _serve(
+@entry
+def _run(
     requests: Requests,
     capacity: Capacity,
     speed: _Speed,
     sequences: int,
     budget: int,
     router: int,
-    seed: int,
     cache: Cache | None,
     ranks: RankTimes | None,
-) -> Outcome:
+    reps: _Replicas,
+    each: _Each,
+    outcome: Outcome,
+    clock: _Clock,
+    until: float,
+    most_steps: int,
+) -> bool:
+    """Go on serving until so many steps are done, or all that happens before some time; whether the latter is so."""
     each_has = 1 if ranks is None else ranks.number
-    n, most = len(requests.arrival_s), each_has * max(1, capacity.replicas.max())
-    first, last = np.full(n, -1.0), np.full(n, -1.0)
-    state = np.full(n, UNFINISHED, dtype=np.int8)
-    hours = int(requests.arrival_s[n - 1] / 3600) + 25 if n else 1
-    outcome = Outcome(first, last, state, np.zeros(n, dtype=np.int32), np.zeros(hours), np.zeros(2), np.full(n, -1.0))
-    places = sequences + 2
-    reps = _Replicas(
-        np.full(most, np.inf),
-        np.zeros(most, dtype=np.int64),
-        np.zeros(most, dtype=np.int64),
-        np.zeros(most),
-        np.zeros(most),
-        np.zeros(most, dtype=np.int64),
-        np.zeros(most, dtype=np.int64),
-        np.zeros(most, dtype=np.int64),
-        np.zeros(most, dtype=np.int64),
-        np.zeros((most, places), dtype=np.int64),
-        np.zeros(most, dtype=np.int64),
-        np.zeros((most, 4 * places), dtype=np.int64),
-        np.zeros(most, dtype=np.int64),
-        np.zeros((most, places), dtype=np.int64),
-        np.zeros((most, places), dtype=np.int64),
-        np.zeros(most, dtype=np.int64),
-        np.zeros((most, places)),
-        np.ones(most, dtype=np.bool_),
-        np.zeros((most, 3)),
-    )
-    each = _Each(
-        np.zeros(n, dtype=np.int64),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n, dtype=np.int64),
-        np.zeros(n),
-        np.full(n, -1, dtype=np.int64),
-    )
-    held_back = np.zeros(n, dtype=np.int64)
-    """requests for which there is no replica yet"""
-    holding = 0
-    active, event, turn = 0, 0, 0
-    shedding = False
-    random = seed % 0x7FFFFFFF
-    i = 0
+    n, most = len(requests.arrival_s), len(reps.end)
+    now_at, held_back = clock.at, clock.held_back
+    i, event, active, holding = now_at[ARRIVED], now_at[EVENT], now_at[ACTIVE], now_at[HOLDING]
+    turn, random, shedding = now_at[TURN], now_at[CHANCE], now_at[IS_SHEDDING] == 1
+    steps, done = 0, False
     while True:
         arrival = requests.arrival_s[i] if i < n else np.inf
         change = capacity.time_s[event] if event < len(capacity.time_s) else np.inf
         now = min(arrival, change)
+        if now >= until and now < np.inf:
+            done = True
+            break
+        steps += 1
         for r in range(0, most, each_has):
-            while reps.end[r] <= now and reps.end[r] < np.inf:
+            while reps.end[r] <= now and reps.end[r] < np.inf and steps < most_steps:
+                steps += 1
                 if ranks is not None:
                     _next_step_of_ranks(reps, requests, speed, each, cache, ranks, r, sequences, budget, outcome)
                     if cache is None:
@@ -673,7 +735,10 @@ def _serve(
                 _begin_step(reps, requests, speed, each, cache, ranks, r, began, sequences, budget, outcome)
                 if cache is None:
                     _decode_on(reps, speed, r, now, outcome)
+        if steps >= most_steps:
+            break  # replicas that are behind catch up when it goes on
         if now == np.inf:
+            done = True
             break
         if change <= arrival:
             after = capacity.replicas[event]
@@ -708,9 +773,9 @@ def _serve(
         own = requests.prompt[i] - requests.found[i] + requests.output[i]
         need = own * speed.kv_token + speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.window)
         if need > speed.room:
-            state[i] = REFUSED
+            outcome.state[i] = REFUSED
         elif shedding and not requests.critical[i]:
-            state[i] = SHED
+            outcome.state[i] = SHED
         elif active == 0:
             held_back[holding] = i
             holding += 1
@@ -721,10 +786,12 @@ def _serve(
             _enqueue(reps, each, r if ranks is None else _emptiest(reps, r, each_has), i, False)
             reps.end[r] = min(reps.end[r], now) if reps.idle[r] else reps.end[r]
         i += 1
-    return outcome
+    now_at[ARRIVED], now_at[EVENT], now_at[ACTIVE], now_at[HOLDING] = i, event, active, holding
+    now_at[TURN], now_at[CHANCE], now_at[IS_SHEDDING] = turn, random, 1 if shedding else 0
+    return done
 
 
-@njit(cache=True)
+@inner
 def _routed(
     reps: _Replicas,
     cache: Cache | None,
@@ -752,7 +819,7 @@ def _routed(
     return best
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _load(reps: _Replicas, replica: int, ranks: int) -> int:
     """Requests of a replica."""
     load = 0
@@ -761,7 +828,7 @@ def _load(reps: _Replicas, replica: int, ranks: int) -> int:
     return load
 
 
-@njit(cache=True)
+@inner
 def _emptiest(reps: _Replicas, first: int, ranks: int) -> int:
     """The rank with the fewest requests."""
     best = first
@@ -771,7 +838,7 @@ def _emptiest(reps: _Replicas, first: int, ranks: int) -> int:
     return best
 
 
-@njit(cache=True)
+@inner
 def _with_its_prefix(
     reps: _Replicas, cache: Cache, i: int, prompt: float, active: int, turn: int, least: int, ranks: int
 ) -> int:

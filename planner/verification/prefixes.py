@@ -13,10 +13,10 @@ W(d) / rate. Each request is gone on from once, so nothing is used more recently
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from planner.case.case import Workload
 from planner.verification.block_cache import Blocks
+from planner.verification.compiled import entry
 
 BLOCKS_A_PROMPT, SMALLEST, LARGEST = 16, 16, 512
 """blocks of a mean prompt, about, and the tokens that a block may have"""
@@ -73,7 +73,7 @@ def _gaps(w: Workload) -> tuple[np.ndarray, np.ndarray]:
     return beyond[max(0, first) :], come[max(0, first) :] / reuse.tokens_per_s
 
 
-@njit(cache=True)
+@entry
 def _named(
     whole: np.ndarray, shared: np.ndarray, before: np.ndarray, begin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
