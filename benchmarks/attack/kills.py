@@ -32,7 +32,7 @@ workloads:
   - {name: search, models: [qwen2.5-14b], forecast: {requests_per_day: 300k}}
 scenarios:
   - {name: as today, probability: 60%}
-  - {name: fast, probability: 40%, changes: {workloads.chat.volume: +40%}}
+  - {name: fast, probability: 40%, changes: {workloads.chat.forecast.growth_per_month: 20%}}
 menu: {gpus: [l40s, h100], purchase: [on-demand, reserved-1y]}
 baseline: openai/gpt-4o-mini
 """
