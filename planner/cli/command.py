@@ -24,6 +24,7 @@ from planner.cli import (
 )
 from planner.cli.catalog import verbs as catalog
 from planner.cli.common import LOST, Stopwatch, prepare_streams, put
+from solvers.backends.deadline import repeat_what_is_swallowed
 
 EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 """errors of the system that say what a machine has no more of"""
@@ -71,6 +72,7 @@ def run() -> int:
     Stopwatch.start()
     LOST.clear()
     prepare_streams()
+    repeat_what_is_swallowed()
     try:
         _verbs()()
     except SystemExit as stop:

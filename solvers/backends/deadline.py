@@ -6,15 +6,18 @@ that are too busy for any forecast. Signals reach the main thread alone: in othe
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
-AT_ONCE_S = 1e-3
+AT_ONCE_S, AGAIN_S = 1e-3, 0.05
 INTERRUPTED, OUT_OF_TIME = "interrupted", "the time limit was reached"
 
 
@@ -96,6 +99,32 @@ class _Alarm:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if not self.over:
             raise TimeIsUp(self.deadline)
+
+
+def repeat_what_is_swallowed() -> None:
+    """Let interruptions strike again that Python swallows: those in a weakref's callback or in `__del__`.
+
+    An import runs such callbacks, so a Ctrl-C or the clock would be lost now and then.
+    """
+    if not isinstance(sys.unraisablehook, _Repeating):
+        sys.unraisablehook = _Repeating(sys.unraisablehook)
+
+
+class _Repeating:
+    """What is called for an exception that nobody can catch."""
+
+    def __init__(self, usual: Callable[[sys.UnraisableHookArgs], Any]) -> None:
+        self.usual = usual
+
+    def __call__(self, unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            self.usual(unraisable)
+        elif isinstance(unraisable.exc_value, TimeIsUp):
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
+        else:  # from another thread, since what is raised here is swallowed as well
+            repeated = threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+            repeated.daemon = True
+            repeated.start()
 
 
 class Held:

@@ -6,6 +6,7 @@ import builtins
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -35,6 +36,7 @@ from solvers.heuristics.incumbent import is_covered
 from solvers.search.fleet_solution import FleetSolution, Options, Outcome, Progress
 from solvers.search.fleet_solver import solve_fleet
 from tests.support.command_line import SMALL, Command
+from tests.support.patience import PATIENCE_S
 
 POSIX = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals")
 
@@ -112,6 +114,36 @@ def test_interruptions_wait_until_they_are_let_in(number: signal.Signals) -> Non
         assert len(held.came) == 2
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)
+
+
+SWALLOWING = """
+import os, signal, sys, time, weakref
+from solvers.backends.deadline import limited_to, repeat_what_is_swallowed
+
+class Thing:
+    pass
+
+def struck(gone):
+    signal.raise_signal(getattr(signal, sys.argv[1]))  # an exception in the callback of a weak reference is swallowed
+
+repeat_what_is_swallowed()
+with limited_to(3600 if sys.argv[1] == "SIGALRM" else None):
+    thing = Thing()
+    reference = weakref.ref(thing, struck)
+    del thing
+    print("swallowed", flush=True)
+    time.sleep(600)
+"""
+
+
+@POSIX
+@pytest.mark.parametrize(("number", "raised"), [("SIGINT", "KeyboardInterrupt"), ("SIGALRM", "TimeIsUp")])
+def test_an_interruption_that_python_swallows_strikes_again(number: str, raised: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", SWALLOWING, number], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+    assert ran.stdout == "swallowed\n"
+    assert raised in ran.stderr.splitlines()[-1]
 
 
 @POSIX
