@@ -16,7 +16,8 @@ from planner.io.unpacking import ENDINGS, unpacked
 from planner.logs.reading.ledger import Ledger
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
-BLOCK_BYTES, LONGEST_RECORD_BYTES = 8 << 20, 64 << 20
+BLOCK_BYTES = 8 << 20
+LONGEST_LINE_BYTES = LONGEST_RECORD_BYTES = 16_000_000
 PARQUET = b"PAR1"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -88,6 +89,20 @@ def whole_lines(pieces: Iterable[bytes], path: Path, ledger: Ledger) -> Iterator
         tail.append(piece[cut:])
     if path not in ledger.cut_short:
         yield b"".join(tail)
+
+
+def short_lines(pieces: Iterable[bytes], path: Path, most_bytes: int = LONGEST_LINE_BYTES) -> Iterator[bytes]:
+    """Pieces as they are; raises InputError where a line is so long that it would fill the memory."""
+    at = begins = 0
+    for piece in pieces:
+        first = piece.find(b"\n")
+        if at - begins + (len(piece) if first < 0 else first) > most_bytes:
+            message = f"has a line of more than {most_bytes / 1e6:g} MB, from byte {begins:,} on"
+            raise input_error(path, message, "Export it with a line break after each request")
+        if first >= 0:
+            begins = at + piece.rfind(b"\n") + 1
+        at += len(piece)
+        yield piece
 
 
 def line_blocks(pieces: Iterable[bytes], quoted: bool) -> Iterator[bytes]:

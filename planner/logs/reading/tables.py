@@ -17,7 +17,7 @@ from planner.logs.reading.csv_blocks import csv_block
 from planner.logs.reading.documents import rows_of_document
 from planner.logs.reading.ledger import Ledger
 from planner.logs.reading.presets import NAMED_BY_FLAG, Preset, preset_of
-from planner.logs.reading.sources import PARQUET, line_blocks, log_pieces, whole_lines
+from planner.logs.reading.sources import PARQUET, line_blocks, log_pieces, short_lines, whole_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,8 @@ def _is_one_document(text: bytes) -> bool:
 
 
 def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece]:
-    blocks = line_blocks(whole_lines(_with_line_feeds(pieces), path, ledger), quoted=True)
+    lines = whole_lines(short_lines(_with_line_feeds(pieces), path), path, ledger)
+    blocks = line_blocks(lines, quoted=True)
     block = next(blocks, b"")
     block = block.lstrip(b"\r\n")
     first, _, block = block.partition(b"\n")
@@ -128,7 +129,7 @@ def _with_line_feeds(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def _json_lines(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece]:
     preset: Preset | None = None
     line_number = 0
-    for block in line_blocks(pieces, quoted=False):
+    for block in line_blocks(short_lines(pieces, path), quoted=False):
         requests: list[dict[str, Any]] = []
         numbers, broken = [], []
         for line in block.splitlines():
