@@ -114,7 +114,6 @@ class Metrics:
 
 def increases(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[float]]:
     """From, to and increase between neighbouring samples, and when the counter fell back to 0."""
-    samples = samples[np.isfinite(samples).all(axis=1)]
     samples = samples[np.argsort(samples[:, 0], kind="stable")]
     change = np.diff(samples[:, 1])
     fell = change < 0

@@ -5,8 +5,10 @@ Nothing is held beyond one block. A file that ends in the middle gives what it h
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,35 +26,35 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 def log_files(sources: Sequence[str]) -> list[Path]:
     """Files named by sources, each once: a file, a folder (with what it holds) or a pattern such as logs/*.csv.gz."""
-    files: dict[Path, Path] = {}
+    files: dict[str, Path] = {}
     for source in sources:
         path = Path(source)
-        if path.is_dir():
+        if os.path.isdir(path):
             matches = [p for p in sorted(path.rglob("*")) if _is_log(p)]
-        elif not path.exists() and glob.has_magic(source):
-            matches = [Path(p) for p in sorted(glob.glob(source, recursive=True)) if Path(p).is_file()]
+        elif not os.path.exists(path) and glob.has_magic(source):
+            matches = [Path(p) for p in sorted(glob.glob(source, recursive=True)) if os.path.isfile(p)]
         else:
             matches = [path]
         if not matches:
             endings = ", ".join(SUFFIXES)
             raise input_error(source, "holds no log", f"Name files that end in {endings}, packed or not")
         for match in matches:
-            files.setdefault(match.resolve(), match)
+            files.setdefault(os.path.realpath(match), match)
     return list(files.values())
 
 
 def without_copies(files: Sequence[Path], ledger: Ledger) -> list[Path]:
     """The files without those whose contents are, byte by byte, those of an earlier one."""
-    sizes = Counter(path.stat().st_size for path in files if path.is_file())
+    sizes = Counter(os.path.getsize(path) for path in files if os.path.isfile(path))
     kept, seen = [], dict[bytes, Path]()
     for path in files:
-        if path.is_file() and sizes[path.stat().st_size] > 1:
-            with path.open("rb") as stream:
+        if os.path.isfile(path) and sizes[os.path.getsize(path)] > 1:
+            with contextlib.suppress(OSError), path.open("rb") as stream:  # its reader says what is wrong with it
                 digest = hashlib.file_digest(stream, "sha256").digest()
-            if digest in seen:
-                ledger.note(f"{shown(path.name)} is a copy of {shown(seen[digest].name)}: read once")
-                continue
-            seen[digest] = path
+                if digest in seen:
+                    ledger.note(f"{shown(path.name)} is a copy of {shown(seen[digest].name)}: read once")
+                    continue
+                seen[digest] = path
         kept.append(path)
     return kept
 
@@ -60,7 +62,7 @@ def without_copies(files: Sequence[Path], ledger: Ledger) -> list[Path]:
 def _is_log(path: Path) -> bool:
     name = path.with_suffix("") if path.suffix.lower() in ENDINGS else path
     hidden = any(part.startswith(".") for part in path.parts if part not in (".", ".."))
-    return path.is_file() and not hidden and name.suffix.lower() in SUFFIXES
+    return os.path.isfile(path) and not hidden and name.suffix.lower() in SUFFIXES
 
 
 def log_pieces(path: Path, ledger: Ledger) -> Iterator[bytes]:
@@ -115,7 +117,7 @@ def line_blocks(pieces: Iterable[bytes], quoted: bool) -> Iterator[bytes]:
         if size < BLOCK_BYTES:
             continue
         block = b"".join(held)
-        cut = _last_break(block, quoted)
+        cut = last_break(block, quoted)
         if cut:
             yield block[:cut]
         held, size = [block[cut:]], len(block) - cut
@@ -124,7 +126,7 @@ def line_blocks(pieces: Iterable[bytes], quoted: bool) -> Iterator[bytes]:
         yield rest
 
 
-def _last_break(block: bytes, quoted: bool) -> int:
+def last_break(block: bytes, quoted: bool) -> int:
     """Where the last whole record ends; 0 where none does yet."""
     cut = block.rfind(b"\n") + 1
     if not quoted:

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planner.io.errors import input_error, shown
+from planner.io.errors import InputError, input_error, shown
 from planner.io.json_members import JsonPath, json_members
 from planner.io.unpacking import PieceStream
+from planner.logs.reading.cells import EARLIEST_US, LATEST_US, OUTSIDE
 from planner.logs.reading.csv_blocks import csv_block
 from planner.logs.reading.documents import rows_of_document
 from planner.logs.reading.ledger import Ledger
-from planner.logs.reading.presets import NAMED_BY_FLAG, Preset, preset_of
+from planner.logs.reading.presets import NAMED_BY_FLAG, Preset, no_log, preset_of
 from planner.logs.reading.sources import (
     BLOCK_BYTES,
     LONGEST_LINE_BYTES,
     PARQUET,
+    last_break,
     line_blocks,
     log_pieces,
     short_lines,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHUNK_ROWS = 200_000
-BROKEN = "a broken row"
+BROKEN, CUT_OFF = "a broken row", "cut off where the file ends"
 SPANS, SERIES = "resourceSpans", ("data", "result")
 WITH_MEMBERS: tuple[JsonPath, ...] = ((), ("data",), (SPANS,), SERIES)
 """places of a JSON document whose members are read one by one"""
@@ -86,7 +88,7 @@ def pieces_of(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece | 
     text, rest = head.lstrip(), chain([head], pieces)
     if not text:
         reason = "ends before its first row" if path in ledger.cut_short else "is empty"
-        raise input_error(path, reason, "Name a log with at least one request")
+        raise no_log(path, reason, "Name a log with at least one request")
     if text[:1] not in (b"{", b"["):
         yield from _csv(path, rest, reading, ledger)
     elif _is_one_document(text):
@@ -116,7 +118,7 @@ def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) 
     try:
         header = [name.strip() for name in next(csv.reader([line.rstrip("\r")], delimiter=delimiter), [])]
     except csv.Error:
-        raise input_error(path, "is neither CSV, JSON nor Parquet", "Name a log") from None
+        raise no_log(path, "is neither CSV, JSON nor Parquet", "Name a log") from None
     preset = preset_of(path, header, reading.columns, reading.time_unit, reading.naming)
     wanted = preset.wanted(header)
     twice = sorted(name for name in wanted if header.count(name) > 1)
@@ -126,14 +128,33 @@ def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) 
     _note_unused(path, preset, header, ledger)
     places = {name: header.index(name) for name in wanted}
     row = 2
-    for part in chain([block], blocks):
-        if not part.strip():
-            continue
-        table, numbers, broken, count = csv_block(part, len(header), places, preset.text_columns(), delimiter)
-        ledger.rows += count
-        ledger.leave_out(BROKEN, path, broken + row)
-        yield Piece(path, preset, table, numbers + row)
-        row += count
+    for block_of_rows in chain([block], blocks):
+        part, cut = _without_cut_row(block_of_rows, len(header), delimiter)
+        if part.strip():
+            table, numbers, broken, count = csv_block(part, len(header), places, preset.text_columns(), delimiter)
+            ledger.rows += count
+            ledger.leave_out(BROKEN, path, broken + row)
+            yield Piece(path, preset, table, numbers + row)
+            row += count
+        if cut:
+            ledger.rows += 1
+            ledger.leave_out(CUT_OFF, path, np.array([row]))
+
+
+def _without_cut_row(block: bytes, width: int, delimiter: str) -> tuple[bytes, bool]:
+    """A block without the row in the middle of which the file ends, and whether there was one.
+
+    What is left of such a row may look like a whole one: 2026 is a time as well.
+    """
+    if block.endswith(b"\n"):
+        return block, False
+    begins = last_break(block, quoted=True)
+    try:
+        row = block[begins:].decode("utf-8", "replace").rstrip("\r")
+        cells = next(csv.reader(io.StringIO(row, newline=""), delimiter=delimiter, strict=True), [])
+    except csv.Error:  # csv_block finds out what is wrong with it
+        return block, False
+    return (block[:begins], True) if 0 < len(cells) < width else (block, False)
 
 
 def _with_line_feeds(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -183,7 +204,7 @@ def _document(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Led
     try:
         for place, _, member in json_members(path, text, in_parts, "Export it again, or one request a line"):
             if place[:2] == SERIES:
-                series.append(_with_samples(member))
+                series.append(_with_samples(path, member, ledger))
             elif isinstance(place[-1], int):
                 number += 1
                 batch.add(number, {place[0]: [member]} if place[0] == SPANS else member)
@@ -207,12 +228,17 @@ def _document(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Led
     yield from batch.pieces()
 
 
-def _with_samples(series: Any) -> dict[str, Any]:
+def _with_samples(path: Path, series: Any, ledger: Ledger) -> dict[str, Any]:
     """A series of Prometheus with numbers for samples, which take a tenth of the memory; nothing where it is broken."""
     try:
-        return {"metric": series["metric"], "values": np.array([(float(t), float(v)) for t, v in series["values"]])}
-    except (KeyError, TypeError, ValueError):
+        samples = np.array([(float(t), float(v)) for t, v in series["values"]]).reshape(-1, 2)
+        labels = series["metric"]
+    except (KeyError, TypeError, ValueError, OverflowError):
         return {}
+    samples = samples[np.isfinite(samples).all(axis=1)]
+    inside = (samples[:, 0] >= EARLIEST_US / 1e6) & (samples[:, 0] < LATEST_US / 1e6)
+    ledger.leave_out_together(OUTSIDE, int((~inside).sum()), path.name)
+    return {"metric": labels, "values": samples[inside]}
 
 
 class _Batch:
@@ -266,24 +292,37 @@ def _whole(value: Any) -> Any:
 
 def _parquet(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece]:
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise input_error(path, "needs a reader of Parquet", "Install it: pip install 'fleetplan[parquet]'") from None
     try:
-        file = pq.ParquetFile(path, memory_map=True)
+        file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
         header = [str(name) for name in file.schema_arrow.names]
         preset = preset_of(path, header, reading.columns, reading.time_unit, reading.naming)
         _note_unused(path, preset, header, ledger)
         row = 1
         for batch in file.iter_batches(CHUNK_ROWS, columns=preset.wanted(header)):
-            table = batch.to_pandas()
+            batch.validate(full=True)
+            table = batch.to_pandas(ignore_metadata=True)  # which say what pandas once had, not what the file has
+            _check_years(path, table, row)
             ledger.rows += len(table)
             yield Piece(path, preset, table, np.arange(row, row + len(table)))
             row += len(table)
-    except (pa.ArrowException, OSError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # whatever Arrow and pandas make of bytes that are damaged
         reason = str(error).split("\n")[0][:120]
         raise input_error(path, f"cannot be read as Parquet: {reason}", "Export it again") from None
+
+
+def _check_years(path: Path, table: pd.DataFrame, row: int) -> None:
+    """Raise InputError where a time is of a year that no calendar has: then other bytes are damaged too."""
+    for column in table.select_dtypes(["datetime", "datetimetz"]):
+        years = table[column].dt.year.to_numpy()
+        wrong = np.flatnonzero((years < 1) | (years > 9999))
+        if len(wrong):
+            message = f"is damaged: {shown(column)} of row {row + wrong[0]} is of the year {years[wrong[0]]:.0f}"
+            raise input_error(path, message, "Export it again")
 
 
 def _note_unused(path: Path, preset: Preset, header: list[str], ledger: Ledger) -> None:
