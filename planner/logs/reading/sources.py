@@ -18,7 +18,7 @@ from planner.io.unpacking import ENDINGS, unpacked
 from planner.logs.reading.ledger import Ledger
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 LONGEST_LINE_BYTES = LONGEST_RECORD_BYTES = 16_000_000
 PARQUET = b"PAR1"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -120,10 +120,22 @@ def line_blocks(pieces: Iterable[bytes], quoted: bool) -> Iterator[bytes]:
         cut = last_break(block, quoted)
         if cut:
             yield block[:cut]
+        elif len(block) > LONGEST_RECORD_BYTES:
+            # A quotation mark that is never closed must not swallow the file: here lines are taken one by one.
+            cut = last_break(block, quoted=False)
+            yield from _in_blocks(block[:cut])
         held, size = [block[cut:]], len(block) - cut
     rest = b"".join(held)
     if rest:
         yield rest
+
+
+def _in_blocks(lines: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(lines):
+        end = lines.find(b"\n", at + BLOCK_BYTES) + 1 or len(lines)
+        yield lines[at:end]
+        at = end
 
 
 def last_break(block: bytes, quoted: bool) -> int:
@@ -138,5 +150,4 @@ def last_break(block: bytes, quoted: bool) -> int:
         if quotes % 2 == 0:
             return at
         end, at = at, block.rfind(b"\n", 0, at - 1) + 1
-    # A quotation mark that is never closed must not swallow the file: from here on lines are taken one by one.
-    return cut if len(block) > LONGEST_RECORD_BYTES else 0
+    return 0
