@@ -75,7 +75,8 @@ def _inflated(packed: Iterable[bytes], cut_short: CutShort) -> Iterator[bytes]:
         while piece:
             begun = True
             try:
-                yield inflate.decompress(piece, PIECE_BYTES)
+                if out := inflate.decompress(piece, PIECE_BYTES):
+                    yield out
             except zlib.error:
                 cut_short()
                 return

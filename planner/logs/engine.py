@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +94,17 @@ def connected(name: str, work: Path) -> Iterator[Any]:
         session.stop()
 
 
+def _give_back_memory() -> None:
+    """Hand what reading has freed to the system, before the engine asks for its own."""
+    import ctypes
+
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):  # of the C library of most Linux systems
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 class Stage:
     """Requests on their way to Parquet files that engines read; names are staged as numbers."""
 
@@ -155,4 +166,5 @@ class Stage:
 
     def table(self, connection: Any) -> Any:
         self.close()
+        _give_back_memory()
         return connection.read_parquet(str(self.folder / "requests-*.parquet"))

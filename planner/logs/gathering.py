@@ -7,9 +7,8 @@ from pathlib import Path
 
 from planner.io.errors import input_error
 from planner.logs.counts import CountRows, traffic_of_counts
-from planner.logs.reading.prometheus import counters_of
+from planner.logs.reading.prometheus import Metrics
 from planner.logs.reading.requests import Counts, Log, Requests
-from planner.logs.reading.tables import Document
 from planner.logs.traffic import Traffic, traffic_of_counters
 
 
@@ -26,7 +25,7 @@ def traffic_in(
     go to `counts`, where that is given, and keep all of their keys.
     """
     rows = CountRows() if counts is None else counts
-    documents: list[Document] = []
+    metrics = Metrics(log.by, log.ledger)
     dated: set[bool] = set()
     try:
         for part in log.parts():
@@ -36,17 +35,18 @@ def traffic_in(
             elif isinstance(part, Counts):
                 rows.add(part)
             else:
-                documents.append(part)
+                metrics.add(part)
     except MemoryError:
         remedy = "Give one row an hour, or leave out older rows"
         raise input_error(where, "needs more memory than there is", remedy) from None
     if len(dated) > 1:
         raise input_error(where, "holds logs with dates and logs without", "Read them one by one")
-    kinds = [name for name, some in (("requests", dated), ("counts", len(rows.times)), ("metrics", documents)) if some]
+    held = (("requests", dated), ("counts", len(rows.times)), ("metrics", metrics.first))
+    kinds = [name for name, some in held if some]
     if len(kinds) > 1:
         raise input_error(where, f"holds {' and '.join(kinds)}", "They overlap: read one kind of them")
-    if documents:
-        return traffic_of_counters(counters_of(documents, log.by, log.ledger))
+    if metrics.first:
+        return traffic_of_counters(metrics.usable())
     if len(rows.times):
         return traffic_of_counts(rows, log.ledger, every_key=counts is not None) if rows.rows else []
     if not dated:

@@ -175,7 +175,7 @@ class _Blocks:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.requests: list[tuple[int, int, list[int]]] = []
+        self.requests: list[tuple[int, int, np.ndarray]] = []
         self.references = 0
 
     def add(self, part: Requests) -> None:

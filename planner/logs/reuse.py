@@ -17,6 +17,8 @@ BLOCK_TOKENS = 512
 MOST_REFERENCES = 5_000_000
 SIZES = (*(m * 10**e for e in range(2, 6) for m in (1, 2, 3, 5, 7)), 1_000_000)
 """of caches, in blocks"""
+Blocks = Sequence[int] | np.ndarray
+"""numbers of a prompt's blocks, in their order"""
 SHARED_FRAC = 0.5
 """share of the requests that begin with a block, from which on it is a prefix that all share"""
 
@@ -36,7 +38,7 @@ class ReuseCurve:
     """of the requests that begin with them"""
 
 
-def reuse_curve(requests: Sequence[Sequence[int]], sizes: Sequence[int] = SIZES) -> ReuseCurve:
+def reuse_curve(requests: Sequence[Blocks], sizes: Sequence[int] = SIZES) -> ReuseCurve:
     """The curve of requests in the order of their times."""
     counts = np.array([len(blocks) for blocks in requests], dtype=np.int64)
     distances = stack_distances(requests)
@@ -49,9 +51,9 @@ def reuse_curve(requests: Sequence[Sequence[int]], sizes: Sequence[int] = SIZES)
     return ReuseCurve(len(distances), distinct, len(seen) / total, by_blocks, shared, frac)
 
 
-def stack_distances(requests: Sequence[Sequence[int]]) -> np.ndarray:
+def stack_distances(requests: Sequence[Blocks]) -> np.ndarray:
     """Of each block of each request, in the order in which they are used; 0 where it was never used before."""
-    used = np.array([b for blocks in requests for b in reversed(blocks)], dtype=np.int64)
+    used = np.concatenate([np.zeros(0, np.int64), *(np.asarray(blocks, dtype=np.int64)[::-1] for blocks in requests)])
     lengths = np.array([len(blocks) for blocks in requests], dtype=np.int64)
     if not len(used):
         return used
@@ -89,7 +91,7 @@ def _no_later(values: np.ndarray, stops: np.ndarray, bounds: np.ndarray) -> np.n
     return count
 
 
-def _shared(requests: Sequence[Sequence[int]], total: int) -> tuple[int, float]:
+def _shared(requests: Sequence[Blocks], total: int) -> tuple[int, float]:
     """Leading blocks that at least half of the requests have in common."""
     shared, frac, alike = 0, 0.0, list(requests)
     while alike:

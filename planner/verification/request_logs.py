@@ -15,7 +15,7 @@ from planner.case.case import Workload
 from planner.case.length_buckets import cut_of
 from planner.catalog.entries import shipped_catalog
 from planner.catalog.names import find_model
-from planner.io.errors import input_error
+from planner.io.errors import input_error, listed, shown
 from planner.io.time_zones import UTC
 from planner.logs.reading.requests import NO_ID, Requests, open_logs
 from planner.logs.reading.tables import Reading
@@ -46,7 +46,9 @@ class RequestLog:
     of_others: int = 0
     """requests for other models"""
     blocks: np.ndarray | None = None
-    """lists of the hashes of each prompt's blocks, where the log has them"""
+    """hashes of each prompt's blocks, where the log has them"""
+    no_logs: tuple[str, ...] = ()
+    """files of the folder that are no logs"""
 
 
 def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> RequestLog:
@@ -69,7 +71,8 @@ def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> Re
         raise input_error(path, "has no requests", "Name a log with one row for each request")
     hashed = all(p.blocks is not None for p in parts)
     blocks = np.empty(len(time_us), dtype=object)
-    blocks[:] = [hashes for p in parts for hashes in p.blocks or ()] if hashed else [[]] * len(time_us)
+    for k, hashes in enumerate(hashes for p in parts if hashed for hashes in p.blocks or ()):
+        blocks[k] = hashes  # one by one: numpy makes a matrix of lists that are equally long
     known = shipped_catalog().models
     model = pd.concat([p.model.astype(str) for p in parts])
     own = np.isin(model.to_numpy(), [name for name in model.unique() if find_model(name, known) in own_models])
@@ -85,7 +88,8 @@ def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> Re
     dropped = sum(log.ledger.left_out.values()) + int(again.sum())
     time_s = (time_us - time_us[0]) / 1e6
     lengths = prompt[order].astype(float), output[order].astype(float)
-    return RequestLog(time_s, *lengths, starts, dropped, of_others, blocks[order] if hashed else None)
+    no_logs = tuple(shown(file.name) for file in log.ledger.no_logs)
+    return RequestLog(time_s, *lengths, starts, dropped, of_others, blocks[order] if hashed else None, no_logs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +129,7 @@ def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> 
     span_h = log.time_s[-1] / 3600
     dropped = f", {log.dropped:,} left out" if log.dropped else ""
     dropped += f", {log.of_others:,} for other models" if log.of_others else ""
+    dropped += f", without {listed(log.no_logs, 'and')}: no log" if log.no_logs else ""
     place = f"{DAY_NAMES[start_hour // 24]} {start_hour % 24:02d}h"
     part = f" of {logged:,}, those of its busiest week," if len(log.time_s) < logged else ""
     name = f"{path.name}: {len(log.time_s):,} requests{part} in {span_h:.3g} h from {place} on{dropped}"
@@ -169,11 +174,12 @@ def stream_from_log(
 
 def _logged_blocks(hashes: np.ndarray, prompt: np.ndarray) -> Blocks:
     """Whole blocks, numbered anew."""
+    import pandas as pd
+
     whole = [blocks[: int(n) // BLOCK_TOKENS] for blocks, n in zip(hashes, prompt.tolist(), strict=True)]
     begin = np.concatenate([[0], np.cumsum([len(blocks) for blocks in whole])]).astype(np.int64)
-    known: dict[int, int] = {}
-    ids = [known.setdefault(block, len(known)) for blocks in whole for block in blocks]
-    return Blocks(np.array(ids, dtype=np.int32), begin, BLOCK_TOKENS)
+    ids = pd.factorize(np.concatenate([np.zeros(0, np.int64), *whole]))[0]
+    return Blocks(ids.astype(np.int32), begin, BLOCK_TOKENS)
 
 
 def bucket_of(w: Workload, prompt: np.ndarray, output: np.ndarray) -> np.ndarray:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from planner.catalog.importing.currencies import NO_RATE
-from planner.catalog.importing.files import JsonPath, members_of
+from planner.catalog.importing.files import members_of
 from planner.catalog.importing.instances import has_gpus
 from planner.catalog.importing.quotes import Gathering, Quote, Way
 from planner.io.errors import input_error, shown
+from planner.io.json_members import JsonPath
 from problems.constants import HOURS_PER_MONTH
 
 YEARS: dict[str, int] = {"1 Year": 1, "3 Years": 3}

@@ -40,7 +40,7 @@ def parquet_rows(
                     yield number, {name: _text(cell) for name, cell in zip(kept, cells, strict=True)}
     except InputError:
         raise
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever Arrow makes of bytes that are damaged
         reason = getattr(error, "strerror", None) or str(error).split("\n")[0]
         raise input_error(file, f"cannot be read as Parquet: {reason}", "Export it again") from None
 

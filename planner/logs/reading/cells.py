@@ -16,6 +16,7 @@ MOST_TOKENS, MOST_REQUESTS = 10**8, 10**10
 BEYOND_FLOATS = r"^\s*[+-]?\d{309,}\s*$"
 EARLIEST_US, LATEST_US = 1_262_304_000_000_000, 4_102_444_800_000_000
 """2010 and 2100: a time outside of these is a slip"""
+OUTSIDE, UNDATED = "time before 2010 or after 2100", "time without a date, beside dates"
 UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 BLANK = ("", "nan", "na", "n/a", "null", "none", "-", "nat")
 WITH_ZONE = r"(?:[zZ]|[+-]\d\d:?\d\d)\s*$"
@@ -41,7 +42,7 @@ def _blank(raw: pd.Series) -> np.ndarray:
     import pandas as pd
 
     blank: np.ndarray = raw.isna().to_numpy(copy=True)
-    if not pd.api.types.is_numeric_dtype(raw):
+    if not pd.api.types.is_numeric_dtype(raw) and not pd.api.types.is_datetime64_any_dtype(raw):
         text = raw[~blank].astype(str)
         short = text[text.str.len() <= 4]
         empty = short.str.strip().str.lower().isin(BLANK)
@@ -113,8 +114,10 @@ def times(raw: pd.Series, unit: str | None, ledger: Ledger, name: str) -> Cells:
     dated = np.isnan(number) | (np.abs(us) > 1e14)
     outside = read & dated & ((us < EARLIEST_US) | (us >= LATEST_US)) | read & ~dated & (us < 0)
     unreadable = ~blank & ~read
-    us[blank | unreadable | outside] = 0
-    return Cells(us, {"no time": blank, "unreadable time": unreadable, "time before 2010 or after 2100": outside})
+    undated = read & ~dated & ~outside
+    undated &= (read & dated & ~outside).any()
+    us[blank | unreadable | outside | undated] = 0
+    return Cells(us, {"no time": blank, "unreadable time": unreadable, OUTSIDE: outside, UNDATED: undated})
 
 
 def _numbers_among(raw: pd.Series) -> np.ndarray:

@@ -41,7 +41,10 @@ def csv_block(
     if table[beyond].notna().any():
         return _csv_line_by_line(block, width, places, delimiter)
     table = table[list(places.values())].set_axis(list(places), axis=1)
-    some = table.notna().any(axis=1).to_numpy()
+    filled = table.notna().sum(axis=1).to_numpy()
+    if len(places) > 1 and (filled == 1).any():  # it may be the rest of a row that was cut off
+        return _csv_line_by_line(block, width, places, delimiter)
+    some = filled > 0
     return table[some], np.flatnonzero(some), np.zeros(0, dtype=np.int64), len(table)
 
 
@@ -52,7 +55,7 @@ def _csv_line_by_line(
     import pandas as pd
 
     kept, numbers, broken = [], [], []
-    lines = block.decode("utf-8", "replace").replace("\0", "").split("\n")
+    lines = block.removesuffix(b"\n").decode("utf-8", "replace").replace("\0", "").split("\n")
     at = row = 0
     while at < len(lines):
         cells, used = _record(lines, at, width, delimiter)

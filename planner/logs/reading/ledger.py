@@ -32,6 +32,8 @@ class Ledger:
     """files by their format"""
     cut_short: set[Path] = field(default_factory=set)
     """files whose packed data end in the middle"""
+    no_logs: list[Path] = field(default_factory=list)
+    """files of a folder that were left out"""
 
     def leave_out(self, reason: str, path: Path, rows: np.ndarray) -> None:
         """Count rows of a file that say nothing, and keep the numbers of the first ones."""

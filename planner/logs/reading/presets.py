@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planner.io.errors import Diagnostic, InputError, did_you_mean, input_error, listed
+from planner.io.errors import Diagnostic, InputError, did_you_mean, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +30,14 @@ _COLUMN_NAME = re.compile(r"[^\W\d][\w ./()%:-]{0,39}")
 _DETAILS = ("usage_details", "usageDetails", "usage")
 Derive = Callable[["pd.DataFrame"], "pd.Series"]
 Excluded = Callable[["pd.DataFrame"], dict[str, np.ndarray]]
+
+
+class NoLog(InputError):
+    """A file is no log of any known kind, as others may be that lie beside one."""
+
+
+def no_log(path: Path, message: str, remedy: str) -> NoLog:
+    return NoLog([Diagnostic(str(path), None, None, "", message, remedy)])
 
 
 @dataclass(frozen=True)
@@ -226,7 +234,7 @@ def preset_of(
     """The format of a file by its columns; `columns` (field -> column) are the user's own words and come first."""
     for name, column in columns.items():
         if column not in given:
-            raise input_error(path, f"has no column '{column}' for {name}", did_you_mean(column, given))
+            raise no_log(path, f"has no column '{column}' for {name}", did_you_mean(column, given))
     known = next((p for p in PRESETS if p.signature <= set(given)), None)
     folded = {name.strip().casefold(): name for name in reversed(given)}
     guessed = {
@@ -245,7 +253,7 @@ def preset_of(
     if {"prompt", "output"} <= set(missing):
         missing = [*(["time"] if "time" in missing else []), "requests"]
     if missing:
-        raise InputError([_missing(path, f, given, naming) for f in missing])
+        raise NoLog([_missing(path, f, given, naming) for f in missing])
     column = taken["time"].casefold()
     by_name = next((unit for unit in TIME_UNITS if column.endswith(f"_{unit}")), None)
     unit = time_unit or by_name

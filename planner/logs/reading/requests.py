@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from planner.io.errors import InputError, input_error, shown
+from planner.io.errors import Diagnostic, InputError, input_error, shown
 from planner.logs.reading.cells import Cells, counts, numbers, times
+from planner.logs.reading.days import Days
 from planner.logs.reading.ledger import Ledger
+from planner.logs.reading.presets import NoLog
 from planner.logs.reading.sources import log_files, without_copies
 from planner.logs.reading.tables import Document, Piece, Reading, pieces_of
 
@@ -23,6 +25,7 @@ By = Literal["model", "route", "team", "workload"]
 UNKNOWN = -1
 """of cached tokens that a log does not give"""
 NO_ID = 0
+NO_SAMPLES = np.zeros((0, 2))
 HOUR_US, FEWEST_BY_THE_HOUR = 3_600_000_000, 24
 """rows all of which are at whole hours, from which on a table is no log of single requests"""
 
@@ -41,7 +44,8 @@ class Requests:
     """what the log is split by; empty text where there is no such thing"""
     id: np.ndarray
     """a hash of the request's id; NO_ID where there is none"""
-    blocks: list[list[int]] | None
+    blocks: list[np.ndarray] | None
+    """hashes of the blocks of each prompt, as whole numbers of 64 bits"""
     file: int
     """number of the file that holds them"""
     dated: bool
@@ -72,38 +76,54 @@ class Log:
     files: list[Path]
     reading: Reading
     by: By | None
+    found: frozenset[Path] = frozenset()
+    """files that nobody named, but a folder or a pattern has: one that is no log is left out"""
     ledger: Ledger = field(default_factory=Ledger)
+    days: Days = field(default_factory=Days)
 
     def parts(self) -> Iterator[Requests | Counts | Document]:
-        """Read every file; one that gives no request at all is refused."""
-        for number, path in enumerate(without_copies(self.files, self.ledger)):
-            known = False
-            before, good, by_the_hour = self.ledger.rows, 0, True
-            seen = dict(self.ledger.left_out)
-            for piece in pieces_of(path, self.reading, self.ledger):
-                if isinstance(piece, Document):
-                    good, by_the_hour = good + 1, False
-                    yield piece
-                    continue
-                self.ledger.formats[piece.preset.name] += not known
-                known = True
-                part = (
-                    _counts(piece, self.by, self.ledger)
-                    if piece.preset.counts
-                    else _requests(piece, self.by, self.ledger, number)
-                )
-                if isinstance(part, Requests):
-                    good += len(part.time_us)
-                    by_the_hour &= not piece.preset.signature and not (part.time_us % HOUR_US).any()
-                else:
-                    good += int(np.isfinite(part.requests).sum())
-                    by_the_hour = False
-                yield part
-            if by_the_hour and good >= FEWEST_BY_THE_HOUR:
-                message = "has a row an hour, and no column for requests: its tokens look like totals"
-                raise input_error(path, message, self.reading.naming.format("requests"))
-            if not good and self.ledger.rows > before:
-                self._refuse(path, seen)
+        """Read every file; one that gives no request at all is refused, and so are times that are years apart."""
+        errors: list[NoLog] = []
+        files = without_copies(self.files, self.ledger)
+        for number, path in enumerate(files):
+            try:
+                yield from self._parts_of(path, number)
+            except NoLog as error:
+                if path not in self.found:
+                    raise
+                errors.append(error)
+                self.ledger.no_logs.append(path)
+                self.ledger.note(f"{shown(path.name)} is no log and is left out: it {error.diagnostics[0].message}")
+        if errors and len(errors) == len(files):
+            raise InputError([diagnostic for error in errors for diagnostic in (*_no_logs(files), *error.diagnostics)])
+        self.days.check()
+
+    def _parts_of(self, path: Path, number: int) -> Iterator[Requests | Counts | Document]:
+        known = False
+        before, good, by_the_hour = self.ledger.rows, 0, True
+        seen = dict(self.ledger.left_out)
+        for piece in pieces_of(path, self.reading, self.ledger):
+            if isinstance(piece, Document):
+                good, by_the_hour = good + 1, False
+                for series in piece.series:
+                    self.days.add(path, series.get("values", NO_SAMPLES)[:, 0] * 1e6)
+                yield piece
+                continue
+            self.ledger.formats[piece.preset.name] += not known
+            known = True
+            part = _counts(piece, self) if piece.preset.counts else _requests(piece, self, number)
+            if isinstance(part, Requests):
+                good += len(part.time_us)
+                by_the_hour &= not piece.preset.signature and not (part.time_us % HOUR_US).any()
+            else:
+                good += int(np.isfinite(part.requests).sum())
+                by_the_hour = False
+            yield part
+        if by_the_hour and good >= FEWEST_BY_THE_HOUR:
+            message = "has a row an hour, and no column for requests: its tokens look like totals"
+            raise input_error(path, message, self.reading.naming.format("requests"))
+        if not good and self.ledger.rows > before:
+            self._refuse(path, seen)
 
     def _refuse(self, path: Path, seen: dict[str, int]) -> None:
         reasons = {r: n - seen.get(r, 0) for r, n in self.ledger.left_out.items() if n > seen.get(r, 0)}
@@ -116,11 +136,19 @@ class Log:
 
 
 def open_logs(sources: Sequence[str], reading: Reading, by: By | None = None) -> Log:
-    return Log(log_files(sources), reading, by)
+    files = log_files(sources)
+    return Log(files, reading, by, frozenset(files) - {Path(source) for source in sources})
 
 
-def _requests(piece: Piece, by: By | None, ledger: Ledger, file: int) -> Requests:
+def _no_logs(files: Sequence[Path]) -> list[Diagnostic]:
+    """A line for each folder that holds nothing else."""
+    message, remedy = "holds no log", "Name files with a time and with tokens or requests in each row"
+    return [Diagnostic(str(folder), None, None, "", message, remedy) for folder in {path.parent for path in files}]
+
+
+def _requests(piece: Piece, log: Log, file: int) -> Requests:
     table, preset, rows = piece.table.reset_index(drop=True), piece.preset, piece.rows
+    by, ledger = log.by, log.ledger
     keep = np.ones(len(table), dtype=bool)
     prompt = _cells(piece, "prompt", table, 1)
     output = _cells(piece, "output", table, 0)
@@ -144,9 +172,10 @@ def _requests(piece: Piece, by: By | None, ledger: Ledger, file: int) -> Request
     _count_tokens(ledger, "no output tokens", prompt, output, none)
     keep &= ~none
     keep &= _named(piece, table, by, keep, ledger)
+    log.days.add(piece.path, when.values[keep], rows[keep])
     blocks = None
     if preset.blocks and preset.blocks in table.columns:
-        blocks = [b if isinstance(b, list) else [] for b in table[preset.blocks][keep]]
+        blocks = block_numbers(list(table[preset.blocks][keep]))
     return Requests(
         time_us=when.values[keep],
         prompt=prompt.values[keep],
@@ -166,8 +195,9 @@ def _count_tokens(ledger: Ledger, reason: str, prompt: Cells, output: Cells, fla
     ledger.tokens_left_out[reason] = (read + int(prompt.values[flags].sum()), wrote + int(output.values[flags].sum()))
 
 
-def _counts(piece: Piece, by: By | None, ledger: Ledger) -> Counts:
+def _counts(piece: Piece, log: Log) -> Counts:
     table, preset, rows = piece.table.reset_index(drop=True), piece.preset, piece.rows
+    by, ledger = log.by, log.ledger
     time_cells, request_cells = preset.field_of(table, "time"), preset.field_of(table, "requests")
     if time_cells is None or request_cells is None:
         raise _no_field(piece, "time and requests")
@@ -179,6 +209,7 @@ def _counts(piece: Piece, by: By | None, ledger: Ledger) -> Counts:
     for reason, flags in requests.wrong.items():
         ledger.leave_out(reason, piece.path, rows[flags & keep])
     keep &= _named(piece, table, by, keep, ledger)
+    log.days.add(piece.path, when.values[keep], rows[keep])
     return Counts(
         time_us=when.values[keep],
         requests=np.where(requests.good, requests.values, np.nan)[keep],
@@ -190,6 +221,28 @@ def _counts(piece: Piece, by: By | None, ledger: Ledger) -> Counts:
         key=_names(piece, table, by)[keep],
         series=_series(piece, table, when.values)[keep],
     )
+
+
+def block_numbers(given: Sequence[Any]) -> list[np.ndarray]:
+    """Hashes of blocks, which may be whole numbers or text of any size, as numbers of 64 bits.
+
+    A request whose blocks are something else has none.
+    """
+    import pandas as pd
+
+    lists = [hashes.tolist() if isinstance(hashes, np.ndarray) else hashes for hashes in given]
+    lists = [hashes if isinstance(hashes, list) and _are_hashes(hashes) else [] for hashes in lists]
+    hashes = [block for blocks in lists for block in blocks]
+    small = np.array([isinstance(block, int) and -(2**63) <= block < 2**63 for block in hashes], dtype=bool)
+    numbered = np.array([block if fits else 0 for block, fits in zip(hashes, small, strict=True)], dtype=np.int64)
+    if not small.all():
+        text = [str(hashes[k]).encode("utf-8", "replace").decode() for k in np.flatnonzero(~small)]
+        numbered[~small] = pd.util.hash_array(np.array(text, dtype=object), categorize=False).view(np.int64)
+    return np.split(numbered, np.cumsum([len(blocks) for blocks in lists])[:-1]) if lists else []
+
+
+def _are_hashes(hashes: list[Any]) -> bool:
+    return all(isinstance(block, int | str) and not isinstance(block, bool) for block in hashes)
 
 
 def _series(piece: Piece, table: pd.DataFrame, time_us: np.ndarray) -> np.ndarray:

@@ -5,8 +5,10 @@ Nothing is held beyond one block. A file that ends in the middle gives what it h
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,42 +18,43 @@ from planner.io.unpacking import ENDINGS, unpacked
 from planner.logs.reading.ledger import Ledger
 
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".pq")
-BLOCK_BYTES, LONGEST_RECORD_BYTES = 8 << 20, 64 << 20
+BLOCK_BYTES = 4 << 20
+LONGEST_LINE_BYTES = LONGEST_RECORD_BYTES = 16_000_000
 PARQUET = b"PAR1"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def log_files(sources: Sequence[str]) -> list[Path]:
     """Files named by sources, each once: a file, a folder (with what it holds) or a pattern such as logs/*.csv.gz."""
-    files: dict[Path, Path] = {}
+    files: dict[str, Path] = {}
     for source in sources:
         path = Path(source)
-        if path.is_dir():
+        if os.path.isdir(path):
             matches = [p for p in sorted(path.rglob("*")) if _is_log(p)]
-        elif not path.exists() and glob.has_magic(source):
-            matches = [Path(p) for p in sorted(glob.glob(source, recursive=True)) if Path(p).is_file()]
+        elif not os.path.exists(path) and glob.has_magic(source):
+            matches = [Path(p) for p in sorted(glob.glob(source, recursive=True)) if os.path.isfile(p)]
         else:
             matches = [path]
         if not matches:
             endings = ", ".join(SUFFIXES)
             raise input_error(source, "holds no log", f"Name files that end in {endings}, packed or not")
         for match in matches:
-            files.setdefault(match.resolve(), match)
+            files.setdefault(os.path.realpath(match), match)
     return list(files.values())
 
 
 def without_copies(files: Sequence[Path], ledger: Ledger) -> list[Path]:
     """The files without those whose contents are, byte by byte, those of an earlier one."""
-    sizes = Counter(path.stat().st_size for path in files if path.is_file())
+    sizes = Counter(os.path.getsize(path) for path in files if os.path.isfile(path))
     kept, seen = [], dict[bytes, Path]()
     for path in files:
-        if path.is_file() and sizes[path.stat().st_size] > 1:
-            with path.open("rb") as stream:
+        if os.path.isfile(path) and sizes[os.path.getsize(path)] > 1:
+            with contextlib.suppress(OSError), path.open("rb") as stream:  # its reader says what is wrong with it
                 digest = hashlib.file_digest(stream, "sha256").digest()
-            if digest in seen:
-                ledger.note(f"{shown(path.name)} is a copy of {shown(seen[digest].name)}: read once")
-                continue
-            seen[digest] = path
+                if digest in seen:
+                    ledger.note(f"{shown(path.name)} is a copy of {shown(seen[digest].name)}: read once")
+                    continue
+                seen[digest] = path
         kept.append(path)
     return kept
 
@@ -59,7 +62,7 @@ def without_copies(files: Sequence[Path], ledger: Ledger) -> list[Path]:
 def _is_log(path: Path) -> bool:
     name = path.with_suffix("") if path.suffix.lower() in ENDINGS else path
     hidden = any(part.startswith(".") for part in path.parts if part not in (".", ".."))
-    return path.is_file() and not hidden and name.suffix.lower() in SUFFIXES
+    return os.path.isfile(path) and not hidden and name.suffix.lower() in SUFFIXES
 
 
 def log_pieces(path: Path, ledger: Ledger) -> Iterator[bytes]:
@@ -90,6 +93,20 @@ def whole_lines(pieces: Iterable[bytes], path: Path, ledger: Ledger) -> Iterator
         yield b"".join(tail)
 
 
+def short_lines(pieces: Iterable[bytes], path: Path, most_bytes: int = LONGEST_LINE_BYTES) -> Iterator[bytes]:
+    """Pieces as they are; raises InputError where a line is so long that it would fill the memory."""
+    at = begins = 0
+    for piece in pieces:
+        first = piece.find(b"\n")
+        if at - begins + (len(piece) if first < 0 else first) > most_bytes:
+            message = f"has a line of more than {most_bytes / 1e6:g} MB, from byte {begins:,} on"
+            raise input_error(path, message, "Export it with a line break after each request")
+        if first >= 0:
+            begins = at + piece.rfind(b"\n") + 1
+        at += len(piece)
+        yield piece
+
+
 def line_blocks(pieces: Iterable[bytes], quoted: bool) -> Iterator[bytes]:
     """Blocks of whole records; with `quoted`, a line break inside double quotes does not end a record."""
     held: list[bytes] = []
@@ -100,16 +117,28 @@ def line_blocks(pieces: Iterable[bytes], quoted: bool) -> Iterator[bytes]:
         if size < BLOCK_BYTES:
             continue
         block = b"".join(held)
-        cut = _last_break(block, quoted)
+        cut = last_break(block, quoted)
         if cut:
             yield block[:cut]
+        elif len(block) > LONGEST_RECORD_BYTES:
+            # A quotation mark that is never closed must not swallow the file: here lines are taken one by one.
+            cut = last_break(block, quoted=False)
+            yield from _in_blocks(block[:cut])
         held, size = [block[cut:]], len(block) - cut
     rest = b"".join(held)
     if rest:
         yield rest
 
 
-def _last_break(block: bytes, quoted: bool) -> int:
+def _in_blocks(lines: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(lines):
+        end = lines.find(b"\n", at + BLOCK_BYTES) + 1 or len(lines)
+        yield lines[at:end]
+        at = end
+
+
+def last_break(block: bytes, quoted: bool) -> int:
     """Where the last whole record ends; 0 where none does yet."""
     cut = block.rfind(b"\n") + 1
     if not quoted:
@@ -121,5 +150,4 @@ def _last_break(block: bytes, quoted: bool) -> int:
         if quotes % 2 == 0:
             return at
         end, at = at, block.rfind(b"\n", 0, at - 1) + 1
-    # A quotation mark that is never closed must not swallow the file: from here on lines are taken one by one.
-    return cut if len(block) > LONGEST_RECORD_BYTES else 0
+    return 0

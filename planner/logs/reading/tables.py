@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,19 +13,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planner.io.errors import input_error, shown
+from planner.io.errors import InputError, input_error, shown
+from planner.io.json_members import JsonPath, json_members
+from planner.io.unpacking import PieceStream
+from planner.logs.reading.cells import EARLIEST_US, LATEST_US, OUTSIDE
 from planner.logs.reading.csv_blocks import csv_block
 from planner.logs.reading.documents import rows_of_document
 from planner.logs.reading.ledger import Ledger
-from planner.logs.reading.presets import NAMED_BY_FLAG, Preset, preset_of
-from planner.logs.reading.sources import PARQUET, line_blocks, log_pieces, whole_lines
+from planner.logs.reading.presets import NAMED_BY_FLAG, Preset, no_log, preset_of
+from planner.logs.reading.sources import (
+    BLOCK_BYTES,
+    LONGEST_LINE_BYTES,
+    PARQUET,
+    last_break,
+    line_blocks,
+    log_pieces,
+    short_lines,
+    whole_lines,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_DOCUMENT_BYTES = 1 << 30
 CHUNK_ROWS = 200_000
-BROKEN = "a broken row"
+BROKEN, CUT_OFF = "a broken row", "cut off where the file ends"
+SPANS, SERIES = "resourceSpans", ("data", "result")
+WITH_MEMBERS: tuple[JsonPath, ...] = ((), ("data",), (SPANS,), SERIES)
+"""places of a JSON document whose members are read one by one"""
 
 
 @dataclass(frozen=True)
@@ -51,7 +66,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A JSON answer of Prometheus: series of samples."""
+    """Some series of a JSON answer of Prometheus, with their samples; one that is broken is empty."""
 
     path: Path
     series: list[dict[str, Any]]
@@ -65,10 +80,15 @@ def pieces_of(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece | 
         pieces.close()  # type: ignore[attr-defined]
         yield from _parquet(path, reading, ledger)
         return
+    while head.lstrip()[:1] == b"{" and b"\n" not in head.lstrip() and len(head) <= LONGEST_LINE_BYTES:
+        more = next(pieces, None)
+        if more is None:
+            break
+        head += more
     text, rest = head.lstrip(), chain([head], pieces)
     if not text:
         reason = "ends before its first row" if path in ledger.cut_short else "is empty"
-        raise input_error(path, reason, "Name a log with at least one request")
+        raise no_log(path, reason, "Name a log with at least one request")
     if text[:1] not in (b"{", b"["):
         yield from _csv(path, rest, reading, ledger)
     elif _is_one_document(text):
@@ -88,7 +108,8 @@ def _is_one_document(text: bytes) -> bool:
 
 
 def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece]:
-    blocks = line_blocks(whole_lines(_with_line_feeds(pieces), path, ledger), quoted=True)
+    lines = whole_lines(short_lines(_with_line_feeds(pieces), path), path, ledger)
+    blocks = line_blocks(lines, quoted=True)
     block = next(blocks, b"")
     block = block.lstrip(b"\r\n")
     first, _, block = block.partition(b"\n")
@@ -97,7 +118,7 @@ def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) 
     try:
         header = [name.strip() for name in next(csv.reader([line.rstrip("\r")], delimiter=delimiter), [])]
     except csv.Error:
-        raise input_error(path, "is neither CSV, JSON nor Parquet", "Name a log") from None
+        raise no_log(path, "is neither CSV, JSON nor Parquet", "Name a log") from None
     preset = preset_of(path, header, reading.columns, reading.time_unit, reading.naming)
     wanted = preset.wanted(header)
     twice = sorted(name for name in wanted if header.count(name) > 1)
@@ -107,14 +128,33 @@ def _csv(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) 
     _note_unused(path, preset, header, ledger)
     places = {name: header.index(name) for name in wanted}
     row = 2
-    for part in chain([block], blocks):
-        if not part.strip():
-            continue
-        table, numbers, broken, count = csv_block(part, len(header), places, preset.text_columns(), delimiter)
-        ledger.rows += count
-        ledger.leave_out(BROKEN, path, broken + row)
-        yield Piece(path, preset, table, numbers + row)
-        row += count
+    for block_of_rows in chain([block], blocks):
+        part, cut = _without_cut_row(block_of_rows, len(header), delimiter)
+        if part.strip():
+            table, numbers, broken, count = csv_block(part, len(header), places, preset.text_columns(), delimiter)
+            ledger.rows += count
+            ledger.leave_out(BROKEN, path, broken + row)
+            yield Piece(path, preset, table, numbers + row)
+            row += count
+        if cut:
+            ledger.rows += 1
+            ledger.leave_out(CUT_OFF, path, np.array([row]))
+
+
+def _without_cut_row(block: bytes, width: int, delimiter: str) -> tuple[bytes, bool]:
+    """A block without the row in the middle of which the file ends, and whether there was one.
+
+    What is left of such a row may look like a whole one: 2026 is a time as well.
+    """
+    if block.endswith(b"\n"):
+        return block, False
+    begins = last_break(block, quoted=True)
+    try:
+        row = block[begins:].decode("utf-8", "replace").rstrip("\r")
+        cells = next(csv.reader(io.StringIO(row, newline=""), delimiter=delimiter, strict=True), [])
+    except csv.Error:  # csv_block finds out what is wrong with it
+        return block, False
+    return (block[:begins], True) if 0 < len(cells) < width else (block, False)
 
 
 def _with_line_feeds(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -126,65 +166,111 @@ def _with_line_feeds(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _json_lines(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece]:
-    preset: Preset | None = None
-    line_number = 0
-    for block in line_blocks(pieces, quoted=False):
-        requests: list[dict[str, Any]] = []
-        numbers, broken = [], []
+    batch = _Batch(path, reading, ledger)
+    number = 0
+    for block in line_blocks(short_lines(pieces, path), quoted=False):
         for line in block.splitlines():
-            line_number += 1
+            number += 1
             if not line.strip():
                 continue
             try:
-                record = json.loads(line)
-                rows = rows_of_document(path, record, ledger) if isinstance(record, dict) else None
+                batch.add(number, json.loads(line))
             except (ValueError, RecursionError):
-                rows = None
-            if rows is None:
-                broken.append(line_number)
-                continue
-            requests += rows
-            numbers += [line_number] * len(rows)
-        ledger.rows += len(requests) + len(broken)
-        ledger.leave_out(BROKEN, path, np.array(broken, dtype=np.int64))
-        if requests:
-            if preset is None:
-                preset = preset_of(path, _keys(requests), reading.columns, reading.time_unit, reading.naming)
-                _note_unused(path, preset, _keys(requests), ledger)
-            yield _piece(path, preset, requests, np.array(numbers, dtype=np.int64))
+                batch.broken.append(number)
+        yield from batch.pieces()
 
 
 def _document(path: Path, pieces: Iterator[bytes], reading: Reading, ledger: Ledger) -> Iterator[Piece | Document]:
-    raw = bytearray()
-    for piece in pieces:
-        raw += piece
-        if len(raw) > MOST_DOCUMENT_BYTES:
-            raise input_error(path, "is one JSON document of more than 1 GB", "Export it as one line a request")
+    """A JSON document, member by member: a list or a page of records, series of Prometheus, or one record."""
+    batch = _Batch(path, reading, ledger)
+    opened: set[JsonPath] = set()
+    number = read = given = 0
+    own: dict[str, Any] = {}
+    series: list[dict[str, Any]] = []
+
+    def counted() -> Iterator[bytes]:
+        nonlocal read
+        for piece in pieces:
+            read += len(piece)
+            yield piece
+
+    def in_parts(place: JsonPath) -> bool:
+        if place not in WITH_MEMBERS:
+            return False
+        opened.add(place)
+        return True
+
+    text = io.TextIOWrapper(io.BufferedReader(PieceStream(counted())), encoding="utf-8")
     try:
-        whole = json.loads(bytes(raw))
-    except (ValueError, RecursionError) as error:
-        place = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise input_error(path, f"is no whole JSON{place}", "Export it again, or one request a line") from None
-    data = whole.get("data") if isinstance(whole, dict) else None
-    if isinstance(data, dict) and isinstance(data.get("result"), list):
+        for place, _, member in json_members(path, text, in_parts, "Export it again, or one request a line"):
+            if place[:2] == SERIES:
+                series.append(_with_samples(path, member, ledger))
+            elif isinstance(place[-1], int):
+                number += 1
+                batch.add(number, {place[0]: [member]} if place[0] == SPANS else member)
+            else:
+                holder = own.setdefault("data", {}) if len(place) > 1 else own
+                holder[str(place[-1])] = member
+                if read - given > LONGEST_LINE_BYTES + BLOCK_BYTES:
+                    message = f"holds a record of more than {LONGEST_LINE_BYTES / 1e6:g} MB"
+                    raise input_error(path, message, "Export it as one line a request")
+            if read - given >= BLOCK_BYTES and (series or batch.numbers or batch.broken):
+                yield from [Document(path, series)] if series else batch.pieces()
+                series, given = [], read
+    except UnicodeDecodeError:
+        raise input_error(path, "is not UTF-8 text", "Export it again") from None
+    if SERIES in opened:
         ledger.formats["Prometheus query_range answers"] += 1
-        yield Document(path, data["result"])
+        yield Document(path, series)
         return
-    records = whole if isinstance(whole, list) else data if isinstance(data, list) else [whole]
-    rows, numbers, broken = [], [], []
-    for number, record in enumerate(records, 1):
-        some = rows_of_document(path, record, ledger) if isinstance(record, dict) else None
-        if some is None:
-            broken.append(number)
-        else:
-            rows += some
-            numbers += [number] * len(some)
-    ledger.rows += len(rows) + len(broken)
-    ledger.leave_out(BROKEN, path, np.array(broken, dtype=np.int64))
-    if rows:
-        preset = preset_of(path, _keys(rows), reading.columns, reading.time_unit, reading.naming)
-        _note_unused(path, preset, _keys(rows), ledger)
-        yield _piece(path, preset, rows, np.array(numbers, dtype=np.int64))
+    if own and not number and (own.get("data") or not {("data",), (SPANS,)} & opened):
+        batch.add(1, own)
+    yield from batch.pieces()
+
+
+def _with_samples(path: Path, series: Any, ledger: Ledger) -> dict[str, Any]:
+    """A series of Prometheus with numbers for samples, which take a tenth of the memory; nothing where it is broken."""
+    try:
+        samples = np.array([(float(t), float(v)) for t, v in series["values"]]).reshape(-1, 2)
+        labels = series["metric"]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return {}
+    samples = samples[np.isfinite(samples).all(axis=1)]
+    inside = (samples[:, 0] >= EARLIEST_US / 1e6) & (samples[:, 0] < LATEST_US / 1e6)
+    ledger.leave_out_together(OUTSIDE, int((~inside).sum()), path.name)
+    return {"metric": labels, "values": samples[inside]}
+
+
+class _Batch:
+    """Records of a JSON file on their way to a table; the first ones tell the format."""
+
+    def __init__(self, path: Path, reading: Reading, ledger: Ledger) -> None:
+        self.path, self.reading, self.ledger = path, reading, ledger
+        self.preset: Preset | None = None
+        self.rows: list[dict[str, Any]] = []
+        self.numbers: list[int] = []
+        self.broken: list[int] = []
+
+    def add(self, number: int, record: Any) -> None:
+        rows = rows_of_document(self.path, record, self.ledger) if isinstance(record, dict) else None
+        if rows is None:
+            self.broken.append(number)
+            return
+        self.rows += rows
+        self.numbers += [number] * len(rows)
+
+    def pieces(self) -> Iterator[Piece]:
+        """What was added since it was last asked."""
+        if self.rows and self.preset is None:
+            keys = _keys(self.rows)
+            self.preset = preset_of(self.path, keys, self.reading.columns, self.reading.time_unit, self.reading.naming)
+            _note_unused(self.path, self.preset, keys, self.ledger)
+        self.ledger.rows += len(self.rows) + len(self.broken)
+        self.ledger.leave_out(BROKEN, self.path, np.array(self.broken, dtype=np.int64))
+        rows, numbers = self.rows, np.array(self.numbers, dtype=np.int64)
+        self.rows, self.numbers, self.broken = [], [], []
+        if rows and self.preset is not None:
+            yield _piece(self.path, self.preset, rows, numbers)
 
 
 def _keys(rows: list[dict[str, Any]]) -> list[str]:
@@ -206,24 +292,37 @@ def _whole(value: Any) -> Any:
 
 def _parquet(path: Path, reading: Reading, ledger: Ledger) -> Iterator[Piece]:
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise input_error(path, "needs a reader of Parquet", "Install it: pip install 'fleetplan[parquet]'") from None
     try:
-        file = pq.ParquetFile(path, memory_map=True)
+        file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
         header = [str(name) for name in file.schema_arrow.names]
         preset = preset_of(path, header, reading.columns, reading.time_unit, reading.naming)
         _note_unused(path, preset, header, ledger)
         row = 1
         for batch in file.iter_batches(CHUNK_ROWS, columns=preset.wanted(header)):
-            table = batch.to_pandas()
+            batch.validate(full=True)
+            table = batch.to_pandas(ignore_metadata=True)  # which say what pandas once had, not what the file has
+            _check_years(path, table, row)
             ledger.rows += len(table)
             yield Piece(path, preset, table, np.arange(row, row + len(table)))
             row += len(table)
-    except (pa.ArrowException, OSError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # whatever Arrow and pandas make of bytes that are damaged
         reason = str(error).split("\n")[0][:120]
         raise input_error(path, f"cannot be read as Parquet: {reason}", "Export it again") from None
+
+
+def _check_years(path: Path, table: pd.DataFrame, row: int) -> None:
+    """Raise InputError where a time is of a year that no calendar has: then other bytes are damaged too."""
+    for column in table.select_dtypes(["datetime", "datetimetz"]):
+        years = table[column].dt.year.to_numpy()
+        wrong = np.flatnonzero((years < 1) | (years > 9999))
+        if len(wrong):
+            message = f"is damaged: {shown(column)} of row {row + wrong[0]} is of the year {years[wrong[0]]:.0f}"
+            raise input_error(path, message, "Export it again")
 
 
 def _note_unused(path: Path, preset: Preset, header: list[str], ledger: Ledger) -> None:

@@ -126,7 +126,7 @@ def test_columns_there_twice_and_columns_not_used_are_named(tmp_path: Path) -> N
         (HEADER + "09/07/2026 3 PM,4,5,m\n", "2: has no request that can be used: unreadable time"),
         ((HEADER + rows()).encode("utf-16"), "is text in UTF-16"),
         (b"PAR1 and nothing else", "cannot be read as Parquet"),
-        ('{"data": [{"traceId":', "is no whole JSON"),
+        ('{"data": [{"traceId":', ":1: is cut off here"),
         (HEADER + "2026-09-07,4,5,m\n", "covers no time"),
         ('{"status": "success", "data": {"resultType": "matrix", "result": []}}', "holds no count of requests"),
     ],

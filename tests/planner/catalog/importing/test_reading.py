@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from planner.catalog.importing import files as reading
 from planner.catalog.importing.importing import import_prices
+from planner.io import json_members
 from planner.io.errors import InputError
 from tests.support import price_files as files
 
@@ -129,7 +131,7 @@ def test_json_in_parts_is_the_whole_whatever_the_window(
 ) -> None:
     file = tmp_path / "any.json"
     file.write_text(json.dumps(document, indent=indent), encoding="utf-8")
-    monkeypatch.setattr(reading, "CHUNK", chunk)
+    monkeypatch.setattr(json_members, "CHUNK", chunk)
     parts = {path: value for path, _, value in reading.members_of(file, lambda path: len(path) < depth)}
     assert parts == dict(leaves(document, (), depth))
 
@@ -146,11 +148,21 @@ def leaves(value: Any, path: tuple[str | int, ...], depth: int) -> Any:
 def test_one_huge_member_is_refused_and_many_small_ones_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "CHUNK", 100)
-    monkeypatch.setattr(reading, "MOST_CHARACTERS", 1000)
+    monkeypatch.setattr(json_members, "CHUNK", 100)
+    monkeypatch.setattr(json_members, "MOST_CHARACTERS", 1000)
     file = tmp_path / "big.json"
     file.write_text(json.dumps(["x" * 50] * 500), encoding="utf-8")
     assert sum(1 for _ in reading.members_of(file, lambda path: not path)) == 500
     file.write_text(json.dumps(["x" * 50_000]), encoding="utf-8")
     with pytest.raises(InputError, match="holds a member of more than"):
         list(reading.members_of(file, lambda path: not path))
+
+
+@pytest.mark.parametrize("row", ["x" * 3000, '"' + "x\n" * 2000, '"x\n",' * 900])
+def test_a_row_without_an_end_is_refused_before_it_fills_the_memory(
+    row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LONGEST_RECORD", 2000)
+    file = files.skypilot(tmp_path, "aws", GOOD)
+    file.write_text(file.read_text() + row)
+    assert re.search(r"csv:\d+: has a row of more than 0.002 MB", complaint(file, "skypilot"))
