@@ -19,6 +19,9 @@ import typer
 WRITING_S, SHORTEST_S = 0.3, 0.001
 """seconds of a time limit kept for writing, and the least given to a task"""
 
+NOT_SERVED = 7
+"""exit code: a plan was not served as asked, since time ran out; no promise is missed in what was served"""
+
 if TYPE_CHECKING:
     from planner.case.case import Case
     from planner.plan.plan import Plan
@@ -186,6 +189,11 @@ class Stopwatch:
     @classmethod
     def seconds(cls) -> float:
         return time.monotonic() - cls.started
+
+
+def left_of(limit_s: float | None) -> float | None:
+    """What is left of a time limit that holds for the whole command, less the time for writing."""
+    return None if limit_s is None else max(SHORTEST_S, limit_s - Stopwatch.seconds() - WRITING_S)
 
 
 def with_what_is_left(options: Options, share: float = 1.0) -> Options:

@@ -24,7 +24,6 @@ from planner.performance.length_spread import CUTS, LengthSpread, quantile
 from planner.plan.plan import Plan
 from planner.verification.arrivals import HOURS, Stream, stream_of
 from planner.verification.block_cache import Blocks
-from planner.verification.prefixes import drawn_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,8 +102,34 @@ class RequestSource:
         """of the blocks whose hashes it has"""
         return None if self.log.blocks is None else BLOCK_TOKENS
 
-    def stream(self, w: Workload, load: float, rng: np.random.Generator, block_tokens: int = 1) -> Stream:
-        return stream_from_log(self.log, w, self.start_hour, load, rng, block_tokens)
+    def times_s(self, load: float) -> np.ndarray:
+        """From Monday on, within the week; at another load, time runs faster or slower."""
+        times: np.ndarray = 3600.0 * self.start_hour + self.log.time_s / load
+        return times[: int(np.searchsorted(times, WEEK_S))]
+
+    def has_blocks_for(self, w: Workload) -> bool:
+        """Whether it has hashes of blocks, and the workload's prefixes are cached."""
+        return self.log.blocks is not None and (w.prefix_reuse is not None or w.prefix_hit_frac > 0)
+
+    def stream(self, w: Workload, times: np.ndarray, part: slice, rng: np.random.Generator) -> Stream:
+        """Some requests of the log as they came."""
+        prompt, output = (x[part].astype(float) for x in (self.log.prompt, self.log.output))
+        cached = w.prefix_reuse is not None or self.has_blocks_for(w)
+        return stream_of(w, times[part], prompt, output, bucket_of(w, prompt, output), rng, cached)
+
+
+class LoggedBlocks:
+    """Whole blocks of the prompts of a log, numbered anew for some requests after the others."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, int] = {}
+
+    def numbered(self, hashes: np.ndarray, prompt: np.ndarray) -> Blocks:
+        known = self.known
+        whole = [blocks[: int(n) // BLOCK_TOKENS] for blocks, n in zip(hashes, prompt.tolist(), strict=True)]
+        begin = np.concatenate([[0], np.cumsum([len(blocks) for blocks in whole])]).astype(np.int64)
+        ids = [known.setdefault(block, len(known)) for blocks in whole for block in blocks]
+        return Blocks(np.array(ids, dtype=np.int64), begin, BLOCK_TOKENS)
 
 
 def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> RequestSource:
@@ -148,32 +173,6 @@ def busiest_week(log: RequestLog, start_hour: int) -> tuple[RequestLog, int]:
         blocks=None if log.blocks is None else log.blocks[inside],
     )
     return part, first_hour
-
-
-def stream_from_log(
-    log: RequestLog, w: Workload, start_hour: int, load: float, rng: np.random.Generator, block_tokens: int = 1
-) -> Stream:
-    """The log's requests as they came, from an hour of the week on; at another load, time runs faster or slower.
-
-    Where prefixes are cached, their blocks are those of the log, or drawn where it has none.
-    """
-    times = 3600.0 * start_hour + log.time_s / load
-    inside = times < WEEK_S
-    prompt, output, blocks = log.prompt[inside], log.output[inside], None
-    if log.blocks is not None and (w.prefix_reuse is not None or w.prefix_hit_frac > 0):
-        blocks = _logged_blocks(log.blocks[inside], prompt)
-    elif w.prefix_reuse is not None:
-        blocks = drawn_blocks(w, times[inside], prompt, block_tokens, rng)
-    return stream_of(w, times[inside], prompt, output, bucket_of(w, prompt, output), rng, blocks)
-
-
-def _logged_blocks(hashes: np.ndarray, prompt: np.ndarray) -> Blocks:
-    """Whole blocks, numbered anew."""
-    whole = [blocks[: int(n) // BLOCK_TOKENS] for blocks, n in zip(hashes, prompt.tolist(), strict=True)]
-    begin = np.concatenate([[0], np.cumsum([len(blocks) for blocks in whole])]).astype(np.int64)
-    known: dict[int, int] = {}
-    ids = [known.setdefault(block, len(known)) for blocks in whole for block in blocks]
-    return Blocks(np.array(ids, dtype=np.int32), begin, BLOCK_TOKENS)
 
 
 def bucket_of(w: Workload, prompt: np.ndarray, output: np.ndarray) -> np.ndarray:
