@@ -22,7 +22,7 @@ from planner.logs.reading.tables import Reading
 from planner.logs.reuse import BLOCK_TOKENS
 from planner.performance.length_spread import CUTS, LengthSpread, quantile
 from planner.plan.plan import Plan
-from planner.verification.arrivals import HOURS, Stream, stream_of
+from planner.verification.arrivals import HOURS, MOST_TOKENS, Stream, stream_of
 from planner.verification.block_cache import Blocks
 
 if TYPE_CHECKING:
@@ -56,35 +56,40 @@ def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> Re
     import pandas as pd
 
     log = open_logs([str(path)], Reading({}))
-    parts = []
+    kinds = {"time_us": np.int64, "prompt": np.int32, "output": np.int32, "id": np.int64}
+    parts: dict[str, list[np.ndarray]] = {name: [np.zeros(0, kind)] for name, kind in kinds.items()}
+    owned, lists, hashed, dated = [np.zeros(0, dtype=bool)], list[list[int]](), True, False
+    known = shipped_catalog().models
     for part in log.parts():
         if not isinstance(part, Requests):
             raise input_error(path, "holds counts and no requests", "Name a log with one row for each request")
-        parts.append(part)
-    names = ("time_us", "prompt", "output", "id")
-    columns = [np.concatenate([getattr(p, name) for p in parts] or [np.zeros(0, np.int64)]) for name in names]
-    time_us, prompt, output, ids = columns
+        for name, kind in kinds.items():
+            column = getattr(part, name)
+            parts[name].append(np.minimum(column, MOST_TOKENS).astype(kind) if kind is np.int32 else column)
+        model = part.model.astype(str)
+        owned.append(model.isin([name for name in model.unique() if find_model(name, known) in own_models]).to_numpy())
+        hashed, dated = hashed and part.blocks is not None, dated or part.dated
+        lists += part.blocks if hashed and part.blocks is not None else []
+    time_us, prompt, output, ids = (np.concatenate(parts.pop(name)) for name in kinds)
     if not len(time_us):
         raise input_error(path, "has no requests", "Name a log with one row for each request")
-    hashed = all(p.blocks is not None for p in parts)
-    blocks = np.empty(len(time_us), dtype=object)
-    blocks[:] = [hashes for p in parts for hashes in p.blocks or ()] if hashed else [[]] * len(time_us)
-    known = shipped_catalog().models
-    model = pd.concat([p.model.astype(str) for p in parts])
-    own = np.isin(model.to_numpy(), [name for name in model.unique() if find_model(name, known) in own_models])
+    blocks = np.empty(len(time_us) if hashed else 0, dtype=object)
+    blocks[:] = lists if hashed else []
+    own = np.concatenate(owned)
     of_others = int((~own).sum()) if own.any() else 0
     if of_others:
-        time_us, prompt, output, ids, blocks = (x[own] for x in (time_us, prompt, output, ids, blocks))
+        time_us, prompt, output, ids = (x[own] for x in (time_us, prompt, output, ids))
+        blocks = blocks[own] if hashed else blocks
     # The last of requests with one id counts.
     again = pd.Series(ids).duplicated(keep="last").to_numpy() & (ids != NO_ID)
-    time_us, prompt, output, blocks = (x[~again] for x in (time_us, prompt, output, blocks))
+    time_us, prompt, output = (x[~again] for x in (time_us, prompt, output))
     order = np.argsort(time_us, kind="stable")
     time_us = time_us[order]
-    starts = pd.Timestamp(int(time_us[0]), unit="us", tz="UTC") if any(p.dated for p in parts) else None
+    starts = pd.Timestamp(int(time_us[0]), unit="us", tz="UTC") if dated else None
     dropped = sum(log.ledger.left_out.values()) + int(again.sum())
     time_s = (time_us - time_us[0]) / 1e6
-    lengths = prompt[order].astype(float), output[order].astype(float)
-    return RequestLog(time_s, *lengths, starts, dropped, of_others, blocks[order] if hashed else None)
+    of_prompts = blocks[~again][order] if hashed else None
+    return RequestLog(time_s, prompt[order], output[order], starts, dropped, of_others, of_prompts)
 
 
 @dataclass(frozen=True, eq=False)
