@@ -64,7 +64,7 @@ def coverage(run: Verification) -> Iterator[str]:
             yield f"{each.pool}: a sample, {share} {total}, each after a warm-up: {hour_names(each.hours)}"
         elif len(each.hours) < each.of:
             yield f"{each.pool}: {share}: {hour_names(each.hours)}; the shares are theirs"
-    if any(each.sampled for each in run.hours):
+    if any(each.sampled and each.hours for each in run.hours):
         yield "shares and latencies are estimates for all hours; intervals are those of the sample, from hour to hour"
 
 

@@ -237,6 +237,11 @@ class Simulation:
         """Requests that are waiting or under way, and those that have ended and not been taken away."""
         return len(self.requests.arrival_s)
 
+    @property
+    def waiting(self) -> int:
+        """Requests that have come and that no replica has begun."""
+        return int(self.replicas.waiting.sum() + self.clock.at[HOLDING])
+
     def add(self, requests: Requests, blocks: Blocks = NO_BLOCKS) -> None:
         """Let in more requests, all of which arrive after those that are there."""
         count = len(requests.arrival_s)

@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.candidates.replica import TABLE, machine_for, measured_for
 from planner.case.case import RouterName
+from planner.io.formatting import counted
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, Served, traffic_of
@@ -139,6 +140,8 @@ class _Pool:
         self.machines = [_Served(view, pool, d, week, options, self.rng, traffic) for d in pool.deployments]
         self.served = np.zeros(HOURS, dtype=bool)
         """hours that were, to the last request"""
+        self.fell_behind = 0
+        """sampled hours at the end of which a minute's requests more were waiting than at the beginning"""
         self.schedule = Schedule.whole(traffic.requests, options.days, self._at_once)
 
     @property
@@ -178,12 +181,15 @@ class _Pool:
         parts, hours = self.traffic.parts, stretch.hours
         first, last = parts * hours.start - -(-stretch.warm_up_min * parts // 60), parts * hours.stop
         first, done = max(0, first), 0.0
+        waiting: list[int] = []
         with interruptions_deferred():
             self.traffic.begin()
             for machine in self.machines:
                 machine.begin(first / parts)
         try:
             while first < last or self._goes_on(stretch, first):
+                if first in (parts * hours.start, last) and stretch.goes_on:
+                    waiting.append(sum(machine.waiting for machine in self.machines))
                 tell(done)
                 self._serve_part(first, hours)
                 done += float(self.traffic.requests[first // parts % HOURS]) / parts
@@ -193,6 +199,8 @@ class _Pool:
             with interruptions_deferred():
                 self._settle(hours, everybody=True)
                 self.served[hours.start : hours.stop] = True
+                a_minute = float(self.traffic.requests[hours.start]) / 60
+                self.fell_behind += len(waiting) == 2 and waiting[1] > waiting[0] + a_minute
         except KeyboardInterrupt:
             with interruptions_deferred():
                 self._settle(hours)
@@ -251,6 +259,12 @@ class _Pool:
     def notes(self) -> Iterator[str]:
         if any(d.deployment.bound_by == TABLE for d in self.pool.deployments):
             yield f"{self.pool.key}: rates were measured, step times are those of the performance model"
+        if self.fell_behind:
+            hours = counted(self.fell_behind, "sampled hour")
+            yield (
+                f"{self.pool.key}: replicas fell behind in {hours}; what piles up over several hours is not seen by a "
+                "sample: --requests all serves every hour"
+            )
         turned_away = sum(machine.crowded_out for machine in self.machines)
         if turned_away:
             yield (
@@ -393,6 +407,11 @@ class _Served:
         """Whether requests of some hours are waiting or under way."""
         let_in_s = self.simulation.requests.arrival_s
         return bool(((let_in_s >= 3600.0 * hours.start) & (let_in_s < 3600.0 * hours.stop)).any())
+
+    @property
+    def waiting(self) -> int:
+        """Requests that no replica has begun."""
+        return self.simulation.waiting
 
     def hours_under_way(self) -> np.ndarray:
         """Hours of the week in which requests were let in that are not done."""

@@ -23,7 +23,9 @@ def verification_page(report: VerificationReport) -> str:
     for k, run in enumerate(report.runs):
         label = "Promises" if len(report.runs) == 1 else f"At {run.load:g} times the demand"
         panels = [table_panel(f"{t.name}-{k}", t) for t in tables(run)]
-        sections.append((f"run-{k}", label, [figures(pictures_of(run, k)), *panels, notes(run.notes)]))
+        about = [] if run.stopped is None else [headline(run)]
+        said_of_it = notes([*about, *coverage(run), *run.notes])
+        sections.append((f"run-{k}", label, [figures(pictures_of(run, k)), *panels, said_of_it]))
     title = f"{first.plan}: {_answer(first, report.kept)}"
     foot = f"fleetplan {first.fleetplan_version}. Simulated: {first.case_hash[:19]}, seed {first.seed}."
     return page(title, first.plan, headline(first), sections, [_hero(first, report.kept)], foot)

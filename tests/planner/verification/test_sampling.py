@@ -149,6 +149,13 @@ def test_an_estimate_on_both_sides_of_a_promise_says_so(plan: Plan) -> None:
     assert headline(near).endswith("every promise kept; within the interval: chat: TTFT")
 
 
+def test_a_sample_says_where_replicas_fall_behind(plan: Plan) -> None:
+    for load, behind in ((1.0, False), (6.0, True)):
+        run = verify_plan(plan, replace(AS_PLANNED, load=load, most_requests=30_000, days=2))
+        assert run.hours[0].sampled
+        assert any("fell behind" in note for note in run.notes) is behind, load
+
+
 def test_no_more_requests_are_in_memory_than_a_part_has(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traffic, "PART_REQUESTS", 500)
     most, let_in = [0], serving._Served.let_in
@@ -266,6 +273,20 @@ def test_the_command_reports_what_was_served_and_exits_as_it_ended(
     assert "Mon 00h to " in ran.out and "before this was served: load 0.2, slack" in ran.out
     assert json.loads(Path("v.json").read_text())["runs"][0]["hours"][0]["of"] == HOURS
     assert "ot verified" in Path("v.html").read_text() or load == "3"
+
+
+def test_a_later_load_that_was_not_served_is_left_out_of_the_picture(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("plan.json").write_text(plan.to_json(), encoding="utf-8")
+    stopped_after(24, TimeIsUp(0.0), monkeypatch)
+    ran = Command(monkeypatch, capsys)(
+        "verify", "plan.json", "--days", "1", "--load", "0.3,0.4", "--html", "v.html", "--markdown", "v.md"
+    )
+    assert ran.code == 7, ran.err
+    for text in (ran.out, Path("v.html").read_text(), Path("v.md").read_text()):
+        assert "nothing was measured" in text and "no hour was served to the end" in text
 
 
 def test_bad_numbers_of_requests_are_refused(
