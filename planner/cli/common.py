@@ -19,7 +19,8 @@ import typer
 WRITING_S, SHORTEST_S = 0.3, 0.001
 """seconds of a time limit kept for writing, and the least given to a task"""
 MISSED, NOT_SERVED = 6, 7
-"""exit codes: a promise is missed when the plan is served; the plan stands, but it was not served as asked"""
+"""exit codes: a promise is missed when the plan is served; the plan stands, but it was not served as asked,
+since time ran out, and no promise is missed in what was served"""
 
 if TYPE_CHECKING:
     from planner.case.case import Case
@@ -188,6 +189,11 @@ class Stopwatch:
     @classmethod
     def seconds(cls) -> float:
         return time.monotonic() - cls.started
+
+
+def left_of(limit_s: float | None) -> float | None:
+    """What is left of a time limit that holds for the whole command, less the time for writing."""
+    return None if limit_s is None else max(SHORTEST_S, limit_s - Stopwatch.seconds() - WRITING_S)
 
 
 def with_what_is_left(options: Options, share: float = 1.0) -> Options:

@@ -12,16 +12,20 @@ import typer
 
 from planner.cli.common import (
     MISSED,
+    NOT_SERVED,
     DiffFormat,
     HtmlOption,
     MarkdownOption,
     PlanFile,
     examples,
+    left_of,
     note,
+    parsed,
     put,
     put_json,
     refuse,
     require_numba,
+    seconds,
 )
 from planner.cli.horizon import (
     QuarterOption,
@@ -34,11 +38,12 @@ from planner.cli.horizon import (
 )
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from planner.plan.plan import Plan
+    from planner.verification.horizons import HorizonVerification
+    from planner.verification.records import VerificationReport
     from planner.verification.request_logs import RequestSource
     from planner.verification.serving import ServeOptions
+    from solvers.backends.deadline import Held
 
 verbs = typer.Typer()
 MOST_LOADS = 10
@@ -56,6 +61,7 @@ class Router(StrEnum):
         "fleetplan verify plan.json",
         "fleetplan verify plan.json --load 1,1.1,1.3 --html verified.html",
         "fleetplan verify horizon.json --days 1",
+        "fleetplan verify plan.json --requests 10M --time-limit 5min",
         "fleetplan verify horizon.json --quarter 2 --scenario fast",
     )
 )
@@ -81,6 +87,13 @@ def verify(
     quarter: QuarterOption = None,
     scenario: ScenarioOption = None,
     days: Annotated[int, typer.Option(min=1, max=7, help="Days to serve, from Monday on.")] = 7,
+    most_requests: Annotated[
+        str,
+        typer.Option("--requests", metavar="MAX", help="Serve a sample of hours where there are more; or: all."),
+    ] = "30M",
+    time_limit: Annotated[
+        str | None, typer.Option(help="The whole command takes no longer than this; what was served is reported.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Another seed draws other requests.")] = 1,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write all figures as JSON to this file.")] = None,
     html: HtmlOption = None,
@@ -92,25 +105,56 @@ def verify(
 
     Of a horizon the busiest month of each quarter in each scenario; --quarter and --scenario narrow it down.
 
-    Exits with 6 where a promise is missed.
+    Exits with 6 where a promise is missed, with 7 where time ran out before that was known.
     """
     from planner.io.files import check_targets
+    from solvers.backends.deadline import interruptions_held, limited_to
 
     check_targets({"--out": out, "--html": html, "--markdown": markdown}, [file, *([log] if log else [])])
     require_numba()
     loads = _loads(load)
-    options = _options(router, reclaim, fail, month, days, seed)
+    limit_s = seconds("--time-limit", time_limit)
+    options = replace(_options(router, reclaim, fail, month, days, seed), most_requests=_most(most_requests))
     targets = _Targets(format, out, html, markdown, quiet)
-    if is_horizon(file) and (quarter is None or (quarter > 1 and scenario is None)):
-        _refuse_for_several({"--log": log, "--workload": workload, "--at": at, "--month": month})
-        _refuse_for_several({"--slack": slack or None})
-        kept = _horizon_served(file, quarter, scenario, options, loads, targets)
-    else:
-        plan = saved_quarter(file, quarter, scenario)
-        options = replace(options, month=_month(file, plan, month, quarter, scenario, quiet))
-        kept = _plan_served(plan, options, loads, slack, _log_of(plan, log, workload, at), targets)
-    if not kept:
+    shown: _Shown | None = None
+    with interruptions_held() as held:
+        with held.attempt(), limited_to(left_of(limit_s)):
+            if is_horizon(file) and (quarter is None or (quarter > 1 and scenario is None)):
+                _refuse_for_several({"--log": log, "--workload": workload, "--at": at, "--month": month})
+                _refuse_for_several({"--slack": slack or None})
+                shown = _horizon_served(file, quarter, scenario, options, loads, quiet)
+            else:
+                plan = saved_quarter(file, quarter, scenario)
+                options = replace(options, month=_month(file, plan, month, quarter, scenario, quiet))
+                shown = _plan_served(plan, options, loads, slack, _log_of(plan, log, workload, at), quiet)
+        if shown is not None:
+            targets.put(shown)
+    _exit(shown, held)
+
+
+def _exit(shown: _Shown | None, held: Held) -> None:
+    """Exit as the work ended."""
+    from solvers.backends.deadline import INTERRUPTED, why_stopped
+
+    stopped = shown.report.stopped if shown is not None else why_stopped(held.came[0])
+    if shown is None:
+        note(f"nothing was served: {stopped} first")
+    if stopped == INTERRUPTED or held.by_somebody:
+        raise typer.Exit(130)
+    if shown is not None and not shown.report.kept:
         raise typer.Exit(MISSED)
+    if stopped is not None:
+        raise typer.Exit(NOT_SERVED)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What was served, and how it is shown."""
+
+    report: VerificationReport | HorizonVerification
+    text: Callable[[], str]
+    markdown: Callable[[], str]
+    page: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -123,22 +167,20 @@ class _Targets:
     markdown: Path | None
     quiet: bool
 
-    def put(
-        self, report: BaseModel, text: Callable[[], str], markdown: Callable[[], str], page: Callable[[], str]
-    ) -> None:
+    def put(self, shown: _Shown) -> None:
         from planner.io.files import write_whole
 
         def as_json() -> str:
-            return report.model_dump_json(indent=1) + "\n"
+            return shown.report.model_dump_json(indent=1) + "\n"
 
-        for target, content in ((self.out, as_json), (self.markdown, markdown), (self.html, page)):
+        for target, content in ((self.out, as_json), (self.markdown, shown.markdown), (self.html, shown.page)):
             if target is not None:
                 write_whole(target, content())
                 note(f"wrote {target}", self.quiet)
         if self.format is DiffFormat.json:
-            put_json(report.model_dump(mode="json"))
+            put_json(shown.report.model_dump(mode="json"))
         else:
-            put(markdown() if self.format is DiffFormat.md else text())
+            put(shown.markdown() if self.format is DiffFormat.md else shown.text())
 
 
 def _refuse_for_several(asked: dict[str, object]) -> None:
@@ -174,6 +216,13 @@ def _loads(text: str) -> list[float]:
     if not loads or len(loads) > MOST_LOADS or not all(0.01 <= x <= 20 for x in loads):
         refuse("--load", f"takes 1 to {MOST_LOADS} numbers from 0.01 to 20", "Write --load 1,1.1,1.3")
     return loads
+
+
+def _most(text: str) -> int | None:
+    """Requests beyond which hours are sampled; None where every one is served."""
+    from planner.io.units import parse_positive_whole
+
+    return None if text == "all" else parsed("--requests", parse_positive_whole, text)
 
 
 def _options(router: Router | None, reclaim: int, fail: int, month: int | None, days: int, seed: int) -> ServeOptions:
@@ -212,17 +261,21 @@ def _plan_served(
     loads: list[float],
     slack: bool,
     log: RequestSource | None,
-    targets: _Targets,
-) -> bool:
-    """Serve a plan and show it; whether its promises are kept."""
-    from planner.reports.html.verification import verification_page
-    from planner.reports.progress import share_on_stderr
-    from planner.reports.verification import verification_markdown, verification_text
-    from planner.verification.records import VerificationReport
-    from planner.verification.serving import verify_plan
-    from planner.verification.slack import slack_of
+    quiet: bool,
+) -> _Shown:
+    """Serve a plan; an interruption ends it with what is known so far."""
+    from solvers.backends.deadline import interruptions_deferred, why_stopped
 
-    with share_on_stderr(targets.quiet) as on_progress:
+    with interruptions_deferred():
+        from planner.reports.html.verification import verification_page
+        from planner.reports.progress import share_on_stderr
+        from planner.reports.verification import verification_markdown, verification_text
+        from planner.verification.records import VerificationReport
+        from planner.verification.serving import verify_plan
+        from planner.verification.slack import slack_of
+
+    found, stopped = None, None
+    with share_on_stderr(quiet) as on_progress:
         runs = []
         for k, load in enumerate(loads):
             at_load = replace(options, load=load)
@@ -231,30 +284,39 @@ def _plan_served(
             def tell(what: str, done: float, head: str = head, k: int = k) -> None:
                 on_progress(head + what, (k + done) / len(loads))
 
-            runs.append(verify_plan(plan, at_load, tell, log))
-        found = slack_of(plan, options, on_progress, log) if slack else None
-    report = VerificationReport(runs=tuple(runs), slack=found)
-    targets.put(
+            runs.append(verify_plan(plan, at_load, tell, log, keep_partial=True))
+            stopped = runs[-1].stopped
+            if stopped is not None:
+                break
+        if slack and stopped is None:
+            try:
+                found = slack_of(plan, options, on_progress, log)
+            except KeyboardInterrupt as stop:
+                stopped = why_stopped(stop)
+    left = [f"load {load:g}" for load in loads[len(runs) :]] + ["slack"] * (slack and found is None)
+    report = VerificationReport(runs=tuple(runs), slack=found, stopped=stopped, not_served=tuple(left))
+    return _Shown(
         report,
         lambda: verification_text(report),
         lambda: verification_markdown(report),
         lambda: verification_page(report),
     )
-    return report.kept
 
 
 def _horizon_served(
-    file: Path, quarter: int | None, scenario: str | None, options: ServeOptions, loads: list[float], targets: _Targets
-) -> bool:
-    """Serve every quarter of a horizon, or of one scenario, or a later quarter in every scenario, and show them."""
-    from planner.reports.horizon.verification import served_markdown, served_text
-    from planner.reports.html.horizon_verification import served_page
-    from planner.reports.progress import share_on_stderr
-    from planner.verification.horizons import verify_horizon
+    file: Path, quarter: int | None, scenario: str | None, options: ServeOptions, loads: list[float], quiet: bool
+) -> _Shown:
+    """Serve every quarter of a horizon, or of one scenario, or a later quarter in every scenario."""
+    from solvers.backends.deadline import interruptions_deferred
+
+    with interruptions_deferred():
+        from planner.reports.horizon.verification import served_markdown, served_text
+        from planner.reports.html.horizon_verification import served_page
+        from planner.reports.progress import share_on_stderr
+        from planner.verification.horizons import verify_horizon
 
     horizon = saved_horizon(file)
     asked = blocks_asked(horizon, quarter, scenario)
-    with share_on_stderr(targets.quiet) as on_progress:
-        served = verify_horizon(horizon, asked, options, loads, on_progress)
-    targets.put(served, lambda: served_text(served), lambda: served_markdown(served), lambda: served_page(served))
-    return served.kept
+    with share_on_stderr(quiet) as on_progress:
+        served = verify_horizon(horizon, asked, options, loads, on_progress, keep_partial=True)
+    return _Shown(served, lambda: served_text(served), lambda: served_markdown(served), lambda: served_page(served))

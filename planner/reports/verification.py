@@ -19,7 +19,7 @@ C = Column
 def verification_text(report: VerificationReport) -> str:
     parts: list[Iterator[str] | list[str]] = []
     for run in report.runs:
-        parts.append([headline(run)])
+        parts.append([headline(run), *(f"  {escaped(line)}" for line in coverage(run))])
         parts += [titled_text(table) for table in tables(run)]
         parts.append([f"  {escaped(line)}" for line in run.notes])
     return paragraphs([*parts, [f"  {line}" for line in conclusions(report)]])
@@ -29,17 +29,54 @@ def verification_markdown(report: VerificationReport) -> str:
     parts: list[list[str]] = [["# Verification"]]
     for run in report.runs:
         parts.append([f"**{markdown(headline(run))}**"])
+        parts.append(bullets([*coverage(run)]))
         parts += [titled_markdown(table) for table in tables(run)]
         parts.append(bullets(run.notes))
     return paragraphs([*parts, bullets(conclusions(report))])
 
 
 def headline(run: Verification) -> str:
-    missed = [f"{w.name}: {p.what}" for w in run.workloads for p in w.promises if not p.kept]
-    answer = f"MISSED {len(missed)}: {', '.join(missed)}" if missed else "every promise kept"
+    promises = [(f"{w.name}: {p.what}", p) for w in run.workloads for p in w.promises]
+    missed = [name for name, p in promises if not p.kept]
+    answer = f"MISSED {len(missed)}: {', '.join(missed)}" if missed else _not_missed(run)
+    unsure = [name for name, p in promises if p.is_open]
+    answer += f"; within the interval: {', '.join(unsure)}" if unsure else ""
     load = f" at {run.load:g} times the demand" if run.load != 1 else ""
     requests = counted(run.requests, "request")
-    return escaped(f"{run.plan}: verified by {requests}{load} ({run.router}, seed {run.seed}): {answer}")
+    verified = "verified" if run.stopped is None else f"not verified ({run.stopped}); served"
+    return escaped(f"{run.plan}: {verified} by {requests}{load} ({run.router}, seed {run.seed}): {answer}")
+
+
+def _not_missed(run: Verification) -> str:
+    if run.stopped is None:
+        return "every promise kept"
+    return "no promise missed so far" if run.requests else "nothing was measured"
+
+
+def coverage(run: Verification) -> Iterator[str]:
+    """Which hours were served, where it is not every one, and how those stand for the others."""
+    for each in run.hours:
+        share = f"{len(each.hours)} of {counted(each.of, 'hour')}"
+        if not each.hours:
+            yield f"{each.pool}: no hour was served to the end"
+        elif each.sampled:
+            total = f"of about {counted(each.requests, 'request')}"
+            yield f"{each.pool}: a sample, {share} {total}, each after a warm-up: {hour_names(each.hours)}"
+        elif len(each.hours) < each.of:
+            yield f"{each.pool}: {share}: {hour_names(each.hours)}; the shares are theirs"
+    if any(each.sampled and each.hours for each in run.hours):
+        yield "shares and latencies are estimates for all hours; intervals are those of the sample, from hour to hour"
+
+
+def hour_names(hours: tuple[int, ...]) -> str:
+    """Hours of the week, those in a row as one."""
+    runs: list[list[int]] = []
+    for hour in hours:
+        if runs and runs[-1][-1] == hour - 1:
+            runs[-1].append(hour)
+        else:
+            runs.append([hour])
+    return ", ".join(hour_name(r[0]) + (f" to {hour_name(r[-1])}" if len(r) > 1 else "") for r in runs)
 
 
 def tables(run: Verification) -> list[Table]:
@@ -67,7 +104,7 @@ def _promise(workload: str, p: Promise) -> tuple[str | float | int | None, ...]:
         None if p.at_percentile_s is None else seconds(p.at_percentile_s),
         p.bad_hours,
         worst,
-        "kept" if p.kept else "MISSED",
+        ("kept" if p.kept else "MISSED") + (", within the interval" if p.is_open else ""),
     )
 
 
@@ -122,6 +159,8 @@ def conclusions(report: VerificationReport) -> Iterator[str]:
             f"{run.load:g} times the demand {'every promise is kept' if run.kept else 'a promise is missed'}"
             for run in report.runs
         )
+    if report.stopped is not None and report.not_served:
+        yield f"{report.stopped} before this was served: {', '.join(report.not_served)}"
     slack = report.slack
     if slack is None:
         return

@@ -18,8 +18,6 @@ from planner.case.case import Workload
 from planner.case.length_buckets import cut_of
 from planner.performance.length_spread import CUTS, ONE_LENGTH, LengthSpread, lengths_at
 from planner.plan.plan import Plan
-from planner.verification.block_cache import Blocks
-from planner.verification.prefixes import drawn_blocks
 
 HOURS, MINUTES = 168, 168 * 60
 """of a week, which begins on Monday"""
@@ -36,14 +34,16 @@ class Stream:
     prompt: np.ndarray
     output: np.ndarray
     found: np.ndarray
-    """tokens of the prompt whose KV is cached"""
+    """tokens of the prompt whose KV is cached, whatever caches of blocks have"""
     bucket: np.ndarray
     critical: np.ndarray
-    blocks: Blocks | None = None
-    """of the prompts, where what is found depends on the caches; `found` is then what no cache decides: nothing"""
 
     def __len__(self) -> int:
         return len(self.arrival_s)
+
+    def at(self, places: np.ndarray) -> Stream:
+        """Some of the requests, in an order of their own."""
+        return Stream(*(column[places] for column in vars(self).values()))
 
 
 def slots_of_week(plan: Plan, month: int) -> np.ndarray:
@@ -66,20 +66,18 @@ def swings(workloads: tuple[Workload, ...], correlation: float, rng: np.random.G
 
 
 def drawn_stream(
-    w: Workload,
-    rates_rps: np.ndarray,
-    factors: np.ndarray,
-    hours: range,
-    rng: np.random.Generator,
-    block_tokens: int = 1,
+    w: Workload, rates_rps: np.ndarray, factors: np.ndarray, hours: range, rng: np.random.Generator
 ) -> Stream:
     """Requests of some hours in a row, at a mean rate by the hour that swings by the minute."""
     some = slice(hours.start, hours.stop)
     by_minute = np.repeat(rates_rps[some], 60) * factors[60 * hours.start : 60 * hours.stop]
-    times = 3600.0 * hours.start + _arrivals(np.concatenate([[0.0], np.cumsum(60 * by_minute)]), w.arrival_scv, rng)
-    prompt, output, bucket = _lengths(w, len(times), rng)
-    blocks = drawn_blocks(w, times, prompt, block_tokens, rng) if w.prefix_reuse is not None else None
-    return stream_of(w, times, prompt, output, bucket, rng, blocks)
+    return drawn_minutes(w, by_minute, 60 * hours.start, rng)
+
+
+def drawn_minutes(w: Workload, rates_rps: np.ndarray, first: int, rng: np.random.Generator) -> Stream:
+    """Requests of some minutes in a row, at a rate for each; the first minute counts from Monday on."""
+    times = 60.0 * first + _arrivals(np.concatenate([[0.0], np.cumsum(60 * rates_rps)]), w.arrival_scv, rng)
+    return stream_of(w, times, *drawn_lengths(w, len(times), rng), rng)
 
 
 def stream_of(
@@ -89,18 +87,19 @@ def stream_of(
     output: np.ndarray,
     bucket: np.ndarray,
     rng: np.random.Generator,
-    blocks: Blocks | None = None,
+    cached: bool | None = None,
 ) -> Stream:
     """Requests with what they find in caches, as often as the file says, and whether they are critical.
 
-    Where blocks are given, caches decide what of prefixes they find.
+    Where blocks are cached, which they are if the file has a curve of reuse, caches decide what of prefixes they find.
     """
+    cached = w.prefix_reuse is not None if cached is None else cached
     prefix = np.minimum(w.shared_prefix_tokens, prompt - 1)
     template = np.minimum(w.template_tokens, prompt - 1 - prefix)
-    found = prefix * (rng.random(len(times)) < w.prefix_hit_frac) * (blocks is None)
+    found = prefix * (rng.random(len(times)) < w.prefix_hit_frac) * (not cached)
     found = found + template * (rng.random(len(times)) < w.template_hit_frac)
     critical = rng.random(len(times)) < w.critical_share_frac
-    return Stream(times, prompt.astype(float), output.astype(np.int64), np.floor(found), bucket, critical, blocks)
+    return Stream(times, prompt.astype(float), output.astype(np.int64), np.floor(found), bucket, critical)
 
 
 def _arrivals(expected: np.ndarray, scv: float, rng: np.random.Generator) -> np.ndarray:
@@ -121,7 +120,7 @@ def _arrivals(expected: np.ndarray, scv: float, rng: np.random.Generator) -> np.
     return times
 
 
-def _lengths(w: Workload, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def drawn_lengths(w: Workload, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Prompts, answers and their buckets: from the file's distributions, or its buckets as they are.
 
     Those that are longer than is let in are among them; of buckets nobody knows by how much they are longer.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.verification.compiled import inner
+from planner.verification.compiled import inlined, inner
 
 ANSWER = -1
 """in place of the hash of a block that nobody asks for"""
@@ -23,34 +23,48 @@ class Blocks(NamedTuple):
     """Whole blocks of the prompts of all requests, one request after the other."""
 
     ids: np.ndarray
-    """numbered from 0 on: equal where the tokens and all tokens before them are"""
+    """numbers that are equal where the tokens and all tokens before them are"""
     begin: np.ndarray
     """place of the first block of each request, and of the end [request + 1]"""
     tokens: int
     """of a block"""
 
 
-NO_BLOCKS = Blocks(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
+NO_BLOCKS = Blocks(np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64), 1)
+MOST_NODES = 10_000_000
+"""blocks that all replicas have room for together, which bounds memory: 300 MB"""
+SPREAD, DROPPED_BITS = 0x1E3779B97F4A7C15, 24
+"""what a number is multiplied by, and the low bits that are dropped then, to find its place in a table"""
 
 
 def joined(parts: list[tuple[Blocks | None, np.ndarray]], order: np.ndarray, tokens: int) -> Blocks:
-    """Blocks of some requests of several streams, given by their places, in an order of their own."""
-    ids, lengths, different = [], [], 0
-    for blocks, places in parts:
+    """Blocks of some requests of several streams, given by their places, in an order of their own.
+
+    Numbers of one stream are never those of another one, nor are they in other parts of the same streams.
+    """
+    ids, lengths = [], []
+    for k, (blocks, places) in enumerate(parts):
         if blocks is None or not len(places):
             lengths.append(np.zeros(len(places), dtype=np.int64))
             continue
         count = np.diff(blocks.begin)[places]
-        ids.append(different + blocks.ids[_runs(blocks.begin[places], count)])
+        ids.append(len(parts) * blocks.ids[_runs(blocks.begin[places], count)].astype(np.int64) + k)
         lengths.append(count)
-        different += int(blocks.ids.max(initial=-1)) + 1
-    if not ids:
-        return NO_BLOCKS
     count = np.concatenate(lengths)
     begin = np.concatenate([[0], np.cumsum(count)])
-    named = np.concatenate(ids)[_runs(begin[:-1][order], count[order])]
-    _, dense = np.unique(named, return_inverse=True)
-    return Blocks(dense.astype(np.int32), np.concatenate([[0], np.cumsum(count[order])]), tokens)
+    named = np.concatenate([np.zeros(0, dtype=np.int64), *ids])
+    return Blocks(named[_runs(begin[:-1][order], count[order])], _begin(count[order]), tokens)
+
+
+def taken(blocks: Blocks, places: np.ndarray) -> Blocks:
+    """Blocks of some of the requests."""
+    count = np.diff(blocks.begin)[places]
+    return Blocks(blocks.ids[_runs(blocks.begin[places], count)], _begin(count), blocks.tokens)
+
+
+def _begin(count: np.ndarray) -> np.ndarray:
+    begin: np.ndarray = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    return begin
 
 
 def _runs(begin: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -67,8 +81,8 @@ class Cache(NamedTuple):
     begin: np.ndarray
     tokens: int
     block_bytes: float
-    node_of: np.ndarray
-    """[replica, block]"""
+    table: np.ndarray
+    """nodes of blocks, each at the place that its number has or at the next one that was free [replica, place]"""
     block: np.ndarray
     """[replica, node]"""
     users: np.ndarray
@@ -88,15 +102,12 @@ class Cache(NamedTuple):
     """blocks that a running request computed itself and that others may use [request]"""
 
 
-def empty_cache(blocks: Blocks, tokens: np.ndarray, replicas: int, room_bytes: float, block_bytes: float) -> Cache:
-    """A cache for requests that leave so many tokens behind each."""
-    different, requests = int(blocks.ids.max(initial=-1)) + 1, len(tokens)
-    most = different + float((tokens // blocks.tokens).sum())
-    nodes = int(min(room_bytes / block_bytes, most)) + 8
+def empty_cache(tokens: int, nodes: int, replicas: int, block_bytes: float) -> Cache:
+    """A cache for blocks of so many tokens, so many of them on each replica."""
     return Cache(
-        blocks.ids, blocks.begin, blocks.tokens, block_bytes,
-        np.full((replicas, different), NOWHERE, dtype=np.int32),
-        np.full((replicas, nodes), ANSWER, dtype=np.int32),
+        NO_BLOCKS.ids, NO_BLOCKS.begin, tokens, block_bytes,
+        np.full((replicas, 1 << int(2 * nodes).bit_length()), NOWHERE, dtype=np.int32),
+        np.full((replicas, nodes), ANSWER, dtype=np.int64),
         np.zeros((replicas, nodes), dtype=np.int32),
         np.full((replicas, nodes), NOWHERE, dtype=np.int32),
         np.full((replicas, nodes), NOWHERE, dtype=np.int32),
@@ -105,9 +116,65 @@ def empty_cache(blocks: Blocks, tokens: np.ndarray, replicas: int, room_bytes: f
         np.zeros(replicas, dtype=np.int64),
         np.tile(np.arange(nodes, dtype=np.int32), (replicas, 1)),
         np.full(replicas, nodes, dtype=np.int64),
-        np.zeros(len(blocks.ids), dtype=np.bool_),
-        np.zeros(requests, dtype=np.int64),
+        np.zeros(0, dtype=np.bool_),
+        np.zeros(0, dtype=np.int64),
     )  # fmt: skip
+
+
+def with_requests(cache: Cache, kept: np.ndarray, more: Blocks) -> Cache:
+    """The cache when requests have left, all but those at some places, and others have come."""
+    count = np.diff(cache.begin)[kept]
+    places = _runs(cache.begin[kept], count)
+    return cache._replace(
+        ids=np.concatenate([cache.ids[places], more.ids.astype(np.int64)]),
+        begin=_begin(np.concatenate([count, np.diff(more.begin)])),
+        holds=np.concatenate([cache.holds[places], np.zeros(len(more.ids), dtype=np.bool_)]),
+        owned=np.concatenate([cache.owned[kept], np.zeros(len(more.begin) - 1, dtype=np.int64)]),
+    )
+
+
+@inlined
+def _home(cache: Cache, block: int) -> int:
+    """The place in a table where the search for a block begins."""
+    return int(((block * SPREAD) >> DROPPED_BITS) & (cache.table.shape[1] - 1))
+
+
+@inner
+def _node_of(cache: Cache, r: int, block: int) -> int:
+    """The node of a block on a replica; NOWHERE where it is not there."""
+    place, last = _home(cache, block), cache.table.shape[1] - 1
+    while True:
+        node = cache.table[r, place]
+        if node == NOWHERE or cache.block[r, node] == block:
+            return int(node)
+        place = (place + 1) & last
+
+
+@inner
+def _note(cache: Cache, r: int, block: int, node: int) -> None:
+    """Enter a block that is not in the table."""
+    place, last = _home(cache, block), cache.table.shape[1] - 1
+    while cache.table[r, place] != NOWHERE:
+        place = (place + 1) & last
+    cache.table[r, place] = node
+
+
+@inner
+def _forget(cache: Cache, r: int, block: int) -> None:
+    """Take a block out of the table, and close the gap: those behind it that are not at home move up."""
+    gap, last = _home(cache, block), cache.table.shape[1] - 1
+    while cache.block[r, cache.table[r, gap]] != block:
+        gap = (gap + 1) & last
+    place = gap
+    while True:
+        place = (place + 1) & last
+        node = cache.table[r, place]
+        if node == NOWHERE:
+            break
+        if ((place - _home(cache, cache.block[r, node])) & last) >= ((place - gap) & last):
+            cache.table[r, gap] = node
+            gap = place
+    cache.table[r, gap] = NOWHERE
 
 
 @inner
@@ -116,7 +183,7 @@ def matched(cache: Cache, r: int, i: int, prompt: float) -> int:
     begin = cache.begin[i]
     most = min(cache.begin[i + 1] - begin, int((prompt - 1) // cache.tokens))
     n = 0
-    while n < most and cache.node_of[r, cache.ids[begin + n]] != NOWHERE:
+    while n < most and _node_of(cache, r, cache.ids[begin + n]) != NOWHERE:
         n += 1
     return n
 
@@ -126,7 +193,7 @@ def newly_pinned(cache: Cache, r: int, i: int, n: int) -> int:
     """How many of the first n blocks of a prompt are idle so far."""
     idle = 0
     for k in range(cache.begin[i], cache.begin[i] + n):
-        idle += cache.users[r, cache.node_of[r, cache.ids[k]]] == 0
+        idle += cache.users[r, _node_of(cache, r, cache.ids[k])] == 0
     return idle
 
 
@@ -161,7 +228,7 @@ def pin(cache: Cache, r: int, i: int, n: int) -> int:
     """Let a request use the first n blocks of its prompt, which are there; returns how many of them were idle."""
     idle = 0
     for k in range(cache.begin[i], cache.begin[i] + n):
-        node = cache.node_of[r, cache.ids[k]]
+        node = _node_of(cache, r, cache.ids[k])
         if cache.users[r, node] == 0:
             _unlink(cache, r, node)
             idle += 1
@@ -177,7 +244,7 @@ def evict(cache: Cache, r: int, keep: int) -> None:
         node = cache.oldest[r]
         _unlink(cache, r, node)
         if cache.block[r, node] != ANSWER:
-            cache.node_of[r, cache.block[r, node]] = NOWHERE
+            _forget(cache, r, cache.block[r, node])
         cache.free[r, cache.frees[r]] = node
         cache.frees[r] += 1
 
@@ -202,12 +269,12 @@ def register(cache: Cache, r: int, i: int, prompt: float) -> int:
     count = 0
     for k in range(begin, min(cache.begin[i + 1], begin + int(prompt // cache.tokens))):
         block = cache.ids[k]
-        if cache.holds[k] or cache.node_of[r, block] != NOWHERE:
+        if cache.holds[k] or _node_of(cache, r, block) != NOWHERE:
             continue
         node = _new_node(cache, r, block)
         if node == NOWHERE:
             break
-        cache.node_of[r, block] = node
+        _note(cache, r, block, node)
         cache.users[r, node] = 1
         cache.holds[k] = True
         count += 1
@@ -233,7 +300,7 @@ def release(cache: Cache, r: int, i: int, tokens: float) -> int:
     idle = 0
     for k in range(end - 1, begin - 1, -1):
         if cache.holds[k]:
-            node = cache.node_of[r, cache.ids[k]]
+            node = _node_of(cache, r, cache.ids[k])
             cache.holds[k] = False
             cache.users[r, node] -= 1
             if cache.users[r, node] == 0:

@@ -13,11 +13,12 @@ the fewest. Their steps begin and end together, those of ranks without work as w
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from planner.verification.block_cache import (
+    MOST_NODES,
     NO_BLOCKS,
     Blocks,
     Cache,
@@ -28,10 +29,12 @@ from planner.verification.block_cache import (
     pin,
     register,
     release,
+    with_requests,
 )
 from planner.verification.compiled import entry, inlined, inner
 from planner.verification.step_times import RankTimes, StepTimes
 
+T = TypeVar("T", "Requests", "_Each")
 LEAST_REQUESTS, ROUND_ROBIN, RANDOM, PREFIX_AWARE = 0, 1, 2, 3
 CLOSE, CLOSE_FRAC = 2, 0.25
 """requests, and share of the fewest in flight, that a replica may have more and still get those whose prefix it has"""
@@ -163,8 +166,10 @@ class _Clock(NamedTuple):
 ARRIVED, EVENT, ACTIVE, HOLDING, TURN, CHANCE, IS_SHEDDING = range(7)
 """requests that have come, changes of capacity, replicas, requests held back, routed ones, random state, shedding"""
 COUNTERS = 7
-CALL_S, FEWEST_STEPS = 0.1, 2000
-"""seconds that a call of compiled code takes, about, since no signal interrupts it, and the fewest steps of one"""
+OF_REQUESTS = ("first_s", "last_s", "state", "preempted", "found")
+"""columns of an outcome with a row for each request"""
+CALL_S, FEWEST_STEPS, MOST_STEPS = 0.1, 2000, 1 << 30
+"""seconds that a call of compiled code takes, about, since no signal interrupts it, and steps of one"""
 
 
 def serve(
@@ -182,7 +187,10 @@ def serve(
     Sequences and budget are those of a rank.
     """
     hours = int(requests.arrival_s[-1] / 3600) + 25 if len(requests.arrival_s) else 1
-    simulation = Simulation(capacity, times, sequences, budget, router, seed, hours, requests, blocks)
+    most = len(blocks.ids) + float(((requests.prompt + requests.output) // blocks.tokens).sum())
+    cached_tokens = blocks.tokens if len(blocks.ids) else 0
+    simulation = Simulation(capacity, times, sequences, budget, router, seed, hours, cached_tokens, most)
+    simulation.add(requests, blocks)
     simulation.run()
     return simulation.outcome
 
@@ -199,9 +207,10 @@ class Simulation:
         router: int,
         seed: int,
         hours: int,
-        requests: Requests,
-        blocks: Blocks = NO_BLOCKS,
+        block_tokens: int = 0,
+        most_blocks: float = MOST_NODES,
     ) -> None:
+        """Blocks of no tokens: nothing is cached."""
         if budget < sequences:
             raise ValueError(f"a step of {budget} tokens cannot decode {sequences} requests")
         self.capacity, self.sequences, self.budget, self.router = capacity, sequences, budget, router
@@ -210,21 +219,59 @@ class Simulation:
             times.decode_s, times.seen_step, times.added_s, times.alone_s, times.root_steps, times.prompt_alone_s,
             times.attention_s, times.attention_alone_s, times.attention_short_tokens, times.full_frac,
             times.kv_bytes_per_token, times.kv_window_bytes_per_token, times.window_tokens, times.kv_room_bytes,
-            blocks.tokens * times.cached_bytes_per_token,
+            block_tokens * times.cached_bytes_per_token,
         )  # fmt: skip
         rows = max(1, int(capacity.replicas.max())) * (times.ranks.number if times.ranks else 1)
         self.replicas = _no_work(rows, sequences)
-        n = len(requests.arrival_s)
-        self.requests = requests._replace(found=np.minimum(requests.found, requests.prompt - 1))  # the last is computed
-        self.each = _untouched(n)
-        self.outcome = _unanswered(n, hours)
-        self.clock = _Clock(np.zeros(COUNTERS, dtype=np.int64), np.zeros(n, dtype=np.int64))
+        self.requests = Requests(*(np.zeros(0, dtype=kind) for kind in (float, float, float, np.int64, np.bool_)))
+        self.each, self.outcome = _untouched(0), _unanswered(0, hours)
+        self.clock = _Clock(np.zeros(COUNTERS, dtype=np.int64), np.zeros(0, dtype=np.int64))
         self.clock.at[CHANCE] = seed % 0x7FFFFFFF
         self.cache = None  # compiled apart, and three times as fast as an empty one
-        if len(blocks.ids):
-            left = requests.prompt + requests.output
-            self.cache = empty_cache(blocks, left, rows, self.speed.room, self.speed.block)
+        if block_tokens:
+            nodes = int(min(self.speed.room / self.speed.block, most_blocks, MOST_NODES / rows)) + 8
+            self.cache = empty_cache(block_tokens, nodes, rows, self.speed.block)
         self.steps = FEWEST_STEPS
+
+    def __len__(self) -> int:
+        """Requests that are waiting or under way, and those that have ended and not been taken away."""
+        return len(self.requests.arrival_s)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have come and that no replica has begun."""
+        return int(self.replicas.waiting.sum() + self.clock.at[HOLDING])
+
+    def add(self, requests: Requests, blocks: Blocks = NO_BLOCKS) -> None:
+        """Let in more requests, all of which arrive after those that are there."""
+        count = len(requests.arrival_s)
+        found = np.minimum(requests.found, requests.prompt - 1)  # the last one is computed
+        self._become(np.arange(len(self)), requests._replace(found=found), count, blocks)
+
+    def take_ended(self) -> tuple[np.ndarray, Requests, Outcome]:
+        """Requests that are served, refused or shed leave: their places among all, and what became of them."""
+        over = self.outcome.state != UNFINISHED
+        ended, kept = np.flatnonzero(over), np.flatnonzero(~over)
+        outcome = self.outcome._replace(**{name: getattr(self.outcome, name)[ended] for name in OF_REQUESTS})
+        left = Requests(*(x[ended] for x in self.requests))
+        _renumber(self.replicas, self.each, self.clock, np.cumsum(~over) - 1)
+        self._become(kept, Requests(*(x[:0] for x in self.requests)), 0, NO_BLOCKS)
+        return ended, left, outcome
+
+    def _become(self, kept: np.ndarray, more: Requests, count: int, blocks: Blocks) -> None:
+        """Keep the requests at some places, and so many more behind them."""
+        self.requests = _after(self.requests, kept, more)
+        self.each = _after(self.each, kept, _untouched(count))
+        fresh, outcome = _unanswered(count, 0), self.outcome
+        self.outcome = outcome._replace(
+            **{name: np.concatenate([getattr(outcome, name)[kept], getattr(fresh, name)]) for name in OF_REQUESTS}
+        )
+        waiting = self.clock.held_back[: self.clock.at[HOLDING]]
+        self.clock = self.clock._replace(held_back=np.concatenate([waiting, np.zeros(len(self) - len(waiting), int)]))
+        if self.cache is not None:
+            if not len(blocks.ids):
+                blocks = Blocks(blocks.ids, np.zeros(count + 1, dtype=np.int64), blocks.tokens)
+            self.cache = with_requests(self.cache, kept, blocks)
 
     def run(self, until_s: float = np.inf) -> None:
         """Serve all that happens before some time. An interruption strikes between two calls, and leaves it whole."""
@@ -235,8 +282,13 @@ class Simulation:
                 self.requests, self.capacity, self.speed, self.sequences, self.budget, self.router, self.cache,
                 self.ranks, self.replicas, self.each, self.outcome, self.clock, until_s, self.steps,
             )  # fmt: skip
-            slower = (time.perf_counter() - began) / CALL_S
-            self.steps = max(FEWEST_STEPS, int(self.steps / min(4.0, max(0.5, slower))))
+            if not done:  # it took all its steps
+                slower = (time.perf_counter() - began) / CALL_S
+                self.steps = min(MOST_STEPS, max(FEWEST_STEPS, int(self.steps / min(4.0, max(0.5, slower)))))
+
+
+def _after(columns: T, kept: np.ndarray, more: T) -> T:
+    return type(columns)(*(np.concatenate([a[kept], b]) for a, b in zip(columns, more, strict=True)))
 
 
 def _no_work(rows: int, sequences: int) -> _Replicas:
@@ -690,6 +742,31 @@ def _decode_ranks_on(
 
 
 @entry
+def _renumber(reps: _Replicas, each: _Each, clock: _Clock, new: np.ndarray) -> None:
+    """Give requests new numbers; those that have ended have none, and nobody asks for them."""
+    for r in range(len(reps.end)):
+        _forget_ended(reps, each, r)
+        for k in range(reps.admissions[r]):
+            reps.admitted[r, k] = new[reps.admitted[r, k]]
+        for k in range(reps.prefills[r]):
+            reps.prefilling[r, k] = new[reps.prefilling[r, k]]
+        for k in range(reps.heap[r]):
+            reps.heap_request[r, k] = new[reps.heap_request[r, k]]
+        i = reps.head[r]
+        for k in range(reps.waiting[r]):
+            behind = each.next[i]
+            if k < reps.waiting[r] - 1:
+                each.next[i] = new[behind]
+            i = behind
+        if reps.waiting[r] > 0:
+            reps.head[r], reps.tail[r] = new[reps.head[r]], new[reps.tail[r]]
+    for k in range(clock.at[HOLDING]):
+        clock.held_back[k] = new[clock.held_back[k]]
+    arrived = clock.at[ARRIVED]
+    clock.at[ARRIVED] = new[arrived - 1] + 1 if arrived > 0 else 0
+
+
+@entry
 def _run(
     requests: Requests,
     capacity: Capacity,
@@ -717,7 +794,7 @@ def _run(
         arrival = requests.arrival_s[i] if i < n else np.inf
         change = capacity.time_s[event] if event < len(capacity.time_s) else np.inf
         now = min(arrival, change)
-        if now >= until and now < np.inf:
+        if now >= until and until < np.inf:
             done = True
             break
         steps += 1

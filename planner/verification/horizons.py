@@ -47,6 +47,10 @@ class HorizonVerification(Strict):
     quarters: tuple[ServedQuarter, ...]
     """scenario by scenario"""
     runs: tuple[VerificationReport, ...]
+    stopped: str | None = None
+    """why it ended before all quarters were served"""
+    not_served: tuple[str, ...] = ()
+    """quarters that were asked for and not begun"""
 
     @property
     def kept(self) -> bool:
@@ -82,8 +86,12 @@ def verify_horizon(
     options: ServeOptions,
     loads: list[float],
     on_progress: Callable[[str, float], None] = lambda what, done: None,
+    keep_partial: bool = False,
 ) -> HorizonVerification:
-    """Serve the quarters asked for, each a number from 0 and a scenario, at all loads."""
+    """Serve the quarters asked for, each a number from 0 and a scenario, at all loads.
+
+    With `keep_partial` an interruption ends it with what was measured until then.
+    """
     months = [_busiest(horizon, quarter, scenario) for quarter, scenario in asked]
     numbers: dict[tuple[str, ...], int] = {}
     run_of = [numbers.setdefault(m.served_as(), len(numbers)) for m in months]
@@ -94,8 +102,13 @@ def verify_horizon(
         for load in loads:
             done = len(reports) * len(loads) + len(runs)
             tell = _telling(on_progress, f"{done + 1} of {total}: {m.label}, {m.scenario}: ", done, total)
-            runs.append(verify_plan(m.plan, replace(options, month=m.month, load=load), tell))
-        reports.append(VerificationReport(runs=tuple(runs)))
+            at_load = replace(options, month=m.month, load=load)
+            runs.append(verify_plan(m.plan, at_load, tell, keep_partial=keep_partial))
+            if runs[-1].stopped is not None:
+                break
+        reports.append(VerificationReport(runs=tuple(runs), stopped=runs[-1].stopped))
+        if reports[-1].stopped is not None:
+            break
     return HorizonVerification(
         plan=horizon.name,
         case_hash=horizon.case_hash,
@@ -103,8 +116,13 @@ def verify_horizon(
         quarters=tuple(
             ServedQuarter(scenario=m.scenario, quarter=m.quarter, month=m.label, run=n)
             for m, n in zip(months, run_of, strict=True)
+            if n < len(reports)
         ),
         runs=tuple(reports),
+        stopped=reports[-1].stopped,
+        not_served=tuple(
+            f"quarter {m.quarter + 1}, {m.scenario}" for m, n in zip(months, run_of, strict=True) if n >= len(reports)
+        ),
     )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from planner.case.case import LatencyTarget, Workload
-from planner.verification.arrivals import HOURS, Stream
+from planner.verification.arrivals import HOURS
 from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
 from planner.verification.records import Histogram, Percentiles, Promise, WorkloadServed
+from planner.verification.sampling import EVERY_HOUR, Measured
 
 FEWEST = 20
 """requests below which an hour is not judged by itself"""
 WEEKDAYS = 5
-Z_95 = 1.96
 SHORTEST_S, LONGEST_S, BINS = 1e-4, 1e6, 1150
 """of latencies that are told apart, in steps of 2%"""
 EDGES = np.geomspace(SHORTEST_S, LONGEST_S, BINS + 1)
@@ -20,108 +22,130 @@ DRAWN_EVERY = 10
 """steps that a picture joins"""
 
 
+class Ended(NamedTuple):
+    """Requests that are over, or that were never let in."""
+
+    let_in_s: np.ndarray
+    """when they came, or when work that may wait was let in: the hour in which they count"""
+    arrival_s: np.ndarray
+    prompt: np.ndarray
+    output: np.ndarray
+    hosted: np.ndarray
+    """whether GPUs should have answered"""
+    on_api: np.ndarray
+    state: np.ndarray
+    first_s: np.ndarray
+    last_s: np.ndarray
+    """-1 where there was no token"""
+    preempted: np.ndarray
+    found: np.ndarray
+
+
 class Tally:
-    """Outcome of the requests of one workload so far."""
+    """Outcome of the requests of one workload so far, by the hour."""
 
     def __init__(self, w: Workload, planned_found_frac: float = 0.0) -> None:
         self.w, self.planned_found_frac = w, planned_found_frac
         self.targets = _targets(w)
         self.owed = np.zeros((HOURS, 60))
         self.within = {what: np.zeros((HOURS, 60)) for what in self.targets}
-        self.latency = {what: np.zeros((HOURS, BINS), dtype=np.int64) for what in ("TTFT", "TPOT", "E2E")}
-        self.counts = dict.fromkeys(("requests", "served", "api", "shed", "refused", "unfinished", "preempted"), 0)
-        self.kept = 0
-        self.tokens = np.zeros(2)
+        self.latency = {what: np.zeros((HOURS, BINS), dtype=np.int32) for what in ("TTFT", "TPOT", "E2E")}
+        names = ("requests", "served", "api", "shed", "refused", "unfinished", "preempted", "kept")
+        self.counts = {name: np.zeros(HOURS) for name in names}
+        self.tokens = np.zeros((2, HOURS))
+        """found in caches, and in all"""
 
-    def add(
-        self,
-        stream: Stream,
-        hosted: np.ndarray,
-        on_api: np.ndarray,
-        state: np.ndarray,
-        first_s: np.ndarray,
-        last_s: np.ndarray,
-        preempted: np.ndarray,
-        found: np.ndarray,
-    ) -> None:
+    def add(self, those: Ended) -> None:
         """Count requests; promises are held against those that the GPUs should have answered."""
-        shed = (state == SHED) & ~on_api
-        owed = hosted & ~shed
-        done = owed & (state == SERVED)
-        minute = np.minimum(stream.arrival_s / 60, 60 * HOURS - 1).astype(int)
+        if not len(those.state):
+            return
+        shed = (those.state == SHED) & ~those.on_api
+        owed = those.hosted & ~shed
+        done = owed & (those.state == SERVED)
+        minute = np.floor(those.let_in_s / 60).astype(np.int64) % (60 * HOURS)
         hour = minute // 60
-        several = stream.output > 1
+        several = those.output > 1
         latency = {
-            "TTFT": first_s - stream.arrival_s,
-            "TPOT": np.where(several, (last_s - first_s) / np.maximum(stream.output - 1, 1), 0.0),
-            "E2E": last_s - stream.arrival_s,
+            "TTFT": those.first_s - those.arrival_s,
+            "TPOT": np.where(several, (those.last_s - those.first_s) / np.maximum(those.output - 1, 1), 0.0),
+            "E2E": those.last_s - those.arrival_s,
         }
         kept = done.copy()
         for what, target in self.targets.items():
             good = done & (latency["E2E" if what == "deadline" else what] <= target.seconds)
-            self.within[what] += np.bincount(minute[good], minlength=60 * HOURS).reshape(HOURS, 60)
+            _count(self.within[what], minute[good])
             kept &= good
         for what, seconds in latency.items():
             counted = done & several if what == "TPOT" else done
             place = np.clip(np.searchsorted(EDGES, seconds[counted]) - 1, 0, BINS - 1)
-            cells = np.bincount(hour[counted] * BINS + place, minlength=HOURS * BINS)
-            self.latency[what] += cells.reshape(HOURS, BINS)
-        self.owed += np.bincount(minute[owed], minlength=60 * HOURS).reshape(HOURS, 60)
-        self.kept += int(kept.sum())
-        self.tokens += (found[done].sum(), stream.prompt[done].sum())
-        for name, those in (
-            ("requests", np.ones(len(stream), dtype=bool)), ("served", done), ("api", on_api), ("shed", shed),
-            ("refused", (state == REFUSED) & ~on_api), ("unfinished", owed & (state == UNFINISHED)),
-            ("preempted", owed & (preempted > 0)),
+            _count(self.latency[what], hour[counted] * BINS + place)
+        _count(self.owed, minute[owed])
+        for row, tokens in zip(self.tokens, (those.found, those.prompt), strict=True):
+            _count(row, hour[done], tokens[done])
+        for name, chosen in (
+            ("requests", np.ones(len(hour), dtype=bool)), ("served", done), ("api", those.on_api), ("shed", shed),
+            ("refused", (those.state == REFUSED) & ~those.on_api), ("unfinished", owed & (those.state == UNFINISHED)),
+            ("preempted", owed & (those.preempted > 0)), ("kept", kept),
         ):  # fmt: skip
-            self.counts[name] += int(those.sum())
+            _count(self.counts[name], hour[chosen])
 
-    def result(self) -> WorkloadServed:
-        owed = float(self.owed.sum())
-        counts = {name: n for name, n in self.counts.items() if name != "preempted"}
+    def result(self, hours: Measured = EVERY_HOUR) -> WorkloadServed:
+        """What was measured in some hours, each of which stands for itself and perhaps for others."""
+        weights = hours.weights
+        counts = {name: int(n @ (weights > 0)) for name, n in self.counts.items() if name not in ("preempted", "kept")}
+        owed = float(weights @ self.owed.sum(axis=1))
+        found, tokens = (float(weights @ row) for row in self.tokens)
+        latency = {what: weights[:, None] * cells for what, cells in self.latency.items()}
         return WorkloadServed(
             name=self.w.name,
             **counts,
-            preempted_frac=self.counts["preempted"] / owed if owed else 0.0,
-            found_frac=float(self.tokens[0] / self.tokens[1]) if self.tokens[1] else 0.0,
+            preempted_frac=float(weights @ self.counts["preempted"]) / owed if owed else 0.0,
+            found_frac=found / tokens if tokens else 0.0,
             planned_found_frac=self.planned_found_frac,
-            ttft=_percentiles(self.latency["TTFT"]),
-            tpot=_percentiles(self.latency["TPOT"]),
-            e2e=_percentiles(self.latency["E2E"]),
-            ttft_histogram=_histogram(self.latency["TTFT"]),
-            promises=tuple(self._promise(what) for what in self.targets) if owed else (),
-            all_within_frac=self.kept / owed if owed else 1.0,
+            ttft=_percentiles(latency["TTFT"]),
+            tpot=_percentiles(latency["TPOT"]),
+            e2e=_percentiles(latency["E2E"]),
+            ttft_histogram=_histogram(self.latency["TTFT"][weights > 0]),
+            promises=tuple(self._promise(what, hours) for what in self.targets) if owed else (),
+            all_within_frac=float(weights @ self.counts["kept"]) / owed if owed else 1.0,
         )
 
-    def _promise(self, what: str) -> Promise:
-        target, good, count = self.targets[what], self.within[what].sum(axis=1), self.owed.sum(axis=1)
-        total, hours = count.sum(), int((count > 0).sum())
-        share = float(good.sum() / total)
-        off = good - share * count
-        error = float(np.sqrt((off**2).sum() * hours / max(1, hours - 1)) / total)
+    def _promise(self, what: str, hours: Measured) -> Promise:
+        there = hours.weights > 0
+        target, good, count = self.targets[what], self.within[what].sum(axis=1) * there, self.owed.sum(axis=1) * there
+        share, error = hours.share_and_error(good, count)
         judged = np.flatnonzero(count >= FEWEST)
         by_hour = good[judged] / count[judged]
         worst = int(judged[np.argmin(by_hour)]) if len(judged) else None
         minutes = range(60 if worst is not None else 0)
         by_minute = [(self.within[what][worst, m], int(self.owed[worst, m])) for m in minutes]
-        seen = self.latency["E2E" if what == "deadline" else what]
-        late = (1 - target.percentile) * count - (count - self.latency["TTFT"].sum(axis=1))
+        seen = self.latency["E2E" if what == "deadline" else what] * there[:, None]
+        late = (1 - target.percentile) * count - (count - self.latency["TTFT"].sum(axis=1) * there)
         return Promise(
             what=what,
             target_s=target.seconds,
             percentile=target.percentile,
             within_frac=share,
-            low_frac=max(0.0, share - Z_95 * error),
-            high_frac=min(1.0, share + Z_95 * error),
-            at_percentile_s=_slowest_but(late.sum(), seen.sum(axis=0)),
+            low_frac=max(0.0, share - error),
+            high_frac=min(1.0, share + error),
+            estimated=hours.sampled,
+            at_percentile_s=_slowest_but(hours.weights @ late, hours.weights @ seen),
             bad_hours=int((by_hour < target.percentile).sum()),
-            bad_hours_of_days=_bad_hours_of_days(good, count, target.percentile),
+            bad_hours_of_days=_bad_hours_of_days(*hours.spread(good, count), target.percentile),
             worst_hour=worst,
             worst_frac=float(by_hour.min()) if len(judged) else None,
             at_percentile_by_hour_s=tuple(_slowest_but(*hour) for hour in zip(late.tolist(), seen, strict=True)),
             worst_hour_within=tuple(float(x / n) if n else None for x, n in by_minute),
             worst_hour_requests=tuple(n for _, n in by_minute),
         )
+
+
+def _count(cells: np.ndarray, places: np.ndarray, weights: np.ndarray | None = None) -> None:
+    """Add up in cells, however many dimensions they have; only those between the places are touched."""
+    if len(places):
+        first = int(places.min())
+        more = np.bincount(places - first, weights)
+        cells.reshape(-1)[first : first + len(more)] += more.astype(cells.dtype)
 
 
 def _bad_hours_of_days(good: np.ndarray, count: np.ndarray, percentile: float) -> tuple[int, ...]:

@@ -20,44 +20,104 @@ from planner.verification.compiled import entry
 
 BLOCKS_A_PROMPT, SMALLEST, LARGEST = 16, 16, 512
 """blocks of a mean prompt, about, and the tokens that a block may have"""
-MOST_PLACES = 2e8
-"""blocks times replicas that may have them, for which there is memory: larger blocks find a little less"""
+MOST_REMEMBERED = 6e6
+"""blocks of earlier prompts, for which there is memory: larger blocks find a little less"""
 CANDIDATES = 48
 """earlier requests, one after the other, that a request may go on from"""
 ROUNDS, FINE, CLOSE_FRAC = 4, 400, 0.002
+FEWEST_TRIED, MOST_TRIED, TRIED_GAPS = 5_000, 50_000, 4.0
+"""requests by which drawing is tuned, and how often the longest gap fits into the time in which they come at least"""
 
 
-def block_tokens(workloads: list[Workload], requests: float = 0.0, replicas: int = 1) -> int:
-    """Tokens of a block that suit the prompts of workloads: the shortest decide, and memory for so many requests."""
+def block_tokens(workloads: list[Workload], peak_rps: float = 0.0) -> int:
+    """Tokens of a block that suit the prompts of workloads: the shortest decide, and memory for what may come back."""
     means = [sum(b.share_frac * b.input_tokens for b in w.buckets) for w in workloads]
     fitting = np.round(np.log2(min(means) / BLOCKS_A_PROMPT))
     tokens = int(2 ** np.clip(fitting, np.log2(SMALLEST), np.log2(LARGEST)))
-    while requests * replicas * max(means) / tokens > MOST_PLACES:
+    longest_s = max(longest_gap_s(w) for w in workloads)
+    while peak_rps * longest_s * max(means) / tokens > MOST_REMEMBERED:
         tokens *= 2
     return tokens
 
 
-def drawn_blocks(w: Workload, times: np.ndarray, prompt: np.ndarray, tokens: int, rng: np.random.Generator) -> Blocks:
-    """Blocks of requests in the order of their arrival."""
-    assert w.prefix_reuse is not None
-    whole = (prompt // tokens).astype(np.int64)
-    begin = np.concatenate([[0], np.cumsum(whole)])
-    alike = rng.random(len(times)) < w.prefix_hit_frac
-    shared = np.where(alike, np.minimum(int(w.shared_prefix_tokens // tokens), whole), 0)
-    shares, gaps_s = _gaps(w)
-    draw, wanted = rng.random(len(times)), float(shares[-1])
-    since_s, late = times - times[:1], np.arange(len(times)) >= len(times) // 2
-    ids, scale, most = np.zeros(begin[-1], dtype=np.int32), 1.0, 1 / max(wanted, 1e-9)
-    for _ in range(ROUNDS):
+def longest_gap_s(w: Workload) -> float:
+    """After how long prompts come back at most."""
+    return float(_gaps(w)[1][-1])
+
+
+class PromptBlocks:
+    """Blocks of a workload's prompts, drawn for some requests after the others. It remembers what may come back."""
+
+    def __init__(self, w: Workload, tokens: int, scale: float) -> None:
+        self.w, self.tokens, self.scale = w, tokens, scale
+        self.shares, self.gaps_s = _gaps(w)
+        self.began_s: float | None = None
+        self.times = np.zeros(0)
+        self.whole, self.shared, self.ids = (np.zeros(0, dtype=np.int64) for _ in range(3))
+        self.followed = np.zeros(0, dtype=np.bool_)
+        self.count = int(w.shared_prefix_tokens // tokens)
+        """numbers given so far; the first are those of the prefix that prompts share"""
+
+    def draw(self, times: np.ndarray, prompt: np.ndarray, rng: np.random.Generator) -> Blocks:
+        """Blocks of the next requests, in the order of their arrival."""
+        return self._drawn(times, prompt, rng)[0]
+
+    def found(self, times: np.ndarray, prompt: np.ndarray, rng: np.random.Generator) -> float:
+        """Share of the tokens of the later half of some requests that earlier ones have, without shared prefixes."""
+        _, again = self._drawn(times, prompt, rng)
+        late = slice(len(times) // 2, None)
+        return float(again[late].sum()) * self.tokens / max(1.0, float(prompt[late].sum()))
+
+    def _drawn(self, times: np.ndarray, prompt: np.ndarray, rng: np.random.Generator) -> tuple[Blocks, np.ndarray]:
+        if not len(times):
+            return Blocks(np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64), self.tokens), np.zeros(0)
+        self.began_s = float(times[0]) if self.began_s is None else self.began_s
+        known, whole = len(self.times), (prompt // self.tokens).astype(np.int64)
+        alike = rng.random(len(times)) < self.w.prefix_hit_frac
+        shared = np.where(alike, np.minimum(int(self.w.shared_prefix_tokens // self.tokens), whole), 0)
+        draw, since_s = rng.random(len(times)), times - self.began_s
         # Requests that go on from others find whole prompts, or as much as those had: more of them than of the tokens.
-        gap_s = np.where(draw < scale * wanted, np.interp(draw / scale, shares, gaps_s), np.inf)
-        before = np.searchsorted(since_s, since_s - np.where(gap_s <= since_s, gap_s, 0.0), side="right") - 1
-        ids, again = _named(whole, shared, np.where(gap_s <= since_s, before, -1), begin)
-        found = float(again[late].sum()) * tokens / max(1.0, float(prompt[late].sum()))
+        goes_on = draw < self.scale * self.shares[-1]
+        gap_s = np.where(goes_on, np.interp(draw / self.scale, self.shares, self.gaps_s), np.inf)
+        self.times = np.concatenate([self.times, times])
+        before = np.searchsorted(self.times, times - np.where(gap_s <= since_s, gap_s, 0.0), side="right") - 1
+        before = np.where(gap_s <= since_s, before, -1)
+        self.whole, self.shared = np.concatenate([self.whole, whole]), np.concatenate([self.shared, shared])
+        self.ids = np.concatenate([self.ids, np.zeros(int(whole.sum()), dtype=np.int64)])
+        self.followed = np.concatenate([self.followed, np.zeros(len(times), dtype=np.bool_)])
+        begin = np.concatenate([[0], np.cumsum(self.whole)])
+        self.count, again = _named(
+            self.whole, self.shared, before, begin, self.ids, self.followed, known, self.count
+        )  # fmt: skip
+        blocks = Blocks(self.ids[begin[known] :].copy(), begin[known:] - begin[known], self.tokens)
+        self._forget(begin)
+        return blocks, again
+
+    def _forget(self, begin: np.ndarray) -> None:
+        """Drop what comes back no more, and what there is no memory for."""
+        old = int(np.searchsorted(self.times, self.times[-1] - self.gaps_s[-1])) - CANDIDATES
+        cut = max(0, old, int(np.searchsorted(begin, begin[-1] - 2 * MOST_REMEMBERED)))
+        self.ids = self.ids[begin[cut] :].copy()
+        self.times, self.followed = self.times[cut:].copy(), self.followed[cut:].copy()
+        self.whole, self.shared = self.whole[cut:].copy(), self.shared[cut:].copy()
+
+
+def tuned_scale(w: Workload, tokens: int, prompts: np.ndarray, rps: float, rng: np.random.Generator) -> float:
+    """How many more requests must go on from others than tokens are found, for prompts such as these."""
+    shares, gaps_s = _gaps(w)
+    wanted, scale = float(shares[-1]), 1.0
+    if wanted <= 0 or not len(prompts):
+        return scale
+    count = int(np.clip(TRIED_GAPS * gaps_s[-1] * rps, FEWEST_TRIED, MOST_TRIED))
+    prompt = rng.choice(prompts, count)
+    span_s = max(TRIED_GAPS * float(gaps_s[-1]), count / max(rps, 1e-9))
+    times, seed, most = np.sort(rng.uniform(0, span_s, count)), int(rng.integers(1 << 31)), 1 / wanted
+    for _ in range(ROUNDS):
+        found = PromptBlocks(w, tokens, scale).found(times, prompt, np.random.default_rng(seed))
         if found <= 0 or abs(found - wanted) < CLOSE_FRAC or scale >= most > scale * wanted / found:
             break
         scale = min(scale * wanted / found, most)
-    return Blocks(ids, begin, tokens)
+    return scale
 
 
 def _gaps(w: Workload) -> tuple[np.ndarray, np.ndarray]:
@@ -75,18 +135,23 @@ def _gaps(w: Workload) -> tuple[np.ndarray, np.ndarray]:
 
 @entry
 def _named(
-    whole: np.ndarray, shared: np.ndarray, before: np.ndarray, begin: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of all blocks, and how many of each request an earlier one has, without shared prefixes."""
+    whole: np.ndarray,
+    shared: np.ndarray,
+    before: np.ndarray,
+    begin: np.ndarray,
+    ids: np.ndarray,
+    followed: np.ndarray,
+    known: int,
+    count: int,
+) -> tuple[int, np.ndarray]:
+    """Number the blocks of requests behind those that are known: numbers given so far, and how many of each request
+    an earlier one has, without shared prefixes."""
     n = len(whole)
-    ids = np.zeros(begin[n], dtype=np.int32)
-    again = np.zeros(n, dtype=np.int64)
-    followed = np.zeros(n, dtype=np.bool_)
-    count = shared.max() if n else 0
-    for i in range(n):
-        best, most = -1, shared[i]
-        if before[i] >= 0:
-            for j in range(min(before[i], i - 1), max(-1, before[i] - CANDIDATES), -1):
+    again = np.zeros(n - known, dtype=np.int64)
+    for i in range(known, n):
+        best, most, last = -1, shared[i], before[i - known]
+        if last >= 0:
+            for j in range(min(last, i - 1), max(-1, last - CANDIDATES), -1):
                 if not followed[j] and shared[j] == shared[i] and min(whole[j], whole[i]) > most:
                     best, most = j, min(whole[j], whole[i])
                     if most == whole[i]:
@@ -94,7 +159,7 @@ def _named(
         at = begin[i]
         if best >= 0:
             followed[best] = True
-            again[i] = most - shared[i]
+            again[i - known] = most - shared[i]
             for k in range(most):
                 ids[at + k] = ids[begin[best] + k]
         else:
@@ -104,4 +169,4 @@ def _named(
         for k in range(most, whole[i]):
             ids[at + k] = count
             count += 1
-    return ids, again
+    return count, again

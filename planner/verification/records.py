@@ -32,6 +32,8 @@ class Promise(Strict):
     low_frac: float
     high_frac: float
     """95% interval of that share, from hour to hour"""
+    estimated: bool = False
+    """whether the share is estimated from a sample of hours"""
     at_percentile_s: float | None = None
     """latency at the target's percentile; None where fewer requests were served"""
     bad_hours: int
@@ -51,6 +53,11 @@ class Promise(Strict):
     @property
     def kept(self) -> bool:
         return self.within_frac >= self.percentile
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a sample leaves open if the promise is kept: the interval is on both sides of it."""
+        return self.estimated and self.low_frac < self.percentile <= self.high_frac
 
 
 class WorkloadServed(Strict):
@@ -95,6 +102,20 @@ class DeploymentServed(Strict):
     """planned load over replicas, mean over the hours"""
 
 
+class HoursServed(Strict):
+    """Hours of the week in which a pool was served."""
+
+    pool: str
+    hours: tuple[int, ...]
+    """from Monday 0h on"""
+    of: int
+    """hours that were asked for"""
+    sampled: bool
+    """whether a sample of them was to be served, which stands for all"""
+    requests: int
+    """of all hours that were asked for, about"""
+
+
 class Verification(Strict):
     plan: str
     case_hash: str
@@ -110,9 +131,14 @@ class Verification(Strict):
     workloads: tuple[WorkloadServed, ...]
     deployments: tuple[DeploymentServed, ...]
     notes: tuple[str, ...]
+    stopped: str | None = None
+    """why it ended before everything was served"""
+    hours: tuple[HoursServed, ...] = ()
+    """what was served, where it is not every hour"""
 
     @property
     def kept(self) -> bool:
+        """Whether no promise is missed in what was served."""
         return all(w.kept for w in self.workloads)
 
 
@@ -137,6 +163,10 @@ class VerificationReport(Strict):
     format: str = VERIFICATION_FORMAT
     runs: tuple[Verification, ...]
     slack: Slack | None = None
+    stopped: str | None = None
+    """why it ended before all that was asked for was served"""
+    not_served: tuple[str, ...] = ()
+    """what was asked for and not begun"""
 
     @property
     def kept(self) -> bool:

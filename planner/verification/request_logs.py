@@ -22,9 +22,8 @@ from planner.logs.reading.tables import Reading
 from planner.logs.reuse import BLOCK_TOKENS
 from planner.performance.length_spread import CUTS, LengthSpread, quantile
 from planner.plan.plan import Plan
-from planner.verification.arrivals import HOURS, Stream, stream_of
+from planner.verification.arrivals import HOURS, MOST_TOKENS, Stream, stream_of
 from planner.verification.block_cache import Blocks
-from planner.verification.prefixes import drawn_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,37 +58,42 @@ def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> Re
     import pandas as pd
 
     log = open_logs([str(path)], Reading({}))
-    parts = []
+    kinds = {"time_us": np.int64, "prompt": np.int32, "output": np.int32, "id": np.int64}
+    parts: dict[str, list[np.ndarray]] = {name: [np.zeros(0, kind)] for name, kind in kinds.items()}
+    owned, lists, hashed, dated = [np.zeros(0, dtype=bool)], list[list[int]](), True, False
+    known = shipped_catalog().models
     for part in log.parts():
         if not isinstance(part, Requests):
             raise input_error(path, "holds counts and no requests", "Name a log with one row for each request")
-        parts.append(part)
-    names = ("time_us", "prompt", "output", "id")
-    columns = [np.concatenate([getattr(p, name) for p in parts] or [np.zeros(0, np.int64)]) for name in names]
-    time_us, prompt, output, ids = columns
+        for name, kind in kinds.items():
+            column = getattr(part, name)
+            parts[name].append(np.minimum(column, MOST_TOKENS).astype(kind) if kind is np.int32 else column)
+        model = part.model.astype(str)
+        owned.append(model.isin([name for name in model.unique() if find_model(name, known) in own_models]).to_numpy())
+        hashed, dated = hashed and part.blocks is not None, dated or part.dated
+        lists += part.blocks if hashed and part.blocks is not None else []
+    time_us, prompt, output, ids = (np.concatenate(parts.pop(name)) for name in kinds)
     if not len(time_us):
         raise input_error(path, "has no requests", "Name a log with one row for each request")
-    hashed = all(p.blocks is not None for p in parts)
-    blocks = np.empty(len(time_us), dtype=object)
-    for k, hashes in enumerate(hashes for p in parts if hashed for hashes in p.blocks or ()):
+    blocks = np.empty(len(time_us) if hashed else 0, dtype=object)
+    for k, hashes in enumerate(lists if hashed else ()):
         blocks[k] = hashes  # one by one: numpy makes a matrix of lists that are equally long
-    known = shipped_catalog().models
-    model = pd.concat([p.model.astype(str) for p in parts])
-    own = np.isin(model.to_numpy(), [name for name in model.unique() if find_model(name, known) in own_models])
+    own = np.concatenate(owned)
     of_others = int((~own).sum()) if own.any() else 0
     if of_others:
-        time_us, prompt, output, ids, blocks = (x[own] for x in (time_us, prompt, output, ids, blocks))
+        time_us, prompt, output, ids = (x[own] for x in (time_us, prompt, output, ids))
+        blocks = blocks[own] if hashed else blocks
     # The last of requests with one id counts.
     again = pd.Series(ids).duplicated(keep="last").to_numpy() & (ids != NO_ID)
-    time_us, prompt, output, blocks = (x[~again] for x in (time_us, prompt, output, blocks))
+    time_us, prompt, output = (x[~again] for x in (time_us, prompt, output))
     order = np.argsort(time_us, kind="stable")
     time_us = time_us[order]
-    starts = pd.Timestamp(int(time_us[0]), unit="us", tz="UTC") if any(p.dated for p in parts) else None
+    starts = pd.Timestamp(int(time_us[0]), unit="us", tz="UTC") if dated else None
     dropped = sum(log.ledger.left_out.values()) + int(again.sum())
     time_s = (time_us - time_us[0]) / 1e6
-    lengths = prompt[order].astype(float), output[order].astype(float)
+    of_prompts = blocks[~again][order] if hashed else None
     no_logs = tuple(shown(file.name) for file in log.ledger.no_logs)
-    return RequestLog(time_s, *lengths, starts, dropped, of_others, blocks[order] if hashed else None, no_logs)
+    return RequestLog(time_s, prompt[order], output[order], starts, dropped, of_others, of_prompts, no_logs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +111,34 @@ class RequestSource:
         """of the blocks whose hashes it has"""
         return None if self.log.blocks is None else BLOCK_TOKENS
 
-    def stream(self, w: Workload, load: float, rng: np.random.Generator, block_tokens: int = 1) -> Stream:
-        return stream_from_log(self.log, w, self.start_hour, load, rng, block_tokens)
+    def times_s(self, load: float) -> np.ndarray:
+        """From Monday on, within the week; at another load, time runs faster or slower."""
+        times: np.ndarray = 3600.0 * self.start_hour + self.log.time_s / load
+        return times[: int(np.searchsorted(times, WEEK_S))]
+
+    def has_blocks_for(self, w: Workload) -> bool:
+        """Whether it has hashes of blocks, and the workload's prefixes are cached."""
+        return self.log.blocks is not None and (w.prefix_reuse is not None or w.prefix_hit_frac > 0)
+
+    def stream(self, w: Workload, times: np.ndarray, part: slice, rng: np.random.Generator) -> Stream:
+        """Some requests of the log as they came."""
+        prompt, output = (x[part].astype(float) for x in (self.log.prompt, self.log.output))
+        cached = w.prefix_reuse is not None or self.has_blocks_for(w)
+        return stream_of(w, times[part], prompt, output, bucket_of(w, prompt, output), rng, cached)
+
+
+class LoggedBlocks:
+    """Whole blocks of the prompts of a log, numbered anew for some requests after the others."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, int] = {}
+
+    def numbered(self, hashes: np.ndarray, prompt: np.ndarray) -> Blocks:
+        known = self.known
+        whole = [blocks[: int(n) // BLOCK_TOKENS] for blocks, n in zip(hashes, prompt.tolist(), strict=True)]
+        begin = np.concatenate([[0], np.cumsum([len(blocks) for blocks in whole])]).astype(np.int64)
+        ids = [known.setdefault(block, len(known)) for blocks in whole for block in blocks.tolist()]
+        return Blocks(np.array(ids, dtype=np.int64), begin, BLOCK_TOKENS)
 
 
 def source_of(plan: Plan, path: Path, workload: str, start_hour: int | None) -> RequestSource:
@@ -153,33 +183,6 @@ def busiest_week(log: RequestLog, start_hour: int) -> tuple[RequestLog, int]:
         blocks=None if log.blocks is None else log.blocks[inside],
     )
     return part, first_hour
-
-
-def stream_from_log(
-    log: RequestLog, w: Workload, start_hour: int, load: float, rng: np.random.Generator, block_tokens: int = 1
-) -> Stream:
-    """The log's requests as they came, from an hour of the week on; at another load, time runs faster or slower.
-
-    Where prefixes are cached, their blocks are those of the log, or drawn where it has none.
-    """
-    times = 3600.0 * start_hour + log.time_s / load
-    inside = times < WEEK_S
-    prompt, output, blocks = log.prompt[inside], log.output[inside], None
-    if log.blocks is not None and (w.prefix_reuse is not None or w.prefix_hit_frac > 0):
-        blocks = _logged_blocks(log.blocks[inside], prompt)
-    elif w.prefix_reuse is not None:
-        blocks = drawn_blocks(w, times[inside], prompt, block_tokens, rng)
-    return stream_of(w, times[inside], prompt, output, bucket_of(w, prompt, output), rng, blocks)
-
-
-def _logged_blocks(hashes: np.ndarray, prompt: np.ndarray) -> Blocks:
-    """Whole blocks, numbered anew."""
-    import pandas as pd
-
-    whole = [blocks[: int(n) // BLOCK_TOKENS] for blocks, n in zip(hashes, prompt.tolist(), strict=True)]
-    begin = np.concatenate([[0], np.cumsum([len(blocks) for blocks in whole])]).astype(np.int64)
-    ids = pd.factorize(np.concatenate([np.zeros(0, np.int64), *whole]))[0]
-    return Blocks(ids.astype(np.int32), begin, BLOCK_TOKENS)
 
 
 def bucket_of(w: Workload, prompt: np.ndarray, output: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
@@ -10,17 +10,20 @@ import numpy as np
 
 from planner.candidates.replica import TABLE, machine_for, measured_for
 from planner.case.case import RouterName
+from planner.io.formatting import counted
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, Served, traffic_of
 from planner.verification import engine
-from planner.verification.arrivals import HOURS, Stream, drawn_stream, slots_of_week, swings
-from planner.verification.block_cache import joined
-from planner.verification.measuring import Tally
-from planner.verification.prefixes import block_tokens
-from planner.verification.records import DeploymentServed, Verification
+from planner.verification.arrivals import HOURS, slots_of_week, swings
+from planner.verification.block_cache import NO_BLOCKS, joined
+from planner.verification.measuring import Ended, Tally
+from planner.verification.records import DeploymentServed, HoursServed, Verification, WorkloadServed
 from planner.verification.request_logs import RequestSource
+from planner.verification.sampling import MOST_REQUESTS, WARM_UP_MIN, Schedule, Stretch, shared_out
 from planner.verification.step_times import step_times
+from planner.verification.traffic import ON_API, ON_GPUS, PLANNED_SHED, TURNED_AWAY, Arrived, Traffic
+from solvers.backends.deadline import interruptions_deferred, why_stopped
 
 ROUTERS: dict[RouterName, int] = {
     "least-requests": engine.LEAST_REQUESTS,
@@ -28,8 +31,10 @@ ROUTERS: dict[RouterName, int] = {
     "round-robin": engine.ROUND_ROBIN,
     "random": engine.RANDOM,
 }
-ON_API, ON_GPUS, PLANNED_SHED, TURNED_AWAY = -1, 0, -2, -3
-"""where a request goes: an API, deployment number 0 and up, or nowhere: shed, or longer than is let in"""
+MOST_WAITING = 2_000_000
+"""requests of a deployment that wait or are under way, which bounds memory: nobody gets in behind so many"""
+LONGEST_AFTER = 1.0
+"""hours for which requests keep coming after a sampled hour, until its own are done"""
 
 
 @dataclass(frozen=True)
@@ -48,20 +53,11 @@ class ServeOptions:
     replica_frac: float = 1.0
     """share of the planned replicas that run, rounded up"""
     days: int = 7
+    most_requests: int | None = MOST_REQUESTS
+    """beyond which hours are sampled; None: never"""
 
 
 AS_PLANNED = ServeOptions()
-
-
-@dataclass(frozen=True, eq=False)
-class Arrived:
-    """Requests of a workload, and where each goes."""
-
-    served: Served
-    stream: Stream
-    place: np.ndarray
-    release_s: np.ndarray
-    """when work that may wait is let in"""
 
 
 def verify_plan(
@@ -69,27 +65,33 @@ def verify_plan(
     options: ServeOptions = AS_PLANNED,
     on_progress: Callable[[str, float], None] = lambda what, done: None,
     log: RequestSource | None = None,
+    keep_partial: bool = False,
 ) -> Verification:
-    """Serve a week of a plan's demand, or a log in place of one workload, and hold every promise against it."""
+    """Serve a week of a plan's demand, or a log in place of one workload, and hold every promise against it.
+
+    With `keep_partial` an interruption ends it with what was measured until then, which says so.
+    """
     view = PlanView(plan)
     month = _busiest_month(view) if options.month is None else options.month
     week = slots_of_week(plan, month)
     factors = swings(
         tuple(s.w for s in view.served), view.case.tenancy.correlation, np.random.default_rng(options.seed)
     )
-    tallies = {s.w.name: Tally(s.w, planned_found_frac(view, s)) for s in view.served}
-    deployments: list[DeploymentServed] = []
-    notes = []
-    for n, pool in enumerate(plan.pools):
-        fleet = _Pool(view, pool, week, options, n)
-        parts = fleet.parts(log)
-        for k, hours in enumerate(parts):
-            on_progress(f"serving {pool.key}", (n + k / len(parts)) / len(plan.pools))
-            fleet.serve(hours, factors, log, tallies)
-        deployments += fleet.deployments()
-        if any(d.deployment.bound_by == TABLE for d in pool.deployments):
-            notes.append(f"{pool.key}: rates were measured, step times are those of the performance model")
-    workloads = tuple(tallies[s.w.name].result() for s in view.served)
+    fleets: list[_Pool] = []
+    stopped = None
+    try:
+        for n, pool in enumerate(plan.pools):
+            fleets.append(_Pool(view, pool, week, options, Traffic(
+                view, pool, week, factors, options.load, (options.seed, n), log
+            ), n))  # fmt: skip
+        _serve(fleets, options, on_progress)
+    except KeyboardInterrupt as stop:
+        if not keep_partial:
+            raise
+        stopped = why_stopped(stop)
+    found = {name: result for fleet in fleets for name, result in fleet.results().items()}
+    workloads = tuple(found[s.w.name] if s.w.name in found else Tally(s.w).result() for s in view.served)
+    hours = tuple(fleet.hours() for fleet in fleets)
     return Verification(
         plan=plan.name,
         case_hash=plan.case_hash,
@@ -101,71 +103,198 @@ def verify_plan(
         source=log.name if log is not None else "drawn from the demand file",
         requests=sum(w.requests for w in workloads),
         workloads=workloads,
-        deployments=tuple(deployments),
-        notes=tuple(notes),
+        deployments=tuple(served for fleet in fleets for served in fleet.deployments()),
+        notes=tuple(note for fleet in fleets for note in fleet.notes()),
+        stopped=stopped,
+        hours=hours if stopped is not None or any(h.sampled for h in hours) else (),
     )
 
 
+def _serve(fleets: list[_Pool], options: ServeOptions, on_progress: Callable[[str, float], None]) -> None:
+    """Serve a stretch of every pool, then the next one of each, so that what is done says something of all."""
+    most = np.inf if options.most_requests is None else options.most_requests
+    for fleet, share in zip(fleets, shared_out(most, [f.asked for f in fleets]), strict=True):
+        fleet.schedule_within(share)
+    total = sum(fleet.to_serve for fleet in fleets)
+    done = 0.0
+    for k in range(max((len(f.schedule.stretches) for f in fleets), default=0)):
+        for fleet in (f for f in fleets if k < len(f.schedule.stretches)):
+            stretch = fleet.schedule.stretches[k]
+
+            def tell(more: float, fleet: _Pool = fleet, done: float = done) -> None:
+                on_progress(f"serving {fleet.pool.key}", min(1.0, (done + more) / max(total, 1.0)))
+
+            fleet.serve(stretch, tell)
+            done += fleet.requests_in(stretch)
+
+
 class _Pool:
-    """A pool that is served part by part of the week."""
+    """A pool that is served stretch by stretch of the week."""
 
-    def __init__(self, view: PlanView, pool: PoolPlan, week: np.ndarray, options: ServeOptions, number: int) -> None:
-        self.view, self.pool, self.week, self.options, self.number = view, pool, week, options, number
-        self.members = view.members(pool)
-        rng = np.random.default_rng([options.seed, number])
-        reusing = [s.seen for s in self.members if s.seen.prefix_reuse is not None]
-        self.block_tokens = 1
-        if reusing:
-            peak_rps = options.load * sum(max(*w.weekday_rps, *w.weekend_rps) for w in reusing)
-            replicas = max((max(d.replicas_by_slot) for d in pool.deployments), default=1)
-            self.block_tokens = block_tokens(reusing, 3600 * len(self.parts(None)[0]) * peak_rps, max(1, replicas))
-        self.machines = [_Served(view, pool, d, week, options, rng) for d in pool.deployments]
+    def __init__(
+        self, view: PlanView, pool: PoolPlan, week: np.ndarray, options: ServeOptions, traffic: Traffic, number: int
+    ) -> None:
+        self.view, self.pool, self.options, self.traffic = view, pool, options, traffic
+        self.rng = np.random.default_rng([options.seed, number])
+        self.tallies = [Tally(s.w, planned_found_frac(view, s)) for s in traffic.members]
+        self.machines = [_Served(view, pool, d, week, options, self.rng, traffic) for d in pool.deployments]
+        self.served = np.zeros(HOURS, dtype=bool)
+        """hours that were, to the last request"""
+        self.fell_behind = 0
+        """sampled hours at the end of which a minute's requests more were waiting than at the beginning"""
+        self.schedule = Schedule.whole(traffic.requests, options.days, self._at_once)
 
-    def parts(self, log: RequestSource | None) -> list[range]:
-        """Days, which bounds memory; the whole week where work moves from one to the next."""
-        hours = 24 * self.options.days
-        logged = log is not None and log.workload in self.pool.workloads
-        if logged or any(s.told.moves for s in self.members):
-            return [range(hours)]
-        return [range(h, h + 24) for h in range(0, hours, 24)]
+    @property
+    def _at_once(self) -> bool:
+        """Days are served one by one, but where work moves from one to the next, or a log goes on."""
+        return self.traffic.log is not None or any(s.told.moves for s in self.traffic.members)
 
-    def serve(self, hours: range, factors: np.ndarray, log: RequestSource | None, tallies: dict[str, Tally]) -> None:
-        view, rng = self.view, np.random.default_rng([self.options.seed, self.number, hours.start])
-        arrived = []
-        logged = log.block_tokens if log is not None and log.workload in self.pool.workloads else None
-        tokens = logged or self.block_tokens
-        for s in self.members:
-            if log is not None and log.workload == s.w.name:
-                stream = log.stream(s.seen, self.options.load, rng, tokens)
-            else:
-                rates = self.options.load * np.array(view.arriving_rps(s.seen))[self.week]
-                stream = drawn_stream(s.seen, rates, factors[view.served.index(s)], hours, rng, tokens)
-            slot = self.week[np.minimum(stream.arrival_s / 3600, HOURS - 1).astype(int)]
-            place = _places(view, s, stream, slot, rng)
-            arrived.append(Arrived(s, stream, place, _released(view, s, stream, slot, rng)))
-        answers = [_Answers(len(a.stream)) for a in arrived]
-        for k, machine in enumerate(self.machines):
-            machine.serve(k, hours, arrived, answers)
-        for a, answer in zip(arrived, answers, strict=True):
-            state = np.where(a.place == PLANNED_SHED, engine.SHED, answer.state)
-            state = np.where(a.place == TURNED_AWAY, engine.REFUSED, state)
-            tallies[a.served.w.name].add(
-                a.stream, a.place >= ON_GPUS, a.place == ON_API, state, answer.first_s, answer.last_s, answer.preempted,
-                answer.found,
-            )  # fmt: skip
+    @property
+    def asked(self) -> float:
+        """Requests of the days that are asked for, about."""
+        return float(self.traffic.requests[: 24 * self.options.days].sum())
+
+    @property
+    def to_serve(self) -> float:
+        return sum(self.requests_in(stretch) for stretch in self.schedule.stretches)
+
+    def requests_in(self, stretch: Stretch) -> float:
+        """About, those of the warm-up included."""
+        hours = stretch.hours
+        return float(
+            self.traffic.requests[hours.start : hours.stop].sum() * (1 + stretch.warm_up_min / 60 / len(hours))
+        )
+
+    def schedule_within(self, most: float) -> None:
+        """Choose the hours to serve; a log is served whole."""
+        load = sum((np.array(m.told.load_by_slot) for m in self.machines), np.zeros(len(self.view.plan.slots)))
+        replicas = sum((running(m.told, 1.0) for m in self.machines), np.zeros(len(load)))
+        stress = (load / np.maximum(replicas, 1))[self.traffic.week]
+        warm_up = int(np.clip(np.ceil(self.traffic.remembered_min / WARM_UP_MIN), 1, 4)) * WARM_UP_MIN
+        most = np.inf if self.traffic.log is not None else most * (1 + 1e-9)
+        self.schedule = Schedule.of(
+            self.traffic.requests, stress, self.options.days, most, self._at_once, self.rng, warm_up
+        )
+
+    def serve(self, stretch: Stretch, tell: Callable[[float], None]) -> None:
+        """Serve a stretch. Interrupted, it knows which hours are done."""
+        parts, hours = self.traffic.parts, stretch.hours
+        first, last = parts * hours.start - -(-stretch.warm_up_min * parts // 60), parts * hours.stop
+        first, done = max(0, first), 0.0
+        waiting: list[int] = []
+        with interruptions_deferred():
+            self.traffic.begin()
+            for machine in self.machines:
+                machine.begin(first / parts)
+        try:
+            while first < last or self._goes_on(stretch, first):
+                if first in (parts * hours.start, last) and stretch.goes_on:
+                    waiting.append(sum(machine.waiting for machine in self.machines))
+                tell(done)
+                self._serve_part(first, hours)
+                done += float(self.traffic.requests[first // parts % HOURS]) / parts
+                first += 1
+            for machine in self.machines:
+                machine.simulation.run()
+            with interruptions_deferred():
+                self._settle(hours, everybody=True)
+                self.served[hours.start : hours.stop] = True
+                a_minute = float(self.traffic.requests[hours.start]) / 60
+                self.fell_behind += len(waiting) == 2 and waiting[1] > waiting[0] + a_minute
+        except KeyboardInterrupt:
+            with interruptions_deferred():
+                self._settle(hours)
+                complete = np.arange(HOURS) < first // parts
+                for machine in self.machines:
+                    complete[machine.hours_under_way()] = False
+                self.served[hours.start : hours.stop] |= complete[hours.start : hours.stop]
+            raise
+        finally:
+            with interruptions_deferred():
+                for machine in self.machines:
+                    machine.end(hours)
+                self.traffic.end()
+
+    def _goes_on(self, stretch: Stretch, first: int) -> bool:
+        """Whether requests keep coming after the last hour of a stretch."""
+        after_h = first / self.traffic.parts - stretch.hours.stop
+        return stretch.goes_on and after_h < LONGEST_AFTER and any(m.is_serving(stretch.hours) for m in self.machines)
+
+    def _serve_part(self, number: int, hours: range) -> None:
+        """Serve what comes in a part of an hour; requests that are let in in some hours count."""
+        arrived = self.traffic.part(number)
+        with interruptions_deferred():
+            for a, tally in zip(arrived, self.tallies, strict=True):
+                tally.add(_counted(_elsewhere(a), hours))
+            for k, machine in enumerate(self.machines):
+                for tally, refused in zip(self.tallies, machine.let_in(k, arrived, hours), strict=True):
+                    tally.add(_counted(refused, hours))
+        for machine in self.machines:
+            machine.simulation.run(3600.0 * (number + 1) / self.traffic.parts)
+        with interruptions_deferred():
+            self._settle(hours)
+
+    def _settle(self, hours: range, everybody: bool = False) -> None:
+        for machine in self.machines:
+            for tally, ended in zip(self.tallies, machine.take_ended(len(self.tallies), everybody), strict=True):
+                tally.add(_counted(ended, hours))
+
+    def results(self) -> dict[str, WorkloadServed]:
+        measured = self.schedule.measured(self.served)
+        return {tally.w.name: tally.result(measured) for tally in self.tallies}
+
+    def hours(self) -> HoursServed:
+        asked = 24 * self.options.days
+        return HoursServed(
+            pool=self.pool.key,
+            hours=tuple(np.flatnonzero(self.served).tolist()),
+            of=asked,
+            sampled=self.schedule.sampled,
+            requests=round(self.asked),
+        )
 
     def deployments(self) -> list[DeploymentServed]:
-        return [machine.result() for machine in self.machines]
+        return [machine.result(self.schedule.measured(self.served).weights) for machine in self.machines]
+
+    def notes(self) -> Iterator[str]:
+        if any(d.deployment.bound_by == TABLE for d in self.pool.deployments):
+            yield f"{self.pool.key}: rates were measured, step times are those of the performance model"
+        if self.fell_behind:
+            hours = counted(self.fell_behind, "sampled hour")
+            yield (
+                f"{self.pool.key}: replicas fell behind in {hours}; what piles up over several hours is not seen by a "
+                "sample: --requests all serves every hour"
+            )
+        turned_away = sum(machine.crowded_out for machine in self.machines)
+        if turned_away:
+            yield (
+                f"{self.pool.key}: {turned_away:,} requests came while {MOST_WAITING:,} were waiting; they were not "
+                "served and count as unfinished"
+            )
 
 
-class _Answers:
-    """Outcome of the requests of a workload; -1 where there was no token."""
+def _elsewhere(a: Arrived) -> Ended:
+    """Requests that go to no deployment."""
+    some = np.flatnonzero(a.place < ON_GPUS)
+    place = a.place[some]
+    state = np.where(place == PLANNED_SHED, engine.SHED, engine.UNFINISHED)
+    state = np.where(place == TURNED_AWAY, engine.REFUSED, state).astype(np.int8)
+    return _unserved(a, some, state, on_api=place == ON_API, hosted=np.zeros(len(some), dtype=bool))
 
-    def __init__(self, count: int) -> None:
-        self.first_s, self.last_s = np.full(count, -1.0), np.full(count, -1.0)
-        self.state = np.full(count, engine.UNFINISHED, dtype=np.int8)
-        self.preempted = np.zeros(count, dtype=np.int32)
-        self.found = np.zeros(count)
+
+def _unserved(a: Arrived, some: np.ndarray, state: np.ndarray, on_api: np.ndarray, hosted: np.ndarray) -> Ended:
+    """Requests of which no replica had any."""
+    none, stream = np.full(len(some), -1.0), a.stream
+    return Ended(
+        a.let_in_s[some], stream.arrival_s[some], stream.prompt[some], stream.output[some], hosted, on_api, state,
+        none, none, np.zeros(len(some), dtype=np.int32), np.zeros(len(some)),
+    )  # fmt: skip
+
+
+def _counted(ended: Ended, hours: range) -> Ended:
+    """Those that were let in in some hours."""
+    inside = (ended.let_in_s >= 3600.0 * hours.start) & (ended.let_in_s < 3600.0 * hours.stop)
+    return ended if inside.all() else Ended(*(column[inside] for column in ended))
 
 
 def _router(plan: Plan, options: ServeOptions) -> RouterName:
@@ -179,43 +308,6 @@ def _busiest_month(view: PlanView) -> int:
     return months[int(np.argmax([sum(float(r[h].sum()) for r in rates) for h in hours]))]
 
 
-def _places(view: PlanView, s: Served, stream: Stream, slot: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """By length and hour, in the proportions of the plan; what is longer than is let in goes nowhere."""
-    demand = np.array(s.demand)
-    pool = view.plan.pool_of(s.w.name)
-    ways = {ON_API: s.told.api_flows, PLANNED_SHED: s.told.shed_flows}
-    ways |= {k + 1: told for k, told in enumerate(s.told.deployment_flows)}
-    draw, place = rng.random(len(stream)), np.full(len(stream), ON_GPUS if pool.deployments else ON_API)
-    below = np.zeros(len(stream))
-    for where, flows in ways.items():
-        share = np.divide(np.array(view.flow(s.w, flows)), demand, out=np.zeros_like(demand), where=demand > 0)
-        each = share[slot, stream.bucket]
-        place[(draw >= below) & (draw < below + each)] = where
-        below = below + each
-    if s.w.length_limit is not None:
-        place[stream.prompt + stream.output > s.w.length_limit.tokens] = TURNED_AWAY
-    return place
-
-
-def _released(view: PlanView, s: Served, stream: Stream, slot: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Work that waits is let in some time in the hour that the plan moves it to."""
-    if not s.told.moves:
-        return stream.arrival_s
-    rate = np.array([sum(rates) for rates in s.kept])
-    hour = np.array([t.hour for t in view.plan.slots])
-    draw, below, release = rng.random(len(stream)), np.zeros(len(stream)), stream.arrival_s.copy()
-    within = rng.random(len(stream))
-    for move in s.told.moves:
-        here = slot == move.from_slot
-        each = np.where(here, move.requests_per_s / max(rate[move.from_slot], 1e-12), 0.0)
-        moved = here & (draw >= below) & (draw < below + each)
-        later = (hour[move.to_slot] - hour[move.from_slot]) % 24
-        start = 3600 * (np.floor(stream.arrival_s / 3600) + later)
-        release[moved] = np.maximum(start + 3600 * within, stream.arrival_s)[moved]
-        below = below + each
-    return release
-
-
 class _Served:
     """A deployment of a pool, and what it did so far."""
 
@@ -227,80 +319,134 @@ class _Served:
         week: np.ndarray,
         options: ServeOptions,
         rng: np.random.Generator,
+        traffic: Traffic,
     ) -> None:
-        self.pool, self.told, self.week, self.options = pool, told, week, options
+        self.pool, self.told, self.week, self.options, self.traffic = pool, told, week, options, traffic
         d, case = told.deployment, view.case
         self.settings = engine_settings(view.plan, pool, d)
         self.router = ROUTERS[_router(view.plan, options)]
         self.capacity = _capacity(view, told, week, options, rng)
-        traffic = traffic_of(view, view.members(pool))
+        members = view.members(pool)
         plain = machine_for(case, d.variant)
-        _, self.correction = measured_for(case, plain, d.variant)
-        self.machine = replace(plain, lora=traffic.lora)
-        self.requests, self.busy_s = 0, np.zeros(24 * options.days)
+        _, correction = measured_for(case, plain, d.variant)
+        machine = replace(plain, lora=traffic_of(view, members).lora)
+        longest = min(traffic.longest, float(self.settings.context_tokens))
+        resident = sum(_resident_tokens(s, traffic.caches_blocks_of(k)) for k, s in enumerate(members))
+        sequences, budget = self.settings.sequences, self.settings.batched_tokens
+        self.times = step_times(machine, sequences, budget, longest, resident, correction)
+        self.requests, self.busy_s = np.zeros(HOURS), np.zeros(HOURS)
+        self.crowded_out = 0
+        self.simulation: engine.Simulation
+        """while a stretch is served"""
 
-    def serve(self, k: int, hours: range, arrived: list[Arrived], answers: list[_Answers]) -> None:
-        """Serve the requests of some hours that go to this deployment, the k-th of its pool."""
+    def begin(self, hour: float) -> None:
+        """Replicas with nothing to do, from some hour on."""
+        tokens = self.traffic.block_tokens if self.traffic.caches_blocks else 0
+        self.simulation = engine.Simulation(
+            self._from(3600.0 * hour), self.times, self.settings.sequences, self.settings.batched_tokens, self.router,
+            self.options.seed, 2 * HOURS, tokens,
+        )  # fmt: skip
+        self.member, self.arrival_s = np.zeros(0, dtype=np.int16), np.zeros(0)
+
+    def let_in(self, k: int, arrived: list[Arrived], hours: range) -> list[Ended]:
+        """Let in the requests that go to this deployment, the k-th of its pool; returns those that it does not take."""
         own = [np.flatnonzero(a.place == k) for a in arrived]
-        member = np.repeat(np.arange(len(arrived)), [len(i) for i in own])
-        index = np.concatenate(own)
-        release = np.concatenate([a.release_s[i] for a, i in zip(arrived, own, strict=True)])
-        order = np.argsort(release, kind="stable")
-        member, index, release = member[order], index[order], release[order]
-        self.requests += len(release)
-        if not len(release):
-            return
+        let_in = np.concatenate([a.let_in_s[i] for a, i in zip(arrived, own, strict=True)])
+        hour = (let_in // 3600).astype(int)
+        self.requests += np.bincount(hour[(hour >= hours.start) & (hour < hours.stop)], minlength=HOURS)
 
         def of(name: str) -> np.ndarray:
-            return np.concatenate([getattr(a.stream, name)[i] for a, i in zip(arrived, own, strict=True)])[order]
+            return np.concatenate([getattr(a.stream, name)[i] for a, i in zip(arrived, own, strict=True)])
 
         prompt, output = of("prompt"), of("output")
-        fits = prompt + output <= self.settings.context_tokens
-        requests = engine.Requests(*(x[fits] for x in (release, prompt, of("found"), output, of("critical"))))
-        sequences, budget = self.settings.sequences, self.settings.batched_tokens
-        longest = float((requests.prompt + requests.output).max(initial=1.0))
-        resident = sum(_resident_tokens(a) for a in arrived)
-        times = step_times(self.machine, sequences, budget, longest, resident, self.correction)
-        tokens = next((a.stream.blocks.tokens for a in arrived if a.stream.blocks is not None), 1)
-        parts = [(a.stream.blocks, i) for a, i in zip(arrived, own, strict=True)]
-        blocks = joined(parts, order[fits], tokens)
-        outcome = engine.serve(
-            requests, self._from(hours), times, sequences, budget, self.router, self.options.seed, blocks
-        )
-        self.busy_s[hours.start : hours.stop] += busy_within(outcome.busy_s, hours)
-        for m, answer in enumerate(answers):
-            mine = member[fits] == m
-            at = index[fits][mine]
-            answer.first_s[at], answer.last_s[at] = outcome.first_s[mine], outcome.last_s[mine]
-            answer.state[at], answer.preempted[at] = outcome.state[mine], outcome.preempted[mine]
-            answer.found[at] = np.maximum(outcome.found[mine], 0.0)
-            answer.state[index[~fits][member[~fits] == m]] = engine.REFUSED
+        crowded = len(self.simulation) >= MOST_WAITING
+        takes = (prompt + output <= self.settings.context_tokens) & (not crowded)
+        order = np.argsort(let_in, kind="stable")
+        order = order[takes[order]]
+        columns = (let_in, prompt, of("found"), output, of("critical"))
+        blocks = NO_BLOCKS
+        if self.simulation.cache is not None:
+            parts = [(a.blocks, i) for a, i in zip(arrived, own, strict=True)]
+            blocks = joined(parts, order, self.traffic.block_tokens)
+        self.simulation.add(engine.Requests(*(x[order] for x in columns)), blocks)
+        member = np.repeat(np.arange(len(arrived), dtype=np.int16), [len(i) for i in own])
+        self.member = np.concatenate([self.member, member[order]])
+        self.arrival_s = np.concatenate([self.arrival_s, of("arrival_s")[order]])
+        self.crowded_out += len(let_in) if crowded else 0
+        state, refused = engine.UNFINISHED if crowded else engine.REFUSED, []
+        begin = np.cumsum([0, *(len(i) for i in own)])
+        for m, (a, i) in enumerate(zip(arrived, own, strict=True)):
+            some = i[~takes[begin[m] : begin[m + 1]]]
+            everyone = np.ones(len(some), dtype=bool)
+            refused.append(_unserved(a, some, np.full(len(some), state, dtype=np.int8), ~everyone, everyone))
+        return refused
 
-    def _from(self, hours: range) -> engine.Capacity:
-        """The capacity from the first of these hours on; a replica that fails before them is there again or not."""
-        begin = 3600.0 * hours.start
+    def take_ended(self, members: int, everybody: bool) -> list[Ended]:
+        """Requests that are done, of each member; or all that are there, in which case nothing goes on."""
+        ended, requests, outcome = self.simulation.take_ended()
+        found = [self._ended(ended, requests, outcome, m) for m in range(members)]
+        kept = np.ones(len(self.member), dtype=bool)
+        kept[ended] = False
+        self.member, self.arrival_s = self.member[kept], self.arrival_s[kept]
+        if everybody:
+            left = self.simulation
+            rest = [self._ended(np.arange(len(left)), left.requests, left.outcome, m) for m in range(members)]
+            found = [Ended(*map(np.concatenate, zip(a, b, strict=True))) for a, b in zip(found, rest, strict=True)]
+        return found
+
+    def _ended(self, places: np.ndarray, requests: engine.Requests, outcome: engine.Outcome, member: int) -> Ended:
+        mine = self.member[places] == member
+        here = np.ones(int(mine.sum()), dtype=bool)
+        return Ended(
+            requests.arrival_s[mine], self.arrival_s[places][mine], requests.prompt[mine], requests.output[mine], here,
+            ~here, outcome.state[mine], outcome.first_s[mine], outcome.last_s[mine], outcome.preempted[mine],
+            np.maximum(outcome.found[mine], 0.0),
+        )  # fmt: skip
+
+    def is_serving(self, hours: range) -> bool:
+        """Whether requests of some hours are waiting or under way."""
+        let_in_s = self.simulation.requests.arrival_s
+        return bool(((let_in_s >= 3600.0 * hours.start) & (let_in_s < 3600.0 * hours.stop)).any())
+
+    @property
+    def waiting(self) -> int:
+        """Requests that no replica has begun."""
+        return self.simulation.waiting
+
+    def hours_under_way(self) -> np.ndarray:
+        """Hours of the week in which requests were let in that are not done."""
+        unfinished = self.simulation.outcome.state == engine.UNFINISHED
+        return np.unique((self.simulation.requests.arrival_s[unfinished] // 3600).astype(int)) % HOURS
+
+    def end(self, hours: range) -> None:
+        """Add up the time in steps in some hours, and forget the rest."""
+        self.busy_s[hours.start : hours.stop] += busy_within(self.simulation.outcome.busy_s, hours)
+        del self.simulation
+
+    def _from(self, begin_s: float) -> engine.Capacity:
+        """The capacity from some time on; a replica that fails before is there again or not."""
         times, counts, changes = self.capacity
-        first = int(np.searchsorted(times, begin, side="right")) - 1
-        start = engine.Capacity(np.array([begin]), counts[first : first + 1], changes[first : first + 1])
+        first = int(np.searchsorted(times, begin_s, side="right")) - 1
+        start = engine.Capacity(np.array([begin_s]), counts[first : first + 1], changes[first : first + 1])
         return engine.Capacity(
             *(np.concatenate([a, b[first + 1 :]]) for a, b in zip(start, self.capacity, strict=True))
         )
 
-    def result(self) -> DeploymentServed:
-        hours = 24 * self.options.days
-        replicas = running(self.told, self.options.replica_frac)[self.week][:hours]
-        load = np.array(self.told.load_by_slot)[self.week][:hours]
-        there_s = float(replicas.sum()) * 3600
+    def result(self, weights: np.ndarray) -> DeploymentServed:
+        there = weights > 0
+        replicas = running(self.told, self.options.replica_frac)[self.week] * there
+        load = np.array(self.told.load_by_slot)[self.week]
+        there_s = 3600 * float(weights @ replicas)
         # Replicas that go finish their work when they do not count any more.
-        busy_s = float(np.minimum(self.busy_s, 3600 * replicas).sum())
+        busy_s = float(weights @ np.minimum(self.busy_s, 3600 * replicas))
         return DeploymentServed(
             pool=self.pool.key,
             deployment=self.told.deployment.key,
-            requests=self.requests,
-            mean_replicas=float(replicas.mean()),
+            requests=int(self.requests[there].sum()),
+            mean_replicas=float(weights @ replicas / weights.sum()) if there.any() else 0.0,
             peak_replicas=int(replicas.max()),
             utilization_frac=busy_s / there_s if there_s else 0.0,
-            load_frac=float(self.options.load * load.sum() * 3600 / there_s) if there_s else 0.0,
+            load_frac=float(self.options.load * (weights @ load) * 3600 / there_s) if there_s else 0.0,
         )
 
 
@@ -312,11 +458,10 @@ def busy_within(busy_s: np.ndarray, hours: range) -> np.ndarray:
     return found
 
 
-def _resident_tokens(a: Arrived) -> float:
+def _resident_tokens(s: Served, in_blocks: bool) -> float:
     """What a replica keeps all the time so that it is found; blocks that caches decide on are no part of it."""
-    seen = a.served.seen
-    prefixes = seen.prefixes * seen.shared_prefix_tokens if a.stream.blocks is None else 0.0
-    return prefixes + seen.template_tokens
+    prefixes = 0.0 if in_blocks else s.seen.prefixes * s.seen.shared_prefix_tokens
+    return prefixes + s.seen.template_tokens
 
 
 def planned_found_frac(view: PlanView, s: Served) -> float:

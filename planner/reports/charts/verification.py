@@ -17,7 +17,7 @@ COLOURS = 6
 
 def attainment(report: VerificationReport) -> Html:
     """The share of requests within each target against the load: where it falls off is the cliff."""
-    runs = sorted(report.runs, key=lambda run: run.load)
+    runs = sorted((run for run in report.runs if run.stopped is None), key=lambda run: run.load)
     if len(runs) < 2:
         return Html("")
     names = [(w.name, p.what) for w in runs[0].workloads for p in w.promises][:COLOURS]

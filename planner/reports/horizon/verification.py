@@ -10,7 +10,7 @@ from planner.reports.tables.markdown import bullets, markdown, titled_markdown
 from planner.reports.tables.table import Column as C
 from planner.reports.tables.table import Row, Table, paragraphs
 from planner.reports.tables.text import titled_text
-from planner.reports.verification import seconds
+from planner.reports.verification import coverage, seconds
 from planner.verification.horizons import HorizonVerification, ServedQuarter
 from planner.verification.records import Promise, Verification
 
@@ -32,6 +32,8 @@ def headline(served: HorizonVerification) -> str:
     count = len(served.quarters)
     whole = f"{counted(count, 'quarter')} of {counted(len({q.scenario for q in served.quarters}), 'scenario')}"
     answer = f"a promise is MISSED in {missed} of them" if missed else "every promise kept"
+    if served.stopped is not None:
+        answer = f"{answer if missed else 'no promise missed so far'}; not verified: {served.stopped}"
     how = f"({first.router}, seed {first.seed})"
     return escaped(f"{served.plan}: {whole} verified by {counted(served.requests, 'request')} {how}: {answer}")
 
@@ -83,6 +85,11 @@ def notes(served: HorizonVerification) -> Iterator[str]:
             if missed:
                 load = f" at {run.load:g} times the demand" if run.load != 1 else ""
                 yield f"missed in {place(q)}{load}: {', '.join(missed)}"
+    for q in served.quarters:
+        for run in served.runs[q.run].runs:
+            yield from (f"{place(q)}: {line}" for line in coverage(run))
+    if served.not_served:
+        yield f"not served: {'; '.join(served.not_served)}"
     for n in range(len(served.runs)):
         alike = [place(q) for q in served.quarters if q.run == n]
         if len(alike) > 1:

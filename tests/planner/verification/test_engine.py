@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
 from planner.performance.memory import kv_room_bytes
 from planner.verification import engine
-from planner.verification.block_cache import Blocks
+from planner.verification.block_cache import NO_BLOCKS, Blocks, taken
 from planner.verification.step_times import StepTimes, step_times
 from tests.support import machines
 from tests.support.naive_engine import Request, naive_serve
@@ -72,6 +73,8 @@ def agrees_with_the_naive_one(given: list[Machine], seed: list[int], cases: int,
         naive = [Request(*z) for z in zip(asked.arrival_s.tolist(), *each, asked.critical.tolist(), strict=True)]
         world = naive_serve(naive, entries, times, sequences, budget, router)
         where = f"seed {seed}, case {case}"
+        cuts = rng.uniform(0, asked.arrival_s[-1], 4).tolist()
+        assert are_equal(in_parts(asked, entries, times, [sequences, budget, router], cuts), outcome), where
         assert outcome.state.tolist() == [r.state for r in naive], where
         assert outcome.preempted.tolist() == [r.preempted for r in naive], where
         assert outcome.first_s == pytest.approx([r.first_s for r in naive], rel=1e-9), where
@@ -84,6 +87,42 @@ def agrees_with_the_naive_one(given: list[Machine], seed: list[int], cases: int,
         seen["preempted"] += nothing_lost and any(r.preempted for r in naive)
     assert all(seen[f"state {state}"] for state in (engine.SERVED, engine.REFUSED, engine.SHED)), seen
     assert seen["preempted"], seen
+
+
+def in_parts(
+    asked: engine.Requests, entries: list[tuple[float, int, int]], times: StepTimes, numbers: list[int],
+    cuts: list[float], blocks: Blocks | None = None,
+) -> engine.Outcome:  # fmt: skip
+    """The outcome where requests are let in and taken away part by part, and compiled code is called ever so often."""
+    sequences, budget, router = numbers
+    hours = int(asked.arrival_s[-1] / 3600) + 25
+    tokens = 0 if blocks is None or not len(blocks.ids) else blocks.tokens
+    simulation = engine.Simulation(capacity(*entries), times, sequences, budget, router, 1, hours, tokens, 20_000)
+    found = engine._unanswered(len(asked.arrival_s), hours)
+    there = np.zeros(0, dtype=np.int64)
+
+    def take() -> None:
+        nonlocal there
+        ended, _, outcome = simulation.take_ended()
+        for name in engine.OF_REQUESTS:
+            getattr(found, name)[there[ended]] = getattr(outcome, name)
+        there = np.delete(there, ended)
+
+    bounds = [-np.inf, *sorted(cuts), np.inf]
+    for begin, end in pairwise(bounds):
+        part = np.flatnonzero((asked.arrival_s >= begin) & (asked.arrival_s < end))
+        simulation.add(engine.Requests(*(x[part] for x in asked)), NO_BLOCKS if not tokens else taken(blocks, part))
+        there = np.concatenate([there, part])
+        simulation.steps = 3
+        simulation.run(end)
+        take()
+    for name in engine.OF_REQUESTS:
+        getattr(found, name)[there] = getattr(simulation.outcome, name)
+    return found._replace(busy_s=simulation.outcome.busy_s, tokens=simulation.outcome.tokens)
+
+
+def are_equal(one: engine.Outcome, other: engine.Outcome) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def drawn_prompts(prompt: np.ndarray, tokens: int, rng: np.random.Generator) -> list[list[int]]:
@@ -126,6 +165,8 @@ def blocks_are_cached_as_by_the_naive_one(given: list[Machine], group: int, case
             request.blocks = mine
         world = naive_serve(naive, entries, times, sequences, budget, router, tokens)
         where = f"group {group}, case {case}"
+        cuts = rng.uniform(0, asked.arrival_s[-1], 4).tolist()
+        assert are_equal(in_parts(asked, entries, times, [sequences, budget, router], cuts, blocks), outcome), where
         assert outcome.state.tolist() == [r.state for r in naive], where
         assert outcome.found.tolist() == [-1 if r.first_found is None else r.first_found for r in naive], where
         assert outcome.preempted.tolist() == [r.preempted for r in naive], where

@@ -64,7 +64,8 @@ given = capacity((0.0, 3, engine.DRAINED), (9e3, 1, engine.FAILED), (1.2e4, 4, e
 whole = engine.serve(asked, given, constant_step(0.02, 32), 32, 2048, 0, 1)
 
 signal.signal(signal.SIGALRM, signal.default_int_handler)
-struck = engine.Simulation(given, constant_step(0.02, 32), 32, 2048, 0, 1, len(whole.busy_s), asked)
+struck = engine.Simulation(given, constant_step(0.02, 32), 32, 2048, 0, 1, len(whole.busy_s))
+struck.add(asked)
 came = 0
 while True:
     try:

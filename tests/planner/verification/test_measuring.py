@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("numba", reason="the simulator is compiled by numba: install fleetplan[verify]")
 
 from planner.reports.verification import seconds
-from planner.verification.arrivals import HOURS, Stream
+from planner.verification.arrivals import HOURS
 from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
-from planner.verification.measuring import EDGES, Tally
+from planner.verification.measuring import EDGES, Ended, Tally
 from planner.verification.records import WorkloadServed
 from tests.support.lever_plans import lever_plan
 
@@ -24,15 +24,13 @@ def measured(
     n = len(ttft)
     arrival = np.linspace(0, 3600.0 * HOURS, n, endpoint=False)
     ones, everyone = np.ones(n), np.ones(n, dtype=bool)
-    stream = Stream(arrival, 10 * ones, output, 4 * ones, np.zeros(n, dtype=np.int64), everyone)
     tally = Tally(lever_plan("together").case.workloads[0])
     first = np.where(state == SERVED, arrival + ttft, -1.0)
     last = np.where(state == SERVED, first + (output - 1) * tpot, -1.0)
+    never = np.zeros(n, dtype=np.int32)
+    those = Ended(arrival, arrival, 10 * ones, output, everyone, ~everyone, state, first, last, never, 4 * ones)
     for k in np.array_split(np.arange(n), parts):
-        part = Stream(*(column[k] for column in vars(stream).values() if column is not None))
-        tally.add(
-            part, everyone[k], ~everyone[k], state[k], first[k], last[k], np.zeros(len(k), dtype=np.int32), part.found
-        )
+        tally.add(Ended(*(column[k] for column in those)))
     return tally.result()
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 from planner.case.case import Bucket, PrefixReuse, ReusePoint, Workload
 from planner.logs.reuse import reuse_curve
 from planner.verification.block_cache import Blocks, joined
-from planner.verification.prefixes import block_tokens, drawn_blocks
+from planner.verification.prefixes import PromptBlocks, block_tokens, tuned_scale
 from tests.support.lever_plans import lever_plan
 
 RPS = 3.4
@@ -46,8 +46,10 @@ def test_caches_of_every_size_find_what_the_curve_says(
     times = np.cumsum(rng.exponential(1 / RPS, n))
     prompts = np.maximum(1, np.round(prompt * np.exp(spread * rng.standard_normal(n) - spread**2 / 2)))
     tokens = 512 if shared else block_tokens([w])
-    blocks = drawn_blocks(w, times, prompts, tokens, rng)
-    asked = [blocks.ids[a:b].tolist() for a, b in zip(blocks.begin[:-1], blocks.begin[1:], strict=True)]
+    drawing = PromptBlocks(w, tokens, tuned_scale(w, tokens, prompts, RPS, rng))
+    parts = [drawing.draw(times[k], prompts[k], rng) for k in np.array_split(np.arange(n), 7)]
+    assert len(drawing.times) < n / 2, "what comes back no more is forgotten"
+    asked = [p.ids[a:b].tolist() for p in parts for a, b in zip(p.begin[:-1], p.begin[1:], strict=True)]
     assert [len(each) for each in asked] == (prompts // tokens).astype(int).tolist()
     curve = reuse_curve(asked, [int(size / tokens) for size, _ in points])
     for (size, share), (_, hits) in zip(points, curve.by_blocks, strict=True):

@@ -15,9 +15,10 @@ from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, traffic_of
 from planner.verification import engine, serving
-from planner.verification.arrivals import HOURS, slots_of_week
+from planner.verification.arrivals import HOURS, drawn_stream, slots_of_week
 from planner.verification.serving import ServeOptions, verify_plan
 from planner.verification.step_times import step_times
+from planner.verification.traffic import released
 from tests.support.lever_plans import lever_plan
 from tests.support.simulated import requests, served_by
 
@@ -107,10 +108,10 @@ def test_work_that_waits_is_let_in_in_the_hour_that_it_is_moved_to() -> None:
     week = slots_of_week(view.plan, 0)
     rng = np.random.default_rng(1)
     arrival = np.sort(rng.uniform(0, 3600.0 * HOURS, 200_000))
-    stream = serving.drawn_stream(s.seen, np.zeros(HOURS), np.ones(60 * HOURS), range(HOURS), rng)
+    stream = drawn_stream(s.seen, np.zeros(HOURS), np.ones(60 * HOURS), range(HOURS), rng)
     stream = replace(stream, arrival_s=arrival)
     slot = week[(arrival / 3600).astype(int)]
-    release = serving._released(view, s, stream, slot, rng)
+    release = released(view, s, stream, slot, rng)
     assert (release >= arrival).all()
     later = np.floor(release / 3600) - np.floor(arrival / 3600)
     assert s.told.moves

@@ -12,6 +12,8 @@ pytest.importorskip("numba", reason="verify needs numba: pip install fleetplan[v
 import planner
 from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.verification.serving import ServeOptions, verify_plan
+from solvers.backends.deadline import TimeIsUp
+from tests.planner.verification.test_sampling import stopped_after
 from tests.support.command_line import Command
 
 TINY = """\
@@ -84,6 +86,23 @@ def test_a_missed_promise_anywhere_exits_with_6(fleetplan: Command) -> None:
     data = json.loads(ran.out)
     assert [(q["scenario"], q["quarter"]) for q in data["quarters"]] == [("low", 1), ("as low", 1), ("high", 1)]
     assert [run["load"] for run in data["runs"][0]["runs"]] == [1, 2]
+
+
+def test_quarters_that_were_served_until_time_ran_out_are_reported(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped_after(30, TimeIsUp(0.0), monkeypatch)
+    ran = fleetplan("verify", "h.json", "--days", "1", "--out", "v.json", "--markdown", "v.md", "--html", "v.html")
+    assert ran.code == 7, ran.err
+    data = json.loads(Path("v.json").read_text())
+    assert data["stopped"] == "the time limit was reached" and len(data["runs"]) == 2
+    assert data["not_served"] == ["quarter 1, high", "quarter 2, high", "quarter 3, high"]
+    assert "no promise missed so far; not verified: the time limit was reached" in ran.out.splitlines()[0]
+    (run,) = data["runs"][1]["runs"]
+    count = len(run["hours"][0]["hours"])
+    assert count in (5, 6), "but for an hour in which requests are under way"
+    assert f"quarter 2, low: chat: {count} of 24 hours: Mon 00h to Mon 0{count - 1}h" in ran.out
+    assert all("not served: quarter 1, high" in Path(file).read_text() for file in ("v.md", "v.html"))
 
 
 def test_one_quarter_is_a_plan_as_any_other(fleetplan: Command) -> None:

@@ -1,0 +1,197 @@
+"""Which hours of the week are served, in what order, and what those that were say of all.
+
+Up to a number of requests every hour is. Beyond it whole hours are drawn: hours are sorted by their requests and cut
+into strata with as many requests each, and two hours are drawn from every stratum; an hour in which there are more
+requests than in any other, or more load on each replica, is always among them. Each is served after a warm-up, so that
+replicas, queues and caches are in the state that they would be in. A sampled hour stands for its stratum, in proportion
+to requests. The interval of a share is that of a stratified ratio estimate whose clusters are hours: requests of one
+hour are late together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from planner.verification.arrivals import HOURS
+
+MOST_REQUESTS = 30_000_000
+"""that a run serves unless it is told otherwise: two to ten minutes of one core, by the number of replicas"""
+FEWEST_STRATA = 3
+DRAWN = 2
+"""hours of each stratum: the fewest that tell how much hours differ"""
+WARM_UP_MIN = 30
+"""minutes before a sampled hour that are served and not counted: several times what swings and most answers last"""
+Z_95 = 1.96
+T_95 = (
+    12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09,
+    2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04,
+)  # fmt: skip
+"""quantiles of Student's t for a 95% interval [degrees of freedom - 1]"""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Hours in a row that are served by replicas which have nothing to do at first."""
+
+    hours: range
+    """that count"""
+    warm_up_min: int = 0
+    """served before them"""
+    goes_on: bool = False
+    """whether requests keep coming afterwards until those that count are done"""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Hours that were served, and what each stands for [hour of the week]."""
+
+    weights: np.ndarray
+    """hours that it stands for, by their requests; 0 where it was not served"""
+    strata: np.ndarray
+    """hours with the same number stand for each other; -1 where an hour was not asked for"""
+    sampled: bool
+
+    def share_and_error(self, good: np.ndarray, count: np.ndarray) -> tuple[float, float]:
+        """The share of requests that are good, and half of its 95% interval; both are counts of the hours served."""
+        total = float(self.weights @ count)
+        share = float(self.weights @ good) / total
+        variance, freedom = 0.0, 0
+        for stratum in np.unique(self.strata[count > 0]):
+            here = (self.strata == stratum) & (count > 0)
+            hours, own = int(here.sum()), float(good[here].sum() / count[here].sum())
+            off = self.weights[here] * (good[here] - (own if self.sampled else share) * count[here])
+            variance += float((off**2).sum()) * hours / max(1, hours - 1)
+            freedom += hours - 1
+        if not self.sampled:
+            return share, Z_95 * variance**0.5 / total
+        return share, t_95(freedom) * variance**0.5 / total if freedom else 1.0
+
+    def spread(self, good: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same counts, where hours that were not served have those of a mean hour of their stratum."""
+        if not self.sampled:
+            return good, count
+        good, count = good.copy(), count.copy()
+        for stratum in np.unique(self.strata[self.weights > 0]):
+            here = self.strata == stratum
+            served = here & (self.weights > 0)
+            for counts in (good, count):
+                counts[here & ~served] = counts[served].mean()
+        return good, count
+
+
+EVERY_HOUR = Measured(np.ones(HOURS), np.zeros(HOURS, dtype=np.int64), sampled=False)
+
+
+def t_95(freedom: int) -> float:
+    return T_95[freedom - 1] if freedom <= len(T_95) else Z_95 + 2.4 / freedom
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The stretches of a pool, in the order in which they are served."""
+
+    stretches: tuple[Stretch, ...]
+    strata: np.ndarray
+    """from the busiest to the quietest; -1 where an hour is not asked for [hour of the week]"""
+    requests: np.ndarray
+    """expected [hour of the week]"""
+    sampled: bool
+
+    @classmethod
+    def whole(cls, requests: np.ndarray, days: int, at_once: bool) -> Schedule:
+        """Every hour, day by day or all days at once."""
+        hours, each = 24 * days, 24 * days if at_once else 24
+        strata = np.where(np.arange(HOURS) < hours, 0, -1)
+        return cls(tuple(Stretch(range(h, h + each)) for h in range(0, hours, each)), strata, requests, sampled=False)
+
+    @classmethod
+    def of(
+        cls,
+        requests: np.ndarray,
+        stress: np.ndarray,
+        days: int,
+        most: float,
+        at_once: bool,
+        rng: np.random.Generator,
+        warm_up_min: int = WARM_UP_MIN,
+    ) -> Schedule:
+        """Every hour where there are no more requests than that, else a sample of about as many.
+
+        `stress` is the load of each replica [hour of the week].
+        """
+        asked = 24 * days
+        if requests[:asked].sum() <= most:
+            return cls.whole(requests, days, at_once)
+        order = np.argsort(-requests[:asked], kind="stable")
+        certain = [int(order[0]), int(np.argmax(stress[:asked]))]
+        before = np.concatenate([[0.0], requests[: asked - 1]]) * warm_up_min / 60
+        cost = requests[:asked] + before
+        for number in range(asked // (2 * DRAWN), FEWEST_STRATA - 1, -1):
+            strata = _strata(requests[order], number)
+            drawn = _drawn(order, strata, certain, np.random.default_rng(rng.integers(1 << 31)))
+            if sum(cost[hour] for hour in drawn) <= most or number == FEWEST_STRATA:
+                break
+        of_hour = np.full(HOURS, -1)
+        of_hour[order] = strata
+        stretches = (Stretch(range(h, h + 1), warm_up_min if h else 0, goes_on=True) for h in drawn)
+        return cls(tuple(stretches), of_hour, requests, sampled=True)
+
+    def measured(self, served: np.ndarray) -> Measured:
+        """What the hours stand for that were served [hour of the week].
+
+        Where fewer were than meant to be, strata are joined until each has enough of them.
+        """
+        strata, weights = self.strata.copy(), served.astype(float)
+        if not self.sampled:
+            return Measured(weights, strata, sampled=False)
+        joined, last, enough = 0, -1, 0
+        for stratum in range(int(strata.max()) + 1):
+            here = self.strata == stratum
+            strata[here] = joined
+            enough += int((here & served).sum())
+            if enough >= DRAWN:
+                joined, last, enough = joined + 1, joined, 0
+        if last >= 0:
+            strata[strata > last] = last  # too few at the end
+        for stratum in range(int(strata.max()) + 1):
+            here = strata == stratum
+            there = float(self.requests[here & served].sum())
+            weights[here & served] = float(self.requests[here].sum()) / there if there else 1.0
+        return Measured(weights, strata, sampled=True)
+
+
+def _strata(requests: np.ndarray, number: int) -> np.ndarray:
+    """Numbers of strata with as many requests each, at least two hours in every one; hours begin with the busiest."""
+    middle = (np.cumsum(requests) - requests / 2) / max(1e-9, float(requests.sum()))
+    strata = np.minimum((number * middle).astype(int), number - 1)
+    given, sizes = 0, [0]
+    found = np.zeros(len(requests), dtype=np.int64)
+    for k in range(len(requests)):
+        if k and strata[k] != strata[k - 1] and sizes[-1] >= DRAWN and len(requests) - k >= DRAWN:
+            given += 1
+            sizes.append(0)
+        found[k] = given
+        sizes[-1] += 1
+    return found
+
+
+def _drawn(order: np.ndarray, strata: np.ndarray, certain: list[int], rng: np.random.Generator) -> list[int]:
+    """Hours: one of every stratum from the busiest on, then the second ones; those that must be come first."""
+    picked = []
+    for stratum in range(int(strata.max()) + 1):
+        hours = order[strata == stratum].tolist()
+        first = [h for h in dict.fromkeys(certain) if h in hours]
+        others = rng.permutation([h for h in hours if h not in first]).tolist()
+        picked.append([*first, *others][: max(DRAWN, len(first))])
+    return [hours[k] for k in range(max(map(len, picked))) for hours in picked if k < len(hours)]
+
+
+def shared_out(most: float, needs: list[float]) -> list[float]:
+    """What each may have of a total, where those that need less than an even share leave the rest to the others."""
+    given, left = [0.0] * len(needs), most
+    for k, place in enumerate(sorted(range(len(needs)), key=lambda n: needs[n])):
+        given[place] = min(needs[place], left / (len(needs) - k))
+        left -= given[place]
+    return given
