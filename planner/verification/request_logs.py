@@ -60,7 +60,7 @@ def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> Re
     log = open_logs([str(path)], Reading({}))
     kinds = {"time_us": np.int64, "prompt": np.int32, "output": np.int32, "id": np.int64}
     parts: dict[str, list[np.ndarray]] = {name: [np.zeros(0, kind)] for name, kind in kinds.items()}
-    owned, lists, hashed, dated = [np.zeros(0, dtype=bool)], list[list[int]](), True, False
+    owned, lists, hashed, dated = [np.zeros(0, dtype=bool)], list[np.ndarray](), True, False
     known = shipped_catalog().models
     for part in log.parts():
         if not isinstance(part, Requests):
