@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,6 +35,8 @@ class Settings:
     month: int = 0
     time_zone: str = "UTC"
     image: str | None = None
+    headroom_frac: float = 0.0
+    """replicas above those of the busiest hour that may be added under load, as a share of them"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,8 @@ class Part:
     name: str
     spot: bool
     hours: Hours
+    most: int
+    """in any hour of any month of the plan"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,9 @@ class Hosted:
     firm: Hours
     """replicas on instances that are not spot"""
     spot: Hours
+    most_firm: int
+    """in any hour of any month of the plan"""
+    most_spot: int
     must_be_firm: int
     """replicas that must not be spot, in the hour that needs most"""
     load: dict[str, tuple[float, ...]]
@@ -79,7 +86,10 @@ class Hosted:
     @property
     def parts(self) -> list[Part]:
         """Those that have a replica in some hour."""
-        both = [Part(self.name, False, self.firm), Part(self.name + SPOT, True, self.spot)]
+        both = [
+            Part(self.name, False, self.firm, self.most_firm),
+            Part(self.name + SPOT, True, self.spot, self.most_spot),
+        ]
         return [part for part in both if peak(part.hours)]
 
     @property
@@ -173,7 +183,7 @@ def hosted_fleet(plan: Plan, settings: Settings) -> HostedFleet:
     view = PlanView(plan)
     slots = tuple(t for t, slot in enumerate(plan.slots) if slot.month == settings.month)
     told = [(pool, d) for pool in plan.pools for d in pool.deployments]
-    spot = _spot_by_slot(plan, slots, [d for _, d in told])
+    spot = _spot_by_slot(plan, range(len(plan.slots)), [d for _, d in told])
     running = [k for k, (_, d) in enumerate(told) if any(d.replicas_by_slot[t] for t in slots)]
     names = unique(_name(*told[k]) for k in running)
     places = {(o.provider, o.region): None for k in running for o in [plan.case.offers[told[k][1].deployment.offer]]}
@@ -193,7 +203,7 @@ def _hosted(
     plan, case, d = view.plan, view.case, told.deployment
     offer, gpu = case.offers[d.offer], case.gpus[d.gpu]
     weights = weight_bytes(case.models[d.model], case.quantizations[d.quantization])
-    firm = {t: told.replicas_by_slot[t] - spot[t] for t in slots}
+    firm = {t: n - spot[t] for t, n in enumerate(told.replicas_by_slot)}
     carried = view.carried(pool, pool.deployments.index(told))
     answers = [b.output_tokens for w in case.workloads if w.name in pool.workloads for b in w.buckets]
     return Hosted(
@@ -210,6 +220,8 @@ def _hosted(
         drain_s=math.ceil(((d.ttft_ms or 0.0) + d.tpot_ms * max(answers)) / 1000),
         firm=_by_day(plan, slots, firm),
         spot=_by_day(plan, slots, spot),
+        most_firm=max(firm.values()),
+        most_spot=max(spot.values()),
         must_be_firm=max(told.firm_replicas_by_slot[t] for t in slots),
         load={
             day: tuple(told.load_by_slot[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)
@@ -256,7 +268,7 @@ def boxes_of(plan: Plan, offer: str, slot: int, told: list[DeploymentPlan]) -> l
     return boxes
 
 
-def _spot_by_slot(plan: Plan, slots: tuple[int, ...], told: list[DeploymentPlan]) -> list[dict[int, int]]:
+def _spot_by_slot(plan: Plan, slots: Sequence[int], told: list[DeploymentPlan]) -> list[dict[int, int]]:
     """Replicas of each deployment that stand in spot instances, by slot."""
     spot = [dict.fromkeys(slots, 0) for _ in told]
     offers = dict.fromkeys(line.offer for line in plan.fleet if line.purchase == SPOT_PURCHASE)
