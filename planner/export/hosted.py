@@ -12,7 +12,7 @@ from functools import cached_property
 from planner.catalog.entries import Gpu, Offer
 from planner.export.hours import Hours, peak
 from planner.export.names import SPOT, plain, unique
-from planner.export.packing import Box, Wanted, packed
+from planner.export.packing import Box, Wanted, packed, skews
 from planner.performance.memory import weight_bytes
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import ServeCommand, serve_commands
@@ -78,6 +78,8 @@ class Hosted:
     most_spot: int
     must_be_firm: int
     """replicas that must not be spot, in the hour that needs most"""
+    spread: bool
+    """whether its replicas stand on two instances at least"""
     load: dict[str, tuple[float, ...]]
     """replicas kept busy"""
     requests_per_s: float
@@ -172,6 +174,18 @@ class HostedFleet:
         boxes = boxes_of(self.plan, offer, slot, [h.plan for h in self.hosted])
         return [box for box in boxes if box.replicas]
 
+    def skew(self, h: Hosted, spot: bool) -> int | None:
+        """By how much instances differ in replicas of a part, each hour as even as can be; None: so they do not fit."""
+        offer, place = h.plan.deployment.offer, self.offers[h.plan.deployment.offer].index(h)
+        there, worst = self.offers[offer], 1
+        for k, t in enumerate(self.slots):
+            parts = [(x.gpus, _flat(x.spot if spot else x.firm)[k]) for x in there]
+            found = skews(h.offer.gpus, instances(self.plan, offer, t, spot), parts)
+            if found is None:
+                return None
+            worst = max(worst, found[place])
+        return worst
+
     def bought_gpus(self, offer: str, slot: int) -> int:
         return self.plan.case.offers[offer].gpus * sum(
             line.instances_by_slot[slot] for line in self.plan.fleet if line.offer == offer
@@ -223,6 +237,7 @@ def _hosted(
         most_firm=max(firm.values()),
         most_spot=max(spot.values()),
         must_be_firm=max(told.firm_replicas_by_slot[t] for t in slots),
+        spread=is_spread(plan),
         load={
             day: tuple(told.load_by_slot[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)
         },
@@ -241,12 +256,22 @@ def _name(pool: PoolPlan, told: DeploymentPlan) -> str:
     return f"{base[:24].rstrip('-')}-{gpus}{plain(d.gpu, 'gpu')}"
 
 
+def _flat(hours: Hours) -> list[int]:
+    """Of the slots of a month, in their order."""
+    return [n for counts in hours.values() for n in counts]
+
+
 def _days(plan: Plan, slots: tuple[int, ...]) -> list[str]:
     return list(dict.fromkeys(plan.slots[t].day for t in slots))
 
 
 def _by_day(plan: Plan, slots: tuple[int, ...], counts: dict[int, int]) -> Hours:
     return {day: tuple(counts[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)}
+
+
+def is_spread(plan: Plan) -> bool:
+    """Whether the replicas of a deployment stand on two instances at least."""
+    return bool(plan.case.limits.spread) and plan.case.limits.min_replicas > 1
 
 
 def instances(plan: Plan, offer: str, slot: int, spot: bool) -> int:
@@ -262,7 +287,7 @@ def boxes_of(plan: Plan, offer: str, slot: int, told: list[DeploymentPlan]) -> l
         Wanted(d.deployment.gpus_per_replica, d.firm_replicas_by_slot[slot], d.replicas_by_slot[slot]) for _, d in there
     ]
     bought = (instances(plan, offer, slot, spot=False), instances(plan, offer, slot, spot=True))
-    boxes = packed(plan.case.offers[offer].gpus, *bought, wanted)
+    boxes = packed(plan.case.offers[offer].gpus, *bought, wanted, is_spread(plan))
     for box in boxes:
         box.replicas = Counter({there[k][0]: n for k, n in box.replicas.items()})
     return boxes
