@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -45,11 +46,21 @@ class Offer:
     """hours before its use that an instance bought by the hour must be bought"""
     on_hand: int = 0
     """instances that are there anyway, all the time and at no further cost"""
+    fewest: int = 1
+    """instances that run where any do: 2 where the replicas of a deployment must not all stand in one"""
+    fewest_firm: int = 1
+    """instances that are not spot, where any GPU must not be"""
 
     @property
     def to_be_had(self) -> bool:
         prices = (self.on_demand_usd_per_h, self.spot_usd_per_h, *self.reserved_usd_per_h.values())
         return self.on_hand > 0 or any(price is not None for price in prices)
+
+    def boxes(self, gpus: np.ndarray, kind: str = "in-use") -> np.ndarray:
+        """Whole boxes that so many GPUs, in use or firm, fill or begin, and no fewer than there are where any is."""
+        fewest = self.fewest if kind == "in-use" else self.fewest_firm
+        boxes: np.ndarray = np.maximum(-(-gpus // self.box), np.where(gpus > 0, fewest, 0))
+        return boxes
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +224,18 @@ class FleetProblem:
         most = [many for _, many in ranges if many is not None]
         on_hand = self.offers[g].on_hand
         return on_hand + sum(few for few, _ in ranges), on_hand + sum(most) if len(most) == len(ranges) else None
+
+    def with_fewest_instances(self) -> FleetProblem:
+        """The fleet with every row without which a program might run fewer instances than must where any do."""
+        rows: set[tuple[str, str, str, int]] = set()
+        for g, recipes in self.recipes_on.items():
+            offer = self.offers[g]
+            kinds = ("in-use",) if offer.spot_usd_per_h is None else ("in-use", "firm")
+            for kind, recipe in product(kinds, (self.recipes[r] for r in recipes)) if offer.fewest > 1 else ():
+                gpus = recipe.used_on(kind, g)
+                more = offer.boxes(gpus, kind) > -(-gpus // offer.box)
+                rows |= {(kind, w, g, t) for t in np.unique(recipe.slot[more]).tolist() for w in recipe.workloads}
+        return replace(self, own_boxes=self.own_boxes | rows)
 
     def with_whole_boxes(
         self, own: Iterable[tuple[str, str, str, int]], rounded: Mapping[Any, Rounded | Beyond]

@@ -89,7 +89,7 @@ class Prices:
         table = self._tables.get((kind, offer.key, workloads), np.zeros((0, 0)))
         if most >= table.shape[1]:
             gpus = np.arange(max(most + 1, 2 * table.shape[1]))
-            table = np.outer(sum(own, start=np.zeros(len(self.usd_factor))), -(-gpus // offer.box))
+            table = np.outer(sum(own, start=np.zeros(len(self.usd_factor))), offer.boxes(gpus, kind))
             for cuts, usd in beyond:
                 counts = cuts.table(workloads, gpus)
                 if counts is not None:

@@ -102,7 +102,7 @@ def _cheapest_term(offer: Offer) -> str | None:
 
 
 def _counts_to_try(offer: Offer, gpus: np.ndarray) -> np.ndarray:
-    most = max(0, -(-int(gpus.max(initial=0)) // offer.box) - offer.on_hand)
+    most = max(0, int(offer.boxes(np.asarray(gpus.max(initial=0)))) - offer.on_hand)
     return np.arange(most + 1 if offer.reserved_usd_per_h else 1)
 
 
@@ -120,10 +120,10 @@ def _hourly(
     offer: Offer, owned: np.ndarray, gpus: np.ndarray, firm_gpus: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """On-demand and spot instances on top of commitments and what is on hand, and their cost an hour [owned, usage]."""
-    on_demand_price, spot_price, box = offer.on_demand_usd_per_h, offer.spot_usd_per_h, offer.box
+    on_demand_price, spot_price = offer.on_demand_usd_per_h, offer.spot_usd_per_h
     have = owned[:, None] + offer.on_hand
-    firm = np.ceil(np.maximum(firm_gpus - have * box, 0) / box)
-    rest = np.ceil(np.maximum(gpus - (have + firm) * box, 0) / box)
+    firm = np.maximum(offer.boxes(firm_gpus, "firm") - have, 0)
+    rest = np.maximum(offer.boxes(gpus) - have - firm, 0)
     if spot_price is not None and (on_demand_price is None or spot_price < on_demand_price):
         on_demand, spot = firm, rest
     else:

@@ -1,7 +1,8 @@
 """Valid inequalities about whole boxes, which tighten the LP.
 
 The first two families hold for every plan: the program is the same without them, and they join where its LP violates
-them (solvers/cuts/pool.py). The third approximates whole boxes in a program that buys fractions of them.
+them (solvers/cuts/pool.py). Only where an offer runs two instances if any does is the first one more than that, and
+whole programs have all of its rows. The third approximates whole boxes in a program that buys fractions of them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from problems.rounding_up import Rounded
 def own_boxes_are_whole(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
     """Whoever shares a box, what one workload uses fills whole boxes or begins them. Said where it sharpens the LP.
 
-    bought[g,t] - sum_{r covers w},s ceil(gpus[r,t,s] / box[g]) serve[r,t,s] >= 0    for chosen w, g, t    [instance]
+    bought[g,t] - sum_{r covers w},s boxes[g](gpus[r,t,s]) serve[r,t,s] >= 0    for chosen w, g, t    [instance]
 
-    and the same for firm GPUs and instances that are not spot.
+    where boxes[g](n) = max(ceil(n / box[g]), fewest[g]) for n > 0, and 0 for none: replicas of a deployment do not all
+    stand in one instance. The same for firm GPUs, their fewest, and instances that are not spot.
     """
     by_pair: dict[tuple[str, str, str], list[int]] = {}
     for kind, w, g, t in sorted(fleet.own_boxes):
@@ -46,7 +48,7 @@ def own_boxes_are_whole(fleet: FleetProblem, v: Variables) -> Iterator[Row]:
 
 def boxes_of(fleet: FleetProblem, recipe: Recipe, g: str, kind: str) -> np.ndarray:
     """Whole boxes of an offer that a recipe would need if nobody shared them [serving]."""
-    return -(-recipe.used_on(kind, g) // fleet.offers[g].box)
+    return fleet.offers[g].boxes(recipe.used_on(kind, g), kind)
 
 
 def boxes_are_rounded_up(fleet: FleetProblem, v: Variables) -> Iterator[Row]:

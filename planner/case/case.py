@@ -215,6 +215,8 @@ class Limits(Strict):
     """most that a vendor is paid in a month, by kind and name; None: any amount"""
     new_api_cap_usd_per_month: float | None = None
     """the same for a provider of APIs that the case does not name"""
+    spread: bool | None = None
+    """whether two replicas or more of a deployment stand on at least two instances; None: they may share one"""
 
 
 class CacheCosts(Strict):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from planner.checker.packing import boxes_needed
+from planner.checker.packing import boxes_needed, stand_apart
 from planner.checker.prices import TERM_MONTHS, Price, held_boxes, price_of
 from planner.checker.vendors import few_vendors_are_used, vendors_serve_their_share
 from planner.plan.plan import HELD, DeploymentPlan, FleetLine
@@ -93,6 +93,7 @@ def _gpus_are_bought(facts: PlanView) -> Iterator[str]:
             if firm > gpus_bought(facts, offer, t, firm_only=True):
                 yield f"slot {t}: too few GPUs of {offer} are safe from a spot reclaim"
         yield from _replicas_fit(facts, offer, there)
+        yield from _replicas_are_spread(facts, offer, there)
 
 
 def _replicas_fit(facts: PlanView, offer: str, there: list[DeploymentPlan]) -> Iterator[str]:
@@ -110,6 +111,28 @@ def _replicas_fit(facts: PlanView, offer: str, there: list[DeploymentPlan]) -> I
             needed, bought = boxes_needed(box, replicas), gpus_bought(facts, offer, t, firm_only) // box
             if needed > bought:
                 yield f"slot {t}: replicas take {needed} x {offer}{safe}, {bought} bought"
+
+
+def _replicas_are_spread(facts: PlanView, offer: str, there: list[DeploymentPlan]) -> Iterator[str]:
+    """Two replicas or more of a deployment do not all stand in one box; nor do those that a spot reclaim leaves."""
+    box, limits = facts.case.offers[offer].gpus, facts.case.limits
+    sizes = [d.deployment.gpus_per_replica for d in there]
+    if not limits.spread or limits.min_replicas < 2 or min(sizes) == box or max(sizes) > box:
+        return  # each replica fills its box, or does not fit into one
+    known: dict[tuple[int, tuple[tuple[int, int], ...]], bool] = {}
+    for t in facts.slots:
+        for firm_only, safe in ((False, ""), (True, " that are not spot")):
+            counts = [(d.firm_replicas_by_slot if firm_only else d.replicas_by_slot)[t] for d in there]
+            running = tuple((size, n) for size, n in zip(sizes, counts, strict=True) if n > 0)
+            boxes = gpus_bought(facts, offer, t, firm_only) // box
+            apart = known.get((boxes, running))
+            if apart is None:
+                apart = known[boxes, running] = stand_apart(box, boxes, running)
+            if not apart:
+                yield (
+                    f"slot {t}: {boxes} x {offer}{safe} cannot hold the replicas so that those of no deployment "
+                    "all stand on one instance (policy.spread)"
+                )
 
 
 def idle_gpus(facts: PlanView) -> dict[str, int]:

@@ -21,6 +21,7 @@ from planner.cli.common import (
     examples,
     in_color,
     note,
+    parsed,
     put,
     put_json,
     refuse,
@@ -47,7 +48,7 @@ LAST_START = date(date.max.year, 9, 1)
 """of a quarter that ends on a day that the calendar has"""
 EXPORT_EXAMPLES = examples(
     "fleetplan export plan.json --to kubernetes --out k8s",
-    "fleetplan export plan.json --to keda --time-zone Europe/Berlin --out keda",
+    "fleetplan export plan.json --to keda --time-zone Europe/Berlin --headroom 20% --out keda",
 )
 
 
@@ -285,6 +286,13 @@ def export(
     image: Annotated[str | None, typer.Option(help="Container image of the engine, such as that of your registry.")] = (
         None
     ),
+    headroom: Annotated[
+        str,
+        typer.Option(
+            metavar="PERCENT",
+            help="Replicas that KEDA may add under load beyond those of the plan's busiest hour, such as 20%.",
+        ),
+    ] = "0%",
     quarter: QuarterOption = None,
     scenario: ScenarioOption = None,
     force: Annotated[
@@ -297,10 +305,13 @@ def export(
     from planner.export.folder import write_folder
     from planner.export.hosted import Settings
     from planner.io.time_zones import UTC
+    from planner.io.units import parse_any_fraction
 
     plan = saved_quarter(file, quarter, scenario, default=1)
     at = _month(file, plan, quarter, scenario, month)
-    files = export_plan(plan, to, Settings(at, time_zone or plan.case.time_zone or UTC, image))
+    zone = time_zone or plan.case.time_zone or UTC
+    settings = Settings(at, zone, image, parsed("--headroom", parse_any_fraction, headroom))
+    files = export_plan(plan, to, settings)
     for remark in write_folder(out, to, files, force):
         note(remark, quiet)
     note(f"wrote {counted(len(files), 'file')} into {out}: start with {out / 'README.md'}", quiet)

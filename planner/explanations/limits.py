@@ -108,6 +108,10 @@ def _kinds(case: Case) -> Iterator[Limit]:
     if limits.min_replicas > 1:
         said = "lower the fewest replicas of a workload from {now} to {n} (policy.min_replicas)"
         yield _count("min_replicas", said, limits.min_replicas, range(limits.min_replicas - 1, 0, -1))
+    if limits.spread and limits.min_replicas > 1 and any(o.gpus > 1 for o in case.offers.values() if sellable(case, o)):
+        said = "let all replicas of a deployment stand on one instance (policy.spread: false)"
+        step = Step(said, with_limits(spread=None))
+        yield _permission("policy.spread", step, one_more=step)
     larger = [n for n in REPLICA_SIZES if n > limits.max_gpus_per_replica]
     if larger:
         said = "allow {n} GPUs per replica instead of {now} (menu.max_gpus_per_replica)"

@@ -15,6 +15,8 @@ from planner.io.time_zones import is_time_zone
 from planner.plan.plan import Plan
 
 README = "README.md"
+MOST_HEADROOM_FRAC = 10.0
+"""more than this is a slip of the pen"""
 
 
 def target_names() -> list[str]:
@@ -44,6 +46,9 @@ def check_settings(plan: Plan, settings: Settings) -> None:
     if not 0 <= settings.month < months:
         few = "1, since nothing grows in it" if months == 1 else f"1 to {months}"
         raise input_error("--month", f"the plan has no month {settings.month + 1}", f"Give {few}")
+    if not 0 <= settings.headroom_frac <= MOST_HEADROOM_FRAC:
+        most = f"{MOST_HEADROOM_FRAC:.0%}"
+        raise input_error("--headroom", f"{settings.headroom_frac:.0%} is not from 0% to {most}", "Write one as 20%")
     if not is_time_zone(settings.time_zone):
         remedy = "Write one as Europe/Berlin or UTC"
         raise input_error("--time-zone", f"there is no time zone {shown(settings.time_zone)}", remedy)

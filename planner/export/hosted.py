@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from planner.catalog.entries import Gpu, Offer
 from planner.export.hours import Hours, peak
 from planner.export.names import SPOT, plain, unique
-from planner.export.packing import Box, Wanted, packed
+from planner.export.packing import Box, Wanted, packed, skews
 from planner.performance.memory import weight_bytes
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import ServeCommand, serve_commands
@@ -35,6 +35,8 @@ class Settings:
     month: int = 0
     time_zone: str = "UTC"
     image: str | None = None
+    headroom_frac: float = 0.0
+    """replicas above those of the busiest hour that may be added under load, as a share of them"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,8 @@ class Part:
     name: str
     spot: bool
     hours: Hours
+    most: int
+    """in any hour of any month of the plan"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +73,13 @@ class Hosted:
     firm: Hours
     """replicas on instances that are not spot"""
     spot: Hours
+    most_firm: int
+    """in any hour of any month of the plan"""
+    most_spot: int
     must_be_firm: int
     """replicas that must not be spot, in the hour that needs most"""
+    spread: bool
+    """whether its replicas stand on two instances at least"""
     load: dict[str, tuple[float, ...]]
     """replicas kept busy"""
     requests_per_s: float
@@ -79,7 +88,10 @@ class Hosted:
     @property
     def parts(self) -> list[Part]:
         """Those that have a replica in some hour."""
-        both = [Part(self.name, False, self.firm), Part(self.name + SPOT, True, self.spot)]
+        both = [
+            Part(self.name, False, self.firm, self.most_firm),
+            Part(self.name + SPOT, True, self.spot, self.most_spot),
+        ]
         return [part for part in both if peak(part.hours)]
 
     @property
@@ -162,6 +174,18 @@ class HostedFleet:
         boxes = boxes_of(self.plan, offer, slot, [h.plan for h in self.hosted])
         return [box for box in boxes if box.replicas]
 
+    def skew(self, h: Hosted, spot: bool) -> int | None:
+        """By how much instances differ in replicas of a part, each hour as even as can be; None: so they do not fit."""
+        offer, place = h.plan.deployment.offer, self.offers[h.plan.deployment.offer].index(h)
+        there, worst = self.offers[offer], 1
+        for k, t in enumerate(self.slots):
+            parts = [(x.gpus, _flat(x.spot if spot else x.firm)[k]) for x in there]
+            found = skews(h.offer.gpus, instances(self.plan, offer, t, spot), parts)
+            if found is None:
+                return None
+            worst = max(worst, found[place])
+        return worst
+
     def bought_gpus(self, offer: str, slot: int) -> int:
         return self.plan.case.offers[offer].gpus * sum(
             line.instances_by_slot[slot] for line in self.plan.fleet if line.offer == offer
@@ -173,7 +197,7 @@ def hosted_fleet(plan: Plan, settings: Settings) -> HostedFleet:
     view = PlanView(plan)
     slots = tuple(t for t, slot in enumerate(plan.slots) if slot.month == settings.month)
     told = [(pool, d) for pool in plan.pools for d in pool.deployments]
-    spot = _spot_by_slot(plan, slots, [d for _, d in told])
+    spot = _spot_by_slot(plan, range(len(plan.slots)), [d for _, d in told])
     running = [k for k, (_, d) in enumerate(told) if any(d.replicas_by_slot[t] for t in slots)]
     names = unique(_name(*told[k]) for k in running)
     places = {(o.provider, o.region): None for k in running for o in [plan.case.offers[told[k][1].deployment.offer]]}
@@ -193,7 +217,7 @@ def _hosted(
     plan, case, d = view.plan, view.case, told.deployment
     offer, gpu = case.offers[d.offer], case.gpus[d.gpu]
     weights = weight_bytes(case.models[d.model], case.quantizations[d.quantization])
-    firm = {t: told.replicas_by_slot[t] - spot[t] for t in slots}
+    firm = {t: n - spot[t] for t, n in enumerate(told.replicas_by_slot)}
     carried = view.carried(pool, pool.deployments.index(told))
     answers = [b.output_tokens for w in case.workloads if w.name in pool.workloads for b in w.buckets]
     return Hosted(
@@ -210,7 +234,10 @@ def _hosted(
         drain_s=math.ceil(((d.ttft_ms or 0.0) + d.tpot_ms * max(answers)) / 1000),
         firm=_by_day(plan, slots, firm),
         spot=_by_day(plan, slots, spot),
+        most_firm=max(firm.values()),
+        most_spot=max(spot.values()),
         must_be_firm=max(told.firm_replicas_by_slot[t] for t in slots),
+        spread=is_spread(plan),
         load={
             day: tuple(told.load_by_slot[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)
         },
@@ -229,12 +256,22 @@ def _name(pool: PoolPlan, told: DeploymentPlan) -> str:
     return f"{base[:24].rstrip('-')}-{gpus}{plain(d.gpu, 'gpu')}"
 
 
+def _flat(hours: Hours) -> list[int]:
+    """Of the slots of a month, in their order."""
+    return [n for counts in hours.values() for n in counts]
+
+
 def _days(plan: Plan, slots: tuple[int, ...]) -> list[str]:
     return list(dict.fromkeys(plan.slots[t].day for t in slots))
 
 
 def _by_day(plan: Plan, slots: tuple[int, ...], counts: dict[int, int]) -> Hours:
     return {day: tuple(counts[t] for t in slots if plan.slots[t].day == day) for day in _days(plan, slots)}
+
+
+def is_spread(plan: Plan) -> bool:
+    """Whether the replicas of a deployment stand on two instances at least."""
+    return bool(plan.case.limits.spread) and plan.case.limits.min_replicas > 1
 
 
 def instances(plan: Plan, offer: str, slot: int, spot: bool) -> int:
@@ -250,13 +287,13 @@ def boxes_of(plan: Plan, offer: str, slot: int, told: list[DeploymentPlan]) -> l
         Wanted(d.deployment.gpus_per_replica, d.firm_replicas_by_slot[slot], d.replicas_by_slot[slot]) for _, d in there
     ]
     bought = (instances(plan, offer, slot, spot=False), instances(plan, offer, slot, spot=True))
-    boxes = packed(plan.case.offers[offer].gpus, *bought, wanted)
+    boxes = packed(plan.case.offers[offer].gpus, *bought, wanted, is_spread(plan))
     for box in boxes:
         box.replicas = Counter({there[k][0]: n for k, n in box.replicas.items()})
     return boxes
 
 
-def _spot_by_slot(plan: Plan, slots: tuple[int, ...], told: list[DeploymentPlan]) -> list[dict[int, int]]:
+def _spot_by_slot(plan: Plan, slots: Sequence[int], told: list[DeploymentPlan]) -> list[dict[int, int]]:
     """Replicas of each deployment that stand in spot instances, by slot."""
     spot = [dict.fromkeys(slots, 0) for _ in told]
     offers = dict.fromkeys(line.offer for line in plan.fleet if line.purchase == SPOT_PURCHASE)

@@ -155,6 +155,7 @@ def offer_of(case: Case, key: str) -> Offer:
     entry = case.offers[key]
     on_demand = entry.prices.on_demand if "on-demand" in case.purchase else None
     spot = entry.prices.spot if "spot" in case.purchase else None
+    apart = bool(case.limits.spread) and case.limits.min_replicas > 1 and entry.gpus > 1
     reserved = {k: p.usd_per_h for k, p in entry.prices.reserved().items() if k in case.purchase and not is_long(k)}
     return Offer(
         key=key,
@@ -166,4 +167,6 @@ def offer_of(case: Case, key: str) -> Offer:
         max_instances=case.limits.max_instances.get(key),
         start_h=case.start.instance_s / 3600,
         on_hand=held_instances(case, key),
+        fewest=2 if apart else 1,
+        fewest_firm=2 if apart and entry.spot_zones == 1 else 1,
     )

@@ -148,12 +148,13 @@ def _differ_in_quotas_only(a: Case, b: Case) -> bool:
 
 
 def _recipes_by(case: Case) -> tuple[object, ...]:
-    """The limits that decide which recipes there are: where an API has a price of its own, GPUs do without it too."""
+    """The limits that decide which recipes and offers there are: where an API has a price of its own, GPUs do without
+    it too."""
     limits = case.limits
-    sizes = (limits.min_replicas, limits.max_gpus_per_replica, limits.max_deployments, limits.parallelism)
+    replicas = (limits.min_replicas, limits.spread, limits.max_gpus_per_replica, limits.parallelism)
     allowed = (limits.unproven_forbidden, limits.smaller_apis_forbidden)
     vendors = (limits.max_vendors, limits.vendor_usd_per_month, limits.least_vendor_share_frac)
-    return (*sizes, *allowed, *vendors, limits.vendor_cap_usd_per_month)
+    return (*replicas, limits.max_deployments, *allowed, *vendors, limits.vendor_cap_usd_per_month)
 
 
 def _within(fleet: FleetProblem, case: Case) -> FleetProblem:

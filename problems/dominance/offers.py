@@ -61,10 +61,17 @@ def _no_more_expensive(a: Offer, b: Offer, spot_matters: bool) -> bool:
     """Whether what is bought of b could be bought of a for no more, under every limit that b keeps."""
     if a.gpu != b.gpu or a.max_instances is not None or b.box % a.box or a.start_h > b.start_h or b.on_hand:
         return False
+    if runs_more_at_least(a, b):
+        return False
     ways = [(a.on_demand_usd_per_h, b.on_demand_usd_per_h)]
     ways += [(a.spot_usd_per_h, b.spot_usd_per_h)] if spot_matters else []
     ways += [(a.reserved_usd_per_h.get(term), usd) for term, usd in b.reserved_usd_per_h.items()]
     return no_way_costs_more(ways, a.box, b.box)
+
+
+def runs_more_at_least(a: Offer, b: Offer) -> bool:
+    """Whether more GPUs of a than of b must run where any do."""
+    return a.fewest * a.box > b.fewest * b.box or a.fewest_firm * a.box > b.fewest_firm * b.box
 
 
 def no_way_costs_more(ways: list[tuple[float | None, float | None]], box: int, other_box: int) -> bool:

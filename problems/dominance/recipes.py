@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from problems.dominance.offers import no_way_costs_more
+from problems.dominance.offers import no_way_costs_more, runs_more_at_least
 from problems.fleet_problem import FleetProblem
 from problems.recipes.recipe import Recipe
 
@@ -96,7 +96,7 @@ def no_more_expensive(fleet: FleetProblem, first: str, second: str) -> bool:
         return True
     if a.max_instances is not None or a.gpu in fleet.max_gpus or b.box % a.box or a.start_h > b.start_h or b.on_hand:
         return False
-    if fleet.max_gpu_types is not None and a.gpu != b.gpu:
+    if runs_more_at_least(a, b) or (fleet.max_gpu_types is not None and a.gpu != b.gpu):
         return False
     if first in fleet.most_of_a_box or not fleet.vendors.no_more(first, second):
         return False

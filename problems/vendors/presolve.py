@@ -111,7 +111,7 @@ def _paid_at_least(fleet: FleetProblem, recipe: Recipe, vendor: Vendor) -> np.nd
         if vendor in fleet.vendors.of_offer.get(g, ()):
             offer = fleet.offers[g]
             ways = (offer.on_demand_usd_per_h, offer.spot_usd_per_h, *offer.reserved_usd_per_h.values())
-            boxes = np.maximum(-(-recipe.gpus_on(g) // offer.box) - offer.on_hand, 0)
+            boxes = np.maximum(offer.boxes(recipe.gpus_on(g)) - offer.on_hand, 0)
             hourly = hourly + boxes * min((usd for usd in ways if usd is not None), default=0.0)
     if vendor in fleet.vendors.of((), recipe.api):
         hourly = hourly + api_usd_per_h(fleet, recipe)

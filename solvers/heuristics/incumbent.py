@@ -10,7 +10,7 @@ import numpy as np
 
 from problems.constants import HOURS_PER_MONTH
 from problems.fleet_problem import FleetProblem
-from problems.packing import with_gaps
+from problems.packing import boxes_apart, with_gaps
 from problems.pricing import price_recipe
 from problems.purchase import Purchase, cheapest_alone, cheapest_purchase, hourly_usd, starting_usd_per_h
 from problems.recipes.deferral import cheapest_counts
@@ -68,9 +68,34 @@ def usage(fleet: FleetProblem, paths: tuple[Recipe, ...], g: str) -> tuple[np.nd
         return gpus
 
     def with_empty_ones(kind: str) -> np.ndarray:
-        return with_gaps(fleet.offers[g].box, used(kind, 1), {size: used(kind, size) for size in most}, most)
+        gpus = with_gaps(fleet.offers[g].box, used(kind, 1), {size: used(kind, size) for size in most}, most)
+        return gpus if fleet.offers[g].fewest == 1 else np.maximum(gpus, _apart(fleet, on, g, kind))
 
     return with_empty_ones("in-use"), with_empty_ones("firm")
+
+
+def _apart(fleet: FleetProblem, paths: list[Recipe], g: str, kind: str) -> np.ndarray:
+    """GPUs of the boxes that replicas need so that those of no deployment all stand in one [slot].
+
+    Where they are of one size, two boxes that hold them will do (problems/packing.py).
+    """
+    uses = [(path.slot, use) for path in paths for use in path.uses if use.offer == g]
+    counts = np.zeros((len(uses), len(fleet.slot_hours)), dtype=int)
+    for k, (slot, use) in enumerate(uses):
+        counts[k, slot] = use.replicas if kind == "in-use" else use.firm_replicas
+    sizes = np.array([use.gpus_per_replica for _, use in uses], dtype=int)
+    offer = fleet.offers[g]
+    boxes: np.ndarray = np.maximum(-(-(sizes @ counts) // offer.box), 2 * (counts > 1).any(axis=0))
+    patterns, slots = np.unique(counts, axis=1, return_inverse=True)
+    for k, pattern in enumerate(patterns.T):
+        several = np.unique(sizes[pattern > 0])
+        if len(several) > 1:
+            of_size = tuple(
+                (int(n), int(pattern[sizes == n].sum()), int((pattern[sizes == n] > 1).sum())) for n in several
+            )
+            here = slots.ravel() == k
+            boxes[here] = np.maximum(boxes[here], boxes_apart(offer.box, of_size))
+    return boxes * offer.box
 
 
 def incumbent_of(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:
@@ -176,7 +201,7 @@ def _waiting_alone(fleet: FleetProblem, recipe: Recipe) -> Incumbent | None:
     offer = fleet.offers[use.offer]
     mean_load = float(deferral.load @ weight) / float(weight.sum())
     enough = use.gpus[use.load >= mean_load]
-    even = -(-int(enough.min()) // offer.box) if len(enough) and offer.reserved_usd_per_h else 0
+    even = int(offer.boxes(enough.min())) if len(enough) and offer.reserved_usd_per_h else 0
     plans = []
     for held in sorted({0, max(0, even - 1), even}):
         hourly = hourly_usd(offer, held, use.gpus, use.firm_gpus) + recipe.usd_per_h

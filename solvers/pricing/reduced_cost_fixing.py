@@ -43,16 +43,16 @@ def without_what_limits_forbid(fleet: FleetProblem) -> Iterator[Recipe]:
         allowed = servings_within_caps(fleet, recipe)
         for g in recipe.offers:
             offer = fleet.offers[g]
-            most = fleet.max_gpus.get(offer.gpu, np.inf)
+            most = fleet.max_gpus.get(offer.gpu, np.inf) / offer.box
             if offer.max_instances is not None:
-                most = min(most, offer.max_instances * offer.box)
+                most = min(most, offer.max_instances)
             if most < np.inf:
-                allowed &= recipe.gpus_on(g) <= most
+                allowed &= offer.boxes(recipe.gpus_on(g)) <= most
             if offer.on_demand_usd_per_h is None and not offer.reserved_usd_per_h:
                 at_best = recipe.at_best if recipe.deferral is not None else recipe
-                allowed &= at_best.firm_gpus_on(g) <= offer.on_hand * offer.box
+                allowed &= offer.boxes(at_best.firm_gpus_on(g), "firm") <= offer.on_hand
                 if offer.spot_usd_per_h is None:
-                    allowed &= at_best.gpus_on(g) <= offer.on_hand * offer.box
+                    allowed &= offer.boxes(at_best.gpus_on(g)) <= offer.on_hand
         if not np.bincount(recipe.slot[allowed], minlength=slots).all():
             continue
         left, deferral = recipe, recipe.deferral

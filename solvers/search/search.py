@@ -385,6 +385,7 @@ class Search:
         if left_out > (self.hopeless if may_miss is None else may_miss):
             return _Program(generated.bound, left_out)
         narrowed = replace(generated.fleet, recipes=kept, whole_program=generated.fleet.vendors.whole_programs_alone)
+        narrowed = narrowed.with_fewest_instances()
         if not all(narrowed.recipes_of.values()):  # nothing written down serves some workload for less
             proved = max(generated.bound, min(smallest_left_out, solution.objective))
             return _Program(proved, left_out, infeasible=not left_out)

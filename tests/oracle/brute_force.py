@@ -140,7 +140,8 @@ class _Search:
                 firm, any_way = _lowest(offer)
                 need, safe = menu.gpus[:, g].sum(axis=1), menu.firm[:, g].sum(axis=1)
                 if whole_boxes:
-                    need, safe = (offer.box * boxes_for(used[:, g], offer.box) for used in (menu.gpus, menu.firm))
+                    need = offer.box * boxes_for(menu.gpus[:, g], offer.box, offer.fewest)
+                    safe = offer.box * boxes_for(menu.firm[:, g], offer.box, offer.fewest_firm)
                 with np.errstate(invalid="ignore"):
                     cost = (
                         cost + np.where(safe > 0, safe * firm, 0.0) + np.where(need > safe, (need - safe) * any_way, 0)
@@ -169,7 +170,7 @@ class _Search:
         holdings = []
         for g in used:
             offer = self.offers[g]
-            peak = max(int(boxes_for(menu.gpus[:, g], offer.box).max()) for menu in menus)
+            peak = max(int(boxes_for(menu.gpus[:, g], offer.box, offer.fewest).max()) for menu in menus)
             holdings.append(list(commitments(offer, peak).items()))
         team = (self.case.team_usd_per_month if used else 0.0) + self._vendors_usd(served)
         for held in itertools.product(*holdings):
@@ -208,8 +209,9 @@ class _Slot:
     """The ways of one slot that can be bought, on top of what is owned."""
 
     def __init__(self, search: _Search, menu: Menu, owned: dict[int, int]) -> None:
-        boxes = {g: boxes_for(menu.gpus[:, g], search.offers[g].box) for g in owned}
-        firm = {g: boxes_for(menu.firm[:, g], search.offers[g].box) for g in owned}
+        offers = {g: search.offers[g] for g in owned}
+        boxes = {g: boxes_for(menu.gpus[:, g], o.box, o.fewest) for g, o in offers.items()}
+        firm = {g: boxes_for(menu.firm[:, g], o.box, o.fewest_firm) for g, o in offers.items()}
         self.menu = menu
         self.firm = {g: np.maximum(0, firm[g] - n) for g, n in owned.items()}
         self.more = {g: np.maximum(0, boxes[g] - n) for g, n in owned.items()}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from planner.checker.packing import stand_apart
 from problems.recipes.pools import Deployment, Pool
 from problems.recipes.recipe import Recipe
 from problems.staffing import Staffing
@@ -41,8 +42,11 @@ def check_plan(case: Case, plan: Incumbent) -> None:
         offer = case.offers[g]
         safe = offer.on_hand + sum(bought.reserved.values()) + bought.on_demand
         every = safe + bought.spot
-        assert (every >= boxes_for(gpus[g], offer.box)).all()
-        assert (safe >= boxes_for(firm[g], offer.box)).all()
+        assert (every >= boxes_for(gpus[g], offer.box, offer.fewest)).all()
+        assert (safe >= boxes_for(firm[g], offer.box, offer.fewest_firm)).all()
+        if offer.fewest > 1:
+            _check_spread(plan, g, offer.box, every, firm_only=False)
+            _check_spread(plan, g, offer.box, safe, firm_only=True)
         assert offer.max_instances is None or (every <= offer.max_instances).all()
         by_type[offer.gpu] = by_type.get(offer.gpu, np.zeros(slots, dtype=int)) + offer.box * every
         for n, price in ((bought.on_demand, offer.on_demand_usd_per_h), (bought.spot, offer.spot_usd_per_h)):
@@ -53,7 +57,7 @@ def check_plan(case: Case, plan: Incumbent) -> None:
         fixed += 730 * sum(n * offer.reserved_usd_per_h[term] for term, n in bought.reserved.items())
     for g, offer in case.offers.items():
         if g not in plan.purchases:
-            assert (boxes_for(gpus[g], offer.box) <= offer.on_hand).all()
+            assert (boxes_for(gpus[g], offer.box, offer.fewest) <= offer.on_hand).all()
             by_type[offer.gpu] = by_type.get(offer.gpu, np.zeros(slots, dtype=int)) + offer.box * offer.on_hand
     assert all((by_type[gpu] <= limit).all() for gpu, limit in case.max_gpus.items() if gpu in by_type)
     types = {case.offers[use.offer].gpu for path in plan.paths for use in path.uses}
@@ -64,6 +68,14 @@ def check_plan(case: Case, plan: Incumbent) -> None:
         float(penalty @ case.slot_hours) / months, rel=ROUNDING, abs=1e-6
     )
     assert case.budget_usd_per_month is None or cost.max() <= case.budget_usd_per_month * (1 + ROUNDING)
+
+
+def _check_spread(plan: Incumbent, g: str, box: int, boxes: np.ndarray, firm_only: bool) -> None:
+    """The replicas of no deployment all stand in one box."""
+    uses = [use for path in plan.paths for use in path.uses if use.offer == g]
+    for t, there in enumerate(boxes.tolist()):
+        counts = [int((use.firm_replicas if firm_only else use.replicas)[t]) for use in uses]
+        assert stand_apart(box, there, [(u.gpus_per_replica, n) for u, n in zip(uses, counts, strict=True) if n])
 
 
 def _check_vendors(case: Case, pools: dict[str, Pool], plan: Incumbent) -> float:

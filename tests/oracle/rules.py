@@ -138,12 +138,13 @@ SIZES = (1, 2, 4, 8)
 """of replicas, in GPUs"""
 
 
-def boxes_for(gpus: np.ndarray, box: int) -> np.ndarray:
+def boxes_for(gpus: np.ndarray, box: int, fewest: int = 1) -> np.ndarray:
     """Boxes that replicas of each size take, so many GPUs in each: the largest first, each where there is room.
 
-    [way, size] -> [way]
+    Where any is taken, so many are at least. [way, size] -> [way]
     """
-    return np.array([_packed(tuple(way), box) for way in gpus.tolist()], dtype=int)
+    boxes = [_packed(tuple(way), box) for way in gpus.tolist()]
+    return np.array([max(n, fewest) if n else 0 for n in boxes], dtype=int)
 
 
 @cache

@@ -52,7 +52,10 @@ TRIGGER = closed({"type": {"enum": ["cron", "prometheus"]}, "name": TEXT, "metad
         for kind, fields in (("cron", CRON), ("prometheus", PROMETHEUS))
     ]
 }
-SCALE_DOWN = closed({"scaleDown": closed({"stabilizationWindowSeconds": COUNT})})
+POLICY = closed({"type": {"enum": ["Pods", "Percent"]}, "value": COUNT | {"minimum": 1}, "periodSeconds": COUNT})
+BEHAVIOR = closed(
+    {"scaleUp": closed({"policies": array(POLICY)}), "scaleDown": closed({"stabilizationWindowSeconds": COUNT})}
+)
 SCALED_OBJECT = closed(
     {
         "apiVersion": {"const": "keda.sh/v1alpha1"},
@@ -66,9 +69,10 @@ SCALED_OBJECT = closed(
                 "minReplicaCount": COUNT,
                 "maxReplicaCount": COUNT | {"minimum": 1},
                 "fallback": closed({"failureThreshold": COUNT, "replicas": COUNT}),
-                "advanced": closed({"horizontalPodAutoscalerConfig": closed({"behavior": SCALE_DOWN})}),
+                "advanced": closed({"horizontalPodAutoscalerConfig": closed({"behavior": BEHAVIOR})}),
                 "triggers": array(TRIGGER),
-            }
+            },
+            optional=("pollingInterval", "cooldownPeriod"),
         ),
     }
 )

@@ -53,6 +53,10 @@ def limits_of(
         max_instances |= dict.fromkeys(keys, most)
     if policy.min_replicas is None:
         found.assume("policy.min_replicas", str(DEFAULT_MIN_REPLICAS), "one replica alone is an outage when it fails")
+    min_replicas = policy.min_replicas or DEFAULT_MIN_REPLICAS
+    spread = min_replicas > 1 and policy.spread is not False
+    if spread and policy.spread is None and any(offer.gpus > 1 for offer in offers.values()):
+        found.assume("policy.spread", "true", "replicas that all stand on one instance fail together")
     if policy.routing is None:
         why = "each request goes to the replica with the fewest in flight, as vLLM's router, llm-d and Envoy can do"
         if any(w.caching.prefix_reuse is not None for w in spec.workloads):
@@ -62,7 +66,8 @@ def limits_of(
         budget_usd_per_month=policy.budget_usd_per_month,
         max_gpus=max_gpus,
         max_instances=max_instances,
-        min_replicas=policy.min_replicas or DEFAULT_MIN_REPLICAS,
+        min_replicas=min_replicas,
+        spread=True if spread else None,
         max_gpus_per_replica=spec.menu.max_gpus_per_replica,
         max_gpu_types=policy.max_gpu_types,
         max_deployments=spec.menu.max_deployments,

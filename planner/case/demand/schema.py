@@ -265,6 +265,8 @@ class PolicySpec(Strict):
     """What is minimized over scenarios: the expected cost, or the cost of the scenario that costs most."""
     min_replicas: PositiveWhole | None = None
     """Fewest replicas of a workload while it runs on GPUs."""
+    spread: bool | None = Field(default=None, examples=[False])
+    """Whether the replicas of a deployment stand on at least two instances, where `min_replicas` is 2 or more."""
     routing: RouterName | None = Field(default=None, examples=["least-requests"])
     """Which replica of a deployment a request goes to: the one with the fewest in flight, the next, or any."""
     unproven: Literal["allowed", "forbidden"] = Field(default="allowed", examples=["forbidden"])

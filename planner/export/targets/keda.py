@@ -1,7 +1,8 @@
 """A ScaledObject for each Deployment of the kubernetes target: replicas by the hour as planned, more under load.
 
 A cron trigger holds each block of equal hours, in the plan's time zone. KEDA takes the largest that any trigger asks
-for, so these are a floor under the trigger on load.
+for, so these are a floor under the trigger on load: high enough that a HorizontalPodAutoscaler reaches the planned
+count (planner/export/tolerance.py).
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ from itertools import pairwise
 from typing import Any
 
 from planner.export.hosted import Hosted, HostedFleet, Part
-from planner.export.hours import blocks, cron, fewest, peak
+from planner.export.hours import cron, fewest, peak
 from planner.export.manifests import documents
 from planner.export.record import Export, Step
+from planner.export.tolerance import Floors, floors
 from planner.io.errors import listed
+from planner.io.formatting import counted, percent
 
 PROMETHEUS = "http://prometheus-operated.monitoring.svc:9090"
 STABLE_S = 300
 """before replicas are taken away; also how long those of a block stay after its end"""
+HPA_LOOKS_S = 15
+"""between looks of a HorizontalPodAutoscaler, where nobody changed it"""
+LOOK_S = 30
+"""between looks at the triggers of what has no replica at some time"""
 
 
 def export(fleet: HostedFleet) -> Export:
@@ -34,8 +41,9 @@ def export(fleet: HostedFleet) -> Export:
             "a ScaledObject for each Deployment of the kubernetes target; its cron triggers hold the table below",
             "where replicas are added, a block starts early by the time that the plan counts on for a start, so that "
             "they serve from the full hour on",
-            "a trigger on load adds replicas above that floor, up to those of the busiest hour: the plan buys no more "
-            "(to allow more, raise maxReplicaCount and the limits of the NodePools)",
+            "a trigger on load adds replicas above that floor, up to those of the busiest hour of all months"
+            f"{_headroom(fleet)}: the plan buys no more (to allow more, export with --headroom and raise the limits of "
+            "the NodePools)",
             "the threshold of that trigger is what a replica has in flight in the busiest hour of the plan; without "
             "Prometheus the floor stays",
         ),
@@ -56,8 +64,38 @@ def export(fleet: HostedFleet) -> Export:
         ),
         cautions=(
             "applying the kubernetes target again sets the replicas of the busiest hour until KEDA's next look",
+            *_tolerated(fleet),
             *_handovers(fleet),
         ),
+    )
+
+
+def _headroom(fleet: HostedFleet) -> str:
+    share = fleet.settings.headroom_frac
+    return f" and {percent(share)} more, as --headroom says" if share else ""
+
+
+def _tolerated(fleet: HostedFleet) -> Iterator[str]:
+    """What it takes that a HorizontalPodAutoscaler leaves counts alone that are nearly right."""
+    parts = [(part, floors_of(fleet, part)) for h in fleet.hosted for part in h.parts]
+    off = [(part, written) for part, written in parts if any(written.more_by_hour) or written.are_raised]
+    if not off:
+        return
+    yield (
+        "a HorizontalPodAutoscaler changes nothing while the replicas asked for differ by no more than a tenth from "
+        "those that there are: desiredReplicas is above the planned count where that would not be reached from the "
+        "hours before; a count that the trigger on load left, no more than a tenth below a floor, stays as it is"
+    )
+    for part, written in off:
+        hours = [more for more in written.more_by_hour if more]
+        if hours:
+            yield (
+                f"{part.name} therefore runs more replicas than planned in {counted(len(hours), 'hour')} a week, by up "
+                f"to {max(hours)}: where the plan's instances of these hours are full, on instances bought in addition"
+            )
+    yield (
+        "with tolerance: 0 under scaleUp and scaleDown of behavior, desiredReplicas may be the planned count: clusters "
+        "have that field from Kubernetes 1.35 on (1.33 with the feature gate HPAConfigurableTolerance), KEDA from 2.18"
     )
 
 
@@ -81,38 +119,48 @@ def _handovers(fleet: HostedFleet) -> Iterator[str]:
 
 
 def _scaled_object(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
-    least = fewest(part.hours)
+    least, most = fewest(part.hours), most_replicas(fleet, part)
+    # KEDA looks by itself only at what may have no replica: everything else is the HorizontalPodAutoscaler's
+    from_zero = {"pollingInterval": LOOK_S, "cooldownPeriod": STABLE_S} if not least else {}
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
         "metadata": {"name": part.name, "labels": {"app.kubernetes.io/managed-by": "fleetplan"}},
         "spec": {
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": part.name},
-            "pollingInterval": 30,
-            "cooldownPeriod": STABLE_S,
+            **from_zero,
             "minReplicaCount": least,
-            "maxReplicaCount": peak(part.hours),
+            "maxReplicaCount": most,
             "fallback": {"failureThreshold": 3, "replicas": least},
-            "advanced": {
-                "horizontalPodAutoscalerConfig": {
-                    "behavior": {"scaleDown": {"stabilizationWindowSeconds": STABLE_S}},
-                },
-            },
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": behavior(most)}},
             "triggers": [*_cron_triggers(fleet, h, part), _load_trigger(h, part)],
         },
     }
 
 
+def behavior(most: int) -> dict[str, Any]:
+    """All replicas that are asked for come at once: by default counts double, and one on the way may be near enough."""
+    at_once = {"type": "Pods", "value": most, "periodSeconds": HPA_LOOKS_S}
+    return {"scaleUp": {"policies": [at_once]}, "scaleDown": {"stabilizationWindowSeconds": STABLE_S}}
+
+
+def most_replicas(fleet: HostedFleet, part: Part) -> int:
+    """Those of the busiest hour of any month, and the headroom."""
+    return math.ceil(round(part.most * (1 + fleet.settings.headroom_frac), 9))
+
+
+def floors_of(fleet: HostedFleet, part: Part) -> Floors:
+    return floors(part.hours, most_replicas(fleet, part), applied=peak(part.hours))
+
+
 def _cron_triggers(fleet: HostedFleet, h: Hosted, part: Part) -> list[dict[str, Any]]:
     """One for each block above the fewest, which are always there."""
     triggers = []
-    for block in blocks(part.hours):
-        if block.replicas > fewest(part.hours):
-            start, end = cron(block, math.ceil(h.start_s / 60))
-            name = f"{block.day.replace(' ', '-')}-{block.start_h:02d}h"
-            schedule = {"timezone": fleet.settings.time_zone, "start": start, "end": end}
-            schedule |= {"desiredReplicas": str(block.replicas)}
-            triggers.append({"type": "cron", "name": name, "metadata": schedule})
+    for block, replicas in floors_of(fleet, part).written.items():
+        start, end = cron(block, math.ceil(h.start_s / 60))
+        name = f"{block.day.replace(' ', '-')}-{block.start_h:02d}h"
+        schedule = {"timezone": fleet.settings.time_zone, "start": start, "end": end, "desiredReplicas": str(replicas)}
+        triggers.append({"type": "cron", "name": name, "metadata": schedule})
     return triggers
 
 

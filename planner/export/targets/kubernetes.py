@@ -26,8 +26,9 @@ SPOT_LABELS = {
 }
 """labels of spot nodes: those of Karpenter and of the cloud's own node groups (their documentation, 2026-11)"""
 ANYWHERE = ((CAPACITY_TYPE, "spot"),)
-INSTANCE_TYPE, REGION, ZONE = (
+INSTANCE_TYPE, REGION, ZONE, HOST = (
     "node.kubernetes.io/instance-type", "topology.kubernetes.io/region", "topology.kubernetes.io/zone",
+    "kubernetes.io/hostname",
 )  # fmt: skip
 LABELLED_BY_CLOUD = ("aws", "azure", "gcp")
 """clouds whose Kubernetes labels nodes with their instance type and region"""
@@ -51,6 +52,7 @@ def export(fleet: HostedFleet) -> Export:
             "a Deployment with the engine's arguments as planned, as many GPUs as a replica takes, and the instance "
             "type it was planned on; its name ends in -spot if it runs on spot instances",
             "a Service in front of both, and a budget by which one replica at a time may be evicted",
+            *_spread_is_told(fleet),
             "as many replicas of each as its busiest hour needs: the targets keda and karpenter follow the hours",
         ),
         steps=tuple(Step(f"In the cluster of {cluster}:", tuple(_apply(cluster))) for cluster in fleet.clusters),
@@ -63,8 +65,14 @@ def export(fleet: HostedFleet) -> Export:
             "an update replaces replicas in place (maxSurge 0), since the plan buys no GPUs beside them: apply it in "
             "a quiet hour",
             *_crowded(fleet),
+            *_not_held_apart(fleet),
         ),
     )
+
+
+def _spread_is_told(fleet: HostedFleet) -> Iterator[str]:
+    if any(max_skew(fleet, h, part) is not None for h in fleet.hosted for part in h.parts):
+        yield "topologySpreadConstraints by which replicas of a deployment do not all stand on one node, as in the plan"
 
 
 def _crowded(fleet: HostedFleet) -> Iterator[str]:
@@ -130,20 +138,14 @@ def _deployment(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
             "progressDeadlineSeconds": 2 * _start_limit_s(h),
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels, "annotations": scraped}, "spec": _pod(h, part)},
+            "template": {"metadata": {"labels": labels, "annotations": scraped}, "spec": _pod(fleet, h, part)},
         },
     }
 
 
-def _pod(h: Hosted, part: Part) -> dict[str, Any]:
+def _pod(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
     drain_s = max(SLEEP_S, min(h.drain_s, NOTICE_S - AFTER_S) if part.spot else h.drain_s)
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": ZONE,
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": labels_of(h, part)},
-    }
-    zones = part.spot and h.plan.deployment.spot_zones > 1
+    spread = list(_spread(fleet, h, part))
     volumes: list[dict[str, Any]] = [
         {"name": "weights", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{2 * h.gpus}Gi"}},
@@ -161,10 +163,49 @@ def _pod(h: Hosted, part: Part) -> dict[str, Any]:
             *([{"key": k, "operator": "Equal", "value": v, "effect": "NoSchedule"} for k, v in _spot_labels(h)]
               if part.spot else []),
         ],
-        **({"topologySpreadConstraints": [spread]} if zones else {}),
+        **({"topologySpreadConstraints": spread} if spread else {}),
         "containers": [_container(h, drain_s)],
         "volumes": volumes,
     }  # fmt: skip
+
+
+def _spread(fleet: HostedFleet, h: Hosted, part: Part) -> Iterator[dict[str, Any]]:
+    """Over instances, so that no deployment stands in one alone, and over zones where there are some."""
+    pods = {"labelSelector": {"matchLabels": labels_of(h, part)}}
+    skew = max_skew(fleet, h, part)
+    if skew is not None:
+        hosts = {"maxSkew": skew, "minDomains": 2, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule"}
+        yield hosts | pods
+    if part.spot and h.plan.deployment.spot_zones > 1:  # the plan counts on it
+        yield {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"} | pods
+    elif h.spread and h.offer.provider in LABELLED_BY_CLOUD:
+        yield {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"} | pods
+
+
+def max_skew(fleet: HostedFleet, h: Hosted, part: Part) -> int | None:
+    """By how much instances may differ in replicas: one less than the fewest of two or more, or what the plan needs."""
+    if not h.spread or h.gpus == h.offer.gpus:
+        return None  # each replica fills its instance
+    planned = fleet.skew(h, part.spot)
+    return None if planned is None else max(planned, _fewest_of_several(part) - 1)
+
+
+def _fewest_of_several(part: Part) -> int:
+    """Replicas of the quietest hour that has two or more."""
+    return min((n for counts in part.hours.values() for n in counts if n > 1), default=2)
+
+
+def _not_held_apart(fleet: HostedFleet) -> Iterator[str]:
+    """Parts whose replicas Kubernetes might put on one instance in quiet hours, as the plan does not."""
+    for h in fleet.hosted:
+        for part in h.parts:
+            shares = h.spread and h.gpus < h.offer.gpus and peak(part.hours) > 1
+            skew = max_skew(fleet, h, part)
+            if shares and (skew is None or skew >= _fewest_of_several(part)):
+                yield (
+                    f"{part.name}: the plan spreads its replicas over instances, but no maxSkew that fits its busiest "
+                    "hours rules out that Kubernetes puts all of a quiet hour on one: look where they stand"
+                )
 
 
 def _firm_or_spot(h: Hosted, part: Part) -> dict[str, Any]:

@@ -60,12 +60,16 @@ def per_instance(h: Hosted) -> int:
 
 
 def _instances(h: Hosted, hours: Hours) -> Hours:
-    return {day: tuple(math.ceil(n / per_instance(h)) for n in counts) for day, counts in hours.items()}
+    return {day: tuple(_instances_for(h, n) for n in counts) for day, counts in hours.items()}
+
+
+def _instances_for(h: Hosted, replicas: int) -> int:
+    return max(math.ceil(replicas / per_instance(h)), 2 if h.spread and replicas > 1 else 0)
 
 
 def _must_be_firm(h: Hosted) -> int:
     """Instances that must not be spot, in the hour that needs most."""
-    return math.ceil(h.must_be_firm / per_instance(h))
+    return _instances_for(h, h.must_be_firm)
 
 
 def _service(h: Hosted) -> dict[str, Any]:

@@ -49,7 +49,8 @@ def offer_of(prices: str, key: str = L40S) -> Offer:
 DEFAULTS = (
     "forecast.shape", "forecast.variation", "forecast.burstiness", "tokens.input", "tokens.output", "slo.ttft_p95",
     "slo.tpot_p95", "quality.max_loss", "spot.critical_share", "menu.regions", "menu.gpus", "menu.quantizations",
-    "menu.purchase", "policy.min_replicas", "policy.engineers", "policy.startup", "startup.weights", "horizon",
+    "menu.purchase", "policy.min_replicas", "policy.spread", "policy.engineers", "policy.startup",
+    "startup.weights", "horizon",
 )  # fmt: skip
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import planner
-from planner.checker.packing import boxes_needed
+from planner.checker.packing import boxes_needed, stand_apart
 from planner.export.export import README, export_plan, target_names
 from planner.export.hosted import Settings
 from planner.export.manifests import documents
 from planner.export.names import label_value, unique
-from planner.export.packing import Wanted, packed
+from planner.export.packing import Wanted, packed, skews
 from planner.plan.plan import Plan
 from tests.support.manifest_checks import assert_valid, objects
 from tests.support.report_plans import HOSTILE
@@ -142,3 +142,21 @@ def test_replicas_fit_into_the_instances_that_the_checker_allows(told: list[tupl
     for k, w in enumerate(wanted):
         assert sum(box.replicas[k] for box in boxes) == w.replicas
         assert sum(box.replicas[k] for box in boxes if not box.spot) >= w.firm
+
+
+@given(st.lists(st.tuples(SIZES, st.integers(2, 5)), min_size=1, max_size=4))
+def test_replicas_that_are_spread_stand_in_two_instances(told: list[tuple[int, int]]) -> None:
+    fewest = next(n for n in range(2, 99) if stand_apart(8, n, told))
+    boxes = packed(8, fewest, 0, [Wanted(gpus, n, n) for gpus, n in told], spread=True)
+    assert all(box.free >= 0 for box in boxes)
+    for k, (_, replicas) in enumerate(told):
+        assert sum(box.replicas[k] for box in boxes) == replicas
+    roomy = packed(8, 2 * fewest, 0, [Wanted(gpus, n, n) for gpus, n in told], spread=True)
+    assert all(sum(box.replicas[k] > 0 for box in roomy) > 1 for k in range(len(told)))
+
+
+def test_skews_are_those_of_replicas_that_stand_as_evenly_as_there_is_room() -> None:
+    assert skews(8, 2, [(2, 5), (2, 3)]) == [1, 1]
+    assert skews(8, 4, [(8, 2), (1, 8)]) == [1, 4], "two instances are full, and count as having none of the others"
+    assert skews(8, 1, [(4, 2)]) == [2]
+    assert skews(8, 1, [(4, 3)]) is None

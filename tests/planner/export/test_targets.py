@@ -126,6 +126,22 @@ def test_spot_replicas_are_deployments_of_their_own_and_the_rest_stays_off_spot(
         assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
 
 
+def test_replicas_that_share_instances_are_spread_over_nodes_and_zones() -> None:
+    example = "examples/mixtures-of-experts.yaml"
+    for name, deployment in of_kind(exported(example, "kubernetes"), "Deployment").items():
+        hosts, zones = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        assert (hosts["topologyKey"], hosts["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "DoNotSchedule"), name
+        assert (hosts["maxSkew"], hosts["minDomains"]) == (1, 2)
+        assert (zones["topologyKey"], zones["whenUnsatisfiable"]) == ("topology.kubernetes.io/zone", "ScheduleAnyway")
+        for spread in (hosts, zones):
+            labels = deployment["spec"]["template"]["metadata"]["labels"]
+            assert spread["labelSelector"]["matchLabels"].items() <= labels.items()
+    for _, service in objects(exported(example, "skypilot")):
+        assert service["service"]["replica_policy"]["min_replicas"] == 2
+    (alone,) = of_kind(exported("examples/own-catalog.yaml", "kubernetes"), "Deployment").values()
+    assert "topologySpreadConstraints" not in alone["spec"]["template"]["spec"], "spread: false"
+
+
 def test_adapters_are_mounted_where_the_arguments_look_for_them() -> None:
     for target, mounted in (("kubernetes", "/srv/vllm/adapters"), ("compose", "./adapters:/srv/vllm/adapters:ro"),
                             ("skypilot", "~/adapters: ./adapters")):  # fmt: skip

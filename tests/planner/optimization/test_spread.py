@@ -1,0 +1,85 @@
+"""Replicas of a deployment stand on two instances, unless the demand file says otherwise."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+
+import pytest
+
+import planner
+from planner.checker import check_plan
+from planner.explanations.relaxations import Infeasible
+from planner.plan.plan import Plan
+from tests.support.tampering import rehashed
+
+DEMAND = """
+workloads:
+  - name: chat
+    models: [llama-3.1-8b]
+    forecast: {requests_per_day: 40k, shape: flat}
+    tokens: {input: 600, output: 100}
+    slo: {ttft_p95: 4s, tpot_p95: 100ms}
+    api: forbidden
+catalog:
+  offers:
+    colo/eight@home:
+      provider: colo
+      instance: eight
+      region: home
+      gpu: l40s
+      gpus: 8
+      prices: {on_demand: {usd_per_h: 8.0, source: rate card, date: "2026-09-01"}}
+menu: {gpus: [l40s], quantizations: [fp16], regions: [home], providers: [colo], purchase: [on-demand]}
+policy: {POLICY}
+baseline: openai/gpt-4o-mini
+"""
+
+
+@cache
+def planned(policy: str) -> Plan:
+    return planner.plan_fleet(planner.case_from_text(DEMAND.replace("POLICY", policy)))
+
+
+@pytest.mark.parametrize(
+    ("policy", "instances"),
+    [("min_replicas: 2", 2), ("min_replicas: 2, spread: true", 2), ("min_replicas: 2, spread: false", 1)],
+)
+def test_two_replicas_take_two_instances_unless_they_may_share_one(policy: str, instances: int) -> None:
+    plan = planned(policy)
+    (deployment,) = plan.pools[0].deployments
+    assert set(deployment.replicas_by_slot) == {2}
+    assert set(plan.fleet[0].instances_by_slot) == {instances}
+    assert plan.status == "optimal"
+
+
+def test_a_lone_replica_needs_no_second_instance() -> None:
+    plan = planned("min_replicas: 1")
+    assert set(plan.fleet[0].instances_by_slot) == {1}
+    assert plan.case.limits.spread is None
+
+
+def test_the_rule_is_listed_where_it_is_assumed() -> None:
+    def assumed(policy: str) -> list[str]:
+        return [a.value for a in planned(policy).assumptions if a.key == "policy.spread"]
+
+    assert assumed("min_replicas: 2") == ["true"]
+    assert assumed("min_replicas: 1") == assumed("min_replicas: 2, spread: false") == []
+
+
+def test_the_checker_refuses_replicas_on_one_instance() -> None:
+    shared = copy.deepcopy(planned("min_replicas: 2, spread: false").as_json())
+    assert not check_plan(shared)
+    shared["case"]["limits"]["spread"] = True
+    rehashed(shared)
+    said = "1 x colo/eight@home cannot hold the replicas so that those of no deployment all stand on one instance"
+    assert any(said in problem for problem in check_plan(shared))
+
+
+def test_one_instance_alone_is_refused_by_the_name_of_the_rule() -> None:
+    text = DEMAND.replace("POLICY", 'min_replicas: 2, max_instances: {"colo/eight@home": 1}')
+    with pytest.raises(Infeasible) as refused:
+        planner.plan_fleet(planner.case_from_text(text))
+    assert refused.value.proved
+    assert {"policy.spread", "policy.min_replicas"} <= {remedy.limit for remedy in refused.value.remedies}
+    assert "(policy.spread: false)" in str(refused.value)
