@@ -1,4 +1,4 @@
-"""NodePools for the instances that a plan holds or buys: one for each offer and way to buy, limited to the plan's GPUs."""
+"""NodePools for what a plan holds or buys: one for each offer and way to buy, limited to the plan's GPUs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _instance(fleet: HostedFleet, offer: str) -> str:
 
 
 def _bought(fleet: HostedFleet) -> dict[tuple[str, str], int]:
-    """GPUs of the busiest hour of the month, by offer and way to buy; what is held and commitments of any term are one."""
+    """GPUs of the busiest hour of the month, by offer and way to buy; holdings and commitments together."""
     hours: dict[tuple[str, str], list[int]] = {}
     for line in fleet.plan.fleet:
         gpus = [line.instances_by_slot[t] * line.gpus_per_instance for t in fleet.slots]
