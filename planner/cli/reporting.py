@@ -47,6 +47,7 @@ LAST_START = date(date.max.year, 9, 1)
 """of a quarter that ends on a day that the calendar has"""
 EXPORT_EXAMPLES = examples(
     "fleetplan export plan.json --to kubernetes --out k8s",
+    "fleetplan export plan.json --to kubernetes --weights pvc:weights --out k8s",
     "fleetplan export plan.json --to keda --time-zone Europe/Berlin --out keda",
 )
 
@@ -285,6 +286,9 @@ def export(
     image: Annotated[str | None, typer.Option(help="Container image of the engine, such as that of your registry.")] = (
         None
     ),
+    weights: Annotated[
+        str, typer.Option(help="Source of weights: pvc:NAME, hostPath[:PATH], image[:REF], stream[:URI] or download.")
+    ] = "download",
     quarter: QuarterOption = None,
     scenario: ScenarioOption = None,
     force: Annotated[
@@ -296,11 +300,13 @@ def export(
     from planner.export.export import export_plan
     from planner.export.folder import write_folder
     from planner.export.hosted import Settings
+    from planner.export.weights import weights_from
     from planner.io.time_zones import UTC
 
     plan = saved_quarter(file, quarter, scenario, default=1)
     at = _month(file, plan, quarter, scenario, month)
-    files = export_plan(plan, to, Settings(at, time_zone or plan.case.time_zone or UTC, image))
+    zone = time_zone or plan.case.time_zone or UTC
+    files = export_plan(plan, to, Settings(at, zone, image, weights_from(weights)))
     for remark in write_folder(out, to, files, force):
         note(remark, quiet)
     note(f"wrote {counted(len(files), 'file')} into {out}: start with {out / 'README.md'}", quiet)

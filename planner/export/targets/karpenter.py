@@ -20,7 +20,7 @@ NODE_CLASSES = {
 }
 """group and kind of what each provider of Karpenter calls a class of nodes (their repositories, 2026-11)"""
 RESERVED, ON_DEMAND, SPOT = "reserved", "on-demand", "spot"
-WEIGHTS = {RESERVED: 100, ON_DEMAND: 50, SPOT: 10}
+POOL_WEIGHTS = {RESERVED: 100, ON_DEMAND: 50, SPOT: 10}
 """of the pool of each way to buy: what is paid for anyway comes first"""
 WITH_RESERVATIONS = ("aws",)
 """clouds whose provider knows nodes of capacity type reserved; elsewhere a commitment is a discount on demand"""
@@ -63,12 +63,18 @@ def export(fleet: HostedFleet) -> Export:
             Step("Apply the kubernetes target of the same plan, then the keda target."),
         ),
         left_to_you=(
-            "the node class: image, network, disk (room for the weights), and roles",
+            f"the node class: image, network, roles, and a disk with room for the weights ({_disks(fleet)})",
             "commitments: a savings plan or reserved instance is a discount on nodes that run on demand and needs "
             "nothing here; capacity reservations are named in the node class (capacityReservationSelectorTerms on AWS)",
             *(f"nodes of {offer}: Karpenter has no provider for that cloud" for offer in others),
         ),
     )
+
+
+def _disks(fleet: HostedFleet) -> str:
+    """What the replicas of an instance download or read into it, at most."""
+    gb = {offer: max(h.weights_gb * (h.offer.gpus // h.gpus) for h in there) for offer, there in fleet.offers.items()}
+    return listed([f"{_instance(fleet, offer)}: {most:,.0f} GB" for offer, most in gb.items()], "and")
 
 
 def _provider(fleet: HostedFleet, offer: str) -> str:
@@ -86,7 +92,7 @@ def _bought(fleet: HostedFleet) -> dict[tuple[str, str], int]:
         gpus = [line.instances_by_slot[t] * line.gpus_per_instance for t in fleet.slots]
         before = hours.get((line.offer, _way(line)), [0] * len(gpus))
         hours[line.offer, _way(line)] = [a + b for a, b in zip(before, gpus, strict=True)]
-    ordered = sorted(hours, key=lambda key: (key[0], -WEIGHTS[key[1]]))
+    ordered = sorted(hours, key=lambda key: (key[0], -POOL_WEIGHTS[key[1]]))
     return {key: max(hours[key]) for key in ordered if max(hours[key]) and key[0] in fleet.offers}
 
 
@@ -116,7 +122,7 @@ def _node_pool(fleet: HostedFleet, name: str, offer: str, way: str, gpus: int) -
         "kind": "NodePool",
         "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "fleetplan"}},
         "spec": {
-            "weight": WEIGHTS[way],
+            "weight": POOL_WEIGHTS[way],
             "limits": {resource: str(gpus + SPARE_INSTANCES * sold.gpus)},
             "disruption": {
                 "consolidationPolicy": "WhenEmptyOrUnderutilized" if shared else "WhenEmpty",
