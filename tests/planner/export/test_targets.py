@@ -237,7 +237,7 @@ def test_one_box_holds_the_replicas_of_the_plan_each_on_its_own_gpu() -> None:
         ("waiting", ["night: may wait 2 h", "own/mini"]),
         ("shedding", ["chat: may be shed, at", "of it", "shed"]),
         ("examples/quickstart.yaml", ["requests go to openai/gpt-4o-mini, what the replicas of these hours cannot take",
-                                      "loading the weights in 9 s (1 GB/s)", "a fresh node has them after 53 s (0.17 GB/s",
+                                      "loading the weights in 9 s (1 GB/s)", "fresh node has them after 53 s (0.17",
                                       "secrets", "kubectl apply", "add --enable-auto-tool-choice --tool-call-parser"]),
         ("examples/levers/gpu-types.yaml", ["analysis: put the id or path of a checkpoint of qwen3-32b quantized"]),
     ],
