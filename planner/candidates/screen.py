@@ -22,6 +22,7 @@ from planner.case.length_buckets import too_long_share
 from planner.case.menu import allowed_offers
 from planner.case.quality import quality_of
 from planner.case.support import support_of
+from planner.case.weights import start_s
 from planner.catalog.entries import Offer, shipped_catalog
 from planner.catalog.variant import TENSOR, Parallelism, Variant
 from planner.io.formatting import percent
@@ -111,8 +112,7 @@ class Screen:
             return
         if variant.parallelism != TENSOR:
             groups = [group for group in groups if not self._needs_slices(group, variant)]
-        weights_gb = weight_bytes(machine.model, machine.quantization) / 1e9
-        start_s = self.case.start.instance_s + weights_gb / self.case.start.weights_gb_per_s
+        in_time = start_s(self.case, variant.model, variant.quantization) <= self.case.start.spot_within_s
         traffics = [group.traffic for group in groups]
         for group, replica in zip(groups, replicas_for(self.case, traffics, variant), strict=True):
             factors = self.case.load_factors_of(group.workloads, variant.key_on(variant.gpu))
@@ -126,7 +126,7 @@ class Screen:
                 pool=group, offer_key=key, offer=offer, model_key=variant.model, quantization_key=variant.quantization,
                 parallelism=variant.parallelism, replica=replica,
                 quality_loss_frac=max(self._losses(group, variant.model, variant.quantization)),
-                staffing_in_a_mix=in_a_mix, load_factors=factors, spot_allowed=start_s <= self.case.start.spot_within_s,
+                staffing_in_a_mix=in_a_mix, load_factors=factors, spot_allowed=in_time,
             )  # fmt: skip
 
     def _needs_slices(self, group: PoolSpec, variant: Variant) -> bool:

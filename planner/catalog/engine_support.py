@@ -63,6 +63,15 @@ def _checkpoints() -> dict[str, dict[str, str]]:
     return shipped_entries("checkpoints")
 
 
-def quantized_checkpoint(published: str | None, quantization: str) -> str | None:
-    """Id of the weights of a published checkpoint that are quantized so, where the catalog knows one."""
-    return _checkpoints().get(published or "", {}).get(quantization)
+def quantized_checkpoints(model: Model) -> dict[str, str]:
+    """Ids of the weights of a model by quantization: those that the catalog knows, and those of its own entry."""
+    return _checkpoints().get(model.checkpoint or "", {}) | (model.checkpoints or {})
+
+
+def quantized_checkpoint(model: Model, quantization: str) -> str | None:
+    return quantized_checkpoints(model).get(quantization)
+
+
+def own_checkpoint(name: str, quantization: str) -> str:
+    """How a demand file names quantized weights that the catalog does not know."""
+    return f"catalog: {{models: {{{name}: {{checkpoints: {{{quantization}: ID}}}}}}}}"

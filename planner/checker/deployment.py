@@ -10,10 +10,11 @@ import numpy as np
 from planner.candidates.replica import Replica
 from planner.case.case import PREFIX_AWARE, Case, Workload
 from planner.case.support import support_of
+from planner.case.weights import start_s
 from planner.catalog.entries import Model, QualityLoss, Quantization, benchmark_families
 from planner.checker.lengths import IGNORED_FRAC, longer_share
 from planner.checker.packing import SIZES
-from planner.performance.memory import layout_of, longest_request, weight_bytes
+from planner.performance.memory import layout_of, longest_request
 from planner.plan.plan import DeploymentRecord, PrefixCacheRecord
 from planner.plan.view import REL, Served, differs, is_not, key_of
 
@@ -146,8 +147,7 @@ def _experts_are_shared(case: Case, members: list[Served], d: DeploymentRecord) 
 
 def starts_in_time(case: Case, d: DeploymentRecord) -> bool:
     """Whether a replica can take the place of one that was reclaimed soon enough."""
-    weights_gb = weight_bytes(case.models[d.model], case.quantizations[d.quantization]) / 1e9
-    return case.start.instance_s + weights_gb / case.start.weights_gb_per_s <= case.start.spot_within_s
+    return start_s(case, d.model, d.quantization) <= case.start.spot_within_s
 
 
 def replica_is_as_told(

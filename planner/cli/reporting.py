@@ -48,6 +48,7 @@ LAST_START = date(date.max.year, 9, 1)
 """of a quarter that ends on a day that the calendar has"""
 EXPORT_EXAMPLES = examples(
     "fleetplan export plan.json --to kubernetes --out k8s",
+    "fleetplan export plan.json --to kubernetes --weights pvc:weights --out k8s",
     "fleetplan export plan.json --to keda --time-zone Europe/Berlin --headroom 20% --out keda",
 )
 
@@ -293,6 +294,9 @@ def export(
             help="Replicas that KEDA may add under load beyond those of the plan's busiest hour, such as 20%.",
         ),
     ] = "0%",
+    weights: Annotated[
+        str, typer.Option(help="Source of weights: pvc:NAME, hostPath[:PATH], image[:REF], stream[:URI] or download.")
+    ] = "download",
     quarter: QuarterOption = None,
     scenario: ScenarioOption = None,
     force: Annotated[
@@ -304,14 +308,15 @@ def export(
     from planner.export.export import export_plan
     from planner.export.folder import write_folder
     from planner.export.hosted import Settings
+    from planner.export.weights import weights_from
     from planner.io.time_zones import UTC
     from planner.io.units import parse_any_fraction
 
     plan = saved_quarter(file, quarter, scenario, default=1)
     at = _month(file, plan, quarter, scenario, month)
     zone = time_zone or plan.case.time_zone or UTC
-    settings = Settings(at, zone, image, parsed("--headroom", parse_any_fraction, headroom))
-    files = export_plan(plan, to, settings)
+    headroom_frac = parsed("--headroom", parse_any_fraction, headroom)
+    files = export_plan(plan, to, Settings(at, zone, image, weights_from(weights), headroom_frac))
     for remark in write_folder(out, to, files, force):
         note(remark, quiet)
     note(f"wrote {counted(len(files), 'file')} into {out}: start with {out / 'README.md'}", quiet)

@@ -10,6 +10,7 @@ from planner.export import targets
 from planner.export.hosted import Settings, hosted_fleet
 from planner.export.readme import readme
 from planner.export.record import Export
+from planner.export.weights import KINDS
 from planner.io.errors import did_you_mean, input_error, listed, shown
 from planner.io.time_zones import is_time_zone
 from planner.plan.plan import Plan
@@ -31,7 +32,12 @@ def export_plan(plan: Plan, target: str, settings: Settings) -> dict[str, str]:
         apis = listed(sorted({w.api for w in plan.workloads if w.api}), "and")
         sentence = f"it hosts nothing: {apis} takes the requests" if apis else "it hosts nothing in this month"
         raise input_error("--to", f"the plan has nothing to export, since {sentence}", "Point your gateway there")
-    made: Export = _module(target).export(fleet)
+    module = _module(target)
+    ways: tuple[str, ...] = getattr(module, "WEIGHTS_FROM", KINDS)
+    if settings.weights.kind not in ways:
+        remedy = f"Give {listed(list(ways), 'or')}"
+        raise input_error("--weights", f"{target} cannot take weights from {settings.weights.kind}", remedy)
+    made: Export = module.export(fleet)
     return {README: readme(fleet, target, made)} | dict(sorted(made.files.items()))
 
 

@@ -6,14 +6,15 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from planner.case.weights import weights_of
 from planner.catalog.entries import Gpu, Offer
 from planner.export.hours import Hours, peak
 from planner.export.names import SPOT, plain, unique
 from planner.export.packing import Box, Wanted, packed, skews
-from planner.performance.memory import weight_bytes
+from planner.export.weights import BUCKET, HUB_ID, STREAM, Weights
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import ServeCommand, serve_commands
 from planner.plan.view import PlanView
@@ -35,6 +36,7 @@ class Settings:
     month: int = 0
     time_zone: str = "UTC"
     image: str | None = None
+    weights: Weights = field(default_factory=Weights)
     headroom_frac: float = 0.0
     """replicas above those of the busiest hour that may be added under load, as a share of them"""
 
@@ -64,8 +66,16 @@ class Hosted:
     gpu: Gpu
     serve: ServeCommand
     image: str
+    weights: Weights
+    """where they come from"""
+    checkpoint: str
+    """id or path of the weights that are loaded"""
+    weights_gb: float
+    """as stored"""
+    planned_weights_s: float
+    """to load them, as the plan counts on"""
     weights_s: float
-    """to load the weights, as planned"""
+    """to load them on a fresh node, from where they come"""
     instance_s: float
     """until an instance can load them, as planned"""
     drain_s: int
@@ -105,8 +115,16 @@ class Hosted:
 
     @property
     def arguments(self) -> list[str]:
-        """What follows `vllm serve`, as planned."""
-        return shlex.split(self.serve.command)[2:]
+        """What follows `vllm serve`, as planned; weights that are streamed have another address and the same name."""
+        checkpoint, *flags = shlex.split(self.serve.command)[2:]
+        if self.weights.kind != STREAM or not self.on_the_hub:
+            return [checkpoint, *flags]
+        address = f"{self.weights.place or BUCKET}/{checkpoint}"
+        return [address, "--served-model-name", checkpoint, "--load-format", "runai_streamer", *flags]
+
+    @property
+    def on_the_hub(self) -> bool:
+        return HUB_ID.fullmatch(self.checkpoint) is not None
 
     @property
     def adapters(self) -> bool:
@@ -118,7 +136,7 @@ class Hosted:
 
     @property
     def start_s(self) -> float:
-        """From the order of an instance to a replica that is ready, as planned."""
+        """From the order of an instance to a replica that is ready: planned, but for where the weights come from."""
         return self.instance_s + self.weights_s
 
     @cached_property
@@ -160,6 +178,11 @@ class HostedFleet:
     @property
     def clusters(self) -> list[str]:
         return sorted({h.cluster for h in self.hosted})
+
+    @property
+    def weights_gb(self) -> dict[str, float]:
+        """Of each checkpoint that is loaded, as stored."""
+        return {h.checkpoint: h.weights_gb for h in self.hosted}
 
     @cached_property
     def offers(self) -> dict[str, list[Hosted]]:
@@ -216,7 +239,7 @@ def _hosted(
 ) -> Hosted:  # fmt: skip
     plan, case, d = view.plan, view.case, told.deployment
     offer, gpu = case.offers[d.offer], case.gpus[d.gpu]
-    weights = weight_bytes(case.models[d.model], case.quantizations[d.quantization])
+    weights_gb, planned_gb_per_s = weights_of(case, d.model, d.quantization).gb, case.start.weights_gb_per_s
     firm = {t: n - spot[t] for t, n in enumerate(told.replicas_by_slot)}
     carried = view.carried(pool, pool.deployments.index(told))
     answers = [b.output_tokens for w in case.workloads if w.name in pool.workloads for b in w.buckets]
@@ -229,7 +252,11 @@ def _hosted(
         gpu=gpu,
         serve=serve,
         image=settings.image or IMAGES.get(gpu.vendor.lower(), NVIDIA_IMAGE),
-        weights_s=weights / 1e9 / case.start.weights_gb_per_s,
+        weights=settings.weights,
+        checkpoint=shlex.split(serve.command)[2],
+        weights_gb=weights_gb,
+        planned_weights_s=weights_gb / planned_gb_per_s,
+        weights_s=weights_gb / settings.weights.gb_per_s(planned_gb_per_s),
         instance_s=case.start.instance_s,
         drain_s=math.ceil(((d.ttft_ms or 0.0) + d.tpot_ms * max(answers)) / 1000),
         firm=_by_day(plan, slots, firm),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from planner.catalog.parsers import parser_flags
 from planner.export.hosted import Hosted, HostedFleet
 from planner.export.hours import blocks
 from planner.export.record import Export
 from planner.export.routing import SHED, routes
+from planner.export.weights import RATES
 from planner.io.errors import listed
 from planner.io.formatting import percent, span
 from planner.plan.plan import WorkloadPlan
@@ -24,6 +26,8 @@ ROUTERS = {
     "random": "sends a request to any replica",
 }
 CHECKPOINT = ("put the id", "the catalog does not know")
+LATE_S = 5
+"""a start that is later than planned by less is not worth a word"""
 SETTLED = (*CHECKPOINT, "an instance of ", "while spot ")
 """how notes of a serve command begin that the files or other parts of the page have settled"""
 
@@ -73,15 +77,43 @@ def _steps(made: Export) -> Iterator[str]:
 def _left_to_you(fleet: HostedFleet) -> Iterator[str]:
     for h in fleet.hosted:
         yield from (f"{h.name}: {note}" for note in h.serve.notes if note.startswith(CHECKPOINT))
-    seconds = span([max(1, round(h.weights_s)) for h in fleet.hosted])
+    yield _loading(fleet)
     yield (
-        f"weights: as written, each replica downloads its own; the plan counts on loading them in {seconds} s "
-        f"({fleet.plan.case.start.weights_gb_per_s:g} GB/s), so put them on a disk that is as fast"
+        "secrets: a token of the Hugging Face Hub for models that ask for one, the key that clients show to the engine "
+        "(VLLM_API_KEY), and in the gateway that key and those of the APIs; the files refer to them and hold none"
     )
-    yield "secrets: a token of the Hugging Face Hub for models that ask for one, and keys of the APIs"
+    yield from _parsers(fleet)
     yield f"the gateway: it {ROUTERS[fleet.plan.case.limits.routing]}, routes by length and sheds as below"
     if any(h.adapters for h in fleet.hosted):
         yield "adapters: a folder or volume called adapters, with one folder for each name after --lora-modules"
+
+
+def _loading(fleet: HostedFleet) -> str:
+    """How long weights take from where they come, against what the plan counts on."""
+    way, planned = fleet.settings.weights, fleet.plan.case.start.weights_gb_per_s
+    counted_s = span([max(1, round(h.planned_weights_s)) for h in fleet.hosted])
+    taken_s = span([max(1, round(h.weights_s)) for h in fleet.hosted])
+    plan = f"the plan counts on loading the weights in {counted_s} s ({planned:g} GB/s)"
+    if way.kind not in RATES:
+        return f"loading: {plan}, and nobody has measured this way: compare it with your own start"
+    late = max(h.weights_s - h.planned_weights_s for h in fleet.hosted)
+    rate = f"by way of {way.kind} a fresh node has them after {taken_s} s ({way.gb_per_s(planned):g} GB/s; "
+    effect = f"; probes and schedules allow for it, but what replaces a lost replica is {late:.0f} s later than planned"
+    return f"loading: {plan}; {rate}{RATES[way.kind].source}){effect if late >= LATE_S else ''}"
+
+
+def _parsers(fleet: HostedFleet) -> Iterator[str]:
+    """Flags for clients that call tools, by model."""
+    models = {h.plan.deployment.model: h for h in fleet.hosted}
+    for name in models:
+        flags = parser_flags(fleet.plan.case.models[name])
+        if flags:
+            yield f"agents: where clients of {name} call tools or read its reasoning apart, add {' '.join(flags)}"
+        else:
+            yield (
+                f"agents: no source says which parsers {name} needs: where its clients call tools, look for "
+                "--enable-auto-tool-choice, --tool-call-parser and --reasoning-parser in vLLM's documentation"
+            )
 
 
 def _notes(fleet: HostedFleet) -> Iterator[str]:
@@ -105,7 +137,8 @@ def _deployments(fleet: HostedFleet) -> Table:
         for h in fleet.hosted
     ]
     notes = (
-        "requests in flight: of a replica in the busiest hour; ready after: from the order of an instance, as planned",
+        "requests in flight: of a replica in the busiest hour; ready after: from the order of an instance, as planned, "
+        "with the weights as they come here",
     )
     return Table("deployments", "deployments", columns, tuple(rows), notes)
 

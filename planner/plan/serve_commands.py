@@ -16,9 +16,10 @@ from typing import Any
 from planner.candidates.replica import machine_for
 from planner.case.case import PREFIX_AWARE, Case, Workload, kinds_of
 from planner.case.support import support_of
-from planner.catalog.engine_support import quantized_checkpoint
+from planner.case.weights import weights_of
+from planner.catalog.engine_support import own_checkpoint
 from planner.performance.latency import decode_step_s, prefill_added_s
-from planner.performance.memory import Layout, layout_of, longest_request
+from planner.performance.memory import Layout, layout_of, longest_request, weight_bytes
 from planner.performance.throughput import KV_MEMORY
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
 
@@ -107,10 +108,8 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
         yield from ("--data-parallel-size", str(copies))
     if d.parallelism is not None:
         yield "--enable-expert-parallel"
-    model, stored = case.models[d.model], scheme.weights or d.quantization
-    known = quantized_checkpoint(model.checkpoint, stored)
-    if model.native_quantization != stored and scheme.vllm_on_load and known is None:
-        yield from ("--quantization", scheme.vllm_on_load)
+    if made := weights_of(case, d.model, d.quantization).quantized_to:
+        yield from ("--quantization", made)
     yield from ("--dtype", "half" if case.gpus[d.gpu].architecture.lower() in WITHOUT_BF16 else "auto")
     if scheme.kv_bits <= 8:
         yield from ("--kv-cache-dtype", "fp8")
@@ -119,8 +118,8 @@ def _flags(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
     yield from ("--max-num-seqs", str(settings.sequences))
     yield from ("--max-num-batched-tokens", str(settings.batched_tokens))
     yield from ("--gpu-memory-utilization", f"{engine.usable_memory_frac:g}")
-    cached = any(_on_gpus(w) for w in _told(plan, pool))
-    yield "--enable-prefix-caching" if cached else "--no-enable-prefix-caching"
+    if any(_on_gpus(w) for w in _told(plan, pool)):
+        yield "--enable-prefix-caching"
     adapters = _adapters(plan, pool)
     if adapters:
         yield from ("--enable-lora", "--max-loras", str(len(adapters)), "--lora-modules")
@@ -181,22 +180,25 @@ def _refusals(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> Iterator[str]:
 
 def checkpoint_of(case: Case, name: str, quantization: str) -> tuple[str, str]:
     """What to load of a model in a quantization, and what to know about it."""
-    model, scheme = case.models[name], case.quantizations[quantization]
-    published, quantization = model.checkpoint, scheme.weights or quantization
-    if model.native_quantization == quantization:
-        unknown = f"the catalog does not know where the weights of {name} are: put their id or path in its place"
-        return (published or name), ("" if published else unknown)
-    known = quantized_checkpoint(published, quantization)
-    if known is not None:
-        return known, ""
-    if scheme.vllm_on_load:
-        note = f"quantized to {scheme.vllm_on_load} while it loads; a checkpoint that is quantized so starts faster"
-        if published is None:
+    model, scheme, weights = case.models[name], case.quantizations[quantization], weights_of(case, name, quantization)
+    stored = scheme.weights or quantization
+    if weights.quantized_to:
+        served_gb = weight_bytes(model, scheme) / 1e9
+        note = (
+            f"quantized to {weights.quantized_to} while it loads: {weights.gb:,.0f} GB of 16-bit weights are "
+            f"downloaded, and layer by layer {served_gb:,.0f} GB are made of them; a checkpoint that is quantized so "
+            f"starts faster (name it in the demand file: {own_checkpoint(name, stored)})"
+        )
+        if weights.checkpoint is None:
             note += f"; put the id or path of the weights of {name} in its place"
-        return (published or name), note
-    wanted = f"{PLACE}/{(published or name).rsplit('/', 1)[-1]}-{quantization}"
+        return (weights.checkpoint or name), note
+    if weights.checkpoint is not None:
+        return weights.checkpoint, ""
+    if model.native_quantization == stored:
+        return name, f"the catalog does not know where the weights of {name} are: put their id or path in its place"
+    wanted = f"{PLACE}/{(model.checkpoint or name).rsplit('/', 1)[-1]}-{stored}"
     return wanted, (
-        f"put the id or path of a checkpoint of {name} quantized with {scheme.name or quantization} in place of "
+        f"put the id or path of a checkpoint of {name} quantized with {scheme.name or stored} in place of "
         f"{wanted}; vLLM reads the method from it and picks the fastest kernels by itself"
     )
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import yaml
 
 from planner.catalog import api_prices
+from planner.catalog.engine_support import own_checkpoint, quantized_checkpoints
 from planner.catalog.entries import KINDS, Catalog, find, shipped_catalog
 from planner.catalog.model_config.entry import ModelEntry
 from planner.io.errors import Diagnostic, InputError, did_you_mean, shown
@@ -161,11 +162,15 @@ def _one(kind: str, key: str, entry: Any, judge: _Staleness) -> Report:
     if entry is None:
         _refuse(f"'{key}' has no price per token", "")
     data = entry.model_dump(mode="json", exclude_none=True)
+    advice = ""
+    if kind == "models":
+        data |= {"checkpoints": quantized_checkpoints(entry)}
+        advice = f"# to add quantized weights, write in the demand file: {own_checkpoint(key, 'fp8')}\n"
     stale = judge.stale(entry)
     why = f"older than {judge.days:g} days" if judge.old(_price_dates(entry)) else "over a year old when it was entered"
     flag = f"  # STALE: {why}" if stale else ""
     text = yaml.safe_dump({key: data}, sort_keys=False, allow_unicode=True, width=100)
-    return Report(f"# {kind}{flag}\n{text}", {key: data | {"stale": stale}})
+    return Report(f"# {kind}{flag}\n{text}{advice}", {key: data | {"stale": stale}})
 
 
 def added_model_report(entry: ModelEntry, published_b: float | None) -> Report:

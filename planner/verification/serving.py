@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.candidates.replica import TABLE, machine_for, measured_for
 from planner.case.case import RouterName
+from planner.case.weights import start_s
 from planner.io.formatting import counted
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
 from planner.plan.serve_commands import engine_settings
@@ -525,8 +526,5 @@ def _replicas_over_time(planned: np.ndarray, events: list[tuple[float, int, int]
 
 
 def _start_up_s(view: PlanView, told: DeploymentPlan) -> float:
-    from planner.performance.memory import weight_bytes
-
-    case, d = view.case, told.deployment
-    loading = weight_bytes(case.models[d.model], case.quantizations[d.quantization]) / 1e9 / case.start.weights_gb_per_s
-    return max(60.0, case.start.instance_s + loading)
+    d = told.deployment
+    return max(60.0, start_s(view.case, d.model, d.quantization))

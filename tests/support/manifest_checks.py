@@ -135,7 +135,7 @@ SKY_SERVICE = closed(
         "resources": closed(
             {"infra": TEXT, "instance_type": TEXT, "use_spot": {"type": "boolean"}, "ports": COUNT, "disk_size": COUNT}
         ),
-        "secrets": closed({"HF_TOKEN": {"type": "null"}}),
+        "secrets": closed({"HF_TOKEN": {"type": "null"}, "VLLM_API_KEY": {"type": "null"}}),
         "file_mounts": LABELS,
         "setup": TEXT,
         "run": TEXT,
@@ -154,17 +154,64 @@ COMPOSE_SERVICE = closed(
         "deploy": closed({"resources": closed({"reservations": closed({"devices": array(DEVICE)})})}),
         "devices": WORDS, "group_add": WORDS,
     },
-    optional=("deploy", "devices", "group_add"),
+    optional=("deploy", "devices", "group_add", "volumes"),
 )  # fmt: skip
 COMPOSE = closed(
     {
         "name": NAME,
         "services": {"type": "object", "propertyNames": NAME, "additionalProperties": COMPOSE_SERVICE},
         "volumes": {"type": "object"},
-    }
+    },
+    optional=("volumes",),
 )
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 KINDS = {"ScaledObject": SCALED_OBJECT, "NodePool": NODE_POOL}
+VOLUMES_OF_RESTRICTED = {
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret",
+}  # fmt: skip
+"""sources that the restricted standard admits; image since 1.33 (kubernetes/kubernetes#130394)"""
+SECRETS = ("TOKEN", "KEY", "PASSWORD", "SECRET")
+
+
+def against_restricted(pod: Mapping[str, Any]) -> list[str]:
+    """What the restricted Pod Security Standard of Kubernetes would say about a pod's spec, by its published controls
+    (kubernetes.io/docs/concepts/security/pod-security-standards, CC BY 4.0)."""
+    found = [f"{key} is set" for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
+    for volume in pod.get("volumes", []):
+        sources = set(volume) - {"name"}
+        found += [f"volume {volume['name']} is {source}" for source in sources - VOLUMES_OF_RESTRICTED]
+    whole = pod.get("securityContext", {})
+    for container in [*pod.get("initContainers", []), *pod["containers"]]:
+        name, own = container["name"], container.get("securityContext", {})
+        both = whole | own
+        if not both.get("runAsNonRoot") or not both.get("runAsUser", 1):
+            found.append(f"{name} may run as root")
+        if own.get("allowPrivilegeEscalation") is not False or own.get("privileged"):
+            found.append(f"{name} may escalate")
+        capabilities = own.get("capabilities", {})
+        if "ALL" not in capabilities.get("drop", []) or set(capabilities.get("add", [])) - {"NET_BIND_SERVICE"}:
+            found.append(f"{name} has capabilities")
+        if both.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
+            found.append(f"{name} has no seccomp profile")
+        if any("hostPort" in port for port in container.get("ports", [])):
+            found.append(f"{name} takes a port of its host")
+        handlers = [container.get(k, {}) for k in ("startupProbe", "readinessProbe", "livenessProbe")]
+        if any("host" in probe.get("httpGet", {}) for probe in handlers):
+            found.append(f"{name} probes another host")
+    return found
+
+
+def inline_secrets(pod: Mapping[str, Any]) -> list[str]:
+    """Variables that should be secret, and are written down."""
+    variables = [v for c in [*pod.get("initContainers", []), *pod["containers"]] for v in c.get("env", [])]
+    return [v["name"] for v in variables if "value" in v and any(word in v["name"] for word in SECRETS)]
+
+
+def pods_of(files: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Specs of the pods that files make."""
+    for _, found in objects(files):
+        if found.get("kind") in ("Deployment", "Job"):
+            yield found["spec"]["template"]["spec"]
 
 
 def objects(files: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -187,11 +234,32 @@ def assert_valid(target: str, files: Mapping[str, str]) -> None:
         else:
             kubernetes_validate.validate(found, "1.34", strict=True)
             _check(found["metadata"]["name"], NAME)
+            assert_consistent(found)
         name = found["metadata"]["name"] if kind else found["name"]
         place = (PurePosixPath(file).parent if kind else "", kind, name)
         assert place not in seen, place
         seen.add(place)
     assert seen
+
+
+def assert_consistent(found: Mapping[str, Any]) -> None:
+    """Volumes are there and used, secrets are references, and a pod is given the time that it drains for."""
+    if found.get("kind") not in ("Deployment", "Job"):
+        return
+    pod = found["spec"]["template"]["spec"]
+    assert inline_secrets(pod) == []
+    containers = [*pod.get("initContainers", []), *pod["containers"]]
+    mounted = {mount["name"] for c in containers for mount in c.get("volumeMounts", [])}
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+    for c in containers:
+        paths = [mount["mountPath"] for mount in c["volumeMounts"]]
+        assert len(paths) == len(set(paths))
+    if found["kind"] == "Deployment":
+        (c,) = pod["containers"]
+        arguments = dict(zip(c["args"], c["args"][1:], strict=False))
+        sleep_s = int(c["lifecycle"]["preStop"]["exec"]["command"][1])
+        assert pod["terminationGracePeriodSeconds"] > sleep_s + int(arguments["--shutdown-timeout"])
+        assert "--no-enable-prefix-caching" not in c["args"]
 
 
 def _check(found: object, schema: dict[str, Any]) -> None:

@@ -147,7 +147,10 @@ def start_of(policy: PolicySpec, purchase: tuple[str, ...], found: Diagnostics) 
         why = "from the order of an instance to a machine that can load a model; it is paid for"
         found.assume("policy.startup", f"{DEFAULT_STARTUP_S / 60:g} min", why)
     if "spot" in purchase:
-        why = f"what takes over {SPOT_WITHIN_S / 60:g} min to start, machine included, is not run on spot"
+        why = (
+            f"as stored: 16-bit where no quantized checkpoint is known; what takes over {SPOT_WITHIN_S / 60:g} min to "
+            "start, machine included, is not run on spot"
+        )
         found.assume("startup.weights", f"{WEIGHTS_GB_PER_S:g} GB/s", why)
     return ColdStart(
         instance_s=DEFAULT_STARTUP_S if policy.startup is None else policy.startup,

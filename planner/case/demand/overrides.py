@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,25 @@ def _with_own(own: Any, document: Document, path: tuple[str | int, ...]) -> Cata
         under = "".join(f"{part}." for part in path)
         raise InputError(replace(c, where=under + c.where) for c in error.diagnostics) from None
     base = shipped_catalog()
-    return base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
+    catalog = base.model_copy(update={kind: getattr(base, kind) | getattr(mine, kind) for kind in KINDS})
+    wrong = [problem for name in mine.models for problem in _wrong_checkpoints(catalog, name)]
+    if wrong:
+        raise InputError(
+            document.diagnostic((*path, "models", name, "checkpoints", key), message, remedy, at_key=True)
+            for name, key, message, remedy in wrong
+        )
+    return catalog
+
+
+def _wrong_checkpoints(catalog: Catalog, name: str) -> Iterator[tuple[str, str, str, str]]:
+    """Checkpoints of a model that no deployment would load: model, quantization, why, and what to do."""
+    model = catalog.models[name]
+    stored = [key for key, scheme in catalog.quantizations.items() if scheme.weights is None]
+    for key in model.checkpoints or ():
+        if key == model.native_quantization:
+            yield name, key, f"{name} is published in {key}", "Name these weights as its checkpoint"
+        elif key not in stored:
+            yield name, key, f"no weights are stored in '{key}'", did_you_mean(key, stored)
 
 
 def own_offers(document: Document) -> dict[str, Offer]:

@@ -93,3 +93,5 @@ class Model(Named):
     native_quantization: str = "fp16"
     checkpoint: str | None = None
     """Id of the published weights on the Hugging Face Hub, or a path, for the command that serves it."""
+    checkpoints: dict[str, str] | None = None
+    """Ids or paths of the same weights by quantization, beside those that the catalog knows."""

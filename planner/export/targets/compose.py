@@ -10,11 +10,15 @@ from planner.export.hosted import PORT, Hosted, HostedFleet
 from planner.export.manifests import documents
 from planner.export.names import unique
 from planner.export.record import Export, Step
+from planner.export.weights import BUCKET, DOWNLOAD, HOST_PATH, STREAM
+from planner.io.errors import listed
 
 LEAST_START_S, START_SLACK = 600, 3
 WORK, CACHE = "/srv/vllm", "/root/.cache/huggingface"
 HEALTHY = f"import urllib.request; urllib.request.urlopen('http://localhost:{PORT}/health', timeout=5)"
-LEAST_STOP_S = 30
+LEAST_DRAIN_S, AFTER_S = 15, 30
+"""of a service that stops: the shortest wait for answers, and the time after the last one"""
+WEIGHTS_FROM = (DOWNLOAD, HOST_PATH, STREAM)
 
 
 def export(fleet: HostedFleet) -> Export:
@@ -33,16 +37,26 @@ def export(fleet: HostedFleet) -> Export:
         covers=tuple(covers),
         steps=(
             Step("On each instance, install Docker, the driver and the NVIDIA Container Toolkit (ROCm for AMD)."),
-            *(Step(f"On {name}:", (f"cd {name} && HF_TOKEN=... docker compose up --detach",)) for name in names),
+            Step("Read the secrets into the environment from where you keep them.", ("export HF_TOKEN VLLM_API_KEY",)),
+            *(Step(f"On {name}:", (f"cd {name} && docker compose up --detach",)) for name in names),
             Step("Wait until every service is healthy, and give the ports to the gateway.", ("docker compose ps",)),
         ),
         left_to_you=(
-            "ports are open to the instance itself only (127.0.0.1), since the engine asks for no password: put the "
-            "gateway beside it, or change the address and add --api-key",
+            "ports are open to the instance itself only (127.0.0.1): keys travel in clear. Put the gateway beside "
+            "it, or change the address and put TLS in front",
+            _weights_left(fleet),
             "the hours: start and stop instances by the table below; where several deployments share one, other hours "
             "may hold other numbers of the same services",
         ),
     )
+
+
+def _weights_left(fleet: HostedFleet) -> str:
+    way, gb = fleet.settings.weights, listed([f"{id} ({gb:,.0f} GB)" for id, gb in fleet.weights_gb.items()], "and")
+    if way.kind == STREAM:
+        return f"weights: put {gb} under {way.place or BUCKET}/ID as safetensors, where the instances may read them"
+    place = way.place if way.kind == HOST_PATH else "the volume 'weights'"
+    return f"weights: the first start on an instance downloads {gb} into {place}, later ones read them there"
 
 
 Kind = tuple[str, tuple[tuple[int, int], ...]]
@@ -84,23 +98,27 @@ def _project(fleet: HostedFleet, name: str, replicas: dict[int, int]) -> dict[st
             gpus = [str(g) for g in range(first_gpu, first_gpu + h.gpus)]
             services[f"{h.name}-{n + 1}"] = _service(h, gpus, PORT + len(services))
             first_gpu += h.gpus
-    return {"name": name, "services": services, "volumes": {"weights": {}}}
+    return {"name": name, "services": services} | (
+        {"volumes": {"weights": {}}} if fleet.settings.weights.kind == DOWNLOAD else {}
+    )
 
 
 def _service(h: Hosted, gpus: list[str], port: int) -> dict[str, Any]:
     start_s = max(LEAST_START_S, math.ceil(START_SLACK * h.start_s))
-    adapters = [f"./adapters:{WORK}/adapters:ro"] if h.adapters else []
+    drain_s = max(LEAST_DRAIN_S, h.drain_s)
+    places = {DOWNLOAD: [f"weights:{CACHE}"], HOST_PATH: [f"{h.weights.place}:{CACHE}"]}
+    volumes = [*places.get(h.weights.kind, []), *([f"./adapters:{WORK}/adapters:ro"] if h.adapters else [])]
     service: dict[str, Any] = {
         "image": h.image,
         "entrypoint": ["vllm", "serve"],
-        "command": [argument.replace("$", "$$") for argument in h.arguments],
+        "command": [a.replace("$", "$$") for a in (*h.arguments, "--shutdown-timeout", str(drain_s))],
         "working_dir": WORK,
-        "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
+        "environment": {"HF_TOKEN": "${HF_TOKEN:-}", "VLLM_API_KEY": "${VLLM_API_KEY:?the key that clients show}"},
         "ports": [f"127.0.0.1:{port}:{PORT}"],
-        "volumes": [f"weights:{CACHE}", *adapters],
+        **({"volumes": volumes} if volumes else {}),
         "shm_size": f"{2 * h.gpus}gb",
         "restart": "unless-stopped",
-        "stop_grace_period": f"{max(LEAST_STOP_S, h.drain_s)}s",
+        "stop_grace_period": f"{drain_s + AFTER_S}s",
         "healthcheck": {
             "test": ["CMD", "python3", "-c", HEALTHY],
             "interval": "10s",

@@ -1,4 +1,4 @@
-"""NodePools for the instances that a plan buys: one for each offer and way to buy, limited to the plan's GPUs."""
+"""NodePools for what a plan holds or buys: one for each offer and way to buy, limited to the plan's GPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from planner.export.names import label_value, plain, unique
 from planner.export.record import Export, Step
 from planner.export.targets.kubernetes import CAPACITY_TYPE, INSTANCE_TYPE, REGION
 from planner.io.errors import input_error, listed
-from planner.plan.plan import FleetLine
+from planner.plan.plan import HELD, FleetLine
 
 NODE_CLASSES = {
     "aws": ("karpenter.k8s.aws", "EC2NodeClass"),
@@ -20,8 +20,13 @@ NODE_CLASSES = {
 }
 """group and kind of what each provider of Karpenter calls a class of nodes (their repositories, 2026-11)"""
 RESERVED, ON_DEMAND, SPOT = "reserved", "on-demand", "spot"
-WAYS = {RESERVED: ((RESERVED, ON_DEMAND), 100), ON_DEMAND: ((ON_DEMAND,), 50), SPOT: ((SPOT,), 10)}
-"""capacity types and weight of each way to buy: what is paid for anyway comes first"""
+POOL_WEIGHTS = {RESERVED: 100, ON_DEMAND: 50, SPOT: 10}
+"""of the pool of each way to buy: what is paid for anyway comes first"""
+WITH_RESERVATIONS = ("aws",)
+"""clouds whose provider knows nodes of capacity type reserved; elsewhere a commitment is a discount on demand"""
+SPARE_INSTANCES = 1
+"""of each pool beyond the plan: Karpenter starts the node that replaces another before it drains that one, as many at
+a time as the budget below allows"""
 
 
 def export(fleet: HostedFleet) -> Export:
@@ -40,8 +45,10 @@ def export(fleet: HostedFleet) -> Export:
     return Export(
         files={path: documents(fleet.header, *pools) for path, pools in files.items()},
         covers=(
-            "a NodePool for each instance type and way to buy it: reserved first, then on demand, then spot",
-            "each is limited to the GPUs that the plan buys in its busiest hour",
+            "a NodePool for each instance type and way to buy it: what is held or reserved first, then on demand, then "
+            "spot",
+            "each is limited to the GPUs that the plan has in its busiest hour, and one instance more: a node that "
+            "drifts or fails is replaced by a new one before it is drained",
             "the Deployments of the kubernetes target choose their nodes: those that are not called -spot never run "
             "on spot nodes",
             "pools of instances that hold several replicas are consolidated, one node at a time, so that replicas "
@@ -56,12 +63,18 @@ def export(fleet: HostedFleet) -> Export:
             Step("Apply the kubernetes target of the same plan, then the keda target."),
         ),
         left_to_you=(
-            "the node class: image, network, disk (room for the weights), and roles",
+            f"the node class: image, network, roles, and a disk with room for the weights ({_disks(fleet)})",
             "commitments: a savings plan or reserved instance is a discount on nodes that run on demand and needs "
             "nothing here; capacity reservations are named in the node class (capacityReservationSelectorTerms on AWS)",
             *(f"nodes of {offer}: Karpenter has no provider for that cloud" for offer in others),
         ),
     )
+
+
+def _disks(fleet: HostedFleet) -> str:
+    """What the replicas of an instance download or read into it, at most."""
+    gb = {offer: max(h.weights_gb * (h.offer.gpus // h.gpus) for h in there) for offer, there in fleet.offers.items()}
+    return listed([f"{_instance(fleet, offer)}: {most:,.0f} GB" for offer, most in gb.items()], "and")
 
 
 def _provider(fleet: HostedFleet, offer: str) -> str:
@@ -73,30 +86,35 @@ def _instance(fleet: HostedFleet, offer: str) -> str:
 
 
 def _bought(fleet: HostedFleet) -> dict[tuple[str, str], int]:
-    """GPUs of the busiest hour of the month, by offer and way to buy; terms of commitments together."""
+    """GPUs of the busiest hour of the month, by offer and way to buy; holdings and commitments together."""
     hours: dict[tuple[str, str], list[int]] = {}
     for line in fleet.plan.fleet:
         gpus = [line.instances_by_slot[t] * line.gpus_per_instance for t in fleet.slots]
         before = hours.get((line.offer, _way(line)), [0] * len(gpus))
         hours[line.offer, _way(line)] = [a + b for a, b in zip(before, gpus, strict=True)]
-    ordered = sorted(hours, key=lambda key: (key[0], list(WAYS).index(key[1])))
+    ordered = sorted(hours, key=lambda key: (key[0], -POOL_WEIGHTS[key[1]]))
     return {key: max(hours[key]) for key in ordered if max(hours[key]) and key[0] in fleet.offers}
 
 
 def _way(line: FleetLine) -> str:
-    return RESERVED if line.purchase in TERM_MONTHS else line.purchase
+    return RESERVED if line.purchase in (*TERM_MONTHS, HELD) else line.purchase
+
+
+def _capacity_types(provider: str, way: str) -> list[str]:
+    if way != RESERVED:
+        return [way]
+    return [RESERVED, ON_DEMAND] if provider in WITH_RESERVATIONS else [ON_DEMAND]
 
 
 def _node_pool(fleet: HostedFleet, name: str, offer: str, way: str, gpus: int) -> dict[str, Any]:
     sold = fleet.plan.case.offers[offer]
-    capacity_types, weight = WAYS[way]
     group, kind = NODE_CLASSES[sold.provider]
     there = fleet.offers[offer]
     resource = "amd.com/gpu" if there[0].is_amd else "nvidia.com/gpu"
     wanted = {
         INSTANCE_TYPE: [label_value(sold.instance)],
         REGION: [label_value(sold.region)],
-        CAPACITY_TYPE: list(capacity_types),
+        CAPACITY_TYPE: _capacity_types(sold.provider, way),
     }
     shared = any(sold.gpus // h.gpus > 1 for h in there)
     return {
@@ -104,14 +122,14 @@ def _node_pool(fleet: HostedFleet, name: str, offer: str, way: str, gpus: int) -
         "kind": "NodePool",
         "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "fleetplan"}},
         "spec": {
-            "weight": weight,
-            "limits": {resource: str(gpus)},
+            "weight": POOL_WEIGHTS[way],
+            "limits": {resource: str(gpus + SPARE_INSTANCES * sold.gpus)},
             "disruption": {
                 "consolidationPolicy": "WhenEmptyOrUnderutilized" if shared else "WhenEmpty",
                 "consolidateAfter": "5m",
                 "budgets": [
                     {"nodes": "100%", "reasons": ["Empty"]},
-                    {"nodes": "1", "reasons": ["Underutilized", "Drifted"]},
+                    {"nodes": str(SPARE_INSTANCES), "reasons": ["Underutilized", "Drifted"]},
                 ],
             },
             "template": {

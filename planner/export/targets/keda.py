@@ -39,8 +39,8 @@ def export(fleet: HostedFleet) -> Export:
         files=files,
         covers=(
             "a ScaledObject for each Deployment of the kubernetes target; its cron triggers hold the table below",
-            "where replicas are added, a block starts early by the time that the plan counts on for a start, so that "
-            "they serve from the full hour on",
+            "where replicas are added, a block starts early by the time that a start takes, weights included, so that "
+            "they serve from the full hour on (give --weights as for the kubernetes target)",
             "a trigger on load adds replicas above that floor, up to those of the busiest hour of all months"
             f"{_headroom(fleet)}: the plan buys no more (to allow more, export with --headroom and raise the limits of "
             "the NodePools)",

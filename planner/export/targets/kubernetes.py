@@ -15,7 +15,22 @@ from planner.export.hosted import PORT, Hosted, HostedFleet, Part
 from planner.export.hours import peak
 from planner.export.manifests import documents
 from planner.export.names import label_value
+from planner.export.pods import (
+    GROUP,
+    HOME,
+    RESTRICTED,
+    USER,
+    environment,
+    filling_job,
+    folder_maker,
+    metadata,
+    pod_security,
+    weights_left,
+    weights_mount,
+    weights_volume,
+)
 from planner.export.record import Export, Step
+from planner.export.weights import DOWNLOAD, HOST_PATH, PVC
 from planner.io.errors import listed
 
 CAPACITY_TYPE = "karpenter.sh/capacity-type"
@@ -32,19 +47,22 @@ INSTANCE_TYPE, REGION, ZONE, HOST = (
 )  # fmt: skip
 LABELLED_BY_CLOUD = ("aws", "azure", "gcp")
 """clouds whose Kubernetes labels nodes with their instance type and region"""
-WORK, CACHE, SHM = "/srv/vllm", "/root/.cache/huggingface", "/dev/shm"
+WORK, SHM = "/srv/vllm", "/dev/shm"
 LEAST_START_S, START_SLACK = 600, 3
 """a replica is given up after so long, or so many times the planned start"""
 NOTICE_S = 120
 """between the notice of a reclaim and its end, on AWS; other clouds give less"""
 SLEEP_S, AFTER_S = 15, 30
-"""the shortest wait before a replica stops, so that nothing is sent to it any more, and the time to stop after it"""
+"""the wait before a replica is told to stop, so that nothing more is sent to it, and the time after its last answer"""
+LEAST_DRAIN_S = 15
 CPUS_PER_GPU, GIB_PER_GPU = 2, 8
 """requests that fit the smallest instances of the catalog: 4 CPUs and 16 GiB beside a GPU"""
 
 
 def export(fleet: HostedFleet) -> Export:
     files = {f"{h.cluster}/{h.name}.yaml": documents(fleet.header, *_objects(fleet, h)) for h in fleet.hosted}
+    if fleet.settings.weights.kind == PVC:
+        files |= {f"weights/{c}.yaml": documents(fleet.header, filling_job(fleet, c)) for c in fleet.clusters}
     return Export(
         files=files,
         covers=(
@@ -54,9 +72,14 @@ def export(fleet: HostedFleet) -> Export:
             "a Service in front of both, and a budget by which one replica at a time may be evicted",
             *_spread_is_told(fleet),
             "as many replicas of each as its busiest hour needs: the targets keda and karpenter follow the hours",
+            _security(fleet),
+            "a replica that stops takes no more requests and finishes those that it has: --shutdown-timeout is the "
+            "longest answer of the plan, on spot what the notice of a reclaim leaves",
         ),
-        steps=tuple(Step(f"In the cluster of {cluster}:", tuple(_apply(cluster))) for cluster in fleet.clusters),
+        steps=tuple(step for cluster in fleet.clusters for step in _steps(fleet, cluster)),
         left_to_you=(
+            *weights_left(fleet),
+            *_users(fleet),
             f"requests of {CPUS_PER_GPU} CPUs and {GIB_PER_GPU} GiB a GPU are no part of the plan: set them to your "
             "instances",
             *_labels(fleet),
@@ -88,12 +111,34 @@ def _crowded(fleet: HostedFleet) -> Iterator[str]:
             )
 
 
-def _apply(cluster: str) -> list[str]:
-    return [
-        'kubectl create secret generic huggingface --from-literal=token="$HF_TOKEN"',
-        f"kubectl apply --dry-run=server -f {cluster}/",
-        f"kubectl apply -f {cluster}/",
-    ]
+def _steps(fleet: HostedFleet, cluster: str) -> Iterator[Step]:
+    secrets = ['kubectl create secret generic vllm --from-literal=api-key="$VLLM_API_KEY"']
+    if fleet.settings.weights.kind in (DOWNLOAD, HOST_PATH, PVC):
+        secrets.append('kubectl create secret generic huggingface --from-literal=token="$HF_TOKEN"')
+    yield Step(f"In the cluster of {cluster}, make the secrets:", tuple(secrets))
+    if fleet.settings.weights.kind == PVC:
+        wait = "kubectl wait --for=condition=complete --timeout=6h job/weights"
+        yield Step("Fill the claim, once and when models change:", (f"kubectl apply -f weights/{cluster}.yaml", wait))
+    yield Step("Apply it:", (f"kubectl apply --dry-run=server -f {cluster}/", f"kubectl apply -f {cluster}/"))
+
+
+def _security(fleet: HostedFleet) -> str:
+    if fleet.settings.weights.kind == HOST_PATH:
+        return (
+            "the engine runs as the restricted Pod Security Standard asks, but hostPath is forbidden by it and by "
+            "baseline: the namespace must admit privileged pods, in which a first container makes the folder as root"
+        )
+    return f"pods pass the restricted Pod Security Standard: user {USER}, no capabilities, no escalation, seccomp"
+
+
+def _users(fleet: HostedFleet) -> Iterator[str]:
+    if fleet.settings.image is not None:
+        yield f"the image: it must run as user {USER} of group {GROUP}, as vLLM's own does, and know --shutdown-timeout"
+    elif any(h.is_amd for h in fleet.hosted):
+        yield (
+            f"AMD: no source says that its image runs as user {USER}; try it, and add the group of /dev/kfd to "
+            "supplementalGroups where nodes ask for it"
+        )
 
 
 def _labels(fleet: HostedFleet) -> list[str]:
@@ -117,10 +162,6 @@ def labels_of(h: Hosted, part: Part | None = None) -> dict[str, str]:
     return labels if part is None else labels | {"app.kubernetes.io/component": "spot" if part.spot else "firm"}
 
 
-def _metadata(name: str, labels: dict[str, str]) -> dict[str, Any]:
-    return {"name": name, "labels": labels | {"app.kubernetes.io/managed-by": "fleetplan"}}
-
-
 def _deployment(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
     labels = labels_of(h, part)
     annotations = {
@@ -132,7 +173,7 @@ def _deployment(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": _metadata(part.name, labels) | {"annotations": annotations},
+        "metadata": metadata(part.name, labels) | {"annotations": annotations},
         "spec": {
             "replicas": peak(part.hours),
             "progressDeadlineSeconds": 2 * _start_limit_s(h),
@@ -144,10 +185,11 @@ def _deployment(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
 
 
 def _pod(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
-    drain_s = max(SLEEP_S, min(h.drain_s, NOTICE_S - AFTER_S) if part.spot else h.drain_s)
+    drain_s = max(LEAST_DRAIN_S, min(h.drain_s, NOTICE_S - SLEEP_S - AFTER_S) if part.spot else h.drain_s)
     spread = list(_spread(fleet, h, part))
     volumes: list[dict[str, Any]] = [
-        {"name": "weights", "emptyDir": {}},
+        *weights_volume(h),
+        {"name": "home", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{2 * h.gpus}Gi"}},
     ]
     if h.adapters:
@@ -155,7 +197,8 @@ def _pod(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
     return {
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": drain_s + AFTER_S,
+        "securityContext": pod_security(),
+        "terminationGracePeriodSeconds": SLEEP_S + drain_s + AFTER_S,
         "nodeSelector": {INSTANCE_TYPE: label_value(h.offer.instance), REGION: label_value(h.offer.region)},
         "affinity": {"nodeAffinity": _firm_or_spot(h, part)},
         "tolerations": [
@@ -164,6 +207,7 @@ def _pod(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
               if part.spot else []),
         ],
         **({"topologySpreadConstraints": spread} if spread else {}),
+        **({"initContainers": [folder_maker(h)]} if h.weights.kind == HOST_PATH else {}),
         "containers": [_container(h, drain_s)],
         "volumes": volumes,
     }  # fmt: skip
@@ -224,18 +268,17 @@ def _spot_labels(h: Hosted) -> tuple[tuple[str, str], ...]:
 
 def _container(h: Hosted, drain_s: int) -> dict[str, Any]:
     probe = {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 10, "timeoutSeconds": 5}
-    mounts: list[dict[str, Any]] = [{"name": "weights", "mountPath": CACHE}, {"name": "shm", "mountPath": SHM}]
+    mounts = [*weights_mount(h.weights), {"name": "home", "mountPath": HOME}, {"name": "shm", "mountPath": SHM}]
     if h.adapters:
         mounts.append({"name": "adapters", "mountPath": f"{WORK}/adapters", "readOnly": True})
-    token = {"name": "huggingface", "key": "token", "optional": True}
     gpus = {_gpu_resource(h): str(h.gpus)}
     return {
         "name": "vllm",
         "image": h.image,
         "command": ["vllm", "serve"],
-        "args": [argument.replace("$", "$$") for argument in h.arguments],
+        "args": [a.replace("$", "$$") for a in (*h.arguments, "--shutdown-timeout", str(drain_s))],
         "workingDir": WORK,
-        "env": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}}],
+        "env": environment(h),
         "ports": [{"name": "http", "containerPort": PORT}],
         "resources": {
             "requests": {"cpu": str(CPUS_PER_GPU * h.gpus), "memory": f"{GIB_PER_GPU * h.gpus}Gi", **gpus},
@@ -244,8 +287,8 @@ def _container(h: Hosted, drain_s: int) -> dict[str, Any]:
         "startupProbe": probe | {"failureThreshold": math.ceil(_start_limit_s(h) / 10)},
         "readinessProbe": probe | {"failureThreshold": 3},
         "livenessProbe": probe | {"failureThreshold": 6},
-        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(drain_s)]}}},
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(SLEEP_S)]}}},
+        "securityContext": RESTRICTED,
         "volumeMounts": mounts,
     }
 
@@ -262,7 +305,7 @@ def _service(h: Hosted) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(h.name, labels_of(h)),
+        "metadata": metadata(h.name, labels_of(h)),
         "spec": {"selector": labels_of(h), "ports": [{"name": "http", "port": PORT, "targetPort": "http"}]},
     }
 
@@ -271,7 +314,7 @@ def _budget(h: Hosted, part: Part) -> dict[str, Any]:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": _metadata(part.name, labels_of(h, part)),
+        "metadata": metadata(part.name, labels_of(h, part)),
         "spec": {
             "maxUnavailable": 1,
             "unhealthyPodEvictionPolicy": "AlwaysAllow",

@@ -14,6 +14,7 @@ from planner.export.hosted import PORT, VLLM, Hosted, HostedFleet
 from planner.export.hours import Hours, fewest, peak
 from planner.export.manifests import documents
 from planner.export.record import Export, Step
+from planner.export.weights import DOWNLOAD, STREAM
 from planner.io.errors import input_error, listed
 
 CLOUDS = ("aws", "azure", "gcp", "lambda", "nebius", "oci", "runpod", "verda")
@@ -21,7 +22,11 @@ CLOUDS = ("aws", "azure", "gcp", "lambda", "nebius", "oci", "runpod", "verda")
 LEAST_START_S, START_SLACK = 1200, 3
 UP_S, DOWN_S = 60, 1200
 LEAST_QPS = 0.001
+SECRETS = "--secret HF_TOKEN --secret VLLM_API_KEY"
 RANKS = "--data-parallel-size"
+WEIGHTS_FROM = (DOWNLOAD, STREAM)
+LEAST_DISK_GB, DISK_ROOM_GB, DISK_STEP_GB = 512, 200, 64
+"""of an instance: at least, beside the weights for its image, the engine and caches, and rounded up to"""
 
 
 def export(fleet: HostedFleet) -> Export:
@@ -39,8 +44,11 @@ def export(fleet: HostedFleet) -> Export:
             "where the plan uses spot, the replicas that must not be reclaimed are base_ondemand_fallback_replicas",
         ),
         steps=(
-            Step("Check the clouds and the token that downloads the weights.", ("sky check", "export HF_TOKEN=...")),
-            *(Step(f"Start {h.name}:", (f"sky serve up --secret HF_TOKEN -n {h.name} {h.name}.yaml",)) for h in known),
+            Step(
+                "Check the clouds, and read the token that downloads the weights and the key that clients must show.",
+                ("sky check", "export HF_TOKEN=... VLLM_API_KEY=..."),
+            ),
+            *(Step(f"Start {h.name}:", (f"sky serve up {SECRETS} -n {h.name} {h.name}.yaml",)) for h in known),
             Step("Watch them come up, and give their endpoints to the gateway.", ("sky serve status",)),
         ),
         left_to_you=(
@@ -48,6 +56,11 @@ def export(fleet: HostedFleet) -> Export:
             "run 'sky serve update' on a schedule",
             "commitments: SkyPilot rents on demand, and the discount comes with the bill; capacity reservations are "
             "named in its own configuration",
+            *(
+                f"weights of {h.name}: put them under {h.arguments[0]} as safetensors, where the instance may read them"
+                for h in known
+                if h.weights.kind == STREAM and h.on_the_hub
+            ),
             *(f"{h.name}: SkyPilot does not rent from {h.offer.provider}" for h in left),
         ),
         cautions=(*_firm(known), *_boxes(fleet, known), *_experts(fleet, known)),
@@ -83,7 +96,7 @@ def _service(h: Hosted) -> dict[str, Any]:
     }
     if spot:
         policy |= {"base_ondemand_fallback_replicas": _must_be_firm(h)}
-    command = _side_by_side(h.serve.command, per_instance(h))
+    command = _side_by_side(shlex.join(["vllm", "serve", *h.arguments]), per_instance(h))
     probe = {"path": "/health", "initial_delay_seconds": max(LEAST_START_S, math.ceil(START_SLACK * h.start_s))}
     engine = f'export PATH="$HOME/vllm/bin:$PATH"\n{command} --port {PORT}\n'
     mounts = {"file_mounts": {"~/adapters": "./adapters"}} if h.adapters else {}
@@ -95,13 +108,23 @@ def _service(h: Hosted) -> dict[str, Any]:
             "instance_type": h.offer.instance,
             "use_spot": spot,
             "ports": PORT,
-            "disk_size": 512,
+            "disk_size": _disk_gb(h),
         },
-        "secrets": {"HF_TOKEN": None},
+        "secrets": {"HF_TOKEN": None, "VLLM_API_KEY": None},
         **mounts,
-        "setup": f"python3 -m venv ~/vllm\n~/vllm/bin/pip install vllm=={VLLM}\n",
+        "setup": f"python3 -m venv ~/vllm\n~/vllm/bin/pip install {_package(h)}\n",
         "run": engine,
     }
+
+
+def _disk_gb(h: Hosted) -> int:
+    """Replicas of an instance share one engine, and one copy of the weights as stored."""
+    weights_gb = 0.0 if h.weights.kind == STREAM else h.weights_gb
+    return max(LEAST_DISK_GB, DISK_STEP_GB * math.ceil((weights_gb + DISK_ROOM_GB) / DISK_STEP_GB))
+
+
+def _package(h: Hosted) -> str:
+    return f"'vllm[runai]=={VLLM}'" if h.weights.kind == STREAM else f"vllm=={VLLM}"
 
 
 def _side_by_side(command: str, replicas: int) -> str:

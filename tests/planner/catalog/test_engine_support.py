@@ -41,8 +41,11 @@ def test_known_checkpoints_are_of_models_and_quantizations_of_the_catalog() -> N
     for ids in known.values():
         assert set(ids) <= set(CATALOG.quantizations)
         assert all(re.fullmatch(r"[\w.-]+/[\w.-]+", name) for name in ids.values())
-    assert quantized_checkpoint("meta-llama/Llama-3.3-70B-Instruct", "int4-awq") is not None
-    assert quantized_checkpoint(None, "fp8") is None
+    llama = CATALOG.models["llama-3.3-70b"]
+    assert quantized_checkpoint(llama, "int4-awq") is not None
+    assert quantized_checkpoint(llama.model_copy(update={"checkpoint": None}), "fp8") is None
+    own = llama.model_copy(update={"checkpoints": {"fp8": "ours/llama-fp8"}})
+    assert quantized_checkpoint(own, "fp8") == "ours/llama-fp8", "an entry of one's own comes first"
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 
 import planner
+from planner.case.case import Holding
 from planner.export.export import README, export_plan, target_names
 from planner.export.hosted import Settings, hosted_fleet
 from planner.export.routing import routes
+from planner.export.targets.karpenter import _capacity_types
 from planner.io.errors import InputError
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import serve_commands
 from tests.support import golden_plans
+from tests.support.horizon_plans import horizon_plan
 from tests.support.lever_plans import ROUGHLY, lever_plan
-from tests.support.manifest_checks import assert_valid, objects
+from tests.support.manifest_checks import against_restricted, assert_valid, objects, pods_of
 from tests.support.places import ROOT
 
 EXAMPLES = sorted([*golden_plans.EXAMPLES, *(ROOT / "examples" / "levers").glob("*.yaml")])
@@ -48,15 +51,18 @@ def test_the_targets_are_the_files() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.stem)
 def test_every_example_for_every_target(example: Path) -> None:
-    name = str(example.relative_to(ROOT))
-    plan = plan_of(name)
+    exported_everywhere(plan_of(str(example.relative_to(ROOT))))
+
+
+def exported_everywhere(plan: Plan) -> None:
+    """Each month of a plan for each target: valid and as planned, or refused for a reason."""
     for target in TARGETS:
         for month in range(len({s.month for s in plan.slots})):
             settings = Settings(month=month, time_zone="Europe/Berlin")
             try:
                 files = export_plan(plan, target, settings)
             except InputError as error:
-                if plan.fleet:
+                if any(pool.deployments for pool in plan.pools):
                     assert NOT_THERE[target] in str(error)
                 else:
                     assert "hosts nothing" in str(error)
@@ -75,18 +81,23 @@ def as_planned(plan: Plan, target: str, files: dict[str, str], month: int) -> No
     if target == "kubernetes":
         for name, deployment in of_kind(files, "Deployment").items():
             container = deployment["spec"]["template"]["spec"]["containers"][0]
-            assert tuple(a.replace("$$", "$") for a in container["args"]) in lines
+            assert container["args"][-2] == "--shutdown-timeout"
+            assert tuple(a.replace("$$", "$") for a in container["args"][:-2]) in lines
             gpus = dict(zip(container["args"], container["args"][1:], strict=False))["--tensor-parallel-size"]
             assert container["resources"]["limits"] == {"nvidia.com/gpu": gpus}, name
         assert len(of_kind(files, "Service")) == len(running)
+        assert [against_restricted(pod) for pod in pods_of(files)] == [[]] * len(of_kind(files, "Deployment"))
     if target == "karpenter":
         limits = sum(int(pool["spec"]["limits"]["nvidia.com/gpu"]) for pool in of_kind(files, "NodePool").values())
-        lines_bought = [
-            max(f.instances_by_slot[t] for t in slots) * f.gpus_per_instance
-            for f in plan.fleet
-            if plan.case.offers[f.offer].provider in ("aws", "gcp")
-        ]
-        assert limits == sum(lines_bought)
+        used = {d.deployment.offer for d in running}
+        pools: dict[tuple[str, str], list[list[int]]] = {}
+        for f in plan.fleet:
+            if plan.case.offers[f.offer].provider in ("aws", "gcp") and f.offer in used:
+                way = f.purchase if f.purchase in ("on-demand", "spot") else "committed"
+                pools.setdefault((f.offer, way), []).append([f.instances_by_slot[t] for t in slots])
+        most = {key: max(map(sum, zip(*lines, strict=True))) for key, lines in pools.items()}
+        room = {key: (n + 1) * plan.case.offers[key[0]].gpus for key, n in most.items() if n}
+        assert limits == sum(room.values()), "one instance more in each pool, to replace a node"
     if target == "skypilot":
         assert len(list(objects(files))) == len(running)
         for _, service in objects(files):
@@ -173,6 +184,57 @@ def test_node_pools_are_by_offer_and_way_to_buy_with_what_is_paid_first() -> Non
     assert ways["on-demand"] == (50, ["on-demand"])
 
 
+HELD_FIRST = {"reserved": (100, ["reserved", "on-demand"]), "on-demand": (50, ["on-demand"]), "spot": (10, ["spot"])}
+
+
+@cache
+def held_plan(name: str) -> Plan:
+    """A plan of the same demand by somebody who holds one instance of what it runs on."""
+    before = plan_of(name)
+    offers = dict.fromkeys(d.deployment.offer for pool in before.pools for d in pool.deployments)
+    held = tuple(
+        Holding(offer=offer, purchase=purchase, instances=1, usd_per_h=0.4)
+        for offer, purchase in zip(offers, ("reserved-1y", "capacity-reservation"), strict=False)
+    )
+    return planner.plan_fleet(before.case.model_copy(update={"held": held}), ROUGHLY)
+
+
+@pytest.mark.parametrize("name", ["together", "mixed", "shedding", "examples/own-catalog.yaml"])
+def test_what_is_held_is_exported_to_every_target(name: str) -> None:
+    plan = held_plan(name)
+    assert "held" in {line.purchase for line in plan.fleet}
+    exported_everywhere(plan)
+
+
+def test_every_quarter_of_a_horizon_is_exported_to_every_target() -> None:
+    for quarter in horizon_plan().quarters:
+        assert "held" in {line.purchase for line in quarter.plan.fleet}
+        exported_everywhere(quarter.plan)
+
+
+def test_what_is_held_comes_before_what_is_rented() -> None:
+    """In one pool with commitments: Karpenter fills it first, and the rest on demand or on spot."""
+    for name in ("together", "shedding"):
+        plan = held_plan(name)
+        pools = of_kind(export_plan(plan, "karpenter", Settings()), "NodePool")
+        ways = {}
+        for pool_name, pool in pools.items():
+            wanted = {r["key"]: r["values"] for r in pool["spec"]["template"]["spec"]["requirements"]}
+            way = next(way for way in HELD_FIRST if pool_name.endswith(way))
+            ways[way] = (pool["spec"]["weight"], wanted["karpenter.sh/capacity-type"])
+        assert ways.items() <= HELD_FIRST.items()
+        assert "reserved" in ways and len(ways) > 1
+        committed = [f for f in plan.fleet if f.purchase not in ("on-demand", "spot")]
+        (limit,) = (p["spec"]["limits"]["nvidia.com/gpu"] for n, p in pools.items() if n.endswith("-reserved"))
+        assert int(limit) == sum(max(f.instances_by_slot) for f in committed) + 1
+
+
+def test_clouds_without_reserved_nodes_run_commitments_on_demand() -> None:
+    assert _capacity_types("gcp", "reserved") == ["on-demand"]
+    assert _capacity_types("aws", "reserved") == ["reserved", "on-demand"]
+    assert _capacity_types("azure", "spot") == ["spot"]
+
+
 def test_one_box_holds_the_replicas_of_the_plan_each_on_its_own_gpu() -> None:
     ((file, project),) = objects(exported("examples/own-catalog.yaml", "compose"))
     (deployment,) = plan_of("examples/own-catalog.yaml").pools[0].deployments
@@ -191,7 +253,8 @@ def test_one_box_holds_the_replicas_of_the_plan_each_on_its_own_gpu() -> None:
         ("waiting", ["night: may wait 2 h", "own/mini"]),
         ("shedding", ["chat: may be shed, at", "of it", "shed"]),
         ("examples/quickstart.yaml", ["requests go to openai/gpt-4o-mini, what the replicas of these hours cannot take",
-                                      "loading them in 9 s (1 GB/s)", "secrets", "kubectl apply"]),
+                                      "loading the weights in 9 s (1 GB/s)", "fresh node has them after 53 s (0.17",
+                                      "secrets", "kubectl apply", "add --enable-auto-tool-choice --tool-call-parser"]),
         ("examples/levers/gpu-types.yaml", ["analysis: put the id or path of a checkpoint of qwen3-32b quantized"]),
     ],
 )  # fmt: skip

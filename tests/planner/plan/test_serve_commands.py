@@ -62,7 +62,8 @@ def test_each_deployment_of_a_mix_takes_the_lengths_that_it_serves() -> None:
     for command, d in zip(commands, plan.pools[0].deployments, strict=True):
         told = flags(command)
         assert told["--tensor-parallel-size"] == [str(d.deployment.gpus_per_replica)]
-        assert "--no-enable-prefix-caching" in told and "--enable-lora" not in told
+        assert "--enable-prefix-caching" not in told and "--enable-lora" not in told
+        assert "--no-enable-prefix-caching" not in told, "it costs nothing, and the engine decides"
         counted = d.deployment.requests_in_flight
         least = counted - 1 if d.deployment.bound_by == "KV memory" else 1.5 * counted
         assert least <= int(told["--max-num-seqs"][0]) <= max(least + 1, 1.13 * 1.5 * counted)
