@@ -55,7 +55,7 @@ def _csv_line_by_line(
     import pandas as pd
 
     kept, numbers, broken = [], [], []
-    lines = block.removesuffix(b"\n").decode("utf-8", "replace").replace("\0", "").split("\n")
+    lines = block.removesuffix(b"\n").decode("utf-8", "replace").split("\n")
     at = row = 0
     while at < len(lines):
         cells, used = _record(lines, at, width, delimiter)
@@ -74,8 +74,9 @@ def _record(lines: list[str], at: int, width: int, delimiter: str) -> tuple[list
     text, used = lines[at], 1
     while text.count('"') % 2 and used < MOST_LINES_A_RECORD and at + used < len(lines):
         text, used = f"{text}\n{lines[at + used]}", used + 1
+    text = text.replace("\0", "").rstrip("\r")
     try:
-        cells = next(csv.reader(io.StringIO(text.rstrip("\r"), newline=""), delimiter=delimiter, strict=True), [])
+        cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), [])
     except csv.Error:
         cells = []
     return (cells, used) if len(cells) == width else (None, 1)

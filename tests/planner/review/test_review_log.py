@@ -146,7 +146,12 @@ def test_without_a_reader_of_parquet_the_remedy_is_named(tmp_path: Path, monkeyp
         (
             [("w", "2026-01-01", 1), ("w", "2066-01-01", 1)],
             "workload,time,requests",
-            "covers 80 years. Check the times",
+            "u.csv:2: has 1 row of 2026-01-01, 14,610 days before the other 1 row of 2066-01-01. Correct the times",
+        ),
+        (
+            [("w", f"{year}-01-01", 1) for year in range(2026, 2033)],
+            "workload,time,requests",
+            "covers 7 years. Check the times",
         ),
         ([("w", 0, 1), ("w", 90_000, 1)], "workload,time,requests", "has times without dates"),
         ([("w", "2026-01-01", 0), ("w", "2026-01-03", 0)], "workload,time,requests", "has no requests at all"),
