@@ -42,8 +42,7 @@ def export(fleet: HostedFleet) -> Export:
             "where replicas are added, a block starts early by the time that a start takes, weights included, so that "
             "they serve from the full hour on (give --weights as for the kubernetes target)",
             "a trigger on load adds replicas above that floor, up to those of the busiest hour of all months"
-            f"{_headroom(fleet)}: the plan buys no more (to allow more, export with --headroom and raise the limits of "
-            "the NodePools)",
+            + _headroom(fleet),
             "the threshold of that trigger is what a replica has in flight in the busiest hour of the plan; without "
             "Prometheus the floor stays",
         ),
@@ -72,7 +71,11 @@ def export(fleet: HostedFleet) -> Export:
 
 def _headroom(fleet: HostedFleet) -> str:
     share = fleet.settings.headroom_frac
-    return f" and {percent(share)} more, as --headroom says" if share else ""
+    if not share:
+        return ": the plan buys no more (to allow more, export with --headroom and raise the limits of the NodePools)"
+    return (
+        f" and {percent(share)} more (--headroom), for which the plan buys nothing: raise the limits of the NodePools"
+    )
 
 
 def _tolerated(fleet: HostedFleet) -> Iterator[str]:
