@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -35,6 +34,7 @@ from planner.logs.reading.tables import Reading
 from planner.logs.reuse import MOST_REFERENCES, ReuseCurve, reuse_curve
 from planner.logs.statistics import Rates, Swings, rates_of, swings_of
 from planner.logs.traffic import Traffic, traffic_of_requests
+from solvers.backends.scratch import remove_stale, scratch_folder
 
 AGAIN_FRAC = 0.001
 """of the requests, up to which the same time and lengths in two files are chance"""
@@ -92,10 +92,11 @@ def measure_logs(options: MeasureOptions) -> Measured:
     check_engine(options.engine)
     _check_zone(options.zone)
     log = open_logs(options.sources, Reading(dict(options.columns), options.time_unit), options.by)
-    with tempfile.TemporaryDirectory(prefix="fleetplan-", dir=options.work) as folder:
+    with scratch_folder("logs", options.work) as folder:
+        remove_stale(folder.parent)
         if options.work is not None and options.engine != DUCKDB:
-            Path(folder).chmod(0o755)  # workers of a cluster may be other users
-        stage, blocks = Stage(Path(folder)), _Blocks(log.ledger)
+            folder.chmod(0o755)  # workers of a cluster may be other users
+        stage, blocks = Stage(folder), _Blocks(log.ledger)
 
         def take(part: Requests) -> None:
             stage.add(part)

@@ -1,4 +1,4 @@
-"""Folders for the files that solvers read and write, removed afterwards, at the latest by the next process.
+"""Folders for temporary files of solvers and engines for logs, removed afterwards, at the latest by the next process.
 
 A folder's name says whose it is: the machine, the process, and when that process began, so that another process with
 the same number is not taken for it.
@@ -20,28 +20,29 @@ from pathlib import Path
 
 from solvers.backends.trouble import MachineTrouble
 
-_NAME = re.compile(r"fleetplan-(?:cbc|highs)-(?P<machine>[0-9a-f]{8})-(?P<pid>[0-9]+)-(?P<began>[0-9]+)-\w+")
+_NAME = re.compile(r"fleetplan-(?:cbc|highs|logs)-(?P<machine>[0-9a-f]{8})-(?P<pid>[0-9]+)-(?P<began>[0-9]+)-\w+")
 
 
 @contextmanager
-def scratch_folder(solver: str) -> Iterator[Path]:
-    """An empty folder of this process, gone at the end."""
-    with writing():
-        folder = tempfile.TemporaryDirectory(prefix=f"fleetplan-{solver}-{_owner()}-", ignore_cleanup_errors=True)
+def scratch_folder(user: str, within: Path | None = None) -> Iterator[Path]:
+    """An empty folder of this process, gone at the end; where temporary files go, or within another folder."""
+    prefix = f"fleetplan-{user}-{_owner()}-"
+    with writing(within):
+        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=within, ignore_cleanup_errors=True)
     with folder as path:
         yield Path(path)
 
 
 @contextmanager
-def writing() -> Iterator[None]:
+def writing(within: Path | None = None) -> Iterator[None]:
     """Turn a disk that is full while files are written into MachineTrouble, with a sentence for the user."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
         raise MachineTrouble(
-            f"the solver's files cannot be written to {_where()}: {reason}. Free some space there, or set TMPDIR to a "
-            "folder with room that you may write to."
+            f"temporary files cannot be written to {within or _where()}: {reason}. Free some space there, or "
+            f"{'name another folder' if within else 'set TMPDIR to a folder'} with room that you may write to."
         ) from error
 
 
@@ -49,9 +50,14 @@ def writing() -> Iterator[None]:
 def prepare() -> None:
     """Once in a process, before long work: see that folders can be made, and remove those of dead processes."""
     with scratch_folder("cbc") as folder:
-        for entry in os.scandir(folder.parent):
-            if is_stale(entry.path):
-                shutil.rmtree(entry.path, ignore_errors=True)
+        remove_stale(folder.parent)
+
+
+def remove_stale(place: Path) -> None:
+    """Remove folders of dead processes."""
+    for entry in os.scandir(place):
+        if is_stale(entry.path):
+            shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def is_stale(path: str) -> bool:

@@ -121,7 +121,7 @@ def test_a_disk_that_fills_up_keeps_the_best_plan(
     monkeypatch.setattr(module, name, disk_full)
     ran = fleetplan("plan", "small.yaml", "--gap", "0%", "--solver", solver, "--out", "plan.json")
     assert ran.code == 0, ran.err
-    assert "note: the search was cut short: the solver's files cannot be written to " in ran.out
+    assert "note: the search was cut short: temporary files cannot be written to " in ran.out
     plan = json.loads(Path("plan.json").read_text())
     assert planner.check_plan(plan) == []
     assert 0 < plan["bound_usd_per_month"] <= plan["cost_usd_per_month"] + plan["penalty_usd_per_month"]
@@ -146,7 +146,7 @@ def test_no_half_plan_of_a_full_disk_is_kept_in_a_journal(
     with monkeypatch.context() as full:
         full.setattr(cbc, "write_mps", disk_full)
         rows = json.loads(fleetplan(*command.split()).out)
-        cut = [row for row in rows if row["status"].startswith("error: MachineTrouble: the solver's files")]
+        cut = [row for row in rows if row["status"].startswith("error: MachineTrouble: temporary files")]
         assert cut
     ran = fleetplan(*command.split())
     assert ran.code == 0

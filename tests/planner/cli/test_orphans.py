@@ -116,7 +116,8 @@ def test_folders_of_dead_processes_are_removed_and_no_others(
     reused = left.with_name(f"fleetplan-highs-{machine}-{os.getpid()}-1-abc")
     elsewhere = left.with_name(f"fleetplan-cbc-{'0' * 8}-{pid}-{began}-abc")
     another = left.with_name(f"fleetplan-notes-{machine}-{pid}-{began}-abc")
-    for folder in (reused, elsewhere, another):
+    of_logs = left.with_name(f"fleetplan-logs-{machine}-{pid}-{began}-abc")
+    for folder in (reused, elsewhere, another, of_logs):
         folder.mkdir()
     precious = temporary.with_name("precious")
     precious.mkdir()
