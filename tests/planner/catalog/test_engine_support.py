@@ -10,10 +10,13 @@ import planner
 from planner.case.support import support_of
 from planner.catalog.engine_support import Verdict, entries, known_support, quantized_checkpoint
 from planner.catalog.entries import shipped_catalog, shipped_entries
+from planner.catalog.parsers import entries as parser_entries
+from planner.catalog.parsers import parser_flags
 from planner.catalog.variant import Variant
 from planner.checker import check_plan
 from planner.io.errors import InputError
 from planner.plan.serve_commands import serve_commands
+from planner.reports.catalog import catalog_report
 from planner.reports.tables.csv import plan_csv
 from planner.reports.terminal import render
 
@@ -165,3 +168,25 @@ def test_what_was_never_seen_to_run_is_marked_everywhere_and_a_policy_forbids_it
         planner.plan_fleet(planner.case_from_text(OWN + "policy: {unproven: forbidden}\n"))
     with pytest.raises(InputError, match="unproven"):
         planner.case_from_text(OWN + "policy: {unproven: never}\n")
+
+
+def test_every_parser_is_of_a_model_of_the_catalog_and_says_where_it_is_from() -> None:
+    published = [m.checkpoint or "" for m in CATALOG.models.values()]
+    for entry in parser_entries():
+        assert any(name.startswith(entry.models) for name in published), entry.models
+        assert entry.source and entry.date and (entry.tools or entry.reasoning)
+        assert entry.tools or not entry.chat_template
+
+
+def test_parsers_are_those_of_the_first_entry_that_fits() -> None:
+    assert parser_flags(CATALOG.models["qwen3-coder-480b-a35b"])[2] == "qwen3_xml"
+    assert parser_flags(CATALOG.models["qwen3-8b"])[2:] == ("hermes", "--reasoning-parser", "qwen3")
+    assert parser_flags(CATALOG.models["deepseek-r1"]) == ("--reasoning-parser", "deepseek_r1")
+    assert parser_flags(CATALOG.models["falcon-180b"]) == ()
+    assert parser_flags(CATALOG.models["qwen3-8b"].model_copy(update={"checkpoint": None})) == ()
+
+
+def test_the_catalog_shows_quantized_checkpoints_and_how_to_add_one() -> None:
+    report = catalog_report("models", "llama-3.1-8b", "180d", None)
+    assert report.data["llama-3.1-8b"]["checkpoints"]["fp8"] == "RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic"
+    assert "catalog: {models: {llama-3.1-8b: {checkpoints: {fp8: ID}}}}" in report.text

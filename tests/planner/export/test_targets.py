@@ -212,6 +212,10 @@ def test_every_quarter_of_a_horizon_is_exported_to_every_target() -> None:
         exported_everywhere(quarter.plan)
 
 
+def test_the_plan_under_review_is_exported_to_every_target() -> None:
+    exported_everywhere(planner.read_plan(ROOT / "examples" / "quarterly-review" / "last-plan.json"))
+
+
 def test_what_is_held_comes_before_what_is_rented() -> None:
     """In one pool with commitments: Karpenter fills it first, and the rest on demand or on spot."""
     for name in ("together", "shedding"):
