@@ -84,7 +84,8 @@ def read_request_log(path: Path, own_models: frozenset[str] = frozenset()) -> Re
         time_us, prompt, output, ids = (x[own] for x in (time_us, prompt, output, ids))
         blocks = blocks[own] if hashed else blocks
     # The last of requests with one id counts.
-    again = pd.Series(ids).duplicated(keep="last").to_numpy() & (ids != NO_ID)
+    again, named = np.zeros(len(ids), dtype=bool), np.flatnonzero(ids != NO_ID)
+    again[named] = pd.Series(ids[named]).duplicated(keep="last").to_numpy()
     time_us, prompt, output = (x[~again] for x in (time_us, prompt, output))
     order = np.argsort(time_us, kind="stable")
     time_us = time_us[order]
