@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-INTERRUPTED = "interrupted before a plan was found"
+INTERRUPTED = "interrupted before there was a result"
 
 
 def main() -> None:
