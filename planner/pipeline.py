@@ -30,7 +30,7 @@ from planner.plan.horizon.horizon_plan import HorizonPlan
 from planner.plan.plan import LeftOut, Part, Plan
 from planner.plan.study_records import Why
 from problems.fleet_problem import FleetProblem
-from solvers.backends.deadline import Held, Limit, TimeIsUp, interruptions_held, limited_to
+from solvers.backends.deadline import Held, Limit, TimeIsUp, interruptions_deferred, interruptions_held, limited_to
 from solvers.heuristics.incumbent import complete as complete_paths
 from solvers.heuristics.local_search import simplest_plan
 from solvers.search.fleet_solution import COLD_START, FleetSolution, Options, Outcome, Progress, WarmStart, outcome_of
@@ -133,7 +133,8 @@ def attempt(
     solution = _searched(fleet, options, limit, finish_s, known, on_progress)
     if solution.best is None:
         return Attempt(solution.outcome, None, candidates, fleet, doing)
-    with interruptions_held() as held:
+    # A complete plan says what an interruption left out of it; others have no place for that.
+    with interruptions_held() if complete else interruptions_deferred() as held:
         tell("putting the plan together")
         plan = _checked_best(work, solution)
         if complete:

@@ -64,6 +64,10 @@ def connected(name: str, work: Path) -> Iterator[Any]:
         connection = ibis.duckdb.connect(":memory:", **options)
         try:
             yield connection
+        except RuntimeError as error:
+            if "interrupted" in str(error):  # what DuckDB makes of a Ctrl-C
+                raise KeyboardInterrupt from error
+            raise
         finally:
             connection.disconnect()
         return

@@ -382,6 +382,18 @@ def test_an_interruption_while_the_plan_is_put_together_loses_nothing(
 
 
 @POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_while_a_plan_of_a_study_is_put_together_ends_the_study(
+    fleetplan: Command, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    assert fleetplan("plan", "small.yaml", "--out", "plan.json").code == 0
+    monkeypatch.setattr(pipeline, "assemble_plan", interrupting(number, assemble_plan))
+    ran = fleetplan("study", "plan.json", "--only", "waterfall", "--out", "studied.json")
+    assert ran.code == 130, ran
+    assert "interrupted: not planned are" in ran.out
+
+
+@POSIX
 def test_an_interruption_while_a_report_is_written_is_heard_when_all_is_written(
     fleetplan: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
+import threading
 import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,6 +16,7 @@ import pytest
 
 from planner.io import json_members
 from planner.io.errors import InputError
+from planner.logs.engine import DUCKDB, connected
 from planner.logs.reading import sources, tables
 from planner.logs.reading.requests import block_numbers, open_logs
 from planner.logs.reading.tables import Reading
@@ -256,3 +259,17 @@ def test_rows_after_a_broken_block_keep_their_numbers(tmp_path: Path, monkeypatc
     monkeypatch.setattr("planner.io.unpacking.PIECE_BYTES", 1000)
     found = usage(tmp_path / "x.csv", HEADER + "a,b,c\n" + ROWS + "2026-09-07,-4,5,m\n")
     assert found.ledger.which("negative prompt tokens") == "x.csv row 603"
+
+
+def test_what_duckdb_makes_of_a_signal_is_an_interruption_again(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="logs need duckdb: pip install fleetplan[logs]")
+    with pytest.raises(KeyboardInterrupt), connected(DUCKDB, tmp_path) as connection:
+        timer = threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,))
+        timer.start()
+        try:
+            while True:
+                connection.raw_sql(
+                    "select count(*) from range(3000000) a, range(40) b where hash(a.range + b.range) = 3"
+                )
+        finally:
+            timer.cancel()
