@@ -133,6 +133,24 @@ def _replicas_are_spread(facts: PlanView, offer: str, there: list[DeploymentPlan
                     f"slot {t}: {boxes} x {offer}{safe} cannot hold the replicas so that those of no deployment "
                     "all stand on one instance (policy.spread)"
                 )
+        if _spot_holds_a_deployment(facts, offer, there, t):
+            yield f"slot {t}: the one spot {offer} holds all replicas of a deployment (policy.spread)"
+
+
+def _spot_holds_a_deployment(facts: PlanView, offer: str, there: list[DeploymentPlan], t: int) -> bool:
+    """Whether a single spot box has all of a deployment: others have no place for one of each that is not firm at all.
+
+    Replicas that differ in size are taken to leave none.
+    """
+    box = facts.case.offers[offer].gpus
+    safe = gpus_bought(facts, offer, t, firm_only=True) // box
+    if gpus_bought(facts, offer, t, firm_only=False) // box != safe + 1:
+        return False
+    running = [d for d in there if d.replicas_by_slot[t]]
+    sizes = {d.deployment.gpus_per_replica for d in running}
+    firm = sum(d.firm_replicas_by_slot[t] for d in running)
+    places = safe * (box // min(sizes)) - firm if len(sizes) == 1 else 0
+    return sum(d.replicas_by_slot[t] > 1 and not d.firm_replicas_by_slot[t] for d in running) > places
 
 
 def idle_gpus(facts: PlanView) -> dict[str, int]:

@@ -98,8 +98,34 @@ def _apart(fleet: FleetProblem, paths: list[Recipe], g: str, kind: str) -> np.nd
     return boxes * offer.box
 
 
+def _without_lone_spot(fleet: FleetProblem, paths: Iterable[Recipe], g: str, bought: Purchase) -> Purchase:
+    """What is bought, where a single spot instance would hold all replicas of a deployment: two of them, or none.
+
+    It does where the deployment has no firm replicas and the other instances have no place left for one of it. Where
+    replicas differ in size that is taken for granted.
+    """
+    offer, uses = fleet.offers[g], [(path.slot, use) for path in paths for use in path.uses if use.offer == g]
+    if offer.fewest == 1 or offer.spot_usd_per_h is None or not (bought.spot == 1).any():
+        return bought
+    counts, firm = np.zeros((2, len(uses), len(fleet.slot_hours)), dtype=int)
+    for k, (slot, use) in enumerate(uses):
+        counts[k, slot], firm[k, slot] = use.replicas, use.firm_replicas
+    sizes = np.array([use.gpus_per_replica for _, use in uses])[:, None] * (counts > 0)
+    largest = sizes.max(axis=0)
+    alike = ((sizes == largest) | (sizes == 0)).all(axis=0)
+    safe = offer.on_hand + sum(bought.reserved.values()) + bought.on_demand
+    places = safe * (offer.box // np.maximum(largest, 1)) - firm.sum(axis=0)
+    without_firm = ((counts > 1) & (firm == 0)).sum(axis=0)
+    lone = (bought.spot == 1) & (without_firm > np.where(alike, places, 0))
+    most = np.inf if offer.max_instances is None else offer.max_instances
+    on_demand_usd = np.inf if offer.on_demand_usd_per_h is None else offer.on_demand_usd_per_h
+    on_demand = lone & ((on_demand_usd <= 2 * offer.spot_usd_per_h) | (safe + 2 > most))
+    return replace(bought, on_demand=bought.on_demand + on_demand, spot=bought.spot + np.where(on_demand, -1, lone))
+
+
 def incumbent_of(fleet: FleetProblem, paths: tuple[Recipe, ...], purchases: dict[str, Purchase]) -> Incumbent:
     """An incumbent with its cost: USD per month, averaged over the months."""
+    purchases = {g: _without_lone_spot(fleet, paths, g, bought) for g, bought in purchases.items()}
     cost = float(np.mean(fleet.weight_of_month * cost_by_month(fleet, paths, purchases)))
     penalty = sum(float(fleet.weight[p.slot] @ p.penalty_usd_per_h) for p in paths)
     return Incumbent(paths, purchases, cost, penalty)
