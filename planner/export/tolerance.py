@@ -6,11 +6,12 @@ between the least and the most replicas. So 12 asked for beside 11 stay 11, and 
 
 A floor is therefore written so high that it is reached from every count that the hours before it may leave, and no
 higher: above 1.1 times the largest count that would be too few. The count at which a Deployment is applied may be there
-at any time.
+at any time. Where a start takes an hour, a floor begins beside counts of hours long before its own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,13 +37,16 @@ class Floors:
         return any(replicas > block.replicas for block, replicas in self.written.items())
 
 
-def floors(hours: Hours, most: int, applied: int) -> Floors:
-    """The lowest floors with which no hour has fewer than planned; `applied` is the count of the manifest."""
-    week = list(_week(hours))
+def floors(hours: Hours, most: int, applied: int, early_min: int = 0) -> Floors:
+    """The lowest floors with which no hour has fewer than planned; `applied` is the count of the manifest.
+
+    `early_min` is how long before a rise its floor begins, and how long counts stay after the hour that asked for them.
+    """
+    week, early_h = list(_week(hours)), math.ceil(early_min / 60)
     least = fewest(hours)
     written = {block: block.replicas for block in blocks(hours) if block.replicas > least}
     while True:
-        missed = next(_missed(week, written, least, most, applied), None)
+        missed = next(_missed(week, written, least, most, applied, early_h), None)
         if missed is None:
             return Floors(written, tuple(_more(week, written, least, most)))
         block, count = missed
@@ -68,17 +72,26 @@ def _week(hours: Hours) -> Iterator[Block]:
 
 
 def _missed(
-    week: list[Block], written: dict[Block, int], least: int, most: int, applied: int
+    week: list[Block], written: dict[Block, int], least: int, most: int, applied: int, early_h: int
 ) -> Iterator[tuple[Block, int]]:
     """Blocks that have too few replicas at some time, and the largest count from which their floor is not reached."""
     there, seen = {applied, most}, set[frozenset[int]]()
     while frozenset(there) not in seen:
         seen.add(frozenset(there))
-        for block in week:
+        for now, block in enumerate(week):
             short = [n for n in there if min(next_counts(n, written.get(block), least, most)) < block.replicas]
             if short:
                 yield block, max(short)
-            there = {n for m in (*there, applied, most) for n in next_counts(m, written.get(block), least, most)}
+            asks = {written.get(block), *_asked_early(week, written, now, early_h)}
+            there = {n for m in (*there, applied, most) for ask in asks for n in next_counts(m, ask, least, most)}
+
+
+def _asked_early(week: list[Block], written: dict[Block, int], now: int, early_h: int) -> Iterator[int]:
+    """What floors of later hours ask for, where they begin before the hour ahead of their own has its count."""
+    ahead = (week[(now + h) % len(week)] for h in range(1, early_h + 1)) if early_h > 1 else ()
+    for block in ahead:
+        if block.rises and block in written:
+            yield max(written[block], written.get(week[now], 0))
 
 
 def _more(week: list[Block], written: dict[Block, int], least: int, most: int) -> Iterator[int]:

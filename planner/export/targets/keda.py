@@ -80,7 +80,7 @@ def _headroom(fleet: HostedFleet) -> str:
 
 def _tolerated(fleet: HostedFleet) -> Iterator[str]:
     """What it takes that a HorizontalPodAutoscaler leaves counts alone that are nearly right."""
-    parts = [(part, floors_of(fleet, part)) for h in fleet.hosted for part in h.parts]
+    parts = [(part, floors_of(fleet, h, part)) for h in fleet.hosted for part in h.parts]
     off = [(part, written) for part, written in parts if any(written.more_by_hour) or written.are_raised]
     if not off:
         return
@@ -152,15 +152,20 @@ def most_replicas(fleet: HostedFleet, part: Part) -> int:
     return math.ceil(round(part.most * (1 + fleet.settings.headroom_frac), 9))
 
 
-def floors_of(fleet: HostedFleet, part: Part) -> Floors:
-    return floors(part.hours, most_replicas(fleet, part), applied=peak(part.hours))
+def floors_of(fleet: HostedFleet, h: Hosted, part: Part) -> Floors:
+    early_min = _lead_min(h) + STABLE_S // 60
+    return floors(part.hours, most_replicas(fleet, part), applied=peak(part.hours), early_min=early_min)
+
+
+def _lead_min(h: Hosted) -> int:
+    return math.ceil(h.start_s / 60)
 
 
 def _cron_triggers(fleet: HostedFleet, h: Hosted, part: Part) -> list[dict[str, Any]]:
     """One for each block above the fewest, which are always there."""
     triggers = []
-    for block, replicas in floors_of(fleet, part).written.items():
-        start, end = cron(block, math.ceil(h.start_s / 60))
+    for block, replicas in floors_of(fleet, h, part).written.items():
+        start, end = cron(block, _lead_min(h))
         name = f"{block.day.replace(' ', '-')}-{block.start_h:02d}h"
         schedule = {"timezone": fleet.settings.time_zone, "start": start, "end": end, "desiredReplicas": str(replicas)}
         triggers.append({"type": "cron", "name": name, "metadata": schedule})

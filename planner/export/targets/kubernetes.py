@@ -118,7 +118,9 @@ def _steps(fleet: HostedFleet, cluster: str) -> Iterator[Step]:
     yield Step(f"In the cluster of {cluster}, make the secrets:", tuple(secrets))
     if fleet.settings.weights.kind == PVC:
         wait = "kubectl wait --for=condition=complete --timeout=6h job/weights"
-        yield Step("Fill the claim, once and when models change:", (f"kubectl apply -f weights/{cluster}.yaml", wait))
+        again = "kubectl delete job weights --ignore-not-found"  # a job that is there cannot be changed
+        fill = (again, f"kubectl apply -f weights/{cluster}.yaml", wait)
+        yield Step("Fill the claim, once and when models change:", fill)
     yield Step("Apply it:", (f"kubectl apply --dry-run=server -f {cluster}/", f"kubectl apply -f {cluster}/"))
 
 
@@ -216,12 +218,13 @@ def _pod(fleet: HostedFleet, h: Hosted, part: Part) -> dict[str, Any]:
 def _spread(fleet: HostedFleet, h: Hosted, part: Part) -> Iterator[dict[str, Any]]:
     """Over instances, so that no deployment stands in one alone, and over zones where there are some."""
     pods = {"labelSelector": {"matchLabels": labels_of(h, part)}}
+    strictly = {"whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"}
+    # not honored, a node that fails or is drained counts as one with no replica, and what it had fits nowhere else
     skew = max_skew(fleet, h, part)
     if skew is not None:
-        hosts = {"maxSkew": skew, "minDomains": 2, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule"}
-        yield hosts | pods
+        yield {"maxSkew": skew, "minDomains": 2, "topologyKey": HOST} | strictly | pods
     if part.spot and h.plan.deployment.spot_zones > 1:  # the plan counts on it
-        yield {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"} | pods
+        yield {"maxSkew": 1, "topologyKey": ZONE} | strictly | pods
     elif h.spread and h.offer.provider in LABELLED_BY_CLOUD:
         yield {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"} | pods
 

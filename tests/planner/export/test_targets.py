@@ -142,6 +142,7 @@ def test_replicas_that_share_instances_are_spread_over_nodes_and_zones() -> None
     for name, deployment in of_kind(exported(example, "kubernetes"), "Deployment").items():
         hosts, zones = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
         assert (hosts["topologyKey"], hosts["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "DoNotSchedule"), name
+        assert hosts["nodeTaintsPolicy"] == "Honor", "a node that fails or is drained is no place with room"
         assert (hosts["maxSkew"], hosts["minDomains"]) == (1, 2)
         assert (zones["topologyKey"], zones["whenUnsatisfiable"]) == ("topology.kubernetes.io/zone", "ScheduleAnyway")
         for spread in (hosts, zones):

@@ -113,13 +113,16 @@ COUNTS = st.integers(1, 12).flatmap(
 
 
 @settings(max_examples=25, deadline=None)
-@given(weekday=COUNTS, weekend=COUNTS, more=st.sampled_from([0, 1, 40]), near=st.sampled_from(sorted(NEAR)))
+@given(
+    weekday=COUNTS, weekend=COUNTS, more=st.sampled_from([0, 1, 40]), near=st.sampled_from(sorted(NEAR)),
+    lead_min=st.sampled_from([8, 57, 75, 122]),
+)  # fmt: skip
 def test_any_hours_are_held_and_little_more(
-    weekday: tuple[int, ...], weekend: tuple[int, ...], more: int, near: str
+    weekday: tuple[int, ...], weekend: tuple[int, ...], more: int, near: str, lead_min: int
 ) -> None:
     hours = {"weekday": weekday, "weekend": weekend}
-    found = floors(hours, peak(hours) + more, applied=peak(hours))
-    triggers = [_trigger(*cron(block, 8), replicas) for block, replicas in found.written.items()]
+    found = floors(hours, peak(hours) + more, applied=peak(hours), early_min=lead_min + keda.STABLE_S // 60)
+    triggers = [_trigger(*cron(block, lead_min), replicas) for block, replicas in found.written.items()]
     spec = {
         "minReplicaCount": fewest(hours), "maxReplicaCount": peak(hours) + more, "triggers": triggers,
         "advanced": {"horizontalPodAutoscalerConfig": {"behavior": keda.behavior(peak(hours) + more)}},
@@ -145,6 +148,25 @@ def test_replicas_come_at_once_since_a_count_on_the_way_may_be_near_enough() -> 
     assert not shortages(spec, hours, 17, NEAR["from 1.33 on"])
     del spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleUp"]  # type: ignore[index]
     assert {n for _, _, n in shortages(spec, hours, 17, NEAR["from 1.33 on"])} == {16}
+
+
+@pytest.mark.parametrize(("lead_min", "between_h"), [(57, 1), (122, 2)])
+def test_a_floor_that_begins_beside_counts_of_hours_before_is_reached_from_these(lead_min: int, between_h: int) -> None:
+    """28 asked for early beside 27 stay 27, though the hours between have 15."""
+    counts = (15,) * 9 + (27,) + (15,) * between_h + (28,) + (15,) * (13 - between_h)
+    hours = {"weekday": counts, "weekend": counts}
+
+    def short(early_min: int) -> list[tuple[int, int, int]]:
+        written = floors(hours, most=28, applied=28, early_min=early_min).written
+        spec = {
+            "minReplicaCount": 15, "maxReplicaCount": 28,
+            "triggers": [_trigger(*cron(b, lead_min), n) for b, n in written.items()],
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": keda.behavior(28)}},
+        }  # fmt: skip
+        return shortages(spec, hours, 15, NEAR["from 1.33 on"])
+
+    assert {n for _, _, n in short(early_min=0)} == {27}
+    assert not short(early_min=lead_min + keda.STABLE_S // 60)
 
 
 def test_no_floor_is_raised_where_steps_are_large_or_counts_small() -> None:

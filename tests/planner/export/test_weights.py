@@ -126,7 +126,10 @@ def test_a_job_fills_the_claim_with_what_is_loaded() -> None:
     script = job["spec"]["template"]["spec"]["containers"][0]["command"][2]
     assert set(script.split(" && ")) == {f"hf download {name}" for name in loaded}
     assert job["spec"]["template"]["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": "models"}
-    assert "kubectl wait --for=condition=complete" in files[README]
+    steps = [line.strip() for line in files[README].splitlines() if line.strip().startswith("kubectl")]
+    fill = next(k for k, line in enumerate(steps) if line.startswith("kubectl apply -f weights/"))
+    assert steps[fill - 1] == "kubectl delete job weights --ignore-not-found", "a job that is there cannot be changed"
+    assert steps[fill + 1].startswith("kubectl wait --for=condition=complete")
 
 
 def test_starts_follow_from_where_weights_come() -> None:
