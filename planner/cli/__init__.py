@@ -32,6 +32,8 @@ def main() -> None:
         code = say(INTERRUPTED, 130)
     finally:
         sys.path[:] = path
+    if code == 130:
+        _hear_no_more()
     sys.exit(code)
 
 
@@ -59,6 +61,14 @@ def _command() -> Callable[[], int]:
         for number in heard:
             signal.signal(number, signal.default_int_handler)
     return run
+
+
+def _hear_no_more() -> None:
+    """A second Ctrl-C while the interpreter ends must not change the exit code, or leave temporary files behind."""
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _exit_at_once() -> None:

@@ -149,7 +149,11 @@ def _alive(start: np.ndarray, counted: np.ndarray, times: np.ndarray) -> np.ndar
 
 
 def _whole_sum(rows: pd.DataFrame, name: str) -> float | None:
-    return float(rows[name].sum()) if name in rows.columns and rows[name].notna().all() else None
+    """Tokens of the rows whose requests are known; None where one of them does not say."""
+    if name not in rows.columns:
+        return None
+    tokens = rows[name][rows.requests.notna()]
+    return float(tokens.sum()) if tokens.notna().all() else None
 
 
 def _cache(rows: pd.DataFrame) -> CacheUse | None:

@@ -106,7 +106,7 @@ def times(raw: pd.Series, unit: str | None, ledger: Ledger, name: str) -> Cells:
         if text.any():
             stamps = pd.to_datetime(raw[text].astype(str), errors="coerce", utc=True, format="ISO8601")
             us[text], read[text] = _as_us(stamps), stamps.notna().to_numpy()
-            _note_zones(raw[text], ledger, name)
+            _note_zones(raw[text][stamps.notna()], ledger, name)
             late = text & ~read
             if late.any() and np.isnan(number).all():  # numbers further down
                 number[late] = numbers(raw[late])

@@ -210,13 +210,15 @@ def _counts(piece: Piece, log: Log) -> Counts:
         ledger.leave_out(reason, piece.path, rows[flags & keep])
     keep &= _named(piece, table, by, keep, ledger)
     log.days.add(piece.path, when.values[keep], rows[keep])
+    counted = requests.good[keep]
+    tokens = {name: _sums(piece, table, name, keep, counted) for name in ("prompt", "output", "cached")}
     return Counts(
         time_us=when.values[keep],
-        requests=np.where(requests.good, requests.values, np.nan)[keep],
+        requests=np.where(counted, requests.values[keep], np.nan),
         span_s=_sums(piece, table, "span", keep),
-        prompt=_sums(piece, table, "prompt", keep),
-        output=_sums(piece, table, "output", keep),
-        cached=_sums(piece, table, "cached", keep),
+        prompt=tokens["prompt"],
+        output=tokens["output"],
+        cached=tokens["cached"],
         model=_names(piece, table, "model")[keep],
         key=_names(piece, table, by)[keep],
         series=_series(piece, table, when.values)[keep],
@@ -265,13 +267,16 @@ def _named(piece: Piece, table: pd.DataFrame, by: By | None, keep: np.ndarray, l
     return named
 
 
-def _sums(piece: Piece, table: pd.DataFrame, name: str, keep: np.ndarray) -> np.ndarray | None:
-    """Totals of tokens, and lengths of spans."""
+def _sums(
+    piece: Piece, table: pd.DataFrame, name: str, keep: np.ndarray, counted: np.ndarray | None = None
+) -> np.ndarray | None:
+    """Totals of tokens, and lengths of spans; NaN where rows that are kept are not `counted`."""
     cells = piece.preset.field_of(table, name)
     if cells is None:
         return None
     number = numbers(cells[keep])
-    return np.where(np.isfinite(number) & (number >= 0), number, np.nan)
+    known = np.isfinite(number) & (number >= 0)
+    return np.where(known if counted is None else known & counted, number, np.nan)
 
 
 def _cells(piece: Piece, name: str, table: pd.DataFrame, least: int) -> Cells:

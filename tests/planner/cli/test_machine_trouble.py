@@ -233,3 +233,19 @@ def test_an_interrupt_is_not_taken_for_a_missing_solver(
             use()
     finally:
         signal.signal(number, before)
+
+
+@POSIX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_while_an_interrupted_command_ends_changes_nothing(number: int) -> None:
+    program = (
+        "import atexit, os, signal, planner.cli as cli\n"
+        "def interrupted():\n"
+        "    signal.signal(signal.SIGTERM, signal.default_int_handler)\n"
+        "    raise KeyboardInterrupt\n"
+        f"atexit.register(os.kill, os.getpid(), {int(number)})\n"
+        "cli._command = lambda: interrupted\n"
+        "cli.main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "interrupted before a plan was found\n")

@@ -112,3 +112,16 @@ def test_teams_of_a_short_table_are_workloads_of_their_own(tmp_path: Path) -> No
     rows = [(t, team, 1) for t in HOURS[:24] for team in ("a", "b", "c")]
     rows += [(HOURS[3], "rare", 1), (HOURS[5], "odd", 1)]
     assert [w.traffic.name for w in measured(rows, tmp_path / "counts.csv").workloads] == ["a", "b", "c", "other"]
+
+
+@pytest.mark.parametrize("wrong", ["", "-1000", "many"])
+def test_tokens_of_a_row_without_requests_do_not_make_the_others_longer(tmp_path: Path, wrong: str) -> None:
+    path = tmp_path / "counts.csv"
+    rows = [f"{t.isoformat()},{wrong if k % 3 == 0 else 1000},500000,200000,100000" for k, t in enumerate(HOURS)]
+    path.write_text("\n".join(["time,requests,input_tokens,output_tokens,cached_tokens", *rows]))
+    (w,) = measure_logs(MeasureOptions((str(path),))).workloads
+    assert w.traffic.prompt_tokens == pytest.approx(500 * w.traffic.total)
+    assert w.traffic.output_tokens == pytest.approx(200 * w.traffic.total)
+    assert w.traffic.cache is not None
+    assert w.traffic.cache.requests == pytest.approx(w.traffic.total)
+    assert w.traffic.cache.prompt_tokens == pytest.approx(w.traffic.prompt_tokens)

@@ -259,3 +259,12 @@ def test_logs_of_servers_side_by_side_all_count(tmp_path: Path) -> None:
     found = measure_logs(MeasureOptions((str(tmp_path),)))
     assert total(found) == 4_000 and not found.ledger.left_out
     assert "as chance may have it" in "\n".join(found.ledger.notes)
+
+
+def test_a_row_of_totals_does_not_make_times_look_as_if_they_had_no_zone(tmp_path: Path) -> None:
+    rows = [f"2026-05-{4 + h // 24:02}T{h % 24:02}:00:00Z,1000" for h in range(72)]
+    path = tmp_path / "counts.csv"
+    path.write_text("\n".join(["time,requests", *rows, "Total,72000"]) + "\n")
+    ledger = measure_logs(MeasureOptions((str(path),))).ledger
+    assert ledger.left_out == {"unreadable time": 1}
+    assert not [note for note in ledger.notes if "time zone" in note]
