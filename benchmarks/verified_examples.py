@@ -39,7 +39,7 @@ def row(name: str, plan: Plan, served: Verification) -> str:
     target = f"{p.target_s / 3600:g} h" if p.target_s >= 3600 else f"{1e3 * p.target_s:g} ms"
     requests = sum(w.served for w in served.workloads)
     refused = sum(w.refused for w in served.workloads) / max(1, requests)
-    together = sum(w.all_within_frac * w.served for w in served.workloads) / max(1, requests)
+    together = sum((w.all_within_frac or 0.0) * w.served for w in served.workloads) / max(1, requests)
     share = f"{p.within_frac:.1%} ({p.low_frac:.1%} to {p.high_frac:.1%}){'' if p.kept else ' missed'}"
     return f"{begin} {workload}: {p.what} {target} for {p.percentile:.0%} | {share} | {together:.1%} | {refused:.3%} |"
 

@@ -116,7 +116,7 @@ def latencies(run: Verification) -> Table:
     rows = (
         (w.name, *_three(w.ttft), *_three(w.tpot), *_three(w.e2e), percent(w.all_within_frac, 1))
         for w in run.workloads
-        if w.promises
+        if w.promises and w.all_within_frac is not None
     )
     return Table("latencies", "latencies", tuple(columns), tuple(rows))
 

@@ -107,7 +107,7 @@ class Tally:
             e2e=_percentiles(latency["E2E"]),
             ttft_histogram=_histogram(self.latency["TTFT"][weights > 0]),
             promises=tuple(self._promise(what, hours) for what in self.targets) if owed else (),
-            all_within_frac=float(weights @ self.counts["kept"]) / owed if owed else 1.0,
+            all_within_frac=float(weights @ self.counts["kept"]) / owed if owed else None,
         )
 
     def _promise(self, what: str, hours: Measured) -> Promise:

@@ -82,8 +82,8 @@ class WorkloadServed(Strict):
     e2e: Percentiles | None = None
     ttft_histogram: Histogram
     promises: tuple[Promise, ...]
-    all_within_frac: float
-    """share of the requests that kept all targets at once"""
+    all_within_frac: float | None
+    """share of the requests that kept all targets at once; None where none was served"""
 
     @property
     def kept(self) -> bool:

@@ -74,7 +74,9 @@ def week(w: WorkloadServed, p: Promise, key: str) -> Html:
         rows.append(el("tr", *cells))
     table = el("table", columns, el("thead", head), el("tbody", *rows))
     box = el("div", table, class_="heat", role="region", aria_label=f"{w.name} {p.what} by hour")
-    bad = "No hour misses" if not p.bad_hours else f"{p.bad_hours} hours miss" if p.bad_hours > 1 else "One hour misses"
+    served = "hour" if all(latency is not None for latency in p.at_percentile_by_hour_s) else "hour served"
+    several = f"{p.bad_hours} hours miss" if p.bad_hours > 1 else "One hour misses"
+    bad = several if p.bad_hours else f"No {served} misses"
     title = f"{bad} {p.what} {seconds(p.target_s)} of {w.name}"
     caption = f"Latency at the {percent(p.percentile)} that is promised, in percent of its target."
     return figure(f"week-{p.what.lower()}-{key}", title, box, caption=caption, wide=True)

@@ -98,6 +98,21 @@ def test_an_interval_of_a_sample_holds_the_share_of_the_week() -> None:
     assert abs(np.mean(inside)) < 0.002
 
 
+def test_hours_that_all_look_alike_leave_a_doubt_about_others() -> None:
+    """Five hours of the week are bad, and most samples hold none of them."""
+    covered = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        good = np.where(np.isin(np.arange(HOURS), rng.choice(HOURS, 5, replace=False)), 0.85, 1.0) * WEEK
+        schedule = drawn(0.1 * WEEK.sum(), seed)
+        served = np.zeros(HOURS, dtype=bool)
+        served[[s.hours.start for s in schedule.stretches]] = True
+        share, error = schedule.measured(served).share_and_error(good * served, WEEK * served)
+        assert error > 0
+        covered += abs(share - good.sum() / WEEK.sum()) <= error
+    assert covered / 300 >= 0.9
+
+
 def test_one_hour_alone_has_no_interval() -> None:
     served = np.zeros(HOURS, dtype=bool)
     served[15] = True
