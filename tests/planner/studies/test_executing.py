@@ -31,8 +31,10 @@ import sys
 from pathlib import Path
 from tests.support.executing_work import noted_square, squares
 from planner.studies.executing import executor_from, run_jobs
+from solvers.backends.deadline import repeat_what_is_swallowed
 
 if __name__ == "__main__":
+    repeat_what_is_swallowed()  # as the command does
     executor, journal, folder = sys.argv[1:]
     with executor_from(executor) as chosen:
         run_jobs(noted_square, squares(40, folder=folder), chosen, Path(journal))
