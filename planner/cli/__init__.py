@@ -25,6 +25,9 @@ INTERRUPTED = "interrupted before there was a result"
 
 def main() -> None:
     """Run the command and exit."""
+    import atexit
+
+    atexit.register(_hear_no_more)
     path = sys.path[:]
     try:
         code = _command()()
@@ -32,8 +35,6 @@ def main() -> None:
         code = say(INTERRUPTED, 130)
     finally:
         sys.path[:] = path
-    if code == 130:
-        _hear_no_more()
     sys.exit(code)
 
 

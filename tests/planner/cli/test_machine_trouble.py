@@ -248,4 +248,4 @@ def test_a_second_signal_while_an_interrupted_command_ends_changes_nothing(numbe
         "cli.main()\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (130, "interrupted before a plan was found\n")
+    assert (ended.returncode, ended.stderr) == (130, "interrupted before there was a result\n")
