@@ -200,10 +200,8 @@ def with_what_is_left(options: Options, share: float = 1.0) -> Options:
     """Options with a share of what is left of a time limit that holds for the whole command."""
     from dataclasses import replace
 
-    if options.time_limit_s is None:
-        return options
-    left_s = options.time_limit_s - Stopwatch.seconds() - WRITING_S
-    return replace(options, time_limit_s=max(SHORTEST_S, share * left_s))
+    left_s = left_of(options.time_limit_s)
+    return options if left_s is None else replace(options, time_limit_s=max(SHORTEST_S, share * left_s))
 
 
 def case_in_time(file: Path, root: Path | None, options: Options) -> tuple[Case, list[Path]]:

@@ -247,9 +247,7 @@ def plan_of_horizon(
     if horizon.interrupted or held.by_somebody:
         from planner.reports.phrases import best_so_far
 
-        early = horizon.status == "interrupted"
-        late = "interrupted: the plan is checked; this is what is known of it so far"
-        note(best_so_far(horizon) if early else late, quiet)
+        note(best_so_far(horizon), quiet)
         raise typer.Exit(130)
     if required_gap is not None and horizon.status != "optimal" and horizon.gap_frac > required_gap:
         note(f"proved within {horizon.gap_frac:.3%} only; {required_gap:.3%} was required", quiet)

@@ -273,13 +273,10 @@ def _exit_code(
     plan: Plan, explanation: Explanation | None, stopped: bool, required_gap: float | None, quiet: bool
 ) -> None:
     """Exit as the work ended; `stopped`: somebody interrupted it."""
-    if plan.status == "interrupted":
+    if plan.status == "interrupted" or stopped:
         from planner.reports.phrases import best_so_far
 
         note(best_so_far(plan), quiet)
-        raise typer.Exit(130)
-    if stopped:
-        note("interrupted: the plan is checked; this is what is known of it so far", quiet)
         raise typer.Exit(130)
     if explanation is not None:
         _exit_if_interrupted(explanation, quiet)

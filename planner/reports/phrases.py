@@ -83,7 +83,9 @@ def bounded(plan: Plan | HorizonPlan) -> bool:
 
 
 def best_so_far(plan: Plan | HorizonPlan) -> str:
-    """What an interrupted search leaves."""
+    """What an interruption leaves: of the search, or of what came after it."""
+    if plan.status != "interrupted":
+        return "interrupted: the plan is checked; this is what is known of it so far"
     near = f"proved within {percent(plan.gap_frac, 2)}" if bounded(plan) else "not proved near to the optimum"
     return f"interrupted: this is the best checked plan so far, {near}"
 

@@ -79,12 +79,8 @@ def _apart(fleet: FleetProblem, paths: list[Recipe], g: str, kind: str) -> np.nd
 
     Where they are of one size, two boxes that hold them will do (problems/packing.py).
     """
-    uses = [(path.slot, use) for path in paths for use in path.uses if use.offer == g]
-    counts = np.zeros((len(uses), len(fleet.slot_hours)), dtype=int)
-    for k, (slot, use) in enumerate(uses):
-        counts[k, slot] = use.replicas if kind == "in-use" else use.firm_replicas
-    sizes = np.array([use.gpus_per_replica for _, use in uses], dtype=int)
-    offer = fleet.offers[g]
+    sizes, in_use, firm = _replicas_on(fleet, paths, g)
+    counts, offer = in_use if kind == "in-use" else firm, fleet.offers[g]
     boxes: np.ndarray = np.maximum(-(-(sizes @ counts) // offer.box), 2 * (counts > 1).any(axis=0))
     patterns, slots = np.unique(counts, axis=1, return_inverse=True)
     for k, pattern in enumerate(patterns.T):
@@ -98,21 +94,28 @@ def _apart(fleet: FleetProblem, paths: list[Recipe], g: str, kind: str) -> np.nd
     return boxes * offer.box
 
 
+def _replicas_on(fleet: FleetProblem, paths: Iterable[Recipe], g: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """GPUs of a replica of each deployment on an offer, and its replicas, all and firm ones [deployment, slot]."""
+    uses = [(path.slot, use) for path in paths for use in path.uses if use.offer == g]
+    counts, firm = np.zeros((2, len(uses), len(fleet.slot_hours)), dtype=int)
+    for k, (slot, use) in enumerate(uses):
+        counts[k, slot], firm[k, slot] = use.replicas, use.firm_replicas
+    return np.array([use.gpus_per_replica for _, use in uses], dtype=int), counts, firm
+
+
 def _without_lone_spot(fleet: FleetProblem, paths: Iterable[Recipe], g: str, bought: Purchase) -> Purchase:
     """What is bought, where a single spot instance would hold all replicas of a deployment: two of them, or none.
 
     It does where the deployment has no firm replicas and the other instances have no place left for one of it. Where
     replicas differ in size that is taken for granted.
     """
-    offer, uses = fleet.offers[g], [(path.slot, use) for path in paths for use in path.uses if use.offer == g]
+    offer = fleet.offers[g]
     if offer.fewest == 1 or offer.spot_usd_per_h is None or not (bought.spot == 1).any():
         return bought
-    counts, firm = np.zeros((2, len(uses), len(fleet.slot_hours)), dtype=int)
-    for k, (slot, use) in enumerate(uses):
-        counts[k, slot], firm[k, slot] = use.replicas, use.firm_replicas
-    sizes = np.array([use.gpus_per_replica for _, use in uses])[:, None] * (counts > 0)
-    largest = sizes.max(axis=0)
-    alike = ((sizes == largest) | (sizes == 0)).all(axis=0)
+    sizes, counts, firm = _replicas_on(fleet, paths, g)
+    there = sizes[:, None] * (counts > 0)
+    largest = there.max(axis=0)
+    alike = ((there == largest) | (there == 0)).all(axis=0)
     safe = offer.on_hand + sum(bought.reserved.values()) + bought.on_demand
     places = safe * (offer.box // np.maximum(largest, 1)) - firm.sum(axis=0)
     without_firm = ((counts > 1) & (firm == 0)).sum(axis=0)
