@@ -20,7 +20,8 @@ import numpy as np
 
 import planner
 from planner.candidates.pools import groups_alone
-from planner.candidates.replica import Replica, replica_for
+from planner.candidates.replica import Replica
+from planner.candidates.step_budget import replica_for
 from planner.case.case import Workload
 from planner.catalog.variant import Variant
 from planner.verification import engine

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist
 
 import numpy as np
 
@@ -14,7 +12,7 @@ from planner.candidates.prefix_cache import PrefixCache, PrefixCacheSearch
 from planner.candidates.traffic import Traffic
 from planner.case.case import LEAST_REQUESTS, PREFIX_AWARE, Case, RouterName, Workload
 from planner.case.horizon import rates_rps, slots_of
-from planner.case.length_buckets import SMALLEST_SHARE, too_long_frac
+from planner.case.length_buckets import SMALLEST_SHARE, prompts_of, too_long_frac
 from planner.catalog.profile import Profile, find_profile
 from planner.catalog.variant import Variant
 from planner.performance.calibration.correction import Correction
@@ -22,9 +20,16 @@ from planner.performance.calibration.errors import correction_of
 from planner.performance.calibration.lookup import basis_of, max_rate
 from planner.performance.latency import Machine, prefill_s
 from planner.performance.memory import layout_of
-from planner.performance.queueing import most_prompt_load, prompt_wait_s, routing_of
+from planner.performance.queueing import (
+    MOST_BUSY,
+    most_prompt_load,
+    most_prompt_load_of_sum,
+    percentile_of_sum,
+    prompt_wait_s,
+    routing_of,
+)
 from planner.performance.throughput import KV_MEMORY, Lengths, Limits, Throughput, throughput
-from problems.staffing import Routing, Staffing, staffing_z
+from problems.staffing import Routing, Staffing, staffing_z, z_of
 
 TABLE = "measured table"
 """what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""
@@ -36,14 +41,23 @@ LEAST_LOAD, MANY = 0.05, 8
 """replicas that keep TTFT only when less busy than this are of no use, even if there are many"""
 ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
 """mean errors after a correction: on runs held out of it, and by length from them; the last is an allowance"""
-NO_SPREAD = 1e-9
-"""squared coefficient of variation of prefills up to which all take the same time"""
-LEAST_LATE_FRAC = 1e-6
-"""share of requests that may wait too long, at least"""
+
+"""share of its time that a replica spends on prompts, at most"""
+LEAST_OF_STEP = 0.25
+"""share of a step that is left for prompts, at least"""
 LOOKS_AT_LOAD: tuple[RouterName, ...] = (LEAST_REQUESTS, PREFIX_AWARE)
 """routers that send requests to replicas with few of them"""
 BUCKETS_AT_ONCE = 192
 """estimated in one go: more would leave the processor's cache, fewer would waste calls"""
+
+
+@dataclass(frozen=True, eq=False)
+class LonePrompts:
+    """Prompts of a workload by length and by what of them is cached, each with its share, in a replica by itself."""
+
+    share_frac: np.ndarray
+    new_tokens: np.ndarray
+    prefill_s: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +71,8 @@ class Replica:
     """how far off the throughput is, on average, where that is known; else an allowance"""
     traffic: Traffic
     machine: Machine
-    prompt_s: float
-    """prefill of the prompt at the percentile of TTFT, of the slowest member"""
+    prompts: tuple[LonePrompts, ...]
+    """as each member has them"""
     router: RouterName
     """which of several replicas a request goes to"""
     prefix_cache: PrefixCache | None = None
@@ -86,6 +100,11 @@ class Replica:
         load = self.traffic.shares * np.where(self.serves, self.seconds_per_request, 0.0)
         shares: np.ndarray = load / load.sum()
         return shares
+
+    @cached_property
+    def mean_seconds(self) -> float:
+        """of a replica's time for a request, over the lengths that it serves"""
+        return self._all_prompts[2]
 
     @cached_property
     def batch(self) -> float:
@@ -143,31 +162,28 @@ class Replica:
         return max(0.0, square / mean**2 - 1)
 
     def ttft_s(self, load: float, replicas: int = 1) -> float:
-        """TTFT at the objective's percentile at a mean load of each of so many replicas (0 to 1).
+        """TTFT at the objective's percentile at a mean load of each of so many replicas (0 to 1): the slowest member's.
 
-        Prefill of a prompt of that percentile and a step, and waiting for the prompts ahead; waiting for a place is
+        It is that of the sum: a prefill, the steps it takes, and waiting for the prompts ahead; waiting for a place is
         what the staffing margin is for. Behind a router they wait as in a lone replica of less load.
         """
         load = self.routing.lone_load(load, replicas)
-        traffic, (prefill, cv2, seconds) = self.traffic, self._all_prompts
-        return self._lone_ttft_s + prompt_wait_s(
-            load / seconds, prefill, cv2, traffic.arrival_scv, traffic.ttft.percentile
+        traffic, (service, cv2, seconds) = self.traffic, self._all_prompts
+        busy = min(load / seconds * service, MOST_BUSY)
+        wait = prompt_wait_s(busy / service, service, cv2, traffic.arrival_scv)
+        pairs = zip(self.prompts, self._lone_ttfts_s, strict=True)
+        return max(
+            percentile_of_sum(lone, wait, busy, traffic.ttft.percentile, each.share_frac) for each, lone in pairs
         )
 
     def ttft_s_of_any(self, load: float, replicas: int = 1) -> float:
-        """Worst case over the lengths it can serve, each taken alone."""
+        """Worst case over the lengths it can serve in time, each taken alone."""
         load = self.routing_of_any.lone_load(load, replicas)
-        scv, percentile = self.traffic.arrival_scv, self.traffic.ttft.percentile
-        prefill, seconds = self.throughput.prefill_s[self.serves], self.seconds_per_request[self.serves]
-        within = self.prompt_cv2_within[self.serves]
-        each = zip(prefill.tolist(), seconds.tolist(), within.tolist(), strict=True)
-        waits = (prompt_wait_s(load / u, prefill, cv2, scv, percentile) for prefill, u, cv2 in each)
-        return self._lone_ttft_s + max(waits)
-
-    @property
-    def max_utilization(self) -> float:
-        """The mean load of a lone replica up to which TTFT holds; 0 where it does not even for a lone request."""
-        return float(self._most_loads[0])
+        scv, percentile, some = self.traffic.arrival_scv, self.traffic.ttft.percentile, self.in_time
+        columns = (self._service_s, self.seconds_per_request, self.prompt_cv2_within, self._ttft_by_length_s)
+        each = zip(*(column[some].tolist() for column in columns), strict=True)
+        waits = (lone + prompt_wait_s(load / u, service, cv2, scv, percentile) for service, u, cv2, lone in each)
+        return float(max(waits))
 
     def keeps_ttft(self, in_a_mix: bool = False) -> bool:
         """Whether replicas that are busy enough to be of use keep it, be they many."""
@@ -178,72 +194,108 @@ class Replica:
     @cached_property
     def routing(self) -> Routing:
         """How much more each of several carries."""
-        mean_prefill, cv2, mean_seconds = (np.array([x]) for x in self._all_prompts)
-        return self._routing(mean_prefill, cv2, mean_seconds)
+        service, cv2, seconds = (np.array([x]) for x in self._all_prompts)
+        late = 1 - self.traffic.ttft.percentile
+        lone = max(
+            percentile_of_sum(lone, 0.0, 0.0, 1 - late, each.share_frac)
+            for each, lone in zip(self.prompts, self._lone_ttfts_s, strict=True)
+        )
+        return self._routing(np.array([lone]), service, cv2, seconds)
 
     @cached_property
     def routing_of_any(self) -> Routing:
-        """Worst case over the lengths it can serve, each taken alone."""
-        within = self.prompt_cv2_within[self.serves]
-        return self._routing(self.throughput.prefill_s[self.serves], within, self.seconds_per_request[self.serves])
+        """Worst case over the lengths it can serve in time, each taken alone."""
+        some = self.in_time if self.in_time.any() else self.serves
+        columns = (self._ttft_by_length_s, self._service_s, self.prompt_cv2_within, self.seconds_per_request)
+        return self._routing(*(column[some] for column in columns))
 
-    def _routing(self, prefill: np.ndarray, cv2: np.ndarray, seconds: np.ndarray) -> Routing:
+    def _routing(self, lone: np.ndarray, service: np.ndarray, cv2: np.ndarray, seconds: np.ndarray) -> Routing:
         ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
-        wait_s = ttft.seconds - self._lone_ttft_s
-        routing = routing_of(wait_s, prefill, cv2, prefill / seconds, scv, ttft.percentile)
+        routing = routing_of(ttft.seconds - lone, service, cv2, service / seconds, scv, ttft.percentile)
         return routing if self.router in LOOKS_AT_LOAD else replace(routing, exponent=0.0)
 
-    @property
+    @cached_property
+    def max_utilization(self) -> float:
+        """The mean load of a lone replica up to which TTFT holds; 0 where it does not even for a lone request."""
+        ttft, scv, (service, cv2, seconds) = self.traffic.ttft, self.traffic.arrival_scv, self._all_prompts
+        busy = min(
+            most_prompt_load_of_sum(ttft.seconds, lone, each.share_frac, service, cv2, scv, ttft.percentile)
+            for each, lone in zip(self.prompts, self._lone_ttfts_s, strict=True)
+        )
+        return min(busy * seconds / service, 1.0, float(self.routing.most_load_in_bursts(np.array(scv))))
+
+    @cached_property
     def most_load_of_any(self) -> float:
-        """Worst case over the lengths it can serve, each taken alone."""
-        return float(self._most_loads[1:].min())
+        """Worst case over the lengths it can serve in time, each taken alone; 0 where there is none."""
+        some, ttft, scv = self.in_time, self.traffic.ttft, self.traffic.arrival_scv
+        if not some.any():
+            return 0.0
+        service, seconds = self._service_s[some], self.seconds_per_request[some]
+        wait_s, cv2 = ttft.seconds - self._ttft_by_length_s[some], self.prompt_cv2_within[some]
+        loads = most_prompt_load(wait_s, service, cv2, scv, ttft.percentile) * seconds / service
+        return min(float(loads.min()), 1.0, float(self.routing_of_any.most_load_in_bursts(np.array(scv))))
 
     @cached_property
-    def _most_loads(self) -> np.ndarray:
-        """Highest load for all lengths together, then for each length it can serve, taken alone."""
-        mean_prefill, cv2, mean_seconds = self._all_prompts
-        prefill = np.concatenate([[mean_prefill], self.throughput.prefill_s[self.serves]])
-        seconds = np.concatenate([[mean_seconds], self.seconds_per_request[self.serves]])
-        cv2s = np.concatenate([[cv2], self.prompt_cv2_within[self.serves]])
-        ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
-        wait_s = ttft.seconds - self._lone_ttft_s
-        # A length taken alone is a part of the requests, of which more may be late.
-        percentiles = np.where(np.arange(len(prefill)) == 0, 1 - self._late_by_waiting_frac, ttft.percentile)
-        prompts = most_prompt_load(wait_s, prefill, cv2s, scv, percentiles)
-        loads: np.ndarray = np.minimum(prompts * seconds / prefill, 1.0)
-        bursts = [float(r.most_load_in_bursts(np.array(scv))) for r in (self.routing, self.routing_of_any)]
-        most: np.ndarray = np.minimum(loads, np.where(np.arange(len(loads)) == 0, *bursts))
-        return most
+    def in_time(self) -> np.ndarray:
+        """Whether a lone request of that length that it serves gets its first token in time [bucket]"""
+        return self.serves & (self._ttft_by_length_s <= self.traffic.ttft.seconds)
 
     @cached_property
-    def _late_by_waiting_frac(self) -> float:
-        """Share of requests that may be late because they wait: what the longest prompts leave, late by themselves."""
-        ttft, cv2 = self.traffic.ttft, self._all_prompts[1]
-        room = (ttft.seconds - self._lone_ttft_s) / self.prompt_s
-        if cv2 < NO_SPREAD or room <= 0:
-            return 1 - ttft.percentile
-        normal = NormalDist()
-        beyond = math.log1p(room) / math.sqrt(math.log1p(cv2))
-        return max(1 - ttft.percentile - normal.cdf(-(normal.inv_cdf(ttft.percentile) + beyond)), LEAST_LATE_FRAC)
+    def _ttft_by_length_s(self) -> np.ndarray:
+        """Of a lone request of each length, at the objective's percentile of those in the bucket [bucket]"""
+        sigma = np.sqrt(np.log1p(self.traffic.prompt_cv2_within))
+        longer = np.exp(z_of(self.traffic.ttft.percentile) * sigma - sigma**2 / 2)
+        found = self.throughput
+        ttft: np.ndarray = longer * (found.lone_s + self._step_s * np.maximum(1.0, self._chunks(found.new_tokens)))
+        return ttft
+
+    @cached_property
+    def _lone_ttfts_s(self) -> tuple[np.ndarray, ...]:
+        """Of prompts that need not wait, as each member has them."""
+        return tuple(p.prefill_s + self._step_s * np.maximum(1.0, self._chunks(p.new_tokens)) for p in self.prompts)
+
+    @cached_property
+    def _service_s(self) -> np.ndarray:
+        """How long a prompt keeps others waiting: what it adds to the steps that it takes, and these [bucket]"""
+        return self.throughput.prefill_s + self._step_s * self._chunks(self.throughput.new_tokens)
 
     @cached_property
     def _all_prompts(self) -> tuple[float, float, float]:
-        """Prefill and its squared coefficient of variation, and replica-seconds per request, over all lengths."""
-        shares, prefill = self.traffic.shares[self.serves], self.throughput.prefill_s[self.serves]
+        """The same and its squared coefficient of variation, and replica-seconds per request, over all lengths.
+
+        Prompts vary by length and by what of them is found.
+        """
+        shares, service = self.traffic.shares[self.serves], self._service_s[self.serves]
         shares = shares / shares.sum()
-        mean = float(shares @ prefill)
-        cv2 = max(0.0, float(shares @ (prefill**2 * (1 + self.prompt_cv2_within[self.serves]))) / mean**2 - 1)
-        return mean, cv2, float(shares @ self.seconds_per_request[self.serves])
+        mean = float(shares @ service)
+        cv2 = float(shares @ (service**2 * (1 + self.prompt_cv2_within[self.serves]))) / mean**2 - 1
+        by_member = np.array([_mean_and_square(p) for p in self.prompts]).T @ np.array(self.traffic.request_shares)
+        apart = float(by_member[1] / by_member[0] ** 2) - 1
+        return mean, max(0.0, cv2, apart), float(shares @ self.seconds_per_request[self.serves])
+
+    def _chunks(self, new_tokens: np.ndarray) -> np.ndarray:
+        """Steps that a prompt takes of what decodes leave of them; less than one where several share it."""
+        copies, budget = self.machine.layout.attention_copies, self.machine.engine.chunk_tokens
+        chunks: np.ndarray = new_tokens / max(budget - self.batch / copies, LEAST_OF_STEP * budget)
+        return chunks
 
     @cached_property
-    def _lone_ttft_s(self) -> float:
-        return self.prompt_s + float(self.throughput.step_s[self.serves].max())
+    def _step_s(self) -> float:
+        return float(self.throughput.step_s[self.serves].max())
 
 
-def machine_for(case: Case, v: Variant) -> Machine:
+def _mean_and_square(prompts: LonePrompts) -> tuple[float, float]:
+    return float(prompts.share_frac @ prompts.prefill_s), float(prompts.share_frac @ prompts.prefill_s**2)
+
+
+def machine_for(case: Case, v: Variant, batched_tokens: int | None = None) -> Machine:
+    """A replica by the catalog's names, whose steps have at most so many tokens; None: as many as the engine takes."""
     model, scheme, gpu = case.models[v.model], case.quantizations[v.quantization], case.gpus[v.gpu]
+    engine = case.engine
+    if batched_tokens is not None and batched_tokens != engine.chunk_tokens:
+        engine = engine.model_copy(update={"chunk_tokens": batched_tokens})
     layout = layout_of(v.parallelism, v.gpus_per_replica)
-    return Machine(model, scheme, gpu, v.gpus_per_replica, case.efficiency[v.gpu], case.engine, layout=layout)
+    return Machine(model, scheme, gpu, v.gpus_per_replica, case.efficiency[v.gpu], engine, layout=layout)
 
 
 def measured_for(case: Case, plain: Machine, variant: Variant) -> tuple[Profile | None, Correction | None]:
@@ -253,20 +305,19 @@ def measured_for(case: Case, plain: Machine, variant: Variant) -> tuple[Profile 
     return profile, correction_of(profile, plain) if profile is not None and not profile.max_rates else None
 
 
-def replica_for(case: Case, traffic: Traffic, variant: Variant) -> Replica:
-    """A replica by the catalog's names; its weights must fit."""
-    return next(replicas_for(case, [traffic], variant))
+def replicas_with(
+    case: Case, traffics: Sequence[Traffic], variant: Variant, batched_tokens: int | None = None
+) -> Iterator[Replica]:
+    """Yield one machine's replica for each traffic, in their order; estimating them together is faster.
 
-
-def replicas_for(case: Case, traffics: Sequence[Traffic], variant: Variant) -> Iterator[Replica]:
-    """Yield one machine's replica for each traffic, in their order; estimating them together is faster."""
-    plain = machine_for(case, variant)
+    A step has at most so many tokens; None: as many as the engine takes by itself. Its weights must fit.
+    """
+    plain = machine_for(case, variant, batched_tokens)
     profile, correction = measured_for(case, plain, variant)
     for together in _runs(traffics):
         machine = replace(plain, lora=together[0].lora)
         estimates = _estimates(machine, together, correction)
-        prompts = _prompts_s(machine, together, correction)
-        for traffic, prompt_s in zip(together, prompts, strict=True):
+        for traffic in together:
             estimate, basis, error_frac = estimates[traffic.key], str(machine.basis), machine.error_frac
             if profile is not None and (correction is None or correction.corrects_rates):
                 basis = _least_backed(profile, traffic)
@@ -274,7 +325,8 @@ def replicas_for(case: Case, traffics: Sequence[Traffic], variant: Variant) -> I
                 if correction is None:
                     estimate = _from_table(profile, traffic, plain, estimate)
             estimate = _within_context(machine, traffic, estimate)
-            replica = Replica(estimate, basis, error_frac, traffic, machine, prompt_s, case.limits.routing)
+            prompts = _lone_prompts(machine, traffic, correction)
+            replica = Replica(estimate, basis, error_frac, traffic, machine, prompts, case.limits.routing)
             reuses = any(w.prefix_reuse is not None for w in traffic.members) and TABLE not in estimate.bound_by
             yield _with_prefix_cache(case, replica, correction) if reuses and replica.serves.any() else replica
 
@@ -305,7 +357,7 @@ def _busiest_hour(case: Case, replica: Replica) -> tuple[int, float]:
         max_utilization=max(replica.max_utilization, LEAST_LOAD),
         routing=replica.routing,
     )
-    most = max(1, case.limits.min_replicas, int(rule.replicas(np.array(rate * replica._all_prompts[2]))))
+    most = max(1, case.limits.min_replicas, int(rule.replicas(np.array(rate * replica.mean_seconds))))
     waits = any(w.deadline_h is not None for w in members)
     return most, 1.0 if waits else float(rule.carried_load(np.array(most))) / most
 
@@ -351,23 +403,15 @@ def _estimates(
     return {t.key: whole.part(slice(end - n, end)) for t, n, end in zip(different, counts, ends, strict=True)}
 
 
-def _prompts_s(machine: Machine, traffics: list[Traffic], correction: Correction | None) -> list[float]:
-    """What the slowest lone prompt that TTFT binds takes, for each traffic."""
-    whole = np.array([w.ttft_prompt_tokens for t in traffics for w in t.members])
-    found = np.array([_found_tokens(w, t.ttft.percentile) for t in traffics for w in t.members])
-    alone = prefill_s(machine, np.maximum(whole - found, 1.0), whole)
-    if correction is not None:
-        alone = correction.lone_ttft_s(alone)
-    starts = np.cumsum([0, *(len(t.members) for t in traffics[:-1])])
-    slowest: list[float] = np.maximum.reduceat(alone, starts).tolist()
-    return slowest
-
-
-def _found_tokens(w: Workload, percentile: float) -> float:
-    """Cached tokens of the prompt at this percentile; a part that fewer requests find in the cache does not count."""
-    prefix = min(w.shared_prefix_tokens, w.ttft_prompt_tokens)
-    template = min(w.template_tokens, w.ttft_prompt_tokens - prefix)
-    return prefix * (w.prefix_hit_frac >= percentile) + template * (w.template_hit_frac >= percentile)
+def _lone_prompts(machine: Machine, traffic: Traffic, correction: Correction | None) -> tuple[LonePrompts, ...]:
+    """What prompts of each member take by themselves."""
+    found = []
+    for w in traffic.members:
+        share, whole, cached = prompts_of(w)
+        new = np.maximum(whole - cached, 1.0)
+        alone = prefill_s(machine, new, whole)
+        found.append(LonePrompts(share, new, alone if correction is None else correction.lone_ttft_s(alone)))
+    return tuple(found)
 
 
 def _within_context(machine: Machine, traffic: Traffic, estimate: Throughput) -> Throughput:

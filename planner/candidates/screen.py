@@ -16,7 +16,8 @@ from planner.candidates.candidate import Candidate
 from planner.candidates.dominance import dominated_variants
 from planner.candidates.pools import PoolSpec
 from planner.candidates.rejection import Rejection, RejectionKind
-from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for, replicas_for
+from planner.candidates.replica import CONTEXT, LEAST_LOAD, MANY, TABLE, Replica, machine_for
+from planner.candidates.step_budget import replicas_for
 from planner.case.case import Case
 from planner.case.length_buckets import too_long_share
 from planner.case.menu import allowed_offers

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from planner.case.case import Bucket, LengthLimit, Workload
-from planner.performance.length_spread import LengthSpread, cv2_within_slices, slices
+from planner.performance.length_spread import LengthSpread, cv2_within_slices, lengths_at, slices
 from planner.performance.long_requests import Part, longer_than, share_longer
 
 SMALLEST_SHARE = 1e-4
@@ -24,6 +25,11 @@ SMALL_PIECE = 1e-3
 """pieces beyond a cut below this share are put together"""
 MOST_REFUSED_FRAC = 1e-3
 """share of its requests that a workload refuses, at most, where nobody says how long they may be"""
+MOST_REFUSED_OF_SPREAD_FRAC = 1e-2
+"""the same where lengths are given by percentiles: how they go on beyond p95 is an assumption, which models of that
+context show to be wrong"""
+EDGES = np.concatenate([np.arange(0, 0.8, 0.1), np.arange(0.8, 0.92, 0.02), np.arange(0.92, 0.9999, 0.005), [1.0]])
+"""quantiles between which prompts count as one, the closer the longer they are"""
 MOST_CUT_OFF_FRAC = 0.99
 """share of its requests that a workload may refuse because somebody says so"""
 
@@ -70,7 +76,7 @@ def spread_lengths(
     Where nobody says how long a request may be, it is the largest context if hardly any is longer.
     """
     known = sorted(set(contexts))
-    if longest is None and SMALLEST_SHARE <= share_longer(prompts, answers, known[-1]) <= MOST_REFUSED_FRAC:
+    if longest is None and SMALLEST_SHARE <= share_longer(prompts, answers, known[-1]) <= MOST_REFUSED_OF_SPREAD_FRAC:
         longest = known[-1]
     refused = share_longer(prompts, answers, longest) if longest is not None else 0.0
     if refused > MOST_CUT_OFF_FRAC:
@@ -117,6 +123,27 @@ def too_long_frac(w: Workload, tokens: float) -> np.ndarray:
 def too_long_share(w: Workload, tokens: float) -> float:
     """Share of the requests that are let in which have more tokens than that."""
     return float(np.dot([b.share_frac for b in w.buckets], too_long_frac(w, tokens)))
+
+
+def prompts_of(w: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Prompts by length and by what of them is cached: (share, tokens, cached tokens), each [kind of prompt].
+
+    Of what arrives the longest prompts are refused, so a percentile of the others is a lower one of all.
+    """
+    if w.input_spread is not None:
+        levels = w.admitted_frac * (EDGES[1:] + EDGES[:-1]) / 2
+        normals = np.array([NormalDist().inv_cdf(level) for level in levels.tolist()])
+        share, tokens = np.diff(EDGES), lengths_at(w.input_spread, levels, normals)
+    else:
+        share = np.array([b.share_frac for b in w.buckets])
+        tokens = np.array([b.input_tokens for b in w.buckets])
+    cached = np.zeros_like(tokens)
+    for part, hits in ((w.shared_prefix_tokens, w.prefix_hit_frac), (w.template_tokens, w.template_hit_frac)):
+        if part and hits:
+            found = np.minimum(cached + part, tokens)
+            share, tokens = np.concatenate([hits * share, (1 - hits) * share]), np.tile(tokens, 2)
+            cached = np.concatenate([found, cached])
+    return share / share.sum(), tokens, cached
 
 
 def prompt_cv2_within(w: Workload) -> float:

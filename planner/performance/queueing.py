@@ -33,7 +33,9 @@ ROUTED, ROUTED_APART, ROOM_APART = 0.6, 0.25, 5.0
 """exponents of the gain from a router: at best, and with bursts that many replicas take apart, and its room"""
 STEPS_IN_WAIT = 0.5
 """prompts that a request may find ahead for each mean prefill that it may wait: a step takes several at once"""
-MOST_NEWTON_STEPS, CONVERGED = 50, 1e-14
+MOST_NEWTON_STEPS, CONVERGED, HALVINGS = 50, 1e-14, 30
+MOST_BUSY, SAME_SHARE = 0.999, 1e-9
+"""share of its time that a replica spends on prompts, at most; difference of two shares that are the same"""
 SHARES = (np.arange(100) + 0.5) / 100
 QUANTILES = np.array([NormalDist().inv_cdf(share) for share in SHARES.tolist()])
 """quantiles spread evenly, and their standard normal values"""
@@ -137,17 +139,57 @@ def in_flight_at(
     return mean + math.sqrt((arrival_cv2 + 1) / 2 * max(0.0, float(shares @ n**2) - mean**2))
 
 
-def percentile_of_sum(times: np.ndarray, wait: float, waiting_share: float, percentile: float) -> float:
-    """A percentile of the sum of one of these times, equally likely, and a wait, exponential for those who wait."""
+def percentile_of_sum(
+    times: np.ndarray, wait: float, waiting_share: float, percentile: float, shares: np.ndarray | None = None
+) -> float:
+    """A percentile of the sum of one of these times and a wait, exponential for the share of those who wait.
+
+    Times are equally likely, unless shares are given.
+    """
+    weights = np.full(len(times), 1 / len(times)) if shares is None else shares
     if waiting_share <= 0 or wait <= 0:
-        return float(np.quantile(times, percentile))
+        order = np.argsort(times)
+        reached = np.searchsorted(np.cumsum(weights[order]), percentile - SAME_SHARE)
+        return float(times[order[min(int(reached), len(order) - 1)]])
     waits = wait / waiting_share
     low, high = 0.0, float(times.max()) + waits * math.log(max(1.0, waiting_share / (1 - percentile))) + waits
     for _ in range(60):
         middle = (low + high) / 2
-        beyond = np.where(middle < times, 1.0, waiting_share * np.exp(-np.maximum(middle - times, 0.0) / waits))
-        low, high = (low, middle) if float(beyond.mean()) <= 1 - percentile else (middle, high)
+        late = _late_frac(middle, times, weights, waits, waiting_share)
+        low, high = (low, middle) if late <= 1 - percentile else (middle, high)
     return high
+
+
+def _late_frac(limit_s: float, times: np.ndarray, shares: np.ndarray, waits: float, waiting_share: float) -> float:
+    """Share whose time and wait are longer than that in sum; those who wait do so for a mean of `waits`."""
+    beyond = np.where(times > limit_s, 1.0, waiting_share * np.exp(-np.maximum(limit_s - times, 0.0) / waits))
+    return float(shares @ beyond)
+
+
+def most_prompt_load_of_sum(
+    limit_s: float,
+    times: np.ndarray,
+    shares: np.ndarray,
+    prefill_s: float,
+    prefill_cv2: float,
+    arrival_cv2: float,
+    percentile: float,
+) -> float:
+    """The share of its time that a replica may spend on prompts so that a percentile of time and wait is in a limit."""
+    mean = (arrival_cv2 + prefill_cv2) / 2 * prefill_s
+
+    def holds(u: float) -> bool:
+        return _late_frac(limit_s, times, shares, mean / (1 - u), u) <= 1 - percentile + SAME_SHARE
+
+    low, high = 0.0, MOST_BUSY
+    if float(shares @ (times > limit_s)) > 1 - percentile + SAME_SHARE:
+        return 0.0
+    if holds(high):
+        return high
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def _numbers_in_flight(rate: float, mu: np.ndarray) -> tuple[np.ndarray, float, float]:
@@ -168,20 +210,20 @@ def prompt_wait_s(
     requests_per_s: float, prefill_s: float, prefill_cv2: float, arrival_cv2: float, percentile: float | None = None
 ) -> float:
     """How long a prompt waits for those ahead of it: the mean, or a percentile."""
-    u = min(requests_per_s * prefill_s, 0.999)
+    u = min(requests_per_s * prefill_s, MOST_BUSY)
     mean = (arrival_cv2 + prefill_cv2) / 2 * u / (1 - u) * prefill_s
     return mean if percentile is None else _tail(mean, u, percentile)
 
 
 def most_prompt_load(
-    wait_s: float, prefill_s: np.ndarray, prefill_cv2: np.ndarray, arrival_cv2: float, percentile: float | np.ndarray
+    wait_s: np.ndarray, prefill_s: np.ndarray, prefill_cv2: np.ndarray, arrival_cv2: float, percentile: float
 ) -> np.ndarray:
     """The share of its time that a replica may spend on prompts so that they wait no longer: prompt_wait_s undone.
 
     With u that share, k = (ca2 + cs2) / 2 and y = wait / (k x prefill), both u / (1 - u) and ln(u / (1 - percentile)) /
     (1 - u) must be at most y. Newton's method comes to the root of the second from below, as ln is concave.
     """
-    y = max(wait_s, 0.0) / ((arrival_cv2 + prefill_cv2) / 2 * prefill_s)
+    y = np.maximum(wait_s, 0.0) / ((arrival_cv2 + prefill_cv2) / 2 * prefill_s)
     u = np.full_like(y, 1 - percentile)
     for _ in range(MOST_NEWTON_STEPS):
         step = (y * (1 - u) - np.log(u / (1 - percentile))) / (1 / u + y)
@@ -193,7 +235,7 @@ def most_prompt_load(
 
 
 def routing_of(
-    wait_s: float,
+    wait_s: np.ndarray,
     prefill_s: np.ndarray,
     prefill_cv2: np.ndarray,
     prompt_share: np.ndarray,
@@ -206,7 +248,7 @@ def routing_of(
     where many replicas take a burst apart, some of it is left. Constants are fitted to simulated limits
     (benchmarks/routing.py).
     """
-    y = max(wait_s, 0.0) / prefill_s
+    y = np.maximum(wait_s, 0.0) / prefill_s
     tight = ROUTED * np.minimum(1.0, y / (arrival_cv2 + prefill_cv2))
     apart = ROUTED_APART * np.minimum(1.0, y / ROOM_APART)
     return Routing(

@@ -73,6 +73,10 @@ class Throughput:
     step_s: np.ndarray
     prefill_s: np.ndarray
     """what one more prompt takes from the replica"""
+    lone_s: np.ndarray
+    """prefill of a prompt in a replica by itself"""
+    new_tokens: np.ndarray
+    """of a prompt, on average: those that are not found"""
     e2e_s: np.ndarray
     """TTFT, and every further token at the percentile of TPOT"""
     bound_by: tuple[str, ...]
@@ -140,6 +144,8 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
         ttft_s=alone + step[pick],
         step_s=step[pick],
         prefill_s=prefill[pick],
+        lone_s=alone,
+        new_tokens=new_tokens,
         e2e_s=e2e[pick],
         bound_by=tuple(reasons.tolist()),
     )

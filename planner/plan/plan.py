@@ -143,8 +143,10 @@ class DeploymentRecord(Strict):
     staffing_in_flight: float
     """of these, what the staffing margin counts on: fewer where requests fill KV memory unevenly, and the fewest of any
     length where it serves some of them only"""
+    batched_tokens: int
+    """of a step, at most: prompt chunks and decodes together; of each copy of attention where there are several"""
     ttft_ms: float | None = None
-    """at the objective's percentile, of the longest prompt it binds, in the busiest slot, queueing included; the worst
+    """at the objective's percentile, in the busiest slot, queueing included; the worst
     of its lengths where it serves some of them only; None for work that may wait"""
     most_load_frac: float
     """mean load of a lone replica up to which TTFT holds; of the worst length where it serves some of them only; for

@@ -13,12 +13,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from planner.candidates.replica import machine_for
 from planner.case.case import PREFIX_AWARE, Case, Workload, kinds_of
 from planner.case.support import support_of
 from planner.case.weights import weights_of
 from planner.catalog.engine_support import own_checkpoint
-from planner.performance.latency import decode_step_s, prefill_added_s
 from planner.performance.memory import Layout, layout_of, longest_request, weight_bytes
 from planner.performance.throughput import KV_MEMORY
 from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, WorkloadPlan
@@ -26,9 +24,6 @@ from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, 
 WITHOUT_BF16 = ("turing", "volta")
 """architectures on which 16 bit means FP16"""
 VISIBLE = {"amd": "HIP_VISIBLE_DEVICES"}
-FULL_STEP, FEWEST_TOKENS, FEWEST_OF_RANKS = 1.5, 1024, 2048
-"""times TPOT that a step full of prompts may take, and the fewest tokens of a step: more in a rank of several, since a
-prompt has that rank alone and would be late in small chunks"""
 BURST = 1.5
 """requests in flight that are let in, over those that the plan counts on"""
 EXACT_UP_TO, SEQUENCE_STEP = 64, 8
@@ -75,7 +70,7 @@ class EngineSettings:
 
 def engine_settings(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> EngineSettings:
     sequences = _sequences(plan, d)
-    return EngineSettings(longest_admitted(plan, pool, d), sequences, max(_batched_tokens(plan, pool, d), sequences))
+    return EngineSettings(longest_admitted(plan, pool, d), sequences, max(d.batched_tokens, sequences))
 
 
 def _command(plan: Plan, pool: PoolPlan, told: DeploymentPlan) -> ServeCommand:
@@ -243,23 +238,6 @@ def _sequences(plan: Plan, d: DeploymentRecord) -> int:
     counted = math.ceil(BURST * each - 1e-9)
     rounded = counted if counted <= EXACT_UP_TO else SEQUENCE_STEP * math.ceil(counted / SEQUENCE_STEP)
     return max(1, min(rounded, plan.case.engine.max_in_flight))
-
-
-def _batched_tokens(plan: Plan, pool: PoolPlan, d: DeploymentRecord) -> int:
-    """The most tokens of a step with which a full one does not break TPOT: the engine's own, or a half, a quarter, ...
-
-    An answer waits while its step prefills other prompts. Over a whole answer full steps and others even out, so a full
-    one may take longer than TPOT by some; smaller steps than that would only make prompts wait.
-    """
-    budget, asked = plan.case.engine.chunk_tokens, _asked(plan, pool)
-    machine = machine_for(plan.case, d.variant)
-    tokens = max(b.input_tokens + b.output_tokens / 2 for w in asked for b in w.buckets)
-    step_s = float(decode_step_s(machine, d.requests_in_flight, min(tokens, machine.model.max_context_tokens)))
-    most_s = FULL_STEP * min(w.tpot.seconds for w in asked)
-    fewest = FEWEST_TOKENS if machine.layout.attention_copies == 1 else FEWEST_OF_RANKS
-    while budget > fewest and step_s + float(prefill_added_s(machine, budget, budget, 1.0)) > most_s:
-        budget //= 2
-    return budget
 
 
 def _on_gpus(w: WorkloadPlan) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from planner.candidates.replica import Replica, replica_for
+from planner.candidates.replica import Replica
+from planner.candidates.step_budget import replica_for
 from planner.candidates.traffic import Traffic
 from planner.case.case import Case, Workload, kinds_of
 from planner.plan.plan import DeploymentRecord, Flow, Plan, PoolPlan, SlotRecord, WorkloadPlan

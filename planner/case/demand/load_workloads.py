@@ -151,7 +151,8 @@ class WorkloadReader:
             return arriving
         limit = found.length_limit
         if w.tokens.longest is None and limit is not None:
-            why = f"the largest context of its models; {limit.refused_frac:.2%} of the requests are longer and refused"
+            of = "the requests" if found.input_spread is None else "requests spread by these percentiles"
+            why = f"the largest context of its models; {limit.refused_frac:.2%} of {of} are longer and refused"
             self.found.assume(f"{key}.tokens.longest", f"{limit.tokens:,} tokens", why)
         return found
 

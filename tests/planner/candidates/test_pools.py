@@ -17,7 +17,8 @@ from planner.candidates.dominance import Dominated, _no_worse
 from planner.candidates.enumerate import Candidate, Candidates, enumerate_candidates
 from planner.candidates.pools import MOST_SETS, PoolSpec, groups_alone, shared_groups
 from planner.candidates.rejection import RejectionKind
-from planner.candidates.replica import LEAST_LOAD, machine_for, replica_for
+from planner.candidates.replica import LEAST_LOAD, machine_for
+from planner.candidates.step_budget import replica_for
 from planner.candidates.traffic import Traffic, traffic_of
 from planner.case.case import Case, ColdStart, LatencyTarget, ModelChoice, Tenancy, Workload
 from planner.case.demand.load import case_from_text

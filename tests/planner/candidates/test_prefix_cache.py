@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import planner
-from planner.candidates.replica import Replica, replica_for
+from planner.candidates.replica import Replica
+from planner.candidates.step_budget import replica_for
 from planner.candidates.traffic import traffic_of
 from planner.case.case import Case
 from planner.case.demand.load import case_from_text

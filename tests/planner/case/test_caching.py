@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from planner.candidates.enumerate import Candidates, enumerate_candidates
-from planner.candidates.replica import Replica, machine_for, replica_for
+from planner.candidates.replica import Replica, machine_for
+from planner.candidates.step_budget import replica_for
 from planner.candidates.traffic import Traffic, traffic_of
 from planner.case.case import Bucket, CacheCosts, Case, Workload, kinds_of
 from planner.case.costs import cache_usd_per_h, on_gpus, request_usd

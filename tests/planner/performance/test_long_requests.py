@@ -9,7 +9,7 @@ import pytest
 
 from planner.case.case import Bucket
 from planner.case.length_buckets import (
-    MOST_REFUSED_FRAC,
+    MOST_REFUSED_OF_SPREAD_FRAC,
     SMALLEST_SHARE,
     cut_at,
     given_lengths,
@@ -89,10 +89,10 @@ def test_what_is_refused_or_lies_beyond_a_context_is_as_much_as_the_distribution
     beyond = sum(b.share_frac for b in lengths.buckets if b.input_tokens + b.output_tokens > tokens)
     if longer < 0.99 * SMALLEST_SHARE:
         assert (refused, lengths.length_cuts) == (0.0, None)
-    elif longer < 0.99 * MOST_REFUSED_FRAC:
+    elif longer < 0.99 * MOST_REFUSED_OF_SPREAD_FRAC:
         assert refused == pytest.approx(longer, rel=1e-3)
         assert beyond == 0
-    elif 1.01 * MOST_REFUSED_FRAC < longer < 1 - 1.01 * SMALLEST_SHARE:
+    elif 1.01 * MOST_REFUSED_OF_SPREAD_FRAC < longer < 1 - 1.01 * SMALLEST_SHARE:
         assert refused == 0
         assert beyond == pytest.approx(longer, rel=1e-3, abs=SMALLEST_SHARE)
 

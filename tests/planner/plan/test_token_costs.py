@@ -43,7 +43,7 @@ def planned(api: str, usd_per_h: str) -> Plan:
 def test_on_gpus_it_is_the_time_of_prompt_and_answer() -> None:
     plan = planned("forbidden", "$1/h")
     (d,) = plan.pools[0].deployments
-    from planner.candidates.replica import replica_for
+    from planner.candidates.step_budget import replica_for
     from planner.candidates.traffic import traffic_of
 
     record = d.deployment

@@ -9,7 +9,8 @@ pytest.importorskip("numba", reason="the simulator is compiled by numba: install
 
 import planner
 from planner.candidates.pools import groups_alone
-from planner.candidates.replica import Replica, replica_for
+from planner.candidates.replica import Replica
+from planner.candidates.step_budget import replica_for
 from planner.catalog.variant import Variant
 from planner.verification import engine
 from planner.verification.arrivals import drawn_stream

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import planner
-from planner.candidates.replica import replica_for
+from planner.candidates.step_budget import replica_for
 from planner.catalog.variant import Parallelism
 from planner.checker import check_plan
 from planner.plan.plan import Plan

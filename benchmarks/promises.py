@@ -1,0 +1,140 @@
+"""Cases where promises are tight or fleets were too large: planned, served, and the smallest fleet that holds.
+
+    python benchmarks/promises.py [NAME ...] [--seeds 5] [--json FILE] [--folder DIR]
+
+Every file of benchmarks/promises is planned and served for two weekdays, once for each seed. `served` is the smallest
+share of requests within the target that is nearest to being missed, and `hours` the smallest share of hours in which
+it was kept. `enough` is the smallest peak of replicas that still keeps all promises with every seed, all hours having
+the same share of their replicas, rounded up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import planner
+from planner.plan.plan import Plan
+from planner.plan.serve_commands import engine_settings
+from planner.verification.records import Verification
+from planner.verification.serving import ServeOptions, verify_plan
+from solvers.search.fleet_solution import Options
+
+CASES = Path(__file__).resolve().parent / "promises"
+SECONDS = 30.0
+TRIED = ServeOptions(days=2, most_requests=3_000_000)
+HOURS_KEPT = 0.9
+HEAD = (
+    "| case | $/month | deployments | step budget | peak replicas | promise | served | hours | holds | enough |\n"
+    "|---|---:|---|---:|---:|---|---:|---:|---|---:|"
+)
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the worst of several seeds made of a fleet."""
+
+    promise: str
+    within_frac: float
+    hours_frac: float
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    usd_per_month: float
+    deployments: str
+    budgets: str
+    peak: int
+    served: Served
+    enough: int
+
+    def __str__(self) -> str:
+        s = self.served
+        return (
+            f"| {self.name} | {self.usd_per_month:,.0f} | {self.deployments} | {self.budgets} | {self.peak} "
+            f"| {s.promise} | {s.within_frac:.1%} | {s.hours_frac:.0%} | {'yes' if s.holds else '**no**'} "
+            f"| {self.enough or 'more'} |"
+        )
+
+
+def hours_kept(run: Verification, what: str) -> float:
+    """Share of the hours with requests in which a promise was kept."""
+    p = next(p for w in run.workloads for p in w.promises if f"{w.name} {p.what}" == what)
+    judged = sum(x is not None for x in p.at_percentile_by_hour_s)
+    return 1 - p.bad_hours / max(1, judged)
+
+
+def judged(plan: Plan, options: ServeOptions, seeds: range) -> Served:
+    worst: list[tuple[float, str, float, float]] = []
+    for seed in seeds:
+        run = verify_plan(plan, replace(options, seed=seed))
+        for w in run.workloads:
+            for p in w.promises:
+                what = f"{w.name} {p.what}"
+                worst.append((p.within_frac - p.percentile, what, p.within_frac, hours_kept(run, what)))
+    nearest = min(worst)
+    return Served(
+        promise=nearest[1],
+        within_frac=nearest[2],
+        hours_frac=min(hours for *_, hours in worst),
+        holds=all(off >= 0 and hours >= HOURS_KEPT for off, _, _, hours in worst),
+    )
+
+
+def fewest(peak: int, holds: Callable[[int], bool]) -> int:
+    """The smallest peak at which it holds, by halving; it does at the whole."""
+    low, high = 0, peak
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def row(file: Path, seeds: int) -> Row:
+    plan = planner.plan_fleet(planner.load_case(file), Options(time_limit_s=SECONDS))
+    told = [(pool, d) for pool in plan.pools for d in pool.deployments]
+    peak = max((sum(each) for each in zip(*(d.replicas_by_slot for _, d in told), strict=True)), default=0)
+    served = judged(plan, TRIED, range(1, seeds + 1))
+
+    def holds(replicas: int) -> bool:
+        some = replace(TRIED, replica_frac=replicas / peak - 1e-9)
+        return judged(plan, some, range(1, 2)).holds and judged(plan, some, range(2, seeds + 1)).holds
+
+    return Row(
+        name=file.stem,
+        usd_per_month=plan.cost_usd_per_month,
+        deployments=", ".join(
+            f"{d.deployment.model} {d.deployment.quantization} {d.deployment.gpus_per_replica} x {d.deployment.gpu}"
+            for _, d in told
+        ),
+        budgets=", ".join(f"{engine_settings(plan, pool, d.deployment).batched_tokens:,}" for pool, d in told),
+        peak=int(peak),
+        served=served,
+        enough=fewest(int(peak), holds) if served.holds and peak else 0,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--folder", type=Path, default=CASES)
+    args = parser.parse_args()
+    print(HEAD, flush=True)
+    rows = []
+    for file in sorted(args.folder.glob("*.yaml")):
+        if not args.names or file.stem in args.names:
+            rows.append(row(file, args.seeds))
+            print(rows[-1], flush=True)
+    if args.json:
+        args.json.write_text(json.dumps([asdict(r) for r in rows], indent=1))
+
+
+if __name__ == "__main__":
+    main()
