@@ -10,9 +10,9 @@ A prompt waits for the prompts ahead of it, as in a queue of one server (Kingman
 
     W_prompt = (ca2 + cs2) / 2 x u / (1 - u) x service,                                    u = rate x service
 
-ca2 is the squared coefficient of variation of the times between arrivals: 1 if they are Poisson, 1.1 to 6 in chat
-traces and 89 inside the minutes of Azure's code trace. Waiting is taken as exponential beyond the share of requests
-that do not wait.
+ca2 is the squared coefficient of variation of the times between arrivals, each over the mean of its minute: 1 if they
+are Poisson, 1.1 to 6 in chat traces and 23 in Azure's code trace. Waiting is taken as exponential beyond the share of
+requests that do not wait.
 """
 
 from __future__ import annotations
