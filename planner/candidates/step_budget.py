@@ -1,8 +1,8 @@
 """How many tokens a step of a replica may have: the largest number where TTFT binds, a smaller one where TPOT does.
 
 An answer waits while its step prefills other prompts, and a prompt waits for the steps that it is cut into. Numbers are
-tried from the smallest that TPOT may ask for upwards, each twice the one before, to the engine's own. The first is taken
-with which TTFT lets replicas be as busy as the staffing margin does, or else the one with which they carry most.
+tried from the smallest that TPOT may ask for upwards, each twice the last, to the engine's own. The first is taken with
+which TTFT lets replicas be as busy as the staffing margin does, or else the one with which they carry most.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ def accuracy(
     epilog=examples(
         "fleetplan estimate --model llama-3.1-8b --gpu h100 --quantization fp8 --input 1000 --output 200 "
         "--tpot-p95 50ms",
-        "fleetplan estimate --model llama-3.1-8b --gpu h200 --input 1155 --input-p95 4083 --output 211 --rate "
-        "12 --burstiness 2 --profile profile.yaml",
+        "fleetplan estimate --model llama-3.1-8b --gpu h200 --input 1155 --input-p95 4083 --output 211 "
+        "--output-p95 451 --rate 12 --burstiness 2 --profile profile.yaml",
         "fleetplan estimate --model qwen3-235b-a22b --gpu h200 --gpus-per-replica 4 --parallelism expert "
         "--quantization fp8 --input 1000 --output 500 --concurrency 64",
     )
@@ -52,8 +52,8 @@ def accuracy(
 def estimate(
     model: Annotated[str | None, typer.Option(help="A model of the catalog.")] = None,
     gpu: Annotated[str | None, typer.Option(help="A GPU of the catalog.")] = None,
-    input: Annotated[str | None, typer.Option("--input", help="Prompt tokens.")] = None,
-    output: Annotated[str | None, typer.Option("--output", help="Generated tokens.")] = None,
+    input: Annotated[str | None, typer.Option("--input", help="Prompt tokens, on average.")] = None,
+    output: Annotated[str | None, typer.Option("--output", help="Generated tokens, on average.")] = None,
     gpus_per_replica: Annotated[int, typer.Option(min=1, max=64, help="GPUs of a replica.")] = 1,
     parallelism: Annotated[str, typer.Option(help=f"How they share a mixture of experts: {WAYS}.")] = "tensor",
     quantization: Annotated[str, typer.Option(help="How weights are stored.")] = "fp16",
@@ -64,8 +64,10 @@ def estimate(
     e2e_p95: Annotated[str | None, typer.Option(help='Objective to the last token, such as "10s".')] = None,
     rate: Annotated[float | None, typer.Option(min=1e-6, help="Requests per second that arrive.")] = None,
     burstiness: Annotated[float, typer.Option(min=0.0, help="Squared CV of arrival gaps.")] = 1.0,
-    input_p50: Annotated[str | None, typer.Option(help="Median of the prompts, for TTFT at a rate.")] = None,
-    input_p95: Annotated[str | None, typer.Option(help="95th percentile of the prompts, for TTFT at a rate.")] = None,
+    input_p50: Annotated[str | None, typer.Option(help="Median of the prompts, for TTFT and E2E under load.")] = None,
+    input_p95: Annotated[str | None, typer.Option(help="Their 95th percentile; else all are equally long.")] = None,
+    output_p50: Annotated[str | None, typer.Option(help="Median of the answers, for E2E under load.")] = None,
+    output_p95: Annotated[str | None, typer.Option(help="Their 95th percentile; else all are equally long.")] = None,
     profile: Annotated[Path | None, typer.Option(help="Correct it by this file of `fleetplan calibrate`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the latency-throughput curve to this SVG file.")] = None,
     points: Annotated[Path | None, typer.Option(help="Predict every row of this CSV instead.")] = None,
@@ -90,8 +92,8 @@ def estimate(
     result = estimate_one(
         model or "", gpu or "", *lengths, gpus_per_replica=gpus_per_replica, parallelism=_parallelism(parallelism),
         quantization=quantization, engine=engine, concurrency=concurrency, ttft=limits[0], tpot=limits[1],
-        e2e=limits[2], arrival_scv=burstiness, rate=rate, prompts=_prompts(lengths[0], input_p50, input_p95),
-        profile=profile, catalog=catalog_with(catalog),
+        e2e=limits[2], arrival_scv=burstiness, rate=rate, prompts=_spread("input", lengths[0], input_p50, input_p95),
+        answers=_spread("output", lengths[1], output_p50, output_p95), profile=profile, catalog=catalog_with(catalog),
     )  # fmt: skip
     if plot is not None:
         write_whole(plot, estimate_svg(result, limits[1][0] * 1e3 if limits[1] else None))
@@ -165,21 +167,21 @@ def _parallelism(text: str) -> Parallelism:
     return parallelism_named(text)
 
 
-def _prompts(mean: float, p50: str | None, p95: str | None) -> LengthSpread | None:
-    """The spread of the prompts, if it is given."""
+def _spread(of: str, mean: float, p50: str | None, p95: str | None) -> LengthSpread | None:
+    """The spread of the prompts or answers, if it is given."""
     from planner.io.units import parse_positive_count
     from planner.performance.length_spread import LengthSpread, least_mean, spread_around
 
     median, high = (None if text is None else parsed(option, parse_positive_count, text)
-                    for option, text in (("--input-p50", p50), ("--input-p95", p95)))  # fmt: skip
+                    for option, text in ((f"--{of}-p50", p50), (f"--{of}-p95", p95)))  # fmt: skip
     if high is None:
         if median is not None:
-            refuse("--input-p50", "says little without the 95th percentile", "Give --input-p95 as well")
+            refuse(f"--{of}-p50", "says little without the 95th percentile", f"Give --{of}-p95 as well")
         return None
     if high <= mean or (median is not None and median > high):
-        refuse("--input-p95", "must be above the mean (--input) and the median", "Check the three")
+        refuse(f"--{of}-p95", f"must be above the mean (--{of}) and the median", "Check the three")
     if median is not None and mean < least_mean(LengthSpread(p50=median, p95=high)):
-        refuse("--input", "is below any mean that fits these percentiles", "Check the three")
+        refuse(f"--{of}", "is below any mean that fits these percentiles", "Check the three, or leave the median out")
     return spread_around(mean, high, median)
 
 

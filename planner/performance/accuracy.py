@@ -184,6 +184,7 @@ def predict(points: Sequence[Point], machines: Mapping[MachineKey, Machine]) -> 
 
 def _under_arrivals(p: Point, arrivals: Arrivals, machine: Machine) -> float:
     loaded = under_load(
-        machine, p.input_tokens, p.output_tokens, arrivals.requests_per_s, arrivals.burstiness, prompts=arrivals.prompts
-    )
+        machine, p.input_tokens, p.output_tokens, arrivals.requests_per_s, arrivals.burstiness,
+        prompts=arrivals.prompts, answers=arrivals.answers,
+    )  # fmt: skip
     return 1e3 * float(getattr(loaded, LOADED[p.metric]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ class InsideSlo:
     """at the objectives' percentile, as is TTFT: of a replica by itself, whose number of requests in flight varies"""
     ttft_ms: float
     bound_by: str
+    e2e_ms: float | None = None
+    """at the percentile, where it has an objective"""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,9 @@ class Estimate:
     loaded: Loaded | None
     """at a rate of arrivals; nothing but the rate in JSON where they pile up"""
     sweep: tuple[Point, ...]
+    input_spread: LengthSpread | None = None
+    output_spread: LengthSpread | None = None
+    """of the answers under load; None: all are taken to be equally long, and so is E2E at its percentile"""
 
     @property
     def variant(self) -> Variant:
@@ -89,6 +95,9 @@ class Estimate:
 
     def as_json(self) -> dict[str, Any]:
         data = asdict(self)
+        for name in ("input_spread", "output_spread"):
+            spread = getattr(self, name)
+            data[name] = None if spread is None else spread.model_dump()
         if self.loaded is not None:
             data["loaded"] = {k: v if np.isfinite(v) else None for k, v in asdict(self.loaded).items()}
         return data
@@ -111,12 +120,14 @@ def estimate(
     arrival_scv: float = 1.0,
     rate: float | None = None,
     prompts: LengthSpread | None = None,
+    answers: LengthSpread | None = None,
     profile: Path | None = None,
     catalog: Catalog | None = None,
 ) -> Estimate:
     """One deployment; objectives are (seconds, percentile), `rate` is in requests per second.
 
-    `prompts` is their spread, for TTFT at a rate; `profile` is a file of `fleetplan calibrate`.
+    `prompts` and `answers` are their spreads, for TTFT and E2E under load; without one, all are equally long. `profile`
+    is a file of `fleetplan calibrate`.
     """
     catalog = catalog or shipped_catalog()
     machine = machine_for(catalog, Variant(model, quantization, gpu, gpus_per_replica, parallelism), engine)
@@ -131,10 +142,14 @@ def estimate(
     most = int(largest_in_flight(machine, input_tokens, output_tokens))
     asked = points_at(machine, [concurrency], input_tokens, output_tokens, scaling)[0] if concurrency else None
     asks = ttft or tpot or e2e
-    slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, e2e, arrival_scv, scaling) if asks else None
-    loaded = (
-        under_load(machine, input_tokens, output_tokens, rate, arrival_scv, 0.95, scaling, prompts) if rate else None
-    )
+
+    def at(requests_per_s: float, percentile: float = 0.95) -> Loaded:
+        return under_load(
+            machine, input_tokens, output_tokens, requests_per_s, arrival_scv, percentile, scaling, prompts, answers
+        )
+
+    slo = _inside(machine, input_tokens, output_tokens, ttft, tpot, e2e, scaling, at) if asks else None
+    loaded = at(rate) if rate else None
     sweep = points_at(
         machine, sorted({*(b for b in SWEEP if b <= most), max(most, 1)}), input_tokens, output_tokens, scaling
     )
@@ -151,6 +166,7 @@ def estimate(
         ) / 1e9,
         kv_gb_per_request=float(kv_bytes(machine.model, machine.quantization, input_tokens + output_tokens)) / 1e9,
         largest_batch=most, at=asked, slo=slo, loaded=loaded, sweep=tuple(sweep) if most else (),
+        input_spread=prompts, output_spread=answers,
     )  # fmt: skip
 
 
@@ -188,8 +204,8 @@ def _inside(
     ttft: tuple[float, float] | None,
     tpot: tuple[float, float] | None,
     e2e: tuple[float, float] | None,
-    arrival_scv: float,
     scaling: Scaling | None,
+    loaded_at: Callable[[float, float], Loaded],
 ) -> InsideSlo:
     """The largest rate of a replica by itself at which TTFT, TPOT, E2E and KV memory hold."""
     tpot_s, tpot_percentile = tpot or (np.inf, e2e[1] if e2e else 0.5)
@@ -200,7 +216,7 @@ def _inside(
     percentile = max([limit[1] for limit in (ttft, tpot, e2e) if limit], default=0.95)
 
     def at(requests_per_s: float) -> Loaded:
-        return under_load(machine, input_tokens, output_tokens, requests_per_s, arrival_scv, percentile, scaling)
+        return loaded_at(requests_per_s, percentile)
 
     def broken(loaded: Loaded) -> str | None:
         kept = {
@@ -220,5 +236,5 @@ def _inside(
     loaded = at(rate) if rate else at(1e-9)
     return InsideSlo(
         rate, rate * output_tokens, loaded.in_flight, 1e3 * loaded.tpot_percentile_s, 1e3 * loaded.ttft_percentile_s,
-        bound_by,
+        bound_by, 1e3 * loaded.e2e_percentile_s if e2e else None,
     )  # fmt: skip

@@ -4,7 +4,7 @@ Columns: source, model, gpu, n_gpus, tp, dtype_weights, dtype_kv, engine, input_
 batch_or_concurrency, metric, value, notes; where a replica is not tensor parallel throughout, attention_dp (copies of
 attention), moe_ep (groups of experts) and pp (pipeline stages), and n_gpus = tp x attention_dp x pp. A run that sent
 requests at a rate has request_rate in place of the concurrency, and may have burstiness (squared CV of the gaps),
-input_p50 and input_p95; its metrics may be 95th percentiles.
+input_p50, input_p95, output_p50 and output_p95; its metrics may be 95th percentiles.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Arrivals:
     """to one replica"""
     burstiness: float
     prompts: LengthSpread | None
+    answers: LengthSpread | None
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Resolver:
             row=number, source=row["source"], gpu=gpu, precision=row["dtype_weights"], machine_key=key,
             replicas=max(in_all / gpus, layout.stages), input_tokens=prompt, output_tokens=output,
             concurrency=concurrency, metric=row["metric"], value=value,
-            median="p50 per-token" in row.get("notes", ""), arrivals=_arrivals(row, prompt, in_all / gpus),
+            median="p50 per-token" in row.get("notes", ""), arrivals=_arrivals(row, prompt, output, in_all / gpus),
         )  # fmt: skip
         if self._too_fast(point):
             raise Unscorable("faster than the datasheet of the GPUs allows")
@@ -249,19 +250,23 @@ def _number(text: str, reason: str) -> float:
     return value
 
 
-def _arrivals(row: Mapping[str, str], prompt: float, replicas: float) -> Arrivals | None:
+def _arrivals(row: Mapping[str, str], prompt: float, output: float, replicas: float) -> Arrivals | None:
     if not row.get("request_rate"):
         return None
     rate = _number(row["request_rate"], "no request rate")
     burstiness = _number(row.get("burstiness") or "1", "no burstiness")
     if rate <= 0 or burstiness < 0:
         raise Unscorable("no request rate")
-    p50, p95 = (_number(row[name], "no lengths") if row.get(name) else None for name in ("input_p50", "input_p95"))
-    spread = None
-    if p95 is not None and p95 > prompt:
-        known = p50 is not None and p50 <= p95 and prompt >= least_mean(LengthSpread(p50=p50, p95=p95))
-        spread = spread_around(prompt, p95, p50 if known else None)
-    return Arrivals(rate / max(replicas, 1.0), burstiness, spread)
+    spreads = (_spread(row, "input", prompt), _spread(row, "output", output))
+    return Arrivals(rate / max(replicas, 1.0), burstiness, *spreads)
+
+
+def _spread(row: Mapping[str, str], of: str, mean: float) -> LengthSpread | None:
+    p50, p95 = (_number(row[name], "no lengths") if row.get(name) else None for name in (f"{of}_p50", f"{of}_p95"))
+    if p95 is None or p95 <= mean:
+        return None
+    known = p50 is not None and p50 <= p95 and mean >= least_mean(LengthSpread(p50=p50, p95=p95))
+    return spread_around(mean, p95, p50 if known else None)
 
 
 def _concurrency(text: str) -> float:

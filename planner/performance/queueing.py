@@ -9,9 +9,9 @@ A prompt waits for the prompts ahead of it, as in a queue of one server (Kingman
 
     W_prompt = (ca2 + cs2) / 2 x u / (1 - u) x service,                                    u = rate x service
 
-ca2 is the squared coefficient of variation of the times between arrivals: 1 if they are Poisson, 1.1 to 6 in chat
-traces and 89 inside the minutes of Azure's code trace. Waiting is taken as exponential beyond the share of requests
-that do not wait.
+ca2 is the squared coefficient of variation of the times between arrivals, each over the mean of its minute: 1 if they
+are Poisson, 1.1 to 6 in chat traces and 23 in Azure's code trace. Waiting is taken as exponential beyond the share of
+requests that do not wait.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ MOST_BUSY, SAME_SHARE = 0.999, 1e-9
 SHARES = (np.arange(100) + 0.5) / 100
 QUANTILES = np.array([NormalDist().inv_cdf(share) for share in SHARES.tolist()])
 """quantiles spread evenly, and their standard normal values"""
+EVERY = slice(2, None, 5)
+"""of these quantiles, those of prompts and of TPOT that end-to-end latencies are added up from"""
+MOST_SUMS = 2000
 
 
 @dataclass(frozen=True)
@@ -69,15 +72,17 @@ def under_load(
     percentile: float = 0.95,
     scaling: Scaling | None = None,
     prompts: LengthSpread | None = None,
+    answers: LengthSpread | None = None,
 ) -> Loaded:
-    """TTFT, TPOT and end-to-end latency at a rate; of prompts whose spread is given, else all of the mean length."""
+    """TTFT, TPOT and end-to-end latency at a rate; of lengths whose spread is given, else all of the mean length."""
     output = max(output_tokens, 1.0)
-    most = int(largest_in_flight(machine, input_tokens, output))
+    prompt_tokens, answer_tokens = _at_quantiles(prompts, input_tokens), _at_quantiles(answers, output)
+    met_output = output * (1 + float(np.var(answer_tokens) / np.mean(answer_tokens) ** 2))
+    most = int(largest_in_flight(machine, input_tokens, met_output))
     if most < 1:
         return _overloaded(requests_per_s)
     n = np.arange(1.0, most + 1)
-    steady = steady_state(machine, n, input_tokens, output).scaled(scaling)
-    prompt_tokens = np.array([input_tokens]) if prompts is None else lengths_at(prompts, SHARES, QUANTILES)
+    steady = steady_state(machine, n, input_tokens, output, met_output=met_output).scaled(scaling)
     lone = prefill_s(machine, prompt_tokens)
     alone = float(prefill_s(machine, input_tokens))
     if scaling is not None:
@@ -92,13 +97,17 @@ def under_load(
     tpots = steady.tpot_s
     tpot = float(met @ tpots)
     by_chance = float(met @ (steady.interruptions * (arrival_cv2 + prompt_cv2(machine)) * steady.interruption_s**2))
-    tpot_at = tpot + z * math.sqrt(burst * float(met @ (tpots - tpot) ** 2) + by_chance)
+    by_load = burst * float(met @ (tpots - tpot) ** 2)
+    tpot_at = tpot + z * math.sqrt(by_load + by_chance)
     service, cv2 = float(met @ added), max(PROMPT_CV2, float(np.var(prompt_tokens) / np.mean(prompt_tokens) ** 2))
     first = float(met @ step)
     wait = prompt_wait_s(requests_per_s, service, cv2, arrival_cv2) + burst * place
     waits_share = min(1.0, requests_per_s * service + waiting_share)
     ttft = alone + first + wait
     ttft_at = max(first + percentile_of_sum(lone, wait, waits_share, percentile), ttft)
+    e2e = ttft + (output - 1) * tpot
+    decoding = _decoding_s(answer_tokens, tpot, by_load, by_chance, float(step[0]))
+    served = first + _sums(lone if lone.size == 1 else lone[EVERY], decoding)
     return Loaded(
         requests_per_s=requests_per_s,
         utilization=requests_per_s / float(mu[-1]),
@@ -107,9 +116,31 @@ def under_load(
         tpot_percentile_s=tpot_at,
         ttft_s=ttft,
         ttft_percentile_s=ttft_at,
-        e2e_s=ttft + (output - 1) * tpot,
-        e2e_percentile_s=ttft_at + (output - 1) * tpot_at,
+        e2e_s=e2e,
+        e2e_percentile_s=max(percentile_of_sum(served, wait, waits_share, percentile), e2e),
     )
+
+
+def _at_quantiles(spread: LengthSpread | None, mean: float) -> np.ndarray:
+    return np.array([mean]) if spread is None else lengths_at(spread, SHARES, QUANTILES)
+
+
+def _decoding_s(answers: np.ndarray, tpot: float, by_load: float, by_chance: float, least: float) -> np.ndarray:
+    """How long answers take after their first token, equally likely.
+
+    TPOT varies with the load, as much for every answer, and with the prompts that happen to interrupt it, the less the
+    longer it is.
+    """
+    spread = np.sqrt(by_load + by_chance * answers.mean() / np.maximum(answers, 1.0))
+    tpots = np.maximum(tpot + np.multiply.outer(spread, QUANTILES[EVERY]), least)
+    times: np.ndarray = (np.maximum(answers - 1, 0.0)[:, None] * tpots).ravel()
+    return times
+
+
+def _sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Sums of one of these and one of those, equally likely; of many, means of so many equal shares."""
+    sums = np.sort(np.add.outer(a, b).ravel())
+    return sums if len(sums) <= MOST_SUMS else sums.reshape(MOST_SUMS, -1).mean(axis=1)
 
 
 def in_flight_at(

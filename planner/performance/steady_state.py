@@ -95,8 +95,12 @@ def steady_state(
     input_tokens: Array | float,
     output_tokens: Array | float,
     new_tokens: Array | float | None = None,
+    met_output: float | None = None,
 ) -> SteadyState:
-    """Of so many requests in flight, at least one; of their prompts so many tokens are new (if None, all)."""
+    """Of so many requests in flight, at least one; of their prompts so many tokens are new (if None, all).
+
+    `met_output` is the mean answer of those in flight, among which long ones are found more often (if None, the same).
+    """
     b, prompt = np.asarray(in_flight, dtype=float), np.asarray(input_tokens, dtype=float)
     output = np.maximum(np.asarray(output_tokens, dtype=float), 1.0)
     new = np.maximum(prompt if new_tokens is None else np.asarray(new_tokens, dtype=float), 1.0)
@@ -112,7 +116,7 @@ def steady_state(
         output_tokens=output,
         steps=np.where(lone | undecoded, output - 1, steps),
         begun=np.where(undecoded, 0.0, (1 - 1 / b) / steps),
-        step_s=decode_step_s(machine, decoding, prompt + output / 2),
+        step_s=decode_step_s(machine, decoding, prompt + (output if met_output is None else met_output) / 2),
         prefill_s=np.where(lone | undecoded, apart, added),
         interruption_frac=machine.engine.interruption_frac,
     )

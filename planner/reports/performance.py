@@ -36,7 +36,8 @@ def _estimate_lines(e: Estimate) -> Iterator[str]:
         yield f"  plans refuse it: {e.support_reason}"
     elif e.parallelism == "data" and e.basis in ("calibrated", "estimated"):
         yield "  no public measurement of vLLM or SGLang backs what data parallel attention does: measure it"
-    yield f"  requests of {e.input_tokens:g} tokens in, {e.output_tokens:g} out"
+    spreads = tuple(f" (p95 {s.p95:g})" if s else "" for s in (e.input_spread, e.output_spread))
+    yield f"  requests of {e.input_tokens:g} tokens in{spreads[0]}, {e.output_tokens:g} out{spreads[1]}"
     yield (f"  memory: weights {e.weights_gb:.1f} GB, room for KV cache {e.kv_room_gb:.1f} GB, "
            f"{e.kv_gb_per_request:.3f} GB a request, at most {e.largest_batch} in flight")  # fmt: skip
     if e.at is not None:
@@ -46,8 +47,9 @@ def _estimate_lines(e: Estimate) -> Iterator[str]:
     if e.slo is not None:
         s = e.slo
         if s.requests_per_s:
+            e2e = "" if s.e2e_ms is None else f", E2E {s.e2e_ms / 1e3:.2f} s"
             yield (f"  inside the SLO: {s.requests_per_s:.2f} requests/s, {s.output_tok_s:,.0f} tok/s, "
-                   f"{s.in_flight:.0f} in flight, TTFT {s.ttft_ms:.0f} ms, TPOT {s.tpot_ms:.1f} ms; "
+                   f"{s.in_flight:.0f} in flight, TTFT {s.ttft_ms:.0f} ms, TPOT {s.tpot_ms:.1f} ms{e2e}; "
                    f"bound by {s.bound_by}")  # fmt: skip
         else:
             yield f"  inside the SLO: nothing; {s.bound_by} does not hold even for one request at a time"
@@ -60,6 +62,10 @@ def _estimate_lines(e: Estimate) -> Iterator[str]:
                    f"E2E {x.e2e_s:.2f} s (p95 {x.e2e_percentile_s:.2f})")  # fmt: skip
         else:
             yield f"  at {x.requests_per_s:g} requests/s: more than one replica answers, so requests pile up"
+    says_e2e = e.loaded is not None or (e.slo is not None and e.slo.e2e_ms is not None)
+    if says_e2e and e.output_spread is None and e.output_tokens > 1:
+        yield (f"  E2E is that of answers that all have {e.output_tokens:g} tokens; "
+               "give --output-p95 for answers that differ")  # fmt: skip
     yield ""
     columns = (
         C("concurrency", "in flight", "plain"), C("ttft_ms", "TTFT ms", ".0f"), C("tpot_ms", "TPOT ms", ".1f"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from planner.case.case import HOURS_OF_DAYS
+from planner.case.case import HOURS_OF_DAYS, Workload
 from planner.case.costs import api_context, baseline_of, holds, is_too_small
+from planner.case.demand.load_workloads import DEFAULT_BURSTINESS, MOST_KNOWN_BURSTINESS, TIGHT_TTFT_S
 from planner.case.length_buckets import too_long_share
 from planner.case.support import is_unproven
 from planner.case.vendors import apis_usd, vendor_usd, vendors_bought_of
@@ -162,6 +163,46 @@ def passed_on(plan: Plan) -> Iterator[str]:
     for r in passed_on_requests(plan):
         where = f"go to {r.to}" if r.to else "are shed"
         yield f"{_too_long(r)}, the most that its deployments admit) {where}"
+
+
+def assumed_traffic(plan: Plan) -> Iterator[str]:
+    """What is assumed of lengths and bursts that decides how many replicas are bought: a line for a workload, the rest
+    of many counted."""
+    assumed = {a.key: a.value for a in plan.assumptions}
+    for say in (_assumed_means, _assumed_bursts):
+        lines = [line for w in plan.case.workloads if (line := say(w, assumed))]
+        yield from lines[:NAMES_SHOWN]
+        if (more := len(lines) - NAMES_SHOWN) > 0:
+            yield f"so for {counted(more, 'other workload')}: see what is assumed below"
+
+
+def _assumed_means(w: Workload, assumed: Mapping[str, str]) -> str | None:
+    """Means of a log-normal, where the file gives two percentiles alone."""
+    sides = (("input", "prompts"), ("output", "answers"))
+    means = ((what, assumed.get(f"workloads.{w.name}.tokens.{side}.mean")) for side, what in sides)
+    said = [f"{what} {mean}" for what, mean in means if mean]
+    if not said:
+        return None
+    return (f"{w.name}: mean lengths are assumed from p50 and p95 alone ({', '.join(said)}); write 'mean' beside them, "
+            "or run 'fleetplan demand' on a log")  # fmt: skip
+
+
+def _assumed_bursts(w: Workload, assumed: Mapping[str, str]) -> str | None:
+    """A burstiness that nobody gave and that decides, or one that is larger than known ones."""
+    key = f"workloads.{w.name}.forecast.burstiness"
+    if f"{key}.window" in assumed:
+        return (f"{w.name}: burstiness {w.arrival_scv:g} is taken as that of gaps inside a minute, larger than public "
+                f"traces show (code completion {MOST_KNOWN_BURSTINESS:g}), and decides the fleet; check it with "
+                "'fleetplan demand'")  # fmt: skip
+    if key not in assumed or w.deadline_h is not None:
+        return None
+    if w.arrival_scv > DEFAULT_BURSTINESS:
+        kind = f"burstiness {w.arrival_scv:g} is assumed for its kind of traffic"
+        return f"{w.name}: {kind}; 'fleetplan demand' measures yours"
+    if w.ttft.seconds > TIGHT_TTFT_S:
+        return None
+    return (f"{w.name}: burstiness {w.arrival_scv:g} is assumed though its TTFT is tight, and decides whether it "
+            "holds; run 'fleetplan demand' on a log, or write 'kind: completion' for code completion")  # fmt: skip
 
 
 def _too_long(r: TooLong) -> str:
@@ -426,9 +467,10 @@ def no_api_is_allowed(plan: Plan) -> bool:
 
 
 def first_notes(plan: Plan) -> Iterator[str]:
-    """What belongs beside the headline: where long requests go, what the comparison rests on, and who sells the same
-    model for less."""
+    """What belongs beside the headline: where long requests go, what is assumed of traffic, what the comparison rests
+    on, and who sells the same model for less."""
     yield from passed_on(plan)
+    yield from assumed_traffic(plan)
     yield from baseline_notes(plan)
     yield from cheaper_providers(plan)
 

@@ -159,7 +159,7 @@ def variation_of(w: Workload) -> Variation:
 def _burstiness(w: Workload) -> str:
     b = w.bursts
     if b.scv is None:
-        return f"{DEFAULT_BURSTINESS:g}   # {DECIDE}: not measured, {b.why_not}; the default"
+        return f"{DEFAULT_BURSTINESS:g}   # {DECIDE}: not measured, {b.why_not}; the default of chat"
     overall = f"; CV of all gaps {b.overall_cv:.2f}" if b.overall_cv is not None else ""
     value = min(MOST_BURSTINESS, max(LEAST_BURSTINESS, b.scv))
     return f"{value:.3g}   # squared CV of {b.gaps:,} gaps over the mean gap of their {_step(b.window_s)}{overall}"

@@ -13,6 +13,7 @@ from planner.case.demand.workload_schema import Spread, WorkloadSpec
 from planner.case.length_buckets import Lengths, buckets_from, given_lengths, must_hold, spread_lengths
 from planner.catalog.entries import DEFAULT_BENCHMARK, find
 from planner.catalog.names import unknown_model
+from planner.catalog.traffic_kinds import CHAT, traffic_kinds
 from planner.io.errors import InputError, Path
 from planner.io.named_files import NamedFiles
 from planner.logs.lengths import Marginals
@@ -22,7 +23,8 @@ from planner.performance.length_spread import LengthSpread, quantile, slices
 HOURS_PER_WEEK = 168
 DEFAULT_SHAPE = "business-hours"
 DEFAULT_VARIATION = 0.20
-DEFAULT_BURSTINESS = 2.0
+DEFAULT_BURSTINESS = traffic_kinds()[CHAT].burstiness
+MOST_KNOWN_BURSTINESS = max(kind.burstiness for kind in traffic_kinds().values())
 TIGHT_TTFT_S = 1.0
 """targets up to which bursts matter more than anything else"""
 DEFAULT_TTFT_S, DEFAULT_TPOT_S, DEFAULT_PERCENTILE = 2.0, 0.05, 0.95
@@ -32,6 +34,7 @@ DEFAULT_MAX_LOSS = 0.02
 DEFAULT_INPUT = LengthSpread(p50=1020.0, p95=2316.0)
 DEFAULT_OUTPUT = LengthSpread(p50=129.0, p95=660.0)
 """p50 and the p95 of a log-normal with that median and the mean of the trace: 1,155 and 211 tokens"""
+LOG_NORMAL_MEAN = "of a log-normal through p50 and p95, which may be off by a quarter"
 
 
 class WorkloadReader:
@@ -70,12 +73,6 @@ class WorkloadReader:
                 else "day to day from the hours given, 12% within the hour (ServeGen traces)"
             )
             self.found.assume(f"{key}.forecast.variation", f"{rate_cv:.0%}", why)
-        if w.forecast.burstiness is None:
-            why = "squared CV of arrival gaps; chat traces show 1.1 to 6, code completion 89"
-            given = w.slo.given("ttft")
-            if given is not None and given[0] <= TIGHT_TTFT_S:
-                why += "; TTFT IS TIGHT: bursts decide how many replicas hold it, so measure it from a log"
-            self.found.assume(f"{key}.forecast.burstiness", f"{DEFAULT_BURSTINESS:g}", why)
         lengths = self._admitted(w, path, key, self._lengths(w, key, hours.lengths), models)
         buckets, limit = lengths.buckets, lengths.length_limit
         admitted = 1 - (limit.refused_frac if limit else 0.0)
@@ -88,7 +85,7 @@ class WorkloadReader:
             weekend_rps=hours.weekend_rps,
             growth_per_month_frac=w.forecast.growth_per_month,
             rate_cv=rate_cv,
-            arrival_scv=w.forecast.burstiness or DEFAULT_BURSTINESS,
+            arrival_scv=self._burstiness(w, key),
             **lengths.fields,
             ttft=ttft,
             ttft_prompt_tokens=_prompt_at(lengths, ttft.percentile, admitted),
@@ -100,6 +97,27 @@ class WorkloadReader:
             critical_share_frac=w.spot.critical_share if w.spot else 1.0,
             **levers_of(w, k, buckets, admitted * mean_rps, self.around, self.found),
         )
+
+    def _burstiness(self, w: WorkloadSpec, key: str) -> float:
+        """As given, or that of the workload's kind of traffic."""
+        given, key = w.forecast.burstiness, f"{key}.forecast.burstiness"
+        if given is not None:
+            if given > MOST_KNOWN_BURSTINESS:
+                why = (f"{given:g} is above what public traces show (code completion {MOST_KNOWN_BURSTINESS:g}); over "
+                       "longer windows it counts swings of the rate as bursts: run 'fleetplan demand'")  # fmt: skip
+                self.found.assume(f"{key}.window", "a minute", why)
+            return given
+        kind = traffic_kinds()[w.kind or CHAT]
+        if w.kind is None:
+            known = f"chat traces show 1.1 to 6, code completion {MOST_KNOWN_BURSTINESS:g}"
+            why = f"squared CV of gaps inside a minute; {known}"
+        else:
+            why = f"of kind {w.kind}: {kind.source}, as of {kind.date}"
+        target = w.slo.given("ttft")
+        if w.kind is None and target is not None and target[0] <= TIGHT_TTFT_S:
+            why += "; TTFT IS TIGHT: bursts decide how many replicas hold it, so measure it from a log"
+        self.found.assume(key, f"{kind.burstiness:g}", why)
+        return kind.burstiness
 
     def _hours(self, w: WorkloadSpec, path: Path, key: str) -> Hours:
         """Requests/s by hour of a weekday and of a weekend day, and the variation that the input itself shows."""
@@ -173,9 +191,12 @@ class WorkloadReader:
                 default, basis = spread_of(side, "prompt" if name == "input" else name)
                 self.found.assume(f"{key}.tokens.{name}", f"mean {side.mean:,.0f}", f"from the log: {basis}")
             elif given is None:
-                mean = sum(share * tokens for share, tokens in slices(default))
+                mean = _mean_of(default)
                 self.found.assume(f"{key}.tokens.{name}", f"p50 {default.p50:.0f}, mean {mean:.0f}", trace)
             spreads.append(_spread(given, default))
+            if given is not None and given.mean is None and given.p95 > given.p50:
+                value, where = f"{_mean_of(spreads[-1]):,.0f} tokens", f"'mean' under tokens.{name}"
+                self.found.assume(f"{key}.tokens.{name}.mean", value, f"{LOG_NORMAL_MEAN}; {where} replaces it")
         prompts, answers = spreads
         return Lengths(buckets_from(slices(prompts), slices(answers)), prompts, answers)
 
@@ -200,6 +221,10 @@ class WorkloadReader:
             shown, why = f"{seconds * 1000:g} ms", "no objective was given"
         self.found.assume(f"{key}.slo.{kind}_p95", shown, why)
         return LatencyTarget(seconds=seconds, percentile=DEFAULT_PERCENTILE)
+
+
+def _mean_of(spread: LengthSpread) -> float:
+    return sum(share * tokens for share, tokens in slices(spread))
 
 
 def _spread(given: Spread | None, default: LengthSpread) -> LengthSpread:

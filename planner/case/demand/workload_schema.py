@@ -85,7 +85,8 @@ class Forecast(Strict):
     variation: AnyFraction | None = None
     """Standard deviation of the rate around its hourly mean, day to day and within the hour."""
     burstiness: PositiveCount | None = None
-    """Squared CV of the gaps between arrivals: 1 is Poisson, chat traces show 1.1 to 6, code completion 89."""
+    """Squared CV of the gaps between requests, each over the mean gap of its minute, as `fleetplan demand` measures it:
+    1 is Poisson, chat traces show 1.1 to 6, code completion 23. By default that of the workload's `kind`."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Forecast:
@@ -371,6 +372,9 @@ class WorkloadSpec(Strict):
     models: tuple[ModelSpec, ...] = Field(min_length=1, examples=[["llama-3.1-8b"]])
     """Models that may serve it; the optimizer picks one."""
     forecast: Forecast = Field(examples=[{"requests_per_day": "400k"}])
+    kind: Literal["chat", "completion"] | None = None
+    """What kind of traffic it is, for what the file does not say: completion (of code, as people type) comes in far
+    larger bursts than chat, the default. A `burstiness` of your own counts instead."""
     tokens: Tokens = Tokens()
     slo: Slo = Slo()
     quality: Quality | None = None

@@ -20,7 +20,7 @@ from planner.plan.horizon.horizon_view import (
 )
 from planner.plan.plan import Plan
 from planner.plan.too_long import TooLong, passed_on_requests, refused_requests
-from planner.reports.phrases import ALARM_FRAC, paid_of_caps
+from planner.reports.phrases import ALARM_FRAC, assumed_traffic, paid_of_caps
 
 NOTHING_USD = 0.5
 A_DAY = timedelta(days=1)
@@ -99,10 +99,11 @@ def where_passed_on(some: list[TooLong]) -> str:
 
 
 def long_requests(horizon: HorizonPlan) -> Iterator[str]:
-    """What is refused or passed on for its length, beside the headline."""
+    """What is refused or passed on for its length, and what is assumed of traffic, beside the headline."""
     if sentence := refused(horizon):
         yield sentence
     yield from passed_on(horizon)
+    yield from dict.fromkeys(line for q in horizon.quarters for line in assumed_traffic(q.plan))
 
 
 def _too_long(horizon: HorizonPlan, of: Callable[[Plan], Iterable[TooLong]]) -> dict[str, list[TooLong]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,9 +17,11 @@ import planner
 from planner.case.case import Case, Workload, case_from_json
 from planner.case.costs import tokens_per_request
 from planner.case.demand.starter import starter_text
+from planner.case.demand.workload_schema import WorkloadSpec
 from planner.case.horizon import rates_rps, requests_per_month, slots_of
 from planner.catalog import api_prices
 from planner.catalog.entries import ApiModel, Offer, shipped_catalog
+from planner.catalog.traffic_kinds import traffic_kinds
 
 FIVE_LINES = """\
 workloads:
@@ -70,7 +73,7 @@ def test_five_lines_plan() -> None:
 
 def test_what_is_given_is_not_said_to_be_assumed() -> None:
     said = [assumption.key for assumption in case_of(starter_text()).assumptions]
-    given = [name for name in DEFAULTS if not any(name in key for key in said)]
+    given = [name for name in DEFAULTS if not any(key.endswith(name) for key in said)]
     still_assumed = {"forecast.variation", "forecast.burstiness", "policy.engineers", "startup.weights", "horizon"}
     assert set(given) >= set(DEFAULTS) - still_assumed
 
@@ -198,6 +201,41 @@ def said_of(text: str) -> dict[str, str]:
 
 def with_lines(*below: str, then: str = "") -> str:
     return FIVE_LINES.replace("baseline:", "".join(f"    {line}\n" for line in below) + "baseline:") + then
+
+
+def test_a_mean_that_nobody_gave_is_said() -> None:
+    spread = "{p50: 1020, p95: 4083}"
+    said = said_of(with_lines(f"tokens: {{input: {spread}, output: 40}}"))
+    assert said["workloads.chat.tokens.input.mean"] == "1,455 tokens"
+    assert "workloads.chat.tokens.output.mean" not in said, "one length has no spread"
+    known = with_lines("tokens: {input: {p50: 1020, p95: 4083, mean: 1155}, output: 40}")
+    assert "workloads.chat.tokens.input.mean" not in said_of(known)
+    (workload,) = case_of(known).workloads
+    assert sum(b.share_frac * b.input_tokens for b in workload.buckets) == pytest.approx(1155, rel=1e-3)
+
+
+def test_burstiness_is_as_given_or_that_of_the_kind_of_traffic() -> None:
+    key = "workloads.chat.forecast.burstiness"
+    for lines, burstiness in (((), 2.0), (("kind: chat",), 2.0), (("kind: completion",), 23.0)):
+        (workload,) = case_of(with_lines(*lines)).workloads
+        assert workload.arrival_scv == burstiness
+        assert said_of(with_lines(*lines))[key] == f"{burstiness:g}"
+    own = with_lines("kind: completion").replace("400k}", "400k, burstiness: 4}")
+    assert case_of(own).workloads[0].arrival_scv == 4
+    assert key not in said_of(own)
+    assert f"{key}.window" not in said_of(own)
+
+
+def test_a_burstiness_above_all_known_ones_says_its_window() -> None:
+    key = "workloads.chat.forecast.burstiness.window"
+    assert said_of(FIVE_LINES.replace("400k}", "400k, burstiness: 89}"))[key] == "a minute"
+    assert key not in said_of(FIVE_LINES.replace("400k}", "400k, burstiness: 22.9}"))
+
+
+def test_kinds_of_traffic_have_a_source_and_are_those_of_the_schema() -> None:
+    names = get_args(get_args(WorkloadSpec.model_fields["kind"].annotation)[0])
+    assert set(names) == set(traffic_kinds())
+    assert all(kind.source and kind.date for kind in traffic_kinds().values())
 
 
 def test_without_levers_nothing_is_shared_cached_moved_or_shed() -> None:

@@ -12,6 +12,7 @@ from planner.io.errors import InputError
 from planner.performance.estimate import estimate
 from planner.performance.estimate_rows import predict_points
 from planner.reports.performance import estimate_svg, estimate_text, points_report
+from tests.support.command_line import Command
 
 BASE = {"model": "llama-3.1-8b", "gpu": "h100", "input_tokens": 1000, "output_tokens": 200}
 
@@ -147,3 +148,19 @@ def test_an_end_to_end_objective_binds() -> None:
     assert bound.requests_per_s < free.requests_per_s
     assert bound.in_flight < free.in_flight
     assert 199 * bound.tpot_ms <= 4000
+
+
+@pytest.mark.parametrize("of", ["input", "output"])
+def test_percentiles_of_lengths_that_cannot_be_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], of: str
+) -> None:
+    fleetplan = Command(monkeypatch, capsys)
+    shape = ("--model", "llama-3.1-8b", "--gpu", "h100", "--input", "1000", "--output", "1000", "--rate", "1")
+    for given, said in (
+        ((f"--{of}-p50", "900"), f"Give --{of}-p95 as well"),
+        ((f"--{of}-p95", "900"), f"must be above the mean (--{of})"),
+        ((f"--{of}-p50", "5000", f"--{of}-p95", "9000"), "is below any mean that fits"),
+    ):
+        answer = fleetplan("estimate", *shape, *given)
+        assert answer.code == 2
+        assert said in answer.err

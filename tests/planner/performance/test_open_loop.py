@@ -14,10 +14,20 @@ from planner.catalog.variant import Variant
 from planner.performance.accuracy import score
 from planner.performance.calibration.correction import Correction, predicted
 from planner.performance.estimate import estimate
-from planner.performance.length_spread import LengthSpread, least_mean, quantile, spread_around
+from planner.performance.length_spread import LengthSpread, least_mean, lengths_at, quantile, spread_around
 from planner.performance.machine_by_name import machine_for
 from planner.performance.measurements import COLUMNS
-from planner.performance.queueing import _numbers_in_flight, percentile_of_sum, under_load
+from planner.performance.queueing import (
+    EVERY,
+    QUANTILES,
+    SHARES,
+    _decoding_s,
+    _numbers_in_flight,
+    _sums,
+    percentile_of_sum,
+    under_load,
+)
+from planner.reports.performance import estimate_text
 
 H200 = machine_for(shipped_catalog(), Variant("llama-3.1-8b", "fp16", "h200", 1), "vllm")
 SERVED = [
@@ -26,6 +36,8 @@ SERVED = [
     (15.03, 0.98, 1259.2, 239.7, 15.17, 22.24, 194.0),
     (17.09, 0.96, 1288.4, 241.9, 21.71, 34.16, 225.0),
 ]
+ANSWERED = [(500.7, 3.367), (458.5, 4.279), (460.8, 7.570), (477.7, 10.893)]
+"""of the same runs: p95 of the answers [tokens], E2E p95 [s]"""
 """requests/s, c2, tokens in and out, TPOT mean and p95, TTFT p95 [ms]: Llama 3.1 8B in BF16 on one H200, an engine
 scheduled like vLLM V1, lengths and arrivals of Azure's conversation trace of 2023, measured on 2026-11-17"""
 
@@ -39,6 +51,68 @@ def test_percentiles_are_those_of_an_engine(
     assert 1e3 * loaded.tpot_s == pytest.approx(tpot, rel=0.15)
     assert 1e3 * loaded.tpot_percentile_s == pytest.approx(tpot_p95, rel=0.15)
     assert 1e3 * loaded.ttft_percentile_s == pytest.approx(ttft_p95, rel=0.35)
+
+
+@pytest.mark.parametrize(("run", "answered"), list(zip(SERVED, ANSWERED, strict=True)))
+def test_the_percentile_of_e2e_is_that_of_an_engine_whose_answers_differ(
+    run: tuple[float, ...], answered: tuple[float, float]
+) -> None:
+    rate, c2, prompt, output, *_ = run
+    p95, e2e_p95 = answered
+    prompts = spread_around(prompt, 3.535 * prompt, 0.883 * prompt)
+    equal, apart = (
+        under_load(H200, prompt, output, rate, c2, prompts=prompts, answers=answers)
+        for answers in (None, spread_around(output, p95))
+    )
+    assert apart.e2e_percentile_s == pytest.approx(e2e_p95, rel=0.15)
+    assert equal.e2e_percentile_s < 0.8 * e2e_p95, "equal answers are what was too short"
+
+
+@pytest.mark.parametrize(("percentile", "within"), [(0.5, 0.03), (0.95, 0.03), (0.99, 0.05)])
+@pytest.mark.parametrize("share", [0.02, 0.6])
+@pytest.mark.parametrize("answers", [LengthSpread(p50=150, p95=600), LengthSpread(p50=20, p95=1500, mean=260)])
+def test_the_percentile_of_e2e_is_that_of_drawn_sums(
+    answers: LengthSpread, share: float, percentile: float, within: float
+) -> None:
+    """A prompt, a wait and an answer of its own length at a TPOT of its own, drawn one by one."""
+    prompts, wait, tpot, by_load, by_chance, least = LengthSpread(p50=900, p95=4000), 0.2, 0.012, 9e-6, 4e-6, 0.005
+    lone, tokens = (lengths_at(x, SHARES, QUANTILES) for x in (prompts, answers))
+    decoding = _decoding_s(tokens, tpot, by_load, by_chance, least)
+    found = percentile_of_sum(_sums(1e-4 * lone[EVERY], decoding), wait, share, percentile)
+    rng, many = np.random.default_rng(5), 400_000
+    places = (np.sort(rng.random(many)), np.sort(rng.standard_normal(many)))
+    prompt, answer = (rng.permutation(lengths_at(x, *places)) for x in (prompts, answers))
+    spread = np.sqrt(by_load + by_chance * answer.mean() / np.maximum(answer, 1))
+    each = np.maximum(tpot + spread * rng.standard_normal(many), least)
+    waits = np.where(rng.random(many) < share, rng.exponential(wait / share, many), 0.0)
+    drawn = 1e-4 * prompt + waits + np.maximum(answer - 1, 0) * each
+    assert found == pytest.approx(float(np.quantile(drawn, percentile)), rel=within)
+
+
+def test_without_a_spread_of_answers_e2e_is_that_of_equal_ones_and_the_estimate_says_so() -> None:
+    ask = {"rate": 10.0, "e2e": (6.0, 0.95)}
+    equal, apart = (
+        estimate("llama-3.1-8b", "h200", 1155, 211, **ask, answers=answers)
+        for answers in (None, spread_around(211, 451))
+    )
+    assert equal.loaded and apart.loaded and equal.slo and apart.slo
+    assert apart.loaded.e2e_percentile_s > 1.4 * equal.loaded.e2e_percentile_s
+    assert apart.loaded.e2e_s == pytest.approx(equal.loaded.e2e_s, rel=0.05)
+    assert apart.slo.requests_per_s < equal.slo.requests_per_s
+    assert apart.slo.e2e_ms == pytest.approx(6000, rel=1e-3)
+    note = "E2E is that of answers that all have 211 tokens"
+    assert note in estimate_text(equal)
+    assert note not in estimate_text(apart)
+    assert "211 out (p95 451)" in estimate_text(apart)
+    assert equal.as_json()["output_spread"] is None
+    assert apart.as_json()["output_spread"]["p95"] == 451
+
+
+def test_long_answers_are_in_flight_longer_than_others() -> None:
+    """What a replica decodes at a time are the long answers: more KV to read than of as many equal ones."""
+    equal, apart = (under_load(H200, 700, 700, 4.0, answers=x) for x in (None, spread_around(700, 2400)))
+    assert apart.tpot_s > equal.tpot_s
+    assert apart.utilization > equal.utilization
 
 
 def test_bursts_and_load_make_the_percentile_of_tpot_worse_than_the_mean() -> None:
@@ -85,24 +159,29 @@ def test_a_spread_without_a_median_has_the_mean_and_the_percentile() -> None:
 
 
 def test_accuracy_scores_runs_at_a_rate(tmp_path: Path) -> None:
-    columns = (*COLUMNS, "request_rate", "burstiness", "input_p50", "input_p95")
+    columns = (*COLUMNS, "request_rate", "burstiness", "input_p50", "input_p95", "output_p95")
     lines = [",".join(columns)]
-    for rate, c2, prompt, output, tpot, tpot_p95, ttft_p95 in [*SERVED, (40.0, 1.0, 1200.0, 250.0, 60.0, 90.0, 450.0)]:
-        for metric, value in (("tpot_ms", tpot), ("tpot_p95_ms", tpot_p95), ("ttft_p95_ms", ttft_p95)):
+    runs = zip([*SERVED, (40.0, 1.0, 1200.0, 250.0, 60.0, 90.0, 450.0)], [*ANSWERED, (460.0, 30.0)], strict=True)
+    for (rate, c2, prompt, output, *values), (output_p95, e2e_p95) in runs:
+        metrics = ("tpot_ms", "tpot_p95_ms", "ttft_p95_ms", "e2e_p95_ms")
+        for metric, value in zip(metrics, (*values, 1e3 * e2e_p95), strict=True):
             row = {
                 "source": "h200", "model": "llama-3.1-8b", "gpu": "h200", "tp": 1, "dtype_weights": "bf16",
                 "input_len": prompt, "output_len": output, "batch_or_concurrency": "", "metric": metric, "value": value,
                 "request_rate": rate, "burstiness": c2, "input_p50": 0.883 * prompt, "input_p95": 3.535 * prompt,
+                "output_p95": output_p95,
             }  # fmt: skip
             lines.append(",".join(str(row[name]) for name in columns))
-    lines.append("h200,llama-3.1-8b,h200,1,bf16,1000,200,8,ttft_p95_ms,100,,,,")
+    lines.append("h200,llama-3.1-8b,h200,1,bf16,1000,200,8,ttft_p95_ms,100,,,,,")
     (tmp_path / "open.csv").write_text("\n".join(lines) + "\n")
     found = score(tmp_path / "open.csv")
     assert found.skipped == {
-        "more arrivals than a replica answers by the model": 3, "a percentile without a request rate": 1
+        "more arrivals than a replica answers by the model": 4, "a percentile without a request rate": 1
     }  # fmt: skip
     errors = found.by_metric
-    assert {name: e.n for name, e in errors.items()} == {"tpot_ms": 4, "tpot_p95_ms": 4, "ttft_p95_ms": 4}
+    assert {name: e.n for name, e in errors.items()} == dict.fromkeys(metrics, 4)
+    assert errors["e2e_p95_ms"].mape < 0.15
+    assert abs(errors["e2e_p95_ms"].bias) < 0.1
     assert errors["tpot_p95_ms"].mape < 0.15
     assert errors["tpot_p95_ms"].bias > -0.1
     assert errors["ttft_p95_ms"].mape < 0.35

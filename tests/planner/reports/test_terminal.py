@@ -57,6 +57,34 @@ def test_the_answer_comes_first(plan: Plan) -> None:
     assert usd(plan.baseline.cost_usd_per_month) in lines[1]
 
 
+def noted(*lines: str, forecast: str = "") -> str:
+    """What is said above the fleet."""
+    below = "".join(f"    {line}\n" for line in lines)
+    text = (
+        "workloads:\n  - name: code\n    models: [llama-3.1-8b]\n"
+        f"    forecast: {{requests_per_day: 100k{forecast}}}\n{below}"
+        "menu: {gpus: [l40s, h100], quantizations: [fp8], purchase: [on-demand]}\nbaseline: openai/gpt-4o-mini\n"
+    )
+    return render(planner.plan_fleet(planner.case_from_text(text))).partition("  fleet ")[0]
+
+
+def test_means_that_are_assumed_are_said_first() -> None:
+    shapes = ("{p50: 1020, p95: 4083}", "{p50: 1020, p95: 4083, mean: 1155}")
+    guessed, known = (noted(f"tokens: {{input: {shape}, output: 40}}") for shape in shapes)
+    assert "code: mean lengths are assumed from p50 and p95 alone (prompts 1,455 tokens); write 'mean'" in guessed
+    assert "mean lengths" not in known
+
+
+def test_bursts_that_are_assumed_and_decide_are_said_first() -> None:
+    tight, lengths = "slo: {ttft_p95: 1s}", "tokens: {input: 1469, output: 28}"
+    assert "burstiness" not in noted(lengths)
+    assert "code: burstiness 2 is assumed though its TTFT is tight" in noted(lengths, tight)
+    assert "code: burstiness 23 is assumed for its kind of traffic" in noted(lengths, tight, "kind: completion")
+    assert "burstiness" not in noted(lengths, tight, forecast=", burstiness: 6")
+    harsh = noted(lengths, tight, forecast=", burstiness: 89")
+    assert "code: burstiness 89 is taken as that of gaps inside a minute" in harsh
+
+
 def test_a_workload_that_is_wholly_shed_has_no_cost_per_token() -> None:
     plan = planner.plan_fleet(planner.case_from_text(ALL_SHED))
     assert plan.workloads[0].tokens_per_month == 0
