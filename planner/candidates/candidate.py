@@ -14,6 +14,9 @@ from planner.performance.latency import Machine
 from planner.performance.throughput import Throughput
 from problems.staffing import Routing, Staffing
 
+SOME_LENGTHS = ", some lengths"
+"""in the key of a candidate of a mix that leaves lengths to others"""
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -36,6 +39,8 @@ class Candidate:
     """whether it starts fast enough to replace what a reclaim takes"""
     alone: bool = True
     """False where it is of use in a mix only: it cannot serve all lengths, or another one beats it by itself"""
+    some_lengths: bool = False
+    """whether it is the part of a mix that leaves lengths to others which get their first token in time"""
     replaced_by: frozenset[str] = frozenset()
     """other variants that have one which is no worse in any mix"""
 
@@ -49,7 +54,8 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        return self.on_gpus.key_on(self.offer_key)
+        """of its own; that of its record is without the lengths"""
+        return self.on_gpus.key_on(self.offer_key) + SOME_LENGTHS * self.some_lengths
 
     @property
     def variant(self) -> str:
@@ -67,7 +73,7 @@ class Candidate:
     @property
     def replica_name(self) -> str:
         """What one replica is, on whatever GPU."""
-        return self.on_gpus.key_on("")
+        return self.on_gpus.key_on("") + SOME_LENGTHS * self.some_lengths
 
     @property
     def max_utilization(self) -> float:

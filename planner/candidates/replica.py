@@ -180,7 +180,7 @@ class Replica:
         """Worst case over the lengths it can serve in time, each taken alone."""
         load = self.routing_of_any.lone_load(load, replicas)
         scv, percentile, some = self.traffic.arrival_scv, self.traffic.ttft.percentile, self.in_time
-        columns = (self._service_s, self.seconds_per_request, self.prompt_cv2_within, self._ttft_by_length_s)
+        columns = (self._service_s, self.seconds_per_request, self.prompt_cv2_within, self.ttft_by_length_s)
         each = zip(*(column[some].tolist() for column in columns), strict=True)
         waits = (lone + prompt_wait_s(load / u, service, cv2, scv, percentile) for service, u, cv2, lone in each)
         return float(max(waits))
@@ -206,7 +206,7 @@ class Replica:
     def routing_of_any(self) -> Routing:
         """Worst case over the lengths it can serve in time, each taken alone."""
         some = self.in_time if self.in_time.any() else self.serves
-        columns = (self._ttft_by_length_s, self._service_s, self.prompt_cv2_within, self.seconds_per_request)
+        columns = (self.ttft_by_length_s, self._service_s, self.prompt_cv2_within, self.seconds_per_request)
         return self._routing(*(column[some] for column in columns))
 
     def _routing(self, lone: np.ndarray, service: np.ndarray, cv2: np.ndarray, seconds: np.ndarray) -> Routing:
@@ -231,17 +231,22 @@ class Replica:
         if not some.any():
             return 0.0
         service, seconds = self._service_s[some], self.seconds_per_request[some]
-        wait_s, cv2 = ttft.seconds - self._ttft_by_length_s[some], self.prompt_cv2_within[some]
+        wait_s, cv2 = ttft.seconds - self.ttft_by_length_s[some], self.prompt_cv2_within[some]
         loads = most_prompt_load(wait_s, service, cv2, scv, ttft.percentile) * seconds / service
         return min(float(loads.min()), 1.0, float(self.routing_of_any.most_load_in_bursts(np.array(scv))))
+
+    def for_lengths(self, some: np.ndarray) -> Replica:
+        """The same where it is sent no others [bucket]"""
+        rates = np.where(some, self.throughput.requests_per_s, 0.0)
+        return replace(self, throughput=replace(self.throughput, requests_per_s=rates))
 
     @cached_property
     def in_time(self) -> np.ndarray:
         """Whether a lone request of that length that it serves gets its first token in time [bucket]"""
-        return self.serves & (self._ttft_by_length_s <= self.traffic.ttft.seconds)
+        return self.serves & (self.ttft_by_length_s <= self.traffic.ttft.seconds)
 
     @cached_property
-    def _ttft_by_length_s(self) -> np.ndarray:
+    def ttft_by_length_s(self) -> np.ndarray:
         """Of a lone request of each length, at the objective's percentile of those in the bucket [bucket]"""
         sigma = np.sqrt(np.log1p(self.traffic.prompt_cv2_within))
         longer = np.exp(z_of(self.traffic.ttft.percentile) * sigma - sigma**2 / 2)

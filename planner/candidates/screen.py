@@ -241,7 +241,8 @@ class Screen:
 
     def _accept(self, group: PoolSpec) -> None:
         """Keep the non-dominated candidates and place each on every offer whose box it divides."""
-        able, offers = [c for c in self.able[group.key] if not self._excluded(group, c)], self.offers[group.key]
+        allowed, offers = [c for c in self.able[group.key] if not self._excluded(group, c)], self.offers[group.key]
+        able = [part for c in allowed for part in self._in_time(group, c, allowed)]
         dominated = dominated_variants(self.case, able, offers.values())
         for k, v in enumerate(able):
             if k in dominated.by:
@@ -253,6 +254,24 @@ class Screen:
             better = dominated.replaced_by.get(k, frozenset())
             placed = (replace(v, offer_key=key, offer=o, alone=alone, replaced_by=better) for key, o in fitting)
             self.found[group.key].accepted.extend(placed)
+
+    def _in_time(self, group: PoolSpec, c: Candidate, all_of_them: list[Candidate]) -> Iterator[Candidate]:
+        """A candidate, which in a mix leaves lengths that it would answer late to those that would not.
+
+        The objective is for all requests where one deployment has them; a part that is routed apart keeps it by itself,
+        unless nothing can.
+        """
+        held = np.any([other.replica.in_time for other in all_of_them], axis=0)
+        late = c.replica.serves & ~c.replica.in_time & held
+        if c.staffing_in_a_mix is None or not late.any():
+            yield c
+            return
+        if c.replica.serves_all:
+            yield replace(c, staffing_in_a_mix=None)
+        some = c.replica.for_lengths(~late)
+        in_a_mix = self._staffing_in_a_mix(group, some, min(c.load_factors))
+        if in_a_mix is not None:
+            yield replace(c, replica=some, staffing_in_a_mix=in_a_mix, some_lengths=True)
 
     def _excluded(self, group: PoolSpec, candidate: Candidate) -> bool:
         return any((name, candidate.name) in self.without for name in group.workloads)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from planner.checker.deployment import (
     deployment_is_allowed,
     prefix_cache_is_as_told,
@@ -126,6 +128,8 @@ def _deployment_serves(facts: PlanView, pool: PoolPlan, members: list[Served], k
     told = pool.deployments[k]
     record, how = told.deployment, staffed(facts, pool, k)
     replica = replica_of(facts.case, traffic_of(facts, members), record)
+    if how.in_a_mix:  # it may leave lengths that it could serve to others
+        replica = replica.for_lengths(np.array([u is not None for u in record.seconds_per_request]))
     a_month = [facts.a_month(list(rates)) for rates in zip(*facts.carried(pool, k), strict=True)]
     yield from replica_is_as_told(members, record, replica, how.in_a_mix, how.may_wait, a_month)
     yield from prefix_cache_is_as_told(facts.case, members, record, replica)
