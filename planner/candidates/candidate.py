@@ -54,8 +54,13 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """of its own; that of its record is without the lengths"""
-        return self.on_gpus.key_on(self.offer_key) + SOME_LENGTHS * self.some_lengths
+        """among all candidates of a pool"""
+        return self.placed_key + SOME_LENGTHS * self.some_lengths
+
+    @property
+    def placed_key(self) -> str:
+        """What a record is called."""
+        return self.on_gpus.key_on(self.offer_key)
 
     @property
     def variant(self) -> str:

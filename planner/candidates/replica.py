@@ -107,6 +107,11 @@ class Replica:
         return self._all_prompts[2]
 
     @cached_property
+    def service_cv2(self) -> float:
+        """Squared coefficient of variation of how long prompts keep others waiting."""
+        return self._all_prompts[1]
+
+    @cached_property
     def batch(self) -> float:
         """Requests in flight while it serves all lengths."""
         return float(self.load_shares @ self.throughput.in_flight)
@@ -286,7 +291,7 @@ class Replica:
 
     @cached_property
     def _step_s(self) -> float:
-        return float(self.throughput.step_s[self.serves].max())
+        return float(self.load_shares @ self.throughput.step_s)
 
 
 def _mean_and_square(prompts: LonePrompts) -> tuple[float, float]:

@@ -2,7 +2,8 @@
 
 An answer waits while its step prefills other prompts, and a prompt waits for the steps that it is cut into. Numbers are
 tried from the smallest that TPOT may ask for upwards, each twice the last, to the engine's own. The first is taken with
-which TTFT lets replicas be as busy as the staffing margin does, or else the one with which they carry most.
+which TTFT lets replicas be as busy as the staffing margin does, or else the one with which they carry most. Steps that
+are larger than TPOT asks for must keep it at that load, with the bursts and the prompts that there are.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from planner.candidates.traffic import Traffic
 from planner.case.case import Case
 from planner.catalog.variant import Variant
 from planner.performance.latency import decode_step_s, prefill_added_s
-from problems.staffing import Staffing, staffing_z
+from planner.performance.steady_state import steady_state
+from problems.staffing import Staffing, staffing_z, z_of
 
 FULL_STEP, FEWEST_TOKENS, FEWEST_OF_RANKS = 1.5, 1024, 2048
 """times TPOT that a step full of prompts may take, and the fewest tokens of a step: more in a rank of several, since a
@@ -36,13 +38,13 @@ def replicas_for(case: Case, traffics: Sequence[Traffic], variant: Variant) -> I
     own = case.engine.chunk_tokens
     budgets = [_fewest(case, replica) for replica in best]
     wanted = {k: budget for k, budget in enumerate(budgets) if budget < own}
-    most = {k: _carries(best[k])[0] for k in wanted}
+    most = {k: _carries(best[k], larger=True)[0] for k in wanted}
     tried: dict[int, tuple[float, Replica]] = {}
     while wanted:
         budget = min(wanted.values())
         some = [k for k in wanted if wanted[k] == budget]
         for k, replica in zip(some, replicas_with(case, [traffics[k] for k in some], variant, budget), strict=True):
-            carried, by_ttft = _carries(replica)
+            carried, by_ttft = _carries(replica, larger=k in tried)
             if k not in tried or carried > WORTH * tried[k][0]:
                 tried[k] = carried, replica
             wanted[k] = 2 * budget
@@ -67,8 +69,11 @@ def _fewest(case: Case, replica: Replica) -> int:
     return budget
 
 
-def _carries(replica: Replica) -> tuple[float, bool]:
-    """Requests a second that each of many replicas carries, and whether TTFT sets the limit."""
+def _carries(replica: Replica, larger: bool) -> tuple[float, bool]:
+    """Requests a second that each of many replicas carries, and whether TTFT sets the limit.
+
+    None with larger steps than TPOT asks for, where these break it.
+    """
     if not replica.serves.any():
         return 0.0, False
     traffic, n = replica.traffic, np.array(MANY)
@@ -81,4 +86,21 @@ def _carries(replica: Replica) -> tuple[float, bool]:
     )
     margin = float(rule.carried_load(n)) / MANY
     ttft = float(replica.routing.most_load(replica.max_utilization, traffic.arrival_scv, n))
-    return min(margin, ttft) / replica.mean_seconds, ttft < margin
+    load = min(margin, ttft)
+    if larger and not _keeps_tpot(replica, load):
+        return 0.0, True
+    return load / replica.mean_seconds, ttft < margin
+
+
+def _keeps_tpot(replica: Replica, load: float) -> bool:
+    """Whether requests that meet others at a mean load keep TPOT, with as many prompts among them as may come."""
+    traffic, found = replica.traffic, replica.throughput
+    shares = np.where(replica.serves, traffic.shares, 0.0)
+    shares = shares / shares.sum()
+    prompt, answer = float(shares @ traffic.lengths.input_tokens), float(shares @ traffic.lengths.output_tokens)
+    meets = max(1.0, load * replica.batch)
+    run = steady_state(replica.machine, meets, prompt, answer, float(shares @ found.new_tokens))
+    typical = 1 / float(shares @ (1 / np.maximum(traffic.lengths.output_tokens, 1.0)))  # short ones vary most
+    by_chance = np.sqrt(run.begun / typical * (traffic.arrival_scv + replica.service_cv2))
+    tpot_s = run.tpot_s + z_of(traffic.tpot.percentile) * by_chance * run.interruption_frac * run.prefill_s
+    return bool(tpot_s <= traffic.tpot.seconds)

@@ -97,7 +97,7 @@ def deployment_of(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Deployme
         variant=c.variant,
         staffing_in_a_mix=in_a_mix,
         spot_allowed=c.spot_allowed,
-        alone=c.alone or not c.replica.serves_all,
+        alone=c.alone or not (c.replica.serves_all or c.some_lengths),
         replaced_by=c.replaced_by,
         spot_zones=c.spot_zones,
     )

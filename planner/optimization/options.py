@@ -156,7 +156,7 @@ def _with_the_chosen(
 
     What is no option by itself is added at its cost in the plan. So is work that waits, whose cost by itself is rough.
     """
-    deployments = tuple(h.use.deployment for h in served.hosted)
+    deployments = tuple(h.candidate.placed_key for h in served.hosted)
     name = _name(deployments, told.api)
     key = (served.key, name)
     if key in entries and served.pool.window is None:

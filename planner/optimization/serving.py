@@ -156,7 +156,7 @@ def _record(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> DeploymentRecord
     slots = zip(h.load[running].tolist(), h.use.replicas[running].tolist(), strict=True)
     heaviest = int(np.argmax(replica.load_shares))
     return DeploymentRecord(
-        key=c.on_gpus.key_on(c.offer_key),
+        key=c.placed_key,
         model=c.model_key,
         quantization=c.quantization_key,
         offer=c.offer_key,
