@@ -2,9 +2,16 @@
 
 A step decodes one token for every running request and prefills prompt chunks within the token budget: requests whose
 prompts are begun first, then waiting ones, first come first served, while sequences and KV memory allow. KV memory is
-taken as tokens come. Where it runs out, the request that was admitted last gives its memory back, goes to the head of
-the queue and is computed again from the start. Every decoding request gains one token a step, so none is touched before
-it ends: a heap knows the step at which each will.
+taken as tokens come, but a waiting request is admitted only where all its tokens so far fit beside what the others hold,
+and never in a step that preempts. Where memory runs out, the request that was admitted last gives its own back, goes to
+the head of the queue and is computed again from the start. Every decoding request gains one token a step, so none is
+touched before it ends: a heap knows the step at which each will.
+
+The rules are those of vLLM's main branch of 2026 (commit 003df296): `Scheduler.schedule` in vllm/v1/core/sched/
+scheduler.py, and `KVCacheManager.allocate_slots` in vllm/v1/core/kv_cache_manager.py, with the defaults
+`scheduler_reserve_full_isl: true` (the whole prompt must fit; pull request 37307) and `watermark: 0`. Blocks of 16
+tokens are not counted: memory is. A request that was preempted finds again what it left in a prefix cache where one is
+simulated, and nothing otherwise.
 
 Data-parallel ranks of a replica do all that by themselves, each for its own requests; a request goes to the rank with
 the fewest. Their steps begin and end together, those of ranks without work as well.
@@ -229,7 +236,9 @@ class Simulation:
         self.clock.at[CHANCE] = seed % 0x7FFFFFFF
         self.cache = None  # compiled apart, and three times as fast as an empty one
         if block_tokens:
-            nodes = int(min(self.speed.room / self.speed.block, most_blocks, MOST_NODES / rows)) + 8
+            # Running requests may hold more blocks than there would be room for if nobody used them: theirs have windows.
+            least = min(self.speed.block, block_tokens * self.speed.kv_token)
+            nodes = int(min(self.speed.room / least if least else np.inf, most_blocks, MOST_NODES / rows)) + 8
             self.cache = empty_cache(block_tokens, nodes, rows, self.speed.block)
         self.steps = FEWEST_STEPS
 
@@ -559,8 +568,8 @@ def _begin_step(
         need = requests.prompt[i] - found + each.generated[i]
         chunk = min(need, left)
         windowed = speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.window)
-        if used + chunk * speed.kv_token + windowed + shared > speed.room and reps.inside[r] > 0:
-            break
+        if used + need * speed.kv_token + windowed + shared > speed.room and reps.inside[r] > 0:
+            break  # were its first chunk enough, two long prompts would preempt each other again and again
         if cache is not None:
             shared = pin(cache, r, i, pinned) * speed.block
             reps.used[r] += shared

@@ -2,8 +2,8 @@
 
 Every request is looked at in every step, memory is counted anew before every decision, and the next event is the
 smallest of a list. The scheduler is vLLM V1's own loop: running requests in the order of their admission, each of which
-needs the tokens that are known and not yet computed, then waiting ones, first come first served. The prefix cache is a
-list of blocks from the oldest to the newest, beside a count of the running requests that use a block. Where a replica
+needs the tokens that are known and not yet computed, then waiting ones, first come first served, each of which must fit
+whole. The prefix cache is a list of blocks from the oldest to the newest, beside a count of the running requests that use a block. Where a replica
 has data-parallel ranks, each of them is a Replica here, and they run their steps together.
 """
 
@@ -136,7 +136,8 @@ class Naive:
         self.use(replica, request, new)
 
     def release(self, replica: Replica, request: Request, tokens: int) -> None:
-        replica.idle += [None] * (tokens // self.block_tokens - len(request.held)) if request.blocks else []
+        if self.block_tokens > 1:  # else nothing is cached
+            replica.idle += [None] * (tokens // self.block_tokens - len(request.held))
         for block in sorted(request.held, key=request.blocks.index, reverse=True):
             replica.users[block] -= 1
             if not replica.users[block]:
@@ -178,7 +179,7 @@ class Naive:
             found = self.matched(replica, request)
             request.found = len(found) * self.block_tokens if request.blocks else request.found
             new = min(request.missing, left)
-            if not self.fits(replica, request, new, found):
+            if not self.fits(replica, request, request.missing, found):
                 break
             self.use(replica, request, found)
             request.first_found = request.found if request.first_found is None else request.first_found

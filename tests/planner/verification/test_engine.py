@@ -32,7 +32,7 @@ def drawn_case(
     """A few requests on up to five replicas: short and long ones, crowded and sparse, memory tight and ample."""
     n = int(rng.integers(1, most))
     prompt = rng.integers(1, int(rng.choice([30, 400, 3000])) + 1, n)
-    output = rng.integers(1, int(rng.choice([2, 12, 40])) + 1, n)
+    output = rng.integers(1, int(rng.choice([2, 12, 40, 150])) + 1, n)
     found = np.where(rng.random(n) < rng.choice([0, 0.5]), np.floor(rng.random(n) * prompt), 0)
     sequences, budget = int(rng.choice([1, 2, 5, 16, 32])), int(rng.choice([64, 100, 512, 2048, 8192]))
     machine = machines[rng.integers(len(machines))]
@@ -251,6 +251,25 @@ def test_requests_that_no_replica_could_take_are_spread_by_the_router() -> None:
     assert sorted(outcome.last_s) == [11.0] * 4 + [12.0] * 4
     outcome = engine.serve(asked, late, times, 1, 8192, engine.RANDOM, 1)
     assert len(set(outcome.last_s)) < 8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prompts_that_do_not_fit_together_wait_for_each_other(seed: int) -> None:
+    """Any two of them need more memory than there is; each used to be admitted by its first chunk and then preempted."""
+    rng, n = np.random.default_rng(seed), 100
+    prompt, times = rng.integers(5001, 7000, n), replace(constant_step(1.0, 8), kv_room_bytes=10_000.0)
+    outcome = served_by(1, requests(np.sort(rng.uniform(0, 600, n)), prompt, 50), times, 8, budget=1024)
+    assert outcome.state.tolist() == [engine.SERVED] * n
+    assert outcome.preempted.sum() == 0
+    assert outcome.tokens.tolist() == [prompt.sum(), 49 * n]
+
+
+def test_answers_that_outgrow_the_memory_are_preempted_once_each_at_most() -> None:
+    """Two prompts fit together and their answers do not: the later one waits until the first has ended."""
+    times = replace(constant_step(1.0, 8), kv_room_bytes=1000.0)
+    outcome = served_by(1, requests(np.zeros(8), 400, 300), times, 8, budget=512)
+    assert outcome.state.tolist() == [engine.SERVED] * 8
+    assert outcome.preempted.max() == 1
 
 
 def test_a_prompt_that_is_cached_whole_computes_its_last_token() -> None:
