@@ -14,7 +14,7 @@ FEWEST = 20
 """requests below which an hour is not judged by itself"""
 Z_CLEARLY = 1.645
 """one-sided, 5%: about one in twenty of the hours that are exactly at their promise is taken for a miss at most"""
-MORE_THAN_PLANNED, PREEMPTED_FRAC, BUSY_FRAC = 1.02, 0.05, 0.9
+MORE_THAN_PLANNED, PREEMPTED_FRAC, BUSY_FRAC = 1.08, 0.05, 0.9
 """requests over planned ones, share of them that are preempted, and time in steps from which on they are the reason"""
 BUSIEST_MIN, IN_BUSIEST_FRAC = 15, 0.5
 """the busiest minutes of an hour, and the share of its late requests that came in them if bursts are the reason"""
