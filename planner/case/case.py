@@ -185,6 +185,10 @@ LEAST_REQUESTS: RouterName = "least-requests"
 PREFIX_AWARE: RouterName = "prefix-aware"
 
 
+HOURS_KEPT_FRAC = 0.9
+"""share of the hours in which a promise is kept when a plan is served, unless the file says otherwise"""
+
+
 class Limits(Strict):
     budget_usd_per_month: float | None = None
     max_gpus: dict[str, int]
@@ -215,6 +219,8 @@ class Limits(Strict):
     """most that a vendor is paid in a month, by kind and name; None: any amount"""
     new_api_cap_usd_per_month: float | None = None
     """the same for a provider of APIs that the case does not name"""
+    hours_kept_frac: float | None = Field(default=None, ge=0, le=1)
+    """share of the hours in which each promise must be kept when the plan is served; None: HOURS_KEPT_FRAC"""
     spread: bool | None = None
     """whether two replicas or more of a deployment stand on at least two instances; None: they may share one"""
 

@@ -105,6 +105,8 @@ def verify(
 
     Of a horizon the busiest month of each quarter in each scenario; --quarter and --scenario narrow it down.
 
+    A promise is kept over all requests and in 90% of the hours (policy: {hours_kept: 90%} in the demand file).
+
     Exits with 6 where a promise is missed, with 7 where time ran out before that was known.
     """
     from planner.io.files import check_targets

@@ -10,10 +10,12 @@ from planner.io.formatting import counted, percent, usd
 from planner.reports.tables.markdown import bullets, markdown, titled_markdown
 from planner.reports.tables.table import Column, Table, paragraphs
 from planner.reports.tables.text import titled_text
-from planner.verification.records import Percentiles, Promise, Verification, VerificationReport
+from planner.verification.records import MissedHour, Percentiles, Promise, Verification, VerificationReport
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 C = Column
+MOST_HOURS = 10
+"""hours that miss which a report shows"""
 
 
 def verification_text(report: VerificationReport) -> str:
@@ -37,7 +39,7 @@ def verification_markdown(report: VerificationReport) -> str:
 
 def headline(run: Verification) -> str:
     promises = [(f"{w.name}: {p.what}", p) for w in run.workloads for p in w.promises]
-    missed = [name for name, p in promises if not p.kept]
+    missed = [name + _by_the_hour_only(p) for name, p in promises if not p.kept]
     answer = f"MISSED {len(missed)}: {', '.join(missed)}" if missed else _not_missed(run)
     unsure = [name for name, p in promises if p.is_open]
     answer += f"; within the interval: {', '.join(unsure)}" if unsure else ""
@@ -45,6 +47,10 @@ def headline(run: Verification) -> str:
     requests = counted(run.requests, "request")
     verified = "verified" if run.stopped is None else f"not verified ({run.stopped}); served"
     return escaped(f"{run.plan}: {verified} by {requests}{load} ({run.router}, seed {run.seed}): {answer}")
+
+
+def _by_the_hour_only(p: Promise) -> str:
+    return " (by the hour)" if p.within_frac >= p.percentile else ""
 
 
 def _not_missed(run: Verification) -> str:
@@ -81,14 +87,45 @@ def hour_names(hours: tuple[int, ...]) -> str:
 
 def tables(run: Verification) -> list[Table]:
     hosted = [w for w in run.workloads if w.promises]
-    both = [promises(run), latencies(run)] if hosted else []
+    bad = [missed_hours(run)] if any(p.missed_hours for w in hosted for p in w.promises) else []
+    both = [*bad, promises(run), latencies(run)] if hosted else []
     return [*both, requests(run), *([replicas(run)] if run.deployments else [])]
+
+
+def missed_hours(run: Verification) -> Table:
+    """The worst hours of every promise, and why each misses."""
+    columns = (
+        C("workload", "workload"), C("promise", "promise"), C("hour", "hour"), C("requests", "requests", "count"),
+        C("served_frac", "served", "percent"), C("reason", "reason"), C("facts", "what was seen"),
+    )  # fmt: skip
+    told = [(w.name, p, hour) for w in run.workloads for p in w.promises for hour in p.missed_hours]
+    told.sort(key=lambda row: (row[1].kept, row[2].within_frac / row[1].percentile))
+    title = "hours that miss" if len(told) <= MOST_HOURS else f"hours that miss ({MOST_HOURS} of {len(told)})"
+    rows = (
+        (name, f"{p.what} {seconds(p.target_s)}", hour_name(hour.hour), hour.requests, percent(hour.within_frac, 1),
+         hour.reason, _facts(hour))
+        for name, p, hour in told[:MOST_HOURS]
+    )  # fmt: skip
+    return Table("missed_hours", title, columns, tuple(rows))
+
+
+def _facts(hour: MissedHour) -> str:
+    """What stands behind a reason; of one that is none of overload, how busy replicas were."""
+    return {
+        "fewer replicas than planned": f"{hour.replicas:.1f} of {hour.planned_replicas:.0f} replicas ran",
+        "work was left over": f"{hour.waiting:,.0f} requests waited when it began",
+        "more requests than planned": f"{hour.pool_requests:,.0f} requests, {hour.planned_requests:,.0f} planned",
+        "KV memory ran out": f"{percent(hour.preempted_frac)} of the requests preempted",
+        "bursts": f"{hour.busiest_minutes_ratio:.1f} times the mean in the busiest 15 minutes",
+        "replicas were busy": f"{percent(hour.busy_frac)} of the time in steps",
+        "requests are slow by themselves": f"{percent(hour.busy_frac)} of the time in steps",
+    }[hour.reason]
 
 
 def promises(run: Verification) -> Table:
     columns = (
         C("workload", "workload"), C("promise", "promise"), C("served_frac", "served", "percent"),
-        C("interval", "95% interval", ">s"), C("latency", "at that share", ">s"), C("bad_hours", "bad hours", "count"),
+        C("interval", "95% interval", ">s"), C("latency", "at that share", ">s"), C("bad_hours", "bad hours", ">s"),
         C("worst_hour", "worst hour"), C("kept", ""),
     )  # fmt: skip
     return Table("promises", "promises", columns, tuple(_promise(w.name, p) for w in run.workloads for p in w.promises))
@@ -102,10 +139,20 @@ def _promise(workload: str, p: Promise) -> tuple[str | float | int | None, ...]:
         percent(p.within_frac, 1),
         f"{percent(p.low_frac, 1)} to {percent(p.high_frac, 1)}",
         None if p.at_percentile_s is None else seconds(p.at_percentile_s),
-        p.bad_hours,
+        _bad_hours(p),
         worst,
         ("kept" if p.kept else "MISSED") + (", within the interval" if p.is_open else ""),
     )
+
+
+def _bad_hours(p: Promise) -> str:
+    """So many of those with requests enough to tell, and the share that keep it where it must be."""
+    if p.hours_kept_frac is None:
+        return "none judged"
+    short = (
+        "" if p.kept_by_the_hour else f": {percent(p.hours_kept_frac, 1)} kept, {percent(p.hours_promised_frac)} needed"
+    )
+    return f"{p.bad_hours} of {p.hours_judged}{short}"
 
 
 def latencies(run: Verification) -> Table:
@@ -164,16 +211,23 @@ def conclusions(report: VerificationReport) -> Iterator[str]:
     slack = report.slack
     if slack is None:
         return
+    busy = "" if slack.busy_frac is None else f"; replicas spend {percent(slack.busy_frac)} of their time in steps"
     if slack.holds_to_load is None:
-        yield "no slack: a promise is missed at the demand itself"
+        yield f"no slack: a promise is missed at the demand itself{busy}"
         return
     more = " and more" if slack.holds_beyond else ""
     days = counted(slack.days, "day")
-    yield f"slack: holds to {slack.holds_to_load:.2f} times the demand{more} ({days} served each time)"
+    yield f"slack: holds to {slack.holds_to_load:.2f} times the demand{more} ({days} served each time){busy}"
+    if slack.one_replica:
+        yield (
+            "slack: no deployment has more than one replica in any hour, which is the least: only a smaller GPU, "
+            "another quantization or sharing replicas could cost less"
+        )
     if slack.smallest_fleet_frac is not None and slack.spare_usd_per_month is not None:
         yield (
             f"slack: {percent(slack.smallest_fleet_frac)} of the replicas, rounded up in every hour, would hold; "
             f"the others cost {usd(slack.spare_usd_per_month)} / month"
+            + (f" ({slack.spare_gpu_hours_per_month:,.0f} GPU-hours)" if slack.spare_gpu_hours_per_month else "")
         )
 
 

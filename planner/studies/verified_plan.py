@@ -43,7 +43,10 @@ class _Round:
     def shortfall(self) -> float:
         """How far the promises are missed, together."""
         promises = [p for w in self.served.workloads for p in w.promises]
-        return sum(max(0.0, p.percentile - p.within_frac) for p in promises)
+        over_all = sum(max(0.0, p.percentile - p.within_frac) for p in promises)
+        return over_all + sum(
+            p.hours_promised_frac - (p.hours_kept_frac or 0.0) for p in promises if not p.kept_by_the_hour
+        )
 
 
 def plan_and_verify(

@@ -2,9 +2,16 @@
 
 A step decodes one token for every running request and prefills prompt chunks within the token budget: requests whose
 prompts are begun first, then waiting ones, first come first served, while sequences and KV memory allow. KV memory is
-taken as tokens come. Where it runs out, the request that was admitted last gives its memory back, goes to the head of
-the queue and is computed again from the start. Every decoding request gains one token a step, so none is touched before
-it ends: a heap knows the step at which each will.
+taken as tokens come, but a waiting request is admitted only where all its tokens so far fit beside what others hold,
+and never in a step that preempts. Where memory runs out, the request that was admitted last gives its own back, goes to
+the head of the queue and is computed again from the start. Every decoding request gains one token a step, so none is
+touched before it ends: a heap knows the step at which each will.
+
+The rules are those of vLLM's main branch of 2026 (commit 003df296): `Scheduler.schedule` in vllm/v1/core/sched/
+scheduler.py, and `KVCacheManager.allocate_slots` in vllm/v1/core/kv_cache_manager.py, with the defaults
+`scheduler_reserve_full_isl: true` (the whole prompt must fit; pull request 37307) and `watermark: 0`. Memory is counted
+by the token, not by blocks of 16. A request that was preempted finds again what it left in a prefix cache where one is
+simulated, and nothing otherwise.
 
 Data-parallel ranks of a replica do all that by themselves, each for its own requests; a request goes to the rank with
 the fewest. Their steps begin and end together, those of ranks without work as well.
@@ -70,9 +77,9 @@ class Capacity(NamedTuple):
 
 class Outcome(NamedTuple):
     first_s: np.ndarray
-    """time of the first token [request]"""
+    """when the first token reached the client [request]"""
     last_s: np.ndarray
-    """time of the last token [request]"""
+    """when the last one did [request]"""
     state: np.ndarray
     preempted: np.ndarray
     """times that a request was [request]"""
@@ -91,6 +98,8 @@ class _Speed(NamedTuple):
     alone: np.ndarray
     root_steps: float
     prompt_alone: float
+    prompt_beside: float
+    host: float
     pair: float
     pair_alone: float
     short: float
@@ -217,8 +226,9 @@ class Simulation:
         self.ranks = times.ranks
         self.speed = _Speed(
             times.decode_s, times.seen_step, times.added_s, times.alone_s, times.root_steps, times.prompt_alone_s,
-            times.attention_s, times.attention_alone_s, times.attention_short_tokens, times.full_frac,
-            times.kv_bytes_per_token, times.kv_window_bytes_per_token, times.window_tokens, times.kv_room_bytes,
+            times.prompt_beside_s, times.host_s, times.attention_s, times.attention_alone_s,
+            times.attention_short_tokens, times.full_frac, times.kv_bytes_per_token, times.kv_window_bytes_per_token,
+            times.window_tokens, times.kv_room_bytes,
             block_tokens * times.cached_bytes_per_token,
         )  # fmt: skip
         rows = max(1, int(capacity.replicas.max())) * (times.ranks.number if times.ranks else 1)
@@ -229,7 +239,9 @@ class Simulation:
         self.clock.at[CHANCE] = seed % 0x7FFFFFFF
         self.cache = None  # compiled apart, and three times as fast as an empty one
         if block_tokens:
-            nodes = int(min(self.speed.room / self.speed.block, most_blocks, MOST_NODES / rows)) + 8
+            # Of models with windows, running requests may hold more blocks than there is room for idle ones.
+            least = min(self.speed.block, block_tokens * self.speed.kv_token)
+            nodes = int(min(self.speed.room / least if least else np.inf, most_blocks, MOST_NODES / rows)) + 8
             self.cache = empty_cache(block_tokens, nodes, rows, self.speed.block)
         self.steps = FEWEST_STEPS
 
@@ -341,7 +353,7 @@ def _step_s(speed: _Speed, decoding: int, context: float, chunk: float, pairs: f
         return _between(speed.alone, place) + speed.pair_alone * pairs + speed.prompt_alone * begun
     total = _between(speed.decode[decoding], _seen(speed, context / decoding) / speed.seen_step)
     if chunk > 0:
-        total += _between(speed.added[decoding], place) + speed.pair * pairs
+        total += _between(speed.added[decoding], place) + speed.pair * pairs + speed.prompt_beside * begun
     return total
 
 
@@ -376,7 +388,7 @@ def _step_of_ranks_s(
     if chunks > 0 and ranks.mixed:
         total += ranks.prefill_ratio * (_of_tokens(speed, ranks.shared_s, decoding + chunks) - together)
     elif chunks > 0:
-        total += ranks.prefill_ratio * (_of_tokens(speed, ranks.shared_s, chunks) + ranks.prompt_s)
+        total += ranks.prefill_ratio * _of_tokens(speed, ranks.shared_s, chunks) + speed.prompt_beside * begun
     return float(total + (own if ranks.mixed else most_decode + most_prompt))
 
 
@@ -387,12 +399,13 @@ def _of_tokens(speed: _Speed, table: np.ndarray, tokens: float) -> float:
 
 @inlined
 def _push(reps: _Replicas, r: int, step: int, i: int) -> None:
+    """Note the step at which a request ends; of those that end together the first that came is the first to leave."""
     k = reps.heap[r]
     reps.heap[r] = k + 1
     steps, ids = reps.heap_step[r], reps.heap_request[r]
     while k > 0:
         above = (k - 1) >> 1
-        if steps[above] <= step:
+        if steps[above] < step or (steps[above] == step and ids[above] < i):
             break
         steps[k], ids[k] = steps[above], ids[above]
         k = above
@@ -410,9 +423,11 @@ def _pop(reps: _Replicas, r: int) -> None:
         below = 2 * k + 1
         if below >= n:
             break
-        if below + 1 < n and steps[below + 1] < steps[below]:
+        if below + 1 < n and (
+            steps[below + 1] < steps[below] or (steps[below + 1] == steps[below] and ids[below + 1] < ids[below])
+        ):
             below += 1
-        if steps[below] >= step:
+        if steps[below] > step or (steps[below] == step and ids[below] > i):
             break
         steps[k], ids[k] = steps[below], ids[below]
         k = below
@@ -559,8 +574,8 @@ def _begin_step(
         need = requests.prompt[i] - found + each.generated[i]
         chunk = min(need, left)
         windowed = speed.kv_window * min(requests.prompt[i] + requests.output[i], speed.window)
-        if used + chunk * speed.kv_token + windowed + shared > speed.room and reps.inside[r] > 0:
-            break
+        if used + need * speed.kv_token + windowed + shared > speed.room and reps.inside[r] > 0:
+            break  # were its first chunk enough, two long prompts would preempt each other again and again
         if cache is not None:
             shared = pin(cache, r, i, pinned) * speed.block
             reps.used[r] += shared
@@ -649,7 +664,7 @@ def _end_step(
         _pop(reps, r)
         reps.context[r] -= requests.prompt[i] + each.generated[i] + reps.step[r] - each.since[i]
         _leave(reps, speed, each, cache, r, i, requests.prompt[i] + requests.output[i])
-        outcome.last_s[i] = now
+        outcome.last_s[i] = now + speed.host
         outcome.state[i] = SERVED
     kept = 0
     for k in range(reps.prefills[r]):
@@ -666,10 +681,10 @@ def _end_step(
             reps.used[r] += register(cache, r, i, requests.prompt[i]) * (speed.block - cache.tokens * speed.kv_token)
         each.generated[i] += 1
         if outcome.first_s[i] < 0:
-            outcome.first_s[i] = now
+            outcome.first_s[i] = now + speed.host
         if each.generated[i] >= requests.output[i]:
             _leave(reps, speed, each, cache, r, i, requests.prompt[i] + requests.output[i])
-            outcome.last_s[i] = now
+            outcome.last_s[i] = now + speed.host
             outcome.state[i] = SERVED
         else:
             each.since[i] = reps.step[r]

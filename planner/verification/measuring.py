@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.case.case import LatencyTarget, Workload
+from planner.case.case import HOURS_KEPT_FRAC, LatencyTarget, Workload
 from planner.verification.arrivals import HOURS
 from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
-from planner.verification.records import Histogram, Percentiles, Promise, WorkloadServed
+from planner.verification.missed_hours import FEWEST, PoolHours, clearly_missed, missed_hour
+from planner.verification.records import Histogram, MissedHour, Percentiles, Promise, WorkloadServed
 from planner.verification.sampling import EVERY_HOUR, Measured
 
-FEWEST = 20
-"""requests below which an hour is not judged by itself"""
 WEEKDAYS = 5
 SHORTEST_S, LONGEST_S, BINS = 1e-4, 1e6, 1150
 """of latencies that are told apart, in steps of 2%"""
@@ -44,8 +43,9 @@ class Ended(NamedTuple):
 class Tally:
     """Outcome of the requests of one workload so far, by the hour."""
 
-    def __init__(self, w: Workload, planned_found_frac: float = 0.0) -> None:
-        self.w, self.planned_found_frac = w, planned_found_frac
+    def __init__(self, w: Workload, planned_found_frac: float = 0.0, hours_kept_frac: float = HOURS_KEPT_FRAC) -> None:
+        """Promises must be kept in such a share of the hours."""
+        self.w, self.planned_found_frac, self.hours_kept_frac = w, planned_found_frac, hours_kept_frac
         self.targets = _targets(w)
         self.owed = np.zeros((HOURS, 60))
         self.within = {what: np.zeros((HOURS, 60)) for what in self.targets}
@@ -89,7 +89,7 @@ class Tally:
         ):  # fmt: skip
             _count(self.counts[name], hour[chosen])
 
-    def result(self, hours: Measured = EVERY_HOUR) -> WorkloadServed:
+    def result(self, hours: Measured = EVERY_HOUR, pool: PoolHours | None = None) -> WorkloadServed:
         """What was measured in some hours, each of which stands for itself and perhaps for others."""
         weights = hours.weights
         counts = {name: int(n @ (weights > 0)) for name, n in self.counts.items() if name not in ("preempted", "kept")}
@@ -106,15 +106,19 @@ class Tally:
             tpot=_percentiles(latency["TPOT"]),
             e2e=_percentiles(latency["E2E"]),
             ttft_histogram=_histogram(self.latency["TTFT"][weights > 0]),
-            promises=tuple(self._promise(what, hours) for what in self.targets) if owed else (),
+            promises=tuple(self._promise(what, hours, pool) for what in self.targets) if owed else (),
             all_within_frac=float(weights @ self.counts["kept"]) / owed if owed else None,
         )
 
-    def _promise(self, what: str, hours: Measured) -> Promise:
+    def _promise(self, what: str, hours: Measured, pool: PoolHours | None) -> Promise:
         there = hours.weights > 0
         target, good, count = self.targets[what], self.within[what].sum(axis=1) * there, self.owed.sum(axis=1) * there
         share, error = hours.share_and_error(good, count)
-        judged = np.flatnonzero(count >= FEWEST)
+        enough = count >= FEWEST
+        missed = clearly_missed(good, count, target.percentile)
+        hours_kept, off = hours.share_and_error((enough & ~missed) * 1.0, enough * 1.0) if enough.any() else (None, 0.0)
+        off = off if hours.sampled else 0.0
+        judged = np.flatnonzero(enough)
         by_hour = good[judged] / count[judged]
         worst = int(judged[np.argmin(by_hour)]) if len(judged) else None
         minutes = range(60 if worst is not None else 0)
@@ -130,14 +134,29 @@ class Tally:
             high_frac=min(1.0, share + error),
             estimated=hours.sampled,
             at_percentile_s=_slowest_but(hours.weights @ late, hours.weights @ seen),
-            bad_hours=int((by_hour < target.percentile).sum()),
-            bad_hours_of_days=_bad_hours_of_days(*hours.spread(good, count), target.percentile),
+            bad_hours=int(missed.sum()),
+            hours_judged=len(judged),
+            hours_kept_frac=hours_kept,
+            hours_low_frac=None if hours_kept is None else max(0.0, hours_kept - off),
+            hours_high_frac=None if hours_kept is None else min(1.0, hours_kept + off),
+            hours_promised_frac=self.hours_kept_frac,
+            missed_hours=self._missed_hours(what, missed, pool),
+            bad_hours_of_days=_bad_hours_of_days(*hours.spread(good, count), target.percentile, self.hours_kept_frac),
             worst_hour=worst,
             worst_frac=float(by_hour.min()) if len(judged) else None,
             at_percentile_by_hour_s=tuple(_slowest_but(*hour) for hour in zip(late.tolist(), seen, strict=True)),
             worst_hour_within=tuple(float(x / n) if n else None for x, n in by_minute),
             worst_hour_requests=tuple(n for _, n in by_minute),
         )
+
+    def _missed_hours(self, what: str, missed: np.ndarray, pool: PoolHours | None) -> tuple[MissedHour, ...]:
+        """The worst first."""
+        preempted = self.counts["preempted"]
+        told = [
+            missed_hour(h, self.within[what][h], self.owed[h], float(preempted[h]), pool)
+            for h in np.flatnonzero(missed).tolist()
+        ]
+        return tuple(sorted(told, key=lambda hour: hour.within_frac))
 
 
 def _count(cells: np.ndarray, places: np.ndarray, weights: np.ndarray | None = None) -> None:
@@ -148,11 +167,18 @@ def _count(cells: np.ndarray, places: np.ndarray, weights: np.ndarray | None = N
         cells.reshape(-1)[first : first + len(more)] += more.astype(cells.dtype)
 
 
-def _bad_hours_of_days(good: np.ndarray, count: np.ndarray, percentile: float) -> tuple[int, ...]:
-    """Hours of a weekday and of a weekend day in which too few requests of a week were within a target."""
-    kept, owed = (x.reshape(7, 24) for x in (good, count))
-    kept, owed = (np.concatenate([x[:WEEKDAYS].sum(axis=0), x[WEEKDAYS:].sum(axis=0)]) for x in (kept, owed))
-    return tuple(np.flatnonzero((owed >= FEWEST) & (kept < percentile * owed)).tolist())
+def _bad_hours_of_days(
+    good: np.ndarray, count: np.ndarray, percentile: float, hours_kept_frac: float
+) -> tuple[int, ...]:
+    """Hours of a weekday and of a weekend day in which a week misses a target, or too many of its days do."""
+
+    def of_days(x: np.ndarray) -> np.ndarray:
+        by_day = x.reshape(7, 24)
+        return np.concatenate([by_day[:WEEKDAYS].sum(axis=0), by_day[WEEKDAYS:].sum(axis=0)])
+
+    owed, judged, missed = of_days(count), of_days(count >= FEWEST), of_days(clearly_missed(good, count, percentile))
+    too_few = (owed >= FEWEST) & (of_days(good) < percentile * owed)
+    return tuple(np.flatnonzero(too_few | (missed > (1 - hours_kept_frac) * judged)).tolist())
 
 
 def _targets(w: Workload) -> dict[str, LatencyTarget]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from planner.io.validation import Strict
 
 VERIFICATION_FORMAT = "fleetplan-verification/1"
@@ -17,6 +19,38 @@ class Histogram(Strict):
     edges_s: tuple[float, ...]
     requests: tuple[int, ...]
     """between two edges"""
+
+
+Reason = Literal[
+    "fewer replicas than planned", "work was left over", "more requests than planned", "KV memory ran out", "bursts",
+    "replicas were busy", "requests are slow by themselves",
+]  # fmt: skip
+"""why an hour misses: the first that is true of it"""
+
+
+class MissedHour(Strict):
+    """An hour in which more requests were late than promised, and what the simulation knows of it."""
+
+    hour: int
+    """of the week, from Monday 0h on"""
+    requests: int
+    """of the workload, that GPUs should have answered"""
+    within_frac: float
+    reason: Reason
+    preempted_frac: float
+    """share of the requests whose work was thrown away for lack of KV memory, and done again"""
+    busiest_minutes_ratio: float
+    """requests of a minute in the busiest quarter of the hour, over those of its mean minute"""
+    pool_requests: float = 0.0
+    """of all workloads that share the replicas"""
+    planned_requests: float = 0.0
+    replicas: float = 0.0
+    """that ran, mean over the hour"""
+    planned_replicas: float = 0.0
+    busy_frac: float = 0.0
+    """share of their time in steps"""
+    waiting: float = 0.0
+    """requests that no replica had begun when the hour began"""
 
 
 class Promise(Strict):
@@ -37,9 +71,20 @@ class Promise(Strict):
     at_percentile_s: float | None = None
     """latency at the target's percentile; None where fewer requests were served"""
     bad_hours: int
-    """hours in which a smaller share than promised was within the target"""
+    """hours in which clearly fewer requests than promised were within the target"""
+    hours_judged: int = 0
+    """hours that were served with requests enough to tell"""
+    hours_kept_frac: float | None = None
+    """share of these in which the promise is kept, of a sample by what each stands for; None where there is none"""
+    hours_low_frac: float | None = None
+    hours_high_frac: float | None = None
+    """95% interval of that share; the share itself where every hour was served"""
+    hours_promised_frac: float = 0.0
+    """share of the hours in which it must be kept"""
+    missed_hours: tuple[MissedHour, ...] = ()
+    """the bad hours, the worst first"""
     bad_hours_of_days: tuple[int, ...] = ()
-    """hours of a weekday (0 to 23) and of a weekend day (24 to 47) in which that is so over the week"""
+    """hours of a weekday (0 to 23) and of a weekend day (24 to 47) in which it is missed over the week, or too often"""
     worst_hour: int | None = None
     """of the week, from Monday 0h on"""
     worst_frac: float | None = None
@@ -52,12 +97,25 @@ class Promise(Strict):
 
     @property
     def kept(self) -> bool:
-        return self.within_frac >= self.percentile
+        """Over all hours together, and in as many of them as it must be."""
+        return self.within_frac >= self.percentile and self.kept_by_the_hour
+
+    @property
+    def kept_by_the_hour(self) -> bool:
+        """True where no hour has requests enough to tell."""
+        return self.hours_kept_frac is None or self.hours_kept_frac >= self.hours_promised_frac - 1e-9
 
     @property
     def is_open(self) -> bool:
-        """Whether a sample leaves open if the promise is kept: the interval is on both sides of it."""
-        return self.estimated and self.low_frac < self.percentile <= self.high_frac
+        """Whether a sample leaves open if the promise is kept: an interval is on both sides of what decides."""
+        if not self.estimated:
+            return False
+        decides = [(self.low_frac, self.percentile, self.high_frac)]
+        if self.hours_low_frac is not None and self.hours_high_frac is not None:
+            decides.append((self.hours_low_frac, self.hours_promised_frac, self.hours_high_frac))
+        return all(high >= promised for _, promised, high in decides) and any(
+            low < promised for low, promised, _ in decides
+        )
 
 
 class WorkloadServed(Strict):
@@ -153,6 +211,12 @@ class Slack(Strict):
     """the smallest share of the replicas, in every hour alike, with which every promise is kept"""
     spare_usd_per_month: float | None = None
     """what the other replicas cost"""
+    spare_gpu_hours_per_month: float | None = None
+    """how long they run, in hours of a GPU"""
+    one_replica: bool = False
+    """whether no deployment has more than one replica in any hour: none can be spared, and nothing was tried"""
+    busy_frac: float | None = None
+    """share of the replicas' time in steps, at the demand itself"""
     days: int
     """of the week, from Monday on, that each trial served"""
 

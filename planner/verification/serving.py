@@ -9,7 +9,7 @@ from importlib.metadata import version
 import numpy as np
 
 from planner.candidates.replica import TABLE, machine_for, measured_for
-from planner.case.case import RouterName
+from planner.case.case import HOURS_KEPT_FRAC, RouterName
 from planner.case.weights import start_s
 from planner.io.formatting import counted
 from planner.plan.plan import DeploymentPlan, Plan, PoolPlan
@@ -19,6 +19,7 @@ from planner.verification import engine
 from planner.verification.arrivals import HOURS, slots_of_week, swings
 from planner.verification.block_cache import NO_BLOCKS, joined
 from planner.verification.measuring import Ended, Tally
+from planner.verification.missed_hours import PoolHours
 from planner.verification.records import DeploymentServed, HoursServed, Verification, WorkloadServed
 from planner.verification.request_logs import RequestSource
 from planner.verification.sampling import MOST_REQUESTS, WARM_UP_MIN, Schedule, Stretch, shared_out
@@ -137,10 +138,14 @@ class _Pool:
     ) -> None:
         self.view, self.pool, self.options, self.traffic = view, pool, options, traffic
         self.rng = np.random.default_rng([options.seed, number])
-        self.tallies = [Tally(s.w, planned_found_frac(view, s)) for s in traffic.members]
+        given = view.case.limits.hours_kept_frac
+        hours_kept = HOURS_KEPT_FRAC if given is None else given
+        self.tallies = [Tally(s.w, planned_found_frac(view, s), hours_kept) for s in traffic.members]
         self.machines = [_Served(view, pool, d, week, options, self.rng, traffic) for d in pool.deployments]
         self.served = np.zeros(HOURS, dtype=bool)
         """hours that were, to the last request"""
+        self.waiting = np.zeros(HOURS)
+        """requests that no replica had begun when an hour began"""
         self.fell_behind = 0
         """sampled hours at the end of which a minute's requests more were waiting than at the beginning"""
         self.schedule = Schedule.whole(traffic.requests, options.days, self._at_once)
@@ -191,6 +196,8 @@ class _Pool:
             while first < last or self._goes_on(stretch, first):
                 if first in (parts * hours.start, last) and stretch.goes_on:
                     waiting.append(sum(machine.waiting for machine in self.machines))
+                if first % parts == 0:
+                    self.waiting[first // parts % HOURS] = sum(machine.waiting for machine in self.machines)
                 tell(done)
                 self._serve_part(first, hours)
                 done += float(self.traffic.requests[first // parts % HOURS]) / parts
@@ -241,8 +248,18 @@ class _Pool:
                 tally.add(_counted(ended, hours))
 
     def results(self) -> dict[str, WorkloadServed]:
-        measured = self.schedule.measured(self.served)
-        return {tally.w.name: tally.result(measured) for tally in self.tallies}
+        measured, showed = self.schedule.measured(self.served), self._by_hour()
+        return {tally.w.name: tally.result(measured, showed) for tally in self.tallies}
+
+    def _by_hour(self) -> PoolHours:
+        return PoolHours(
+            requests=sum((tally.counts["requests"] for tally in self.tallies), np.zeros(HOURS)),
+            planned_requests=self.traffic.planned,
+            replicas=sum((machine.replicas_by_hour() for machine in self.machines), np.zeros(HOURS)),
+            planned_replicas=sum((running(m.told, 1.0)[m.week] for m in self.machines), np.zeros(HOURS)),
+            busy_s=sum((machine.busy_s for machine in self.machines), np.zeros(HOURS)),
+            waiting=self.waiting,
+        )
 
     def hours(self) -> HoursServed:
         asked = 24 * self.options.days
@@ -432,6 +449,15 @@ class _Served:
         return engine.Capacity(
             *(np.concatenate([a, b[first + 1 :]]) for a, b in zip(start, self.capacity, strict=True))
         )
+
+    def replicas_by_hour(self) -> np.ndarray:
+        """Replicas that ran, mean [hour of the week]."""
+        times, counts, _ = self.capacity
+        ends = np.append(times[1:], np.inf)
+        hours = 3600.0 * np.arange(HOURS)[:, None]
+        overlap = np.clip(np.minimum(ends, hours + 3600) - np.maximum(times, hours), 0.0, 3600.0)
+        mean: np.ndarray = overlap @ counts / 3600
+        return mean
 
     def result(self, weights: np.ndarray) -> DeploymentServed:
         there = weights > 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from planner.plan.plan import Plan
-from planner.verification.records import Slack
+from planner.verification.records import Slack, Verification
 from planner.verification.request_logs import RequestSource
 from planner.verification.serving import ServeOptions, running, verify_plan
 
@@ -30,16 +30,26 @@ def slack_of(
         on_progress(f"trying load {change.load:.2f} on {change.replica_frac:.0%} of the replicas", 0.0)
         return verify_plan(plan, change, log=log).kept
 
-    if not holds(replace(trial, load=1.0)):
-        return Slack(holds_beyond=False, days=DAYS)
+    one_replica = all(max(told.replicas_by_slot) <= 1 for pool in plan.pools for told in pool.deployments)
+    on_progress("trying load 1.00 on 100% of the replicas", 0.0)
+    as_planned = verify_plan(plan, replace(trial, load=1.0), log=log)
+    busy = _busy_frac(as_planned)
+    if not as_planned.kept:
+        return Slack(holds_beyond=False, days=DAYS, one_replica=one_replica, busy_frac=busy)
     load = _last(lambda x: holds(replace(trial, load=x)), 1.0, MOST_LOAD)
+    found = Slack(
+        holds_to_load=load, holds_beyond=load >= MOST_LOAD, one_replica=one_replica, busy_frac=busy, days=DAYS
+    )
+    if one_replica:
+        return found
     share = _last(lambda x: holds(replace(trial, load=1.0, replica_frac=1 - x)), 0.0, 1 - FEWEST_REPLICAS)
-    return Slack(
-        holds_to_load=load,
-        holds_beyond=load >= MOST_LOAD,
-        smallest_fleet_frac=1 - share,
-        spare_usd_per_month=_spare_usd(plan, 1 - share),
-        days=DAYS,
+    usd, gpu_hours = _spare(plan, 1 - share)
+    return found.model_copy(
+        update={
+            "smallest_fleet_frac": 1 - share,
+            "spare_usd_per_month": usd,
+            "spare_gpu_hours_per_month": gpu_hours,
+        }
     )
 
 
@@ -53,18 +63,26 @@ def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
     return low
 
 
-def _spare_usd(plan: Plan, replica_frac: float) -> float:
-    """What the replicas beyond a share cost, at the mean price of a GPU-hour of their offer."""
+def _busy_frac(served: Verification) -> float | None:
+    """Share of the replicas' time in steps, over all deployments."""
+    replicas = sum(d.mean_replicas for d in served.deployments)
+    return sum(d.mean_replicas * d.utilization_frac for d in served.deployments) / replicas if replicas else None
+
+
+def _spare(plan: Plan, replica_frac: float) -> tuple[float, float]:
+    """What the replicas beyond a share cost a month, at the mean price of their offer, and their GPU-hours."""
     hours = np.array([s.hours_per_month for s in plan.slots]) / len({s.month for s in plan.slots})
     usd, gpu_h = dict[str, float](), dict[str, float]()
     for line in plan.fleet:
         usd[line.offer] = usd.get(line.offer, 0.0) + line.cost_usd_per_month
         paid = float(hours @ np.array(line.instances_by_slot)) * line.gpus_per_instance
         gpu_h[line.offer] = gpu_h.get(line.offer, 0.0) + paid
-    spare = 0.0
+    spare = spare_h = 0.0
     for told in (d for pool in plan.pools for d in pool.deployments):
         d = told.deployment
         fewer = np.array(told.replicas_by_slot) - running(told, replica_frac)
+        of_gpus = float(hours @ fewer) * d.gpus_per_replica
+        spare_h += of_gpus
         if gpu_h.get(d.offer):
-            spare += float(hours @ fewer) * d.gpus_per_replica * usd[d.offer] / gpu_h[d.offer]
-    return spare
+            spare += of_gpus * usd[d.offer] / gpu_h[d.offer]
+    return spare, spare_h

@@ -3,9 +3,12 @@
     step(b, context, c) = decode(b, seen(context)) + added(b, c) + attention(c, seen(position))             [s]
 
 b requests decode, c prompt tokens are prefilled in the same step. A step that decodes nothing takes alone(c) instead
-of the first two, and what the engine spends on a prompt where it is begun. `decode`, `added` and `alone` are looked up
-between points: linearly in what a token sees, mean over the layers, and in the square root of c, so that small chunks,
-which read few experts, are as exact as large ones.
+of the first two. `decode`, `added` and `alone` are looked up between points: linearly in what a token sees, mean over
+the layers, and in the square root of c, so that small chunks, which read few experts, are as exact as large ones.
+
+The engine's constant for a prompt is time of the host (HTTP, tokenizer, queues) where a pass has prompts and decodes:
+it is part of every TTFT and of no rate in what it was fitted to, so it delays each request and keeps no GPU busy. Where
+prompts take a pass of their own, it is part of each pass that begins some.
 
 Data-parallel ranks take a step together (RankTimes), over the tokens of all of them and those of the busiest:
 
@@ -62,8 +65,6 @@ class RankTimes(NamedTuple):
     """the same of prompts, in steps that decode and in others"""
     mixed: bool
     """whether a pass has prompts and decodes; else prompts take a pass of their own"""
-    prompt_s: float
-    """once for such a pass"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,10 @@ class StepTimes:
     root_steps: float
     prompt_alone_s: float
     """beyond that, where a step without decodes begins prompts"""
+    prompt_beside_s: float
+    """the same in a step with decodes"""
+    host_s: float
+    """by which every request is answered later than its steps end"""
     attention_s: float
     """for a new token and a token that it sees in all layers"""
     attention_alone_s: float
@@ -127,13 +132,16 @@ def step_times(
     attention = prompt_attention_s(machine, chunks, chunks)
     added = prefill_added_s(machine, chunks[None, :], chunks[None, :], np.maximum(batch, 1.0)) - attention[None, :]
     begun = machine.engine.prefill_overhead_ms / 1e3
-    alone = prefill_s(machine, chunks, chunks) - attention - begun
+    in_step = 0.0 if machine.engine.mixes_prefill else begun
+    alone, added = prefill_s(machine, chunks, chunks) - attention - begun, added - in_step
     pair, short = _attention(machine)
     prefill_ratio, ttft_ratio, ttft_added_s = 1.0, 1.0, 0.0
     if scaling is not None:
         decode = decode * scaling.decode_ratio(np.maximum(batch, 1.0))
         prefill_ratio, ttft_ratio = scaling.prefill_ratio, scaling.ttft_ratio
         ttft_added_s = scaling.ttft_added_s
+    delay = max(0.0, begun * ttft_ratio + ttft_added_s)
+    prompt_alone = min(in_step * ttft_ratio, delay)
     usable = machine.engine.usable_memory_frac
     room = kv_room_bytes(model, machine.gpu, machine.gpus, machine.quantization, usable, machine.layout)
     room -= (machine.lora.bytes * machine.gpus if machine.lora else 0.0) / copies
@@ -144,7 +152,9 @@ def step_times(
         added_s=np.ascontiguousarray(np.maximum(added, 0.0) * prefill_ratio),
         alone_s=np.ascontiguousarray(alone * ttft_ratio),
         root_steps=float(ROOT_STEPS),
-        prompt_alone_s=max(0.0, begun * ttft_ratio + ttft_added_s),
+        prompt_alone_s=prompt_alone,
+        prompt_beside_s=in_step * prefill_ratio,
+        host_s=delay - prompt_alone,
         attention_s=ranks * pair * prefill_ratio,
         attention_alone_s=ranks * pair * ttft_ratio,
         attention_short_tokens=short,
@@ -178,7 +188,6 @@ def _rank_times(
         prefill_ratio=1.0 if scaling is None else scaling.prefill_ratio,
         alone_ratio=1.0 if scaling is None else scaling.ttft_ratio,
         mixed=engine.mixes_prefill,
-        prompt_s=engine.prefill_overhead_ms / 1e3,
     )
 
 

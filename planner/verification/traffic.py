@@ -55,7 +55,7 @@ class Traffic:
         seed: tuple[int, int],
         log: RequestSource | None,
     ) -> None:
-        self.view, self.pool, self.week, self.seed = view, pool, week, seed
+        self.view, self.pool, self.week, self.load, self.seed = view, pool, week, load, seed
         self.members = view.members(pool)
         self.log = log if log is not None and log.workload in pool.workloads else None
         self.logged_s = self.log.times_s(load) if self.log is not None else np.zeros(0)
@@ -116,6 +116,14 @@ class Traffic:
     def _expected(self, k: int) -> np.ndarray:
         if self._is_logged(k):
             return np.bincount((self.logged_s / 3600).astype(int), minlength=HOURS).astype(float)
+        return self._drawn(k)
+
+    @property
+    def planned(self) -> np.ndarray:
+        """Requests that the plan counts on [hour of the week]."""
+        return sum((self._drawn(k) for k in range(len(self.members))), np.zeros(HOURS)) / self.load
+
+    def _drawn(self, k: int) -> np.ndarray:
         by_slot = self.rates[k].copy()
         kept = np.array([sum(rates) for rates in self.members[k].kept])
         for move in self.members[k].told.moves:

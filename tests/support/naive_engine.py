@@ -2,9 +2,9 @@
 
 Every request is looked at in every step, memory is counted anew before every decision, and the next event is the
 smallest of a list. The scheduler is vLLM V1's own loop: running requests in the order of their admission, each of which
-needs the tokens that are known and not yet computed, then waiting ones, first come first served. The prefix cache is a
-list of blocks from the oldest to the newest, beside a count of the running requests that use a block. Where a replica
-has data-parallel ranks, each of them is a Replica here, and they run their steps together.
+needs the tokens that are known and not yet computed, then waiting ones, first come first served, each of which must fit
+whole. The prefix cache is a list of blocks from the oldest to the newest, beside a count of the running requests that
+use a block. Where a replica has data-parallel ranks, each of them is a Replica here, and they run their steps together.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ class Naive:
         self.use(replica, request, new)
 
     def release(self, replica: Replica, request: Request, tokens: int) -> None:
-        replica.idle += [None] * (tokens // self.block_tokens - len(request.held)) if request.blocks else []
+        if self.block_tokens > 1:  # else nothing is cached
+            replica.idle += [None] * (tokens // self.block_tokens - len(request.held))
         for block in sorted(request.held, key=request.blocks.index, reverse=True):
             replica.users[block] -= 1
             if not replica.users[block]:
@@ -178,7 +179,7 @@ class Naive:
             found = self.matched(replica, request)
             request.found = len(found) * self.block_tokens if request.blocks else request.found
             new = min(request.missing, left)
-            if not self.fits(replica, request, new, found):
+            if not self.fits(replica, request, request.missing, found):
                 break
             self.use(replica, request, found)
             request.first_found = request.found if request.first_found is None else request.first_found
@@ -195,8 +196,9 @@ class Naive:
         replica.waiting.insert(0, request)
 
     def end_step(self, replica: Replica) -> None:
-        now = replica.end_s
-        for r in list(replica.running):
+        now = replica.end_s + self.times.host_s
+        decoding = sorted((r for r in replica.running if r.decoding), key=self.requests.index)
+        for r in [*decoding, *(r for r in replica.running if not r.decoding)]:
             r.computed += r.new
             if r.missing > 0:
                 continue
@@ -220,10 +222,11 @@ class Naive:
         if decodes:
             context = sum(r.prompt + r.generated for r in decodes) / len(decodes)
             seconds += self.decode_s(len(decodes), context)
+        begun = any(r.computed == 0 for r in prompts)
         if prompts and decodes:
             seconds += self.added_s(len(decodes), chunk) + sum(self.attention_s(r) for r in prompts)
+            seconds += begun * self.times.prompt_beside_s
         elif prompts:
-            begun = any(r.computed == 0 for r in prompts)
             seconds += self.alone_s(chunk, begun) + sum(self.attention_s(r, alone=True) for r in prompts)
         return seconds
 
@@ -250,10 +253,10 @@ class Naive:
             own_prompt.append((with_decodes if many and t.mixed else products(chunk, p)) if chunk else 0.0)
         pairs = [sum(self.attention_s(r, alone=not many) for r in rank if r.new) for rank in prompts]
         shared, passes = (self.at_root(tokens, t.shared_s) for tokens in (many, new))
+        begun = any(r.computed == 0 and r.new > 0 for rank in prompts for r in rank)
         if not many:
             if not new:
                 return 0.0
-            begun = any(r.computed == 0 and r.new > 0 for rank in prompts for r in rank)
             longest = max(t.alone_ratio * x + y for x, y in zip(own_prompt, pairs, strict=True))
             return longest + t.alone_ratio * passes + begun * self.times.prompt_alone_s
         ratio = float(t.decode_ratio[many])
@@ -263,7 +266,13 @@ class Naive:
         if t.mixed:
             both = self.at_root(many + new, t.shared_s)
             return total + t.prefill_ratio * (both - shared) + max(x + y for x, y in zip(decode, prompt, strict=True))
-        return total + (t.prefill_ratio * (passes + t.prompt_s) if new else 0.0) + max(decode) + max(prompt)
+        return (
+            total
+            + (t.prefill_ratio * passes if new else 0.0)
+            + self.times.prompt_beside_s * begun
+            + max(decode)
+            + max(prompt)
+        )
 
     # -- tables -------------------------------------------------------------------------------------------
 

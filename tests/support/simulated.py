@@ -20,6 +20,8 @@ def constant_step(seconds: float, sequences: int) -> StepTimes:
         alone_s=np.full(2, seconds),
         root_steps=1.0,
         prompt_alone_s=0.0,
+        prompt_beside_s=0.0,
+        host_s=0.0,
         attention_s=0.0,
         attention_alone_s=0.0,
         attention_short_tokens=0.0,

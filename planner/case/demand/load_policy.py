@@ -73,6 +73,7 @@ def limits_of(
         max_deployments=spec.menu.max_deployments,
         parallelism=_parallelism(spec, catalog, workloads),
         routing=policy.routing or LEAST_REQUESTS,
+        hours_kept_frac=policy.hours_kept,
         unproven_forbidden=True if policy.unproven == "forbidden" else None,
         smaller_apis_forbidden=True if policy.smaller_apis == "forbidden" else None,
         max_vendors={kind: most for kind, most in policy.vendors.at_most if most is not None} or None,

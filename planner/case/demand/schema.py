@@ -269,6 +269,8 @@ class PolicySpec(Strict):
     """Whether the replicas of a deployment stand on at least two instances, where `min_replicas` is 2 or more."""
     routing: RouterName | None = Field(default=None, examples=["least-requests"])
     """Which replica of a deployment a request goes to: the one with the fewest in flight, the next, or any."""
+    hours_kept: Fraction | None = Field(default=None, examples=["90%"])
+    """Share of the hours in which each promise must be kept when the plan is served, besides that over all requests."""
     unproven: Literal["allowed", "forbidden"] = Field(default="allowed", examples=["forbidden"])
     """Deployments of which no source says that the engine runs them; those known not to run are never used."""
     smaller_apis: Literal["allowed", "forbidden"] = Field(default="allowed", examples=["forbidden"])

@@ -54,7 +54,7 @@ def quarters(served: HorizonVerification) -> Table:
 
 def _row(q: ServedQuarter, run: Verification, loads: list[float]) -> Row:
     promises = [(w.name, p) for w in run.workloads for p in w.promises]
-    tightest = min(promises, key=lambda wp: _room(wp[1]), default=None)
+    tightest = min(promises, key=lambda wp: (wp[1].kept, _room(wp[1])), default=None)
     load = (run.load,) if loads != [1.0] else ()
     if tightest is None:
         return (q.scenario, q.quarter + 1, q.month, *load, run.requests, None, None, None, None, None)
@@ -80,8 +80,7 @@ def notes(served: HorizonVerification) -> Iterator[str]:
     """Which promises are missed, what was served once for several, and where to read on."""
     for q in served.quarters:
         for run in served.runs[q.run].runs:
-            missed = [f"{w.name} {p.what} {percent(p.within_frac, 1)}" for w in run.workloads for p in w.promises
-                      if not p.kept]  # fmt: skip
+            missed = [f"{w.name} {p.what} {_missed_by(p)}" for w in run.workloads for p in w.promises if not p.kept]
             if missed:
                 load = f" at {run.load:g} times the demand" if run.load != 1 else ""
                 yield f"missed in {place(q)}{load}: {', '.join(missed)}"
@@ -96,6 +95,13 @@ def notes(served: HorizonVerification) -> Iterator[str]:
             yield f"served once, being the same requests on the same replicas: {'; '.join(alike)}"
     yield from dict.fromkeys(note for report in served.runs for run in report.runs for note in run.notes)
     yield MORE
+
+
+def _missed_by(p: Promise) -> str:
+    """The share that was served in time; where that is enough, the share of hours."""
+    if p.within_frac < p.percentile or p.hours_kept_frac is None:
+        return percent(p.within_frac, 1)
+    return f"{percent(p.within_frac, 1)}, but kept in only {percent(p.hours_kept_frac, 1)} of the hours"
 
 
 def place(q: ServedQuarter) -> str:

@@ -47,7 +47,8 @@ def _hero(run: Verification, kept: bool) -> Html:
             f"{w.name}: {p.what} {seconds(p.target_s)}",
             percent(p.within_frac, 1),
             f"{percent(p.percentile)} promised; {percent(p.low_frac, 1)} to {percent(p.high_frac, 1)}"
-            + (", so it may be either" if p.is_open else ""),
+            + (", so it may be either" if p.is_open else "")
+            + (f"; {p.bad_hours} of {counted(p.hours_judged, 'hour')} missed" if p.bad_hours else ""),
             None if p.kept else "bad",
         )
         for w, p in promises[:MOST_CARDS]

@@ -32,7 +32,7 @@ def drawn_case(
     """A few requests on up to five replicas: short and long ones, crowded and sparse, memory tight and ample."""
     n = int(rng.integers(1, most))
     prompt = rng.integers(1, int(rng.choice([30, 400, 3000])) + 1, n)
-    output = rng.integers(1, int(rng.choice([2, 12, 40])) + 1, n)
+    output = rng.integers(1, int(rng.choice([2, 12, 40, 150])) + 1, n)
     found = np.where(rng.random(n) < rng.choice([0, 0.5]), np.floor(rng.random(n) * prompt), 0)
     sequences, budget = int(rng.choice([1, 2, 5, 16, 32])), int(rng.choice([64, 100, 512, 2048, 8192]))
     machine = machines[rng.integers(len(machines))]
@@ -189,7 +189,16 @@ def test_a_lone_request_takes_what_the_planner_says(name: machines.Name) -> None
     rest = float(decode_step_s(machine, 1.0, prompt + np.arange(1.0, output)).sum())
     assert outcome.first_s[0] - 7.0 == pytest.approx(first, rel=1e-3)
     assert outcome.last_s[0] - outcome.first_s[0] == pytest.approx(rest, rel=1e-3)
-    assert outcome.busy_s.sum() == pytest.approx(first + rest, rel=1e-3)
+    assert outcome.busy_s.sum() == pytest.approx(first + rest - times.host_s, rel=1e-3)
+
+
+@pytest.mark.parametrize("beside", [0, 3])
+def test_the_host_delays_every_first_token_whether_others_decode_or_not(beside: int) -> None:
+    times = replace(constant_step(1.0, 4), host_s=0.25)
+    outcome = served_by(1, requests([0.0] * beside + [9.5], 5, [50] * beside + [3]), times, 4)
+    assert outcome.first_s[-1] == (11.0 if beside else 10.5) + 0.25
+    assert outcome.last_s[-1] == outcome.first_s[-1] + 2
+    assert outcome.busy_s.sum() == (51 if beside else 3)
 
 
 @pytest.mark.parametrize("name", machines.RANKS, ids=lambda name: name[0])
@@ -236,8 +245,9 @@ def test_a_request_must_fit_into_the_memory_of_one_rank() -> None:
     assert outcome.state.tolist() == [engine.SERVED, engine.REFUSED]
 
 
-def test_a_long_lone_prompt_pays_the_overhead_of_a_prompt_once() -> None:
-    machine, prompt = machines.machine(machines.DENSE), 10 * 8192
+@pytest.mark.parametrize("engine_name", ["vllm", "sglang"])
+def test_a_long_lone_prompt_pays_the_overhead_of_a_prompt_once(engine_name: str) -> None:
+    machine, prompt = machines.machine(machines.DENSE, None, "tensor", engine_name), 10 * 8192
     times = replace(step_times(machine, 4, 8192, prompt + 1, 0.0), kv_room_bytes=1e15)
     outcome = served_by(1, requests([0.0], prompt, 1), times, 4)
     assert outcome.first_s[0] == pytest.approx(float(prefill_s(machine, float(prompt))), rel=1e-3)
@@ -251,6 +261,25 @@ def test_requests_that_no_replica_could_take_are_spread_by_the_router() -> None:
     assert sorted(outcome.last_s) == [11.0] * 4 + [12.0] * 4
     outcome = engine.serve(asked, late, times, 1, 8192, engine.RANDOM, 1)
     assert len(set(outcome.last_s)) < 8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prompts_that_do_not_fit_together_wait_for_each_other(seed: int) -> None:
+    """Any two of them need more memory than there is; the first chunk of each would fit."""
+    rng, n = np.random.default_rng(seed), 100
+    prompt, times = rng.integers(5001, 7000, n), replace(constant_step(1.0, 8), kv_room_bytes=10_000.0)
+    outcome = served_by(1, requests(np.sort(rng.uniform(0, 600, n)), prompt, 50), times, 8, budget=1024)
+    assert outcome.state.tolist() == [engine.SERVED] * n
+    assert outcome.preempted.sum() == 0
+    assert outcome.tokens.tolist() == [prompt.sum(), 49 * n]
+
+
+def test_answers_that_outgrow_the_memory_are_preempted_once_each_at_most() -> None:
+    """Two prompts fit together and their answers do not: the later one waits until the first has ended."""
+    times = replace(constant_step(1.0, 8), kv_room_bytes=1000.0)
+    outcome = served_by(1, requests(np.zeros(8), 400, 300), times, 8, budget=512)
+    assert outcome.state.tolist() == [engine.SERVED] * 8
+    assert outcome.preempted.max() == 1
 
 
 def test_a_prompt_that_is_cached_whole_computes_its_last_token() -> None:

@@ -51,4 +51,5 @@ def test_prompts_that_are_late_by_themselves_leave_less_load_to_the_others(repli
     replica = replica_for(case, groups_alone(case)[0].traffic, Variant("llama-3.1-8b", "fp8", "l4", 1))
     load = float(replica.routing.most_load(replica.max_utilization, 1.5, np.array(replicas)))
     assert in_time(replica, replicas, load) > 0.95
-    assert in_time(replica, replicas, load + 0.2) < 0.92
+    assert in_time(replica, replicas, load + 0.2) < 0.945
+    assert in_time(replica, replicas, load + 0.4) < 0.92

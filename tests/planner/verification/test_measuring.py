@@ -11,7 +11,9 @@ from planner.reports.verification import seconds
 from planner.verification.arrivals import HOURS
 from planner.verification.engine import REFUSED, SERVED, SHED, UNFINISHED
 from planner.verification.measuring import EDGES, Ended, Tally
+from planner.verification.missed_hours import FEWEST, PoolHours, clearly_missed, missed_hour
 from planner.verification.records import WorkloadServed
+from planner.verification.sampling import Measured
 from tests.support.lever_plans import lever_plan
 
 STEP = EDGES[1] / EDGES[0]
@@ -81,6 +83,92 @@ def test_an_hour_in_which_nothing_is_answered_has_no_percentile() -> None:
     assert promise.at_percentile_by_hour_s[7] is None and promise.at_percentile_by_hour_s[8] is not None
     assert (promise.worst_hour, promise.worst_frac, promise.bad_hours) == (7, 0.0, 1)
     assert promise.bad_hours_of_days == (7,)
+
+
+def test_chance_alone_makes_about_one_hour_in_twenty_miss_at_most() -> None:
+    """The number of late requests that is a miss, against the binomial law itself."""
+    for percentile in (0.5, 0.9, 0.95, 0.99):
+        for n in (20, 21, 35, 60, 100, 250, 1000, 5000):
+            missed = clearly_missed(np.arange(n + 1.0), np.full(n + 1, float(n)), percentile)
+            logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
+            k = np.arange(n + 1)
+            chance = np.exp(logs[n] - logs[k] - logs[n - k] + k * np.log(percentile) + (n - k) * np.log(1 - percentile))
+            assert chance[missed].sum() < 0.065, (percentile, n)
+            just = chance[: int(missed.sum()) + 1].sum()  # with one late request fewer it is no miss
+            assert just > 0.04, (percentile, n)
+
+
+def test_an_hour_with_a_handful_of_requests_is_not_judged() -> None:
+    assert not clearly_missed(np.zeros(FEWEST), np.arange(FEWEST), 0.95).any()
+    assert clearly_missed(np.array([16.0, 17.0, 19.0]), np.full(3, 20.0), 0.95).tolist() == [True, False, False]
+
+
+def test_a_promise_is_kept_over_the_run_and_by_the_hour() -> None:
+    """A fifth of the hours miss clearly while 97% of all requests are in time."""
+    n = 100 * HOURS
+    hour = np.arange(n) // 100
+    late = (hour % 5 == 0) & (np.arange(n) % 100 < 15)
+    result = measured(np.where(late, 99.0, 0.1), np.full(n, 0.01), np.full(n, 5), np.full(n, SERVED, dtype=np.int8))
+    promise = result.promises[0]
+    assert promise.within_frac == pytest.approx(0.97, abs=0.001)
+    assert (promise.hours_judged, promise.bad_hours) == (HOURS, 34)
+    assert promise.hours_kept_frac == promise.hours_low_frac == pytest.approx(1 - 34 / HOURS)
+    assert not promise.kept and not promise.kept_by_the_hour and not promise.is_open
+    assert promise.model_copy(update={"hours_promised_frac": 0.75}).kept
+    assert {h.hour for h in promise.missed_hours} == set(range(0, HOURS, 5))
+    assert promise.bad_hours_of_days
+
+
+def test_hours_of_a_sample_count_for_what_they_stand_for() -> None:
+    """One of four hours misses, and stands for a tenth of the hours only."""
+    tally = Tally(lever_plan("together").case.workloads[0])
+    arrival = np.concatenate([3600.0 * h + np.linspace(0, 3599, 200) for h in range(4)])
+    n = len(arrival)
+    ttft, ones, everyone = np.where(arrival < 3600, 99.0, 0.1), np.ones(n), np.ones(n, dtype=bool)
+    tally.add(Ended(
+        arrival, arrival, 10 * ones, 1 + 0 * np.arange(n), everyone, ~everyone, np.full(n, SERVED, dtype=np.int8),
+        arrival + ttft, arrival + ttft, np.zeros(n, dtype=np.int32), ones,
+    ))  # fmt: skip
+    weights, strata = np.zeros(HOURS), np.full(HOURS, -1)
+    weights[:4], strata[:40] = (4.0, 12.0, 12.0, 12.0), np.repeat([0, 1, 0, 1], [1, 3, 3, 33])
+    promise = tally.result(Measured(weights, strata, sampled=True)).promises[0]
+    assert promise.hours_kept_frac == pytest.approx(0.9)
+    assert promise.hours_low_frac is not None and promise.hours_low_frac < 0.9 < (promise.hours_high_frac or 0)
+    assert (promise.bad_hours, promise.hours_judged) == (1, 4)
+
+
+def pool_hours(**seen: float) -> PoolHours:
+    usual = {
+        "requests": 1000.0, "planned_requests": 1000.0, "replicas": 2.0, "planned_replicas": 2.0, "busy_s": 3000.0,
+        "waiting": 0.0,
+    }  # fmt: skip
+    return PoolHours(**{name: np.full(HOURS, x) for name, x in (usual | seen).items()})
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        ({"replicas": 1.5, "busy_s": 5000.0}, "fewer replicas than planned"),
+        ({"waiting": 300.0}, "work was left over"),
+        ({"requests": 1200.0}, "more requests than planned"),
+        ({"requests": 1060.0}, "requests are slow by themselves"),
+        ({"busy_s": 7000.0}, "replicas were busy"),
+        ({}, "requests are slow by themselves"),
+    ],
+)
+def test_a_missed_hour_has_its_reason(seen: dict[str, float], reason: str) -> None:
+    owed, good = np.full(60, 10.0), np.full(60, 8.0)
+    hour = missed_hour(5, good, owed, 0.0, pool_hours(**seen))
+    assert (hour.reason, hour.requests, hour.hour) == (reason, 600, 5)
+    assert hour.within_frac == pytest.approx(0.8)
+
+
+def test_bursts_and_preemptions_are_reasons() -> None:
+    owed, good = np.full(60, 10.0), np.full(60, 10.0)
+    owed[:10], good[:10] = 60, 20
+    hour = missed_hour(5, good, owed, 0.0, pool_hours())
+    assert hour.reason == "bursts" and hour.busiest_minutes_ratio > 2
+    assert missed_hour(5, good, owed, 200.0, pool_hours()).reason == "KV memory ran out"
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,12 @@ def looked_up(machine: Machine, longest: float, correction: Correction | None = 
 
 @pytest.mark.parametrize("correction", [None, MEASURED], ids=["predicted", "measured"])
 @pytest.mark.parametrize("lora", [None, LORA], ids=["", "lora"])
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.parametrize("name", machines.MACHINES, ids=lambda name: name[0])
 def test_a_step_is_off_by_less_than_a_thousandth(
-    name: machines.Name, lora: Lora | None, correction: Correction | None
+    name: machines.Name, engine: str, lora: Lora | None, correction: Correction | None
 ) -> None:
-    machine, rng = machines.machine(name, lora), np.random.default_rng(1)
+    machine, rng = machines.machine(name, lora, TENSOR, engine), np.random.default_rng(1)
     prefill = correction.prefill_ratio if correction else 1.0
     for longest in (8192.0, 65_536.0):
         tables = looked_up(machine, 2 * longest, correction)
@@ -50,11 +51,27 @@ def test_a_step_is_off_by_less_than_a_thousandth(
             where = (longest, batch, context, chunk, before)
             assert tables.decode_s(batch, context) == pytest.approx(step, rel=1e-3), where
             mixed = tables.decode_s(batch, context) + tables.added_s(batch, chunk) + tables.attention_s(request)
+            mixed += tables.times.prompt_beside_s
             assert mixed == pytest.approx(step + added, rel=1e-3), where
-            lone = tables.alone_s(chunk, True) + tables.attention_s(request, alone=True)
+            lone = tables.alone_s(chunk, True) + tables.attention_s(request, alone=True) + tables.times.host_s
             assert lone == pytest.approx(alone, rel=1e-3), where
             pairs = prompt_attention_s(machine, np.array(float(chunk)), np.array(float(before + chunk)))
             assert tables.attention_s(request) == pytest.approx(prefill * float(pairs), rel=1e-9), where
+
+
+def test_the_constant_of_a_prompt_delays_requests_where_passes_are_mixed_and_steps_where_they_are_not() -> None:
+    for name, in_steps in (("vllm", False), ("sglang", True)):
+        machine = machines.machine(machines.DENSE, None, TENSOR, name)
+        begun = machine.engine.prefill_overhead_ms / 1e3
+        t = step_times(machine, 8, BUDGET, 1e4, 0.0)
+        assert (t.prompt_alone_s, t.prompt_beside_s, t.host_s) == pytest.approx(
+            (begun, begun, 0.0) if in_steps else (0.0, 0.0, begun)
+        )
+        slower, faster = (
+            step_times(machine, 8, BUDGET, 1e4, 0.0, Correction(ttft_added_s=added)) for added in (0.004, -1.0)
+        )
+        assert slower.prompt_alone_s + slower.host_s == pytest.approx(begun + 0.004)
+        assert (faster.prompt_alone_s, faster.host_s) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("lora", [None, LORA], ids=["", "lora"])

@@ -21,8 +21,9 @@ from planner.pipeline import attempt
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
 from planner.reports import phrases
+from planner.reports.verification import verification_text
 from planner.studies import verified_plan
-from planner.verification.records import Verification
+from planner.verification.records import Verification, VerificationReport
 from planner.verification.request_logs import bucket_of, read_request_log, source_of
 from planner.verification.serving import AS_PLANNED, ServeOptions, verify_plan
 from planner.verification.slack import slack_of
@@ -83,6 +84,45 @@ def test_the_same_seed_gives_the_same_figures_and_another_one_others(plan: Plan,
     one_day = replace(AS_PLANNED, days=1, load=0.3)
     assert verify_plan(plan, one_day) == verify_plan(plan, one_day)
     assert verify_plan(plan, replace(one_day, seed=2)).requests != verify_plan(plan, one_day).requests
+
+
+def test_the_slack_of_one_replica_is_what_the_load_may_grow_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planner.verification.slack.TOLERANCE", 0.5)
+    monkeypatch.setattr("planner.verification.slack.DAYS", 1)
+    small = TINY.replace("100k", "5k") + "policy: {min_replicas: 1}\n"
+    alone = planner.plan_fleet(planner.case_from_text(small))
+    assert max(alone.pools[0].deployments[0].replicas_by_slot) == 1
+    slack = slack_of(alone, AS_PLANNED, lambda what, done: None)
+    assert slack.one_replica and slack.smallest_fleet_frac is None
+    assert slack.busy_frac is not None and 0 < slack.busy_frac < 1
+    report = VerificationReport(runs=(verify_plan(alone, replace(AS_PLANNED, days=1)),), slack=slack)
+    said = verification_text(report)
+    assert "no deployment has more than one replica in any hour" in said
+    assert f"holds to {slack.holds_to_load:.2f} times the demand" in said and "of their time in steps" in said
+    assert "0 / month" not in said
+
+
+def test_hours_that_miss_are_on_top_with_their_reason(plan: Plan) -> None:
+    found = verify_plan(plan, replace(AS_PLANNED, days=1, replica_frac=0.5))
+    missed = [p for p in found.workloads[0].promises if not p.kept]
+    assert missed and not found.kept
+    hours = [hour for p in missed for hour in p.missed_hours]
+    assert {hour.reason for hour in hours} == {"fewer replicas than planned"}
+    assert all(hour.replicas < hour.planned_replicas and hour.waiting >= 0 for hour in hours)
+    text = verification_text(VerificationReport(runs=(found,)))
+    assert text.index("hours that miss") < text.index("promises\n")
+    assert "fewer replicas than planned" in text and "replicas ran" in text
+    more = verify_plan(plan, replace(AS_PLANNED, days=1, load=2.0))
+    reasons = {hour.reason for w in more.workloads for p in w.promises for hour in p.missed_hours}
+    assert reasons <= {"more requests than planned", "work was left over"} and reasons
+
+
+@pytest.mark.parametrize(("given", "expected"), [("", 0.9), ("policy: {hours_kept: 75%}\n", 0.75)])
+def test_the_demand_file_says_in_how_many_hours_a_promise_is_kept(given: str, expected: float) -> None:
+    own = planner.plan_fleet(planner.case_from_text(TINY + given))
+    (w,) = verify_plan(own, replace(AS_PLANNED, days=1, load=0.2)).workloads
+    assert {p.hours_promised_frac for p in w.promises} == {expected}
+    assert planner.check_plan(own.as_json()) == []
 
 
 def test_a_plan_without_its_margin_visibly_fails(plan: Plan) -> None:
