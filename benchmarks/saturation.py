@@ -28,7 +28,7 @@ from planner.verification.step_times import step_times
 
 PROMPTS = (50, 100, 250, 500, 1000, 2000, 4000, 8000)
 ANSWERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
-BATCHES = (1, 2, 8, 32, 128, 512)
+BATCHES = (2, 8, 32, 128, 512)
 MACHINES: tuple[tuple[str, str, str, int, Parallelism], ...] = (
     ("llama-3.1-8b", "fp8", "l40s", 1, TENSOR),
     ("llama-3.1-8b", "fp16", "h100", 1, TENSOR),

@@ -28,8 +28,9 @@ from planner.performance.queueing import (
     prompt_wait_s,
     routing_of,
 )
+from planner.performance.steady_state import steady_state
 from planner.performance.throughput import KV_MEMORY, Lengths, Limits, Throughput, throughput
-from problems.staffing import Routing, Staffing, staffing_z, z_of
+from problems.staffing import ENOUGH_RESERVE, Routing, Staffing, staffing_z, z_of
 
 TABLE = "measured table"
 """what bounds a deployment whose highest rates were measured: its latencies are those of the measurement"""
@@ -43,6 +44,8 @@ ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
 """mean errors after a correction: on runs held out of it, and by length from them; the last is an allowance"""
 
 """share of its time that a replica spends on prompts, at most"""
+ADMITTED = 1.5
+"""requests in flight that a replica lets in, over those that the plan counts on"""
 LEAST_OF_STEP = 0.25
 """share of a step that is left for prompts, at least"""
 LOOKS_AT_LOAD: tuple[RouterName, ...] = (LEAST_REQUESTS, PREFIX_AWARE)
@@ -105,6 +108,22 @@ class Replica:
     def mean_seconds(self) -> float:
         """of a replica's time for a request, over the lengths that it serves"""
         return self._all_prompts[2]
+
+    @cached_property
+    def reserve_frac(self) -> float:
+        """How much more requests it answers with as many in flight as it lets in than with those it is planned with.
+
+        Where KV memory binds, the room that is left for answers to grow is reserve enough.
+        """
+        lengths, found, some = self.traffic.lengths, self.throughput, self.serves
+        columns = (lengths.input_tokens[some], lengths.output_tokens[some], found.new_tokens[some])
+        planned, more = (
+            1 / steady_state(self.machine, times * found.in_flight[some], *columns).requests_per_s
+            for times in (1.0, ADMITTED)
+        )
+        shares = self.traffic.shares[some]
+        growth = ENOUGH_RESERVE * float(self.load_shares @ self._memory_binds)
+        return max(0.0, float(shares @ planned) / float(shares @ more) - 1) + growth
 
     @cached_property
     def service_cv2(self) -> float:
@@ -359,7 +378,7 @@ def _busiest_hour(case: Case, replica: Replica) -> tuple[int, float]:
     slots, members = slots_of(case), replica.traffic.members
     rate = float(np.sum([rates_rps(w, slots) for w in members], axis=0).max())
     rule = Staffing(
-        z=staffing_z(replica.traffic.ttft.percentile),
+        z=staffing_z(replica.traffic.ttft.percentile, replica.reserve_frac),
         arrival_scv=replica.traffic.arrival_scv,
         rate_cv=max(w.rate_cv for w in members),
         batch=replica.staffing_batch,

@@ -175,6 +175,7 @@ def replica_is_as_told(
         yield from differs("requests_in_flight", d.requests_in_flight, mean)
     counted = replica.staffing_batch_of_any if in_a_mix else replica.staffing_batch
     yield from differs("staffing_in_flight", d.staffing_in_flight, counted)
+    yield from differs("reserve_frac", d.reserve_frac, replica.reserve_frac)
     yield from is_not("the number of batched_tokens", d.batched_tokens, replica.machine.engine.chunk_tokens)
     max_utilization = replica.most_load_of_any if in_a_mix else replica.max_utilization
     if may_wait:  # a replica that is slower than estimated must still catch up

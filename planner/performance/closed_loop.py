@@ -32,16 +32,27 @@ def largest_in_flight(
     cached_tokens: np.ndarray | float = 0.0,
     resident_tokens: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """Requests that KV memory and the engine admit at once; every GPU holds all adapters."""
+    """Requests that KV memory and the engine admit at once."""
+    fits = most_in_memory(machine, input_tokens, output_tokens, cached_tokens, resident_tokens)
+    admitted: np.ndarray = np.minimum(fits, machine.engine.max_in_flight * machine.layout.attention_copies)
+    return admitted
+
+
+def most_in_memory(
+    machine: Machine,
+    input_tokens: np.ndarray | float,
+    output_tokens: np.ndarray | float,
+    cached_tokens: np.ndarray | float = 0.0,
+    resident_tokens: np.ndarray | float = 0.0,
+) -> np.ndarray:
+    """Requests that KV memory holds at once; every GPU holds all adapters."""
     engine = machine.engine
     prompt, output = np.asarray(input_tokens, dtype=float), np.asarray(output_tokens, dtype=float)
     held = prompt + output * engine.reserved_output_frac
-    fits = largest_batch(
+    return largest_batch(
         machine.model, machine.gpu, machine.gpus, machine.quantization, held, cached_tokens, resident_tokens,
         engine.usable_memory_frac, machine.lora.bytes * machine.gpus if machine.lora else 0.0, machine.layout,
     )  # fmt: skip
-    admitted: np.ndarray = np.minimum(fits, engine.max_in_flight * machine.layout.attention_copies)
-    return admitted
 
 
 def closed_loop(

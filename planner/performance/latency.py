@@ -96,7 +96,8 @@ def prefill_added_s(
     products = chunks * (mixed - _products_s(machine, decoding, running, running)) / together
     reduces = _collectives_s(machine, tokens, (chunks - 1.0) / together)
     attention = uneven * prompt_attention_s(machine, tokens, context)
-    added: Array = np.minimum(products + attention + reduces, alone)
+    host = machine.engine.prefill_overhead_ms / 1e3 / together
+    added: Array = np.minimum(products + attention + reduces, alone - host)
     return added
 
 

@@ -10,7 +10,8 @@ most C tokens in a step,
 
 x prompts begin in a step. Where that is more than one, they are prefilled together, and prefill is what each of them
 adds to a step of d decodes; c is the engine's share of prefills that decodes wait for. A lone request takes a prefill
-and n - 1 steps, and answers of one token take prefills alone, of as many prompts as there are.
+and n - 1 steps, and answers of one token take prefills alone, of as many prompts as there are. The host's time for a
+prompt keeps no others waiting where passes mix prompts and decodes.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ def steady_state(
     steps = np.maximum((output - 1 + np.maximum(1.0, new / budget)) / b, (new + output - 1) / budget)
     lone, undecoded = b <= 1, output <= 1
     decoding = np.where(lone, 1.0, (output - 1) / steps)
-    apart = prefill_s(machine, new, prompt, together) / together
+    host = 0.0 if not machine.engine.mixes_prefill else machine.engine.prefill_overhead_ms / 1e3
+    apart = (prefill_s(machine, new, prompt, together) - np.where(lone, 0.0, host)) / together
     added = prefill_added_s(machine, new, prompt, decoding, 1 / steps)
     return SteadyState(
         in_flight=b,

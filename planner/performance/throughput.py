@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.performance.closed_loop import largest_in_flight
+from planner.performance.closed_loop import most_in_memory
 from planner.performance.latency import Machine, prefill_s
 from planner.performance.ranks import busiest_requests, context_excess
 from planner.performance.steady_state import Scaling, steady_state
@@ -115,7 +115,7 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     step, prefill, rate = steady.step_s, steady.prefill_s, steady.requests_per_s
     spread = np.sqrt(steady.interruptions * (1 + prompt_cv2(machine))) * steady.interruption_s
     tpot = steady.tpot_s + _by_row(limits.z, alone) * spread
-    fits = largest_in_flight(
+    fits = most_in_memory(
         machine, lengths.input_tokens, lengths.output_tokens, lengths.cached_tokens, lengths.resident_tokens
     )
     e2e = alone[:, None] + step + (out - 1) * tpot

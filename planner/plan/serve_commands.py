@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from planner.candidates.replica import ADMITTED
 from planner.case.case import PREFIX_AWARE, Case, Workload, kinds_of
 from planner.case.support import support_of
 from planner.case.weights import weights_of
@@ -24,8 +25,6 @@ from planner.plan.plan import DeploymentPlan, DeploymentRecord, Plan, PoolPlan, 
 WITHOUT_BF16 = ("turing", "volta")
 """architectures on which 16 bit means FP16"""
 VISIBLE = {"amd": "HIP_VISIBLE_DEVICES"}
-BURST = 1.5
-"""requests in flight that are let in, over those that the plan counts on"""
 EXACT_UP_TO, SEQUENCE_STEP = 64, 8
 """more requests in flight than the first are rounded up to multiples of the second"""
 PLACE = "YOUR-CHECKPOINT"
@@ -235,7 +234,7 @@ def _sequences(plan: Plan, d: DeploymentRecord) -> int:
     each = d.requests_in_flight / layout_of(d.variant.parallelism, d.gpus_per_replica).attention_copies
     if d.bound_by == KV_MEMORY:
         return max(1, math.floor(each + 1e-9))
-    counted = math.ceil(BURST * each - 1e-9)
+    counted = math.ceil(ADMITTED * each - 1e-9)
     rounded = counted if counted <= EXACT_UP_TO else SEQUENCE_STEP * math.ceil(counted / SEQUENCE_STEP)
     return max(1, min(rounded, plan.case.engine.max_in_flight))
 

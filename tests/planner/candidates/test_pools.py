@@ -142,17 +142,19 @@ def test_in_a_mix_the_worst_length_counts() -> None:
         mixed, t, w = c.staffing_in_a_mix, c.throughput, case.workloads[0]
         assert mixed is not None
         assert mixed.batch == t.in_flight.min()
-        own = c.replica.prompt_s + float(t.step_s.max())
         most = []
-        for prefill, seconds in zip(t.prefill_s.tolist(), c.seconds_per_request.tolist(), strict=True):
+        step = float(c.replica.load_shares @ t.step_s)
+        left = c.machine.engine.chunk_tokens - c.replica.batch
+        for lone, prefill, new, seconds in zip(t.lone_s, t.prefill_s, t.new_tokens, c.seconds_per_request, strict=True):
+            own, service = lone + step * max(1.0, new / left), prefill + step * new / left
             low, high = 0.0, 1.0
             for _ in range(60):
                 load = (low + high) / 2
-                ttft = own + prompt_wait_s(load / seconds, prefill, 0.0, w.arrival_scv, w.ttft.percentile)
+                ttft = own + prompt_wait_s(load / seconds, service, 0.0, w.arrival_scv, w.ttft.percentile)
                 low, high = (load, high) if ttft <= w.ttft.seconds else (low, load)
             most.append(low)
         assert mixed.max_utilization == pytest.approx(min(most), rel=1e-9)
-        assert mixed.z == staffing_z(w.ttft.percentile)
+        assert mixed.z == staffing_z(w.ttft.percentile, c.replica.reserve_frac)
 
 
 def test_what_keeps_ttft_only_when_idle_is_in_no_mix() -> None:
@@ -421,7 +423,7 @@ def test_a_shared_pool_is_one_deployment_for_everything() -> None:
     assert (shared.apis, shared.max_deployments, shared.shed_usd_per_request, shared.window) == ((), 1, None, None)
     assert shared.deployments
     assert all(d.staffing_in_a_mix is None and d.serves_all for d in shared.deployments)
-    assert all(d.staffing.z == staffing_z(0.99) for d in shared.deployments)
+    assert all(staffing_z(0.99, 1.0) <= d.staffing.z <= staffing_z(0.99, 0.0) for d in shared.deployments)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 1.0])
