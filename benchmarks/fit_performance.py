@@ -20,11 +20,12 @@ from pathlib import Path
 
 import numpy as np
 from performance_constants import GPUS, Prior, efficiency, engine, facts, kept_priors, link_of, priors, touched_by
+from public_sets import rows_of
 from write_constants import score_table, write
 
 from planner.performance.accuracy import Group, grouped
 from planner.performance.machine import Machine
-from planner.performance.measurements import MachineKey, Point, Resolver, Unscorable, read_rows
+from planner.performance.measurements import MachineKey, Point, Resolver, Unscorable
 
 SCORED_ROWS = Path(__file__).with_name("scored_rows.txt")
 LOSS_SCALE = 0.12
@@ -49,7 +50,7 @@ def training_points(paths: Iterable[str]) -> tuple[list[Point], dict[MachineKey,
     wanted = set(SCORED_ROWS.read_text(encoding="utf-8").split()) if SCORED_ROWS.exists() else None
     points: list[Point] = []
     for path in paths:
-        for number, row in enumerate(read_rows(path)):
+        for number, row in enumerate(rows_of(path)[0]):
             if wanted is None or row_id(row) in wanted:
                 try:
                     points.append(resolver.point(number, row))
