@@ -20,10 +20,10 @@ import numpy as np
 
 from planner.candidates.traffic import Traffic
 from planner.case.case import Workload
-from planner.performance.closed_loop import Scaling
 from planner.performance.latency import Machine
 from planner.performance.memory import kv_bytes, kv_bytes_per_token, kv_room_bytes
 from planner.performance.queueing import in_flight_at
+from planner.performance.steady_state import Scaling
 from planner.performance.throughput import Lengths, Throughput
 
 REACHED = 0.9

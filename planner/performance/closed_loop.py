@@ -1,38 +1,19 @@
 """A replica with a fixed number of requests in flight, as benchmarks run it: an answer starts a request.
 
-With b of them inside the engine and the rest waiting,
+With b of them inside the engine (steady_state.py) and the rest waiting,
 
-    requests/s  = b / (b x prefill + output x step(b))
-    mean TPOT   = step(b) + c x (b - 1) x prefill / output     (waiting for a share c of others' prefills)
     mean TTFT   = own prefill + half a step + prompts ahead x prefill + waiting for a place [Little's law]
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.latency import Machine, prefill_s
 from planner.performance.memory import largest_batch
-
-
-class Scaling(Protocol):
-    """What measurements of a deployment make of the predicted times."""
-
-    @property
-    def prefill_ratio(self) -> float: ...
-
-    @property
-    def ttft_ratio(self) -> float: ...
-
-    @property
-    def ttft_added_s(self) -> float: ...
-
-    def lone_ttft_s(self, prefill_s: np.ndarray) -> np.ndarray: ...
-
-    def decode_ratio(self, batch: np.ndarray) -> np.ndarray: ...
+from planner.performance.steady_state import Scaling, steady_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,23 +55,20 @@ def closed_loop(
     wanted = np.asarray(concurrency, dtype=float)
     prompt = np.asarray(input_tokens, dtype=float)
     output = np.maximum(np.asarray(output_tokens, dtype=float), 1.0)
-    new = np.maximum(prompt, 1.0)
     in_flight = np.minimum(wanted, largest_in_flight(machine, prompt, output))
     b = np.maximum(in_flight, 1.0)
-    step = decode_step_s(machine, b, prompt + output / 2)
-    alone = prefill_s(machine, new, prompt)
-    added = np.where(b > 1, prefill_added_s(machine, new, prompt, b, output), alone)
+    steady = steady_state(machine, b, prompt, output).scaled(scaling)
+    alone = prefill_s(machine, np.maximum(prompt, 1.0), prompt)
     if scaling is not None:
-        step, alone = step * scaling.decode_ratio(b), scaling.lone_ttft_s(alone)
-        added = np.where(b > 1, added * scaling.prefill_ratio, alone)
-    rate = b / (b * added + output * step)
+        alone = scaling.lone_ttft_s(alone)
+    rate = steady.requests_per_s
     waiting = np.where(np.isfinite(wanted), (np.minimum(wanted, 1e9) - b) / rate, 0.0)
-    others = (b - 1) * added
+    others = (b - 1) * steady.prefill_s
     queue = machine.engine.queue_frac * others + machine.engine.queued_prompts * (1 - 1 / b) * alone
-    ttft = alone + np.where(b > 1, step / 2, 0.0) + np.maximum(waiting, 0.0) + queue
+    ttft = alone + np.where(b > 1, steady.step_s / 2, 0.0) + np.maximum(waiting, 0.0) + queue
     return ClosedLoop(
         in_flight=in_flight,
         requests_per_s=np.where(in_flight >= 1, rate, 0.0),
-        tpot_s=step + machine.engine.interruption_frac * others / output,
+        tpot_s=steady.tpot_s,
         ttft_s=ttft,
     )

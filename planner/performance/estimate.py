@@ -17,12 +17,13 @@ from planner.performance.calibration.correction import UNCORRECTED
 from planner.performance.calibration.errors import correction_of
 from planner.performance.calibration.lookup import basis_of
 from planner.performance.calibration.profile_files import read_profiles
-from planner.performance.closed_loop import Scaling, closed_loop, largest_in_flight
+from planner.performance.closed_loop import closed_loop, largest_in_flight
 from planner.performance.latency import Machine
 from planner.performance.length_spread import LengthSpread
 from planner.performance.machine_by_name import machine_for
 from planner.performance.memory import kv_bytes, kv_room_bytes, weight_bytes
 from planner.performance.queueing import Loaded, under_load
+from planner.performance.steady_state import Scaling
 from planner.performance.throughput import Lengths, Limits, throughput
 from problems.staffing import z_of
 

@@ -70,29 +70,31 @@ def prefill_added_s(
     machine: Machine,
     tokens: Array | float,
     context_tokens: Array | float,
-    batch: Array | float,
-    output_tokens: Array | float = np.inf,
+    decoding: Array | float,
+    prompts: Array | float = 0.0,
 ) -> Array:
-    """Seconds that one more prompt adds to the steps of so many running requests with answers of so many tokens.
+    """Seconds that one more prompt adds to steps of so many decodes, in each of which so many prompts begin.
 
-    Engines that mix prompt chunks into decode steps read the weights once for both. The shorter answers are, the more
-    prompts a step begins, and the more evenly ranks share them.
+    Engines that mix prompt chunks into decode steps read the weights once for both, and for all prompts that begin in
+    one; others prefill those in a pass of their own. The more prompts begin, the more evenly ranks share them.
     """
     tokens = np.asarray(tokens, dtype=float)
     context = np.asarray(context_tokens, dtype=float)
-    batch = np.asarray(batch, dtype=float)
-    chunks = np.maximum(1.0, tokens / machine.engine.chunk_tokens)
-    uneven, alone = np.asarray(1.0), prefill_s(machine, tokens, context)
+    decoding = np.asarray(decoding, dtype=float)
+    together = np.sqrt(1.0 + np.asarray(prompts, dtype=float) ** 2)
+    copies, budget = machine.layout.attention_copies, machine.engine.chunk_tokens
+    uneven = np.asarray(1.0)
     if machine.ranks > 1:
-        uneven = prompt_excess(chunks * batch / np.asarray(output_tokens, dtype=float), machine.ranks)
-        alone = _prefill_s(machine, tokens, context, np.asarray(1.0), uneven)
+        uneven = prompt_excess(np.maximum(1.0, tokens / budget) * np.asarray(prompts, dtype=float), machine.ranks)
+    chunks = np.maximum(1.0, uneven * together * tokens / (copies * budget))
+    alone = _prefill_s(machine, tokens, context, together, uneven) / together
     if not machine.engine.mixes_prefill:
-        return np.broadcast_to(alone, np.broadcast_shapes(alone.shape, batch.shape))
-    running = busiest_requests(batch, machine.ranks)
-    chunk = tokens / chunks
-    mixed = _products_s(machine, chunk + batch, uneven * chunk + running, running + uneven)
-    products = chunks * (mixed - _products_s(machine, batch, running, running))
-    reduces = _collectives_s(machine, tokens, chunks - 1.0)
+        return np.broadcast_to(alone, np.broadcast_shapes(alone.shape, decoding.shape))
+    running = busiest_requests(decoding, machine.ranks)
+    chunk = tokens * together / chunks
+    mixed = _products_s(machine, chunk + decoding, uneven * chunk + running, running + uneven * together)
+    products = chunks * (mixed - _products_s(machine, decoding, running, running)) / together
+    reduces = _collectives_s(machine, tokens, (chunks - 1.0) / together)
     attention = uneven * prompt_attention_s(machine, tokens, context)
     added: Array = np.minimum(products + attention + reduces, alone)
     return added

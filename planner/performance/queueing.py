@@ -1,10 +1,9 @@
 """Latencies of one replica under a rate of arrivals that may come in bursts.
 
-Requests in flight share the replica: with n of them it answers mu(n) = n / (n x prefill + output x step(n)) a second.
-At rate r their number is n with a probability in proportion to r/mu(1) x ... x r/mu(n), whatever the spread of answers,
-and beyond the largest number that memory and engine admit they wait for a place. Bursts multiply the variance of the
-number by (ca2 + 1) / 2. TPOT is that of the number which a request meets, and varies besides with the prompts that
-happen to interrupt it.
+Requests in flight share the replica: with n of them it answers mu(n) a second (steady_state.py). At rate r their number
+is n with a probability in proportion to r/mu(1) x ... x r/mu(n), whatever the spread of answers, and beyond the largest
+number that memory and engine admit they wait for a place. Bursts multiply the variance of the number by (ca2 + 1) / 2.
+TPOT is that of the number which a request meets, and varies besides with the prompts that happen to interrupt it.
 
 A prompt waits for the prompts ahead of it, as in a queue of one server (Kingman) whose service is a prefill:
 
@@ -23,9 +22,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from planner.performance.closed_loop import Scaling, largest_in_flight
-from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.closed_loop import largest_in_flight
+from planner.performance.latency import Machine, prefill_s
 from planner.performance.length_spread import LengthSpread, lengths_at
+from planner.performance.steady_state import Scaling, steady_state
 from planner.performance.throughput import PROMPT_CV2, prompt_cv2
 from problems.staffing import Routing, z_of
 
@@ -74,24 +74,22 @@ def under_load(
     if most < 1:
         return _overloaded(requests_per_s)
     n = np.arange(1.0, most + 1)
-    step = decode_step_s(machine, n, input_tokens + output / 2)
+    steady = steady_state(machine, n, input_tokens, output).scaled(scaling)
     prompt_tokens = np.array([input_tokens]) if prompts is None else lengths_at(prompts, SHARES, QUANTILES)
     lone = prefill_s(machine, prompt_tokens)
     alone = float(prefill_s(machine, input_tokens))
-    added = np.where(n > 1, prefill_added_s(machine, input_tokens, input_tokens, n, output), alone)
     if scaling is not None:
-        step, added = step * scaling.decode_ratio(n), added * scaling.prefill_ratio
         alone, lone = float(scaling.lone_ttft_s(np.array(alone))), scaling.lone_ttft_s(lone)
-    mu = np.maximum.accumulate(n / (n * added + output * step))
+    step, added = steady.step_s, steady.prefill_s
+    mu = np.maximum.accumulate(steady.requests_per_s)
     if requests_per_s >= mu[-1]:
         return _overloaded(requests_per_s)
     shares, place, waiting_share = _numbers_in_flight(requests_per_s, mu)
     burst, z = (arrival_cv2 + 1) / 2, z_of(percentile)
     met = shares * n / float(shares @ n)
-    interruption = machine.engine.interruption_frac * added / output
-    tpots = step + (n - 1) * interruption
+    tpots = steady.tpot_s
     tpot = float(met @ tpots)
-    by_chance = float(met @ ((n - 1) * (arrival_cv2 + prompt_cv2(machine)) * interruption**2))
+    by_chance = float(met @ (steady.interruptions * (arrival_cv2 + prompt_cv2(machine)) * steady.interruption_s**2))
     tpot_at = tpot + z * math.sqrt(burst * float(met @ (tpots - tpot) ** 2) + by_chance)
     service, cv2 = float(met @ added), max(PROMPT_CV2, float(np.var(prompt_tokens) / np.mean(prompt_tokens) ** 2))
     first = float(met @ step)
@@ -130,12 +128,8 @@ def in_flight_at(
     if most < 1:
         return math.inf
     n = np.arange(1.0, most + 1)
-    step = decode_step_s(machine, n, input_tokens + output / 2)
-    alone = prefill_s(machine, new_tokens, input_tokens)
-    added = np.where(n > 1, prefill_added_s(machine, new_tokens, input_tokens, n, output), alone)
-    if scaling is not None:
-        step, added = step * scaling.decode_ratio(n), added * scaling.prefill_ratio
-    mu = np.maximum.accumulate(n / (n * added + output * step))
+    steady = steady_state(machine, n, input_tokens, output, new_tokens).scaled(scaling)
+    mu = np.maximum.accumulate(steady.requests_per_s)
     if requests_per_s >= mu[-1]:
         return math.inf
     shares = _numbers_in_flight(requests_per_s, mu)[0]

@@ -1,15 +1,11 @@
 """Requests a second that one replica carries inside its SLO, and which limit stops it.
 
-Continuous batching at steady state, with B requests in flight:
+Continuous batching at steady state (steady_state.py), with B requests in flight, of which others interrupt one:
 
-    requests/s   mu(B)   = 1 / (prefill + output x step(B) / B)
-    mean TPOT            = step(B) + c x (B - 1) x prefill / output       (waiting for others' prefills)
-    TPOT percentile      = mean + z x sqrt((B - 1) (1 + cv2)) x prefill / output   (their number is Poisson)
+    TPOT percentile      = mean + z x sqrt(interruptions (1 + cv2)) x interruption   (their number is Poisson)
 
-prefill is what a prompt adds to steps that run anyway, and c the engine's share of prefills that running
-requests wait for. The answer is the largest mu over all B whose TPOT and KV memory hold. TTFT here is prefill
-and one step: the waiting that fluctuating arrivals cause is paid once, in the staffing margin
-(problems/staffing.py).
+The answer is the largest rate over all B whose TPOT and KV memory hold. TTFT here is prefill and one step: the waiting
+that fluctuating arrivals cause is paid once, in the staffing margin (problems/staffing.py).
 """
 
 from __future__ import annotations
@@ -19,9 +15,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from planner.performance.closed_loop import Scaling, largest_in_flight
-from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.closed_loop import largest_in_flight
+from planner.performance.latency import Machine, prefill_s
 from planner.performance.ranks import busiest_requests, context_excess
+from planner.performance.steady_state import Scaling, steady_state
 
 KV_MEMORY = "KV memory"
 """what bounds a replica whose requests fill it"""
@@ -106,19 +103,14 @@ def throughput(machine: Machine, lengths: Lengths, limits: Limits, scaling: Scal
     """The best batch size for each bucket, all buckets and batch sizes at once."""
     batch = _in_flight(machine)[None, :]
     out = np.maximum(lengths.output_tokens, 1.0)[:, None]
-    context = (lengths.input_tokens + lengths.output_tokens / 2)[:, None]
     new_tokens = np.maximum(lengths.input_tokens - lengths.cached_tokens - lengths.reused_tokens, 1.0)
     alone = prefill_s(machine, new_tokens, lengths.input_tokens)
-    prefill = prefill_added_s(machine, new_tokens[:, None], lengths.input_tokens[:, None], batch, out)
-    prefill = np.where(batch > 1, prefill, alone[:, None])
-    step = decode_step_s(machine, batch, context)
+    steady = steady_state(machine, batch, lengths.input_tokens[:, None], out, new_tokens[:, None]).scaled(scaling)
     if scaling is not None:
-        step, prefill = step * scaling.decode_ratio(batch), prefill * scaling.prefill_ratio
         alone = scaling.lone_ttft_s(alone)
-    rate = 1 / (prefill + out * step / batch)
-    interruption = machine.engine.interruption_frac * prefill / out
-    spread = np.sqrt((batch - 1) * (1 + prompt_cv2(machine))) * interruption
-    tpot = step + (batch - 1) * interruption + _by_row(limits.z, alone) * spread
+    step, prefill, rate = steady.step_s, steady.prefill_s, steady.requests_per_s
+    spread = np.sqrt(steady.interruptions * (1 + prompt_cv2(machine))) * steady.interruption_s
+    tpot = steady.tpot_s + _by_row(limits.z, alone) * spread
     fits = largest_in_flight(
         machine, lengths.input_tokens, lengths.output_tokens, lengths.cached_tokens, lengths.resident_tokens
     )

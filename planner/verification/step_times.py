@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.performance.closed_loop import Scaling
 from planner.performance.latency import (
     Machine,
     decode_attention_s,
@@ -32,6 +31,7 @@ from planner.performance.latency import (
     shared_pass_s,
 )
 from planner.performance.memory import attended_layers, kv_bytes_per_token, kv_growth, kv_room_bytes, sight
+from planner.performance.steady_state import Scaling
 
 CONTEXTS = 129
 """points of the grid of what a token sees"""

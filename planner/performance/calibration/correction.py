@@ -5,7 +5,7 @@
     a decode step takes         level x (B / 16)^power x prediction,         with B requests in flight
 
 Between measured numbers in flight the step's ratio is smooth, beyond them it stays. A run's request rate is the sum of
-both, however its requests start and end: 1 / (prefill + output x step(B) / B).
+both, however its requests start and end (steady_state.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import numpy as np
 from planner.catalog.profile import MeasuredPoint
 from planner.performance.calibration.datasheet_limits import running
 from planner.performance.closed_loop import largest_in_flight
-from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.steady_state import steady_state
 
 MID_IN_FLIGHT = 16.0
 WAITED_PROMPTS = 2.0
@@ -79,25 +80,16 @@ def predicted(
     machine: Machine, correction: Correction, input_tokens: float, output_tokens: float, in_flight: float
 ) -> Prediction:
     """One run as the corrected roofline has it; TTFT without any waiting."""
+    run = steady_state(machine, in_flight, input_tokens, output_tokens).scaled(correction)
     step = float(
         decode_step_s(machine, in_flight, input_tokens + output_tokens / 2) * correction.decode_ratio(in_flight)
     )
-    ttft = float(correction.lone_ttft_s(float(prefill_s(machine, input_tokens))))
-    prefill = added_prefill_s(machine, input_tokens, in_flight, output_tokens) * correction.prefill_ratio
-    interruptions = machine.engine.interruption_frac * (in_flight - 1)
     return Prediction(
-        tpot_ms=(step + interruptions * prefill / output_tokens) * 1e3,
-        ttft_ms=ttft * 1e3,
-        requests_per_s=1 / ((ttft if in_flight <= 1 else prefill) + output_tokens * step / in_flight),
+        tpot_ms=float(run.tpot_s) * 1e3,
+        ttft_ms=float(correction.lone_ttft_s(float(prefill_s(machine, input_tokens)))) * 1e3,
+        requests_per_s=float(run.requests_per_s),
         decode_step_ms=step * 1e3,
     )
-
-
-def added_prefill_s(machine: Machine, input_tokens: float, in_flight: float, output_tokens: float) -> float:
-    """What one more prompt takes from a replica with so many requests in flight."""
-    if in_flight <= 1:
-        return float(prefill_s(machine, input_tokens))
-    return float(prefill_added_s(machine, input_tokens, input_tokens, in_flight, output_tokens))
 
 
 def rate_of(point: MeasuredPoint) -> float | None:
@@ -119,7 +111,7 @@ def in_flight_of(point: MeasuredPoint, machine: Machine) -> float:
         busy = min(point.concurrency, rate * (ttft_ms + (point.output_tokens - 1) * tpot_ms) / 1e3)
     most = float(largest_in_flight(machine, point.input_tokens, point.output_tokens))
     many, prompt, output = point.concurrency, point.input_tokens, point.output_tokens
-    prompts_s = many * added_prefill_s(machine, prompt, many, output)
+    prompts_s = many * float(steady_state(machine, many, prompt, output).prefill_s)
     waited = ttft_ms is not None and point.concurrency > 1 and ttft_ms / 1e3 > WAITED_PROMPTS * prompts_s
     if waited or busy > most:
         # Prefills come one after another, so they hold at most one request beside those that are being decoded.

@@ -13,14 +13,13 @@ import numpy as np
 
 from planner.catalog.profile import MeasuredPoint
 from planner.performance.calibration.correction import (
-    MID_IN_FLIGHT,
     UNCORRECTED,
     Correction,
-    added_prefill_s,
     in_flight_of,
     rate_of,
 )
 from planner.performance.latency import Machine, decode_step_s, prefill_s
+from planner.performance.steady_state import SteadyState, steady_state
 
 ALONE = 1.0
 """with more requests in flight TTFT is waiting, too"""
@@ -63,11 +62,9 @@ class Runs:
     """STEP, RATE or TPOT"""
     measured_s: np.ndarray
     """a step, the replica's time for a request, or a TPOT"""
-    output: np.ndarray
     step_s: np.ndarray
-    added_s: np.ndarray
-    alone_s: np.ndarray
-    interruption_frac: float
+    """of a step that decodes for all of them"""
+    steady: SteadyState
     begun_s: float
     """the engine's constant for a prompt, as predicted"""
     lone: np.ndarray
@@ -78,13 +75,18 @@ class Runs:
     @classmethod
     def of(cls, points: Sequence[MeasuredPoint], machine: Machine) -> Runs:
         in_flight = [in_flight_of(p, machine) for p in points]
-        rows = [_row(k, p, in_flight[k], machine) for k, p in enumerate(points) if _kind(p) is not None]
+        loaded = [k for k, p in enumerate(points) if _kind(p) is not None]
         lone = [k for k, p in enumerate(points) if p.ttft_ms is not None and p.concurrency <= ALONE]
-        loaded, kind, measured_s, output, step_s, added_s, alone_s = np.array(rows, dtype=float).reshape(-1, 7).T
+        kind = [_kind(points[k]) or STEP for k in loaded]
+        inside = np.array([in_flight[k] for k in loaded])
+        prompt = np.array([points[k].input_tokens for k in loaded], dtype=float)
+        output = np.array([points[k].output_tokens for k in loaded], dtype=float)
         return cls(
             in_flight=np.array(in_flight), together=np.array([starts_together(p) for p in points]),
-            loaded=loaded.astype(int), kind=kind.astype(int), measured_s=measured_s, output=output, step_s=step_s,
-            added_s=added_s, alone_s=alone_s, interruption_frac=machine.engine.interruption_frac,
+            loaded=np.array(loaded, dtype=int), kind=np.array(kind, dtype=int),
+            measured_s=np.array([_measured_s(points[k], what) for k, what in zip(loaded, kind, strict=True)]),
+            step_s=decode_step_s(machine, inside, prompt + output / 2),
+            steady=steady_state(machine, inside, prompt, output),
             begun_s=machine.engine.prefill_overhead_ms / 1e3, lone=np.array(lone, dtype=int),
             lone_measured_s=np.array([(points[k].ttft_ms or 0.0) / 1e3 for k in lone]),
             lone_s=np.array([float(prefill_s(machine, points[k].input_tokens)) for k in lone]),
@@ -122,13 +124,12 @@ class Runs:
     def _off(self, numbers: np.ndarray) -> np.ndarray:
         """Predicted / measured in logarithms, of every loaded run and then of every lone TTFT."""
         ratio, added_s, level, power = self._numbers(numbers)
-        waiting = Correction(ttft_ratio=ratio, ttft_added_s=added_s).lone_ttft_s
-        batch = self.in_flight[self.loaded]
-        step = self.step_s * level * (batch / MID_IN_FLIGHT) ** power
-        prompt = np.where(batch <= 1, waiting(self.alone_s), ratio * self.added_s)
-        each = prompt + self.output * step / batch
-        tpot = step + self.interruption_frac * (batch - 1) * prompt / self.output
-        times = np.choose(self.kind, [step, each, tpot])
+        tried = Correction(
+            level, power, 0.0, MOST_IN_FLIGHT, prefill_ratio=ratio, ttft_ratio=ratio, ttft_added_s=added_s
+        )
+        run, waiting = self.steady.scaled(tried), tried.lone_ttft_s
+        step = self.step_s * tried.decode_ratio(self.steady.in_flight)
+        times = np.choose(self.kind, [step, 1 / run.requests_per_s, run.tpot_s])
         off: np.ndarray = np.log(np.concatenate([times / self.measured_s, waiting(self.lone_s) / self.lone_measured_s]))
         return off
 
@@ -146,14 +147,7 @@ def _kind(point: MeasuredPoint) -> int | None:
     return TPOT if point.tpot_ms is not None else None
 
 
-def _row(number: int, point: MeasuredPoint, in_flight: float, machine: Machine) -> tuple[float, ...]:
-    """Number, kind, measured, output, step, added prefill and lone prefill."""
-    kind = _kind(point)
-    measured_s = {
-        STEP: (point.decode_step_ms or 0.0) / 1e3, RATE: 1 / (rate_of(point) or 1.0),
-        TPOT: (point.tpot_ms or 0.0) / 1e3,
-    }[kind or STEP]  # fmt: skip
-    prompt, output = point.input_tokens, point.output_tokens
-    step = float(decode_step_s(machine, in_flight, prompt + output / 2))
-    added, alone = added_prefill_s(machine, prompt, in_flight, output), float(prefill_s(machine, prompt))
-    return number, kind or STEP, measured_s, output, step, added, alone
+def _measured_s(point: MeasuredPoint, kind: int) -> float:
+    if kind == RATE:
+        return 1 / (rate_of(point) or 1.0)
+    return ((point.decode_step_ms if kind == STEP else point.tpot_ms) or 0.0) / 1e3

@@ -216,10 +216,10 @@ def costs(plan: Plan) -> dict[tuple[int, str], float | None]:
 
 def test_a_profile_changes_the_candidate_of_its_parallelism_alone(tmp_path: Path) -> None:
     faster = calibrate(files(tmp_path, EXPERTS, 0.9, tp=4, enable_expert_parallel="true")).profile_text
-    plans = [planned(tmp_path, "tensor, expert", text) for text in ("", faster)]
-    before, after = (costs(plan) for plan in plans)
-    assert {key for key in before.keys() & after.keys() if before[key] != after[key]} == {(4, "expert")}
-    case = plans[1].case
+    for way, changed in (("expert", {(4, "expert")}), ("tensor", set())):
+        before, after = (costs(planned(tmp_path, way, text)) for text in ("", faster))
+        assert before.keys() == after.keys() and {key for key in before if before[key] != after[key]} == changed
+    case = planned(tmp_path, "tensor, expert", faster).case
     for way in PARALLELISMS:
         variant = replace(EXPERTS, parallelism=way)
         profile, correction = measured_for(case, candidate_machine(case, variant), variant)

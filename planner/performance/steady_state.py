@@ -1,0 +1,118 @@
+"""A replica that always has so many requests in flight: how many steps a request takes of it, and how long they are.
+
+With b requests in flight, prompts of p new tokens and answers of n tokens, the first of which a prefill gives, and at
+most C tokens in a step,
+
+    steps per request        1/x = max((n - 1 + max(1, p/C)) / b, (p + n - 1) / C)
+    decodes in a step        d   = (n - 1) x
+    requests/s                   = 1 / (prefill + step(d) / x)
+    mean TPOT                    = step(d) + c x (1 - 1/b) x prefill
+
+x prompts begin in a step. Where that is more than one, they are prefilled together, and prefill is what each of them
+adds to a step of d decodes; c is the engine's share of prefills that decodes wait for. A lone request takes a prefill
+and n - 1 steps, and answers of one token take prefills alone, of as many prompts as there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from planner.performance.latency import Machine, decode_step_s, prefill_added_s, prefill_s
+
+Array = np.ndarray
+
+
+class Scaling(Protocol):
+    """What measurements of a deployment make of the predicted times."""
+
+    @property
+    def prefill_ratio(self) -> float: ...
+
+    @property
+    def ttft_ratio(self) -> float: ...
+
+    @property
+    def ttft_added_s(self) -> float: ...
+
+    def lone_ttft_s(self, prefill_s: np.ndarray) -> np.ndarray: ...
+
+    def decode_ratio(self, batch: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class SteadyState:
+    in_flight: Array
+    output_tokens: Array
+    steps: Array
+    """that one request takes of the replica: its own over those that share them"""
+    begun: Array
+    """prompts of others that begin in a step, and delay it"""
+    step_s: Array
+    """of a step, without the prompts that it prefills"""
+    prefill_s: Array
+    """what one more prompt adds"""
+    interruption_frac: float
+
+    @property
+    def requests_per_s(self) -> Array:
+        rate: Array = 1 / (self.prefill_s + self.steps * self.step_s)
+        return rate
+
+    @property
+    def interruptions(self) -> Array:
+        """Prompts of others that begin during an answer."""
+        others: Array = self.output_tokens * self.begun
+        return others
+
+    @property
+    def interruption_s(self) -> Array:
+        """What each of them adds to the mean time of a token."""
+        added: Array = self.interruption_frac * self.prefill_s / self.output_tokens
+        return added
+
+    @property
+    def tpot_s(self) -> Array:
+        """mean"""
+        tpot: Array = self.step_s + self.interruptions * self.interruption_s
+        return tpot
+
+    def scaled(self, scaling: Scaling | None) -> SteadyState:
+        """As measurements have it; the prefill of a lone request is what it waits for its first token."""
+        if scaling is None:
+            return self
+        prefill = np.where(
+            self.in_flight > 1, self.prefill_s * scaling.prefill_ratio, scaling.lone_ttft_s(self.prefill_s)
+        )
+        return replace(self, step_s=self.step_s * scaling.decode_ratio(self.in_flight), prefill_s=prefill)
+
+
+def steady_state(
+    machine: Machine,
+    in_flight: Array | float,
+    input_tokens: Array | float,
+    output_tokens: Array | float,
+    new_tokens: Array | float | None = None,
+) -> SteadyState:
+    """Of so many requests in flight, at least one; of their prompts so many tokens are new (if None, all)."""
+    b, prompt = np.asarray(in_flight, dtype=float), np.asarray(input_tokens, dtype=float)
+    output = np.maximum(np.asarray(output_tokens, dtype=float), 1.0)
+    new = np.maximum(prompt if new_tokens is None else np.asarray(new_tokens, dtype=float), 1.0)
+    budget = machine.engine.chunk_tokens * machine.layout.attention_copies
+    together = np.minimum(b, np.maximum(1.0, budget / new))
+    steps = np.maximum((output - 1 + np.maximum(1.0, new / budget)) / b, (new + output - 1) / budget)
+    lone, undecoded = b <= 1, output <= 1
+    decoding = np.where(lone, 1.0, (output - 1) / steps)
+    apart = prefill_s(machine, new, prompt, together) / together
+    added = prefill_added_s(machine, new, prompt, decoding, 1 / steps)
+    return SteadyState(
+        in_flight=b,
+        output_tokens=output,
+        steps=np.where(lone | undecoded, output - 1, steps),
+        begun=np.where(undecoded, 0.0, (1 - 1 / b) / steps),
+        step_s=decode_step_s(machine, decoding, prompt + output / 2),
+        prefill_s=np.where(lone | undecoded, apart, added),
+        interruption_frac=machine.engine.interruption_frac,
+    )
