@@ -77,7 +77,7 @@ def closed_loop(
 def _own_and_queue_s(
     engine: Engine, in_flight: np.ndarray, alone: np.ndarray, steady: SteadyState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A request's prefill beside those in flight, and what it waits for before; the first is alone, and waits for none."""
+    """A request's prefill beside those in flight, and what it waits for before; a lone one waits for nothing."""
     others = in_flight - 1
     own = np.where(others > 0, np.minimum(steady.prefill_s + engine.prefill_overhead_ms / 1e3, alone), alone)
     ahead = engine.queue_frac * (others if engine.mixes_prefill else np.sqrt(others))

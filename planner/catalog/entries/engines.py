@@ -114,9 +114,9 @@ class Engine(Named):
     interruption_frac: float = Field(gt=0, le=1)
     """Share of the others' prefills that running requests wait for; less where prompts go first."""
     queue_frac: float = Field(ge=0)
-    """Prefills that a request waits for before its own, at a fixed concurrency: as answers of equal length end together,
-    requests come in waves. Times the others in flight; where steps do not mix prompts with running requests, times the
-    square root of their number, since a pass prefills what waits together."""
+    """Prefills that a request waits for before its own, at a fixed concurrency, since answers of equal length end
+    together and requests come in waves: times the others in flight, or times the square root of their number where
+    steps do not mix prompts with running requests and a pass prefills what waits together."""
     queued_prompts: float = Field(default=0.0, ge=0)
     """Prompts ahead of a request besides those, once many are in flight."""
     queued_steps: float = Field(default=0.5, ge=0)

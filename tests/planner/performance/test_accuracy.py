@@ -205,7 +205,8 @@ def test_lengths_and_precisions_that_a_collection_states_loosely(tmp_path: Path)
 
 
 def test_engines_are_found_by_how_their_names_begin() -> None:
-    names = {"vllm 0.18.0": "vllm", "vllm-0.11.1": "vllm-2025", "vllm 0.2.7": "vllm-2023", "vLLM": "vllm", "sglang 0.5": "sglang",
+    names = {"vllm 0.18.0": "vllm", "vllm-0.11.1": "vllm-2025", "vllm 0.2.7": "vllm-2023",
+             "vLLM": "vllm", "sglang 0.5": "sglang",
              "trtllm 0.14.0 bench": "tensorrt-llm-2024", "trtllm 1.0.0rc3": "tensorrt-llm", "TGI 2.0": "tgi",
              "": "vllm", "somebody's own": "vllm"}  # fmt: skip
     assert {name: engine_named(name, CATALOG.engines) for name in names} == names
