@@ -20,11 +20,12 @@ from pathlib import Path
 
 import numpy as np
 from performance_constants import GPUS, Prior, efficiency, engine, facts, kept_priors, link_of, priors, touched_by
+from public_sets import rows_of
 from write_constants import score_table, write
 
 from planner.performance.accuracy import Group, grouped
 from planner.performance.machine import Machine
-from planner.performance.measurements import MachineKey, Point, Resolver, Unscorable, read_rows
+from planner.performance.measurements import MachineKey, Point, Resolver, Unscorable
 
 SCORED_ROWS = Path(__file__).with_name("scored_rows.txt")
 LOSS_SCALE = 0.12
@@ -32,7 +33,7 @@ LOSS_SCALE = 0.12
 PULL = 3.0
 """how many independent points a prior is worth: rows of one table share their errors"""
 PASSES = 14
-QUEUEING = ("queue_frac", "queued_prompts", "prefill_overhead_ms")
+QUEUEING = ("queue_frac", "queued_steps", "prefill_overhead_ms")
 FEW_IN_FLIGHT = 8
 """TTFT up to this concurrency is mostly the prompt itself; beyond, it shows how a benchmark queues"""
 
@@ -49,7 +50,7 @@ def training_points(paths: Iterable[str]) -> tuple[list[Point], dict[MachineKey,
     wanted = set(SCORED_ROWS.read_text(encoding="utf-8").split()) if SCORED_ROWS.exists() else None
     points: list[Point] = []
     for path in paths:
-        for number, row in enumerate(read_rows(path)):
+        for number, row in enumerate(rows_of(path)[0]):
             if wanted is None or row_id(row) in wanted:
                 try:
                     points.append(resolver.point(number, row))
@@ -93,6 +94,10 @@ class Fit:
         out = {n: p.value for n, p in self.prior.items()}
         out.update({n: self.prior[n].value * float(np.exp(v)) for n, v in zip(self.free, x, strict=True)})
         return out
+
+    def at(self, values: Mapping[str, float]) -> np.ndarray:
+        """Where these constants are, to start from."""
+        return np.log([values[n] / self.prior[n].value for n in self.free])
 
     def log_errors(self, x: np.ndarray, groups: Sequence[Group] | None = None) -> np.ndarray:
         """log(predicted / measured); NaN for points of other groups."""
@@ -156,7 +161,7 @@ class Fit:
         """Constants fitted without some points, predictions taken as linear around the fit to all."""
         weight = np.where(left_out, 0.0, self.weight)
         moved = x
-        for _ in range(6):
+        for _ in range(4):
             linear = errors + jac @ (moved - x)
             moved = moved + np.clip(self.step(moved, linear, jac, weight, 0.0), -0.5, 0.5)
         return moved
@@ -173,9 +178,8 @@ def _trust(p: Point) -> float:
     return 0.3 if p.metric == "ttft_ms" and p.concurrency > 1 else 1.0
 
 
-def left_out_errors(fit: Fit) -> np.ndarray:
-    """The log error of every point under constants fitted without its group."""
-    x, errors, jac = fit.solve()
+def left_out_errors(fit: Fit, x: np.ndarray, errors: np.ndarray, jac: np.ndarray) -> np.ndarray:
+    """The log error of every point under constants fitted without its group, from the fit to all."""
     out = np.empty(len(fit.points))
     of_point = [group_of(p) for p in fit.points]
     for group in sorted(set(of_point)):
@@ -193,9 +197,10 @@ def main() -> None:
     args = parser.parse_args()
     points, machines = training_points(args.points)
     everything = Fit(points, machines, priors())
-    out_of_sample = left_out_errors(everything)
+    found = everything.solve()
+    out_of_sample = left_out_errors(everything, *found)
     fit = everything if args.refit_all else Fit(points, machines, kept_priors())
-    x, errors, _ = fit.solve()
+    x, errors, _ = found if args.refit_all else fit.solve(fit.at(everything.values(found[0])))
     values = fit.values(x)
     table = score_table(points, machines, np.expm1(errors), np.expm1(out_of_sample))
     print(table)

@@ -59,6 +59,8 @@ ENGINES: dict[str, dict[str, Any]] = {
     "tgi": _profile(["text-generation-inference"], False, 4096, 256, 0.9, 1.0),
     "transformers": _profile(["autoawq", "huggingface", "hf", "deepspeed"], False, 8192, 64, 0.9, 1.0),
     "vllm": _profile(["vllm v1"], True, 8192, 1024, 0.9, 0.5),
+    "vllm-2025": _profile(["vllm 0.9.", "vllm 0.10.", "vllm 0.11.", "vllm-0.9.", "vllm-0.10.", "vllm-0.11."],
+                          True, 8192, 4096, 0.9, 0.5),
     "vllm-2023": _profile(["vllm 0.1.", "vllm 0.2.", "vllm 0.3."], False, 32768, 256, 0.9, 0.5),
 }  # fmt: skip
 
@@ -73,12 +75,12 @@ ENGINE_PRIORS = {
     "kv_read_factor": Prior(1.0, 0.15),
     "interruption_frac": Prior(0.9, 0.3),
     "queue_frac": Prior(0.05, 0.7),
-    "queued_prompts": Prior(1.0, 0.7),
+    "queued_steps": Prior(1.5, 1.0),
 }
-MOE_PRIORS = {"read_factor": Prior(0.75, 0.25), "compute_factor": Prior(0.7, 0.3), "layer_us": Prior(25.0, 0.5)}
+MOE_PRIORS = {"read_factor": Prior(0.75, 0.35), "compute_factor": Prior(0.7, 0.3), "layer_us": Prior(25.0, 0.7)}
 MOE_ON = ("default", "blackwell")
 """architectures whose kernels for experts are fitted apart, for each engine"""
-BATCHED_PROMPTS = {"interruption_frac": Prior(0.5, 0.3), "queue_frac": Prior(0.4, 0.7)}
+BATCHED_PROMPTS = {"interruption_frac": Prior(0.5, 0.3), "queue_frac": Prior(1.5, 0.7)}
 """for engines that prefill first"""
 OF_2023 = {"sequence_overhead_us": Prior(150.0, 0.7), "compute_factor": Prior(0.85, 0.12)}
 """scheduling in Python and unfused kernels"""
@@ -145,7 +147,7 @@ def kept_priors() -> dict[str, Prior]:
                 keep(f"{family}/{precision}/{name}", of_first)
                 keep(f"{gpu}/{precision}/{name}", getattr(eff.rates[precision], name) / of_first)
     for name in ENGINES:
-        for constant in ENGINE_PRIORS:
+        for constant in ENGINE_PRIORS if name in catalog.engines else ():
             if not constant.startswith("queue"):
                 keep(f"engine:{name}/{constant}", getattr(catalog.engines[name], constant))
     return out
@@ -182,8 +184,7 @@ def efficiency(values: dict[str, float], gpu: str, catalog: Catalog) -> Efficien
 
 def engine(values: dict[str, float], name: str) -> Engine:
     fitted = {key: values[f"engine:{name}/{key}"] for key in ENGINE_PRIORS}
-    for share in ("interruption_frac", "queue_frac"):
-        fitted[share] = min(fitted[share], 1.0)
+    fitted["interruption_frac"] = min(fitted["interruption_frac"], 1.0)
     fixed = {**ENGINES[name], "aliases": tuple(ENGINES[name]["aliases"])}
     moe = {on: {k: values[f"engine:{name}/moe/{on}/{k}"] for k in MOE_PRIORS} for on in MOE_ON}
     usual = {f"moe_{k}": v for k, v in moe.pop("default").items()}

@@ -45,6 +45,10 @@ A10G_FP16 = {
 METRICS = {"decode_step_ms": "decode step", "tpot_ms": "TPOT", "output_tok_s": "output tokens/s",
            "req_s": "requests/s", "prefill_ms": "prefill", "ttft_ms": "TTFT"}  # fmt: skip
 
+NAMED_ENGINES = ("vllm", "vllm-2025", "sglang", "tensorrt-llm")
+"""whose scores stand apart"""
+NEWER_SETS = {"mlenergy-v3": "ML.ENERGY", "sglang-cookbook": "SGLang's cookbook"}
+
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
@@ -164,6 +168,7 @@ def score_table(
 
     for names in (
         _metric_of,
+        lambda p: f"{_metric_of(p)}, {_set_of(p)}",
         lambda p: f"{_metric_of(p)}, {kind(p)}",
         lambda p: f"{_metric_of(p)}, {kind(p)}, {_class_of(p)}",
     ):
@@ -185,7 +190,11 @@ def _metric_of(p: Point) -> str:
     return METRICS[p.metric] + ((", one request" if p.concurrency == 1 else ", several") if alone else "")
 
 
+def _set_of(p: Point) -> str:
+    return NEWER_SETS.get(p.source, "earlier sets")
+
+
 def _class_of(p: Point) -> str:
     key = p.machine_key
     gpus = "Blackwell" if GPUS[key.gpu].startswith("blackwell") else "before Blackwell"
-    return f"{gpus}, {key.engine if key.engine in ('vllm', 'sglang', 'tensorrt-llm') else 'other engines'}"
+    return f"{gpus}, {key.engine if key.engine in NAMED_ENGINES else 'other engines'}"

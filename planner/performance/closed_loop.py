@@ -2,7 +2,7 @@
 
 With b of them inside the engine (steady_state.py) and the rest waiting,
 
-    mean TTFT   = own prefill + half a step + prompts ahead x prefill + waiting for a place [Little's law]
+    mean TTFT   = own prefill + steps ahead x step + prompts ahead x prefill + waiting for a place [Little's law]
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from planner.catalog.entries import Engine
 from planner.performance.latency import Machine, prefill_s
 from planner.performance.memory import largest_batch
-from planner.performance.steady_state import Scaling, steady_state
+from planner.performance.steady_state import Scaling, SteadyState, steady_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +75,22 @@ def closed_loop(
         alone = scaling.lone_ttft_s(alone)
     rate = steady.requests_per_s
     waiting = np.where(np.isfinite(wanted), (np.minimum(wanted, 1e9) - b) / rate, 0.0)
-    others = (b - 1) * steady.prefill_s
-    queue = machine.engine.queue_frac * others + machine.engine.queued_prompts * (1 - 1 / b) * alone
-    ttft = alone + np.where(b > 1, steady.step_s / 2, 0.0) + np.maximum(waiting, 0.0) + queue
+    own, queue = _own_and_queue_s(machine.engine, b, alone, steady)
+    ttft = own + queue + np.maximum(waiting, 0.0)
     return ClosedLoop(
         in_flight=in_flight,
         requests_per_s=np.where(in_flight >= 1, rate, 0.0),
         tpot_s=steady.tpot_s,
         ttft_s=ttft,
     )
+
+
+def _own_and_queue_s(
+    engine: Engine, in_flight: np.ndarray, alone: np.ndarray, steady: SteadyState
+) -> tuple[np.ndarray, np.ndarray]:
+    """A request's prefill beside those in flight, and what it waits for before; a lone one waits for nothing."""
+    others = in_flight - 1
+    own = np.where(others > 0, np.minimum(steady.prefill_s + engine.prefill_overhead_ms / 1e3, alone), alone)
+    ahead = engine.queue_frac * (others if engine.mixes_prefill else np.sqrt(others))
+    queue = ahead * steady.prefill_s + engine.queued_prompts * (1 - 1 / in_flight) * alone
+    return own, np.where(others > 0, queue + engine.queued_steps * steady.step_s, 0.0)

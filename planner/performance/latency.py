@@ -177,7 +177,8 @@ def experts_s(machine: Machine, tokens: Array) -> Array:
     """Reading the experts that were chosen, or their arithmetic.
 
     Slices of an expert are read as fast as whole ones, and their products are less efficient. Of groups with whole
-    experts the busiest decides: it has more that were chosen, and more popular ones.
+    experts the busiest decides: by chance, more of its experts were chosen. The variance of their number is the mean of
+    p (1 - p) over experts that are chosen with probability p, t (1 - t) / (1 + t) where t is the mean of p.
     """
     moe, chosen_frac = machine.model.moe, machine.parameters.chosen_frac
     assert moe is not None
@@ -186,7 +187,7 @@ def experts_s(machine: Machine, tokens: Array) -> Array:
     groups = machine.layout.expert_groups
     lost = 1 + SLICE_COLUMNS * machine.gpus / groups / moe.expert_ffn
     spread = largest_normal(groups) * np.sqrt(groups / moe.experts)
-    read = machine.experts_read_s * touched * (1 + spread * np.sqrt((1 - touched) / touched))
+    read = machine.experts_read_s * touched * (1 + spread * np.sqrt((1 - touched) / (touched * (1 + touched))))
     return _larger(read, lost * (1 + spread) * machine.experts_token_s * padded)
 
 

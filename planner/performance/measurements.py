@@ -2,9 +2,10 @@
 
 Columns: source, model, gpu, n_gpus, tp, dtype_weights, dtype_kv, engine, input_len, output_len,
 batch_or_concurrency, metric, value, notes; where a replica is not tensor parallel throughout, attention_dp (copies of
-attention), moe_ep (groups of experts) and pp (pipeline stages), and n_gpus = tp x attention_dp x pp. A run that sent
-requests at a rate has request_rate in place of the concurrency, and may have burstiness (squared CV of the gaps),
-input_p50, input_p95, output_p50 and output_p95; its metrics may be 95th percentiles.
+attention), moe_ep (groups of experts) and pp (pipeline stages), and n_gpus = tp x attention_dp x pp. Rows that name the
+GPUs of prefill and decode apart are of disaggregated serving and left out. A run that sent requests at a rate has
+request_rate in place of the concurrency, and may have burstiness (squared CV of the gaps), input_p50, input_p95,
+output_p50 and output_p95; its metrics may be 95th percentiles.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ OPEN_METRICS = ("ttft_ms", "ttft_p95_ms", "tpot_ms", "tpot_p95_ms", "e2e_ms", "e
 COLUMNS = ("source", "model", "gpu", "tp", "dtype_weights", "input_len", "output_len", "batch_or_concurrency",
            "metric", "value")  # fmt: skip
 KV_BITS = {"fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8}
+DISAGGREGATED = ("prefill_tp", "decode_tp", "prefill_workers", "decode_workers")
+"""columns that only replicas with GPUs of their own for prompts have"""
 AS_PUBLISHED = "as published"
 """the precision of a row that only names the checkpoint"""
 BELIEVABLE_FRAC = 0.9
@@ -123,6 +126,8 @@ class Resolver:
     def point(self, number: int, row: Mapping[str, str]) -> Point:
         if "SUSPECT" in row.get("notes", "").upper():
             raise Unscorable("marked SUSPECT")
+        if any(row.get(name) for name in DISAGGREGATED):
+            raise Unscorable("disaggregated serving, which is not modelled")
         is_open = bool(row.get("request_rate"))
         if row["metric"] not in (OPEN_METRICS if is_open else METRICS):
             percentile = row["metric"] in OPEN_METRICS

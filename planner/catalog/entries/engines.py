@@ -113,11 +113,14 @@ class Engine(Named):
     """Whether a step computes prompt chunks and running requests together."""
     interruption_frac: float = Field(gt=0, le=1)
     """Share of the others' prefills that running requests wait for; less where prompts go first."""
-    queue_frac: float = Field(ge=0, le=1)
-    """Share of the others' prefills that a request waits for before its own, at a fixed concurrency:
-    as answers of equal length end together, requests come in waves."""
-    queued_prompts: float = Field(ge=0)
+    queue_frac: float = Field(ge=0)
+    """Prefills that a request waits for before its own, at a fixed concurrency, since answers of equal length end
+    together and requests come in waves: times the others in flight, or times the square root of their number where
+    steps do not mix prompts with running requests and a pass prefills what waits together."""
+    queued_prompts: float = Field(default=0.0, ge=0)
     """Prompts ahead of a request besides those, once many are in flight."""
+    queued_steps: float = Field(default=0.5, ge=0)
+    """Steps of the others that pass before a request's own prefill and the delivery of its first token."""
     max_in_flight: int = Field(gt=0)
     even_ranks: bool | None = None
     """Whether prompts wait until all data-parallel ranks have some: balanced work, at the price of TTFT."""

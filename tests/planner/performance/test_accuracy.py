@@ -20,7 +20,7 @@ from planner.reports.performance import accuracy_text
 CATALOG = shipped_catalog()
 COLUMNS = ("source", "url_or_repo_path", "model", "params_b", "gpu", "n_gpus", "tp", "dtype_weights",
            "dtype_kv", "engine", "input_len", "output_len", "batch_or_concurrency", "metric", "value",
-           "notes", "attention_dp", "moe_tp", "moe_ep", "pp")  # fmt: skip
+           "notes", "attention_dp", "moe_tp", "moe_ep", "pp", "prefill_tp", "decode_workers")  # fmt: skip
 BASE = {"source": "mine", "model": "llama-3.1-8b", "gpu": "H100-80GB-SXM", "n_gpus": "1", "tp": "1",
         "engine": "vllm", "dtype_weights": "fp16", "input_len": "512", "output_len": "128",
         "batch_or_concurrency": "8"}  # fmt: skip
@@ -110,6 +110,8 @@ def test_kv_precision_follows_the_row_else_the_engine(tmp_path: Path) -> None:
     ("row", "expected"),
     [
         ({"notes": "SUSPECT: exceeds bandwidth"}, "marked SUSPECT"),
+        ({"prefill_tp": "4"}, "disaggregated serving, which is not modelled"),
+        ({"decode_workers": "2"}, "disaggregated serving, which is not modelled"),
         ({"input_len": ""}, "no lengths"),
         ({"output_len": "nan"}, "no lengths"),
         ({"dtype_weights": "unknown"}, "unknown precision"),
@@ -203,7 +205,8 @@ def test_lengths_and_precisions_that_a_collection_states_loosely(tmp_path: Path)
 
 
 def test_engines_are_found_by_how_their_names_begin() -> None:
-    names = {"vllm 0.18.0": "vllm", "vllm 0.2.7": "vllm-2023", "vLLM": "vllm", "sglang 0.5": "sglang",
+    names = {"vllm 0.18.0": "vllm", "vllm-0.11.1": "vllm-2025", "vllm 0.2.7": "vllm-2023",
+             "vLLM": "vllm", "sglang 0.5": "sglang",
              "trtllm 0.14.0 bench": "tensorrt-llm-2024", "trtllm 1.0.0rc3": "tensorrt-llm", "TGI 2.0": "tgi",
              "": "vllm", "somebody's own": "vllm"}  # fmt: skip
     assert {name: engine_named(name, CATALOG.engines) for name in names} == names

@@ -51,7 +51,7 @@ def test_whole_experts_against_slices_are_as_on_a_gpu(
 ) -> None:
     layouts = (Layout(), Layout(expert_groups=gpus))
     sliced, whole = (float(experts_s(machine(model, gpus, layout=x), np.array(float(tokens)))) for x in layouts)
-    assert whole / sliced == pytest.approx(busiest_ms / slices_ms, rel=0.17)
+    assert whole / sliced == pytest.approx(busiest_ms / slices_ms, rel=0.065 if tokens <= 512 else 0.17)
 
 
 def test_copies_of_attention_hold_a_latent_cache_once_and_the_weights_often() -> None:

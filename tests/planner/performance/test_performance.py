@@ -2,6 +2,7 @@
 figures."""
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -283,6 +284,24 @@ def test_a_closed_loop_obeys_littles_law() -> None:
     assert closed_loop(m, 1e6, 1000.0, 300.0).ttft_s > 100, "the rest waits for a place"
 
 
+def test_a_prompt_beside_others_waits_for_steps_and_prompts() -> None:
+    """Prompts ahead add up where steps mix them with running requests, and are prefilled together where they do not."""
+    beside = {"queue_frac": 0.1, "queued_steps": 0.0, "queued_prompts": 0.0}
+    for name, power in (("vllm", 1.0), ("sglang", 0.5)):
+        m = machine("llama-3.1-70b", "fp8", "h200", 8, engine=name)
+        waits = []
+        for others in (4.0, 64.0):
+            none, some, steps = (
+                replace(m, engine=m.engine.model_copy(update={**beside, **change}))
+                for change in ({"queue_frac": 0.0}, {}, {"queued_steps": 2.0})
+            )
+            first, later, latest = (closed_loop(x, others + 1, 2000.0, 2000.0) for x in (none, some, steps))
+            assert 0 < first.ttft_s <= prefill_s(m, 2000.0)
+            assert latest.ttft_s - later.ttft_s == pytest.approx(2 * decode_step_s(m, others + 1, 3000.0), rel=0.05)
+            waits.append(float(later.ttft_s - first.ttft_s))
+        assert waits[1] / waits[0] == pytest.approx(16**power, rel=0.1), name
+
+
 # Known figures and provenance
 
 
@@ -307,7 +326,8 @@ def test_kv_cache_of_a_sequence() -> None:
 def test_unmeasured_gpus_and_precisions_are_estimates() -> None:
     assert machine("llama-3.1-8b", "fp16", "h100", 1).basis == "calibrated"
     assert machine("llama-3.1-8b", "fp16", "mi300x", 1).basis == "estimated"
-    assert machine("llama-3.1-8b", "fp16", "b200", 1).basis == "estimated"
+    assert machine("llama-3.1-8b", "fp16", "b200", 1).basis == "calibrated", "ML.ENERGY's runs"
+    assert machine("llama-3.1-8b", "fp16", "b300", 1).basis == "estimated"
     guess = machine("llama-3.1-8b", "int8", "b200", 1)
     assert guess.basis == "estimated"
     assert guess.error_frac > machine("llama-3.1-8b", "fp16", "h100", 1).error_frac > 0
