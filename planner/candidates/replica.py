@@ -44,6 +44,8 @@ ERROR_FRAC = {"measured": 0.05, "interpolated": 0.08, "scaled": 0.15}
 """mean errors after a correction: on runs held out of it, and by length from them; the last is an allowance"""
 
 """share of its time that a replica spends on prompts, at most"""
+LATE_FRAC = 0.7
+"""share of the requests that may be late which a mean load makes late: hours differ, and most must keep the promise"""
 ADMITTED = 1.5
 """requests in flight that a replica lets in, over those that the plan counts on"""
 LEAST_OF_STEP = 0.25
@@ -218,32 +220,35 @@ class Replica:
     @cached_property
     def routing(self) -> Routing:
         """How much more each of several carries."""
-        service, cv2, seconds = (np.array([x]) for x in self._all_prompts)
-        late = 1 - self.traffic.ttft.percentile
-        lone = max(
-            percentile_of_sum(lone, 0.0, 0.0, 1 - late, each.share_frac)
-            for each, lone in zip(self.prompts, self._lone_ttfts_s, strict=True)
-        )
-        return self._routing(np.array([lone]), service, cv2, seconds)
+        percentile = self.traffic.ttft.percentile
+        lone = max(percentile_of_sum(p.prefill_s, 0.0, 0.0, percentile, p.share_frac) for p in self.prompts)
+        shares, prefill = self.traffic.shares[self.serves], self.throughput.prefill_s[self.serves]
+        service, cv2, seconds = self._all_prompts
+        mean = float(shares @ prefill / shares.sum())
+        columns = (np.array([x]) for x in (lone, mean, cv2, service / seconds))
+        return self._routing(*columns)
 
     @cached_property
     def routing_of_any(self) -> Routing:
         """Worst case over the lengths it can serve in time, each taken alone."""
-        some = self.in_time if self.in_time.any() else self.serves
-        columns = (self.ttft_by_length_s, self._service_s, self.prompt_cv2_within, self.seconds_per_request)
-        return self._routing(*(column[some] for column in columns))
+        some, found = self.in_time if self.in_time.any() else self.serves, self.throughput
+        shares = self._service_s[some] / self.seconds_per_request[some]
+        return self._routing(found.lone_s[some], found.prefill_s[some], self.prompt_cv2_within[some], shares)
 
-    def _routing(self, lone: np.ndarray, service: np.ndarray, cv2: np.ndarray, seconds: np.ndarray) -> Routing:
+    def _routing(self, lone: np.ndarray, prefill: np.ndarray, cv2: np.ndarray, prompt_share: np.ndarray) -> Routing:
+        """By what a request waits for besides its prefill and a step."""
         ttft, scv = self.traffic.ttft, self.traffic.arrival_scv
-        routing = routing_of(ttft.seconds - lone, service, cv2, service / seconds, scv, ttft.percentile)
+        wait_s = ttft.seconds - lone - self._step_s
+        routing = routing_of(wait_s, prefill, cv2, prompt_share, scv, ttft.percentile)
         return routing if self.router in LOOKS_AT_LOAD else replace(routing, exponent=0.0)
 
     @cached_property
     def max_utilization(self) -> float:
         """The mean load of a lone replica up to which TTFT holds; 0 where it does not even for a lone request."""
         ttft, scv, (service, cv2, seconds) = self.traffic.ttft, self.traffic.arrival_scv, self._all_prompts
+        percentile = 1 - LATE_FRAC * (1 - ttft.percentile)
         busy = min(
-            most_prompt_load_of_sum(ttft.seconds, lone, each.share_frac, service, cv2, scv, ttft.percentile)
+            most_prompt_load_of_sum(ttft.seconds, lone, each.share_frac, service, cv2, scv, percentile)
             for each, lone in zip(self.prompts, self._lone_ttfts_s, strict=True)
         )
         return min(busy * seconds / service, 1.0, float(self.routing.most_load_in_bursts(np.array(scv))))
