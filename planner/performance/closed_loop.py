@@ -16,6 +16,9 @@ from planner.performance.latency import Machine, prefill_s
 from planner.performance.memory import largest_batch
 from planner.performance.steady_state import Scaling, SteadyState, steady_state
 
+HALF_A_STEP = 0.5
+"""what is left of the step that runs when a request comes, on average"""
+
 
 @dataclass(frozen=True, eq=False)
 class ClosedLoop:
@@ -93,4 +96,5 @@ def _own_and_queue_s(
     own = np.where(others > 0, np.minimum(steady.prefill_s + engine.prefill_overhead_ms / 1e3, alone), alone)
     ahead = engine.queue_frac * (others if engine.mixes_prefill else np.sqrt(others))
     queue = ahead * steady.prefill_s + engine.queued_prompts * (1 - 1 / in_flight) * alone
-    return own, np.where(others > 0, queue + engine.queued_steps * steady.step_s, 0.0)
+    steps = HALF_A_STEP if engine.queued_steps is None else engine.queued_steps
+    return own, np.where(others > 0, queue + steps * steady.step_s, 0.0)

@@ -119,8 +119,9 @@ class Engine(Named):
     steps do not mix prompts with running requests and a pass prefills what waits together."""
     queued_prompts: float = Field(default=0.0, ge=0)
     """Prompts ahead of a request besides those, once many are in flight."""
-    queued_steps: float = Field(default=0.5, ge=0)
-    """Steps of the others that pass before a request's own prefill and the delivery of its first token."""
+    queued_steps: float | None = Field(default=None, ge=0)
+    """Steps of the others that pass before a request's own prefill and the delivery of its first token; without it,
+    half of one (plans that were saved without it keep their hash)."""
     max_in_flight: int = Field(gt=0)
     even_ranks: bool | None = None
     """Whether prompts wait until all data-parallel ranks have some: balanced work, at the price of TTFT."""
