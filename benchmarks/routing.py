@@ -147,7 +147,7 @@ def compare(name: str, kind: Kind) -> None:
     alone, scv = replica.max_utilization, w.arrival_scv
     print(f"\n{name}: a lone replica up to {alone:.2f}, exponent {replica.routing.exponent:.2f}, c2 {scv:g}")
     print("    n  planned  margin  simulated  smaller of the two - simulated")
-    staffing = Staffing(staffing_z(w.ttft.percentile, replica.reserve_frac), scv, 0.0, replica.staffing_batch, 1)
+    staffing = Staffing(staffing_z(w.ttft.percentile), scv, 0.0, replica.staffing_batch, 1)
     for n in REPLICAS:
         planned = float(replica.routing.most_load(alone, scv, np.array(n)))
         margin = float(staffing.carried_load(np.array(n))) / n

@@ -15,7 +15,7 @@ around it, within the hour that a slot stands for:
   times the mean. (Of the rates by the clock it is sigma^2 less in the exponent, and z v is less still.)
 
 Replicas cover the mean and both, z standard deviations of the one and w of the other, which add up as variances do;
-z is taken from the percentile of the SLO, and more of it where a swing leaves a queue behind. That keeps places free; a
+z is taken from the percentile of the SLO. That keeps places free; a
 tight TTFT objective may need replicas that are less busy on average: the larger of the two counts.
 
 How busy they may be on average grows with their number n, if a router sends each request to the replica with the
@@ -47,10 +47,6 @@ BURSTS = 2.0
 """squared coefficient of variation of gaps from which on arrivals come in bursts"""
 ROUNDING = 1e-9
 """replicas that a load may be off by"""
-BACKLOG_Z, ENOUGH_RESERVE = 0.6, 0.25
-"""standard deviations more that are covered where replicas have no reserve, and the reserve from which on none are. Of
-rates that swing by 12 to 30% from minute to minute and forget within 4 minutes, a queue keeps 95% of the requests of an
-hour in nine hours of ten at 2.2 to 2.4 deviations without reserve, 1.9 to 2.0 with 10%, and 1.6 with 25%"""
 SAME = 1e-12
 MOST_REPLICAS = 10**7
 """where the search for a count ends: nobody rents so many"""
@@ -62,12 +58,9 @@ def z_of(percentile: float) -> float:
     return max(0.0, NormalDist().inv_cdf(percentile))
 
 
-def staffing_z(percentile: float, reserve_frac: float) -> float:
-    """z for staffing, at least that of the 90th percentile: a fleet that is full half the time queues without end.
-
-    More where replicas can hardly do more than they are planned with, since the queue outlasts the swing.
-    """
-    return z_of(max(percentile, 0.90)) + BACKLOG_Z * max(0.0, 1 - reserve_frac / ENOUGH_RESERVE)
+def staffing_z(percentile: float) -> float:
+    """z for staffing, at least that of the 90th percentile: a fleet that is full half the time queues without end."""
+    return z_of(max(percentile, 0.90))
 
 
 def swing_met(z: float, rate_cv: float | np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from planner.case.costs import cache_usd_per_h
 from planner.case.horizon import Slot, rates_rps
 from planner.case.menu import allowed_offers
 from planner.catalog.entries import Offer
-from problems.staffing import Routing, carries_no_less
+from problems.staffing import BURSTS, CAUTION, Routing, carries_no_less
 
 SAME = 1e-12
 
@@ -142,15 +142,15 @@ def _no_worse(
         return nothing, nothing
     a, b = _Figures(some), _Figures(others)
     both = comparable & (a.gpus[:, None] <= b.gpus) & _at_most(a.seconds[:, None], b.seconds[None]).all(axis=2)
-    alone = _at_most(b.batch, a.batch[:, None]) & _at_most(b.max_utilization, a.max_utilization[:, None])
     scv = others[0].pool.traffic.arrival_scv
-    alone &= carries_no_less(a.routing[:, :, None], b.routing[:, None, :], scv)
+    faster = _times_as_fast(a.seconds, b.seconds) if scv <= BURSTS else 1.0
+    alone = _at_most(b.batch, a.batch[:, None])
+    alone &= _carries(a.max_utilization, b.max_utilization, a.routing, b.routing, faster, scv)
     alone &= _at_most(b.load_factors, a.load_factors[:, None]).all(axis=2)
     alone = both & (alone | ~b.serves_all)
     mixed = both & _at_most(b.batch_in_a_mix, a.batch_in_a_mix[:, None])
     mixed &= _at_most(b.load_factor_in_a_mix, a.load_factor_in_a_mix[:, None])
-    mixed &= _at_most(b.most_load_in_a_mix, a.most_load_in_a_mix[:, None])
-    mixed &= carries_no_less(a.routing_in_a_mix[:, :, None], b.routing_in_a_mix[:, None, :], scv)
+    mixed &= _carries(a.most_load_in_a_mix, b.most_load_in_a_mix, a.routing_in_a_mix, b.routing_in_a_mix, faster, scv)
     if "spot" in case.purchase and 0 < others[0].pool.critical_share < 1:
         firm = ~b.spot_allowed
         alone &= firm | (a.spot_allowed[:, None] & ((a.gpus[:, None] == b.gpus) | ~np.isin(b.gpus, list(zoned))))
@@ -158,6 +158,28 @@ def _no_worse(
         for i, k in np.argwhere(mixed & ~firm & b.mixes).tolist():
             mixed[i, k] = _no_more_firm_in_a_mix(some[i], others[k])
     return alone, mixed
+
+
+def _carries(
+    load: np.ndarray, other: np.ndarray, routing: np.ndarray, others: np.ndarray, faster: np.ndarray | float, scv: float
+) -> np.ndarray:
+    """Whether TTFT lets replicas of one kind carry no less than those of another, whatever their number [some, others].
+
+    The same requests are less of a load for one that is faster. It carries no less where its load limits are no lower,
+    or where they are lower by no more than it is faster, however many there are: no limit is above 1.
+    """
+    no_lower = _at_most(other, load[:, None]) & carries_no_less(routing[:, :, None], others[:, None, :], scv)
+    enough = (CAUTION * load[:, None] * faster >= 1) & (load[:, None] > 0)
+    either: np.ndarray = no_lower | enough
+    return either
+
+
+def _times_as_fast(seconds: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """How many times as fast one is at least, over the lengths that the other one serves [some, others]."""
+    with np.errstate(invalid="ignore"):
+        times = np.where(np.isfinite(others)[None], others[None] / seconds[:, None], np.inf)
+    fastest: np.ndarray = times.min(axis=2)
+    return fastest
 
 
 class _Figures:

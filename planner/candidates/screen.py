@@ -146,7 +146,7 @@ class Screen:
             return None
         (workload,) = group.members
         return Staffing(
-            z=staffing_z(workload.ttft.percentile, replica.reserve_frac),
+            z=staffing_z(workload.ttft.percentile),
             arrival_scv=workload.arrival_scv,
             rate_cv=workload.rate_cv,
             batch=replica.staffing_batch_of_any,

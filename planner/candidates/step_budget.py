@@ -78,7 +78,7 @@ def _carries(replica: Replica, larger: bool) -> tuple[float, bool]:
         return 0.0, False
     traffic, n = replica.traffic, np.array(MANY)
     rule = Staffing(
-        z=staffing_z(traffic.ttft.percentile, replica.reserve_frac),
+        z=staffing_z(traffic.ttft.percentile),
         arrival_scv=traffic.arrival_scv,
         rate_cv=max(w.rate_cv for w in traffic.members),
         batch=replica.staffing_batch,

@@ -161,7 +161,8 @@ def replica_is_as_told(
     """Its speed by length, what staffing counts on, and how far both are backed; it gets so many requests [bucket]."""
     estimate, shares = replica.throughput, [float(share) for share in replica.traffic.shares]
     rates = [float(rate) for rate in estimate.requests_per_s]
-    seconds = [1 / rate if rate else None for rate in rates]
+    kept_back = 1 + d.kept_back_frac
+    seconds = [kept_back / rate if rate else None for rate in rates]
     if any(not _same(told, true) for told, true in zip(d.seconds_per_request, seconds, strict=True)):
         yield "a replica is not as fast as the plan says"
     served = [b for b, rate in enumerate(rates) if rate]
@@ -175,7 +176,7 @@ def replica_is_as_told(
         yield from differs("requests_in_flight", d.requests_in_flight, mean)
     counted = replica.staffing_batch_of_any if in_a_mix else replica.staffing_batch
     yield from differs("staffing_in_flight", d.staffing_in_flight, counted)
-    yield from differs("reserve_frac", d.reserve_frac, replica.reserve_frac)
+    yield from differs("kept_back_frac", d.kept_back_frac, replica.kept_back_frac)
     yield from is_not("the number of batched_tokens", d.batched_tokens, replica.machine.engine.chunk_tokens)
     max_utilization = replica.most_load_of_any if in_a_mix else replica.max_utilization
     if may_wait:  # a replica that is slower than estimated must still catch up

@@ -92,7 +92,7 @@ def staffed(facts: PlanView, pool: PoolPlan, k: int) -> Staffed:
     in_a_mix = len(pool.deployments) > 1 or None in record.seconds_per_request
     rules = [
         Rule(
-            z=0.0 if may_wait else deviations(max(s.w.ttft.percentile for s in members), record.reserve_frac),
+            z=0.0 if may_wait else deviations(max(s.w.ttft.percentile for s in members)),
             arrival_scv=sum(share * s.w.arrival_scv for share, s in zip(shares, members, strict=True)),
             rate_cv=0.0 if may_wait else cv,
             in_flight=record.staffing_in_flight,

@@ -147,7 +147,6 @@ class Rule:
         return max(0, replicas - zones * few), max(0, replicas - zones * many)
 
 
-def deviations(percentile: float, reserve_frac: float) -> float:
-    """Standard deviations that staffing covers: at least those of the 90th percentile, and for queues that outlast a
-    swing up to 0.6 more, the less a replica can do beyond what is planned, none from 25% on."""
-    return max(0.0, NormalDist().inv_cdf(max(percentile, 0.90))) + max(0.0, 0.6 - 2.4 * reserve_frac)
+def deviations(percentile: float) -> float:
+    """Standard deviations that staffing covers: at least those of the 90th percentile."""
+    return max(0.0, NormalDist().inv_cdf(max(percentile, 0.90)))

@@ -107,7 +107,7 @@ def _staffing(case: Case, c: Candidate, slots: tuple[Slot, ...]) -> Staffing:
     """The rule where it serves the pool alone; work that may wait meets no TTFT, and swings even out while it waits."""
     may_wait, traffic = c.pool.deadline_h is not None, c.replica.traffic
     return Staffing(
-        z=0.0 if may_wait else staffing_z(traffic.ttft.percentile, c.replica.reserve_frac),
+        z=0.0 if may_wait else staffing_z(traffic.ttft.percentile),
         arrival_scv=traffic.arrival_scv,
         rate_cv=_rate_cv(case, c, slots),
         batch=c.replica.staffing_batch,

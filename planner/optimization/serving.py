@@ -166,7 +166,7 @@ def _record(fleet: FleetProblem, group: PoolSpec, h: Hosted) -> DeploymentRecord
         seconds_per_request=tuple(s if np.isfinite(s) else None for s in c.seconds_per_request.tolist()),
         requests_in_flight=_in_flight(fleet, h) if h.in_a_mix else replica.batch,
         staffing_in_flight=h.staffing.batch,
-        reserve_frac=replica.reserve_frac,
+        kept_back_frac=replica.kept_back_frac,
         batched_tokens=c.machine.engine.chunk_tokens,
         ttft_ms=1e3 * max(ttft_s(load / n, n) for load, n in set(slots)) if group.deadline_h is None else None,
         most_load_frac=h.staffing.max_utilization,

@@ -205,16 +205,22 @@ def most_prompt_load_of_sum(
     prefill_cv2: float,
     arrival_cv2: float,
     percentile: float,
+    waiting_frac: float = 1.0,
 ) -> float:
-    """The share of its time that a replica may spend on prompts so that a percentile of time and wait is in a limit."""
+    """The share of its time that a replica may spend on prompts so that a percentile of time and wait is in a limit.
+
+    Of the requests that may be late some are by themselves; of the others, waiting makes a share late.
+    """
+    by_itself = float(shares @ (times > limit_s))
+    if by_itself > 1 - percentile + SAME_SHARE:
+        return 0.0
+    allowed = by_itself + waiting_frac * (1 - percentile - by_itself) + SAME_SHARE
     mean = (arrival_cv2 + prefill_cv2) / 2 * prefill_s
 
     def holds(u: float) -> bool:
-        return _late_frac(limit_s, times, shares, mean / (1 - u), u) <= 1 - percentile + SAME_SHARE
+        return _late_frac(limit_s, times, shares, mean / (1 - u), u) <= allowed
 
     low, high = 0.0, MOST_BUSY
-    if float(shares @ (times > limit_s)) > 1 - percentile + SAME_SHARE:
-        return 0.0
     if holds(high):
         return high
     for _ in range(HALVINGS):

@@ -143,8 +143,8 @@ class DeploymentRecord(Strict):
     staffing_in_flight: float
     """of these, what the staffing margin counts on: fewer where requests fill KV memory unevenly, and the fewest of any
     length where it serves some of them only"""
-    reserve_frac: float
-    """how much more it answers, overloaded, than it is planned with"""
+    kept_back_frac: float
+    """what a request counts as more than it takes, so that a queue that a swing leaves behind goes away"""
     batched_tokens: int
     """of a step, at most: prompt chunks and decodes together; of each copy of attention where there are several"""
     ttft_ms: float | None = None

@@ -189,7 +189,7 @@ def test_swings_may_differ_from_slot_to_slot() -> None:
 @pytest.mark.parametrize("rate_cv", [0.1, 0.2, 0.35, 0.8])
 def test_requests_find_room_as_often_as_the_objective_says(rate_cv: float, percentile: float) -> None:
     """Counted by requests: while the rate is high there are more of them, so minutes with room are not enough."""
-    staffing = Staffing(staffing_z(percentile, 1.0), arrival_scv=1.0, rate_cv=rate_cv, batch=1e9, min_replicas=1)
+    staffing = Staffing(staffing_z(percentile), arrival_scv=1.0, rate_cv=rate_cv, batch=1e9, min_replicas=1)
     rng, sigma = np.random.default_rng(3), math.sqrt(math.log1p(rate_cv**2))
     minutes = np.exp(sigma * rng.standard_normal(400_000) - sigma**2 / 2)
     room = minutes * carried(staffing, 40) <= 40

@@ -17,7 +17,7 @@ from planner.candidates.dominance import Dominated, _no_worse
 from planner.candidates.enumerate import Candidate, Candidates, enumerate_candidates
 from planner.candidates.pools import MOST_SETS, PoolSpec, groups_alone, shared_groups
 from planner.candidates.rejection import RejectionKind
-from planner.candidates.replica import LEAST_LOAD, machine_for
+from planner.candidates.replica import machine_for
 from planner.candidates.step_budget import replica_for
 from planner.candidates.traffic import Traffic, traffic_of
 from planner.case.case import Case, ColdStart, LatencyTarget, ModelChoice, Tenancy, Workload
@@ -154,19 +154,29 @@ def test_in_a_mix_the_worst_length_counts() -> None:
                 low, high = (load, high) if ttft <= w.ttft.seconds else (low, load)
             most.append(low)
         assert mixed.max_utilization == pytest.approx(min(most), rel=1e-9)
-        assert mixed.z == staffing_z(w.ttft.percentile, c.replica.reserve_frac)
+        assert mixed.z == staffing_z(w.ttft.percentile)
 
 
-def test_what_keeps_ttft_only_when_idle_is_in_no_mix() -> None:
-    """Few long prompts among short ones: TTFT holds for all together, but not where long ones come by themselves."""
-    w = A.model_copy(update=LONG | {"ttft": LatencyTarget(seconds=0.5, percentile=0.9)})
+def test_a_part_of_a_mix_leaves_lengths_that_it_would_answer_late_to_others() -> None:
+    """TTFT holds for all together, but not for long prompts by themselves; four GPUs are fast enough for them."""
+    w = A.model_copy(update=LONG | {"ttft": LatencyTarget(seconds=12.0, percentile=0.9)})
     found = enumerate_candidates(case_of(w))
-    one, two = (candidate(found, "a", f"llama-3.1-8b fp8 on {n} x l4") for n in (1, 2))
-    assert one.replica.serves_all
-    assert one.replica.most_load_of_any < LEAST_LOAD < one.replica.max_utilization
-    assert one.staffing_in_a_mix is None
-    assert two.staffing_in_a_mix is not None
-    assert two.staffing_in_a_mix.max_utilization == two.replica.most_load_of_any > LEAST_LOAD
+    of_one = [c for c in found.accepted["a"] if c.name == "llama-3.1-8b fp8 on 1 x l4"]
+    assert of_one, "it serves the short prompts of a mix, or all"
+    for c in of_one:
+        late = c.replica.ttft_by_length_s > 12.0
+        assert late.tolist() == [False, True]
+        assert (c.staffing_in_a_mix is None) != c.some_lengths
+        assert np.isinf(c.seconds_per_request).tolist() == [False, c.some_lengths]
+    fast = candidate(found, "a", "llama-3.1-8b fp8 on 4 x l4")
+    assert fast.replica.in_time.all() and not fast.some_lengths and fast.staffing_in_a_mix is not None
+
+
+def test_lengths_that_nothing_answers_in_time_stay_in_mixes() -> None:
+    w = A.model_copy(update=LONG | {"ttft": LatencyTarget(seconds=0.6, percentile=0.9)})
+    found = enumerate_candidates(case_of(w))
+    for c in (c for c in found.accepted["a"] if c.staffing_in_a_mix is not None):
+        assert not c.some_lengths and c.replica.in_time.tolist() == [True, False]
 
 
 def no_worse(case: Case, a: Candidate, b: Candidate, zoned: set[int] | None = None) -> bool:
@@ -423,7 +433,7 @@ def test_a_shared_pool_is_one_deployment_for_everything() -> None:
     assert (shared.apis, shared.max_deployments, shared.shed_usd_per_request, shared.window) == ((), 1, None, None)
     assert shared.deployments
     assert all(d.staffing_in_a_mix is None and d.serves_all for d in shared.deployments)
-    assert all(staffing_z(0.99, 1.0) <= d.staffing.z <= staffing_z(0.99, 0.0) for d in shared.deployments)
+    assert all(d.staffing.z == staffing_z(0.99) for d in shared.deployments)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 1.0])
@@ -682,13 +692,13 @@ def test_replicas_are_estimated_once_whoever_rents_them_out(monkeypatch: pytest.
 
 def test_many_together_give_what_each_gives_alone() -> None:
     traffics = [traffic_of(w) for w in (*two(), A.model_copy(update=LONG), *many())]
-    together = planner.candidates.replica.replicas_for(BASE, traffics, Variant("llama-3.1-8b", "fp16", "h100", 1))
+    together = planner.candidates.step_budget.replicas_for(BASE, traffics, Variant("llama-3.1-8b", "fp16", "h100", 1))
     for traffic, replica in zip(traffics, together, strict=True):
         alone = replica_for(BASE, traffic, Variant("llama-3.1-8b", "fp16", "h100", 1))
         np.testing.assert_allclose(replica.seconds_per_request, alone.seconds_per_request, rtol=1e-12)
         assert replica.throughput.bound_by == alone.throughput.bound_by
         assert replica.max_utilization == pytest.approx(alone.max_utilization, rel=1e-12)
-        assert replica.prompt_s == pytest.approx(alone.prompt_s, rel=1e-12)
+        assert replica.prompts[0].prefill_s == pytest.approx(alone.prompts[0].prefill_s, rel=1e-12)
 
 
 def test_groups_say_who_and_how() -> None:
