@@ -19,14 +19,12 @@ from pathlib import Path
 import planner
 from planner.plan.plan import Plan
 from planner.plan.serve_commands import engine_settings
-from planner.verification.records import Verification
 from planner.verification.serving import ServeOptions, verify_plan
 from solvers.search.fleet_solution import Options
 
 CASES = Path(__file__).resolve().parent / "promises"
 SECONDS = 30.0
 TRIED = ServeOptions(days=2, most_requests=3_000_000)
-HOURS_KEPT = 0.9
 HEAD = (
     "| case | $/month | deployments | step budget | peak replicas | promise | served | hours | holds | enough |\n"
     "|---|---:|---|---:|---:|---|---:|---:|---|---:|"
@@ -62,27 +60,15 @@ class Row:
         )
 
 
-def hours_kept(run: Verification, what: str) -> float:
-    """Share of the hours with requests in which a promise was kept."""
-    p = next(p for w in run.workloads for p in w.promises if f"{w.name} {p.what}" == what)
-    judged = sum(x is not None for x in p.at_percentile_by_hour_s)
-    return 1 - p.bad_hours / max(1, judged)
-
-
 def judged(plan: Plan, options: ServeOptions, seeds: range) -> Served:
-    worst: list[tuple[float, str, float, float]] = []
-    for seed in seeds:
-        run = verify_plan(plan, replace(options, seed=seed))
-        for w in run.workloads:
-            for p in w.promises:
-                what = f"{w.name} {p.what}"
-                worst.append((p.within_frac - p.percentile, what, p.within_frac, hours_kept(run, what)))
-    nearest = min(worst)
+    runs = [verify_plan(plan, replace(options, seed=seed)) for seed in seeds]
+    promises = [(w.name, p) for run in runs for w in run.workloads for p in w.promises]
+    name, nearest = min(promises, key=lambda pair: pair[1].within_frac - pair[1].percentile)
     return Served(
-        promise=nearest[1],
-        within_frac=nearest[2],
-        hours_frac=min(hours for *_, hours in worst),
-        holds=all(off >= 0 and hours >= HOURS_KEPT for off, _, _, hours in worst),
+        promise=f"{name} {nearest.what}",
+        within_frac=nearest.within_frac,
+        hours_frac=min((p.hours_kept_frac for _, p in promises if p.hours_kept_frac is not None), default=1.0),
+        holds=all(run.kept for run in runs),
     )
 
 
