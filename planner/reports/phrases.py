@@ -173,8 +173,8 @@ def given_up(plan: Plan) -> Iterator[str]:
             f"the objective is for {late.percentile:.0%} of all requests"
         )  # fmt: skip
         yield (f"late: {percent(late.share_frac, 1)} of {late.workload}, prompts of about {late.input_tokens:,.0f} "
-               f"tokens and more, get their first token after {late.ttft_s:.1f} s and more on {late.deployment}, not within "
-               f"{late.target_s:g} s; {why}")  # fmt: skip
+               f"tokens and more, get their first token after {late.ttft_s:.1f} s and more on {late.deployment}, not "
+               f"within {late.target_s:g} s; {why}")  # fmt: skip
 
 
 def assumed_traffic(plan: Plan) -> Iterator[str]:
