@@ -16,6 +16,7 @@ from planner.checker.costs import vendor_usd_of_month
 from planner.checker.vendors import held_of_vendor_usd
 from planner.io.formatting import counted, percent, tokens, usd
 from planner.plan.horizon.horizon_plan import HorizonPlan
+from planner.plan.late_lengths import late_lengths
 from planner.plan.plan import BaselineBill, Binding, Commitment, DeploymentRecord, Plan, RejectionRecord
 from planner.plan.quality_notes import quality_notes
 from planner.plan.sellers import having_usd, sold_cheaper, there_usd
@@ -163,6 +164,17 @@ def passed_on(plan: Plan) -> Iterator[str]:
     for r in passed_on_requests(plan):
         where = f"go to {r.to}" if r.to else "are shed"
         yield f"{_too_long(r)}, the most that its deployments admit) {where}"
+
+
+def given_up(plan: Plan) -> Iterator[str]:
+    """Lengths that get their first token late, even alone."""
+    for late in late_lengths(plan):
+        why = "nothing on the menu is faster with them" if late.apart else (
+            f"the objective is for {late.percentile:.0%} of all requests"
+        )  # fmt: skip
+        yield (f"late: {percent(late.share_frac, 1)} of {late.workload}, prompts of about {late.input_tokens:,.0f} "
+               f"tokens and more, get their first token after {late.ttft_s:.1f} s and more on {late.deployment}, not "
+               f"within {late.target_s:g} s; {why}")  # fmt: skip
 
 
 def assumed_traffic(plan: Plan) -> Iterator[str]:
@@ -470,6 +482,7 @@ def first_notes(plan: Plan) -> Iterator[str]:
     """What belongs beside the headline: where long requests go, what is assumed of traffic, what the comparison rests
     on, and who sells the same model for less."""
     yield from passed_on(plan)
+    yield from given_up(plan)
     yield from assumed_traffic(plan)
     yield from baseline_notes(plan)
     yield from cheaper_providers(plan)
