@@ -122,9 +122,10 @@ class Replica:
         """What a request counts as more than it takes where the replica can do hardly more than it is planned with.
 
         A swing of the rate then leaves a queue, and requests are late until it is gone. Where KV memory binds, the room
-        that is left for answers to grow is reserve enough; work that may wait needs none.
+        that is left for answers to grow is reserve enough; work that may wait needs none, and measured rates are taken
+        as they are.
         """
-        if any(w.deadline_h is not None for w in self.traffic.members):
+        if any(w.deadline_h is not None for w in self.traffic.members) or TABLE in self.throughput.bound_by:
             return 0.0
         swing = np.sqrt(np.log1p(max(w.rate_cv for w in self.traffic.members) ** 2))
         lacking = max(0.0, 1 - self._reserve_frac / ENOUGH_RESERVE)

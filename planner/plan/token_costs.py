@@ -64,12 +64,13 @@ def _of_time(facts: PlanView, pool: PoolPlan) -> dict[str, float | None]:
     prompts_s, all_s, told = dict.fromkeys(owners, 0.0), dict.fromkeys(owners, 0.0), dict.fromkeys(owners, True)
     for k, d in enumerate(pool.deployments):
         estimate = replica_of(facts.case, traffic_of(facts, members), d.deployment).throughput
+        kept_back = 1 + d.deployment.kept_back_frac
         carried = facts.carried(pool, k)
         for b, (owner, seconds) in enumerate(zip(owners, d.deployment.seconds_per_request, strict=True)):
             n = facts.a_month([rates[b] for rates in carried])
             if n and seconds is not None:
                 told[owner] &= estimate.bound_by[b] != TABLE
-                prompts_s[owner] += n * min(float(estimate.prefill_s[b]), seconds)
+                prompts_s[owner] += n * min(kept_back * float(estimate.prefill_s[b]), seconds)
                 all_s[owner] += n * seconds
     return {name: prompts_s[name] / all_s[name] if told[name] and all_s[name] else None for name in owners}
 

@@ -96,7 +96,10 @@ def test_hardly_any_long_requests_are_refused_unasked_and_that_is_said() -> None
     assert docs.length_limit.tokens == CONTEXT
     assert docs.length_limit.refused_frac == pytest.approx(0.000444, rel=1e-2)
     said = next(a for a in case.assumptions if a.key == "workloads.docs.tokens.longest")
-    assert (said.value, "0.04% of the requests are longer" in said.why) == ("131,072 tokens", True)
+    assert (said.value, "0.04% of requests spread by these percentiles are longer" in said.why) == (
+        "131,072 tokens",
+        True,
+    )
 
 
 def test_next_to_no_long_requests_change_nothing() -> None:

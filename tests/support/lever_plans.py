@@ -46,7 +46,7 @@ workloads:
     models: [llama-3.1-8b]
     forecast: {requests_per_day: 4M}
     tokens: {buckets: [{input: 300, output: 100, share: 99.98%}, {input: 110k, output: 500, share: 0.02%}]}
-    slo: {ttft_p50: 40s, tpot_p95: 60ms}
+    slo: {ttft_p50: 90s, tpot_p95: 60ms}
     quality: {max_loss: 2%}
     spot: {critical_share: 40%}
 menu: {gpus: [l4], quantizations: [fp8], purchase: [on-demand, spot], apis: [openai/gpt-4o]}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import planner
-from planner.candidates.step_budget import replica_for
+from planner.candidates.step_budget import FEWEST_OF_RANKS, replica_for
 from planner.catalog.variant import Parallelism
 from planner.checker import check_plan
 from planner.plan.plan import Plan
-from planner.plan.serve_commands import FEWEST_OF_RANKS, engine_settings
+from planner.plan.serve_commands import engine_settings
 from planner.plan.view import PlanView, traffic_of
 from planner.verification import serving
 from tests.support.lever_plans import ROUGHLY
