@@ -69,8 +69,12 @@ def test_a_plan_from_block_hashes_finds_what_it_counts_on(
     assert fleetplan("demand", "log.jsonl", "--out", "demand.yaml", "--name", "chat").code == 0
     text = Path("demand.yaml").read_text()
     assert "prefix_reuse:" in text
-    # What a user decides: no API, the GPU, and a gateway that knows prefixes.
-    text = text.replace("    slo:", "    api: forbidden\n    slo:").replace("tpot_p95: 50ms", "tpot_p95: 80ms")
+    # What a user decides: no API, the GPU, some patience, and a gateway that knows prefixes.
+    text = (
+        text.replace("    slo:", "    api: forbidden\n    slo:")
+        .replace("tpot_p95: 50ms", "tpot_p95: 80ms")
+        .replace("ttft_p95: 2s", "ttft_p95: 6s")
+    )
     text = text.replace("menu: {", "menu: {gpus: [l40s], purchase: [on-demand], max_deployments: 1, ")
     Path("demand.yaml").write_text(text + "policy: {routing: prefix-aware}\n")
     assert fleetplan("plan", "demand.yaml", "--out", "plan.json", "--quiet").code == 0
